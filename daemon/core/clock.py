@@ -1,0 +1,58 @@
+"""Time, passed in: what the wall says, and what a stopwatch says."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Wall time for people and schedules, monotonic time for deadlines."""
+
+    def now(self) -> datetime:
+        """Aware UTC wall time."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never jump."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SystemClock:
+    """The machine's own clocks."""
+
+    def now(self) -> datetime:
+        """Aware UTC wall time."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """Seconds that never jump."""
+        return monotonic()
+
+
+@dataclass(slots=True)
+class FileClock:
+    """A wall clock read from a file (an ISO instant), looked at again every 100 ms; the stopwatch stays real."""
+
+    path: Path
+    stopwatch: Callable[[], float] = monotonic
+    _read_at: float = -1.0
+    _now: datetime = datetime(1970, 1, 1, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        """The instant in the file; the last good one while the file is being rewritten."""
+        if self.stopwatch() - self._read_at >= 0.1:
+            self._read_at = self.stopwatch()
+            try:
+                instant = datetime.fromisoformat(self.path.read_text().strip())
+            except (OSError, ValueError):
+                return self._now
+            self._now = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+        return self._now.astimezone(UTC)
+
+    def monotonic(self) -> float:
+        """Seconds that never jump."""
+        return self.stopwatch()

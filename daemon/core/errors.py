@@ -1,0 +1,59 @@
+"""One tree of errors, by what the receiver can do about them. A class's docstring is its default message."""
+
+from enum import StrEnum
+
+
+class AidaemonError(Exception):
+    """Something went wrong."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message or (type(self).__doc__ or "").strip())
+
+
+class UsageError(AidaemonError):
+    """The command line was not understood."""
+
+
+class ConfigError(AidaemonError):
+    """The configuration is not usable."""
+
+
+class HomeInUse(AidaemonError):
+    """Another daemon runs on this home directory."""
+
+
+class Fenced(AidaemonError):
+    """Another worker owns this session now; nothing was written."""
+
+
+class StoreUnavailable(AidaemonError):
+    """The journal cannot be written; nothing was acknowledged and no tool was started."""
+
+
+class ErrorClass(StrEnum):
+    """What kind of trouble a provider is in; each has one answer (A7)."""
+
+    AUTH = "auth"
+    BILLING = "billing"
+    RATE_LIMIT = "rate_limit"
+    OVERLOADED = "overloaded"
+    TIMEOUT = "timeout"
+    NETWORK = "network"
+    SERVER = "server"
+    MALFORMED = "malformed"
+    NOT_FOUND = "not_found"
+    CONTEXT_TOO_LONG = "context_too_long"
+    BAD_REQUEST = "bad_request"
+    UNKNOWN = "unknown"
+
+
+class ProviderError(AidaemonError):
+    """The model could not be reached or would not answer."""
+
+    def __init__(
+        self, kind: ErrorClass, message: str, *, retry_after: float | None = None, status: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.retry_after = retry_after
+        self.status = status

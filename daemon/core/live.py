@@ -1,0 +1,67 @@
+"""What watchers of a turn see as it happens: drafts that are not written down, and events that are."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from daemon.core.events import Recorded
+
+BACKLOG = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """A piece of the draft of a reply."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class DraftDropped:
+    """The draft so far is void: the call is repeated, elsewhere perhaps."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """A piece of what a running tool prints."""
+
+    call_id: str
+    text: str
+
+
+Glimpse = TextDelta | DraftDropped | ToolOutput | Recorded
+
+
+@dataclass(slots=True)
+class Live:
+    """One hub per process. Publishing never waits: a watcher that falls 10,000 items behind is cut off."""
+
+    _watchers: dict[str, list[asyncio.Queue[Glimpse]]] = field(default_factory=dict)
+
+    def publish(self, turn_id: str, glimpse: Glimpse) -> None:
+        """Show it to those who watch this turn."""
+        for queue in self._watchers.get(turn_id, ()):
+            if queue.qsize() < BACKLOG:
+                queue.put_nowait(glimpse)
+
+    def watched(self, turn_id: str) -> bool:
+        """Somebody is looking; nobody pays for drafts that no one sees."""
+        return turn_id in self._watchers
+
+    @contextmanager
+    def watch(self, turn_id: str) -> Iterator[AsyncIterator[Glimpse]]:
+        """Everything that happens to the turn from now on. The watcher decides when it has seen the last."""
+        queue: asyncio.Queue[Glimpse] = asyncio.Queue()
+        self._watchers.setdefault(turn_id, []).append(queue)
+        try:
+            yield _drain(queue)
+        finally:
+            self._watchers[turn_id].remove(queue)
+            if not self._watchers[turn_id]:
+                del self._watchers[turn_id]
+
+
+async def _drain(queue: asyncio.Queue[Glimpse]) -> AsyncIterator[Glimpse]:
+    while True:
+        yield await queue.get()

@@ -1,0 +1,81 @@
+"""What goes to a model and what comes back, in no provider's dialect."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from daemon.core.label import Label
+
+
+class Role(StrEnum):
+    """Who speaks."""
+
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call as the model wrote it. `provider_id` is only echoed back: some servers use the same one every time."""
+
+    provider_id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One entry of a conversation. A TOOL message answers the call with the same `provider_id` just before it."""
+
+    role: Role
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    provider_id: str = ""
+    is_error: bool = False
+    label: Label = Label.TRUSTED
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A tool as the model is shown it; `parameters` is a JSON schema."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one call, and its price in USD; None means the price is unknown, never free."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    usd: float | None = None
+    estimated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """Everything one model call needs. `tools_allowed` false keeps the list but forbids its use (tool choice none)."""
+
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    tools_allowed: bool = True
+    max_tokens: int | None = None
+    effort: str | None = None
+    seed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReply:
+    """What the model said, and what it cost. `finish` is the server's own word for why it stopped."""
+
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+    usage: Usage = Usage()
+    provider: str = ""
+    model: str = ""
+    finish: str = ""

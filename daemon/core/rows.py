@@ -1,0 +1,130 @@
+"""The rows that stand beside the events: what the journal's tables hold, as values."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from daemon.core.events import Answer, Stop
+from daemon.core.label import Effect, Label
+
+
+@dataclass(frozen=True, slots=True)
+class InboxRow:
+    """One accepted message. `turn` is the turn it begins; `steers` the running turn it is meant to be folded into.
+
+    state: new -> taken (its turn began) -> done, or steered:TURN, answered:TURN, command, quarantined.
+    """
+
+    id: str
+    channel: str
+    account: str
+    external_id: str
+    session: str
+    sender: str
+    body: str
+    label: Label
+    turn: str
+    received_at: datetime
+    steers: str = ""
+    state: str = "new"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """One conversation and what was set for it by commands. `cleared_at`: history before it is not shown to the model."""
+
+    id: str
+    channel: str
+    chat: str
+    label: Label
+    created_at: datetime
+    agent: str = "default"
+    model: str = ""
+    effort: str = ""
+    paused: bool = False
+    cleared_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRow:
+    """A turn at a glance, kept up by its events. state: running, suspended, ended, quarantined."""
+
+    id: str
+    session: str
+    parent: str
+    input_id: str
+    state: str
+    label: Label
+    started_at: datetime
+    ended_at: datetime | None = None
+    stop_reason: Stop | None = None
+    detail: str = ""
+    reply: str = ""
+    iterations: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    usd: float | None = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRow:
+    """A question to a person about one call. state: pending, answered, consumed, expired, void (its turn ended)."""
+
+    turn: str
+    call_id: str
+    session: str
+    tool: str
+    arguments: str
+    args_hash: str
+    effect: Effect
+    label: Label
+    token_hash: str
+    asked_at: datetime
+    expires: datetime
+    state: str = "pending"
+    answer: Answer | None = None
+    answered_by: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GrantRow:
+    """A standing permission: this tool with exactly these arguments, in one session or (session "") everywhere."""
+
+    id: str
+    session: str
+    tool: str
+    args_hash: str
+    arguments: str
+    granted_by: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxRow:
+    """Something to deliver. state: new, sending, sent, uncertain, failed. kind: reply, approval, notice."""
+
+    turn: str
+    part: int
+    session: str
+    channel: str
+    chat: str
+    kind: str
+    body: str
+    created_at: datetime
+    state: str = "new"
+    platform_message_id: str = ""
+    attempts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRow:
+    """What was used, summed: by model over a span of time. usd is None when any price in it is unknown."""
+
+    provider: str
+    model: str
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    usd: float | None

@@ -1,0 +1,195 @@
+"""The one door: what anybody outside the loop can ask of the daemon. In-process or over HTTP, it is the same (DESIGN 3).
+
+Names and shapes of the views are CONTRACT's; they go over the wire as they stand.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from daemon.core.events import Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What became of a sent text: a new turn, a steered one, or a command and its reply."""
+
+    turn: str = ""
+    steered: str = ""
+    command: str = ""
+    reply: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageView:
+    """Tokens and USD of a run; usd is None where a price is unknown."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    usd: float | None = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class CallView:
+    """One tool call of a run. `result` is None while there is none."""
+
+    call_id: str
+    tool: str
+    arguments: str
+    effect: str | None
+    decision: str | None
+    result: str | None
+    is_error: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """One run. state: queued, running, suspended, ended, quarantined."""
+
+    turn: str
+    session: str
+    state: str
+    stop_reason: str | None = None
+    reply: str | None = None
+    label: str = "trusted"
+    iterations: int = 0
+    usage: UsageView = field(default_factory=UsageView)
+    notices: list[str] = field(default_factory=list)
+    calls: list[CallView] = field(default_factory=list)
+    started: str | None = None
+    ended: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """One run in a list."""
+
+    turn: str
+    session: str
+    state: str
+    stop_reason: str | None
+    started: str | None
+    ended: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalView:
+    """A question that waits for a person."""
+
+    turn: str
+    call_id: str
+    session: str
+    tool: str
+    arguments: str
+    effect: str
+    label: str
+    expires: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionView:
+    """One session."""
+
+    id: str
+    label: str
+    paused: bool
+    model: str
+    created: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Something that was said to a session and may not have reached it yet."""
+
+    turn: str
+    part: int
+    kind: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class LiveEvent:
+    """One thing a watcher sees, by B5's names. seq is None for drafts, which cannot be resumed from.
+
+    cycle.start {iteration, model}          model.delta {text}            model.reset {}
+    model.retry {error, message, wait_s, next_model}                      model.response {iteration, text, text_length, tool_calls, finish_reason, usage}
+    tool_call {call_id, tool, arguments}    tool.started {call_id, tool}  tool.output {call_id, text}    tool.retry {call_id, error, wait_s}
+    tool_result {call_id, tool, outcome, is_error, text, exit_code}       tool.results {iteration, count}
+    approval.asked {call_id, tool, arguments, effect, expires}            approval.answered {call_id, answer, by, reason}
+    steered {text}   coached {kind, text}   budget.extended {reason, max_iterations}   run.suspended {waiting_for}   run.resumed {why}
+    run.terminated_by {reason, detail}      run.completed {reply, stop_reason, iterations, usage, label}: always the last
+    """
+
+    name: str
+    data: Mapping[str, object]
+    seq: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HealthView:
+    """Whether the daemon serves, and if not what ails it."""
+
+    ok: bool
+    version: str
+    problems: list[str] = field(default_factory=list)
+
+
+class Door(Protocol):
+    """Everything a client can do."""
+
+    async def send(self, session: str, text: str, client_id: str | None = None) -> Accepted:
+        """A person says this in this session. Durable when it returns; the same client_id again gets the same answer."""
+        ...
+
+    async def run(self, turn: str) -> RunView | None:
+        """The run as it is now; None when there is none of that id."""
+        ...
+
+    def events(self, turn: str, after: int = 0) -> AsyncIterator[LiveEvent]:
+        """What happened after event `after`, then what happens, until run.completed. A quarantined run ends so too."""
+        ...
+
+    async def transcript(self, turn: str) -> list[dict[str, object]]:
+        """The events as they are in the journal: {seq, at, kind, ...payload}."""
+        ...
+
+    async def runs(self, session: str | None = None, limit: int = 50) -> list[RunLine]:
+        """Runs, newest first; queued ones too."""
+        ...
+
+    async def unfinished(self, session: str) -> list[str]:
+        """Runs of a session that are queued, running or suspended, oldest first."""
+        ...
+
+    async def cancel(self, turn: str) -> bool:
+        """Stop this run; False when it had ended."""
+        ...
+
+    async def stop(self, session: str) -> list[str]:
+        """Stop what runs in the session; the runs that were stopped."""
+        ...
+
+    async def approvals(self, state: str = "pending", session: str | None = None) -> list[ApprovalView]:
+        """Questions to a person."""
+        ...
+
+    async def answer(self, turn: str, call_id: str, answer: Answer, by: str, reason: str = "") -> bool:
+        """Answer one; False when it is not pending any more."""
+        ...
+
+    async def sessions(self) -> list[SessionView]:
+        """All sessions, newest first."""
+        ...
+
+    async def undelivered(self, session: str) -> list[Delivery]:
+        """What was said to the session and not yet marked as delivered, in order."""
+        ...
+
+    async def delivered(self, turn: str, part: int) -> None:
+        """It has been shown."""
+        ...
+
+    async def health(self) -> HealthView:
+        """How the daemon is."""
+        ...

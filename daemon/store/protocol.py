@@ -1,0 +1,174 @@
+"""The seam between the house and its journal: one `Store`, whose work is done in functions over a `Tx`.
+
+A function given to `write` runs as ONE atomic unit, in the order given, in the writer's own thread; it may run together with others
+in one disk commit (group commit), and has been flushed to disk when `write` returns. It must be quick, must not call back into the
+event loop, and is rolled back alone when it raises. Functions given to `read` see what is committed.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Protocol, TypeVar
+
+from daemon.core.events import Answer, Recorded
+from daemon.core.rows import (
+    ApprovalRow,
+    GrantRow,
+    InboxRow,
+    OutboxRow,
+    SessionRow,
+    TurnRow,
+    UsageRow,
+)
+
+T = TypeVar("T")
+
+
+class ReadTx(Protocol):
+    """Looking."""
+
+    def session(self, session: str) -> SessionRow | None:
+        """One session."""
+        ...
+
+    def sessions(self) -> list[SessionRow]:
+        """All sessions, newest first."""
+        ...
+
+    def input(self, input_id: str) -> InboxRow | None:
+        """One accepted message."""
+        ...
+
+    def input_of(self, turn_id: str) -> InboxRow | None:
+        """The message that began, or will begin, this turn."""
+        ...
+
+    def waiting_inputs(self, session: str) -> list[InboxRow]:
+        """Messages in state new, oldest first; those that steer a turn included."""
+        ...
+
+    def turn(self, turn_id: str) -> TurnRow | None:
+        """One turn that has begun."""
+        ...
+
+    def turns(self, session: str | None, limit: int) -> list[TurnRow]:
+        """Turns, newest first; of one session, or of all."""
+        ...
+
+    def unfinished_turns(self, session: str) -> list[TurnRow]:
+        """Turns running or suspended, oldest first."""
+        ...
+
+    def unfinished_sessions(self) -> list[str]:
+        """Sessions with a message in state new, or a turn that has not ended: what a start has to take up again."""
+        ...
+
+    def events(self, turn_id: str, after: int = 0) -> list[Recorded]:
+        """The events of a turn with seq greater than `after`, in order."""
+        ...
+
+    def approvals(self, state: str | None = None, session: str | None = None) -> list[ApprovalRow]:
+        """Questions, oldest first, filtered by state and session where given."""
+        ...
+
+    def approval(self, turn_id: str, call_id: str) -> ApprovalRow | None:
+        """The question about one call."""
+        ...
+
+    def grants(self, session: str) -> list[GrantRow]:
+        """Standing permissions that hold in this session: its own and those for everywhere; all of them for session "*"."""
+        ...
+
+    def outbox(self, state: str, channel: str | None = None, session: str | None = None) -> list[OutboxRow]:
+        """Deliveries in this state, in order of creation."""
+        ...
+
+    def usage(self, since: datetime, session: str | None = None) -> list[UsageRow]:
+        """What was used since then, a row per provider and model."""
+        ...
+
+    def stop_counts(self, since: datetime) -> dict[str, int]:
+        """How many turns ended since then, by stop reason (D6)."""
+        ...
+
+
+class Tx(ReadTx, Protocol):
+    """Writing, as one atomic unit."""
+
+    def put_session(self, row: SessionRow) -> None:
+        """Insert, or replace what stands there."""
+        ...
+
+    def accept(self, row: InboxRow) -> InboxRow:
+        """Insert the message. The same (channel, account, external_id) again changes nothing and gives the first one's row."""
+        ...
+
+    def settle_input(self, input_id: str, state: str) -> None:
+        """The message has come to this state; `steers` is emptied when the state is new again."""
+        ...
+
+    def claim(self, session: str, owner: str) -> int:
+        """Become the one worker of the session. Gives the new epoch, one more than the last; the former owner is fenced."""
+        ...
+
+    def begin_turn(self, row: TurnRow, epoch: int) -> None:
+        """A new turn; its input becomes taken. Raises Fenced."""
+        ...
+
+    def note_attempt(self, turn_id: str, progress: int) -> int:
+        """A worker takes the turn up at this progress; gives how often that happened at the same progress, this one included."""
+        ...
+
+    def forgive_attempts(self, turn_id: str) -> None:
+        """The worker let go in good order: start counting anew."""
+        ...
+
+    def append(self, session: str, epoch: int, turn_id: str, recorded: Sequence[Recorded]) -> None:
+        """Write events, and what follows from them in the other tables (see store/project.py). Raises Fenced."""
+        ...
+
+    def quarantine(self, turn_id: str, at: datetime, notice: str) -> None:
+        """Set the turn and its message aside for good; `notice` goes to the session's outbox."""
+        ...
+
+    def answer_approval(
+        self, turn_id: str, call_id: str, answer: Answer, by: str, reason: str, now: datetime
+    ) -> ApprovalRow | None:
+        """Answer once: None when it is not pending any more or has expired (the row then turns expired)."""
+        ...
+
+    def add_grant(self, row: GrantRow) -> None:
+        """A standing permission."""
+        ...
+
+    def revoke_grant(self, grant_id: str) -> bool:
+        """Take it back; False when there is none of that id."""
+        ...
+
+    def post(self, row: OutboxRow) -> None:
+        """Something to deliver that is not the outcome of an event; the part is chosen by the store when negative."""
+        ...
+
+    def mark_outbox(self, turn_id: str, part: int, state: str, platform_message_id: str = "") -> None:
+        """The delivery has come to this state; `sending` counts one attempt more."""
+        ...
+
+
+class Store(Protocol):
+    """The journal."""
+
+    async def write(self, work: Callable[[Tx], T]) -> T:
+        """Run as one atomic unit; on disk when this returns. Raises what `work` raised, or StoreUnavailable."""
+        ...
+
+    async def read(self, look: Callable[[ReadTx], T]) -> T:
+        """Run over what is committed."""
+        ...
+
+    @property
+    def healthy(self) -> bool:
+        """The last commit worked."""
+        ...
+
+    async def aclose(self) -> None:
+        """Finish what is queued, then close."""
+        ...

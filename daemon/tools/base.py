@@ -1,0 +1,93 @@
+"""What a tool is: one decorated function (the decorator is in tools/decorate.py), its metadata, its result."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from daemon.core.clock import Clock
+from daemon.core.errors import AidaemonError
+from daemon.core.events import Event
+from daemon.core.label import Effect, Label
+from daemon.core.messages import ToolSpec
+from daemon.core.turn import Turn
+
+
+class ToolError(AidaemonError):
+    """The tool could not do it. The model is shown the message."""
+
+
+class RetryableToolError(ToolError):
+    """A passing trouble: worth another try, off-budget (E6)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """What a tool gives back. `also` are events recorded with the result; `offers` names tools to add to the list."""
+
+    text: str
+    is_error: bool = False
+    exit_code: int | None = None
+    label: Label = Label.TRUSTED
+    offers: tuple[str, ...] = ()
+    also: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What the dispatcher knows of the call; filled by the house, never by the model (A10)."""
+
+    session_id: str
+    turn: Turn
+    call_id: str
+    untrusted_source: bool
+    clock: Clock
+    on_output: Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolMeta:
+    """How a tool may be handled. `critical` names the arguments that decide where an effect goes; None means all of them."""
+
+    effect: Effect = Effect.DESTRUCTIVE
+    parallel: bool = False
+    idempotent: bool = False
+    retries: int = 0
+    timeout_s: float = 60.0
+    critical: tuple[str, ...] | None = None
+
+
+Run = Callable[[Mapping[str, object], ToolContext], Awaitable[ToolOutput]]
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool ready to run. `run` takes the model's arguments, without any that start with `_`; raises ToolError for bad ones."""
+
+    spec: ToolSpec
+    meta: ToolMeta
+    run: Run = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """The name the model calls it by."""
+        return self.spec.name
+
+
+class Toolbox(Protocol):
+    """All tools there are."""
+
+    def get(self, name: str) -> Tool | None:
+        """The tool of that name; the same one for the whole of a turn (D7)."""
+        ...
+
+    def specs(self, names: tuple[str, ...]) -> tuple[ToolSpec, ...]:
+        """What the model is shown of these, in this order; names that do not exist are left out."""
+        ...
+
+
+class Grants(Protocol):
+    """Standing permissions."""
+
+    async def granted(self, session: str, tool: str, args_hash: str) -> bool:
+        """A person has allowed exactly this, here or everywhere."""
+        ...
