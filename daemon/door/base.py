@@ -112,13 +112,19 @@ class Delivery:
 class LiveEvent:
     """One thing a watcher sees, by B5's names. seq is None for drafts, which cannot be resumed from.
 
-    cycle.start {iteration, model}          model.delta {text}            model.reset {}
-    model.retry {error, message, wait_s, next_model}                      model.response {iteration, text, text_length, tool_calls, finish_reason, usage}
-    tool_call {call_id, tool, arguments}    tool.started {call_id, tool}  tool.output {call_id, text}    tool.retry {call_id, error, wait_s}
-    tool_result {call_id, tool, outcome, is_error, text, exit_code}       tool.results {iteration, count}
-    approval.asked {call_id, tool, arguments, effect, expires}            approval.answered {call_id, answer, by, reason}
-    steered {text}   coached {kind, text}   budget.extended {reason, max_iterations}   run.suspended {waiting_for}   run.resumed {why}
-    run.terminated_by {reason, detail}      run.completed {reply, stop_reason, iterations, usage, label}: always the last
+    cycle.start {iteration, model}     model.delta {text}     model.reset {}
+    model.retry {error, message, wait_s, next_model}
+    model.response {iteration, text, text_length, tool_calls, finish_reason, usage}
+    tool_call {call_id, tool, arguments}     tool.started {call_id, tool}
+    tool.output {call_id, text}              tool.retry {call_id, error, wait_s}
+    tool_result {call_id, tool, outcome, is_error, text, exit_code}
+    tool.results {iteration, count}
+    approval.asked {call_id, tool, arguments, effect, expires}
+    approval.answered {call_id, answer, by, reason}
+    steered {text}   coached {kind, text}    budget.extended {reason, max_iterations}
+    run.suspended {waiting_for}              run.resumed {why}
+    run.terminated_by {reason, detail}
+    run.completed {reply, stop_reason, iterations, usage, label}: always the last
     """
 
     name: str
@@ -138,8 +144,15 @@ class HealthView:
 class Door(Protocol):
     """Everything a client can do."""
 
-    async def send(self, session: str, text: str, client_id: str | None = None) -> Accepted:
-        """A person says this in this session. Durable when it returns; the same client_id again gets the same answer."""
+    async def send(self, session: str, text: str, client_id: str | None = None, *, stream: bool = True) -> Accepted:
+        """A person says this in this session. Durable when it returns; the same client_id again gets the same answer.
+
+        `stream` false says that nobody will watch the draft, only `settled` or `run`: the model is then asked in one piece.
+        """
+        ...
+
+    async def settled(self, turn: str) -> RunView:
+        """The run once it has ended or was quarantined, waiting for that as long as it takes. Raises KeyError for no such run."""
         ...
 
     async def run(self, turn: str) -> RunView | None:

@@ -17,7 +17,10 @@ class Provider(Protocol):
         ...
 
     async def complete(self, model: str, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
-        """The whole reply; with `on_text` its text is shown piece by piece as it comes. Raises ProviderError. Cancelling stops the call."""
+        """The whole reply; with `on_text` its text is shown piece by piece as it comes. Raises ProviderError.
+
+        Cancelling stops the call.
+        """
         ...
 
     async def aclose(self) -> None:

@@ -1,8 +1,8 @@
 """The seam between the house and its journal: one `Store`, whose work is done in functions over a `Tx`.
 
-A function given to `write` runs as ONE atomic unit, in the order given, in the writer's own thread; it may run together with others
-in one disk commit (group commit), and has been flushed to disk when `write` returns. It must be quick, must not call back into the
-event loop, and is rolled back alone when it raises. Functions given to `read` see what is committed.
+A function given to `write` runs as ONE atomic unit, in the order given, in the writer's own thread; it may run together
+with others in one disk commit (group commit), and has been flushed to disk when `write` returns. It must be quick, must not
+call back into the event loop, and is rolled back alone when it raises. Functions given to `read` see what is committed.
 """
 
 from collections.abc import Callable, Sequence
