@@ -32,6 +32,9 @@ from daemon.core.label import Label
 from daemon.core.messages import Message, Role, ToolCall
 
 
+NO_PROGRESS = (ModelAsked, ModelRetried, ToolStarted, ToolRetried, TurnResumed)
+
+
 class EventSink(Protocol):
     """Where a turn's events are written, in one transaction, before anything follows from them."""
 
@@ -81,7 +84,8 @@ class Spent:
 class Turn:
     """One inbound message until its reply. `record` believes an event at once; `commit` writes down what was recorded.
 
-    Commit before anything leaves the process: a model call, a tool start, a reply.
+    Commit before anything leaves the process: a model call, a tool start, a reply. `progress` is the seq of the latest event
+    that brought the turn further: asking again after a crash does not.
     """
 
     id: str
@@ -103,6 +107,7 @@ class Turn:
     coached: list[str] = field(default_factory=list)
     offers: list[str] = field(default_factory=list)
     past: list[tuple[ToolFinished, ToolCall]] = field(default_factory=list)
+    progress: int = 0
     suspended: bool = False
     ended: TurnEnded | None = None
     _staged: list[Recorded] = field(default_factory=list)
@@ -144,31 +149,19 @@ class Turn:
         self._fold(recorded.event, recorded.seq)
 
     def _fold(self, event: Event, seq: int) -> None:
+        if not isinstance(event, NO_PROGRESS):
+            self.progress = seq
         match event:
-            case UserSaid():
-                self.limits, self.max_iterations = event.limits, event.limits.max_iterations
-                self._say(Role.USER, with_memories(event), event.label)
-            case Steered():
-                self._say(Role.USER, event.text, event.label)
-                self.awaiting_verdict = False
-            case Coached():
-                self.coached.append(event.kind)
-                self._say(Role.USER, event.text, Label.TRUSTED)
-                self.awaiting_verdict = False
-            case ModelAsked():
-                self._reserve(event)
-            case ModelReplied():
-                self._replied(event, seq)
-            case ModelFailed():
-                self.failed = event
+            case UserSaid() | Steered() | Coached():
+                self._fold_said(event)
+            case ModelAsked() | ModelReplied() | ModelFailed():
+                self._fold_model(event, seq)
             case CallJudged() | ApprovalAsked() | ApprovalAnswered() | ToolStarted() | ToolFinished():
                 self._fold_call(event)
             case BudgetExtended():
                 self.max_iterations = event.max_iterations
-            case Suspended():
-                self.suspended = True
-            case TurnResumed():
-                self.suspended = False
+            case Suspended() | TurnResumed():
+                self.suspended = isinstance(event, Suspended)
             case TurnEnded():
                 self.ended = event
             case ModelRetried() | ToolRetried():
@@ -176,8 +169,29 @@ class Turn:
             case _:
                 assert_never(event)
 
-    def _say(self, role: Role, text: str, label: Label) -> None:
-        self.messages.append(Message(role, text, label=label))
+    def _fold_said(self, event: UserSaid | Steered | Coached) -> None:
+        self.awaiting_verdict = False
+        match event:
+            case UserSaid():
+                self.limits, self.max_iterations = event.limits, event.limits.max_iterations
+                self._say(with_memories(event), event.label)
+            case Steered():
+                self._say(event.text, event.label)
+            case Coached():
+                self.coached.append(event.kind)
+                self._say(event.text, Label.TRUSTED)
+
+    def _fold_model(self, event: ModelAsked | ModelReplied | ModelFailed, seq: int) -> None:
+        match event:
+            case ModelAsked():
+                self._reserve(event)
+            case ModelReplied():
+                self._replied(event, seq)
+            case ModelFailed():
+                self.failed = event
+
+    def _say(self, text: str, label: Label) -> None:
+        self.messages.append(Message(Role.USER, text, label=label))
         self.label = self.label.join(label)
 
     def _reserve(self, event: ModelAsked) -> None:
