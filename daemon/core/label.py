@@ -10,7 +10,7 @@ class Label(StrEnum):
     TRUSTED = "trusted"
     UNTRUSTED = "untrusted"
 
-    def join(self, other: "Label") -> "Label":
+    def joined(self, other: "Label") -> "Label":
         """The lower of the two."""
         return self if self is Label.UNTRUSTED else other
 

@@ -31,7 +31,6 @@ from daemon.core.events import (
 from daemon.core.label import Label
 from daemon.core.messages import Message, Role, ToolCall
 
-
 NO_PROGRESS = (ModelAsked, ModelRetried, ToolStarted, ToolRetried, TurnResumed)
 
 
@@ -192,7 +191,7 @@ class Turn:
 
     def _say(self, text: str, label: Label) -> None:
         self.messages.append(Message(Role.USER, text, label=label))
-        self.label = self.label.join(label)
+        self.label = self.label.joined(label)
 
     def _reserve(self, event: ModelAsked) -> None:
         if self.asked:
@@ -232,7 +231,7 @@ class Turn:
     def _finished(self, state: CallState, event: ToolFinished) -> None:
         state.result = event
         self.spent.seconds += event.seconds
-        self.label = self.label.join(event.label)
+        self.label = self.label.joined(event.label)
         self.offers.extend(name for name in event.offers if name not in self.offers)
         if not self.pending:
             self._settle()
