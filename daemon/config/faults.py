@@ -1,0 +1,101 @@
+"""What pydantic says of a config, in words for the person who wrote the file: which key, what was found, what was expected."""
+
+import json
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from daemon import VERSION
+from daemon.config.schema import descend, names_at, nearest
+
+HIDDEN = re.compile(r"(^|_)(token|secret|password|api_key|headers)$|^tokens$", re.IGNORECASE)
+EXPECTED = {
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "string_type": "text in quotes",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "a table",
+    "model_type": "a table",
+    "missing": "a value; the key is required here",
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "{ge} or more",
+    "less_than": "less than {lt}",
+    "less_than_equal": "{le} or less",
+    "string_too_short": "text that is not empty",
+    "literal_error": "{expected}",
+    "enum": "{expected}",
+}
+
+
+def is_hidden(key: str) -> bool:
+    """The value of this key is nobody's business."""
+    return any(HIDDEN.search(part) for part in key.split("."))
+
+
+def explain(error: ValidationError, root: type[BaseModel], raw: Mapping[str, object]) -> list[tuple[str, str]]:
+    """(dotted key, what is wrong) of every fault, each key once; `raw` is the file as written, nothing expanded."""
+    found: dict[str, str] = {}
+    for detail in error.errors(include_url=False):
+        key, value = _place(detail, raw)
+        found.setdefault(key, _say(key, value, detail, root))
+    return list(found.items())
+
+
+def _place(detail: ErrorDetails, raw: Mapping[str, object]) -> tuple[str, object]:
+    """The dotted key as it stands in the file (pydantic's own tags of unions left out), and what was written there."""
+    parts: list[str] = []
+    value: object = raw
+    for step in (*detail["loc"], *_named_first(detail)):
+        inner = descend(value, step)
+        if inner is not None:
+            value = inner
+        elif detail["type"] != "missing" or step != detail["loc"][-1]:
+            continue
+        parts.append(str(step))
+    return ".".join(parts), value
+
+
+def _named_first(detail: ErrorDetails) -> list[str]:
+    """A check across keys speaks for the table; its message begins with the key it is about."""
+    return detail["msg"].removeprefix("Value error, ").split()[:1] if detail["type"] == "value_error" else []
+
+
+def _say(key: str, value: object, detail: ErrorDetails, root: type[BaseModel]) -> str:
+    if detail["type"] == "extra_forbidden":
+        return _unknown(key, value, root)
+    context = detail.get("ctx", {})
+    template = EXPECTED.get(detail["type"])
+    wanted = f"expected {template.format(**context)}" if template else detail["msg"].removeprefix("Value error, ")
+    if detail["type"] == "missing":
+        return wanted
+    return f"found {_shown(key, value)}, {wanted}{_near_choice(value, context)}"
+
+
+def _shown(key: str, value: object) -> str:
+    if isinstance(value, Mapping):
+        return "a table"
+    return '"***"' if is_hidden(key) and value != "" else json.dumps(value, default=str, ensure_ascii=False)
+
+
+def _near_choice(value: object, context: Mapping[str, object]) -> str:
+    choices = re.findall(r"'([^']+)'", str(context.get("expected", "")))
+    near = get_close_matches(value, choices, n=1) if isinstance(value, str) else []
+    return f'; did you mean "{near[0]}"?' if near else ""
+
+
+def _unknown(key: str, value: object, root: type[BaseModel]) -> str:
+    near = nearest(root, key)
+    known = ", ".join(names_at(root, key.split(".")[:-1]))
+    what = "section" if isinstance(value, Mapping | list) else "key"
+    hint = f"did you mean {near}?" if near else f"known here: {known}"
+    return f"is a {what} that this version ({VERSION}) does not know; {hint}"

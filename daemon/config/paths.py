@@ -1,0 +1,53 @@
+"""Where things lie under HOME (CONTRACT, "Files under HOME")."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """HOME and the config file; every other place follows from them."""
+
+    home: Path
+    config: Path
+
+    @property
+    def lastgood(self) -> Path:
+        """The text of the config that last worked (A8)."""
+        return self.home / "config.toml.lastgood"
+
+    @property
+    def secrets(self) -> Path:
+        """Names and values of secrets, readable by the owner alone."""
+        return self.home / "secrets.toml"
+
+    @property
+    def journal(self) -> Path:
+        """The journal."""
+        return self.home / "journal.db"
+
+    @property
+    def memory(self) -> Path:
+        """The memory's own database."""
+        return self.home / "memory.db"
+
+    @property
+    def daemon(self) -> Path:
+        """Where a running daemon says its pid and address."""
+        return self.home / "daemon.json"
+
+    @property
+    def logs(self) -> Path:
+        """Log files."""
+        return self.home / "logs"
+
+    def make_home(self) -> None:
+        """Create HOME, for the owner alone; one that is there is left as it is."""
+        self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def resolve(home: str | None, config: str | None) -> Paths:
+    """`--home`, else AIDAEMON_HOME, else ~/.aidaemon; `--config`, else HOME/config.toml."""
+    chosen = Path(home or os.environ.get("AIDAEMON_HOME") or "~/.aidaemon").expanduser().absolute()
+    return Paths(chosen, Path(config).expanduser().absolute() if config else chosen / "config.toml")

@@ -1,0 +1,52 @@
+"""Late imports by name: one table, then entry points, so that a part nobody configured costs nothing."""
+
+from difflib import get_close_matches
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+
+from daemon.core.errors import ConfigError
+
+TABLE: dict[str, dict[str, str]] = {
+    "providers": {
+        "openai": "daemon.providers.openai:OpenAI",
+        "local": "daemon.providers.local:Local",
+    },
+    "channels": {},
+    "tools": {},
+}
+
+
+def names(kind: str) -> list[str]:
+    """What there is of this kind: ours first, then what add-ons bring."""
+    ours = list(TABLE.get(kind, {}))
+    return ours + [point.name for point in _points(kind) if point.name not in ours]
+
+
+def load(kind: str, name: str) -> object:
+    """The thing itself, imported now. Raises ConfigError for a name that nobody has, or whose package is not installed."""
+    target = TABLE.get(kind, {}).get(name)
+    if target is not None:
+        return _imported(kind, name, target)
+    for point in _points(kind):
+        if point.name == name:
+            return _imported(kind, name, point.value)
+    near = get_close_matches(name, names(kind), n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names(kind)) or 'none'}"
+    raise ConfigError(f"{kind}: nothing is named {name!r}; {hint}")
+
+
+def _points(kind: str) -> list[EntryPoint]:
+    return list(entry_points(group=f"aidaemon.{kind}"))
+
+
+def _imported(kind: str, name: str, target: str) -> object:
+    module, _, attribute = target.partition(":")
+    try:
+        found: object = import_module(module)
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"{kind}: {name!r} needs the package {error.name!r}, which is not installed") from error
+    for part in attribute.split(".") if attribute else ():
+        if not hasattr(found, part):
+            raise ConfigError(f"{kind}: {name!r} points at {target}, where there is no {part!r}")
+        found = getattr(found, part)
+    return found
