@@ -30,6 +30,7 @@ from daemon.core.events import (
 )
 from daemon.core.label import Label
 from daemon.core.messages import Message, Role, ToolCall
+from daemon.core.waiting import uninterrupted
 
 NO_PROGRESS = (ModelAsked, ModelRetried, ToolStarted, ToolRetried, TurnResumed)
 
@@ -84,7 +85,7 @@ class Turn:
     """One inbound message until its reply. `record` believes an event at once; `commit` writes down what was recorded.
 
     Commit before anything leaves the process: a model call, a tool start, a reply. `progress` is the seq of the latest event
-    that brought the turn further: asking again after a crash does not.
+    that brought the turn further: asking again after a crash does not. `coached` says after which iteration each kind came last.
     """
 
     id: str
@@ -103,10 +104,11 @@ class Turn:
     reply: ModelReplied | None = None
     awaiting_verdict: bool = False
     failed: ModelFailed | None = None
-    coached: list[str] = field(default_factory=list)
+    coached: dict[str, int] = field(default_factory=dict)
     offers: list[str] = field(default_factory=list)
     past: list[tuple[ToolFinished, ToolCall]] = field(default_factory=list)
     progress: int = 0
+    memory_ids: tuple[str, ...] = ()
     suspended: bool = False
     ended: TurnEnded | None = None
     _staged: list[Recorded] = field(default_factory=list)
@@ -138,9 +140,11 @@ class Turn:
     async def commit(self) -> None:
         """Write down what was recorded since the last commit; on failure it stays staged for another try."""
         if self._staged:
-            batch = tuple(self._staged)
-            await self.sink.append(self.id, batch)
-            del self._staged[: len(batch)]
+            await uninterrupted(self._write(tuple(self._staged)))
+
+    async def _write(self, batch: tuple[Recorded, ...]) -> None:
+        await self.sink.append(self.id, batch)
+        del self._staged[: len(batch)]
 
     def replay(self, recorded: Recorded) -> None:
         """Fold one event of the journal into the state."""
@@ -173,11 +177,12 @@ class Turn:
         match event:
             case UserSaid():
                 self.limits, self.max_iterations = event.limits, event.limits.max_iterations
+                self.memory_ids = tuple(hit.id for hit in event.memories)
                 self._say(with_memories(event), event.label)
             case Steered():
                 self._say(event.text, event.label)
             case Coached():
-                self.coached.append(event.kind)
+                self.coached[event.kind] = self.iterations
                 self._say(event.text, Label.TRUSTED)
 
     def _fold_model(self, event: ModelAsked | ModelReplied | ModelFailed, seq: int) -> None:
