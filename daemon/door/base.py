@@ -110,7 +110,8 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class LiveEvent:
-    """One thing a watcher sees, by B5's names. seq is None for drafts, which cannot be resumed from.
+    """One thing a watcher sees, by B5's names. seq is None for drafts, which cannot be resumed from. One recorded event may
+    be told as several; `rest` is how many of them follow, so that a watcher who left in between can be given just those.
 
     cycle.start {iteration, model}     model.delta {text}     model.reset {}
     model.retry {error, message, wait_s, next_model}
@@ -130,6 +131,7 @@ class LiveEvent:
     name: str
     data: Mapping[str, object]
     seq: int | None = None
+    rest: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,190 @@
+"""How the recorded events of a turn are told to a watcher, by B5's names (`LiveEvent` lists them with their data)."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import assert_never
+
+from daemon.core.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    BudgetExtended,
+    CallJudged,
+    Coached,
+    Event,
+    ModelAsked,
+    ModelFailed,
+    ModelReplied,
+    ModelRetried,
+    Outcome,
+    Recorded,
+    Steered,
+    Suspended,
+    ToolFinished,
+    ToolRetried,
+    ToolStarted,
+    TurnEnded,
+    TurnResumed,
+    UserSaid,
+)
+from daemon.core.label import Label
+from daemon.core.live import DraftDropped, TextDelta, ToolOutput
+from daemon.core.messages import Usage
+from daemon.door.base import LiveEvent, UsageView
+
+COMPLETED = "run.completed"
+Told = tuple[str, Mapping[str, object]]
+
+
+@dataclass(slots=True)
+class Narrator:
+    """Tells one turn from its first event on; the small fold is what single events do not say: counts, sums, the label."""
+
+    iteration: int = 0
+    iterations: int = 0
+    open_calls: int = 0
+    settled_calls: int = 0
+    label: Label = Label.TRUSTED
+    usage: UsageView = field(default_factory=UsageView)
+
+    def narrate(self, recorded: Recorded) -> list[LiveEvent]:
+        """What a watcher is told of this event; nothing for what only the journal needs."""
+        told = self._tell(recorded.event, recorded.seq)
+        return [
+            LiveEvent(name, data, recorded.seq, len(told) - index) for index, (name, data) in enumerate(told, start=1)
+        ]
+
+    def quarantined(self, notice: str) -> list[LiveEvent]:
+        """The end of a turn that was set aside; no event of its own says so."""
+        data = self._summary("", "quarantined")
+        return [LiveEvent("run.terminated_by", {"reason": "quarantined", "detail": notice}), LiveEvent(COMPLETED, data)]
+
+    def _tell(self, event: Event, seq: int) -> list[Told]:
+        match event:
+            case UserSaid():
+                self.label = self.label.joined(event.label)
+                return []
+            case Steered() | Coached() | BudgetExtended() | Suspended() | TurnResumed():
+                return [self._tell_of_turn(event)]
+            case ModelAsked() | ModelRetried() | ModelReplied():
+                return self._tell_of_model(event, seq)
+            case ToolStarted() | ToolRetried() | ToolFinished():
+                return self._tell_of_tool(event)
+            case ApprovalAsked() | ApprovalAnswered():
+                return [_tell_of_approval(event)]
+            case TurnEnded():
+                reason = event.reason.value
+                ended = {"reason": reason, "detail": event.detail}
+                return [("run.terminated_by", ended), (COMPLETED, self._summary(event.reply, reason))]
+            case CallJudged() | ModelFailed():
+                return []
+            case _:
+                assert_never(event)
+
+    def _tell_of_turn(self, event: Steered | Coached | BudgetExtended | Suspended | TurnResumed) -> Told:
+        match event:
+            case Steered():
+                self.label = self.label.joined(event.label)
+                return "steered", {"text": event.text}
+            case Coached():
+                return "coached", {"kind": event.kind, "text": event.text}
+            case BudgetExtended():
+                return "budget.extended", {"reason": event.reason, "max_iterations": event.max_iterations}
+            case Suspended():
+                return "run.suspended", {"waiting_for": list(event.waiting_for)}
+            case TurnResumed():
+                return "run.resumed", {"why": event.why}
+
+    def _tell_of_model(self, event: ModelAsked | ModelRetried | ModelReplied, seq: int) -> list[Told]:
+        match event:
+            case ModelAsked():
+                self.iteration = event.iteration
+                return [("cycle.start", {"iteration": event.iteration, "model": event.model})]
+            case ModelRetried():
+                again = {"error": event.error, "message": event.message, "wait_s": event.wait_s}
+                return [("model.retry", again | {"next_model": event.next_model})]
+            case ModelReplied():
+                return self._tell_of_reply(event, seq)
+
+    def _tell_of_reply(self, event: ModelReplied, seq: int) -> list[Told]:
+        self.usage = _added(self.usage, event.usage)
+        self.iterations += bool(event.calls)
+        self.open_calls = self.settled_calls = len(event.calls)
+        response = {
+            "iteration": self.iteration,
+            "text": event.text,
+            "text_length": len(event.text),
+            "tool_calls": len(event.calls),
+            "finish_reason": event.finish,
+            "usage": asdict(_added(UsageView(), event.usage)),
+        }
+        called = (
+            ("tool_call", {"call_id": f"{seq}.{index}", "tool": call.name, "arguments": call.arguments})
+            for index, call in enumerate(event.calls)
+        )
+        return [("model.response", response), *called]
+
+    def _tell_of_tool(self, event: ToolStarted | ToolRetried | ToolFinished) -> list[Told]:
+        match event:
+            case ToolStarted():
+                return [("tool.started", {"call_id": event.call_id, "tool": event.tool})]
+            case ToolRetried():
+                return [("tool.retry", {"call_id": event.call_id, "error": event.error, "wait_s": event.wait_s})]
+            case ToolFinished():
+                return self._tell_of_result(event)
+
+    def _tell_of_result(self, event: ToolFinished) -> list[Told]:
+        self.label = self.label.joined(event.label)
+        self.open_calls -= 1
+        result = {
+            "call_id": event.call_id,
+            "tool": event.tool,
+            "outcome": event.outcome.value,
+            "is_error": event.outcome is not Outcome.OK,
+            "text": event.text,
+            "exit_code": event.exit_code,
+        }
+        if self.open_calls:
+            return [("tool_result", result)]
+        return [("tool_result", result), ("tool.results", {"iteration": self.iteration, "count": self.settled_calls})]
+
+    def _summary(self, reply: str, reason: str) -> dict[str, object]:
+        return {
+            "reply": reply,
+            "text_length": len(reply),
+            "stop_reason": reason,
+            "iterations": self.iterations,
+            "usage": asdict(self.usage),
+            "label": self.label.value,
+        }
+
+
+def glimpse(item: TextDelta | DraftDropped | ToolOutput) -> LiveEvent:
+    """What is shown as it happens and never written down; it has no number to resume from."""
+    match item:
+        case TextDelta():
+            return LiveEvent("model.delta", {"text": item.text})
+        case DraftDropped():
+            return LiveEvent("model.reset", {})
+        case ToolOutput():
+            return LiveEvent("tool.output", {"call_id": item.call_id, "text": item.text})
+
+
+def _tell_of_approval(event: ApprovalAsked | ApprovalAnswered) -> Told:
+    match event:
+        case ApprovalAsked():
+            asked = {"call_id": event.call_id, "tool": event.tool, "arguments": event.arguments}
+            return "approval.asked", asked | {"effect": event.effect.value, "expires": event.expires.isoformat()}
+        case ApprovalAnswered():
+            answered = {"call_id": event.call_id, "answer": event.answer.value}
+            return "approval.answered", answered | {"by": event.by, "reason": event.reason}
+
+
+def _added(sum_: UsageView, usage: Usage) -> UsageView:
+    usd = None if sum_.usd is None or usage.usd is None else sum_.usd + usage.usd
+    return replace(
+        sum_,
+        input_tokens=sum_.input_tokens + usage.input_tokens,
+        output_tokens=sum_.output_tokens + usage.output_tokens,
+        cached_tokens=sum_.cached_tokens + usage.cached_tokens,
+        usd=usd,
+    )

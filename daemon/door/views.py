@@ -1,0 +1,157 @@
+"""What a person is shown of a run, a session, a question: views over rows and events. Pure."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from daemon.core.events import (
+    BudgetExtended,
+    CallJudged,
+    Event,
+    ModelReplied,
+    Outcome,
+    Recorded,
+    Stop,
+    ToolFinished,
+    encode,
+)
+from daemon.core.rows import ApprovalRow, InboxRow, OutboxRow, SessionRow, TurnRow
+from daemon.door.base import ApprovalView, CallView, Delivery, RunLine, RunView, SessionView, UsageView
+
+BREAKERS = {
+    Stop.MAX_ITERATIONS: "stopped at the limit of iterations",
+    Stop.OVER_BUDGET: "stopped by the budget",
+    Stop.DEADLINE: "stopped at the deadline",
+}
+QUARANTINED = "set aside: it crashed its worker three times; it will not be tried again by itself"
+
+
+def run_view(row: TurnRow, recorded: Sequence[Recorded]) -> RunView:
+    """The run as CONTRACT shows it: the row for its state, the events for its calls and what the owner should know."""
+    return RunView(
+        turn=row.id,
+        session=row.session,
+        state=row.state,
+        stop_reason=row.stop_reason.value if row.stop_reason else None,
+        reply=row.reply if row.state == "ended" else None,
+        label=row.label.value,
+        iterations=row.iterations,
+        usage=UsageView(row.input_tokens, row.output_tokens, row.cached_tokens, row.usd),
+        notices=notices(row, recorded),
+        calls=calls(recorded),
+        started=_instant(row.started_at),
+        ended=_instant(row.ended_at),
+    )
+
+
+def queued_view(inbox: InboxRow) -> RunView:
+    """A message whose run has not begun; or never will, because it was folded into another one or set aside."""
+    state, notice = _inbox_state(inbox)
+    return RunView(
+        turn=inbox.turn,
+        session=inbox.session,
+        state=state,
+        label=inbox.label.value,
+        notices=[notice] if notice else [],
+    )
+
+
+def run_line(row: TurnRow) -> RunLine:
+    """The run in a list."""
+    reason = row.stop_reason.value if row.stop_reason else None
+    return RunLine(row.id, row.session, row.state, reason, _instant(row.started_at), _instant(row.ended_at))
+
+
+def queued_line(inbox: InboxRow) -> RunLine:
+    """A run that has not begun, in a list."""
+    return RunLine(inbox.turn, inbox.session, _inbox_state(inbox)[0], None, None, None)
+
+
+def approval_view(row: ApprovalRow) -> ApprovalView:
+    """A question, without what an answer must match."""
+    return ApprovalView(
+        turn=row.turn,
+        call_id=row.call_id,
+        session=row.session,
+        tool=row.tool,
+        arguments=row.arguments,
+        effect=row.effect.value,
+        label=row.label.value,
+        expires=row.expires.isoformat(),
+    )
+
+
+def session_view(row: SessionRow) -> SessionView:
+    """One session; model "" is the configured one."""
+    return SessionView(row.id, row.label.value, row.paused, row.model, row.created_at.isoformat())
+
+
+def delivery(row: OutboxRow) -> Delivery:
+    """Something that was said and perhaps not seen yet."""
+    return Delivery(row.turn, row.part, row.kind, row.body)
+
+
+def transcript_line(recorded: Recorded) -> dict[str, object]:
+    """An event as the transcript shows it: {seq, at, kind, ...payload}. A payload's own `kind` is called `kind_`."""
+    kind, _, payload = encode(recorded.event)
+    fields: Mapping[str, object] = json.loads(payload)
+    line: dict[str, object] = {"seq": recorded.seq, "at": recorded.at.isoformat(), "kind": kind}
+    return line | {f"{name}_" if name in line else name: value for name, value in fields.items()}
+
+
+def calls(recorded: Sequence[Recorded]) -> list[CallView]:
+    """Every call that was asked for, in order, with what the gate said and what came out."""
+    found: dict[str, CallView] = {}
+    for item in recorded:
+        match item.event:
+            case ModelReplied(calls=asked):
+                for index, call in enumerate(asked):
+                    call_id = f"{item.seq}.{index}"
+                    found[call_id] = CallView(call_id, call.name, call.arguments, None, None, None, False)
+            case CallJudged(call_id=call_id, effect=effect, decision=decision):
+                found[call_id] = replace(found[call_id], effect=effect.value, decision=decision.value)
+            case ToolFinished(call_id=call_id, text=text, outcome=outcome):
+                found[call_id] = replace(found[call_id], result=text, is_error=outcome is not Outcome.OK)
+            case _:
+                pass
+    return list(found.values())
+
+
+def notices(row: TurnRow, recorded: Sequence[Recorded]) -> list[str]:
+    """What the owner should know and the reply may not say."""
+    told = [notice for item in recorded if (notice := _notice(item.event))]
+    if row.stop_reason in BREAKERS:
+        told.append(BREAKERS[row.stop_reason] + (f": {row.detail}" if row.detail else ""))
+    if row.state == "quarantined":
+        told.append(row.detail or QUARANTINED)
+    return told
+
+
+def _notice(event: Event) -> str | None:
+    match event:
+        case ToolFinished(outcome=Outcome.UNKNOWN, tool=tool):
+            return f"outcome of {tool} is unknown: it may or may not have happened"
+        case BudgetExtended(max_iterations=limit, reason=reason):
+            return f"the limit of iterations was raised to {limit}: {reason}"
+        case _:
+            return None
+
+
+def _inbox_state(inbox: InboxRow) -> tuple[str, str]:
+    state, _, where = inbox.state.partition(":")
+    match state:
+        case "steered":
+            return "ended", f"folded into run {where}, which answers it"
+        case "answered":
+            return "ended", f"taken as the answer to a question of run {where}"
+        case "command":
+            return "ended", "was a command"
+        case "quarantined":
+            return "quarantined", QUARANTINED
+        case _:
+            return "queued", ""
+
+
+def _instant(at: datetime | None) -> str | None:
+    return at.isoformat() if at else None

@@ -1,0 +1,65 @@
+"""Questions to a person, and the answers."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from aiohttp import web
+from pydantic import BaseModel, ConfigDict, StringConstraints
+
+from daemon.core.events import Answer
+from daemon.door.base import Door
+from daemon.http.runs import known_run
+from daemon.http.wire import Problem, answer, body, invalid, not_found
+
+STATES = ("pending", "answered", "consumed", "expired", "void")
+OWNER = "owner"
+
+
+class Answered(BaseModel):
+    """The body of an answer; `scope` counts for an approval only."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    call_id: Annotated[str, StringConstraints(min_length=1, max_length=100)]
+    scope: Literal["once", "session", "always"] = "once"
+    reason: Annotated[str, StringConstraints(max_length=2000)] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Approvals:
+    """Each question is answered once; each call on its own (B8)."""
+
+    door: Door
+
+    def routes(self) -> list[web.RouteDef]:
+        """What is served here."""
+        return [
+            web.get("/v1/approvals", self.listed),
+            web.post("/v1/runs/{turn}/approve", self.approve),
+            web.post("/v1/runs/{turn}/reject", self.reject),
+        ]
+
+    async def listed(self, request: web.Request) -> web.Response:
+        """`?state=pending` (the default) and `?session=`."""
+        state = request.query.get("state", "pending")
+        if state not in STATES:
+            raise invalid(f"state: found {state!r}, expected one of {', '.join(STATES)}")
+        return answer(await self.door.approvals(state, request.query.get("session")))
+
+    async def approve(self, request: web.Request) -> web.Response:
+        """Yes, for this once, this session or always."""
+        said = await body(request, Answered)
+        return await self._settle(request, said, Answer(said.scope))
+
+    async def reject(self, request: web.Request) -> web.Response:
+        """No; the model is told the reason."""
+        return await self._settle(request, await body(request, Answered), Answer.DENY)
+
+    async def _settle(self, request: web.Request, said: Answered, answered: Answer) -> web.Response:
+        turn = request.match_info["turn"]
+        if await self.door.answer(turn, said.call_id, answered, OWNER, said.reason):
+            return answer({"turn": turn, "call_id": said.call_id, "answer": answered})
+        view = await known_run(self.door, request)
+        if all(call.call_id != said.call_id for call in view.calls):
+            raise not_found(f"call {said.call_id!r} in run {turn!r}")
+        raise Problem(409, "not_pending", f"call {said.call_id} does not wait for an answer: answered already, expired or over")

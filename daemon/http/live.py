@@ -1,0 +1,113 @@
+"""GET /v1/runs/{turn}/events: a run as it happens, as server-sent events; a dropped connection resumes where it was."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from aiohttp import web
+from pydantic_core import to_json
+
+from daemon.door.base import Door, LiveEvent
+from daemon.http.runs import known_run
+from daemon.http.wire import invalid, number
+
+HEARTBEAT_S = 15.0
+HEADERS = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """How far a watcher got: event `seq` but for the last `rest` things told of it. Written SEQ, or SEQ-REST."""
+
+    seq: int
+    rest: int = 0
+
+    @classmethod
+    def read(cls, text: str) -> "Place":
+        """From the Last-Event-ID header. Raises Problem."""
+        seq, _, rest = text.partition("-")
+        if not (text.isascii() and len(text) < 30 and seq.isdigit() and (rest.isdigit() or text == seq)):
+            raise invalid(f"Last-Event-ID: found {text!r}, expected an id of this stream")
+        return cls(int(seq), int(rest or 0))
+
+    @property
+    def whole(self) -> int:
+        """The latest event that was told in full."""
+        return self.seq - 1 if self.rest else self.seq
+
+    def told(self, event: LiveEvent) -> bool:
+        """The watcher has had this one."""
+        return bool(self.rest) and event.seq == self.seq and event.rest >= self.rest
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """Each recorded thing is sent exactly once to a client that resumes; drafts have no id and are not repeated."""
+
+    door: Door
+    heartbeat_s: float = HEARTBEAT_S
+
+    def routes(self) -> list[web.RouteDef]:
+        """What is served here."""
+        return [web.get("/v1/runs/{turn}/events", self.stream)]
+
+    async def stream(self, request: web.Request) -> web.StreamResponse:
+        """From the start, or after `Last-Event-ID` or `?after=`, to run.completed."""
+        place = _place(request)
+        view = await known_run(self.door, request)
+        response = web.StreamResponse(headers=HEADERS)
+        await response.prepare(request)
+        try:
+            with _cut_unless_whole(request):
+                await self._tell(response, view.turn, place)
+        except* ConnectionError:
+            pass  # the watcher went away; the run goes on
+        return response
+
+    async def _tell(self, response: web.StreamResponse, turn: str, place: Place) -> None:
+        events = self.door.events(turn, place.whole)
+        try:
+            async with asyncio.TaskGroup() as group:
+                beat = group.create_task(self._beat(response))
+                async for event in events:
+                    if not place.told(event):
+                        await response.write(framed(event))
+                beat.cancel()
+        finally:
+            await _let_go(events)
+
+    async def _beat(self, response: web.StreamResponse) -> None:
+        """Keeps proxies from hanging up, and finds out that the client has."""
+        while True:
+            await asyncio.sleep(self.heartbeat_s)
+            await response.write(b": still here\n\n")
+
+
+def framed(event: LiveEvent) -> bytes:
+    """One server-sent event."""
+    place = b"" if event.seq is None else f"id: {event.seq}{f'-{event.rest}' if event.rest else ''}\n".encode()
+    return b"%bevent: %b\ndata: %b\n\n" % (place, event.name.encode(), to_json(event.data))
+
+
+def _place(request: web.Request) -> Place:
+    last = request.headers.get("Last-Event-ID")
+    return Place.read(last) if last else Place(number(request, "after", 0))
+
+
+async def _let_go(events: AsyncIterator[LiveEvent]) -> None:
+    """Stop watching at once, rather than when the garbage is collected."""
+    if isinstance(events, AsyncGenerator):
+        await events.aclose()
+
+
+@contextmanager
+def _cut_unless_whole(request: web.Request) -> Iterator[None]:
+    """Once the stream has begun no error can be answered: the connection is cut, and the client resumes."""
+    whole = False
+    try:
+        yield
+        whole = True
+    finally:
+        if not whole and request.transport is not None:
+            request.transport.abort()
