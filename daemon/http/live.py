@@ -1,7 +1,7 @@
 """GET /v1/runs/{turn}/events: a run as it happens, as server-sent events; a dropped connection resumes where it was."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -102,7 +102,7 @@ async def _let_go(events: AsyncIterator[LiveEvent]) -> None:
 
 
 @contextmanager
-def _cut_unless_whole(request: web.Request) -> Iterator[None]:
+def _cut_unless_whole(request: web.Request) -> Generator[None, None, None]:
     """Once the stream has begun no error can be answered: the connection is cut, and the client resumes."""
     whole = False
     try:

@@ -1,0 +1,135 @@
+"""What a person is shown of a run, from its row and its events."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from daemon.core.events import (
+    BudgetExtended,
+    CallJudged,
+    Coached,
+    Event,
+    ModelReplied,
+    Outcome,
+    Recorded,
+    Stop,
+    ToolFinished,
+)
+from daemon.core.label import Decision, Effect, Label
+from daemon.core.messages import ToolCall, Usage
+from daemon.core.rows import ApprovalRow, InboxRow, SessionRow, TurnRow
+from daemon.door.base import ApprovalView, CallView, RunLine, SessionView, UsageView
+from daemon.door.views import (
+    approval_view,
+    queued_line,
+    queued_view,
+    run_line,
+    run_view,
+    session_view,
+    transcript_line,
+)
+
+NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
+ISO = "2026-01-02T12:00:00+00:00"
+
+
+def row(state: str = "ended", stop: Stop | None = Stop.DONE, detail: str = "") -> TurnRow:
+    return TurnRow("t1", "web:a", "", "in1", state, Label.TRUSTED, NOON, NOON, stop, detail, "hello", 2, 30, 9, 4, 0.5)
+
+
+def inbox(state: str) -> InboxRow:
+    return InboxRow("in1", "web", "", "c1", "web:a", "owner", "hi", Label.TRUSTED, "t1", NOON, state=state)
+
+
+def numbered(*events: Event) -> list[Recorded]:
+    return [Recorded(seq, NOON, event) for seq, event in enumerate(events, start=1)]
+
+
+def two_calls() -> ModelReplied:
+    calls = (ToolCall("x", "shell", '{"command": "ls"}'), ToolCall("x", "write_file", "{}"))
+    return ModelReplied("", calls, Usage(), "fake", "m", "tool_calls", 0.5)
+
+
+def finished(call_id: str, tool: str, outcome: Outcome) -> ToolFinished:
+    return ToolFinished(call_id, tool, outcome, "text", Effect.WRITE, 0.3)
+
+
+def test_a_run_shows_each_call_with_decision_and_result() -> None:
+    view = run_view(
+        row(),
+        numbered(
+            two_calls(),
+            CallJudged("1.0", "shell", Effect.DESTRUCTIVE, Decision.ASK, "a command"),
+            CallJudged("1.1", "write_file", Effect.WRITE, Decision.ALLOW, "its workspace"),
+            finished("1.0", "shell", Outcome.REJECTED),
+        ),
+    )
+    assert view.calls == [
+        CallView("1.0", "shell", '{"command": "ls"}', "destructive", "ask", "text", True),
+        CallView("1.1", "write_file", "{}", "write", "allow", None, False),
+    ]
+
+
+def test_a_run_shows_state_reply_usage_and_times() -> None:
+    view = run_view(row(), [])
+    assert (view.turn, view.session, view.state, view.stop_reason, view.reply) == ("t1", "web:a", "ended", "done", "hello")
+    assert (view.label, view.iterations, view.usage) == ("trusted", 2, UsageView(30, 9, 4, 0.5))
+    assert (view.started, view.ended, view.notices) == (ISO, ISO, [])
+
+
+def test_a_run_that_is_not_over_has_no_reply() -> None:
+    assert run_view(row("suspended", None), []).reply is None
+
+
+def test_an_unknown_outcome_is_told() -> None:
+    events = numbered(two_calls(), finished("1.0", "shell", Outcome.UNKNOWN))
+    assert run_view(row(), events).notices == ["outcome of shell is unknown: it may or may not have happened"]
+
+
+def test_raised_limits_and_tripped_breakers_are_told() -> None:
+    events = numbered(BudgetExtended("1.0", "many files", 20))
+    assert run_view(row(stop=Stop.OVER_BUDGET, detail="500 of 400 tokens"), events).notices == [
+        "the limit of iterations was raised to 20: many files",
+        "stopped by the budget: 500 of 400 tokens",
+    ]
+
+
+def test_a_quarantined_run_says_why() -> None:
+    assert run_view(row("quarantined", None, "crashed three times"), []).notices == ["crashed three times"]
+
+
+@pytest.mark.parametrize(
+    ("inbox_state", "state", "notice"),
+    [
+        ("new", "queued", None),
+        ("quarantined", "quarantined", "three times"),
+        ("steered:t7", "ended", "folded into run t7"),
+        ("answered:t7", "ended", "question of run t7"),
+    ],
+)
+def test_a_message_without_a_run_of_its_own_says_what_became_of_it(inbox_state: str, state: str, notice: str | None) -> None:
+    view = queued_view(inbox(inbox_state))
+    assert (view.turn, view.session, view.state) == ("t1", "web:a", state)
+    assert [notice in told for told in view.notices if notice] == ([True] if notice else [])
+
+
+def test_lists_show_runs_that_began_and_runs_that_wait() -> None:
+    assert run_line(row()) == RunLine("t1", "web:a", "ended", "done", ISO, ISO)
+    assert queued_line(inbox("new")) == RunLine("t1", "web:a", "queued", None, None, None)
+
+
+def test_a_question_is_shown_without_what_an_answer_must_match() -> None:
+    question = ApprovalRow(
+        "t1", "3.0", "web:a", "shell", "{}", "args-hash", Effect.DESTRUCTIVE, Label.TRUSTED, "token-hash", NOON, NOON
+    )
+    assert approval_view(question) == ApprovalView("t1", "3.0", "web:a", "shell", "{}", "destructive", "trusted", ISO)
+
+
+def test_a_session_is_shown_with_label_and_pause() -> None:
+    shown = session_view(SessionRow("web:a", "web", "a", Label.TRUSTED, NOON, paused=True))
+    assert shown == SessionView("web:a", "trusted", True, "", ISO)
+
+
+def test_a_transcript_line_keeps_the_payloads_own_kind_beside_the_events() -> None:
+    (recorded,) = numbered(Coached("stall", "look again"))
+    assert transcript_line(recorded) == {"seq": 1, "at": ISO, "kind": "Coached", "kind_": "stall", "text": "look again"}
