@@ -1,0 +1,247 @@
+"""The lane of one session: its messages in order, one turn at a time, by one worker (DESIGN 3)."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol
+
+from daemon.agent.context import Scene
+from daemon.agent.control import Control
+from daemon.agent.past import Past, load_past, rebuild, scene_of
+from daemon.agent.sink import LaneSink, Opening, Tenure
+from daemon.core.clock import Clock
+from daemon.core.errors import Fenced, StoreUnavailable
+from daemon.core.events import Answer, ApprovalAnswered, Limits, MemoryHit, TurnResumed, UserSaid
+from daemon.core.importance import importance
+from daemon.core.live import Live
+from daemon.core.messages import Role
+from daemon.core.rows import ApprovalRow, InboxRow, SessionRow, TurnRow
+from daemon.core.turn import Turn
+from daemon.store.protocol import ReadTx, Store, Tx
+
+log = logging.getLogger(__name__)
+TRIES = 3
+POISON = (
+    "I set this message aside: working on it broke off {tries} times without getting any further. "
+    "Nothing else is affected. `aidaemon show {turn}` tells how far it came; ask in other words to try again."
+)
+
+
+class Runner(Protocol):
+    """The agent loop."""
+
+    async def run(self, turn: Turn, scene: Scene, control: Control) -> None:
+        """Drive the turn until it ends or waits."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """What every lane works with."""
+
+    store: Store
+    live: Live
+    clock: Clock
+    agent: Runner
+    recall: Callable[[str], Awaitable[Sequence[MemoryHit]]]
+    limits: Callable[[], Limits]
+    effort: Callable[[], str]
+    while_busy: Callable[[], Literal["steer", "queue"]]
+    owner: str
+    leaving: asyncio.Event
+    settled: Callable[[str, str], None]
+
+
+@dataclass(slots=True)
+class Lane:
+    """One session's queue and worker. It reads the journal once, when it wakes; after that it is told."""
+
+    session: SessionRow
+    shop: Workshop
+    tenure: Tenure
+    past: Past | None = None
+    inputs: deque[InboxRow] = field(default_factory=deque)
+    wakes: deque[str] = field(default_factory=deque)
+    cancels: dict[str, str] = field(default_factory=dict)
+    parked: dict[str, list[InboxRow]] = field(default_factory=dict)
+    known: set[str] = field(default_factory=set)
+    unwatched: set[str] = field(default_factory=set)
+    failures: dict[str, int] = field(default_factory=dict)
+    running: Turn | None = None
+    control: Control | None = None
+
+    def push(self, row: InboxRow) -> None:
+        """A message to work on; the same one twice is one."""
+        if row.id not in self.known:
+            self.known.add(row.id)
+            self.inputs.append(row)
+
+    def steerable(self, sender: str) -> Control | None:
+        """The running turn, when a text of this sender is to be folded into it."""
+        control = self.control
+        mine = control is not None and control.open and not control.cancelled and control.sender == sender
+        return control if mine and self.shop.while_busy() == "steer" else None
+
+    @property
+    def idle(self) -> bool:
+        """Nothing to do now."""
+        return self.past is not None and not self.running and not self.wakes and (self.session.paused or not self.inputs)
+
+    async def work(self) -> None:
+        """Everything there is to do, in order. Returns when idle, or when the daemon leaves. Raises Fenced, StoreUnavailable."""
+        if self.past is None:
+            await self._take_up()
+        while not self.idle and not self.shop.leaving.is_set():
+            if self.wakes:
+                await self._guarded(self.wakes.popleft(), None)
+            elif self.inputs:
+                row = self.inputs.popleft()
+                await self._guarded(row.turn, row)
+
+    async def _take_up(self) -> None:
+        """Read what a former worker, or a former daemon, left."""
+
+        def look(tx: ReadTx) -> tuple[SessionRow, Past, list[TurnRow], list[InboxRow]]:
+            session = tx.session(self.session.id) or self.session
+            return session, load_past(tx, session), tx.unfinished_turns(session.id), tx.waiting_inputs(session.id)
+
+        self.session, self.past, turns, rows = await self.shop.store.read(look)
+        unfinished = {turn.id for turn in turns}
+        self.wakes.extend(turn.id for turn in turns if turn.id not in self.wakes)
+        for row in rows:
+            if row.steers in unfinished and row.id not in self.known:
+                self.known.add(row.id)
+                self.parked.setdefault(row.steers, []).append(row)
+            else:
+                self.push(row)
+
+    async def _guarded(self, turn_id: str, row: InboxRow | None) -> None:
+        """One job. What breaks it is tried again, and set aside when it breaks three times (the border of a session task)."""
+        try:
+            if row and not await self._began(turn_id):
+                await self._begin(row)
+            else:
+                await self._resume(turn_id)
+        except Fenced:
+            raise
+        except StoreUnavailable:
+            self._again(turn_id, row)
+            raise
+        except Exception:  # a poison message must not stop the lane
+            log.exception("turn %s broke off", turn_id)
+            self.failures[turn_id] = self.failures.get(turn_id, 0) + 1
+            if self.shop.leaving.is_set():
+                raise
+            await self._retry_or_quarantine(turn_id, row)
+        finally:
+            self.running = self.control = None
+
+    async def _began(self, turn_id: str) -> bool:
+        """Only after a failure there may be a turn already."""
+        return turn_id in self.failures and await self.shop.store.read(lambda tx: tx.turn(turn_id)) is not None
+
+    async def _retry_or_quarantine(self, turn_id: str, row: InboxRow | None) -> None:
+        if self.failures[turn_id] >= TRIES:
+            await self._quarantine(turn_id)
+        else:
+            self._again(turn_id, row)
+
+    def _again(self, turn_id: str, row: InboxRow | None) -> None:
+        if row:
+            self.inputs.appendleft(row)
+        else:
+            self.wakes.appendleft(turn_id)
+
+    async def _quarantine(self, turn_id: str) -> None:
+        notice = POISON.format(tries=TRIES, turn=turn_id)
+        await self.shop.store.write(lambda tx: tx.quarantine(turn_id, self.shop.clock.now(), notice))
+        self._let_go(turn_id)
+        self.shop.settled(turn_id, self.session.id)
+
+    async def _begin(self, row: InboxRow) -> None:
+        at = self.shop.clock.now()
+        memories = tuple(await self.shop.recall(row.body))
+        begun = TurnRow(row.turn, self.session.id, "", row.id, "running", row.label, at)
+
+        def opening(tx: Tx, epoch: int) -> None:
+            tx.begin_turn(begun, epoch)
+            tx.note_attempt(row.turn, 0)
+
+        turn = Turn(id=row.turn, session=self.session.id, sink=self._sink(opening))
+        score = importance(Role.USER, row.body)
+        turn.record(UserSaid(row.body, row.sender, row.id, row.label, score, self.shop.limits(), memories), at)
+        await self._run(turn, row.sender)
+
+    async def _resume(self, turn_id: str) -> None:
+        """Take a turn up again: cut off by a crash, answered by a person, or to be stopped."""
+
+        def look(tx: ReadTx) -> tuple[Turn, list[ApprovalRow]]:
+            turn = rebuild(turn_id, self.session.id, tx.events(turn_id), self._sink())
+            asked = [tx.approval(turn_id, state.call_id) for state in turn.calls if state.waits]
+            return turn, [row for row in asked if row]
+
+        turn, approvals = await self.shop.store.read(look)
+        if turn.ended:
+            return
+        answers = [answer for row in approvals if (answer := self._answer(row))]
+        if turn.suspended and not answers and turn_id not in self.cancels:
+            return
+        if await self._attempts(turn) > TRIES:
+            await self._quarantine(turn_id)
+            return
+        why = "answered" if answers else "stopped" if turn_id in self.cancels else "restart"
+        for event in (TurnResumed(why), *answers):
+            turn.record(event, self.shop.clock.now())
+        said = turn.events[0].event
+        await self._run(turn, said.sender if isinstance(said, UserSaid) else "")
+
+    def _answer(self, row: ApprovalRow) -> ApprovalAnswered | None:
+        if row.state == "answered" and row.answer:
+            return ApprovalAnswered(row.call_id, row.answer, row.answered_by, row.reason)
+        if row.expires <= self.shop.clock.now():
+            return ApprovalAnswered(row.call_id, Answer.EXPIRED, "", "nobody answered in time")
+        return None
+
+    async def _attempts(self, turn: Turn) -> int:
+        def work(tx: Tx) -> tuple[int, int]:
+            return self.tenure.claim(tx), tx.note_attempt(turn.id, turn.progress)
+
+        self.tenure.epoch, attempts = await self.shop.store.write(work)
+        return attempts
+
+    async def _run(self, turn: Turn, sender: str) -> None:
+        control = Control(self.shop.clock.monotonic, sender)
+        control.started(turn.spent.seconds)
+        control.steers.extend(self.parked.pop(turn.id, []))
+        if self.session.paused:
+            control.pause()
+        if why := self.cancels.get(turn.id):
+            control.cancel(why)
+        self.running, self.control = turn, control
+        past = self.past or Past()
+        stream = turn.id not in self.unwatched
+        await self.shop.agent.run(turn, scene_of(self.session, past, effort=self.shop.effort(), stream=stream), control)
+        self._after(turn, control, past)
+
+    def _after(self, turn: Turn, control: Control, past: Past) -> None:
+        if turn.suspended:
+            self.parked[turn.id] = control.take_steers()
+        else:
+            past.add(turn)
+            past.trim()
+            self.inputs.extendleft(reversed([replace(row, steers="") for row in control.take_steers()]))
+            self._let_go(turn.id)
+        self.shop.settled(turn.id, self.session.id)
+
+    def _let_go(self, turn_id: str) -> None:
+        self.cancels.pop(turn_id, None)
+        self.failures.pop(turn_id, None)
+        self.unwatched.discard(turn_id)
+        self.inputs.extend(self.parked.pop(turn_id, []))
+
+    def _sink(self, opening: Opening | None = None) -> LaneSink:
+        return LaneSink(self.shop.store, self.tenure, self.shop.live, opening, self.shop.leaving)
+
+

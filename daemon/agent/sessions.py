@@ -1,0 +1,178 @@
+"""All lanes: different sessions in parallel, each with one worker; woken by messages, answers, expiry and restarts."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from daemon.agent.control import Control
+from daemon.agent.past import Past
+from daemon.agent.session import Lane, Workshop
+from daemon.agent.sink import Tenure
+from daemon.core.errors import Fenced, StoreUnavailable
+from daemon.core.rows import ApprovalRow, InboxRow, SessionRow
+from daemon.store.protocol import ReadTx
+
+log = logging.getLogger(__name__)
+LOOK_EVERY_S = 0.5
+KEEP_IDLE_S = 300.0
+
+
+@dataclass(slots=True)
+class Sessions:
+    """The only owner of lanes and their tasks."""
+
+    shop: Workshop
+    _lanes: dict[str, Lane] = field(default_factory=dict)
+    _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    _idle_since: dict[str, float] = field(default_factory=dict)
+    _upkeep: asyncio.Task[None] | None = None
+    _awaiting: bool = True
+
+    def lane(self, session: SessionRow) -> Lane:
+        """The session's lane, made when it is first needed."""
+        if session.id not in self._lanes:
+            self._lanes[session.id] = Lane(session, self.shop, Tenure(session.id, self.shop.owner))
+        return self._lanes[session.id]
+
+    def known(self, session: str) -> SessionRow | None:
+        """The session's settings, when a lane of it is awake."""
+        lane = self._lanes.get(session)
+        return lane.session if lane and lane.past is not None else None
+
+    def steerable(self, session: str, sender: str) -> Control | None:
+        """What a text of this sender would be folded into right now."""
+        lane = self._lanes.get(session)
+        return lane.steerable(sender) if lane else None
+
+    def running(self, session: str) -> str:
+        """The id of the turn that runs in the session now, or ""."""
+        lane = self._lanes.get(session)
+        return lane.running.id if lane and lane.running else ""
+
+    def deliver(self, session: SessionRow, row: InboxRow, *, watched: bool = True) -> None:
+        """A message is on disk: its lane takes it up."""
+        lane = self.lane(session)
+        if not watched:
+            lane.unwatched.add(row.turn)
+        lane.push(row)
+        self._wake(lane)
+
+    def take_up(self, session: SessionRow, turn_id: str) -> None:
+        """A suspended turn has something new to look at."""
+        lane = self.lane(session)
+        if turn_id not in lane.wakes:
+            lane.wakes.append(turn_id)
+        self._wake(lane)
+
+    def cancel(self, session: SessionRow, turn_id: str, why: str) -> None:
+        """Stop a turn, wherever it is: running, suspended or still in the queue."""
+        lane = self.lane(session)
+        if lane.running and lane.running.id == turn_id and lane.control:
+            lane.control.cancel(why)
+            return
+        lane.cancels[turn_id] = why
+        self.take_up(session, turn_id)
+
+    def changed(self, session: SessionRow) -> None:
+        """Its settings were changed by a command; a cleared session forgets what the model was shown."""
+        lane = self.lane(session)
+        before, lane.session = lane.session, session
+        if session.cleared_at != before.cleared_at and lane.past is not None:
+            lane.past = Past()
+        if lane.control:
+            (lane.control.pause if session.paused else lane.control.resume)()
+        if not session.paused:
+            self._wake(lane)
+
+    async def recover(self, only: str | None = None) -> list[str]:
+        """Take up what a former daemon left unfinished, in all sessions or in one; gives the sessions."""
+
+        def look(tx: ReadTx) -> list[SessionRow]:
+            ids = [only] if only else tx.unfinished_sessions()
+            return [row for session in ids if (row := tx.session(session))]
+
+        rows = await self.shop.store.read(look)
+        for row in rows:
+            self._wake(self.lane(row))
+        self._upkeep = asyncio.create_task(self._keep_up(), name="sessions-upkeep")
+        return [row.id for row in rows]
+
+    def expect_answers(self) -> None:
+        """A question has been asked: look out for its expiry."""
+        self._awaiting = True
+
+    async def aclose(self, drain_s: float) -> None:
+        """Take nothing new, let running turns finish for so long, then cut them: they go on at the next start."""
+        self.shop.leaving.set()
+        if self._upkeep:
+            self._upkeep.cancel()
+        tasks = list(self._tasks.values())
+        if tasks:
+            await asyncio.wait(tasks, timeout=drain_s)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, *([self._upkeep] if self._upkeep else []), return_exceptions=True)
+        await self._forgive([lane.running.id for lane in self._lanes.values() if lane.running])
+
+    def _wake(self, lane: Lane) -> None:
+        name = lane.session.id
+        if name not in self._tasks and not self.shop.leaving.is_set() and not lane.idle:
+            self._tasks[name] = asyncio.create_task(self._drive(lane), name=f"lane {name}")
+
+    async def _drive(self, lane: Lane) -> None:
+        try:
+            await lane.work()
+        except Fenced:
+            log.warning("session %s is owned by another worker now", lane.session.id)
+            self._lanes.pop(lane.session.id, None)
+        except StoreUnavailable as exc:
+            log.error("session %s rests: %s", lane.session.id, exc)
+        finally:
+            self._tasks.pop(lane.session.id, None)
+            self._idle_since[lane.session.id] = self.shop.clock.monotonic()
+
+    async def _forgive(self, turns: Sequence[str]) -> None:
+        """A stop in good order is no crash."""
+        try:
+            await self.shop.store.write(lambda tx: [tx.forgive_attempts(turn) for turn in turns] if turns else None)
+        except StoreUnavailable:
+            log.warning("could not note that %d turns were cut in good order", len(turns))
+
+    async def _keep_up(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            self._sweep()
+            if self._awaiting:
+                try:
+                    await self._expire()
+                except StoreUnavailable as exc:
+                    log.warning("cannot look for expired approvals: %s", exc)
+
+    async def _expire(self) -> None:
+        """Questions that nobody answered in time: their turns go on without."""
+        pending, sessions = await self.shop.store.read(_pending)
+        now = self.shop.clock.now()
+        for row in pending:
+            if row.expires <= now and row.session in sessions:
+                self.take_up(sessions[row.session], row.turn)
+        self._awaiting = bool(pending)
+
+    def _sweep(self) -> None:
+        """Lanes that had nothing to do for a while are let go; the journal has it all."""
+        horizon = self.shop.clock.monotonic() - KEEP_IDLE_S
+        for name, since in list(self._idle_since.items()):
+            lane = self._lanes.get(name)
+            if since < horizon and name not in self._tasks and (lane is None or (lane.idle and not lane.inputs)):
+                self._lanes.pop(name, None)
+                del self._idle_since[name]
+            elif lane and name not in self._tasks and not lane.idle:
+                self._wake(lane)
+
+
+def _pending(tx: ReadTx) -> tuple[list[ApprovalRow], dict[str, SessionRow]]:
+    pending = tx.approvals("pending")
+    rows = {row.session: tx.session(row.session) for row in pending}
+    return pending, {name: row for name, row in rows.items() if row}
+
+

@@ -1,0 +1,102 @@
+"""The way in: a message becomes a row on disk, once; only then is it acknowledged and worked on (B4.1)."""
+
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+
+from daemon.agent.control import Control
+from daemon.agent.sessions import Sessions
+from daemon.core.clock import Clock
+from daemon.core.events import Answer
+from daemon.core.ids import NewId
+from daemon.core.label import Label
+from daemon.core.rows import InboxRow, SessionRow
+from daemon.store.protocol import Store, Tx
+
+
+@dataclass(frozen=True, slots=True)
+class Inbound:
+    """A message as a channel or the HTTP door hands it over. `external_id` is the sender's own: the same one twice is dropped."""
+
+    channel: str
+    chat: str
+    session: str
+    sender: str
+    external_id: str
+    text: str
+    label: Label = Label.TRUSTED
+    account: str = ""
+    watched: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What became of it. `answered` says that it rejected an open question of that turn; `again` that it had come before."""
+
+    row: InboxRow
+    again: bool = False
+
+    @property
+    def steers(self) -> str:
+        """The turn that this message went into, when it did not begin one."""
+        kind, _, turn = self.row.state.partition(":")
+        return turn if kind in ("steered", "answered") else self.row.steers
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """One for all channels."""
+
+    store: Store
+    sessions: Sessions
+    clock: Clock
+    new_id: NewId
+
+    async def take(self, inbound: Inbound, *, command: bool = False) -> Taken:
+        """Durable when it returns. Raises StoreUnavailable: nothing was accepted, send it again."""
+        control = None if command else self.sessions.steerable(inbound.session, inbound.sender)
+        with control.reserve() if control else nullcontext():
+            steers = self.sessions.running(inbound.session) if control else ""
+            row = replace(self._row(inbound, steers), state="command" if command else "new")
+            session, kept = await self.store.write(lambda tx: self._accept(tx, inbound, row))
+            if kept.id != row.id:
+                return Taken(kept, again=True)
+            self._set_going(session, kept, control, inbound)
+        return Taken(kept)
+
+    def _row(self, inbound: Inbound, steers: str) -> InboxRow:
+        return InboxRow(
+            id=self.new_id(),
+            channel=inbound.channel,
+            account=inbound.account,
+            external_id=inbound.external_id,
+            session=inbound.session,
+            sender=inbound.sender,
+            body=inbound.text,
+            label=inbound.label,
+            turn=self.new_id(),
+            received_at=self.clock.now(),
+            steers=steers,
+        )
+
+    def _accept(self, tx: Tx, inbound: Inbound, row: InboxRow) -> tuple[SessionRow, InboxRow]:
+        session = tx.session(inbound.session)
+        if session is None:
+            session = SessionRow(inbound.session, inbound.channel, inbound.chat, inbound.label, row.received_at)
+            tx.put_session(session)
+        asked = [] if row.state == "command" else tx.approvals("pending", session.id)
+        question = next((ask for ask in reversed(asked) if ask.expires > row.received_at), None)
+        if question and session.label is Label.TRUSTED:
+            row = replace(row, steers="", state=f"answered:{question.turn}")
+        kept = tx.accept(row)
+        if question and kept.id == row.id and kept.state.startswith("answered:"):
+            tx.answer_approval(question.turn, question.call_id, Answer.DENY, row.sender, row.body, row.received_at)
+        return session, kept
+
+    def _set_going(self, session: SessionRow, row: InboxRow, control: Control | None, inbound: Inbound) -> None:
+        kind, _, turn = row.state.partition(":")
+        if kind == "answered":
+            self.sessions.take_up(session, turn)
+        elif control and row.steers and control.open:
+            control.steer(row)
+        elif row.state == "new":
+            self.sessions.deliver(session, row, watched=inbound.watched)
