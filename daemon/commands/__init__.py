@@ -1,0 +1,1 @@
+"""The chat commands, one implementation for all channels."""

@@ -1,0 +1,63 @@
+"""A chat command: the same for every channel, handled out of band, never seen by the model."""
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from daemon.agent.halting import Today
+from daemon.agent.sessions import Sessions
+from daemon.core.clock import Clock
+from daemon.core.ids import NewId
+from daemon.core.rows import SessionRow
+from daemon.store.protocol import Store
+
+SPOKEN = re.compile(r"/([a-z_]+)(?:@\w+)?(?:\s+(.*))?", re.DOTALL | re.IGNORECASE)
+
+
+class ModelNames(Protocol):
+    """The models one can choose from."""
+
+    def names(self) -> Sequence[str]:
+        """All that are configured, the default one first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What commands work with."""
+
+    store: Store
+    sessions: Sessions
+    clock: Clock
+    models: ModelNames
+    today: Callable[[], Today]
+    new_id: NewId
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A command as somebody gave it."""
+
+    session: SessionRow
+    sender: str
+    name: str
+    argument: str
+
+
+Run = Callable[[Desk, Spoken], Awaitable[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command. `run` gives the reply."""
+
+    name: str
+    help: str
+    run: Run
+
+
+def parse(text: str) -> tuple[str, str] | None:
+    """(name, argument) of a text that is a command; "/etc/passwd" is none."""
+    match = SPOKEN.fullmatch(text.strip())
+    return (match[1].lower(), (match[2] or "").strip()) if match else None

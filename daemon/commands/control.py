@@ -1,0 +1,70 @@
+"""/stop /cancel /pause /resume /clear: who runs, who waits, what is forgotten (D5, E7)."""
+
+from dataclasses import replace
+
+from daemon.commands.base import Command, Desk, Spoken
+from daemon.core.rows import SessionRow
+from daemon.store.protocol import ReadTx
+
+
+async def stop_session(desk: Desk, session: SessionRow, why: str) -> list[str]:
+    """Stop everything of a session: what runs, what waits for an answer, what is queued. Gives the turns."""
+
+    def look(tx: ReadTx) -> list[str]:
+        begun = [turn.id for turn in tx.unfinished_turns(session.id)]
+        return begun + [row.turn for row in tx.waiting_inputs(session.id) if not row.steers]
+
+    turns = list(dict.fromkeys(await desk.store.read(look)))
+    for turn in turns:
+        desk.sessions.cancel(session, turn, why)
+    return turns
+
+
+async def stop(desk: Desk, spoken: Spoken) -> str:
+    """Through a running model call and a running tool, within a second."""
+    turns = await stop_session(desk, spoken.session, "stopped by /stop")
+    return f"Stopping {len(turns)} {'task' if len(turns) == 1 else 'tasks'}." if turns else "Nothing is running here."
+
+
+async def cancel(desk: Desk, spoken: Spoken) -> str:
+    """One turn, by its id; without one it is /stop."""
+    if not spoken.argument:
+        return await stop(desk, spoken)
+    turn = await desk.store.read(lambda tx: tx.turn(spoken.argument))
+    if turn is None or turn.session != spoken.session.id or turn.state not in ("running", "suspended"):
+        return f"No task {spoken.argument} is running here. /tasks lists them."
+    desk.sessions.cancel(spoken.session, turn.id, "stopped by /cancel")
+    return f"Stopping {turn.id}."
+
+
+async def pause(desk: Desk, spoken: Spoken) -> str:
+    """Hold before the next step."""
+    await change(desk, replace(spoken.session, paused=True))
+    return "Paused. What runs holds before its next step; new messages are kept. /resume goes on."
+
+
+async def resume(desk: Desk, spoken: Spoken) -> str:
+    """Go on."""
+    await change(desk, replace(spoken.session, paused=False))
+    return "Going on."
+
+
+async def clear(desk: Desk, spoken: Spoken) -> str:
+    """The model starts with an empty conversation; the journal keeps everything."""
+    await change(desk, replace(spoken.session, cleared_at=desk.clock.now()))
+    return "Cleared: I start afresh. What you asked me to remember stays, and the journal keeps everything."
+
+
+async def change(desk: Desk, session: SessionRow) -> None:
+    """Write the session's new settings down, then let its lane know."""
+    await desk.store.write(lambda tx: tx.put_session(session))
+    desk.sessions.changed(session)
+
+
+COMMANDS = (
+    Command("stop", "stop what runs, waits or is queued in this chat", stop),
+    Command("cancel", "stop one task: /cancel ID", cancel),
+    Command("pause", "hold before the next step", pause),
+    Command("resume", "go on after /pause", resume),
+    Command("clear", "start with an empty conversation", clear),
+)

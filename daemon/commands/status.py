@@ -1,0 +1,78 @@
+"""/help /start /status /cost /tasks /whoami: what is going on, and what it costs (A14, A19)."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from daemon.agent.ledger import midnight
+from daemon.commands.base import Command, Desk, Spoken
+from daemon.core.rows import UsageRow
+from daemon.store.protocol import ReadTx
+
+
+async def status(desk: Desk, spoken: Spoken) -> str:
+    """This chat at a glance."""
+    session = spoken.session
+
+    def look(tx: ReadTx) -> tuple[int, int, int]:
+        unfinished = tx.unfinished_turns(session.id)
+        return len(unfinished), len(tx.waiting_inputs(session.id)), len(tx.approvals("pending", session.id))
+
+    begun, queued, asked = await desk.store.read(look)
+    lines = [
+        f"Chat {session.id}, {session.label.value}" + (", paused" if session.paused else ""),
+        f"Model: {session.model or desk.models.names()[0]}" + (" (pinned)" if session.model else ""),
+        f"Tasks: {begun} begun, {queued} queued, {asked} waiting for your answer",
+        f"Journal: {'well' if desk.store.healthy else 'cannot be written: the disk may be full; nothing new is accepted'}",
+        budget_line(desk),
+    ]
+    return "\n".join(lines)
+
+
+def budget_line(desk: Desk) -> str:
+    """Today's use against today's limits."""
+    today = desk.today()
+    tokens = f"{today.tokens:,} tokens" + (f" of {today.max_tokens:,}" if today.max_tokens else "")
+    usd = f"${today.usd:.4f}" + (f" of ${today.max_usd:g}" if today.max_usd else "")
+    return f"Today: {tokens}, {usd}"
+
+
+async def cost(desk: Desk, spoken: Spoken) -> str:
+    """Use by model: today, seven days, this chat."""
+    now = desk.clock.now()
+    day, week = midnight(now), now - timedelta(days=7)
+    spans = await desk.store.read(
+        lambda tx: (tx.usage(day), tx.usage(week), tx.usage(week, spoken.session.id))
+    )
+    heads = ("Today", "Seven days", "This chat, seven days")
+    return "\n".join(line for head, rows in zip(heads, spans, strict=True) for line in (f"{head}:", *usage_lines(rows)))
+
+
+def usage_lines(rows: Sequence[UsageRow]) -> list[str]:
+    """One line per model; an unknown price is called unknown, never 0."""
+    if not rows:
+        return ["  nothing"]
+    return [
+        f"  {row.model}: {row.calls} calls, {row.input_tokens:,} in ({row.cached_tokens:,} cached), {row.output_tokens:,} out, "
+        + ("price unknown" if row.usd is None else f"${row.usd:.4f}")
+        for row in rows
+    ]
+
+
+async def tasks(desk: Desk, spoken: Spoken) -> str:
+    """What is not finished."""
+    turns = await desk.store.read(lambda tx: tx.unfinished_turns(spoken.session.id))
+    lines = [f"- {turn.id}: {turn.state}, {turn.iterations} iterations" for turn in turns]
+    return "\n".join(lines) or "Nothing is running here."
+
+
+async def whoami(desk: Desk, spoken: Spoken) -> str:
+    """Who I think you are."""
+    return f"You are {spoken.sender} in {spoken.session.id} ({spoken.session.label.value})."
+
+
+COMMANDS = (
+    Command("status", "this chat at a glance", status),
+    Command("cost", "tokens and money, by model", cost),
+    Command("tasks", "what is not finished", tasks),
+    Command("whoami", "who I think you are", whoami),
+)

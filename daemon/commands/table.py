@@ -1,0 +1,27 @@
+"""All commands there are, /help among them."""
+
+from difflib import get_close_matches
+
+from daemon.commands import choose, control, permit, status
+from daemon.commands.base import Command, Desk, Spoken
+
+
+async def show_help(desk: Desk, spoken: Spoken) -> str:
+    """One line each."""
+    return "\n".join(f"/{command.name} - {command.help}" for command in TABLE.values() if command.name != "start")
+
+
+HELP = (
+    Command("help", "this list", show_help),
+    Command("start", "say hello", show_help),
+)
+TABLE = {c.name: c for c in (*HELP, *status.COMMANDS, *control.COMMANDS, *choose.COMMANDS, *permit.COMMANDS)}
+
+
+async def run(desk: Desk, spoken: Spoken) -> str:
+    """The reply of the command; an unknown one gets the nearest known."""
+    command = TABLE.get(spoken.name)
+    if command is None:
+        near = get_close_matches(spoken.name, TABLE, n=1)
+        return f"I do not know /{spoken.name}." + (f" Did you mean /{near[0]}?" if near else "") + " /help lists all."
+    return await command.run(desk, spoken)
