@@ -1,0 +1,112 @@
+"""What [provider] may say."""
+
+from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+OPENAI = "https://api.openai.com/v1"
+PRIMARY = {"openai": "gpt-5-mini", "local": ""}
+
+
+def _kind(value: object) -> object:
+    if value in ("anthropic", "gemini"):
+        raise ValueError(f"{value!r} is not supported by this version; use 'local', or 'openai' for any OpenAI-compatible server")
+    return value
+
+
+def _address(value: str) -> str:
+    try:
+        url = urlsplit(value)
+        host, _ = url.hostname, url.port
+    except ValueError as error:
+        raise ValueError(f"not an address: {error}") from error
+    if url.scheme not in ("http", "https") or not host:
+        raise ValueError("must be an address like https://api.example.com/v1")
+    if url.username or url.password:
+        raise ValueError("must not hold a user or a password; use api_key or extra_headers")
+    return value.rstrip("/")
+
+
+def _sendable(value: str) -> str:
+    value = value.strip()
+    if not (value.isascii() and value.isprintable()):
+        raise ValueError("must be printable ASCII, as it is sent in an HTTP header")
+    return value
+
+
+def _check_key(kind: str, base_url: str, api_key: str) -> None:
+    if kind == "openai" and urlsplit(base_url).hostname == urlsplit(OPENAI).hostname and not api_key:
+        raise ValueError(f'api_key is needed for {base_url}: api_key = "${{OPENAI_API_KEY}}"')
+
+
+Kind = Annotated[Literal["local", "openai"], BeforeValidator(_kind)]
+Address = Annotated[str, AfterValidator(_address)]
+HeaderText = Annotated[str, AfterValidator(_sendable)]
+STRICT = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class ModelsConfig(BaseModel):
+    """[provider.models]: which model does which work."""
+
+    model_config = STRICT
+
+    primary: str = Field("", description="the model that answers; empty: gpt-5-mini with openai, the embedded one with local")
+    fast: str = Field("", description="a cheap model for small decisions; empty: the primary")
+    smart: str = Field("", description="a strong model for hard tasks; empty: the primary")
+
+
+class FallbackConfig(BaseModel):
+    """[[provider.fallbacks]]: where to ask when the primary does not answer, in this order."""
+
+    model_config = STRICT
+
+    kind: Kind = Field("openai", description="local, or openai for any OpenAI-compatible server")
+    base_url: Address = Field(OPENAI, description="the server's address, with /v1 where it has it")
+    api_key: HeaderText = Field("", repr=False, description='"${ENV}" or "secret:NAME"')
+    model: str = Field("", description="the model to ask there; empty: the kind's own default")
+
+    def name(self) -> str:
+        """The model to ask."""
+        return self.model or PRIMARY[self.kind]
+
+    @model_validator(mode="after")
+    def _has_a_key(self) -> Self:
+        _check_key(self.kind, self.base_url, self.api_key)
+        return self
+
+
+class PriceConfig(BaseModel):
+    """[provider.prices."MODEL"]: USD per million tokens, where the built-in table is wrong or silent."""
+
+    model_config = STRICT
+
+    input: float = Field(0.0, ge=0, description="USD per million tokens sent")
+    output: float = Field(0.0, ge=0, description="USD per million tokens received")
+    cached: float | None = Field(None, ge=0, description="USD per million tokens sent that were cached; absent: as input")
+
+
+class ProviderConfig(BaseModel):
+    """[provider]: the language model behind the assistant."""
+
+    model_config = STRICT
+
+    kind: Kind = Field("local", description="local: the embedded model; openai: any OpenAI-compatible server")
+    base_url: Address = Field(OPENAI, description="the server's address, with /v1 where it has it")
+    api_key: HeaderText = Field("", repr=False, description='"${ENV}" or "secret:NAME"')
+    timeout_s: float = Field(120, gt=0, description="the longest silence of the server, between bytes too")
+    max_tokens: int = Field(0, ge=0, description="tokens of one reply; 0: the model's own limit")
+    extra_headers: dict[str, HeaderText] = Field(default_factory=dict, repr=False, description="HTTP headers to send along")
+    models: ModelsConfig = Field(default_factory=ModelsConfig, description="which model does which work")
+    fallbacks: tuple[FallbackConfig, ...] = Field((), description="where to ask when the primary does not answer")
+    prices: dict[str, PriceConfig] = Field(default_factory=dict, description="prices by model, instead of the built-in table")
+
+    def model(self, work: Literal["primary", "fast", "smart"] = "primary") -> str:
+        """The model for this kind of work."""
+        chosen = {"fast": self.models.fast, "smart": self.models.smart}.get(work, "")
+        return chosen or self.models.primary or PRIMARY[self.kind]
+
+    @model_validator(mode="after")
+    def _has_a_key(self) -> Self:
+        _check_key(self.kind, self.base_url, self.api_key)
+        return self

@@ -1,0 +1,209 @@
+"""What a server means by its error: one of the classes of A7, whatever its dialect."""
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from daemon.core.errors import AidaemonError, ErrorClass, ProviderError
+
+SHOWN = 300
+
+SPECIFIC = {
+    "context_length_exceeded": ErrorClass.CONTEXT_TOO_LONG,
+    "exceed_context_size_error": ErrorClass.CONTEXT_TOO_LONG,
+    "context_window_exceeded": ErrorClass.CONTEXT_TOO_LONG,
+    "insufficient_quota": ErrorClass.BILLING,
+    "insufficient_balance": ErrorClass.BILLING,
+    "insufficient_credits": ErrorClass.BILLING,
+    "billing_hard_limit_reached": ErrorClass.BILLING,
+    "billing_not_active": ErrorClass.BILLING,
+    "exceeded_current_quota_error": ErrorClass.BILLING,
+    "payment_required": ErrorClass.BILLING,
+    "invalid_api_key": ErrorClass.AUTH,
+    "authentication_error": ErrorClass.AUTH,
+    "invalid_authentication_error": ErrorClass.AUTH,
+    "permission_error": ErrorClass.AUTH,
+    "unauthorized": ErrorClass.AUTH,
+    "overloaded_error": ErrorClass.OVERLOADED,
+    "engine_overloaded_error": ErrorClass.OVERLOADED,
+    "model_not_found": ErrorClass.NOT_FOUND,
+    "rate_limit_exceeded": ErrorClass.RATE_LIMIT,
+    "rate_limit_error": ErrorClass.RATE_LIMIT,
+}
+VAGUE = {
+    "invalid_request_error": ErrorClass.BAD_REQUEST,
+    "not_found_error": ErrorClass.NOT_FOUND,
+    "timeout": ErrorClass.TIMEOUT,
+    "timeout_error": ErrorClass.TIMEOUT,
+    "server_error": ErrorClass.SERVER,
+    "internal_error": ErrorClass.SERVER,
+    "internal_server_error": ErrorClass.SERVER,
+    "api_error": ErrorClass.SERVER,
+}
+STATUS = {
+    401: ErrorClass.AUTH,
+    402: ErrorClass.BILLING,
+    403: ErrorClass.AUTH,
+    404: ErrorClass.NOT_FOUND,
+    408: ErrorClass.TIMEOUT,
+    413: ErrorClass.CONTEXT_TOO_LONG,
+    429: ErrorClass.RATE_LIMIT,
+    529: ErrorClass.OVERLOADED,
+}
+FIRM = (401, 402, 413, 529)
+TOO_LONG = re.compile(
+    r"context (length|window|size)|maximum context|prompt is too long|input is too long|reduce the length"
+    r"|too many (input )?tokens|input token count|exceeds the (available|maximum) (context|number of tokens)",
+    re.IGNORECASE,
+)
+NO_CREDIT = re.compile(r"billing|credit balance|insufficient (balance|credits?|funds)|out of credits?|payment", re.IGNORECASE)
+NO_MODEL = re.compile(r"model\b.{0,80}\b(not found|does not exist|not exist|unknown|not available)|unknown model", re.IGNORECASE)
+BUSY = re.compile(r"overloaded|at capacity|over capacity|no capacity|server is busy", re.IGNORECASE)
+
+PHRASES = {
+    ErrorClass.AUTH: "does not accept the API key",
+    ErrorClass.BILLING: "says that the account has no credit",
+    ErrorClass.RATE_LIMIT: "asks us to slow down",
+    ErrorClass.OVERLOADED: "is overloaded",
+    ErrorClass.TIMEOUT: "did not answer in time",
+    ErrorClass.NETWORK: "has a connection problem",
+    ErrorClass.SERVER: "has an internal error",
+    ErrorClass.MALFORMED: "sent an answer that cannot be used",
+    ErrorClass.NOT_FOUND: "does not know this model or this address",
+    ErrorClass.CONTEXT_TOO_LONG: "says that the conversation is too long for the model",
+    ErrorClass.BAD_REQUEST: "does not accept the request",
+    ErrorClass.UNKNOWN: "gave an answer that nobody expected",
+}
+
+
+class Fault(AidaemonError):
+    """A model call went wrong."""
+
+    def __init__(
+        self, kind: ErrorClass, detail: str = "", *, status: int | None = None, retry_after: float | None = None
+    ) -> None:
+        super().__init__(detail)
+        self.kind = kind
+        self.detail = detail
+        self.status = status
+        self.retry_after = retry_after
+
+    def told(self, host: str, secrets: Sequence[str]) -> ProviderError:
+        """In words for a person: one line, printable, without a secret that the server has echoed."""
+        detail = self.detail
+        for secret in filter(None, secrets):
+            detail = detail.replace(secret, "***")
+        detail = " ".join("".join(c if c.isprintable() else " " for c in detail).split())
+        detail = detail if len(detail) <= SHOWN else detail[:SHOWN] + "…"
+        where = f"{host} ({self.status})" if self.status else host
+        message = f"{where} {PHRASES[self.kind]}" + (f": {detail}" if detail else "")
+        return ProviderError(self.kind, message, retry_after=self.retry_after, status=self.status)
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorBody:
+    """An error as the server wrote it: words for people, codes and types for programs, perhaps a status."""
+
+    words: str = ""
+    codes: tuple[str, ...] = ()
+    status: int | None = None
+
+
+def refused(status: int, headers: Mapping[str, str], body: bytes, now: datetime) -> Fault:
+    """The fault behind an HTTP status that is no success."""
+    error = read_error(body)
+    wait = retry_after(headers, now)
+    return Fault(classify(status, error, wait), error.words, status=status, retry_after=wait)
+
+
+def midway(error: object) -> Fault:
+    """The fault behind an error object inside an answer that had begun as a success."""
+    body = _error_object(error)
+    return Fault(classify(body.status, body, None), body.words, status=body.status)
+
+
+def classify(status: int | None, error: ErrorBody, wait: float | None) -> ErrorClass:
+    """The class. Codes say more than the status, except where the status has one meaning only."""
+    if status in FIRM:
+        return STATUS[status]
+    for code in error.codes:
+        if code in SPECIFIC:
+            return SPECIFIC[code]
+    by_words = _by_words(status, error.words, wait)
+    if by_words:
+        return by_words
+    if status is not None:
+        return STATUS.get(status) or _by_range(status)
+    return next((VAGUE[code] for code in error.codes if code in VAGUE), ErrorClass.SERVER)
+
+
+def _by_words(status: int | None, words: str, wait: float | None) -> ErrorClass | None:
+    client = status is None or status in (400, 422)
+    if client and TOO_LONG.search(words):
+        return ErrorClass.CONTEXT_TOO_LONG
+    if client and NO_MODEL.search(words):
+        return ErrorClass.NOT_FOUND
+    # A 429 that says when to come back is a limit of speed, even when it mentions billing, as Google's does.
+    if status in (400, 403, 429) and wait is None and NO_CREDIT.search(words):
+        return ErrorClass.BILLING
+    if (status is None or status >= 500) and BUSY.search(words):
+        return ErrorClass.OVERLOADED
+    return None
+
+
+def _by_range(status: int) -> ErrorClass:
+    if 300 <= status < 500:
+        return ErrorClass.BAD_REQUEST
+    return ErrorClass.SERVER if 500 <= status < 600 else ErrorClass.UNKNOWN
+
+
+def read_error(body: bytes) -> ErrorBody:
+    """An error body: {"error": {...}}, {"error": "words"}, {"message"}, {"detail"}, a list of one, or no JSON at all."""
+    try:
+        found: object = json.loads(body)
+    except ValueError:
+        text = body.decode("utf-8", "replace")
+        return ErrorBody(re.sub(r"<(style|script).*?</\1>|<[^>]*>", " ", text[:20_000], flags=re.DOTALL | re.IGNORECASE))
+    if isinstance(found, list) and found:
+        found = found[0]
+    if isinstance(found, dict) and found.get("error"):
+        found = found["error"]
+    return _error_object(found)
+
+
+def _error_object(error: object) -> ErrorBody:
+    if not isinstance(error, dict):
+        return ErrorBody(error if isinstance(error, str) else json.dumps(error))
+    words = error.get("message") or error.get("detail") or error.get("error") or ""
+    named = [error.get(key) for key in ("code", "type", "status")]
+    codes = tuple(name.lower() for name in named if isinstance(name, str))
+    status = next(filter(None, map(_status, named)), None)
+    return ErrorBody(words if isinstance(words, str) else json.dumps(words), codes, status)
+
+
+def _status(value: object) -> int | None:
+    text = str(value)
+    return int(text) if len(text) == 3 and text.isdecimal() and 300 <= int(text) < 600 else None
+
+
+def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
+    """Seconds to wait: `retry-after-ms`, or `Retry-After` as seconds or as an HTTP date; None for nonsense."""
+    try:
+        if "retry-after-ms" in headers:
+            return _sensible(float(headers["retry-after-ms"]) / 1000)
+        text = headers.get("Retry-After", "").strip()
+        if not text or text[0] in "+-.0123456789":
+            return _sensible(float(text)) if text else None
+        date = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    date = date if date.tzinfo else date.replace(tzinfo=UTC)
+    return max(0.0, (date - now).total_seconds())
+
+
+def _sensible(seconds: float) -> float | None:
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None
