@@ -13,6 +13,7 @@ from daemon.http.runs import known_run
 from daemon.http.wire import invalid, number
 
 HEARTBEAT_S = 15.0
+WRITE_S = 30.0
 HEADERS = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
@@ -61,8 +62,8 @@ class Live:
         try:
             with _cut_unless_whole(request):
                 await self._tell(response, view.turn, place)
-        except* ConnectionError:
-            pass  # the watcher went away; the run goes on
+        except* (ConnectionError, TimeoutError):
+            pass  # the watcher went away, or stopped reading; the run goes on
         return response
 
     async def _tell(self, response: web.StreamResponse, turn: str, place: Place) -> None:
@@ -72,7 +73,7 @@ class Live:
                 beat = group.create_task(self._beat(response))
                 async for event in events:
                     if not place.told(event):
-                        await response.write(framed(event))
+                        await _send(response, framed(event))
                 beat.cancel()
         finally:
             await _let_go(events)
@@ -81,7 +82,12 @@ class Live:
         """Keeps proxies from hanging up, and finds out that the client has."""
         while True:
             await asyncio.sleep(self.heartbeat_s)
-            await response.write(b": still here\n\n")
+            await _send(response, b": still here\n\n")
+
+
+async def _send(response: web.StreamResponse, data: bytes) -> None:
+    async with asyncio.timeout(WRITE_S):
+        await response.write(data)
 
 
 def framed(event: LiveEvent) -> bytes:

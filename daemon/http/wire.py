@@ -80,4 +80,8 @@ def number(request: web.Request, name: str, default: int, *, least: int = 0, mos
 
 def _faults(error: ValidationError) -> str:
     faults = error.errors(include_url=False, include_context=False, include_input=False)
-    return "; ".join(f"{'.'.join(str(part) for part in fault['loc']) or 'body'}: {fault['msg']}" for fault in faults[:3])
+    return "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'body'}: {_words(fault['msg'])}" for fault in faults[:3])
+
+
+def _words(message: str) -> str:
+    return "is not known here" if message.startswith("Extra inputs") else message.removeprefix("Value error, ")
