@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
 from pydantic import BaseModel, ValidationError
@@ -46,28 +46,32 @@ def explain(error: ValidationError, root: type[BaseModel], raw: Mapping[str, obj
     """(dotted key, what is wrong) of every fault, each key once; `raw` is the file as written, nothing expanded."""
     found: dict[str, str] = {}
     for detail in error.errors(include_url=False):
-        key, value = _place(detail, raw)
+        steps = [*detail["loc"], *_named_first(detail, root)]
+        key, value = _place(steps, raw, absent=detail["type"] in ("missing", "value_error"))
         found.setdefault(key, _say(key, value, detail, root))
     return list(found.items())
 
 
-def _place(detail: ErrorDetails, raw: Mapping[str, object]) -> tuple[str, object]:
-    """The dotted key as it stands in the file (pydantic's own tags of unions left out), and what was written there."""
+def _place(steps: Sequence[str | int], raw: Mapping[str, object], *, absent: bool) -> tuple[str, object]:
+    """The dotted key as it stands in the file, and what was written there; pydantic's own tags of unions are left out.
+
+    With `absent` the last step counts although nothing is written there.
+    """
     parts: list[str] = []
     value: object = raw
-    for step in (*detail["loc"], *_named_first(detail)):
+    for index, step in enumerate(steps):
         inner = descend(value, step)
-        if inner is not None:
+        if inner is not None or (absent and index == len(steps) - 1):
             value = inner
-        elif detail["type"] != "missing" or step != detail["loc"][-1]:
-            continue
-        parts.append(str(step))
+            parts.append(str(step))
     return ".".join(parts), value
 
 
-def _named_first(detail: ErrorDetails) -> list[str]:
+def _named_first(detail: ErrorDetails, root: type[BaseModel]) -> list[str]:
     """A check across keys speaks for the table; its message begins with the key it is about."""
-    return detail["msg"].removeprefix("Value error, ").split()[:1] if detail["type"] == "value_error" else []
+    name = detail["msg"].removeprefix("Value error, ").partition(" ")[0]
+    known = names_at(root, [str(step) for step in detail["loc"]])
+    return [name] if detail["type"] == "value_error" and name in known else []
 
 
 def _say(key: str, value: object, detail: ErrorDetails, root: type[BaseModel]) -> str:
@@ -76,7 +80,7 @@ def _say(key: str, value: object, detail: ErrorDetails, root: type[BaseModel]) -
     context = detail.get("ctx", {})
     template = EXPECTED.get(detail["type"])
     wanted = f"expected {template.format(**context)}" if template else detail["msg"].removeprefix("Value error, ")
-    if detail["type"] == "missing":
+    if value is None:
         return wanted
     return f"found {_shown(key, value)}, {wanted}{_near_choice(value, context)}"
 

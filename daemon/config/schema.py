@@ -9,13 +9,13 @@ from pydantic import BaseModel
 
 
 def keys(root: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """Every dotted key that holds a value, in order; a list of tables counts by the keys of one table."""
+    """Every dotted key that holds a value, in order; `*` stands for a number or a name of the user's choice."""
     for name, info in root.model_fields.items():
         inner = _model_in(info.annotation)
         if inner is None:
             yield f"{prefix}{name}"
         else:
-            yield from keys(inner, f"{prefix}{name}.")
+            yield from keys(inner, f"{prefix}{name}.*." if _holds_many(info.annotation) else f"{prefix}{name}.")
 
 
 def nearest(root: type[BaseModel], key: str) -> str:
@@ -30,14 +30,18 @@ def nearest(root: type[BaseModel], key: str) -> str:
 
 
 def names_at(root: type[BaseModel], parents: Sequence[str]) -> list[str]:
-    """The names known in the table at this place; none where there is no table of ours."""
-    model: type[BaseModel] | None = root
+    """The names known in the table at this place; none where there is no table, or where the user chooses the names."""
+    model, many = root, False
     for part in parents:
-        if model is None or part.isdigit():
+        if many:
+            many = False
             continue
         info = model.model_fields.get(part)
-        model = _model_in(info.annotation) if info else None
-    return list(model.model_fields) if model else []
+        inner = _model_in(info.annotation) if info else None
+        if info is None or inner is None:
+            return []
+        model, many = inner, _holds_many(info.annotation)
+    return [] if many else list(model.model_fields)
 
 
 def descend(value: object, step: str | int) -> object:
@@ -53,6 +57,10 @@ def _model_in(annotation: object) -> type[BaseModel] | None:
     """The model itself, or the one inside `list[Model]`, `Model | None` and the like."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    if get_origin(annotation) in (list, tuple, Union, UnionType):
+    if _holds_many(annotation) or get_origin(annotation) in (Union, UnionType):
         return next((model for part in get_args(annotation) if (model := _model_in(part))), None)
     return None
+
+
+def _holds_many(annotation: object) -> bool:
+    return get_origin(annotation) in (list, tuple, dict)

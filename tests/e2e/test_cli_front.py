@@ -1,0 +1,78 @@
+"""The command line's own manners: help, version, exit codes, what a wrong word gets."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from daemon import VERSION
+from daemon.cli import COMMANDS
+from tests.fakes.command_line import ROOT, aidaemon
+
+LOOK = "import sys; from daemon.__main__ import main; code = main(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
+
+
+def modules_after(*words: str) -> set[str]:
+    """What a command line has imported when it is done."""
+    command = [sys.executable, "-c", LOOK, *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, cwd=ROOT)
+    return set(done.stderr.split())
+
+
+def test_a_bare_aidaemon_prints_help_that_lists_every_command():
+    done = aidaemon()
+    assert (done.returncode, done.stderr) == (0, "")
+    listed = [line.split()[0] for line in done.stdout.split("commands:\n")[1].splitlines() if line.startswith("  ")]
+    assert listed == list(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_of_its_own(command: str):
+    done = aidaemon(command, "--help")
+    assert (done.returncode, done.stdout.startswith(f"usage: aidaemon {command}")) == (0, True), done.stderr
+
+
+def test_the_version_is_told_without_importing_the_program():
+    assert aidaemon("--version").stdout == f"aidaemon {VERSION}\n"
+    loaded = modules_after("--version")
+    assert not {"argparse", "daemon.cli", "daemon.core", "pydantic", "asyncio"} & loaded
+
+
+def test_one_command_imports_no_other_command():
+    loaded = {name for name in modules_after("config", "path") if name.startswith("daemon.cli.")}
+    assert loaded == {"daemon.cli.config"}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["confg"], "did you mean 'config'?"),
+        (["zzz"], "commands: chat, run"),
+        (["config"], "required"),
+        (["--bogus"], "unrecognized arguments: --bogus"),
+        (["runs", "--limit", "none"], "not a number from 1 to 10000"),
+        (["--home"], "expected one argument"),
+    ],
+)
+def test_a_wrong_command_line_exits_2_and_says_what_was_meant(words: list[str], told: str):
+    done = aidaemon(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert told in done.stderr and "Traceback" not in done.stderr
+
+
+def test_work_that_fails_exits_1_with_the_message_on_stderr(tmp_path: Path):
+    done = aidaemon("backup", "verify", str(tmp_path / "none.tar.gz"))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "none.tar.gz" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_only_debug_shows_where_in_the_program_an_error_came_from():
+    done = aidaemon("--debug", "config", "get", "no.such.key")
+    assert (done.returncode, "Traceback" in done.stderr) == (2, True)
+
+
+def test_a_reader_that_leaves_early_is_no_error_to_talk_about(tmp_path: Path):
+    command = f"{sys.executable} -m daemon config get agent --home {tmp_path} | true"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
+    assert "Traceback" not in done.stderr and "BrokenPipe" not in done.stderr
