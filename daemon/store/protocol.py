@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Protocol, TypeVar
 
+from daemon.core.errors import AidaemonError
 from daemon.core.events import Answer, Recorded
 from daemon.core.rows import (
     ApprovalRow,
@@ -21,6 +22,14 @@ from daemon.core.rows import (
 )
 
 T = TypeVar("T")
+
+
+class Conflict(AidaemonError):
+    """A row of this id stands in the journal already; nothing was written."""
+
+
+class UnknownTurn(AidaemonError):
+    """This turn has not begun in this session; nothing was written."""
 
 
 class ReadTx(Protocol):
@@ -111,7 +120,7 @@ class Tx(ReadTx, Protocol):
         ...
 
     def begin_turn(self, row: TurnRow, epoch: int) -> None:
-        """A new turn; its input becomes taken. Raises Fenced."""
+        """A new turn; its input becomes taken. Raises Fenced, Conflict."""
         ...
 
     def note_attempt(self, turn_id: str, progress: int) -> int:
@@ -123,7 +132,7 @@ class Tx(ReadTx, Protocol):
         ...
 
     def append(self, session: str, epoch: int, turn_id: str, recorded: Sequence[Recorded]) -> None:
-        """Write events, and what follows from them in the other tables (see store/project.py). Raises Fenced."""
+        """Write events, and what follows from them in the other tables (see store/project.py). Raises Fenced, UnknownTurn."""
         ...
 
     def quarantine(self, turn_id: str, at: datetime, notice: str) -> None:

@@ -1,0 +1,100 @@
+"""Group commit, as it happens in the writer's thread: many works, one transaction, one flush to disk."""
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Generic, TypeVar
+
+from daemon.store.protocol import Conflict
+from daemon.store.tx import SqliteTx
+
+T_co = TypeVar("T_co", covariant=True)
+
+OWN_FAULTS = (sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.DataError, sqlite3.NotSupportedError)
+
+
+def is_disk_trouble(error: BaseException | None) -> bool:
+    """The disk, the file or another process is to blame, not the work: then the transaction as a whole has failed."""
+    return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, OWN_FAULTS)
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Another process holds the file, for now."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+
+
+class Attempt(Generic[T_co]):
+    """One work, and what it gave or raised, carried over from the thread to its caller.
+
+    A context manager, because whatever a work raises is its caller's business and nobody else's; trouble of the disk passes.
+    """
+
+    def __init__(self, work: Callable[[SqliteTx], T_co]) -> None:
+        self._work = work
+        self._gave: list[T_co] = []
+        self.error: BaseException | None = None
+
+    def run(self, tx: SqliteTx) -> None:
+        """Do it; what it raises is kept."""
+        self.error = None
+        with self:
+            self._gave[:] = [self._work(tx)]
+
+    def result(self) -> T_co:
+        """What the work gave. Raises what it raised."""
+        if isinstance(self.error, sqlite3.IntegrityError):
+            raise Conflict() from self.error
+        if self.error:
+            raise self.error
+        return self._gave[0]
+
+    def __enter__(self) -> None:
+        """Whatever happens now is kept."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+        if is_disk_trouble(error):
+            return False
+        self.error = error
+        return True
+
+
+def commit_all(db: sqlite3.Connection, tx: SqliteTx, attempts: Sequence[Attempt[object]]) -> bool:
+    """One transaction around all of them; a work that raises is undone alone. True when something went to disk.
+
+    Raises sqlite3.DatabaseError when the transaction as a whole has failed: then nothing of it stands.
+    """
+    before = db.total_changes
+    try:
+        db.execute("BEGIN IMMEDIATE")
+        kept = _run_one(db, tx, attempts[0]) if len(attempts) == 1 else _run_each(db, tx, attempts)
+    finally:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+    return kept and db.total_changes > before
+
+
+def look_once(db: sqlite3.Connection, tx: SqliteTx, attempt: Attempt[object]) -> None:
+    """Run over one snapshot."""
+    db.execute("BEGIN")
+    try:
+        attempt.run(tx)
+    finally:
+        db.execute("ROLLBACK")
+
+
+def _run_one(db: sqlite3.Connection, tx: SqliteTx, attempt: Attempt[object]) -> bool:
+    attempt.run(tx)
+    if attempt.error is None:
+        db.execute("COMMIT")
+    return attempt.error is None
+
+
+def _run_each(db: sqlite3.Connection, tx: SqliteTx, attempts: Sequence[Attempt[object]]) -> bool:
+    for attempt in attempts:
+        db.execute("SAVEPOINT work")
+        attempt.run(tx)
+        if attempt.error:
+            db.execute("ROLLBACK TO work")
+        db.execute("RELEASE work")
+    db.execute("COMMIT")
+    return any(attempt.error is None for attempt in attempts)

@@ -1,0 +1,111 @@
+"""Looking into the in-memory journal."""
+
+from datetime import datetime
+
+from daemon.core.events import Recorded
+from daemon.core.rows import ApprovalRow, GrantRow, InboxRow, OutboxRow, SessionRow, TurnRow, UsageRow
+from daemon.store.memory_table import MemoryTable, Undo
+from daemon.store.tables.grants import EVERYWHERE
+
+Charge = tuple[str, datetime, UsageRow]
+
+
+class MemoryReadTx:
+    """`ReadTx` over dicts."""
+
+    def __init__(self, undo: Undo) -> None:
+        self._inbox: MemoryTable[str, InboxRow] = MemoryTable(undo)
+        self._sessions: MemoryTable[str, SessionRow] = MemoryTable(undo)
+        self._turns: MemoryTable[str, TurnRow] = MemoryTable(undo)
+        self._events: MemoryTable[str, tuple[Recorded, ...]] = MemoryTable(undo)
+        self._approvals: MemoryTable[tuple[str, str], ApprovalRow] = MemoryTable(undo)
+        self._grants: MemoryTable[str, GrantRow] = MemoryTable(undo)
+        self._outbox: MemoryTable[tuple[str, int], OutboxRow] = MemoryTable(undo)
+        self._charges: MemoryTable[int, Charge] = MemoryTable(undo)
+
+    def session(self, session: str) -> SessionRow | None:
+        """One session."""
+        return self._sessions.get(session)
+
+    def sessions(self) -> list[SessionRow]:
+        """All sessions, newest first."""
+        return list(self._sessions)[::-1]
+
+    def input(self, input_id: str) -> InboxRow | None:
+        """One accepted message."""
+        return self._inbox.get(input_id)
+
+    def input_of(self, turn_id: str) -> InboxRow | None:
+        """The message that began, or will begin, this turn."""
+        return next((row for row in self._inbox if row.turn == turn_id), None)
+
+    def waiting_inputs(self, session: str) -> list[InboxRow]:
+        """Messages in state new, oldest first; those that steer a turn included."""
+        return [row for row in self._inbox if row.session == session and row.state == "new"]
+
+    def turn(self, turn_id: str) -> TurnRow | None:
+        """One turn that has begun."""
+        return self._turns.get(turn_id)
+
+    def turns(self, session: str | None, limit: int) -> list[TurnRow]:
+        """Turns, newest first; of one session, or of all."""
+        return [row for row in self._turns if session in (None, row.session)][::-1][:limit]
+
+    def unfinished_turns(self, session: str) -> list[TurnRow]:
+        """Turns running or suspended, oldest first."""
+        return [row for row in self._turns if row.session == session and row.ended_at is None]
+
+    def unfinished_sessions(self) -> list[str]:
+        """Sessions with a message in state new, or a turn that has not ended."""
+        waiting = {row.session for row in self._inbox if row.state == "new"}
+        return sorted(waiting | {row.session for row in self._turns if row.ended_at is None})
+
+    def events(self, turn_id: str, after: int = 0) -> list[Recorded]:
+        """The events of a turn with seq greater than `after`, in order."""
+        return [one for one in self._events.get(turn_id) or () if one.seq > after]
+
+    def approvals(self, state: str | None = None, session: str | None = None) -> list[ApprovalRow]:
+        """Questions, oldest first, filtered by state and session where given."""
+        return [row for row in self._approvals if state in (None, row.state) and session in (None, row.session)]
+
+    def approval(self, turn_id: str, call_id: str) -> ApprovalRow | None:
+        """The question about one call."""
+        return self._approvals.get((turn_id, call_id))
+
+    def grants(self, session: str) -> list[GrantRow]:
+        """Standing permissions that hold in this session; all of them for session "*"."""
+        return [row for row in self._grants if session == EVERYWHERE or row.session in ("", session)]
+
+    def outbox(self, state: str, channel: str | None = None, session: str | None = None) -> list[OutboxRow]:
+        """Deliveries in this state, in order of creation."""
+        rows = [row for row in self._outbox if row.state == state]
+        return [row for row in rows if channel in (None, row.channel) and session in (None, row.session)]
+
+    def usage(self, since: datetime, session: str | None = None) -> list[UsageRow]:
+        """What was used since then, a row per provider and model."""
+        sums: dict[tuple[str, str], UsageRow] = {}
+        for owner, at, row in self._charges:
+            if at >= since and session in (None, owner):
+                known = sums.get((row.provider, row.model))
+                sums[row.provider, row.model] = _sum(known, row) if known else row
+        return [sums[key] for key in sorted(sums)]
+
+    def stop_counts(self, since: datetime) -> dict[str, int]:
+        """How many turns ended since then, by stop reason (D6)."""
+        counts: dict[str, int] = {}
+        for row in self._turns:
+            if row.ended_at and row.ended_at >= since and row.stop_reason:
+                counts[row.stop_reason.value] = counts.get(row.stop_reason.value, 0) + 1
+        return counts
+
+
+def _sum(one: UsageRow, other: UsageRow) -> UsageRow:
+    return UsageRow(
+        one.provider,
+        one.model,
+        one.calls + other.calls,
+        one.input_tokens + other.input_tokens,
+        one.output_tokens + other.output_tokens,
+        one.cached_tokens + other.cached_tokens,
+        None if one.usd is None or other.usd is None else one.usd + other.usd,
+    )

@@ -1,0 +1,134 @@
+"""Opening the journal's file: pragmas, a look for damage, and numbered migrations kept count of in `user_version` (B5 #23)."""
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from daemon.core.errors import ConfigError
+
+FOLDER = Path(__file__).parent / "migrations"
+BUSY_MS = 2_000
+STATEMENTS = 256
+CHECKED_UP_TO = 64 * 2**20  # bytes; quick_check reads the whole file, and a start must stay quick
+WAL_KEPT = 16 * 2**20
+PRAGMAS = (
+    f"PRAGMA busy_timeout = {BUSY_MS}",
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA temp_store = MEMORY",
+    f"PRAGMA journal_size_limit = {WAL_KEPT}",
+)
+
+
+class JournalUnusable(ConfigError):
+    """The journal's file cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step of the schema: from version number - 1 to number."""
+
+    number: int
+    sql: str
+
+
+def migrations(folder: Path = FOLDER) -> list[Migration]:
+    """What stands in the folder, in order: 0001_start.sql is number 1."""
+    return [Migration(int(path.name.split("_")[0]), path.read_text()) for path in sorted(folder.glob("*.sql"))]
+
+
+def open_writer(path: Path) -> sqlite3.Connection:
+    """The one connection that writes; the file is made where there is none. Raises JournalUnusable."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as exc:
+        raise JournalUnusable(f"{path}: cannot be opened: {exc.strerror}. Check the directory and its owner.") from exc
+    db = connect(path)
+    try:
+        _prepare(db, path)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def open_reader(path: Path) -> sqlite3.Connection:
+    """A connection that sees what is committed and can write nothing."""
+    db = connect(path)
+    db.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+    db.execute("PRAGMA query_only = ON")
+    return db
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Transactions are begun and ended by our own statements only."""
+    return sqlite3.connect(path, isolation_level=None, cached_statements=STATEMENTS)
+
+
+def migrate(db: sqlite3.Connection, path: Path, steps: Sequence[Migration]) -> None:
+    """Bring the schema up to the newest step, each in a transaction of its own. Raises JournalUnusable for a newer file."""
+    newest = steps[-1].number
+    if _version(db) > newest:
+        raise JournalUnusable(
+            f"{path}: written by a newer aidaemon (schema {_version(db)}; this one knows up to {newest}). Nothing was changed."
+            " Install the newer aidaemon again, or give another --home."
+        )
+    for step in steps:
+        if step.number > _version(db):
+            _apply(db, step)
+
+
+def _prepare(db: sqlite3.Connection, path: Path) -> None:
+    try:
+        for pragma in PRAGMAS:
+            db.execute(pragma).fetchall()
+        _refuse_damage(db, path)
+        migrate(db, path, migrations())
+    except sqlite3.OperationalError as exc:
+        raise JournalUnusable(f"{path}: the journal cannot be opened: {exc}. Nothing was changed.") from exc
+    except sqlite3.DatabaseError as exc:
+        raise JournalUnusable(damage(path, str(exc))) from exc
+
+
+def _refuse_damage(db: sqlite3.Connection, path: Path) -> None:
+    if path.stat().st_size > CHECKED_UP_TO:
+        return
+    found = db.execute("PRAGMA quick_check(1)").fetchone()
+    if found != ("ok",):
+        raise JournalUnusable(damage(path, str(found[0])))
+
+
+def damage(path: Path, found: str) -> str:
+    """What to tell whose journal is damaged."""
+    return (
+        f"{path}: the journal is damaged ({found}). Nothing was changed."
+        f" Keep the file, then take the last backup with `aidaemon backup restore`."
+    )
+
+
+def _version(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _apply(db: sqlite3.Connection, step: Migration) -> None:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        for statement in _statements(step.sql):
+            db.execute(statement)
+        db.execute(f"PRAGMA user_version = {step.number}")
+        db.execute("COMMIT")
+    except sqlite3.Error:
+        db.execute("ROLLBACK")
+        raise
+
+
+def _statements(sql: str) -> Iterator[str]:
+    """One by one, because `executescript` would commit what is open."""
+    statement = ""
+    for line in sql.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

@@ -1,0 +1,146 @@
+"""The journal in one SQLite file: one writer with group commit, one reader, a thread hop per batch (DESIGN 5)."""
+
+import asyncio
+import logging
+import sqlite3
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from daemon.core.errors import StoreUnavailable
+from daemon.store.batch import Attempt, commit_all, is_busy, look_once
+from daemon.store.migrate import open_reader, open_writer
+from daemon.store.protocol import ReadTx, Tx
+from daemon.store.thread import SqliteThread
+
+T = TypeVar("T")
+
+BATCH = 512
+BUSY_TRIES = 3  # each waits for migrate.BUSY_MS
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Queued:
+    """A work on its way to the disk; `done` is set after the commit."""
+
+    attempt: Attempt[object]
+    done: asyncio.Future[None]
+
+
+class SqliteStore:
+    """`Store` over HOME/journal.db. Make it with `open`, end it with `aclose`, always: its threads keep a process alive."""
+
+    def __init__(self, path: Path, writer: SqliteThread, reader: SqliteThread) -> None:
+        self._path = path
+        self._writer = writer
+        self._reader = reader
+        self._queue: deque[_Queued] = deque()
+        self._in_flight: list[_Queued] = []
+        self._wake = asyncio.Event()
+        self._closing = False
+        self._healthy = True
+        self._task = asyncio.create_task(self._write_batches(), name="journal writer")
+
+    @classmethod
+    async def open(cls, path: Path) -> "SqliteStore":
+        """Open, or make, the file, and bring its schema up. Raises JournalUnusable, with what to do about it."""
+        writer = await SqliteThread.open(partial(open_writer, path))
+        try:
+            reader = await SqliteThread.open(partial(open_reader, path))
+        except BaseException:
+            await writer.aclose()
+            raise
+        return cls(path, writer, reader)
+
+    @property
+    def healthy(self) -> bool:
+        """The last commit worked."""
+        return self._healthy
+
+    async def write(self, work: Callable[[Tx], T]) -> T:
+        """Run as one atomic unit; on disk when this returns. It is done even if the caller is cancelled meanwhile."""
+        if self._closing:
+            raise StoreUnavailable(f"{self._path}: the journal is closed; nothing was written.")
+        attempt = Attempt(work)
+        queued = _Queued(attempt, asyncio.get_running_loop().create_future())
+        self._queue.append(queued)
+        self._wake.set()
+        await queued.done
+        return attempt.result()
+
+    async def read(self, look: Callable[[ReadTx], T]) -> T:
+        """Run over what is committed, in one snapshot."""
+        attempt = Attempt(look)
+        try:
+            await self._reader.run(look_once, attempt)
+        except (sqlite3.Error, ValueError) as exc:
+            raise StoreUnavailable(f"{self._path}: the journal cannot be read: {exc}. Nothing was changed.") from exc
+        return attempt.result()
+
+    async def aclose(self) -> None:
+        """Finish what is queued, then close."""
+        self._closing = True
+        self._wake.set()
+        try:
+            await asyncio.wait([self._task])
+        finally:
+            self._task.cancel()
+            await asyncio.gather(self._reader.aclose(), self._writer.aclose())
+
+    async def _write_batches(self) -> None:
+        try:
+            while self._queue or not self._closing:
+                await self._wake.wait()
+                self._wake.clear()
+                while self._queue:
+                    self._in_flight = [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
+                    await self._commit(self._in_flight)
+        finally:
+            self._closing = True
+            self._refuse([*self._in_flight, *self._queue], ConnectionError("it was closed"))
+
+    async def _commit(self, batch: list[_Queued]) -> None:
+        try:
+            wrote = await self._try_while_busy([queued.attempt for queued in batch])
+        except sqlite3.Error as exc:
+            self._fell_ill(exc)
+            self._refuse(batch, exc)
+            return
+        if wrote and not self._healthy:
+            self._healthy = True
+            log.warning("%s: the journal can be written again", self._path)
+        for queued in batch:
+            if not queued.done.done():
+                queued.done.set_result(None)
+
+    async def _try_while_busy(self, attempts: list[Attempt[object]]) -> bool:
+        for _ in range(BUSY_TRIES - 1):
+            try:
+                return await self._writer.run(commit_all, attempts)
+            except sqlite3.OperationalError as exc:
+                if not is_busy(exc):
+                    raise
+        return await self._writer.run(commit_all, attempts)
+
+    def _fell_ill(self, cause: sqlite3.Error) -> None:
+        if self._healthy:
+            log.error("%s: the journal cannot be written: %s", self._path, cause)
+        self._healthy = False
+
+    def _refuse(self, batch: list[_Queued], cause: Exception) -> None:
+        for queued in batch:
+            if not queued.done.done():
+                queued.done.set_exception(self._unavailable(cause))
+
+    def _unavailable(self, cause: Exception) -> StoreUnavailable:
+        refusal = StoreUnavailable(
+            f"{self._path}: the journal cannot be written: {cause}. Nothing of this was acknowledged and no tool was started;"
+            " what was written before is safe. Make room on the disk or mend it: the daemon then goes on by itself."
+        )
+        refusal.__cause__ = cause
+        return refusal

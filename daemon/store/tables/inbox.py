@@ -1,0 +1,81 @@
+"""Accepted messages, in order of acceptance."""
+
+from daemon.core.label import Label
+from daemon.core.rows import InboxRow
+from daemon.store.instants import from_db, to_db
+from daemon.store.tables.rows import Rows
+
+COLUMNS = "id, channel, account, external_id, session, sender, body, label, turn, received_at, steers, state"
+ACCEPT = f"""INSERT INTO inbox ({COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)
+    ON CONFLICT (channel, account, external_id) DO NOTHING"""
+FIRST = f"SELECT {COLUMNS} FROM inbox WHERE channel = ? AND account = ? AND external_id = ?"
+ONE = f"SELECT {COLUMNS} FROM inbox WHERE id = ?"
+OF_TURN = f"SELECT {COLUMNS} FROM inbox WHERE turn = ? ORDER BY n LIMIT 1"
+WAITING = f"SELECT {COLUMNS} FROM inbox WHERE session = ? AND state = 'new' ORDER BY n"
+SETTLE = "UPDATE inbox SET state = ? WHERE id = ?"
+RENEW = "UPDATE inbox SET state = 'new', steers = '' WHERE id = ?"
+TAKE = "UPDATE inbox SET state = 'taken' WHERE id = ? AND state = 'new'"
+RELEASE = "UPDATE inbox SET steers = '' WHERE session = ? AND state = 'new' AND steers = ?"
+
+Columns = tuple[str, str, str, str, str, str, str, str, str, int, str, str]
+
+
+class Inbox(Rows):
+    """The inbox table."""
+
+    def input(self, input_id: str) -> InboxRow | None:
+        """One accepted message."""
+        found = self._db.execute(ONE, (input_id,)).fetchone()
+        return _row(found) if found else None
+
+    def input_of(self, turn_id: str) -> InboxRow | None:
+        """The message that began, or will begin, this turn."""
+        found = self._db.execute(OF_TURN, (turn_id,)).fetchone()
+        return _row(found) if found else None
+
+    def waiting_inputs(self, session: str) -> list[InboxRow]:
+        """Messages in state new, oldest first; those that steer a turn included."""
+        return [_row(found) for found in self._db.execute(WAITING, (session,))]
+
+    def accept(self, row: InboxRow) -> InboxRow:
+        """Insert the message; the same external id again changes nothing and gives the first one's row (B5 #2)."""
+        if self._db.execute(ACCEPT, _columns(row)).rowcount == 1:
+            return row
+        return _row(self._db.execute(FIRST, (row.channel, row.account, row.external_id)).fetchone())
+
+    def settle_input(self, input_id: str, state: str) -> None:
+        """The message has come to this state; `steers` is emptied when the state is new again."""
+        if state == "new":
+            self._db.execute(RENEW, (input_id,))
+        else:
+            self._db.execute(SETTLE, (state, input_id))
+
+    def take_input(self, input_id: str) -> None:
+        """Its turn has begun."""
+        self._db.execute(TAKE, (input_id,))
+
+    def release_steering(self, session: str, turn_id: str) -> None:
+        """What meant to steer this turn and came too late becomes a turn of its own."""
+        self._db.execute(RELEASE, (session, turn_id))
+
+
+def _columns(row: InboxRow) -> Columns:
+    return (
+        row.id,
+        row.channel,
+        row.account,
+        row.external_id,
+        row.session,
+        row.sender,
+        row.body,
+        row.label.value,
+        row.turn,
+        to_db(row.received_at),
+        row.steers,
+        row.state,
+    )
+
+
+def _row(found: Columns) -> InboxRow:
+    label, turn, received_at = found[7:10]
+    return InboxRow(*found[:7], Label(label), turn, from_db(received_at), *found[10:])

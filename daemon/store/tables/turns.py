@@ -1,0 +1,127 @@
+"""Turns at a glance, kept up by their events; and how often each was attempted without progress."""
+
+from datetime import datetime
+
+from daemon.core.events import Stop
+from daemon.core.label import Label
+from daemon.core.messages import Usage
+from daemon.core.rows import TurnRow
+from daemon.store.instants import from_db, maybe_from_db, maybe_to_db, to_db
+from daemon.store.tables.rows import Rows
+
+COLUMNS = """id, session, parent, input_id, state, label, started_at, ended_at, stop_reason, detail, reply,
+    iterations, input_tokens, output_tokens, cached_tokens, usd"""
+INSERT = f"INSERT INTO turns ({COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+ONE = f"SELECT {COLUMNS} FROM turns WHERE id = ?"
+NEWEST = f"SELECT {COLUMNS} FROM turns ORDER BY n DESC LIMIT ?"
+NEWEST_OF_SESSION = f"SELECT {COLUMNS} FROM turns WHERE session = ? ORDER BY n DESC LIMIT ?"
+UNFINISHED = f"SELECT {COLUMNS} FROM turns WHERE ended_at IS NULL AND session = ? ORDER BY n"
+UNFINISHED_SESSIONS = """SELECT session FROM inbox WHERE state = 'new'
+    UNION SELECT session FROM turns WHERE ended_at IS NULL ORDER BY session"""
+STOPS = """SELECT stop_reason, COUNT(*) FROM turns
+    WHERE ended_at >= ? AND stop_reason IS NOT NULL GROUP BY stop_reason"""
+STATE = "UPDATE turns SET state = ? WHERE id = ?"
+TAINT = "UPDATE turns SET label = 'untrusted' WHERE id = ? AND label <> 'untrusted'"
+CHARGE = """UPDATE turns SET iterations = iterations + ?, input_tokens = input_tokens + ?,
+    output_tokens = output_tokens + ?, cached_tokens = cached_tokens + ?, usd = usd + ? WHERE id = ?"""
+END = "UPDATE turns SET state = ?, stop_reason = ?, detail = ?, reply = ?, ended_at = ? WHERE id = ?"
+END_INPUT = "UPDATE inbox SET state = ? WHERE id = (SELECT input_id FROM turns WHERE id = ?)"
+ATTEMPT = """INSERT INTO attempts (turn, progress, attempts) VALUES (?, ?, 1) ON CONFLICT (turn) DO UPDATE SET
+    attempts = CASE WHEN progress = excluded.progress THEN attempts + 1 ELSE 1 END, progress = excluded.progress"""
+ATTEMPTS = "SELECT attempts FROM attempts WHERE turn = ?"
+FORGIVE = "DELETE FROM attempts WHERE turn = ?"
+
+Columns = tuple[str, str, str, str, str, str, int, int | None, str | None, str, str, int, int, int, int, float | None]
+
+
+class Turns(Rows):
+    """The turns and attempts tables."""
+
+    def turn(self, turn_id: str) -> TurnRow | None:
+        """One turn that has begun."""
+        found = self._db.execute(ONE, (turn_id,)).fetchone()
+        return _row(found) if found else None
+
+    def turns(self, session: str | None, limit: int) -> list[TurnRow]:
+        """Turns, newest first; of one session, or of all."""
+        if session is None:
+            return [_row(found) for found in self._db.execute(NEWEST, (limit,))]
+        return [_row(found) for found in self._db.execute(NEWEST_OF_SESSION, (session, limit))]
+
+    def unfinished_turns(self, session: str) -> list[TurnRow]:
+        """Turns running or suspended, oldest first."""
+        return [_row(found) for found in self._db.execute(UNFINISHED, (session,))]
+
+    def unfinished_sessions(self) -> list[str]:
+        """Sessions with a message in state new, or a turn that has not ended."""
+        return [str(found[0]) for found in self._db.execute(UNFINISHED_SESSIONS)]
+
+    def stop_counts(self, since: datetime) -> dict[str, int]:
+        """How many turns ended since then, by stop reason (D6)."""
+        return {str(reason): int(count) for reason, count in self._db.execute(STOPS, (to_db(since),))}
+
+    def insert_turn(self, row: TurnRow) -> None:
+        """A new turn."""
+        self._db.execute(INSERT, _columns(row))
+
+    def set_turn_state(self, turn_id: str, state: str) -> None:
+        """It waits, or goes on."""
+        self._db.execute(STATE, (state, turn_id))
+
+    def taint(self, turn_id: str) -> None:
+        """It has read something untrusted."""
+        self._db.execute(TAINT, (turn_id,))
+
+    def charge(self, turn_id: str, usage: Usage, iterations: int) -> None:
+        """Add up; an unknown price makes the sum unknown."""
+        spent = (usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.usd)
+        self._db.execute(CHARGE, (iterations, *spent, turn_id))
+
+    def close_turn(self, turn_id: str, state: str, reason: Stop | None, detail: str, reply: str, at: datetime) -> None:
+        """It is over, and so is the message that began it."""
+        stop = None if reason is None else reason.value
+        self._db.execute(END, (state, stop, detail, reply, to_db(at), turn_id))
+        self._db.execute(END_INPUT, ("done" if state == "ended" else state, turn_id))
+        self._db.execute(FORGIVE, (turn_id,))
+
+    def note_attempt(self, turn_id: str, progress: int) -> int:
+        """How often it was taken up at this progress, this time included (B5 #25)."""
+        self._db.execute(ATTEMPT, (turn_id, progress))
+        return int(self._db.execute(ATTEMPTS, (turn_id,)).fetchone()[0])
+
+    def forgive_attempts(self, turn_id: str) -> None:
+        """The worker let go in good order: start counting anew."""
+        self._db.execute(FORGIVE, (turn_id,))
+
+
+def _columns(row: TurnRow) -> Columns:
+    return (
+        row.id,
+        row.session,
+        row.parent,
+        row.input_id,
+        row.state,
+        row.label.value,
+        to_db(row.started_at),
+        maybe_to_db(row.ended_at),
+        None if row.stop_reason is None else row.stop_reason.value,
+        row.detail,
+        row.reply,
+        row.iterations,
+        row.input_tokens,
+        row.output_tokens,
+        row.cached_tokens,
+        row.usd,
+    )
+
+
+def _row(found: Columns) -> TurnRow:
+    label, started_at, ended_at, stop = found[5:9]
+    return TurnRow(
+        *found[:5],
+        Label(label),
+        from_db(started_at),
+        maybe_from_db(ended_at),
+        None if stop is None else Stop(stop),
+        *found[9:],
+    )
