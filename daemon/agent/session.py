@@ -15,7 +15,7 @@ from daemon.core.clock import Clock
 from daemon.core.errors import Fenced, StoreUnavailable
 from daemon.core.events import Answer, ApprovalAnswered, Limits, MemoryHit, TurnResumed, UserSaid
 from daemon.core.importance import importance
-from daemon.core.live import Live
+from daemon.core.live import Live, SetAside
 from daemon.core.messages import Role
 from daemon.core.rows import ApprovalRow, InboxRow, SessionRow, TurnRow
 from daemon.core.turn import Turn
@@ -39,7 +39,7 @@ class Runner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Workshop:
-    """What every lane works with."""
+    """What every lane works with. `leaving` is set when the daemon stops, `questions` while somebody has been asked something."""
 
     store: Store
     live: Live
@@ -51,7 +51,7 @@ class Workshop:
     while_busy: Callable[[], Literal["steer", "queue"]]
     owner: str
     leaving: asyncio.Event
-    settled: Callable[[str, str], None]
+    questions: asyncio.Event
 
 
 @dataclass(slots=True)
@@ -157,8 +157,8 @@ class Lane:
     async def _quarantine(self, turn_id: str) -> None:
         notice = POISON.format(tries=TRIES, turn=turn_id)
         await self.shop.store.write(lambda tx: tx.quarantine(turn_id, self.shop.clock.now(), notice))
+        self.shop.live.publish(turn_id, SetAside(notice))
         self._let_go(turn_id)
-        self.shop.settled(turn_id, self.session.id)
 
     async def _begin(self, row: InboxRow) -> None:
         at = self.shop.clock.now()
@@ -228,12 +228,12 @@ class Lane:
     def _after(self, turn: Turn, control: Control, past: Past) -> None:
         if turn.suspended:
             self.parked[turn.id] = control.take_steers()
+            self.shop.questions.set()
         else:
             past.add(turn)
             past.trim()
             self.inputs.extendleft(reversed([replace(row, steers="") for row in control.take_steers()]))
             self._let_go(turn.id)
-        self.shop.settled(turn.id, self.session.id)
 
     def _let_go(self, turn_id: str) -> None:
         self.cancels.pop(turn_id, None)

@@ -27,7 +27,6 @@ class Sessions:
     _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _idle_since: dict[str, float] = field(default_factory=dict)
     _upkeep: asyncio.Task[None] | None = None
-    _awaiting: bool = True
 
     def lane(self, session: SessionRow) -> Lane:
         """The session's lane, made when it is first needed."""
@@ -98,10 +97,6 @@ class Sessions:
         self._upkeep = asyncio.create_task(self._keep_up(), name="sessions-upkeep")
         return [row.id for row in rows]
 
-    def expect_answers(self) -> None:
-        """A question has been asked: look out for its expiry."""
-        self._awaiting = True
-
     async def aclose(self, drain_s: float) -> None:
         """Take nothing new, let running turns finish for so long, then cut them: they go on at the next start."""
         self.shop.leaving.set()
@@ -143,7 +138,7 @@ class Sessions:
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             self._sweep()
-            if self._awaiting:
+            if self.shop.questions.is_set():
                 try:
                     await self._expire()
                 except StoreUnavailable as exc:
@@ -156,7 +151,8 @@ class Sessions:
         for row in pending:
             if row.expires <= now and row.session in sessions:
                 self.take_up(sessions[row.session], row.turn)
-        self._awaiting = bool(pending)
+        if not pending:
+            self.shop.questions.clear()
 
     def _sweep(self) -> None:
         """Lanes that had nothing to do for a while are let go; the journal has it all."""

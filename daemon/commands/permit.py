@@ -8,7 +8,7 @@ from daemon.store.protocol import Tx
 SCOPES = {"": Answer.ONCE, "once": Answer.ONCE, "session": Answer.SESSION, "always": Answer.ALWAYS}
 
 
-async def answer_call(  # noqa: PLR0913 - one answer is this many facts
+async def answer_call(
     desk: Desk, turn: str, call_id: str, answer: Answer, by: str, reason: str = ""
 ) -> bool:
     """Answer one question, once; a standing permission is written with it. False when it is not pending any more."""

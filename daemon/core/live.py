@@ -30,7 +30,14 @@ class ToolOutput:
     text: str
 
 
-Glimpse = TextDelta | DraftDropped | ToolOutput | Recorded
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """The turn was quarantined: no event of its own will say that it is over."""
+
+    notice: str
+
+
+Glimpse = TextDelta | DraftDropped | ToolOutput | SetAside | Recorded
 
 
 @dataclass(slots=True)

@@ -1,0 +1,223 @@
+"""The door of this very process."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+
+from daemon import VERSION
+from daemon.commands import permit, table
+from daemon.commands.base import Desk, Spoken, parse
+from daemon.commands.control import stop_session
+from daemon.core.events import Answer, Recorded, TurnEnded
+from daemon.core.label import Label
+from daemon.core.live import Glimpse, Live, SetAside
+from daemon.core.rows import InboxRow, OutboxRow, SessionRow, TurnRow
+from daemon.door.base import (
+    Accepted,
+    ApprovalView,
+    Delivery,
+    Door,
+    HealthView,
+    LiveEvent,
+    RunLine,
+    RunView,
+    SessionView,
+)
+from daemon.door.narrate import Narrator, glimpse
+from daemon.door.views import (
+    approval_view,
+    delivery,
+    queued_line,
+    queued_view,
+    run_line,
+    run_view,
+    session_view,
+    transcript_line,
+)
+from daemon.intake import Inbound, Intake
+from daemon.store.protocol import ReadTx
+
+OWNER = "owner"
+OVER = ("ended", "quarantined")
+
+
+@dataclass(frozen=True, slots=True)
+class LocalDoor(Door):
+    """Everything a client can do, done here."""
+
+    desk: Desk
+    intake: Intake
+    live: Live
+    problems: Callable[[], Sequence[str]]
+
+    async def send(self, session: str, text: str, client_id: str | None = None, *, stream: bool = True) -> Accepted:
+        """A command is done at once; anything else is taken in."""
+        channel, _, chat = session.partition(":")
+        external = f"{session}/{client_id or self.desk.new_id()}"
+        inbound = Inbound(channel, chat, session, OWNER, external, text, Label.TRUSTED, watched=stream)
+        spoken = parse(text)
+        if spoken:
+            return await self._command(inbound, *spoken)
+        taken = await self.intake.take(inbound)
+        return Accepted(steered=taken.steers) if taken.steers else Accepted(turn=taken.row.turn)
+
+    async def _command(self, inbound: Inbound, name: str, argument: str) -> Accepted:
+        taken = await self.intake.take(inbound, command=True)
+        if taken.again:
+            return Accepted(command=name, reply=await self._said_before(taken.row))
+        session = await self._session(inbound.session)
+        reply = await table.run(self.desk, Spoken(session, inbound.sender, name, argument))
+        now = self.desk.clock.now()
+        said = OutboxRow(
+            taken.row.turn, -1, session.id, session.channel, session.chat, "command", reply, now, state="sent"
+        )
+        await self.desk.store.write(lambda tx: tx.post(said))
+        return Accepted(command=name, reply=reply)
+
+    async def _said_before(self, row: InboxRow) -> str:
+        sent = await self.desk.store.read(lambda tx: tx.outbox("sent", row.channel, row.session))
+        return next((said.body for said in sent if said.turn == row.turn), "")
+
+    async def _session(self, session: str) -> SessionRow:
+        row = await self.desk.store.read(lambda tx: tx.session(session))
+        if row is None:
+            raise KeyError(session)
+        return row
+
+    async def run(self, turn: str) -> RunView | None:
+        """The run as it is now."""
+
+        def look(tx: ReadTx) -> tuple[TurnRow | None, list[Recorded], InboxRow | None]:
+            row = tx.turn(turn)
+            return row, tx.events(turn) if row else [], None if row else tx.input_of(turn)
+
+        row, recorded, queued = await self.desk.store.read(look)
+        if row:
+            return run_view(row, recorded)
+        return queued_view(queued) if queued else None
+
+    async def settled(self, turn: str) -> RunView:
+        """Wait for the end of it."""
+        with self.live.watch(turn) as glimpses:
+            view = await self._known(turn)
+            if view.state not in OVER:
+                await anext(item async for item in glimpses if _is_last(item))
+                view = await self._known(turn)
+        return view
+
+    async def _known(self, turn: str) -> RunView:
+        view = await self.run(turn)
+        if view is None:
+            raise KeyError(turn)
+        return view
+
+    async def events(self, turn: str, after: int = 0) -> AsyncIterator[LiveEvent]:
+        """From the journal first, then as it happens; nothing twice, nothing missed."""
+        narrator = Narrator()
+        with self.live.watch(turn) as glimpses:
+            view = await self._known(turn)
+            recorded = await self.desk.store.read(lambda tx: tx.events(turn))
+            for event in _told(narrator, recorded, after):
+                yield event
+            if view.state == "quarantined":
+                for event in narrator.quarantined("\n".join(view.notices)):
+                    yield event
+            elif not (recorded and isinstance(recorded[-1].event, TurnEnded)):
+                async for event in _follow(narrator, glimpses, recorded[-1].seq if recorded else 0, after):
+                    yield event
+
+    async def transcript(self, turn: str) -> list[dict[str, object]]:
+        """The events as they are in the journal."""
+        return [transcript_line(entry) for entry in await self.desk.store.read(lambda tx: tx.events(turn))]
+
+    async def runs(self, session: str | None = None, limit: int = 50) -> list[RunLine]:
+        """Queued ones first, then what has begun, newest first."""
+
+        def look(tx: ReadTx) -> tuple[list[InboxRow], list[TurnRow]]:
+            names = [session] if session else tx.unfinished_sessions()
+            queued = [row for name in names for row in tx.waiting_inputs(name) if not row.steers]
+            return queued, tx.turns(session, limit)
+
+        queued, begun = await self.desk.store.read(look)
+        known = {row.id for row in begun}
+        lines = [queued_line(row) for row in reversed(queued) if row.turn not in known]
+        return [*lines, *(run_line(row) for row in begun)][:limit]
+
+    async def unfinished(self, session: str) -> list[str]:
+        """Begun ones, then queued ones, oldest first."""
+
+        def look(tx: ReadTx) -> list[str]:
+            begun = [row.id for row in tx.unfinished_turns(session)]
+            return begun + [row.turn for row in tx.waiting_inputs(session) if not row.steers and row.turn not in begun]
+
+        return await self.desk.store.read(look)
+
+    async def cancel(self, turn: str) -> bool:
+        """Stop this run, wherever it is."""
+        view = await self.run(turn)
+        if view is None or view.state in OVER:
+            return False
+        self.desk.sessions.cancel(await self._session(view.session), turn, "stopped by the owner")
+        return True
+
+    async def stop(self, session: str) -> list[str]:
+        """Stop everything of the session."""
+        row = await self.desk.store.read(lambda tx: tx.session(session))
+        return await stop_session(self.desk, row, "stopped by the owner") if row else []
+
+    async def approvals(self, state: str = "pending", session: str | None = None) -> list[ApprovalView]:
+        """Questions to a person."""
+        rows = await self.desk.store.read(lambda tx: tx.approvals(state, session))
+        now = self.desk.clock.now()
+        return [approval_view(row) for row in rows if row.state != "pending" or row.expires > now]
+
+    async def answer(self, turn: str, call_id: str, answer: Answer, by: str, reason: str = "") -> bool:
+        """Answer one, once."""
+        return await permit.answer_call(self.desk, turn, call_id, answer, by, reason)
+
+    async def sessions(self) -> list[SessionView]:
+        """All sessions, newest first."""
+        return [session_view(row) for row in await self.desk.store.read(lambda tx: tx.sessions())]
+
+    async def undelivered(self, session: str) -> list[Delivery]:
+        """What was said and not yet marked as delivered."""
+        rows = await self.desk.store.read(lambda tx: tx.outbox("new", None, session))
+        return [delivery(row) for row in rows]
+
+    async def delivered(self, turn: str, part: int) -> None:
+        """It has been shown."""
+        await self.desk.store.write(lambda tx: tx.mark_outbox(turn, part, "sent"))
+
+    async def health(self) -> HealthView:
+        """How this process is."""
+        problems = list(self.problems())
+        return HealthView(not problems, VERSION, problems)
+
+
+def _is_last(item: Glimpse) -> bool:
+    return isinstance(item, SetAside) or (isinstance(item, Recorded) and isinstance(item.event, TurnEnded))
+
+
+def _told(narrator: Narrator, recorded: Sequence[Recorded], after: int) -> list[LiveEvent]:
+    """Events are narrated from the first one on, since they count; told are those that the watcher has not seen."""
+    return [event for entry in recorded for event in narrator.narrate(entry) if _unseen(event, after)]
+
+
+def _unseen(event: LiveEvent, after: int) -> bool:
+    return event.seq is None or event.seq > after
+
+
+async def _follow(
+    narrator: Narrator, glimpses: AsyncIterator[Glimpse], seen: int, after: int
+) -> AsyncIterator[LiveEvent]:
+    async for item in glimpses:
+        match item:
+            case Recorded():
+                events = _told(narrator, [item], after) if item.seq > seen else []
+            case SetAside():
+                events = narrator.quarantined(item.notice)
+            case _:
+                events = [glimpse(item)]
+        for event in events:
+            yield event
+        if _is_last(item):
+            return
