@@ -1,0 +1,99 @@
+"""Finished things as rich draws them: markdown, quiet lines, the approval panel."""
+
+from typing import assert_never
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from rich import box
+from rich.console import Console, RenderableType
+from rich.markdown import Markdown
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.text import Text
+from rich.theme import Theme
+
+from channels.terminal_items import (
+    CHOICES,
+    Correction,
+    Draft,
+    Item,
+    Note,
+    Question,
+    Spoken,
+    Trouble,
+    Typed,
+    plain,
+    question_title,
+)
+from channels.terminal_text import readable
+
+THEME = {
+    "markdown.code": "bold cyan",
+    "markdown.h1": "bold underline",
+    "markdown.h2": "bold underline",
+    "markdown.h3": "bold",
+    "markdown.link": "underline",
+    "markdown.link_url": "dim",
+}
+
+
+class Reply(Markdown):
+    """Markdown as a chat means it: a line break breaks the line, and what looks like HTML is text and is not swallowed."""
+
+    def __init__(self, text: str, style: str = "none") -> None:
+        super().__init__("", code_theme="ansi_dark", hyperlinks=False, style=style)
+        parser = MarkdownIt("commonmark", {"html": False}).enable("strikethrough").enable("table")
+        self.parsed = parser.parse(readable(text))
+        for token in self.parsed:
+            _break_lines(token)
+
+
+def _break_lines(token: Token) -> None:
+    for child in token.children or ():
+        if child.type == "softbreak":
+            child.type = "hardbreak"
+
+
+def new_console(width: int | None = None) -> Console:
+    """A console with our colours; NO_COLOR and the terminal's own powers are respected."""
+    return Console(theme=Theme(THEME), highlight=False, markup=False, emoji=False, width=width)
+
+
+def drawn(item: Item) -> RenderableType:
+    """The item, ready for a console."""
+    match item:
+        case Typed():
+            return _typed(item)
+        case Spoken():
+            return Padding(Reply(item.text, "dim" if item.past else "none"), (0, 0, 1, 0))
+        case Draft():
+            return Text(plain(item), "dim")
+        case Correction():
+            return Padding(_corrected(item), (0, 0, 1, 0))
+        case Note():
+            return Text(plain(item), "dim")
+        case Trouble():
+            return Text(plain(item), "red")
+        case Question():
+            return _panel(item)
+        case _:
+            assert_never(item)
+
+
+def _typed(item: Typed) -> Text:
+    first, *rest = readable(item.text).split("\n")
+    text = Text("› ", "dim" if item.past else "bold cyan")
+    return text.append("\n  ".join([first, *rest]), "dim" if item.past else "bold")
+
+
+def _corrected(item: Correction) -> RenderableType:
+    return Reply(f"**Correction:**\n\n{item.text}")
+
+
+def _panel(item: Question) -> Panel:
+    body = Text()
+    for line in item.body():
+        body.append(line + "\n", "yellow" if line.startswith("! ") else "")
+    body.append(CHOICES + " · or say what to do instead", "dim")
+    title = Text(question_title(item), "bold yellow")
+    return Panel(body, title=title, title_align="left", box=box.ROUNDED, border_style="yellow")

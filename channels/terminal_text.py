@@ -1,0 +1,90 @@
+"""Text on its way to a terminal: nothing in it may steer the terminal, and where it matters nothing may hide in it (A6)."""
+
+import json
+import re
+import unicodedata
+
+COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
+STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+HIDDEN_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+ODD_SPACES = {"Zs"}
+HIDDEN_LETTERS = {"\u115f", "\u1160", "\u3164", "\uffa0", "\u2800", "\u034f", "\u17b4", "\u17b5"}
+WORD = re.compile(r"[^\W\d_]+(?:[.-][^\W\d_]+)*")
+SCRIPTS = ("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE")
+
+
+def readable(text: str) -> str:
+    """For replies and tool lines: colours go, other control characters are spelled out, lines and all scripts stay."""
+    plain = COLOUR.sub("", text).replace("\r\n", "\n")
+    return STEERING.sub(lambda found: spelled(found.group()), plain)
+
+
+def exact(text: str) -> str:
+    """For approvals: whatever cannot be seen is spelled out, line breaks too, so that what is read is what will run."""
+    return "".join(spelled(char) + "\n" * (char == "\n") if _hides(char) else char for char in text)
+
+
+def spelled(char: str) -> str:
+    """The character by its escape: \\n, \\x1b, \\u202e."""
+    short = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(char)
+    if short:
+        return short
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _hides(char: str) -> bool:
+    if " " <= char <= "~":
+        return False
+    category = unicodedata.category(char)
+    return category in HIDDEN_CATEGORIES or category in ODD_SPACES or char in HIDDEN_LETTERS or _selects(char)
+
+
+def _selects(char: str) -> bool:
+    """Variation selectors carry no ink and have carried hidden messages."""
+    return "\ufe00" <= char <= "\ufe0f" or "\U000e0100" <= char <= "\U000e01ef"
+
+
+def lookalikes(text: str) -> list[str]:
+    """Words that mix scripts whose letters look alike, as in a false domain."""
+    return [word for word in dict.fromkeys(WORD.findall(text)) if not word.isascii() and len(_scripts(word)) > 1]
+
+
+def _scripts(word: str) -> set[str]:
+    names = {unicodedata.name(char, "").split(" ")[0] for char in word}
+    return names.intersection(SCRIPTS)
+
+
+def one_line(text: str, limit: int) -> str:
+    """The text on one line of at most so many characters."""
+    line = " ".join(readable(text[: limit * 8]).split())
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def fields(arguments: str) -> list[tuple[str, str]]:
+    """A call's arguments as (name, value); what is not a JSON object stands whole, without a name."""
+    try:
+        parsed: object = json.loads(arguments or "{}")
+    except (ValueError, RecursionError):
+        return [("", arguments)]
+    if not isinstance(parsed, dict):
+        return [("", arguments)]
+    return [(str(name), _value(value)) for name, value in parsed.items()]
+
+
+def _value(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and value and all(isinstance(part, str) for part in value):
+        return " ".join(_word(str(part)) for part in value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _word(part: str) -> str:
+    return part if part and not re.search(r"[\s'\"\\]", part) else json.dumps(part, ensure_ascii=False)
+
+
+def call_text(tool: str, arguments: str, limit: int = 60) -> str:
+    """A call in a few words: what it does it to, without the names of the arguments."""
+    values = " ".join(value for _, value in fields(arguments))
+    return one_line(f"{tool} {values}".strip(), limit)

@@ -1,0 +1,123 @@
+"""Following runs on behalf of a screen: events are told, questions are passed on, what was shown is marked as delivered."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from channels.terminal_items import Activity, Item, Note, Question, Spoken
+from daemon.cli.chat_story import Story
+from daemon.core.clock import Clock
+from daemon.door.base import Delivery, Door, LiveEvent
+
+Data = Mapping[str, object]
+
+
+class Screen(Protocol):
+    """Where a conversation is shown."""
+
+    async def show(self, *items: Item) -> None:
+        """Put these there for good, in order."""
+        ...
+
+    def move(self, turn: str, activity: Activity | None) -> None:
+        """Show what this run is doing now; None when it is over."""
+        ...
+
+
+class Asker(Protocol):
+    """Who gets questions answered."""
+
+    async def asked(self, question: Question) -> None:
+        """A call waits for a yes or no."""
+        ...
+
+    async def settled(self, turn: str, call_id: str) -> None:
+        """It waits no longer, whoever answered."""
+        ...
+
+
+@dataclass(slots=True)
+class Follower:
+    """Tells runs of one session on one screen."""
+
+    door: Door
+    session: str
+    screen: Screen
+    asker: Asker
+    clock: Clock
+    following: set[str] = field(default_factory=set)
+    _shown: set[tuple[str, int]] = field(default_factory=set)
+    _told: set[str] = field(default_factory=set)
+
+    async def follow(self, turn: str) -> Data:
+        """Tell this run to its end; what `run.completed` says of it, nothing when the run is told already."""
+        if turn in self.following or turn in self._told:
+            return {}
+        self.following.add(turn)
+        story = Story(now=self.clock.monotonic)
+        try:
+            async for event in self.door.events(turn):
+                await self._tell(turn, story, event)
+            self._told.add(turn)
+            await self._mark(turn)
+        except KeyError:
+            return {}  # no run of its own came of it: its text went into another one
+        finally:
+            self.following.discard(turn)
+            self.screen.move(turn, None)
+        return story.ended or {}
+
+    async def _tell(self, turn: str, story: Story, event: LiveEvent) -> None:
+        items = story.take(event)
+        if event.name == "run.completed":
+            await self.notices(turn)
+        self.screen.move(turn, story.activity)
+        if items:
+            await self.screen.show(*items)
+        match event.name:
+            case "approval.asked":
+                await self._ask(turn, str(event.data.get("call_id", "")))
+            case "approval.answered":
+                await self.asker.settled(turn, str(event.data.get("call_id", "")))
+
+    async def _ask(self, turn: str, call_id: str) -> None:
+        """Only what is still open is asked: an event may be an old one, told again."""
+        for view in await self.door.approvals(session=self.session):
+            if (view.turn, view.call_id) == (turn, call_id):
+                until = lapses(view.expires, self.clock.now())
+                await self.asker.asked(Question(turn, call_id, view.tool, view.arguments, view.effect, view.label, until))
+
+    async def notices(self, turn: str = "") -> None:
+        """Show what was said to the session beside the replies of runs that are followed; of one run, or of all."""
+        for said in await self.door.undelivered(self.session):
+            if turn in {"", said.turn} and not self._waits(said):
+                await self._deliver(said)
+
+    def _waits(self, said: Delivery) -> bool:
+        """Replies and questions of a run come with its events."""
+        return said.kind != "notice" and said.turn in self.following
+
+    async def _deliver(self, said: Delivery) -> None:
+        new = (said.turn, said.part) not in self._shown and not (said.turn in self._told and said.kind != "notice")
+        self._shown.add((said.turn, said.part))
+        if new:
+            await self.screen.show(Spoken(said.body) if said.kind == "reply" else Note(said.body))
+        await self.door.delivered(said.turn, said.part)
+
+    async def _mark(self, turn: str) -> None:
+        for said in await self.door.undelivered(self.session):
+            if said.turn == turn:
+                await self._deliver(said)
+
+
+def lapses(expires: str, now: datetime) -> str:
+    """Until when a question can be answered, in the person's words."""
+    try:
+        at = datetime.fromisoformat(expires)
+    except ValueError:
+        return ""
+    minutes = (at - now).total_seconds() / 60
+    if minutes > 90:
+        return f"until {at.astimezone():%d %b %H:%M}"
+    return f"lapses in {minutes:.0f} min" if minutes >= 1 else "lapses in less than a minute"

@@ -1,0 +1,147 @@
+"""A conversation at a terminal: lines, commands, questions and runs, all at any time."""
+
+import asyncio
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from channels.terminal import Terminal
+from channels.terminal_items import Note, Question, Spoken, Typed
+from daemon.cli.chat_answers import BY, understood, wants_view
+from daemon.cli.chat_follow import Follower
+from daemon.commands.base import parse
+from daemon.core.clock import Clock
+from daemon.core.events import Answer
+from daemon.door.base import Door
+
+LOOK_EVERY_S = 2.0
+LEAVING = {"/quit", "/exit"}
+KEYS = """
+Keys: Enter sends, Alt-Enter or Esc Enter starts a new line, Tab completes commands, the arrow keys bring back what was typed.
+Ctrl-C stops what runs, and leaves when pressed again; Ctrl-D or /quit leaves. While it works you may type: it will be told."""
+
+
+@dataclass(slots=True)
+class Conversation:
+    """One session on one terminal."""
+
+    door: Door
+    session: str
+    clock: Clock
+    new_id: Callable[[], str]
+    standing: Answer | None = None
+    screen: Terminal = field(init=False)
+    follower: Follower = field(init=False)
+    questions: list[Question] = field(default_factory=list)
+    _inputs: asyncio.Queue[str | None] = field(default_factory=asyncio.Queue)
+    _runs: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+
+    def attach(self, make_screen: Callable[[Callable[[str], None], Callable[[], None]], Terminal]) -> None:
+        """Give it its screen, which is given what to call."""
+        self.screen = make_screen(self._inputs.put_nowait, lambda: self._inputs.put_nowait(None))
+        self.follower = Follower(self.door, self.session, self.screen, self, self.clock)
+
+    async def run(self, greeting: str) -> None:
+        """Greet, tell what was missed, then talk until the person leaves."""
+        await self.screen.show(Note(greeting))
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._listen(group)), group.create_task(self._look_out(group))]
+            await self.screen.run()
+            for task in [*tasks, *self._runs.values()]:
+                task.cancel()
+        if self._runs:
+            await self.screen.show(Note("what is not finished goes on when you are back, or in the daemon if one runs"))
+
+    async def _look_out(self, group: asyncio.TaskGroup) -> None:
+        """Runs and notices that nobody here asked for: cut off earlier, scheduled, sent from another window."""
+        await self._greet_past()
+        for turn in await self.door.unfinished(self.session):
+            await self.screen.show(*await self._said(turn), Note("picking up where it was cut off …"))
+            self._follow(turn, group)
+        while True:
+            await self.follower.notices()
+            await asyncio.sleep(LOOK_EVERY_S)
+            for turn in await self.door.unfinished(self.session):
+                self._follow(turn, group)
+
+    async def _greet_past(self) -> None:
+        """The last finished exchange, quietly, so that one sees where one was."""
+        missed = {said.turn for said in await self.door.undelivered(self.session)}
+        for line in await self.door.runs(self.session, limit=1):
+            run = await self.door.run(line.turn) if line.turn not in missed else None
+            if run and run.state == "ended" and run.reply:
+                await self.screen.show(*await self._said(line.turn), Spoken(run.reply, past=True))
+
+    async def _said(self, turn: str) -> list[Typed]:
+        first = (await self.door.transcript(turn))[:1]
+        return [Typed(str(event["text"]), past=True) for event in first if "text" in event]
+
+    def _follow(self, turn: str, group: asyncio.TaskGroup) -> None:
+        if turn and turn not in self._runs:
+            self._runs[turn] = group.create_task(self._run(turn))
+
+    async def _run(self, turn: str) -> None:
+        try:
+            await self.follower.follow(turn)
+        except asyncio.CancelledError:
+            raise
+        else:
+            del self._runs[turn]
+
+    async def _listen(self, group: asyncio.TaskGroup) -> None:
+        while True:
+            line = await self._inputs.get()
+            if line is None:
+                await self._stop()
+            elif line.strip() in LEAVING:
+                self.screen.leave()
+            elif self.questions and not parse(line):
+                await self._answer(self.questions[0], line.strip())
+            else:
+                await self._send(line, group)
+
+    async def _send(self, text: str, group: asyncio.TaskGroup) -> None:
+        await self.screen.show(Typed(text))
+        accepted = await self.door.send(self.session, text, self.new_id())
+        if accepted.command:
+            keys = KEYS if accepted.command.strip("/") == "help" else ""
+            await self.screen.show(Spoken(accepted.reply + keys))
+        if accepted.steered:
+            await self.screen.show(Note("added to what it is working on"))
+        self._follow(accepted.turn or accepted.steered, group)
+
+    async def _stop(self) -> None:
+        await self.door.stop(self.session)
+        for question in list(self.questions):
+            await self.door.cancel(question.turn)
+
+    async def asked(self, question: Question) -> None:
+        """Answer it as the command line said, or put it to the person."""
+        if self.standing:
+            await self.door.answer(question.turn, question.call_id, self.standing, BY)
+            return
+        self.questions.append(question)
+        if len(self.questions) == 1:
+            await self._put()
+
+    async def settled(self, turn: str, call_id: str) -> None:
+        """It is answered, here or elsewhere: on to the next."""
+        left = [question for question in self.questions if (question.turn, question.call_id) != (turn, call_id)]
+        changed, self.questions = left[:1] != self.questions[:1], left
+        if changed:
+            await self._put()
+
+    async def _put(self) -> None:
+        if self.questions:
+            await self.screen.show(self.questions[0])
+        self.screen.ask(bool(self.questions))
+
+    async def _answer(self, question: Question, text: str) -> None:
+        if question.long and wants_view(text):
+            self.questions[0] = dataclasses.replace(question, whole=True)
+            await self._put()
+            return
+        answer, reason = understood(text)
+        if not await self.door.answer(question.turn, question.call_id, answer, BY, reason):
+            await self.screen.show(Note("that question is not open any more"))
+        await self.settled(question.turn, question.call_id)

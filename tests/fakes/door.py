@@ -1,0 +1,121 @@
+"""A scripted `Door`: the test says what happens in a run, and when; it keeps what a client asked for."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+
+from daemon.core.events import Answer
+from daemon.door.base import Accepted, ApprovalView, Delivery, HealthView, LiveEvent, RunLine, RunView, SessionView
+
+FAR = "2999-01-01T00:00:00+00:00"
+
+
+@dataclass(slots=True)
+class FakeDoor:
+    """Runs are queues of events; `ends` puts the last one. What is said to it is in `sent`, answers are in `answers`."""
+
+    sent: list[str] = field(default_factory=list)
+    answers: list[tuple[str, str, Answer, str]] = field(default_factory=list)
+    stops: int = 0
+    marked: list[tuple[str, int]] = field(default_factory=list)
+    waiting: list[Delivery] = field(default_factory=list)
+    open: list[str] = field(default_factory=list)
+    views: dict[str, RunView] = field(default_factory=dict)
+    questions: list[ApprovalView] = field(default_factory=list)
+    replies: list[Accepted] = field(default_factory=list)
+    changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+    _runs: dict[str, asyncio.Queue[LiveEvent]] = field(default_factory=dict)
+
+    def happens(self, turn: str, name: str, **data: object) -> None:
+        """One more event of this run."""
+        self._events(turn).put_nowait(LiveEvent(name, data))
+
+    def asks(self, turn: str, call_id: str, tool: str, arguments: str, effect: str = "destructive") -> None:
+        """A call of this run waits for a person."""
+        self.questions.append(ApprovalView(turn, call_id, "terminal:main", tool, arguments, effect, "trusted", FAR))
+        self.happens(turn, "tool_call", call_id=call_id, tool=tool, arguments=arguments)
+        self.happens(turn, "approval.asked", call_id=call_id, tool=tool, arguments=arguments, effect=effect, expires=FAR)
+
+    def ends(self, turn: str, reply: str, reason: str = "done") -> None:
+        """The run is over."""
+        self.views[turn] = RunView(turn, "terminal:main", "ended", reason, reply)
+        self.waiting.append(Delivery(turn, 1, "reply", reply))
+        self.open = [name for name in self.open if name != turn]
+        self.happens(turn, "run.completed", reply=reply, stop_reason=reason, iterations=0, usage={}, label="trusted")
+
+    async def until(self, *, sent: int = 0, answers: int = 0, marked: int = 0) -> None:
+        """Wait until a client has done so much."""
+        async with asyncio.timeout(10), self.changed:
+            await self.changed.wait_for(
+                lambda: len(self.sent) >= sent and len(self.answers) >= answers and len(self.marked) >= marked
+            )
+
+    def _events(self, turn: str) -> asyncio.Queue[LiveEvent]:
+        return self._runs.setdefault(turn, asyncio.Queue())
+
+    async def _note(self) -> None:
+        async with self.changed:
+            self.changed.notify_all()
+
+    async def send(self, session: str, text: str, client_id: str | None = None, *, stream: bool = True) -> Accepted:
+        self.sent.append(text)
+        await self._note()
+        return self.replies.pop(0) if self.replies else Accepted(turn=f"t{len(self.sent)}")
+
+    async def settled(self, turn: str) -> RunView:
+        async for _ in self.events(turn):
+            pass
+        return self.views[turn]
+
+    async def run(self, turn: str) -> RunView | None:
+        return self.views.get(turn)
+
+    async def events(self, turn: str, after: int = 0) -> AsyncIterator[LiveEvent]:
+        while True:
+            event = await self._events(turn).get()
+            yield event
+            if event.name == "run.completed":
+                return
+
+    async def transcript(self, turn: str) -> list[dict[str, object]]:
+        return [{"seq": 1, "at": FAR, "kind": "UserSaid", "text": f"the question of {turn}"}]
+
+    async def runs(self, session: str | None = None, limit: int = 50) -> list[RunLine]:
+        lines = [RunLine(view.turn, view.session, view.state, view.stop_reason, None, None) for view in self.views.values()]
+        return lines[::-1][:limit]
+
+    async def unfinished(self, session: str) -> list[str]:
+        return list(self.open)
+
+    async def cancel(self, turn: str) -> bool:
+        return True
+
+    async def stop(self, session: str) -> list[str]:
+        self.stops += 1
+        await self._note()
+        return list(self.open)
+
+    async def approvals(self, state: str = "pending", session: str | None = None) -> list[ApprovalView]:
+        return list(self.questions)
+
+    async def answer(self, turn: str, call_id: str, answer: Answer, by: str, reason: str = "") -> bool:
+        self.answers.append((turn, call_id, answer, reason))
+        was_open = any((view.turn, view.call_id) == (turn, call_id) for view in self.questions)
+        self.questions = [view for view in self.questions if (view.turn, view.call_id) != (turn, call_id)]
+        self.happens(turn, "approval.answered", call_id=call_id, answer=answer.value, by=by, reason=reason)
+        await self._note()
+        return was_open
+
+    async def sessions(self) -> list[SessionView]:
+        return []
+
+    async def undelivered(self, session: str) -> list[Delivery]:
+        return [replace(said) for said in self.waiting]
+
+    async def delivered(self, turn: str, part: int) -> None:
+        self.waiting = [said for said in self.waiting if (said.turn, said.part) != (turn, part)]
+        self.marked.append((turn, part))
+        await self._note()
+
+    async def health(self) -> HealthView:
+        return HealthView(True, "0")

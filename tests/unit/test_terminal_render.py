@@ -1,0 +1,97 @@
+"""What finished lines look like, and that they fit."""
+
+import io
+
+import pytest
+from rich.cells import cell_len
+
+from channels.terminal_items import Activity, Correction, Draft, Item, Note, Question, Spoken, Trouble, Typed
+from channels.terminal_render import drawn, new_console
+from channels.terminal_status import Status, cut, wrapped
+
+LONG = "# Title\n\nSome **bold** words and `code` that go on for a good while, " * 3 + "\n\n```python\nprint('" + "x" * 90 + "')\n```\n"
+TABLE = "| name | what it is for and why it is here |\n|---|---|\n| alpha | the first of all the letters there are |\n"
+ITEMS: list[Item] = [
+    Typed("a question " * 10),
+    Spoken(LONG + TABLE),
+    Draft("draft " * 20),
+    Correction("correct " * 20),
+    Note("note " * 20),
+    Trouble("trouble " * 20),
+    Question("t", "3.0", "shell", '{"command": "' + "ls " * 50 + '"}', "destructive", until="lapses in 5 min"),
+]
+
+
+def screen(item: Item, width: int) -> str:
+    console = new_console(width)
+    console.file = io.StringIO()
+    console.print(drawn(item))
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+@pytest.mark.parametrize("item", ITEMS, ids=lambda item: type(item).__name__)
+def test_every_line_fits_narrow_and_wide_terminals(item: Item, width: int) -> None:
+    assert max(cell_len(line) for line in screen(item, width).split("\n")) <= width
+
+
+def test_markdown_is_rendered_and_its_marks_are_gone() -> None:
+    shown = screen(Spoken("# Head\n\n**bold** and `code`\n\n- one\n- two"), 80)
+    assert "Head" in shown and "• one" in shown and "**" not in shown and "`" not in shown
+
+
+def test_what_looks_like_html_is_text_and_is_not_swallowed() -> None:
+    assert "List<int> and <stdin>" in screen(Spoken("List<int> and <stdin>"), 80)
+
+
+def test_a_line_break_of_the_model_breaks_the_line() -> None:
+    assert [line.strip() for line in screen(Spoken("roses are red\nviolets are blue"), 80).split("\n")[:2]] == [
+        "roses are red",
+        "violets are blue",
+    ]
+
+
+def test_the_address_of_a_link_is_seen_and_is_no_hidden_link() -> None:
+    shown = screen(Spoken("[bank](http://evil.example)"), 80)
+    assert "http://evil.example" in shown and "\x1b]8" not in shown
+
+
+def test_square_brackets_are_no_markup_of_ours() -> None:
+    assert "[red]x[/red]" in screen(Note("[red]x[/red]"), 80)
+
+
+def test_a_correction_is_called_one() -> None:
+    assert screen(Correction("It is 4."), 80).startswith("Correction:")
+
+
+def test_A6_an_approval_shows_tool_effect_arguments_choices_and_when_it_lapses() -> None:
+    shown = screen(Question("t", "3.0", "shell", '{"command": "rm \\u202ex"}', "destructive", until="lapses in 5 min"), 80)
+    for part in ("allow shell?", "destructive", "lapses in 5 min", "command: rm \\u202ex", "[y]es once", "[a]lways"):
+        assert part in shown
+
+
+def test_no_control_character_comes_through_any_item() -> None:
+    for kind in (Typed, Spoken, Draft, Correction, Note, Trouble):
+        assert "\x1b]0;" not in screen(kind("\x1b]0;owned\x07text"), 80)
+
+
+def test_the_moving_part_never_outgrows_the_screen_and_shows_the_end_of_a_long_draft() -> None:
+    status = Status({"t": Activity(doing="writing", draft="\n".join(f"line {n}" for n in range(100)))}, hint="h" * 200)
+    lines = status.lines(40, 10, now=0.0)
+    assert len(lines) == 10 and all(cell_len(text) <= 40 for _, text in lines)
+    assert any("line 99" in text for _, text in lines) and any("writing" in text for _, text in lines)
+
+
+def test_the_spinner_turns_and_says_how_long_after_a_while() -> None:
+    status = Status({"t": Activity(doing="thinking", since=0.0)})
+    assert status.lines(80, 10, 0.0) != status.lines(80, 10, 0.15)
+    assert status.lines(80, 10, 12.3)[0][1].endswith("thinking · 12 s")
+
+
+def test_wide_letters_are_counted_as_they_are_drawn() -> None:
+    assert all(cell_len(line) <= 10 for line in wrapped("你好世界你好世界 and words that wrap", 10))
+    assert cell_len(cut("你好世界你好世界", 7)) <= 7
+
+
+def test_a_draft_wraps_between_words() -> None:
+    assert wrapped("one two three", 9) == ["one two", "three"]

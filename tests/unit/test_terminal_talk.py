@@ -1,0 +1,264 @@
+"""An interactive conversation through its own keys, against a scripted door."""
+
+import asyncio
+import io
+import stat
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.input import PipeInput, create_pipe_input
+from prompt_toolkit.output import DummyOutput
+
+from channels.terminal import Terminal
+from channels.terminal_render import new_console
+from daemon.cli.chat_talk import Conversation
+from daemon.core.clock import SystemClock
+from daemon.core.events import Answer
+from daemon.door.base import Accepted, Delivery
+from tests.fakes.door import FakeDoor
+
+CTRL_C, CTRL_D, ALT_ENTER = "\x03", "\x04", "\x1b\r"
+
+
+@dataclass(slots=True)
+class Sitting:
+    """A person at a terminal."""
+
+    door: FakeDoor
+    keys: PipeInput
+    talk: Conversation
+    page: io.StringIO
+    running: asyncio.Task[None]
+
+    async def sees(self, text: str) -> None:
+        async with asyncio.timeout(10):
+            while text not in self.page.getvalue():
+                await asyncio.sleep(0.005)
+
+    async def moves(self, true: Callable[[], object]) -> None:
+        async with asyncio.timeout(10):
+            while not true():
+                await asyncio.sleep(0.005)
+
+    def types(self, text: str) -> None:
+        self.keys.send_text(text)
+
+    async def left(self) -> None:
+        async with asyncio.timeout(10):
+            await self.running
+
+
+@asynccontextmanager
+async def sitting(home: Path, door: FakeDoor | None = None, standing: Answer | None = None) -> AsyncIterator[Sitting]:
+    door, page = door or FakeDoor(), io.StringIO()
+    console = new_console(80)
+    console.file = page
+    with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
+        talk = Conversation(door, "terminal:main", SystemClock(), lambda: "id", standing)
+        talk.attach(
+            lambda line, interrupt: Terminal(
+                home / "history",
+                {"/help": "this list", "/stop": "stop"},
+                SystemClock().monotonic,
+                line,
+                interrupt,
+                console=console,
+                input=keys,
+                output=DummyOutput(),
+            )
+        )
+        running = asyncio.create_task(talk.run("hello there"))
+        sits = Sitting(door, keys, talk, page, running)
+        try:
+            await sits.sees("hello there")
+            yield sits
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_line_is_sent_and_its_reply_is_shown_and_marked_as_delivered(tmp_path: Path) -> None:
+    async with sitting(tmp_path) as sits:
+        sits.types("hi\r")
+        await sits.door.until(sent=1)
+        sits.door.ends("t1", "Hello to **you**")
+        await sits.sees("Hello to you")
+        await sits.door.until(marked=1)
+        assert sits.page.getvalue().count("Hello to you") == 1 and "› hi" in sits.page.getvalue()
+
+
+async def test_alt_enter_and_pasted_lines_make_one_message_of_several_lines(tmp_path: Path) -> None:
+    async with sitting(tmp_path) as sits:
+        sits.types(f"one{ALT_ENTER}two\r")
+        sits.types("\x1b[200~three\nfour\x1b[201~\r")
+        await sits.door.until(sent=2)
+        assert sits.door.sent == ["one\ntwo", "three\nfour"]
+
+
+async def test_what_is_typed_while_a_turn_runs_is_sent_too(tmp_path: Path) -> None:
+    async with sitting(tmp_path) as sits:
+        sits.door.replies = [Accepted(turn="t1"), Accepted(steered="t1")]
+        sits.types("begin\r")
+        await sits.door.until(sent=1)
+        sits.types("and also this\r")
+        await sits.sees("added to what it is working on")
+        sits.door.ends("t1", "both done")
+        await sits.sees("both done")
+
+
+async def test_a_command_is_answered_and_help_adds_the_keys(tmp_path: Path) -> None:
+    async with sitting(tmp_path) as sits:
+        sits.door.replies = [Accepted(command="help", reply="/stop - stop the run")]
+        sits.types("/help\r")
+        await sits.sees("/stop - stop the run")
+        await sits.sees("Alt-Enter")
+
+
+async def test_yes_at_the_prompt_allows_the_call_once(tmp_path: Path) -> None:
+    async with sitting(tmp_path) as sits:
+        sits.types("delete it\r")
+        await sits.door.until(sent=1)
+        sits.door.asks("t1", "3.0", "shell", '{"command": "rm x"}')
+        await sits.sees("command: rm x")
+        sits.types("y\r")
+        await sits.door.until(answers=1)
+        assert sits.door.answers == [("t1", "3.0", Answer.ONCE, "")]
+        await sits.sees("allowed once: shell rm x")
+
+
+async def test_any_other_text_at_an_approval_is_a_no_with_that_reason(tmp_path: Path) -> None:
+    async with sitting(tmp_path) as sits:
+        sits.types("delete it\r")
+        await sits.door.until(sent=1)
+        sits.door.asks("t1", "3.0", "shell", '{"command": "rm x"}')
+        await sits.sees("command: rm x")
+        sits.types("move it to the bin instead\r")
+        await sits.sees("not allowed: shell rm x (move it to the bin instead)")
+        assert sits.door.answers == [("t1", "3.0", Answer.DENY, "move it to the bin instead")]
+        assert sits.door.sent == ["delete it"]
+
+
+async def test_a_half_typed_line_does_not_answer_a_question_that_comes_up_and_is_there_again_after_it(tmp_path: Path) -> None:
+    async with sitting(tmp_path) as sits:
+        sits.types("delete it\r")
+        await sits.door.until(sent=1)
+        sits.types("yes but")
+        await sits.moves(lambda: sits.talk.screen.typed == "yes but")
+        sits.door.asks("t1", "3.0", "shell", '{"command": "rm x"}')
+        await sits.moves(lambda: sits.talk.screen.asking and not sits.talk.screen.typed)
+        sits.types("n\r")
+        await sits.door.until(answers=1)
+        await sits.moves(lambda: sits.talk.screen.typed == "yes but")
+        assert sits.door.answers[0][2] is Answer.DENY
+
+
+async def test_A6_a_long_question_is_shown_whole_before_a_yes_counts(tmp_path: Path) -> None:
+    async with sitting(tmp_path) as sits:
+        sits.types("write\r")
+        await sits.door.until(sent=1)
+        sits.door.asks("t1", "3.0", "write_file", '{"text": "' + "x" * 3000 + ' END"}', "write")
+        await sits.sees("v shows them all")
+        sits.types("y\r")
+        await sits.sees(" END")
+        assert sits.door.answers == []
+        sits.types("y\r")
+        await sits.door.until(answers=1)
+
+
+async def test_two_questions_are_asked_one_after_the_other(tmp_path: Path) -> None:
+    async with sitting(tmp_path) as sits:
+        sits.types("both\r")
+        await sits.door.until(sent=1)
+        sits.door.asks("t1", "3.0", "shell", '{"command": "rm a"}')
+        sits.door.asks("t1", "3.1", "shell", '{"command": "rm b"}')
+        await sits.sees("command: rm a")
+        await sits.moves(lambda: len(sits.talk.questions) == 2)
+        assert "command: rm b" not in sits.page.getvalue()
+        sits.types("s\r")
+        await sits.sees("command: rm b")
+        sits.types("n\r")
+        await sits.door.until(answers=2)
+        assert [answer for _, _, answer, _ in sits.door.answers] == [Answer.SESSION, Answer.DENY]
+
+
+async def test_a_question_answered_elsewhere_is_asked_no_more(tmp_path: Path) -> None:
+    async with sitting(tmp_path) as sits:
+        sits.types("go\r")
+        await sits.door.until(sent=1)
+        sits.door.asks("t1", "3.0", "shell", '{"command": "rm a"}')
+        await sits.moves(lambda: sits.talk.screen.asking)
+        sits.door.questions.clear()
+        sits.door.happens("t1", "approval.answered", call_id="3.0", answer="always", by="phone", reason="")
+        await sits.sees("always allowed from now on: shell rm a")
+        await sits.moves(lambda: not sits.talk.screen.asking)
+
+
+async def test_yes_and_deny_all_answer_without_asking(tmp_path: Path) -> None:
+    async with sitting(tmp_path, standing=Answer.ONCE) as sits:
+        sits.types("go\r")
+        await sits.door.until(sent=1)
+        sits.door.asks("t1", "3.0", "shell", '{"command": "rm a"}')
+        await sits.door.until(answers=1)
+        assert sits.door.answers[0][2] is Answer.ONCE and not sits.talk.screen.asking
+
+
+async def test_ctrl_c_stops_the_turn_and_a_second_one_leaves(tmp_path: Path) -> None:
+    async with sitting(tmp_path) as sits:
+        sits.types("long work\r")
+        await sits.door.until(sent=1)
+        sits.types(CTRL_C)
+        await sits.moves(lambda: sits.door.stops == 1)
+        assert "again to leave" in sits.talk.screen.status.hint
+        sits.types(CTRL_C)
+        await sits.left()
+
+
+async def test_ctrl_c_clears_the_line_and_typing_on_disarms_the_next_one(tmp_path: Path) -> None:
+    async with sitting(tmp_path) as sits:
+        sits.types("half a th" + CTRL_C)
+        await sits.moves(lambda: sits.talk.screen.status.hint)
+        assert sits.talk.screen.typed == ""
+        sits.types("on" + CTRL_C)
+        await sits.moves(lambda: sits.door.stops == 2)
+        assert not sits.running.done()
+
+
+async def test_ctrl_d_and_quit_leave(tmp_path: Path) -> None:
+    for leaving in (CTRL_D, "/quit\r"):
+        async with sitting(tmp_path) as sits:
+            sits.types(leaving)
+            await sits.left()
+
+
+async def test_replies_that_were_missed_are_shown_at_the_start_and_only_once(tmp_path: Path) -> None:
+    door = FakeDoor(waiting=[Delivery("t0", 1, "reply", "the answer you missed"), Delivery("t0", 2, "notice", "by the way")])
+    async with sitting(tmp_path, door) as sits:
+        await sits.sees("the answer you missed")
+        await sits.sees("· by the way")
+        await door.until(marked=2)
+        assert sits.page.getvalue().count("the answer you missed") == 1
+
+
+async def test_an_unfinished_run_is_followed_to_its_answer_without_a_key(tmp_path: Path) -> None:
+    door = FakeDoor(open=["t0"])
+    async with sitting(tmp_path, door) as sits:
+        await sits.sees("picking up where it was cut off")
+        await sits.sees("› the question of t0")
+        door.ends("t0", "here it is")
+        await sits.sees("here it is")
+
+
+async def test_history_is_kept_for_the_owner_alone_and_without_answers_to_questions(tmp_path: Path) -> None:
+    async with sitting(tmp_path / "new") as sits:
+        sits.types("remember me\r")
+        await sits.door.until(sent=1)
+        sits.door.asks("t1", "3.0", "shell", '{"command": "rm a"}')
+        await sits.moves(lambda: sits.talk.screen.asking)
+        sits.types("y\r")
+        await sits.door.until(answers=1)
+    kept = tmp_path / "new" / "history"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert [line for line in kept.read_text().split("\n") if line.startswith("+")] == ["+remember me"]

@@ -1,0 +1,82 @@
+"""Nothing that a model, a tool or a stranger wrote may steer the terminal, or hide in a question (A6)."""
+
+import pytest
+
+from channels.terminal_items import LONG, Question, plain
+from channels.terminal_text import call_text, exact, lookalikes, one_line, readable
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["\x1b]0;owned\x07", "\x1b[2J\x1b[H", "a\x08\x08b", "\x9b31m", "\x00", "line\rover it", "\x1bP+q\x1b\\", "\ud800"],
+)
+def test_no_control_sequence_of_a_model_reaches_the_terminal(text: str) -> None:
+    shown = readable(text)
+    assert not any(ord(char) < 0x20 or 0x7F <= ord(char) < 0xA0 for char in shown)
+    shown.encode()
+
+
+def test_all_scripts_emoji_tabs_and_lines_stay_as_they_are() -> None:
+    text = "Grüße\tمرحبا 你好\n👩‍👩‍👧 naïve"
+    assert readable(text) == text
+
+
+def test_colours_of_a_tool_are_dropped_and_line_ends_are_made_plain() -> None:
+    assert readable("\x1b[1;31mred\x1b[0m\r\nnext") == "red\nnext"
+
+
+@pytest.mark.parametrize(
+    ("hidden", "shown"),
+    [
+        ("rm \u202egpj.exe", "rm \\u202egpj.exe"),
+        ("a\u200bb", "a\\u200bb"),
+        ("a\u2066b", "a\\u2066b"),
+        ("a\u00a0b", "a\\xa0b"),
+        ("a\u3164b", "a\\u3164b"),
+        ("a\U000e0041b", "a\\U000e0041b"),
+        ("a\tb", "a\\tb"),
+        ("a\x1b[8mb", "a\\x1b[8mb"),
+        ("a\u2028b", "a\\u2028b"),
+        ("a\ufe0fb", "a\\ufe0fb"),
+    ],
+)
+def test_A6_an_approval_spells_out_what_cannot_be_seen(hidden: str, shown: str) -> None:
+    assert exact(hidden) == shown
+
+
+def test_A6_a_line_break_in_an_argument_is_spelled_out_and_cannot_look_like_a_field_of_the_question() -> None:
+    question = Question("t", "3.0", "shell", '{"command": "ls\\neffect: read"}', "destructive")
+    assert question.body() == ["command: ls\\n", "    effect: read"]
+
+
+def test_A6_a_question_names_words_that_mix_alphabets_which_look_alike() -> None:
+    assert lookalikes("https://раypal.com/x and paypal.com and Москва") == ["раypal.com"]
+    body = Question("t", "3.0", "http_request", '{"url": "https://раypal.com"}', "egress").body()
+    assert "раypal.com" in body[-1] and body[-1].startswith("! ")
+
+
+def test_A6_a_question_too_long_for_one_look_says_so_and_then_shows_everything() -> None:
+    question = Question("t", "3.0", "write_file", '{"text": "' + "x" * LONG + 'END"}', "write")
+    assert question.long and "END" not in plain(question) and "v shows them all" in plain(question)
+    whole = Question("t", "3.0", "write_file", question.arguments, "write", whole=True)
+    assert not whole.long and "END" in plain(whole)
+
+
+def test_arguments_that_are_no_json_object_stand_as_they_came() -> None:
+    assert Question("t", "3.0", "shell", "{broken", "destructive").body() == ["{broken"]
+
+
+def test_a_question_of_a_turn_that_read_outside_text_says_so() -> None:
+    assert "outside" in plain(Question("t", "3.0", "shell", "{}", "destructive", label="untrusted"))
+
+
+def test_a_call_is_told_by_what_it_works_on() -> None:
+    assert call_text("shell", '{"command": "ls -la"}') == "shell ls -la"
+    assert call_text("shell", '{"argv": ["grep", "a b", "x"]}') == 'shell grep "a b" x'
+    assert call_text("read_file", '{"path": "notes.txt"}') == "read_file notes.txt"
+    assert call_text("current_time", "{}") == "current_time"
+
+
+def test_one_line_is_one_line_and_no_longer_than_asked_for() -> None:
+    assert one_line("a\n  b\tc", 20) == "a b c"
+    assert len(one_line("word " * 100, 20)) <= 20
