@@ -48,9 +48,7 @@ def choose(path: Path, lastgood: LastGood, *, env: Mapping[str, str], secrets: M
         return fall_back(path, str(fault), lastgood, env=env, secrets=secrets)
 
 
-def fall_back(
-    path: Path, fault: str, lastgood: LastGood, *, env: Mapping[str, str], secrets: Mapping[str, str]
-) -> Choice:
+def fall_back(path: Path, fault: str, lastgood: LastGood, *, env: Mapping[str, str], secrets: Mapping[str, str]) -> Choice:
     """The last good config, with a notice that names what is wrong with the file. Raises ConfigError where there is none."""
     text = lastgood.read()
     if text is None:

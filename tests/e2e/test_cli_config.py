@@ -45,7 +45,7 @@ def test_bad_config_4_an_unknown_key_names_the_nearest_one(home: Path):
 
 
 def test_bad_config_5_a_value_of_the_wrong_type(home: Path):
-    told = refused(home, "[agent]\nmax_iterations = \"ten\"\n")
+    told = refused(home, '[agent]\nmax_iterations = "ten"\n')
     assert 'agent.max_iterations: found "ten", expected a whole number' in told
 
 

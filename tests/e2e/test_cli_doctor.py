@@ -1,0 +1,152 @@
+"""`aidaemon doctor` as a real process: what it finds, and that it says what to do."""
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from tests.fakes.command_line import aidaemon
+
+Checks = dict[str, dict[str, Any]]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    return home
+
+
+@pytest.fixture
+def open_home(home: Path) -> Path:
+    home.chmod(0o755)
+    return home
+
+
+async def examined(home: Path, **env: str) -> tuple[int, Checks]:
+    """The exit code and the checks by name; every check that is not ok says what to do."""
+    models = {"AIDAEMON_MODELS": str(home / "no-models"), **env}
+    done = await asyncio.to_thread(aidaemon, "doctor", "--json", home=home, env=models)
+    assert "Traceback" not in done.stderr, done.stderr
+    checks = {check["name"]: check for check in json.loads(done.stdout)}
+    assert all(check["advice"] for check in checks.values() if check["state"] != "ok")
+    return done.returncode, checks
+
+
+@asynccontextmanager
+async def serving(path: str, status: int, body: object) -> AsyncGenerator[str]:
+    """A real server that answers one path, for those who show the right key."""
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response(body, status=401 if request.headers.get("Authorization") == "Bearer bad" else status)
+
+    app = web.Application()
+    app.router.add_get(path, answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield site.name.rstrip("/")
+    finally:
+        await runner.cleanup()
+
+
+def configured(home: Path, url: str, more: str = "") -> None:
+    text = f'[provider]\nkind = "openai"\nbase_url = "{url}/v1"\n{more}\n[provider.models]\nprimary = "small"\n'
+    (home / "config.toml").write_text(text)
+
+
+async def test_a_server_that_answers_and_lists_the_model_is_ok(home: Path):
+    async with serving("/v1/models", 200, {"data": [{"id": "small"}]}) as url:
+        configured(home, url)
+        code, checks = await examined(home)
+    assert (code, checks["model"]["state"]) == (0, "ok")
+    assert {"python", "config", "home", "disk", "journal", "memory", "sandbox", "daemon"} <= checks.keys()
+
+
+async def test_a_model_that_the_server_does_not_list_is_a_warning_that_names_those_it_has(home: Path):
+    async with serving("/v1/models", 200, {"data": [{"id": "big"}]}) as url:
+        configured(home, url)
+        code, checks = await examined(home)
+    assert (code, checks["model"]["state"], "big" in checks["model"]["advice"]) == (0, "warn", True)
+
+
+async def test_a_refused_key_fails_and_is_not_shown(home: Path):
+    async with serving("/v1/models", 200, {}) as url:
+        configured(home, url, 'api_key = "bad"')
+        code, checks = await examined(home)
+    assert (code, checks["model"]["state"]) == (1, "fail")
+    assert "refuses the key" in checks["model"]["found"]
+
+
+async def test_a_server_that_is_not_there_fails(home: Path):
+    configured(home, "http://127.0.0.1:9")
+    code, checks = await examined(home)
+    assert (code, checks["model"]["state"]) == (1, "fail")
+
+
+async def test_an_embedded_model_that_is_not_here_yet_comes_with_the_command_that_fetches_it(home: Path):
+    code, checks = await examined(home)
+    assert checks["model"]["state"] == "warn"
+    assert code == 0 or checks["extras"]["state"] == "fail"
+
+
+async def test_a_config_that_does_not_load_is_a_finding_and_the_rest_is_looked_at_all_the_same(home: Path):
+    (home / "config.toml").write_text("[agent]\nmax_iterations = 99\n")
+    code, checks = await examined(home)
+    assert (code, checks["config"]["state"]) == (1, "fail")
+    assert "agent.max_iterations" in checks["config"]["found"] and checks["disk"]["state"] == "ok"
+
+
+async def test_a_home_that_others_can_read_comes_with_the_command_that_closes_it(open_home: Path):
+    home = open_home
+    code, checks = await examined(home)
+    assert (code, checks["home"]["advice"]) == (1, f"chmod 700 {home}")
+
+
+async def test_a_damaged_journal_fails(home: Path):
+    with closing(sqlite3.connect(home / "journal.db")) as database:
+        database.execute("CREATE TABLE notes (text TEXT)")
+        database.executemany("INSERT INTO notes VALUES (?)", [("x" * 900,)] * 100)
+        database.commit()
+    _, checks = await examined(home)
+    assert checks["journal"]["state"] == "ok"
+    with (home / "journal.db").open("r+b") as file:
+        file.seek(8192)
+        file.write(b"\xff" * 8192)
+    code, checks = await examined(home)
+    assert (code, checks["journal"]["state"]) == (1, "fail")
+
+
+@pytest.mark.parametrize(("status", "problems", "state"), [(200, [], "ok"), (503, ["the disk is full"], "fail")])
+async def test_a_running_daemon_is_asked_how_it_is(home: Path, status: int, problems: list[str], state: str):
+    async with serving("/health", status, {"ok": status == 200, "version": "0", "problems": problems}) as url:
+        (home / "daemon.json").write_text(json.dumps({"pid": 1, "url": url}))
+        _, checks = await examined(home)
+    assert checks["daemon"]["state"] == state
+    assert all(problem in checks["daemon"]["found"] for problem in problems)
+
+
+async def test_a_daemon_that_died_without_a_word_is_a_warning(home: Path):
+    (home / "daemon.json").write_text(json.dumps({"pid": 1, "url": "http://127.0.0.1:9"}))
+    _, checks = await examined(home)
+    assert checks["daemon"]["state"] == "warn"
+
+
+async def test_without_bubblewrap_it_says_how_to_get_it(home: Path):
+    _, checks = await examined(home, PATH="/nonexistent")
+    assert (checks["sandbox"]["state"], "apt install bubblewrap" in checks["sandbox"]["advice"]) == ("warn", True)
+
+
+def test_for_people_each_finding_is_a_line_with_the_advice_below_it(open_home: Path):
+    done = aidaemon("doctor", home=open_home)
+    lines = done.stdout.splitlines()
+    at = next(index for index, line in enumerate(lines) if line.startswith("fail  home"))
+    assert lines[at + 1].strip() == f"-> chmod 700 {open_home}"
