@@ -64,7 +64,6 @@ class Asking:
     live: Live
     clock: Clock
     settle: Callable[[Usage], None]
-    notify: Callable[[Turn, str], Awaitable[None]]
     new_seed: Callable[[], int]
 
     async def ask(self, turn: Turn, scene: Scene, *, closing: bool = False) -> None:
@@ -76,8 +75,15 @@ class Asking:
             notice = await self.models.refused(error.kind)
             if not notice:
                 raise
-            await self.notify(turn, notice)
+            turn.record(self._took_over(turn, error, notice, scene), self.clock.now())
             await self._ask_once(turn, scene, prompt, closing)
+
+    def _took_over(self, turn: Turn, error: ProviderError, notice: str, scene: Scene) -> ModelRetried:
+        """The last good config answers from now on; the notice is for the owner."""
+        route = self.models.routes(scene.model)[0]
+        was = turn.asked
+        name, model = (was.provider, was.model) if was else ("", "")
+        return ModelRetried(name, model, error.kind.value, notice, 0.0, route.provider.name, route.model)
 
     async def _ask_once(self, turn: Turn, scene: Scene, prompt: Prompt, closing: bool) -> None:
         routes = self.models.routes(scene.model)

@@ -1,0 +1,76 @@
+"""Where a command finds its daemon: the one that runs on this HOME, else the parts it needs in this process (DESIGN 3)."""
+
+import json
+import os
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+
+from daemon.app.house import Parts, open_house
+from daemon.config.lastgood import Choice, LastGood, choose
+from daemon.config.paths import Paths
+from daemon.config.secrets import Secrets
+from daemon.core.errors import HomeInUse
+from daemon.door.base import Door
+from daemon.door.remote import RemoteDoor
+from daemon.store.lock import HomeLock
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A door, whether a daemon is behind it, and what the owner should know of the config first."""
+
+    door: Door
+    remote: bool
+    model: str = ""
+    notice: str = ""
+
+
+def config_of(paths: Paths) -> Choice:
+    """The config file, else the last good one with a notice (A8). Raises ConfigError."""
+    secrets = Secrets(paths.secrets).read()
+    return choose(paths.config, LastGood(paths.lastgood), env=os.environ, secrets=secrets)
+
+
+def running_daemon(paths: Paths) -> tuple[str, str] | None:
+    """(url, token) of the daemon that holds HOME's lock, None when none does."""
+    try:
+        with HomeLock(paths.home):
+            return None
+    except HomeInUse:
+        pass
+    try:
+        told = json.loads(paths.daemon.read_text())
+        return str(told["url"]), str(told["token"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+@asynccontextmanager
+async def open_door(paths: Paths, *, session: str = "", parts: Parts | None = None) -> AsyncIterator[Opened]:
+    """A door to talk through: a running daemon's, else one of this process, which then owns HOME and takes up `session`.
+
+    Raises HomeInUse when another process owns HOME that cannot be talked to, ConfigError for a config that is not usable.
+    """
+    if found := running_daemon(paths):
+        async with aclosing(RemoteDoor(*found)) as door:
+            yield Opened(door, remote=True)
+        return
+    choice = config_of(paths)
+    with HomeLock(paths.home):
+        async with open_house(paths, choice.loaded, parts) as house:
+            if session:
+                await house.sessions.recover(session)
+            model = house.config.provider.model()
+            yield Opened(house.door, remote=False, model=model, notice=choice.notice)
+
+
+@asynccontextmanager
+async def reading_door(paths: Paths) -> AsyncIterator[Door]:
+    """A door to look through: nothing is taken up, and a process that owns HOME is not disturbed."""
+    if found := running_daemon(paths):
+        async with aclosing(RemoteDoor(*found)) as door:
+            yield door
+        return
+    async with open_house(paths, config_of(paths).loaded) as house:
+        yield house.door

@@ -1,0 +1,199 @@
+"""The composition root: a config becomes a daemon, every part given what it needs, every lifetime in one stack."""
+
+import asyncio
+import os
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from daemon.agent.asking import Asking
+from daemon.agent.context import Context
+from daemon.agent.halting import out_of_iterations, stalled
+from daemon.agent.ledger import Ledger
+from daemon.agent.loop import Agent
+from daemon.agent.prompt import COMPACT, SYSTEM
+from daemon.agent.routes import Routes
+from daemon.agent.session import Workshop
+from daemon.agent.sessions import Sessions
+from daemon.app.models import ModelConfig
+from daemon.app.recollect import Recollect
+from daemon.commands.base import Desk
+from daemon.config.load import Loaded
+from daemon.config.model import Config
+from daemon.config.paths import Paths
+from daemon.core.clock import Clock, FileClock, SystemClock
+from daemon.core.ids import NewId, new_id
+from daemon.core.live import Live
+from daemon.door.local import LocalDoor
+from daemon.intake import Intake
+from daemon.providers.chain import Chain
+from daemon.providers.local_prompt import CORE_TOOLS
+from daemon.providers.prices import Prices, PriceTable
+from daemon.store.protocol import Store
+from daemon.store.sqlite import SqliteStore
+from daemon.tools.base import Tool
+from daemon.tools.builtin import builtin
+from daemon.tools.dispatch import Dispatcher
+from daemon.tools.sandbox import Sandbox
+from daemon.tools.toolbox import Tools
+from memory.memory import Memory
+
+TEST_CLOCK = "AIDAEMON_TEST_CLOCK"
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a test or an add-on may bring along: tools beside the house's own, another way to open the journal."""
+
+    tools: Sequence[Tool] = ()
+    open_store: Callable[[Path], Awaitable[Store]] = SqliteStore.open
+    new_id: NewId = new_id
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """A daemon that works, without a listener."""
+
+    config: Config
+    door: LocalDoor
+    sessions: Sessions
+    store: Store
+
+
+@dataclass(frozen=True, slots=True)
+class StoredGrants:
+    """Standing permissions, as the journal has them."""
+
+    store: Store
+
+    async def granted(self, session: str, tool: str, args_hash: str) -> bool:
+        """A person has allowed exactly this, here or everywhere."""
+        rows = await self.store.read(lambda tx: tx.grants(session))
+        return any(row.tool == tool and row.args_hash == args_hash for row in rows)
+
+
+@dataclass(slots=True)
+class Builder:
+    """Builds one house. The stack closes what was opened, in reverse order."""
+
+    paths: Paths
+    loaded: Loaded
+    parts: Parts
+    stack: AsyncExitStack
+    clock: Clock
+    live: Live = field(default_factory=Live)
+    leaving: asyncio.Event = field(default_factory=asyncio.Event)
+    table: PriceTable = field(default_factory=PriceTable)
+
+    @property
+    def config(self) -> Config:
+        """The config it is built from."""
+        return self.loaded.config
+
+    async def build(self) -> House:
+        """Everything, ready to be told to start."""
+        self.paths.make_home()
+        store = await self.parts.open_store(self.paths.journal)
+        self.stack.push_async_callback(store.aclose)
+        memory = await Memory.open(self.paths.memory)
+        self.stack.push_async_callback(memory.aclose)
+        tools = await self._tools(memory)
+        ledger = Ledger(self.clock, self.config.budget)
+        await ledger.load(store)
+        routes = self._routes()
+        agent = self._agent(store, tools, routes, ledger)
+        sessions = Sessions(self._workshop(store, agent, Recollect(memory)))
+        desk = Desk(store, sessions, self.clock, routes, ledger.today, self.parts.new_id)
+        intake = Intake(store, sessions, self.clock, self.parts.new_id)
+        door = LocalDoor(desk, intake, self.live, lambda: () if store.healthy else ("the journal cannot be written",))
+        return House(self.config, door, sessions, store)
+
+    async def _tools(self, memory: Memory) -> Tools:
+        workspace = self.paths.home / self.config.tools.workspace
+        workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
+        sandbox = await Sandbox.open(workspace)
+        return builtin(config=self.config.tools, sandbox=sandbox, memories=memory, more=self.parts.tools)
+
+    def _routes(self) -> Routes:
+        models = ModelConfig(self.paths, self.loaded, self.clock, self.stack)
+        prices = self._prices()
+        return Routes(models.choice(), prices, models.worked, models.fell)
+
+    def _prices(self) -> Prices:
+        return Prices(overrides=self.config.provider.prices, table=self.table)
+
+    def _agent(self, store: Store, tools: Tools, routes: Routes, ledger: Ledger) -> Agent:
+        local = self.config.provider.kind == "local"
+        context = Context(
+            toolbox=tools,
+            core=CORE_TOOLS if local else tools.core(),
+            system=COMPACT if local else SYSTEM,
+            window=self.config.agent.context_window,
+            max_tokens=self.config.provider.max_tokens or None,
+        )
+        asking = Asking(
+            context=context,
+            chain=Chain(sleep=asyncio.sleep, prices=self._prices()),
+            models=routes,
+            live=self.live,
+            clock=self.clock,
+            settle=ledger.add,
+            new_seed=lambda: secrets.randbits(31),
+        )
+        halting = (out_of_iterations, stalled(self.config.agent.on_stall))
+        return Agent(asking, self._dispatcher(store, tools), halting, ledger.today, self.clock)
+
+    def _dispatcher(self, store: Store, tools: Tools) -> Dispatcher:
+        config = self.config.tools
+        return Dispatcher(
+            toolbox=tools,
+            grants=StoredGrants(store),
+            live=self.live,
+            clock=self.clock,
+            new_id=lambda: secrets.token_hex(16),
+            approvals=config.approvals,
+            approval_minutes=config.approval_minutes,
+            protected_paths=tuple(config.protected_paths),
+            max_output_chars=config.shell.max_output_chars,
+        )
+
+    def _workshop(self, store: Store, agent: Agent, recollect: Recollect) -> Workshop:
+        settings = self.config.agent
+        return Workshop(
+            store=store,
+            live=self.live,
+            clock=self.clock,
+            agent=agent,
+            recall=recollect,
+            limits=settings.limits,
+            effort=lambda: settings.effort,
+            while_busy=lambda: settings.while_busy,
+            owner=f"{os.getpid()}",
+            leaving=self.leaving,
+            questions=_set_event(),
+        )
+
+
+@asynccontextmanager
+async def open_house(paths: Paths, loaded: Loaded, parts: Parts | None = None) -> AsyncIterator[House]:
+    """A house that is closed in good order: running turns get `drain_seconds` to finish, then they are cut and go on later."""
+    async with AsyncExitStack() as stack:
+        house = await Builder(paths, loaded, parts or Parts(), stack, system_clock()).build()
+        try:
+            yield house
+        finally:
+            await house.sessions.aclose(house.config.agent.drain_seconds)
+
+
+def system_clock() -> Clock:
+    """The machine's clock, or the file that tests write (CONTRACT, AIDAEMON_TEST_CLOCK)."""
+    path = os.environ.get(TEST_CLOCK)
+    return FileClock(Path(path)) if path else SystemClock()
+
+
+def _set_event() -> asyncio.Event:
+    event = asyncio.Event()
+    event.set()
+    return event
