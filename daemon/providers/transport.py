@@ -77,13 +77,11 @@ def _trouble(error: Exception) -> str:
     match error:
         case aiohttp.ClientConnectorDNSError():
             return "its name cannot be resolved"
-        case aiohttp.ClientConnectorCertificateError():
-            return f"its certificate is not accepted: {error.certificate_error}"
         case aiohttp.ServerDisconnectedError():
             return "it closed the connection without an answer"
         case aiohttp.ClientPayloadError():
             return "the answer was cut off"
         case aiohttp.ClientOSError():
-            return error.strerror or str(error)
+            return str(getattr(error, "certificate_error", "")) or error.strerror or str(error)
         case _:
             return str(error) or type(error).__name__

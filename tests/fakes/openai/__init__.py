@@ -270,7 +270,7 @@ class FakeOpenAI:
             return web.json_response({"count": self.count, "bodies": [asked.body for asked in self.requests]})
         if not request.path.endswith("/chat/completions"):
             return web.json_response({"object": "list", "data": [{"id": "fake", "object": "model"}]})
-        read = await request.read()
+        read = await request.content.read()  # request.read() refuses more than 1 MB
         asked = Asked(json.loads(read), request.headers, read)
         step = self._steps.pop(0) if self._steps else self._default
         async with self._came:

@@ -1,0 +1,314 @@
+"""Every way in which a model's server can fail, over real sockets: the class that decides what follows, and what people read."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime
+from email.utils import format_datetime
+
+import pytest
+from aiohttp import web
+
+from daemon.core.clock import SystemClock
+from daemon.core.errors import ErrorClass, ProviderError
+from daemon.core.events import ModelRetried
+from daemon.core.messages import Message, ModelRequest, Role
+from daemon.providers.chain import Chain, Route
+from daemon.providers.openai import OpenAI
+from daemon.providers.prices import Prices, PriceTable
+from tests.fakes.openai import Exchange, FakeOpenAI, Step, breaks_midstream, drops, fails, hangs, raw, says
+
+KEY = "sk-very-secret-key"
+ASK = ModelRequest((Message(Role.USER, "hi"),))
+Make = Callable[..., OpenAI]
+
+
+@pytest.fixture
+async def fake() -> AsyncIterator[FakeOpenAI]:
+    async with FakeOpenAI() as fake:
+        yield fake
+
+
+@pytest.fixture
+async def make(fake: FakeOpenAI) -> AsyncIterator[Make]:
+    made: list[OpenAI] = []
+
+    def make(base_url: str = "", timeout_s: float = 30.0) -> OpenAI:
+        made.append(OpenAI(base_url=base_url or fake.base_url, api_key=KEY, timeout_s=timeout_s, clock=SystemClock()))
+        return made[-1]
+
+    yield make
+    for provider in made:
+        await provider.aclose()
+
+
+async def failure(call: Awaitable[object]) -> ProviderError:
+    with pytest.raises(ProviderError) as raised:
+        await call
+    return raised.value
+
+
+def says_error(message: str = "no", code: object = None, kind: str = "invalid_request_error") -> dict[str, object]:
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
+
+REFUSALS: list[tuple[ErrorClass, int, object]] = [
+    (ErrorClass.BAD_REQUEST, 400, says_error("unknown parameter")),
+    (ErrorClass.BAD_REQUEST, 422, {"detail": [{"loc": ["body"], "msg": "extra fields"}]}),
+    (ErrorClass.BAD_REQUEST, 405, None),
+    (ErrorClass.BAD_REQUEST, 307, ""),
+    (ErrorClass.CONTEXT_TOO_LONG, 400, says_error("too long", "context_length_exceeded")),
+    (ErrorClass.CONTEXT_TOO_LONG, 400, says_error("This model's maximum context length is 4096 tokens.")),
+    (
+        ErrorClass.CONTEXT_TOO_LONG,
+        400,
+        says_error("the request exceeds the available context size", 400, "exceed_context_size_error"),
+    ),
+    (ErrorClass.CONTEXT_TOO_LONG, 413, "<html><head><title>413 Request Entity Too Large</title></head></html>"),
+    (ErrorClass.AUTH, 401, says_error("Incorrect API key", "invalid_api_key")),
+    (ErrorClass.AUTH, 403, says_error("Country not supported", "unsupported_country")),
+    (ErrorClass.BILLING, 402, says_error("Insufficient Balance")),
+    (ErrorClass.BILLING, 429, says_error("You exceeded your current quota", "insufficient_quota", "insufficient_quota")),
+    (ErrorClass.BILLING, 429, says_error("limit", "billing_hard_limit_reached")),
+    (ErrorClass.BILLING, 403, says_error("Your credit balance is too low")),
+    (ErrorClass.RATE_LIMIT, 429, says_error("Rate limit reached", "rate_limit_exceeded", "tokens")),
+    (ErrorClass.RATE_LIMIT, 429, ""),
+    (ErrorClass.NOT_FOUND, 404, says_error("The model `x` does not exist", "model_not_found")),
+    (ErrorClass.NOT_FOUND, 404, "404 page not found"),
+    (ErrorClass.NOT_FOUND, 400, says_error("no such thing", "model_not_found")),
+    (ErrorClass.NOT_FOUND, 400, says_error("Model 'gpt-9' not found")),
+    (ErrorClass.TIMEOUT, 408, None),
+    (ErrorClass.OVERLOADED, 503, says_error("The engine is currently overloaded", None, "server_error")),
+    (ErrorClass.OVERLOADED, 529, None),
+    (ErrorClass.OVERLOADED, 500, says_error("Overloaded", None, "overloaded_error")),
+    (ErrorClass.SERVER, 500, says_error("oops", None, "server_error")),
+    (ErrorClass.SERVER, 502, "<html>Bad Gateway</html>"),
+    (ErrorClass.SERVER, 503, None),
+    (ErrorClass.SERVER, 504, [says_error("late")]),
+    (ErrorClass.UNKNOWN, 600, None),
+]
+
+
+@pytest.mark.parametrize(("kind", "status", "answer"), REFUSALS, ids=[f"{k}-{s}-{n}" for n, (k, s, _) in enumerate(REFUSALS)])
+async def test_a_refusal_is_put_into_its_class(
+    make: Make, fake: FakeOpenAI, kind: ErrorClass, status: int, answer: object
+) -> None:
+    """A7: the class decides what follows; the message names the host and the status."""
+    fake.script(fails(status, answer))
+    error = await failure(make().complete("m", ASK))
+    assert (error.kind, error.status) == (kind, status)
+    assert str(error).startswith(f"127.0.0.1:{fake.port} ({status}) ")
+    assert "<" not in str(error)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_429_without_credit_is_billing_and_one_with_a_wait_is_not(make: Make, fake: FakeOpenAI, stream: bool) -> None:
+    """A7: the two meanings of 429. Google mentions billing in both."""
+    words = "You exceeded your current quota, please check your plan and billing details."
+    fake.script(fails(429, says_error(words)), fails(429, says_error(words), {"Retry-After": "3"}))
+    show = print if stream else None
+    assert (await failure(make().complete("m", ASK, show))).kind is ErrorClass.BILLING
+    error = await failure(make().complete("m", ASK, show))
+    assert (error.kind, error.retry_after) == (ErrorClass.RATE_LIMIT, 3)
+
+
+@pytest.mark.parametrize("status", [429, 503, 529])
+async def test_retry_after_is_read_in_seconds_milliseconds_and_as_a_date(make: Make, fake: FakeOpenAI, status: int) -> None:
+    """A7."""
+    long_gone = format_datetime(datetime(2020, 1, 1, tzinfo=UTC), usegmt=True)
+    told = [{"Retry-After": "7"}, {"retry-after-ms": "250"}, {"Retry-After": long_gone}, {"Retry-After": "later"}, {}]
+    fake.script(*(fails(status, None, headers) for headers in told))
+    provider = make()
+    assert [(await failure(provider.complete("m", ASK))).retry_after for _ in told] == [7, 0.25, 0, None, None]
+
+
+BROKEN: list[tuple[str, ErrorClass, Step]] = [
+    ("dropped before the answer", ErrorClass.NETWORK, drops()),
+    ("cut in the middle", ErrorClass.NETWORK, breaks_midstream("half a", "drop")),
+    ("broken JSON", ErrorClass.MALFORMED, breaks_midstream("half a", "malformed")),
+    ("error in the middle", ErrorClass.SERVER, breaks_midstream("half a", "error")),
+    (
+        "overloaded in the middle",
+        ErrorClass.OVERLOADED,
+        breaks_midstream("x", "error", {"type": "overloaded_error", "message": "busy"}),
+    ),
+    ("429 in the middle", ErrorClass.RATE_LIMIT, breaks_midstream("x", "error", {"code": 429, "message": "slow down"})),
+    ("502 in the middle", ErrorClass.SERVER, breaks_midstream("x", "error", {"code": 502, "message": "upstream"})),
+    (
+        "no credit in the middle",
+        ErrorClass.BILLING,
+        breaks_midstream("x", "error", {"code": "insufficient_quota", "message": "pay"}),
+    ),
+    (
+        "too long in the middle",
+        ErrorClass.CONTEXT_TOO_LONG,
+        breaks_midstream("x", "error", {"message": "maximum context length is 5"}),
+    ),
+    ("bad request in the middle", ErrorClass.BAD_REQUEST, breaks_midstream("x", "error", {"type": "invalid_request_error"})),
+    ("empty text", ErrorClass.MALFORMED, says("")),
+    ("no text at all", ErrorClass.MALFORMED, says(None)),
+    ("no JSON", ErrorClass.MALFORMED, raw(b"<html>hello</html>")),
+    ("JSON of another kind", ErrorClass.MALFORMED, raw(b'["ok"]')),
+]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["batch", "stream"])
+@pytest.mark.parametrize(("kind", "step"), [(k, s) for _, k, s in BROKEN], ids=[name for name, _, _ in BROKEN])
+async def test_a_broken_answer_is_put_into_its_class(
+    make: Make, fake: FakeOpenAI, kind: ErrorClass, step: Step, stream: bool
+) -> None:
+    """A7, issue 2 item 5."""
+    fake.script(step)
+    error = await failure(make().complete("m", ASK, (lambda _: None) if stream else None))
+    assert error.kind is kind
+    assert str(error).startswith(f"127.0.0.1:{fake.port} ")
+
+
+async def test_a_stream_that_just_stops_is_a_network_fault_even_when_it_stops_politely(make: Make, fake: FakeOpenAI) -> None:
+    chunk = json.dumps({"choices": [{"delta": {"content": "half"}, "finish_reason": None}]}).encode()
+    fake.script(raw(b"data: " + chunk + b"\n\n"), raw(b"data: " + chunk.replace(b"null", b'"stop"') + b"\n\n"))
+    assert (await failure(make().complete("m", ASK, print))).kind is ErrorClass.NETWORK
+    assert (await make().complete("m", ASK, print)).text == "half"  # a reason to stop is an end, with or without [DONE]
+
+
+async def test_a_server_that_streams_unasked_or_never_is_understood(make: Make, fake: FakeOpenAI) -> None:
+    chunk = json.dumps({"choices": [{"delta": {"content": "ok"}, "finish_reason": "stop"}]}).encode()
+    whole = json.dumps({"choices": [{"message": {"content": "ok"}, "finish_reason": "stop"}]}).encode()
+    fake.script(raw(b"data: " + chunk + b"\n\ndata: [DONE]\n\n"), raw(whole))
+    shown: list[str] = []
+    assert (await make().complete("m", ASK)).text == "ok"
+    assert (await make().complete("m", ASK, shown.append)).text == "ok"
+    assert shown == ["ok"]
+
+
+@pytest.mark.parametrize("step", [hangs(), breaks_midstream("half a", "silence")], ids=["before the answer", "between bytes"])
+@pytest.mark.parametrize("stream", [False, True], ids=["batch", "stream"])
+async def test_silence_is_a_timeout(make: Make, fake: FakeOpenAI, step: Step, stream: bool) -> None:
+    """CONTRACT: timeout_s is the longest silence, between bytes too."""
+    fake.script(step)
+    error = await failure(make(timeout_s=0.2).complete("m", ASK, (lambda _: None) if stream else None))
+    assert error.kind is ErrorClass.TIMEOUT
+    assert "silent for 0.2 s" in str(error)
+    await asyncio.wait_for(fake.gone.wait(), 5)
+
+
+async def test_an_answer_that_takes_long_but_keeps_coming_is_no_timeout(make: Make, fake: FakeOpenAI) -> None:
+    pieces = [json.dumps({"choices": [{"delta": {"content": str(n)}}]}).encode() for n in range(6)]
+
+    async def slowly(x: Exchange) -> web.StreamResponse:
+        response = await x.open()
+        for piece in pieces:
+            await asyncio.sleep(0.25)
+            await response.write(b"data: " + piece + b"\n\n")
+        await response.write(b"data: [DONE]\n\n")
+        return response
+
+    fake.script(slowly)
+    assert (await make(timeout_s=1.0).complete("m", ASK, print)).text == "012345"
+
+
+async def test_a_server_that_is_not_there_is_a_network_fault(make: Make) -> None:
+    async with FakeOpenAI() as gone:
+        address = gone.base_url
+    error = await failure(make(address).complete("m", ASK))
+    assert error.kind is ErrorClass.NETWORK
+    assert "connection problem" in str(error)
+
+
+async def test_a_name_that_does_not_exist_is_a_network_fault(make: Make) -> None:
+    error = await failure(make("http://nowhere.invalid/v1").complete("m", ASK))
+    assert error.kind is ErrorClass.NETWORK
+    assert str(error).startswith("nowhere.invalid ")
+
+
+async def test_a_redirect_is_not_followed_with_the_key_and_tells_where_it_leads(make: Make, fake: FakeOpenAI) -> None:
+    fake.script(fails(308, "", {"Location": "https://other.example/v1"}))
+    error = await failure(make().complete("m", ASK))
+    assert "https://other.example/v1" in str(error)
+    assert fake.count == 1
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["batch", "stream"])
+@pytest.mark.parametrize("step", [hangs(), breaks_midstream("half a", "silence")], ids=["before the answer", "in the middle"])
+async def test_cancelling_closes_the_connection(make: Make, fake: FakeOpenAI, step: Step, stream: bool) -> None:
+    """E2."""
+    fake.script(step)
+    async with asyncio.TaskGroup() as group:
+        call = group.create_task(make().complete("m", ASK, print if stream else None))
+        await asyncio.wait_for(fake.hanging.wait(), 5)
+        call.cancel()
+        await asyncio.wait_for(fake.gone.wait(), 1)
+    assert call.cancelled()
+
+
+async def test_the_key_is_in_no_message_even_when_the_server_echoes_it(make: Make, fake: FakeOpenAI) -> None:
+    words = f"Incorrect API key provided: {KEY}.\n\x1b[31mHeaders: Bearer {KEY}"
+    fake.script(
+        fails(401, says_error(words)), fails(500, words), breaks_midstream("x", "error", {"message": words}), raw(KEY.encode())
+    )
+    for _ in range(4):
+        error = await failure(make().complete("m", ASK))
+        assert KEY not in str(error)
+        assert str(error).isprintable()
+    assert fake.requests[0].headers["Authorization"] == f"Bearer {KEY}"
+
+
+async def test_a_connection_is_used_again(make: Make, fake: FakeOpenAI) -> None:
+    ports: list[int] = []
+
+    async def noted(x: Exchange) -> web.StreamResponse:
+        assert x.request.transport
+        ports.append(x.request.transport.get_extra_info("peername")[1])
+        return await says("ok")(x)
+
+    fake.otherwise(noted)
+    provider = make()
+    for show in (None, lambda _: None, None, lambda _: None):
+        await provider.complete("m", ASK, show)
+    assert len(set(ports)) == 1
+
+
+async def test_a_hundred_calls_are_under_way_at_once(make: Make, fake: FakeOpenAI) -> None:
+    """The client's pool does not hold calls back."""
+    together = asyncio.Barrier(100)
+
+    async def meets(x: Exchange) -> web.StreamResponse:
+        await together.wait()
+        return await says("ok")(x)
+
+    fake.otherwise(meets)
+    provider = make()
+    replies = await asyncio.wait_for(asyncio.gather(*(provider.complete("m", ASK) for _ in range(100))), 20)
+    assert {reply.text for reply in replies} == {"ok"}
+
+
+async def test_a_long_history_is_sent_whole(make: Make, fake: FakeOpenAI) -> None:
+    await make().complete("m", ModelRequest((Message(Role.USER, "ö" * 1_500_000),)))
+    assert len(fake.requests[0]["messages"][0]["content"]) == 1_500_000
+
+
+async def test_a_fallback_on_another_server_answers_when_the_first_is_down(make: Make, fake: FakeOpenAI) -> None:
+    """A7 across providers, with the draft of the broken stream withdrawn."""
+    waits: list[float] = []
+    told: list[ModelRetried] = []
+    shown: list[str] = []
+
+    async def note_wait(seconds: float) -> None:
+        waits.append(seconds)
+
+    async def note(event: ModelRetried) -> None:
+        told.append(event)
+
+    async with FakeOpenAI() as spare:
+        fake.otherwise(breaks_midstream("half", "drop"))
+        spare.script(says("from the spare"))
+        chain = Chain(sleep=note_wait, prices=Prices(overrides={}, table=PriceTable()))
+        routes = [Route(make(), "big"), Route(make(spare.base_url), "small")]
+        reply = await chain.complete(routes, ASK, on_text=shown.append, on_reset=shown.clear, on_retry=note)
+    assert (reply.text, reply.model, reply.usage.usd) == ("from the spare", "small", None)
+    assert "".join(shown) == "from the spare"
+    assert (fake.count, spare.count, waits) == (2, 1, [2.0])
+    assert [(event.model, event.next_model, event.error) for event in told] == [
+        ("big", "big", "network"),
+        ("big", "small", "network"),
+    ]
