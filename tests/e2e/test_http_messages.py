@@ -1,0 +1,108 @@
+"""Messages in, runs out, over HTTP (CONTRACT). One daemon serves all of these tests."""
+
+import asyncio
+
+import pytest
+
+from tests.fakes.daemon_process import Daemon
+from tests.fakes.openai import calls, gate, says
+from tests.fakes.wordy_model import Script, Turnstile, shell
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def test_a_message_gets_a_turn_and_the_turn_a_reply(daemon: Daemon, script: Script) -> None:
+    turn = await daemon.begin(script.on("reply", says("hello there")), "first")
+    await daemon.until(turn, "run.completed")
+    run = await daemon.run(turn)
+    assert (run["turn"], run["session"], run["state"], run["stop_reason"]) == (turn, "web:first", "ended", "done")
+    assert (run["reply"], run["label"], run["iterations"], run["calls"]) == ("hello there", "trusted", 0, [])
+    assert run["usage"] == {"input_tokens": 10, "output_tokens": 5, "cached_tokens": 0, "usd": None}
+
+
+async def test_wait_answers_with_the_run_when_it_has_ended(daemon: Daemon, script: Script) -> None:
+    run = await daemon.ask(script.on("waited", calls(("current_time", {})), says("it is late")), "wait")
+    assert (run["state"], run["reply"], run["iterations"]) == ("ended", "it is late", 1)
+    (call,) = await daemon.calls_of(str(run["turn"]))
+    assert (call["tool"], call["decision"], call["effect"], call["is_error"]) == ("current_time", "allow", "read", False)
+
+
+async def test_wait_goes_on_while_the_run_is_suspended(daemon: Daemon, script: Script) -> None:
+    step = Turnstile(shell("echo hi; rm -f x"))
+    waiting = asyncio.ensure_future(daemon.ask(script.on("suspended", step, says("rejected then")), "suspend"))
+    await step.reached.wait()
+    step.open.set()
+    (line,) = await daemon.listed("/v1/runs", session="web:suspend")
+    question = await daemon.until(str(line["turn"]), "approval.asked")
+    await daemon.until(str(line["turn"]), "run.suspended")
+    assert not waiting.done() and (await daemon.run(str(line["turn"])))["state"] == "suspended"
+    await daemon.post(f"/v1/runs/{line['turn']}/reject", call_id=question.data["call_id"], reason="no")
+    assert (await waiting)["reply"] == "rejected then"
+
+
+async def test_a_client_that_goes_away_does_not_stop_the_run(daemon: Daemon, script: Script) -> None:
+    step = Turnstile(says("still done"))
+    waiting = asyncio.ensure_future(daemon.ask(script.on("abandoned", step), "abandon"))
+    await step.reached.wait()
+    (line,) = await daemon.listed("/v1/runs", session="web:abandon")
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    step.open.set()
+    await daemon.until(str(line["turn"]), "run.completed")
+    assert (await daemon.run(str(line["turn"])))["reply"] == "still done"
+
+
+async def test_the_same_client_id_gets_the_same_answer_and_one_run(daemon: Daemon, script: Script) -> None:
+    body = {"session": "twice", "text": script.on("twice", says("once"), says("again")), "client_id": "c-1"}
+    first = await daemon.post("/v1/messages", 202, **body)
+    again = await daemon.post("/v1/messages", 202, **body)
+    await daemon.until(str(first["turn"]), "run.completed")
+    later = await daemon.post("/v1/messages?wait=1", **body)
+    assert first == again and (later["turn"], later["reply"]) == (first["turn"], "once")
+    runs = await daemon.listed("/v1/sessions/web:twice/turns")
+    assert len(runs) == 1
+
+
+async def test_a_client_id_counts_for_its_session_only(daemon: Daemon) -> None:
+    turns = [(await daemon.post("/v1/messages", 202, session=name, text="hi", client_id="same"))["turn"] for name in ("s1", "s2")]
+    assert len(set(turns)) == 2
+
+
+async def test_a_session_may_be_named_with_its_prefix(daemon: Daemon) -> None:
+    assert (await daemon.ask("hi", "web:named"))["session"] == (await daemon.ask("hi", "named"))["session"] == "web:named"
+    assert (await daemon.post("/v1/messages?wait=1", text="hi"))["session"] == "web:default"
+
+
+async def test_a_command_is_answered_at_once(daemon: Daemon) -> None:
+    answered = await daemon.post("/v1/messages", 200, session="commands", text="/help", client_id="h1")
+    assert answered["command"] == "help" and "/stop" in str(answered["reply"])
+    assert await daemon.post("/v1/messages", 200, session="commands", text="/help", client_id="h1") == answered
+
+
+async def test_text_sent_mid_turn_names_the_run_it_steers(daemon: Daemon, script: Script) -> None:
+    """E7."""
+    go_on = asyncio.Event()
+    script.on("steered", gate(go_on, calls(("current_time", {}))))
+    script.on("blue", says("blue it is"))
+    turn = await daemon.begin("steered", "steer")
+    await daemon.until(turn, "cycle.start")
+    assert await daemon.post("/v1/messages", 202, session="steer", text="make it blue") == {"steered": turn}
+    go_on.set()
+    names = [sent.name async for sent in daemon.stream(turn)]
+    assert "steered" in names and (await daemon.run(turn))["reply"] == "blue it is"
+
+
+async def test_runs_and_sessions_are_listed_newest_first(daemon: Daemon) -> None:
+    turns = [(await daemon.ask(f"hi {n}", "listed"))["turn"] for n in range(3)]
+    lines = await daemon.listed("/v1/runs", session="web:listed", limit="2")
+    assert [line["turn"] for line in lines] == turns[:0:-1]
+    assert set(lines[0]) == {"turn", "session", "state", "stop_reason", "started", "ended"}
+    sessions = await daemon.listed("/v1/sessions")
+    assert sessions[0]["id"] == "web:listed" and sessions[0]["label"] == "trusted"
+
+
+async def test_the_transcript_is_the_journal_itself(daemon: Daemon) -> None:
+    turn = (await daemon.ask("hi", "transcript"))["turn"]
+    lines = await daemon.listed(f"/v1/runs/{turn}/transcript")
+    assert [line["seq"] for line in lines] == list(range(1, len(lines) + 1))
+    assert [line["kind"] for line in lines] == ["UserSaid", "ModelAsked", "ModelReplied", "TurnEnded"]
