@@ -218,6 +218,7 @@ class MemoryTx(MemoryReadTx):
             opened.at,
             asked.expires,
         )
+        self._approvals.drop((turn.id, asked.call_id))
         self._approvals.put((turn.id, asked.call_id), row)
 
     def _close_approval(self, turn_id: str, closed: ApprovalClosed) -> None:
