@@ -46,7 +46,7 @@ def _count(text: str) -> int:
 
 
 async def _look_up(paths: Paths, session: str | None, limit: int) -> list[RunLine]:
-    from daemon.app import open_door
+    from daemon.app.doors import reading_door
 
-    async with open_door(paths, serve=False) as door:
+    async with reading_door(paths) as door:
         return await door.runs(session, limit)

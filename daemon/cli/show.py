@@ -42,9 +42,9 @@ def _draw(view: RunView, transcript: list[dict[str, object]]) -> None:
 
 
 async def _look_up(paths: Paths, turn: str) -> tuple[RunView, list[dict[str, object]]]:
-    from daemon.app import open_door
+    from daemon.app.doors import reading_door
 
-    async with open_door(paths, serve=False) as door:
+    async with reading_door(paths) as door:
         view = await door.run(turn)
         if view is None:
             raise AidaemonError(f"there is no run {turn!r} in {paths.home}; `aidaemon runs` lists them")
