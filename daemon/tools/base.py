@@ -46,7 +46,10 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True)
 class ToolMeta:
-    """How a tool may be handled. `critical` names the arguments that decide where an effect goes; None means all of them."""
+    """How a tool may be handled. `critical` names the arguments that decide where an effect goes; None means all of them.
+
+    `paths` names the arguments that are paths in the workspace; `warning` is added to what a person is told before saying yes.
+    """
 
     effect: Effect = Effect.DESTRUCTIVE
     parallel: bool = False
@@ -54,18 +57,36 @@ class ToolMeta:
     retries: int = 0
     timeout_s: float = 60.0
     critical: tuple[str, ...] | None = None
+    paths: tuple[str, ...] = ()
+    warning: str = ""
 
 
 Run = Callable[[Mapping[str, object], ToolContext], Awaitable[ToolOutput]]
+Check = Callable[[Mapping[str, object]], None]
+IsSafe = Callable[[Mapping[str, object]], bool]
+
+
+def any_arguments(arguments: Mapping[str, object]) -> None:
+    """The check of a tool that looks at its arguments only when it runs."""
+
+
+def never_safe(arguments: Mapping[str, object]) -> bool:
+    """For tools that have no grammar of harmless arguments."""
+    return False
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool ready to run. `run` takes the model's arguments, without any that start with `_`; raises ToolError for bad ones."""
+    """A tool ready to run. `run` takes the model's arguments, without any that start with `_`; raises ToolError for bad ones.
+
+    `check` raises the same ToolError before anybody is asked; `is_safe` knows arguments that need no approval (DESIGN 6).
+    """
 
     spec: ToolSpec
     meta: ToolMeta
     run: Run = field(repr=False)
+    check: Check = field(default=any_arguments, repr=False)
+    is_safe: IsSafe = field(default=never_safe, repr=False)
 
     @property
     def name(self) -> str:

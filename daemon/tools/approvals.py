@@ -1,0 +1,51 @@
+"""A question to a person about exactly one call."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import sha256
+from secrets import token_hex
+
+from daemon.core.events import Answer, ApprovalAsked
+from daemon.core.label import Effect, Label
+from daemon.core.turn import CallState
+from daemon.tools.arguments import args_hash, canonical
+
+
+def new_token() -> str:
+    """128 bits of chance: whoever answers must have been shown it."""
+    return token_hex(16)
+
+
+def token_hash(token: str) -> str:
+    """What is kept of a token."""
+    return sha256(token.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Questions:
+    """How questions are put, and how long they stand: longer for a session from outside, where the owner may be elsewhere."""
+
+    new_token: Callable[[], str]
+    minutes: float = 5
+    untrusted_hours: float = 24
+
+    def ask(
+        self, state: CallState, effect: Effect, arguments: Mapping[str, object], session_label: Label, now: datetime
+    ) -> ApprovalAsked:
+        """The question about this call with these arguments."""
+        trusted = session_label is Label.TRUSTED
+        stands = timedelta(minutes=self.minutes) if trusted else timedelta(hours=self.untrusted_hours)
+        tool, token = state.call.name, self.new_token()
+        bound = args_hash(tool, arguments)
+        return ApprovalAsked(
+            state.call_id, tool, canonical(arguments), bound, effect, token_hash(token), now + stands
+        )
+
+
+def refusal(state: CallState) -> str:
+    """What the model is told of a no."""
+    answered = state.answered
+    if answered is None or answered.answer is Answer.EXPIRED:
+        return "nobody answered in time"
+    return answered.reason or f"{answered.by or 'the user'} said no"

@@ -1,0 +1,68 @@
+"""What the model wrote as the arguments of a call: read, cleaned, and made comparable."""
+
+import json
+import unicodedata
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from hashlib import sha256
+from pathlib import PurePosixPath
+
+from daemon.tools.base import ToolError
+
+SHOWN = 200
+
+
+class BadArguments(ToolError):
+    """The arguments of the call could not be used."""
+
+
+def parsed(arguments: str) -> dict[str, object]:
+    """The arguments as an object, without those that start with `_`: only the house fills these (A10). Raises BadArguments."""
+    try:
+        value = json.loads(arguments) if arguments.strip() else {}
+    except (ValueError, RecursionError) as error:
+        raise BadArguments(f"the arguments are not JSON ({error}): {_shown(arguments)}. Send one JSON object.") from error
+    if not isinstance(value, dict):
+        raise BadArguments(f"the arguments are not a JSON object: {_shown(arguments)}. Send one JSON object.")
+    return {name: given for name, given in value.items() if not name.startswith("_")}
+
+
+def canonical(arguments: Mapping[str, object]) -> str:
+    """The same text for the same arguments, fit to be shown to a person."""
+    text = json.dumps(arguments, sort_keys=True, ensure_ascii=False, separators=(", ", ": "))
+    return text.encode("utf-8", "replace").decode()
+
+
+def args_hash(tool: str, arguments: Mapping[str, object]) -> str:
+    """What an approval and a grant are bound to: the tool and exactly these arguments."""
+    text = json.dumps([tool, arguments], sort_keys=True, separators=(",", ":"))
+    return sha256(text.encode()).hexdigest()
+
+
+def paths_in(arguments: Mapping[str, object], names: Iterable[str]) -> list[PurePosixPath]:
+    """The paths among the arguments; one that is left out is the workspace itself."""
+    return [PurePosixPath(str(arguments.get(name) or ".")) for name in names]
+
+
+def is_protected(path: PurePosixPath, patterns: Iterable[str]) -> bool:
+    """The path is one of the protected ones or lies under one, wherever it is anchored: too many questions beat one too few."""
+    parts = [_folded(part) for part in path.parts if part not in ("/", ".")]
+    return any(_within(parts, [_folded(part) for part in PurePosixPath(pattern).parts if part != "/"]) for pattern in patterns)
+
+
+def overlap(one: PurePosixPath, other: PurePosixPath) -> bool:
+    """The same place, or one inside the other."""
+    return one.is_relative_to(other) or other.is_relative_to(one)
+
+
+def _within(parts: list[str], pattern: list[str]) -> bool:
+    starts = range(len(parts) - len(pattern) + 1)
+    return bool(pattern) and any(all(map(fnmatchcase, parts[start:], pattern)) for start in starts)
+
+
+def _folded(part: str) -> str:
+    return unicodedata.normalize("NFC", part).casefold()
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= SHOWN else text[:SHOWN] + "…")

@@ -1,0 +1,50 @@
+"""The tools that come with the house, put together."""
+
+from collections.abc import Sequence
+
+from daemon.tools.base import Tool
+from daemon.tools.budget import request_more_iterations
+from daemon.tools.clock import current_time
+from daemon.tools.config import ToolsConfig
+from daemon.tools.decorate import Definition, bind
+from daemon.tools.files import edit_file, list_dir, read_file, write_file
+from daemon.tools.finding import find_tools
+from daemon.tools.recall import Memories, recall, remember
+from daemon.tools.sandbox import Sandbox
+from daemon.tools.search import Searchable, search_files
+from daemon.tools.shell import Shell, shell_tool
+from daemon.tools.toolbox import Tools, check_names
+from daemon.tools.workspace import Workspace
+
+
+def builtin(*, config: ToolsConfig, sandbox: Sandbox, memories: Memories, more: Sequence[Tool] = ()) -> Tools:
+    """Everything that can be called: the house's own and `more`, found by find_tools, switched as the config says.
+
+    Raises ConfigError for a name in the config that fits no tool, and for two tools of one name.
+    """
+    files = Workspace(sandbox.workspace, max_chars=config.shell.max_output_chars)
+    terminal = Shell(sandbox, config.shell)
+    parts: dict[type, object] = {
+        Workspace: files,
+        Searchable: Searchable(files, tuple(config.protected_paths)),
+        Memories: memories,
+        Shell: terminal,
+    }
+    tools = [*bind([*OWN, shell_tool(terminal)], parts), *more]
+    check_names([*(tool.name for tool in tools), find_tools.name], enabled=config.enabled, disabled=config.disabled)
+    catalogue = Tools(tools, enabled=config.enabled, disabled=config.disabled)
+    finder = bind([find_tools], {Tools: catalogue})
+    return Tools([*tools, *finder], enabled=config.enabled, disabled=config.disabled)
+
+
+OWN: tuple[Definition, ...] = (
+    current_time,
+    remember,
+    recall,
+    read_file,
+    request_more_iterations,
+    write_file,
+    edit_file,
+    list_dir,
+    search_files,
+)

@@ -1,0 +1,44 @@
+"""[tools] and [tools.shell] in config.toml."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from daemon.tools.policy import Approvals
+from daemon.tools.safe import known_programs
+from daemon.tools.sandbox import Wanted
+
+
+def _has_grammar(program: str) -> str:
+    if program not in known_programs():
+        raise ValueError(f"{program!r} has no grammar of harmless arguments; known: {', '.join(known_programs())}")
+    return program
+
+
+class ShellConfig(BaseModel):
+    """How commands are run."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    timeout_s: float = Field(30, gt=0, le=3600, description="a command is killed after so many seconds")
+    max_output_chars: int = Field(4000, ge=200, le=200_000, description="longer results keep their beginning and their end")
+    allowed: list[Annotated[str, AfterValidator(_has_grammar)]] = Field(
+        [], description="programs that need no approval when all their arguments are harmless: ls, cat, wc, date ..."
+    )
+    sandbox: Wanted = Field("auto", description='"auto": bubblewrap where it works; "bubblewrap": without it no command runs')
+
+
+class ToolsConfig(BaseModel):
+    """Which tools there are, and when a person is asked."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    enabled: list[str] = Field([], description="only these tools, by name or pattern; empty: all")
+    disabled: list[str] = Field([], description="not these tools, by name or pattern")
+    approvals: Approvals = Field("risk", description='"risk": ask before risky calls; "always": before every effect')
+    approval_minutes: float = Field(5, gt=0, le=60 * 24 * 30, description="how long a question stands")
+    protected_paths: list[str] = Field(
+        [".env*", ".git/hooks"], description="ask before a file tool touches these, as they stand under the workspace"
+    )
+    workspace: str = Field("workspace", description="where files and commands live; relative to HOME")
+    shell: ShellConfig = Field(default_factory=ShellConfig, description="commands")

@@ -1,0 +1,129 @@
+"""The calls of one reply: validated, judged, approved, written down, run (DESIGN 3)."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from daemon.core.clock import Clock
+from daemon.core.events import CallJudged, Outcome, ToolFinished
+from daemon.core.label import Decision, Effect, Label
+from daemon.core.live import Live
+from daemon.core.turn import CallState, Turn
+from daemon.tools.approvals import Questions, refusal
+from daemon.tools.arguments import BadArguments, args_hash, is_protected, parsed, paths_in
+from daemon.tools.base import Grants, Tool
+from daemon.tools.batches import POOL, Ready, in_batches
+from daemon.tools.pen import Pen
+from daemon.tools.policy import Approvals, judge
+from daemon.tools.results import MAX_CHARS, finished, rejected, settle_cut, unknown
+from daemon.tools.retry import may_run_again
+from daemon.tools.running import Runner, Sleep
+from daemon.tools.toolbox import Tools
+
+
+@dataclass(slots=True, kw_only=True)
+class Dispatcher:
+    """Gives every pending call of a turn its one result, unless it waits for a person. `new_id` gives unguessable tokens."""
+
+    toolbox: Tools
+    grants: Grants
+    live: Live
+    clock: Clock
+    new_id: Callable[[], str]
+    approvals: Approvals = "risk"
+    approval_minutes: float = 5
+    untrusted_approval_hours: float = 24
+    protected_paths: tuple[str, ...] = ()
+    max_output_chars: int = MAX_CHARS
+    sleep: Sleep = asyncio.sleep
+    _questions: Questions = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._questions = Questions(
+            new_token=self.new_id, minutes=self.approval_minutes, untrusted_hours=self.untrusted_approval_hours
+        )
+
+    async def dispatch(self, turn: Turn, session_label: Label) -> None:
+        """When it returns, every call without a result waits for a person. Raises StoreUnavailable and Fenced."""
+        pen = Pen(turn)
+        admitted = [await self._admit(turn, state, session_label) for state in turn.pending]
+        await pen.commit()
+        untrusted = turn.label.joined(session_label) is Label.UNTRUSTED
+        runner = Runner(
+            turn=turn, pen=pen, untrusted=untrusted, live=self.live, clock=self.clock, sleep=self.sleep,
+            max_chars=self.max_output_chars, pool=asyncio.Semaphore(POOL),
+        )  # fmt: skip
+        for batch in in_batches([call for call in admitted if call]):
+            await runner.run(batch)
+
+    def settle_cut(self, turn: Turn, why: str) -> None:
+        """Record a result for every pending call of a turn that is cut: not run, or outcome unknown."""
+        settle_cut(turn, why, self.clock.now())
+
+    async def _admit(self, turn: Turn, state: CallState, session_label: Label) -> Ready | None:
+        """The call if it may run now; else what follows instead is recorded: a result, or a question."""
+        if state.waits:
+            return None
+        tool = self.toolbox.get(state.call.name)
+        if state.starts and not (tool and may_run_again(tool.meta)):
+            return self._settle(turn, unknown(state))
+        if tool is None:
+            return self._settle(turn, self._no_such_tool(turn, state, session_label))
+        try:
+            arguments = parsed(state.call.arguments)
+            tool.check(arguments)
+        except BadArguments as error:
+            return self._settle(turn, _misused(state, tool, error))
+        return await self._judged(turn, Ready(state, tool, arguments), session_label)
+
+    async def _judged(self, turn: Turn, call: Ready, session_label: Label) -> Ready | None:
+        state = call.state
+        judged = state.judged or await self._judge(turn, call, session_label)
+        if state.approved or judged.decision is Decision.ALLOW:
+            return call
+        if judged.decision is Decision.DENY:
+            return self._settle(turn, rejected(state, judged.reason))
+        if state.answered:
+            return self._settle(turn, rejected(state, refusal(state)))
+        now = self.clock.now()
+        turn.record(self._questions.ask(state, judged.effect, call.arguments, session_label, now), now)
+        return None
+
+    async def _judge(self, turn: Turn, call: Ready, session_label: Label) -> CallJudged:
+        meta, name = call.tool.meta, call.tool.name
+        protected = any(is_protected(path, self.protected_paths) for path in paths_in(call.arguments, meta.paths))
+        verdict = partial(
+            judge, label=turn.label, session_label=session_label, meta=meta,
+            approvals=self.approvals, protected=protected, safe=call.tool.is_safe(call.arguments),
+        )  # fmt: skip
+        decision, reason = verdict(granted=False)
+        if decision is Decision.ASK and await self.grants.granted(turn.session, name, args_hash(name, call.arguments)):
+            decision, reason = verdict(granted=True)
+        if decision is Decision.ASK and meta.warning:
+            reason = f"{reason}; {meta.warning}"
+        judged = CallJudged(call.state.call_id, name, meta.effect, decision, reason)
+        turn.record(judged, self.clock.now())
+        return judged
+
+    def _no_such_tool(self, turn: Turn, state: CallState, session_label: Label) -> ToolFinished:
+        """Whoever is trusted is helped to the right name; text from outside is only refused."""
+        decision, reason = judge(
+            label=turn.label, session_label=session_label, meta=None, granted=False, approvals=self.approvals
+        )
+        if not state.judged:
+            judged = CallJudged(state.call_id, state.call.name, Effect.DESTRUCTIVE, decision, reason)
+            turn.record(judged, self.clock.now())
+        if turn.label.joined(session_label) is Label.UNTRUSTED:
+            return rejected(state, reason, error_class="UnknownTool")
+        near = self.toolbox.nearest(state.call.name)
+        hint = f"; nearest: {near}" if near else ""
+        text = f"no tool named {state.call.name}{hint}. find_tools lists others."
+        return finished(state, Outcome.ERROR, text, error_class="UnknownTool")
+
+    def _settle(self, turn: Turn, result: ToolFinished) -> None:
+        turn.record(result, self.clock.now())
+
+
+def _misused(state: CallState, tool: Tool, error: BadArguments) -> ToolFinished:
+    return finished(state, Outcome.ERROR, str(error), effect=tool.meta.effect, error_class="BadArguments")

@@ -1,0 +1,126 @@
+"""Running the calls that may run: start written down, tool run under its time limit, result written down."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+
+from daemon.core.clock import Clock
+from daemon.core.errors import Fenced, StoreUnavailable
+from daemon.core.events import Event, Outcome, ToolFinished, ToolRetried, ToolStarted
+from daemon.core.live import Live
+from daemon.core.live import ToolOutput as Printed
+from daemon.core.turn import Turn
+from daemon.tools.base import RetryableToolError, ToolContext, ToolError, ToolOutput
+from daemon.tools.batches import Ready
+from daemon.tools.pen import Pen
+from daemon.tools.results import failure, finished
+from daemon.tools.retry import wait_before_retry
+
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class TimedOut(ToolError):
+    """The tool did not come back in time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runner:
+    """Runs batches of calls of one turn."""
+
+    turn: Turn
+    pen: Pen
+    untrusted: bool
+    live: Live
+    clock: Clock
+    sleep: Sleep
+    max_chars: int
+    pool: asyncio.Semaphore
+
+    async def run(self, batch: Sequence[Ready]) -> None:
+        """All of them at once, as far as the pool goes; results are recorded as they come, the model sees them in order."""
+        await self._start(batch)
+        if len(batch) == 1:
+            await self._finish(batch[0])
+            return
+        try:
+            async with asyncio.TaskGroup() as group:
+                for call in batch:
+                    group.create_task(self._finish(call))
+        except BaseExceptionGroup as several:
+            raise several.exceptions[0] from several
+
+    async def _start(self, batch: Sequence[Ready]) -> None:
+        now = self.clock.now()
+        for call in batch:
+            state, effect = call.state, call.tool.meta.effect
+            self.turn.record(ToolStarted(state.call_id, call.tool.name, effect, state.starts + 1), now)
+        try:
+            await self.pen.commit()
+        except (asyncio.CancelledError, StoreUnavailable) as error:
+            self._not_run(batch, error)
+            raise
+
+    def _not_run(self, batch: Sequence[Ready], error: BaseException) -> None:
+        """We know that nothing has happened yet: say so, before anybody has to call the outcome unknown."""
+        why = str(error) if isinstance(error, StoreUnavailable) else "it was stopped before it began"
+        for call in batch:
+            result = finished(call.state, Outcome.NOT_RUN, f"Not run: {why}", error_class="NotRun")
+            self.turn.record(result, self.clock.now())
+
+    async def _finish(self, call: Ready) -> None:
+        async with self.pool:
+            began = self.clock.monotonic()
+            result, also = await self._result(call)
+        now = self.clock.now()
+        for event in also:
+            self.turn.record(event, now)
+        self.turn.record(replace(result, seconds=self.clock.monotonic() - began), now)
+        await self.pen.commit()
+
+    async def _result(self, call: Ready) -> tuple[ToolFinished, tuple[Event, ...]]:
+        effect, error_class = call.tool.meta.effect, ""
+        try:
+            output = await self._attempts(call)
+        except (Fenced, StoreUnavailable):
+            raise
+        except Exception as error:  # noqa: BLE001 - the border of a tool run: its failure is the model's to read (B7)
+            output, error_class = failure(error, effect), type(error).__name__
+        if output.is_error and not error_class:
+            error_class = f"exit_{output.exit_code}" if output.exit_code is not None else "ToolError"
+        outcome = Outcome.ERROR if output.is_error else Outcome.OK
+        result = finished(
+            call.state, outcome, output.text, effect=effect, label=output.label, error_class=error_class, limit=self.max_chars
+        )
+        return replace(result, exit_code=output.exit_code, offers=output.offers), output.also
+
+    async def _attempts(self, call: Ready) -> ToolOutput:
+        attempt = 1
+        while wait := wait_before_retry(call.tool.meta, attempt):
+            try:
+                return await self._once(call)
+            except RetryableToolError as error:
+                self.turn.record(ToolRetried(call.state.call_id, attempt, str(error), wait), self.clock.now())
+            await self.pen.commit()
+            await self.sleep(wait)
+            attempt += 1
+        return await self._once(call)
+
+    async def _once(self, call: Ready) -> ToolOutput:
+        limit = call.tool.meta.timeout_s
+        scope = asyncio.timeout(limit)
+        try:
+            async with scope:
+                return await call.tool.run(call.arguments, self._context(call))
+        except TimeoutError as error:
+            if scope.expired():
+                raise TimedOut(f"timed out after {limit:g} s") from error
+            raise
+
+    def _context(self, call: Ready) -> ToolContext:
+        turn, call_id = self.turn, call.state.call_id
+
+        def on_output(text: str) -> None:
+            if self.live.watched(turn.id):
+                self.live.publish(turn.id, Printed(call_id, text))
+
+        return ToolContext(turn.session, turn, call_id, self.untrusted, self.clock, on_output)

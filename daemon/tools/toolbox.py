@@ -1,0 +1,77 @@
+"""All tools there are, those that are switched off left out."""
+
+import re
+from collections.abc import Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+
+from daemon.core.errors import ConfigError
+from daemon.core.messages import ToolSpec
+from daemon.tools.base import Tool, Toolbox
+
+CORE = ("current_time", "remember", "recall", "read_file", "shell", "request_more_iterations", "find_tools")
+WORD = re.compile(r"[^\W_]+")
+
+
+class Tools(Toolbox):
+    """A fixed set of tools: a name means the same one for as long as this lives (D7)."""
+
+    def __init__(self, tools: Sequence[Tool], *, enabled: Sequence[str] = (), disabled: Sequence[str] = ()) -> None:
+        """`enabled` and `disabled` are names or patterns; with no `enabled` all are. Raises ConfigError for a name used twice."""
+        names = [tool.name for tool in tools]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ConfigError(f"two tools have the same name: {', '.join(twice)}")
+        chosen = [name for name in names if not enabled or _matches(name, enabled)]
+        self._tools = {tool.name: tool for tool in tools if tool.name in chosen and not _matches(tool.name, disabled)}
+
+    def get(self, name: str) -> Tool | None:
+        """The tool of that name; None when there is none or it is switched off."""
+        return self._tools.get(name)
+
+    def names(self) -> tuple[str, ...]:
+        """Every tool that can be called, in order."""
+        return tuple(self._tools)
+
+    def core(self) -> tuple[str, ...]:
+        """The tools that every conversation begins with; the rest are found."""
+        return tuple(name for name in CORE if name in self._tools)
+
+    def specs(self, names: tuple[str, ...]) -> tuple[ToolSpec, ...]:
+        """What the model is shown of these, in this order; names that do not exist are left out."""
+        return tuple(self._tools[name].spec for name in names if name in self._tools)
+
+    def nearest(self, name: str) -> str | None:
+        """The tool that was perhaps meant."""
+        close = get_close_matches(name.casefold(), self._tools, n=1, cutoff=0.5)
+        return close[0] if close else None
+
+    def search(self, query: str, limit: int = 8) -> tuple[ToolSpec, ...]:
+        """Tools whose name or description has words of the query, the best first."""
+        words = {word.casefold() for word in WORD.findall(query) if len(word) > 2}
+        scored = [(_score(tool.spec, words), tool.spec) for tool in self._tools.values()]
+        found = sorted((pair for pair in scored if pair[0]), key=lambda pair: -pair[0])
+        return tuple(spec for _, spec in found[:limit])
+
+
+def check_names(known: Sequence[str], *, enabled: Sequence[str], disabled: Sequence[str]) -> None:
+    """Raises ConfigError for a name in [tools] that fits no tool; for whoever knows all names there can be."""
+    for key, given in (("enabled", enabled), ("disabled", disabled)):
+        for name in given:
+            if not any(fnmatchcase(one, name) for one in known):
+                close = get_close_matches(name, known, n=1)
+                hint = f"; did you mean {close[0]!r}?" if close else ""
+                raise ConfigError(f"tools.{key}: there is no tool {name!r}{hint}")
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _score(spec: ToolSpec, words: set[str]) -> int:
+    name = [word.casefold() for word in WORD.findall(spec.name)]
+    told = [word.casefold() for word in WORD.findall(spec.description)]
+    return sum(3 * _has(name, word) + _has(told, word) for word in words)
+
+
+def _has(texts: Sequence[str], word: str) -> bool:
+    return any(text == word or (len(word) > 3 and (text.startswith(word[:-1]) or word.startswith(text))) for text in texts)

@@ -1,0 +1,133 @@
+"""The front door of memory: remember, recall, forget. One file, one connection, one thread that owns it."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path
+from typing import TypeVar
+from uuid import uuid4
+
+from memory.query import full_text_query, sameness
+from memory.types import Fact, Hit
+
+T = TypeVar("T")
+
+ADD = """
+INSERT INTO facts (id, text, sameness, at, source, label) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (sameness) DO UPDATE SET
+    at = max(at, excluded.at),
+    label = CASE WHEN 'trusted' IN (label, excluded.label) THEN 'trusted' ELSE 'untrusted' END
+RETURNING id
+"""
+SEARCH = """
+SELECT facts.id, facts.text, facts.at, -bm25(words) AS score, facts.label
+FROM words JOIN facts ON facts.rowid = words.rowid
+WHERE words MATCH ?
+ORDER BY score DESC LIMIT ?
+"""
+NEWEST = "SELECT id, text, at, source, label FROM facts ORDER BY at DESC, rowid DESC LIMIT ?"
+FORGET = "DELETE FROM facts WHERE id = ?"
+MERGE = "INSERT INTO words (words) VALUES ('optimize')"
+
+CANDIDATES = 4
+RECENCY = 0.2
+HALF_LIFE_DAYS = 30.0
+
+
+class Memory:
+    """What was kept of former conversations. Each call is one hop to the thread that owns the file."""
+
+    def __init__(self, database: sqlite3.Connection, thread: ThreadPoolExecutor) -> None:
+        self._database = database
+        self._thread = thread
+
+    @classmethod
+    async def open(cls, path: Path) -> "Memory":
+        """The memory in this file, made if need be. Close it with `aclose`. Raises sqlite3.Error for a file that is none."""
+        thread = ThreadPoolExecutor(1, thread_name_prefix="memory")
+        try:
+            database = await asyncio.get_running_loop().run_in_executor(thread, _opened, path)
+        except sqlite3.Error:
+            thread.shutdown(wait=False)
+            raise
+        return cls(database, thread)
+
+    async def remember(self, text: str, *, at: datetime, source: str, label: str = "trusted") -> str:
+        """Keep it; the same fact again only becomes newer, and trusted once somebody who is trusted has said it. Gives its id."""
+        row = (uuid4().hex, text, sameness(text), _written(at), source, label)
+        return await self._do(lambda database: str(database.execute(ADD, row).fetchall()[0][0]))
+
+    async def recall(self, query: str, limit: int) -> list[Hit]:
+        """What shares words with the query: rare words count more, and newer facts a little more than older ones."""
+        words = full_text_query(query)
+        if not words or limit < 1:
+            return []
+        rows = await self._do(lambda database: database.execute(SEARCH, (words, limit * CANDIDATES)).fetchall())
+        hits = [Hit(id, text, datetime.fromisoformat(at), score, label) for id, text, at, score, label in rows]
+        return _with_recency(hits)[:limit]
+
+    async def facts(self, limit: int) -> list[Fact]:
+        """What was kept, the newest first."""
+        rows = await self._do(lambda database: database.execute(NEWEST, (limit,)).fetchall())
+        return [Fact(id, text, datetime.fromisoformat(at), source, label) for id, text, at, source, label in rows]
+
+    async def forget(self, fact_id: str) -> bool:
+        """Remove it for good; False when there is none of that id."""
+        return await self._do(lambda database: _forgotten(database, fact_id))
+
+    async def aclose(self) -> None:
+        """Finish what is queued, then close the file."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._database.close)
+        self._thread.shutdown()
+
+    async def _do(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, _in_transaction, self._database, work)
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(path)
+    try:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = FULL")
+        database.execute("PRAGMA secure_delete = ON")
+        if database.execute("PRAGMA user_version").fetchone()[0] == 0:
+            database.executescript("BEGIN;" + files("memory").joinpath("schema.sql").read_text() + "COMMIT;")
+    except sqlite3.Error:
+        database.close()
+        raise
+    return database
+
+
+def _in_transaction(database: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
+    with database:
+        return work(database)
+
+
+def _forgotten(database: sqlite3.Connection, fact_id: str) -> bool:
+    """The index too lets go of the words: until it is merged it only marks them as deleted."""
+    removed = database.execute(FORGET, (fact_id,)).rowcount > 0
+    if removed:
+        database.execute(MERGE)
+    return removed
+
+
+def _written(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def _with_recency(hits: list[Hit]) -> list[Hit]:
+    newest = max((hit.at for hit in hits), default=None)
+    if newest is None:
+        return []
+    scored = [
+        Hit(hit.id, hit.text, hit.at, round(hit.score * (1 + RECENCY * _freshness(hit.at, newest)), 9), hit.label)
+        for hit in hits
+    ]
+    return sorted(scored, key=lambda hit: (-hit.score, -hit.at.timestamp()))
+
+
+def _freshness(at: datetime, newest: datetime) -> float:
+    return 0.5 ** ((newest - at).total_seconds() / 86_400 / HALF_LIFE_DAYS)
