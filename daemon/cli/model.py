@@ -1,0 +1,122 @@
+"""aidaemon model list|pull|rm, and the fetch that `chat` does by itself."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, assert_never
+
+from daemon.core.errors import AidaemonError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from daemon.ops.model_fetch import Watcher
+    from daemon.ops.models import Model
+
+HELP = "list, fetch and remove the models that run inside the daemon"
+STEP = 0.05
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """list | pull [NAME] | rm NAME."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="list|pull|rm")
+    actions.add_parser("list", help="name, size, licence and whether it is here")
+    pull = actions.add_parser("pull", help="fetch it, or verify it if it is here; goes on where an earlier try stopped")
+    pull.add_argument("name", nargs="?", metavar="NAME", help="see `aidaemon model list` (default: the default model)")
+    remove = actions.add_parser("rm", help="delete its file")
+    remove.add_argument("name", metavar="NAME")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it."""
+    from daemon.ops.models import CATALOGUE, DEFAULT_MODEL, find_model, models_dir, remove
+
+    folder = models_dir()
+    match args.action:
+        case "list":
+            for model in CATALOGUE:
+                print(f"{_about(model)}, {model.path(folder) if model.present(folder) else 'not here'}")
+        case "pull":
+            model = find_model(args.name or DEFAULT_MODEL)
+            print(_fetch(model, folder))
+        case "rm":
+            if not remove(find_model(args.name), folder):
+                raise AidaemonError(f"{args.name} is not in {folder}; nothing was deleted")
+            print(f"deleted {args.name} from {folder}", file=sys.stderr)
+        case never:
+            assert_never(never)
+    return 0
+
+
+def ensure_model(name: str) -> Path:
+    """The file of this embedded model; when it is not here, say what it is and fetch it, without asking. For `chat`.
+
+    Raises AidaemonError: no such model, too little memory to run it, or no source that gives it.
+    """
+    from daemon.ops.models import find_model, models_dir
+    from daemon.providers.local_engine import check_memory, free_memory
+
+    model, folder = find_model(name), models_dir()
+    if model.present(folder):
+        return model.path(folder)
+    check_memory(free_memory())
+    print(f"The embedded model is fetched once: {_about(model)}. It is kept in {folder}.", file=sys.stderr)
+    return _fetch(model, folder)
+
+
+def _about(model: "Model") -> str:
+    return f"{model.name}, {model.size / 1e9:.2f} GB, licence {model.licence}"
+
+
+def _fetch(model: "Model", folder: Path) -> Path:
+    from daemon.ops.model_fetch import fetch
+
+    with progress_shown(model.size) as watcher:
+        return fetch(model, folder, watcher)
+
+
+@contextmanager
+def progress_shown(size: int) -> Iterator["Watcher"]:
+    """Someone to show a fetch of this size to: a bar on a terminal, plain lines elsewhere; on stderr."""
+    if not sys.stderr.isatty():
+        yield _Lines(size)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        yield _Bar(progress, progress.add_task("", total=size))
+
+
+@dataclass(frozen=True, slots=True)
+class _Bar:
+    progress: "Progress"
+    task: "TaskID"
+
+    def say(self, text: str) -> None:
+        self.progress.console.print(text, markup=False, highlight=False)
+
+    def advance(self, done: int) -> None:
+        self.progress.update(self.task, completed=done)
+
+
+@dataclass(slots=True)
+class _Lines:
+    """One line for each twentieth, where there is no terminal to draw on."""
+
+    size: int
+    told: float = field(default=0.0)
+
+    def say(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    def advance(self, done: int) -> None:
+        share = done / self.size
+        if share - self.told < STEP and not (share == 1.0 > self.told):
+            return
+        self.told = share
+        self.say(f"{share:4.0%}  {done / 1e6:,.0f} of {self.size / 1e6:,.0f} MB")

@@ -1,0 +1,299 @@
+"""The real embedded model, fetched by our own `model pull` when it is not here yet (1.1 GB), run in this process."""
+
+import asyncio
+import json
+import resource
+import sys
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic, process_time
+
+import pytest
+import pytest_asyncio
+
+from daemon.cli.model import ensure_model
+from daemon.core.errors import ErrorClass, ProviderError
+from daemon.core.messages import Message, ModelReply, ModelRequest, Role, ToolCall, ToolSpec
+from daemon.ops.models import DEFAULT_MODEL, locate
+from daemon.providers.local import Local
+from daemon.providers.local_engine import Engine, open_llama
+from daemon.providers.local_prompt import CORE_TOOLS
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(1800)]
+
+Report = Callable[[str], None]
+MOST_STEPS = 5
+
+
+def spec(name: str, description: str, *arguments: str) -> ToolSpec:
+    properties = {argument: {"type": "string"} for argument in arguments}
+    return ToolSpec(name, description, {"type": "object", "properties": properties, "required": list(arguments)})
+
+
+TOOLS = (
+    spec("current_time", "Current date and time."),
+    spec("shell", "Run a command in the workspace.", "command"),
+    spec("read_file", "Read a text file.", "path"),
+    spec("write_file", "Write a text file.", "path", "text"),
+    spec("list_dir", "List a folder.", "path"),
+    spec("remember", "Save a lasting fact about the user.", "fact"),
+    spec("recall", "Search memory.", "query"),
+    spec("schedule", "Run a prompt later.", "when", "prompt"),
+)
+RESULTS = {
+    "current_time": "2026-11-21 21:40 Saturday",
+    "list_dir": "notes.txt\nbudget.csv\nphotos/",
+    "read_file": "buy milk\ncall Ann on Monday\npay rent",
+    "write_file": "written 12 bytes",
+    "remember": "saved",
+    "recall": "the user's dog is called Rex",
+    "schedule": "scheduled for 2026-11-22 09:00",
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a person asks, the tools a right answer uses in this order, and what must be in their arguments or in the reply."""
+
+    says: str
+    tools: tuple[str, ...]
+    arguments: tuple[str, ...] = ()
+    reply: tuple[str, ...] = ()
+    may_answer_at_once: bool = False
+
+
+TASKS = (
+    Task("hello", ()),
+    Task("what time is it?", ("current_time",), reply=("40",)),
+    Task("which files do I have in my workspace?", ("list_dir",), reply=("notes.txt", "budget.csv")),
+    Task("what is in notes.txt?", ("read_file",), ("notes.txt",), ("milk", "Ann")),
+    Task(
+        "read notes.txt and write a summary of it to summary.txt",
+        ("read_file", "write_file"),
+        ("notes.txt", "summary.txt"),
+    ),
+    Task("count the lines of notes.txt", ("shell",), ("wc", "notes.txt"), ("3",)),
+    Task("remember that my dog is called Rex", ("remember",), ("Rex",)),
+    Task("what's my dog's name?", ("recall",), ("dog",), ("Rex",)),
+    Task("remind me tomorrow at 9 to pay rent", ("schedule",), ("tomorrow", "9", "rent")),
+    Task("thanks!", ()),
+    Task("what is 17 + 25?", ("shell",), ("17", "25"), ("42",), may_answer_at_once=True),
+    Task("find out the time and write it to now.txt", ("current_time", "write_file"), ("now.txt", "40")),
+)
+
+
+@dataclass
+class Trace:
+    """One task as it went."""
+
+    messages: list[Message]
+    calls: list[ToolCall] = field(default_factory=list)
+    replies: list[ModelReply] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+
+    def right(self, task: Task) -> bool:
+        if task.may_answer_at_once and not self.calls:
+            return all(word in self.replies[-1].text for word in task.reply)
+        said, done = self.replies[-1].text.lower(), " ".join(call.arguments for call in self.calls).lower()
+        return (
+            not self.replies[-1].calls
+            and bool(said)
+            and tuple(call.name for call in self.calls) == task.tools
+            and all(word.lower() in done for word in task.arguments)
+            and all(word.lower() in said for word in task.reply)
+        )
+
+
+def said(text: str) -> Message:
+    return Message(Role.USER, text)
+
+
+def ask(*messages: Message, tools: tuple[ToolSpec, ...] = TOOLS, max_tokens: int | None = None) -> ModelRequest:
+    return ModelRequest(messages, tools, max_tokens=max_tokens)
+
+
+def result_of(call: ToolCall) -> str:
+    """What the tool would really say here."""
+    if call.name == "shell":
+        return "42" if "17" in call.arguments else "3 notes.txt"
+    return RESULTS[call.name]
+
+
+async def work(local: Local, task: Task) -> Trace:
+    trace = Trace([said(task.says)])
+    for _ in range(MOST_STEPS):
+        began = monotonic()
+        reply = await local.complete(DEFAULT_MODEL, ask(*trace.messages))
+        trace.seconds.append(monotonic() - began)
+        trace.replies.append(reply)
+        trace.messages.append(Message(Role.ASSISTANT, reply.text, reply.calls))
+        if not reply.calls:
+            break
+        trace.calls.extend(reply.calls)
+        trace.messages.append(Message(Role.TOOL, result_of(reply.calls[0]), provider_id=reply.calls[0].provider_id))
+    return trace
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def local() -> AsyncIterator[Local]:
+    await asyncio.to_thread(ensure_model, DEFAULT_MODEL)
+    provider = Local(locate=locate)
+    await provider.complete(DEFAULT_MODEL, ask(said("hi")))
+    yield provider
+    await provider.aclose()
+
+
+@pytest.fixture
+def report(capsys: pytest.CaptureFixture[str]) -> Report:
+    def tell(text: str) -> None:
+        with capsys.disabled():
+            sys.stdout.write(f"\n{text}\n")
+
+    return tell
+
+
+async def test_nine_of_twelve_small_tasks_are_done_with_the_right_tools(local: Local, report: Report):
+    traces = [await work(local, task) for task in TASKS]
+    for task, trace in zip(TASKS, traces, strict=True):
+        verdict = "right" if trace.right(task) else "WRONG"
+        steps = " ".join(f"{call.name}{call.arguments}" for call in trace.calls)
+        report(f"{verdict} {sum(trace.seconds):5.1f} s  {task.says}: {steps} -> {trace.replies[-1].text!r}")
+    right = sum(trace.right(task) for task, trace in zip(TASKS, traces, strict=True))
+    seconds = sorted(second for trace in traces for second in trace.seconds)
+    rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    report(
+        f"{right} of {len(TASKS)} right; a step takes {seconds[0]:.1f} to {seconds[-1]:.1f} s, half of them under "
+        f"{seconds[len(seconds) // 2]:.1f} s; {rss} MB resident"
+    )
+    assert right >= 9
+
+
+async def test_a_later_step_reads_only_what_is_new(local: Local, report: Report):
+    trace = await work(local, Task("what is in notes.txt?", ("read_file",)))
+    first, second = trace.replies[0].usage, trace.replies[1].usage
+    report(f"first step {first}, second step {second}")
+    assert second.cached_tokens >= first.input_tokens
+    assert second.input_tokens - second.cached_tokens < 60
+    assert second.usd == 0.0
+
+
+async def test_a_second_turn_finds_the_first_one_read(local: Local):
+    turn = await work(local, Task("remember that I like tea", ("remember",)))
+    before = turn.replies[-1].usage
+    reply = await local.complete(DEFAULT_MODEL, ask(*turn.messages, said("thanks!")))
+    assert reply.usage.cached_tokens >= before.input_tokens
+
+
+async def test_the_pieces_shown_make_up_the_reply(local: Local):
+    pieces: list[str] = []
+    reply = await local.complete(DEFAULT_MODEL, ask(said('say exactly this: he said "hé" 😀 and left'), tools=()), pieces.append)
+    assert "".join(pieces) == reply.text
+    assert len(pieces) > 3
+    assert "{" not in reply.text
+
+
+async def test_without_leave_to_use_tools_it_answers(local: Local):
+    request = ModelRequest((said("what time is it?"),), TOOLS, tools_allowed=False)
+    reply = await local.complete(DEFAULT_MODEL, request)
+    assert reply.text
+    assert not reply.calls
+
+
+async def test_a_reply_that_runs_out_of_tokens_is_given_as_far_as_it_came(local: Local):
+    reply = await local.complete(DEFAULT_MODEL, ask(said("say hello and tell me about the sea"), tools=(), max_tokens=16))
+    assert reply.finish == "length"
+    assert reply.text
+
+
+async def test_cancelling_is_heard_within_a_second_while_it_writes(local: Local, report: Report):
+    writing = asyncio.Event()
+    other = Local(locate=locate)
+    story = ask(said("tell me a long story about a ship"), tools=())
+    task = asyncio.create_task(other.complete(DEFAULT_MODEL, story, lambda _: writing.set()))
+    await writing.wait()
+    report(f"cancelled while it wrote: {await seconds_until_stopped(other, task):.2f} s")
+
+
+async def test_cancelling_is_heard_within_a_second_while_it_reads_a_long_prompt(local: Local, report: Report):
+    loaded = asyncio.Event()
+
+    def open_and_tell(path: Path) -> Engine:
+        engine = open_llama(path)
+        loop.call_soon_threadsafe(loaded.set)
+        return engine
+
+    loop = asyncio.get_running_loop()
+    other = Local(locate=locate, open_engine=open_and_tell)
+    long = ask(said("what is the last word of: " + "one two three " * 500))
+    task = asyncio.create_task(other.complete(DEFAULT_MODEL, long))
+    await loaded.wait()
+    await asyncio.wait((task,), timeout=1.5)
+    report(f"cancelled while it read: {await seconds_until_stopped(other, task):.2f} s")
+
+
+async def seconds_until_stopped(local: Local, task: "asyncio.Task[ModelReply]") -> float:
+    """The caller is let go at once; `aclose` returns when the worker has ended too."""
+    began = monotonic()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert monotonic() - began < 0.2
+    await local.aclose()
+    seconds = monotonic() - began
+    assert seconds < 1.5
+    return seconds
+
+
+async def test_calls_queue_in_order(local: Local):
+    order: list[int] = []
+
+    async def one(number: int) -> None:
+        await local.complete(DEFAULT_MODEL, ask(said(f"say {number}"), max_tokens=24))
+        order.append(number)
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(3):
+            group.create_task(one(number))
+    assert order == [0, 1, 2]
+
+
+async def test_the_event_loop_stays_free_while_it_generates(local: Local, report: Report):
+    lags: list[float] = []
+
+    async def watch() -> None:
+        while True:
+            before = monotonic()
+            await asyncio.sleep(0.01)
+            lags.append(monotonic() - before - 0.01)
+
+    cpu, began = process_time(), monotonic()
+    watcher = asyncio.create_task(watch())
+    await local.complete(DEFAULT_MODEL, ask(said("count from 1 to 30 in words"), tools=(), max_tokens=128))
+    watcher.cancel()
+    lags.sort()
+    typical, worst = lags[len(lags) // 2], lags[-1]
+    report(
+        f"event loop lag: typical {typical * 1000:.1f} ms, worst {worst * 1000:.1f} ms, "
+        f"{(process_time() - cpu) / (monotonic() - began):.1f} cores busy"
+    )
+    assert typical <= 0.05
+
+
+async def test_a_conversation_longer_than_its_window_is_cut_and_answered(local: Local):
+    history = [said("my name is Ada"), Message(Role.ASSISTANT, "Hello Ada!"), *[said("so" + " " * 3000)] * 15]
+    reply = await local.complete(DEFAULT_MODEL, ask(*history, said("say hello"), tools=()))
+    assert reply.text
+
+
+async def test_what_the_engine_counts_as_too_long_is_told(local: Local):
+    with pytest.raises(ProviderError) as failed:
+        await local.complete(DEFAULT_MODEL, ask(said("1234567890" * 1500)))
+    assert failed.value.kind is ErrorClass.CONTEXT_TOO_LONG
+
+
+async def test_what_it_writes_as_arguments_is_json_that_fits_the_tool(local: Local):
+    trace = await work(local, Task("write the words hello world to hi.txt", ("write_file",)))
+    assert trace.calls[0].name == "write_file"
+    assert set(json.loads(trace.calls[0].arguments)) == {"path", "text"}
+    assert {"write_file", "read_file"} <= set(CORE_TOOLS)

@@ -1,0 +1,124 @@
+"""The catalogue of embedded models and `aidaemon model`."""
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from daemon.cli import model as command
+from daemon.core.errors import AidaemonError, ConfigError, UsageError
+from daemon.ops.models import CATALOGUE, DEFAULT_MODEL, Model, find_model, locate, models_dir
+from daemon.ops.wheel_parts import WheelParts
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("AIDAEMON_MODELS", str(tmp_path))
+    return tmp_path
+
+
+def aidaemon_model(*words: str) -> int:
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    return command.run(parser.parse_args(words))
+
+
+def put_here(folder: Path) -> Path:
+    """A file of the right size; sparse, so that it costs nothing."""
+    model = find_model(DEFAULT_MODEL)
+    with model.path(folder).open("wb") as file:
+        file.truncate(model.size)
+    return model.path(folder)
+
+
+def test_the_default_model_is_in_the_catalogue_with_its_licence():
+    model = find_model(DEFAULT_MODEL)
+    assert "Copyright 2024 Alibaba Cloud" in model.licence_text
+    assert "Apache License" in model.licence_text
+
+
+@pytest.mark.parametrize("model", CATALOGUE, ids=lambda model: model.name)
+def test_the_parts_of_a_model_add_up_to_its_size(model: Model):
+    for source in model.sources:
+        if isinstance(source, WheelParts):
+            assert -(-model.size // source.part_size) == len(source.sha256) == len(set(source.sha256))
+
+
+def test_models_lie_in_the_home_folder_unless_said_otherwise():
+    assert models_dir({"AIDAEMON_MODELS": "/models"}) == Path("/models")
+    assert models_dir({}) == Path.home() / ".aidaemon" / "models"
+
+
+def test_list_tells_size_licence_and_whether_it_is_here(folder: Path, capsys: pytest.CaptureFixture[str]):
+    assert aidaemon_model("list") == 0
+    assert capsys.readouterr().out == "qwen2.5-coder-1.5b, 1.12 GB, licence Apache-2.0, not here\n"
+    path = put_here(folder)
+    assert aidaemon_model("list") == 0
+    assert str(path) in capsys.readouterr().out
+
+
+def test_rm_deletes_the_file_and_what_is_left_of_a_download(folder: Path):
+    path = put_here(folder)
+    path.with_name(f"{path.name}.partial").write_bytes(b"x")
+    assert aidaemon_model("rm", DEFAULT_MODEL) == 0
+    assert list(folder.iterdir()) == []
+    with pytest.raises(AidaemonError, match="nothing was deleted"):
+        aidaemon_model("rm", DEFAULT_MODEL)
+
+
+def test_an_unknown_model_is_wrong_usage_that_names_the_known_ones(folder: Path):
+    for action in ("pull", "rm"):
+        with pytest.raises(UsageError, match=r"no embedded model 'gpt'; there is: qwen2\.5-coder-1\.5b"):
+            aidaemon_model(action, "gpt")
+
+
+def test_a_model_that_is_not_here_names_the_command_that_fetches_it(folder: Path):
+    with pytest.raises(ConfigError, match=r"fetch it with: aidaemon model pull qwen2\.5-coder-1\.5b"):
+        locate(DEFAULT_MODEL)
+    path = put_here(folder)
+    assert locate(DEFAULT_MODEL) == path
+
+
+def test_a_model_that_is_here_is_not_fetched(folder: Path, capsys: pytest.CaptureFixture[str]):
+    path = put_here(folder)
+    assert command.ensure_model(DEFAULT_MODEL) == path
+    assert capsys.readouterr().err == ""
+
+
+def test_the_progress_goes_to_stderr_in_plain_lines_where_there_is_no_terminal(folder: Path, capsys: pytest.CaptureFixture[str]):
+    with command.progress_shown(200) as watcher:
+        watcher.say("fetching")
+        for done in range(0, 201, 2):
+            watcher.advance(done)
+    told = capsys.readouterr()
+    assert told.out == ""
+    lines = told.err.splitlines()
+    assert lines[0] == "fetching"
+    assert lines[-1].startswith("100%")
+    assert 15 < len(lines) <= 21
+
+
+def test_on_a_terminal_a_bar_is_drawn(tmp_path: Path):
+    code = (
+        "from daemon.cli.model import progress_shown\n"
+        "with progress_shown(2_000_000) as watcher:\n"
+        "    watcher.say('fetching it')\n"
+        "    watcher.advance(2_000_000)\n"
+    )
+    master, slave = os.openpty()
+    ran = subprocess.run([sys.executable, "-c", code], stderr=slave, stdout=subprocess.PIPE, check=True, timeout=60)
+    os.close(slave)
+    drawn = os.read(master, 65536).decode()
+    os.close(master)
+    assert "fetching it" in drawn
+    assert "2.0/2.0 MB" in drawn
+    assert ran.stdout == b""
+
+
+def test_nothing_heavy_is_imported_for_the_command_line_itself():
+    code = "import sys, daemon.cli.model; print([name for name in ('rich', 'pydantic', 'urllib.request') if name in sys.modules])"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert ran.stdout == "[]\n"
