@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import assert_never
 
-from channels.terminal_text import exact, fields, lookalikes, readable
+from channels.terminal_text import exact, fields, lookalikes, one_line, readable
 
 LONG = 2000
+STEP_WIDTH = 160
 CHOICES = "[y]es once · [s]ession · [a]lways · [n]o"
 
 
@@ -58,6 +59,19 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """A tool call that is over, and how it ended: one quiet line, however narrow the screen."""
+
+    call: str
+    outcome: str
+
+    def fitted(self, width: int) -> str:
+        """The line; the call gives way before the outcome does."""
+        outcome = one_line(self.outcome, max(width // 2, 1))
+        return f"· {one_line(self.call, max(width - len(outcome) - 5, 1))} → {outcome}"
+
+
+@dataclass(frozen=True, slots=True)
 class Trouble:
     """Something went wrong."""
 
@@ -94,7 +108,7 @@ class Question:
         return lines
 
 
-Item = Typed | Spoken | Draft | Correction | Note | Trouble | Question
+Item = Typed | Spoken | Draft | Correction | Note | Step | Trouble | Question
 
 
 def _argument(name: str, value: str) -> list[str]:
@@ -114,13 +128,19 @@ def plain(item: Item) -> str:
             return f"Correction:\n{readable(item.text)}"
         case Note():
             return "· " + readable(item.text)
+        case Step():
+            return item.fitted(STEP_WIDTH)
         case Question():
-            return "\n".join([question_title(item), *("  " + line for line in item.body())])
+            return "\n".join([f"{question_title(item)} ({question_terms(item)})", *("  " + line for line in item.body())])
         case _:
             assert_never(item)
 
 
 def question_title(question: Question) -> str:
     """The headline of an approval."""
-    until = f", {question.until}" if question.until else ""
-    return f"allow {exact(question.tool)}? ({question.effect}{until})"
+    return f"allow {exact(question.tool)}?"
+
+
+def question_terms(question: Question) -> str:
+    """What the call does to the world, and how long it can be answered."""
+    return f"{question.effect}, {question.until}" if question.until else question.effect

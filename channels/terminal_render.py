@@ -1,14 +1,16 @@
 """Finished things as rich draws them: markdown, quiet lines, the approval panel."""
 
-from typing import assert_never
+from dataclasses import dataclass
+from typing import ClassVar, assert_never
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from rich import box
-from rich.console import Console, RenderableType
-from rich.markdown import Markdown
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.markdown import CodeBlock, Heading, Markdown
 from rich.padding import Padding
 from rich.panel import Panel
+from rich.syntax import Syntax
 from rich.text import Text
 from rich.theme import Theme
 
@@ -20,9 +22,11 @@ from channels.terminal_items import (
     Note,
     Question,
     Spoken,
+    Step,
     Trouble,
     Typed,
     plain,
+    question_terms,
     question_title,
 )
 from channels.terminal_text import readable
@@ -37,8 +41,34 @@ THEME = {
 }
 
 
+class LeftHeading(Heading):
+    """A heading where the text is."""
+
+    LEVEL_ALIGN: ClassVar = dict.fromkeys(Heading.LEVEL_ALIGN, "left")
+
+
+class Code(CodeBlock):
+    """A block of code without empty lines around it that are not in it."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        code = str(self.text).rstrip()
+        yield Syntax(code, self.lexer_name, theme=self.theme, word_wrap=True, padding=(0, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class OneLine:
+    """A finished call on one line of whatever width there is."""
+
+    step: Step
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text(self.step.fitted(options.max_width), "dim", no_wrap=True, overflow="ellipsis")
+
+
 class Reply(Markdown):
     """Markdown as a chat means it: a line break breaks the line, and what looks like HTML is text and is not swallowed."""
+
+    elements: ClassVar = Markdown.elements | {"heading_open": LeftHeading, "fence": Code, "code_block": Code}
 
     def __init__(self, text: str, style: str = "none") -> None:
         super().__init__("", code_theme="ansi_dark", hyperlinks=False, style=style)
@@ -72,6 +102,8 @@ def drawn(item: Item) -> RenderableType:
             return Padding(_corrected(item), (0, 0, 1, 0))
         case Note():
             return Text(plain(item), "dim")
+        case Step():
+            return OneLine(item)
         case Trouble():
             return Text(plain(item), "red")
         case Question():
@@ -96,4 +128,7 @@ def _panel(item: Question) -> Panel:
         body.append(line + "\n", "yellow" if line.startswith("! ") else "")
     body.append(CHOICES + " · or say what to do instead", "dim")
     title = Text(question_title(item), "bold yellow")
-    return Panel(body, title=title, title_align="left", box=box.ROUNDED, border_style="yellow")
+    terms = Text(question_terms(item), "yellow")
+    return Panel(
+        body, title=title, title_align="left", subtitle=terms, subtitle_align="left", box=box.ROUNDED, border_style="yellow"
+    )

@@ -5,7 +5,7 @@ import re
 import unicodedata
 
 COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
-STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 HIDDEN_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 ODD_SPACES = {"Zs"}
 HIDDEN_LETTERS = {"\u115f", "\u1160", "\u3164", "\uffa0", "\u2800", "\u034f", "\u17b4", "\u17b5"}
@@ -14,7 +14,7 @@ SCRIPTS = ("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE")
 
 
 def readable(text: str) -> str:
-    """For replies and tool lines: colours go, other control characters are spelled out, lines and all scripts stay."""
+    """For replies: colours go, what steers terminals or turns letters round is spelled out, lines and all scripts stay."""
     plain = COLOUR.sub("", text).replace("\r\n", "\n")
     return STEERING.sub(lambda found: spelled(found.group()), plain)
 
@@ -87,4 +87,4 @@ def _word(part: str) -> str:
 def call_text(tool: str, arguments: str, limit: int = 60) -> str:
     """A call in a few words: what it does it to, without the names of the arguments."""
     values = " ".join(value for _, value in fields(arguments))
-    return one_line(f"{tool} {values}".strip(), limit)
+    return one_line(exact(f"{tool} {values}".strip()), limit)

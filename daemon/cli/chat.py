@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import io
+import logging
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -12,10 +13,13 @@ from daemon.core.errors import UsageError
 from daemon.core.events import Answer
 
 if TYPE_CHECKING:
-    from daemon.door.base import Door
+    from daemon.app import Opened
 
 HELP = "a conversation in the terminal"
 DUMB = {"dumb", "unknown"}
+LOG_LINE = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+LEFT_HERE = "finishing what runs; Ctrl-C leaves at once, and it goes on when you are back"
+LEFT_TO_DAEMON = "the daemon goes on with what runs; its answer will be here when you are back"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,16 +38,29 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--session: a name is needed")
     if args.once is not None and not args.once.strip():
         raise UsageError("--once: a text is needed")
-    return asyncio.run(_chat(args, resolve(args.home, args.config)))
+    paths = resolve(args.home, args.config)
+    _fetch_model(paths)
+    return asyncio.run(_chat(args, paths))
+
+
+def _fetch_model(paths: Paths) -> None:
+    """The embedded model is fetched on first use, where this process is the one that will run it."""
+    from daemon.app import config_of, running_daemon
+    from daemon.cli.model import ensure_model
+
+    if running_daemon(paths) is None:
+        provider = config_of(paths).loaded.config.provider
+        if provider.kind == "local":
+            ensure_model(provider.model())
 
 
 async def _chat(args: argparse.Namespace, paths: Paths) -> int:
     from daemon.app import open_door
 
-    async with open_door(paths) as door:
+    async with open_door(paths, session=f"terminal:{args.session}") as opened:
         if args.once is not None or args.json or not _has_screen():
-            return await _plain(args, door)
-        return await _talk(args, paths, door)
+            return await _plain(args, opened)
+        return await _talk(args, paths, opened)
 
 
 def _has_screen() -> bool:
@@ -54,19 +71,21 @@ def _standing(args: argparse.Namespace) -> Answer | None:
     return Answer.ONCE if args.yes else Answer.DENY if args.deny_all else None
 
 
-async def _plain(args: argparse.Namespace, door: "Door") -> int:
+async def _plain(args: argparse.Namespace, opened: "Opened") -> int:
     from channels.terminal_lines import Lines
+    from daemon.app.house import system_clock
     from daemon.cli.chat_plain import Pages, PlainChat, interruptible
-    from daemon.core.clock import SystemClock
     from daemon.core.ids import new_id
 
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    if opened.notice:
+        print(opened.notice, file=sys.stderr)
     chat = PlainChat(
-        door=door,
+        door=opened.door,
         session=f"terminal:{args.session}",
-        clock=SystemClock(),
+        clock=system_clock(),
         new_id=new_id,
         standing=_standing(args),
         ask=sys.stdin.isatty() and sys.stdout.isatty(),
@@ -77,17 +96,26 @@ async def _plain(args: argparse.Namespace, door: "Door") -> int:
     return await interruptible(chat, chat.converse() if args.once is None else chat.once(args.once))
 
 
-async def _talk(args: argparse.Namespace, paths: Paths, door: "Door") -> int:
+async def _talk(args: argparse.Namespace, paths: Paths, opened: "Opened") -> int:
     from channels.terminal import Terminal
+    from daemon.app.house import system_clock
     from daemon.cli.chat_talk import Conversation
     from daemon.commands.table import TABLE
-    from daemon.core.clock import SystemClock
     from daemon.core.ids import new_id
 
-    clock = SystemClock()
-    talk = Conversation(door, f"terminal:{args.session}", clock, new_id, _standing(args))
+    _log_to(paths)
+    clock = system_clock()
     commands = {f"/{command.name}": command.help for command in TABLE.values()} | {"/quit": "leave the chat"}
     history = paths.home / "history"
+    talk = Conversation(opened.door, f"terminal:{args.session}", clock, new_id, _standing(args))
     talk.attach(lambda on_line, on_interrupt: Terminal(history, commands, clock.monotonic, on_line, on_interrupt))
-    await talk.run(f"aidaemon · session {args.session} · /help shows what can be said, Ctrl-D leaves")
+    parts = ["aidaemon", opened.model, f"session {args.session}", "/help shows what can be said, Ctrl-D leaves"]
+    leaving = LEFT_TO_DAEMON if opened.remote else LEFT_HERE
+    await talk.run(" · ".join(part for part in parts if part), leaving, opened.notice)
     return 0
+
+
+def _log_to(paths: Paths) -> None:
+    """Logs would tear the screen: while it is in use they go to a file."""
+    paths.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+    logging.basicConfig(filename=paths.logs / "chat.log", level=logging.INFO, format=LOG_LINE)

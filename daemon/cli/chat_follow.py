@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from channels.terminal_items import Activity, Item, Note, Question, Spoken
+from channels.terminal_items import Activity, Item, Note, Question, Spoken, Typed
 from daemon.cli.chat_story import Story
 from daemon.core.clock import Clock
 from daemon.door.base import Delivery, Door, LiveEvent
@@ -101,9 +101,16 @@ class Follower:
     async def _deliver(self, said: Delivery) -> None:
         new = (said.turn, said.part) not in self._shown and not (said.turn in self._told and said.kind != "notice")
         self._shown.add((said.turn, said.part))
-        if new:
-            await self.screen.show(Spoken(said.body) if said.kind == "reply" else Note(said.body))
+        if new and said.kind == "reply":
+            await self.screen.show(*await self.question(said.turn), Spoken(said.body))
+        elif new:
+            await self.screen.show(Note(said.body))
         await self.door.delivered(said.turn, said.part)
+
+    async def question(self, turn: str) -> list[Typed]:
+        """What the person had said to begin this run, for showing it again."""
+        first = (await self.door.transcript(turn))[:1]
+        return [Typed(str(event["text"]), past=True) for event in first if "text" in event]
 
     async def _mark(self, turn: str) -> None:
         for said in await self.door.undelivered(self.session):

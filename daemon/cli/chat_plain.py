@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import asdict, dataclass, field, replace
 from typing import TextIO
 
-from channels.terminal_items import CHOICES, Activity, Item, Note, Question, Spoken, plain
+from channels.terminal_items import CHOICES, Activity, Item, Note, Question, Spoken, Step, plain
 from channels.terminal_lines import Lines
 from channels.terminal_text import readable
 from daemon.cli.chat_answers import BY, understood, wants_view
@@ -31,7 +31,7 @@ class Pages:
     async def show(self, *items: Item) -> None:
         """What happens on the way. The reply is printed by who asked for it, when the run has ended."""
         for item in items:
-            if isinstance(item, Note | Question) or (isinstance(item, Spoken) and item.interim):
+            if isinstance(item, Note | Step | Question) or (isinstance(item, Spoken) and item.interim):
                 self.tell(plain(item) + "\n")
 
     def tell(self, text: str) -> None:

@@ -4,12 +4,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from channels.terminal_items import Activity, Correction, Draft, Item, Note, Spoken, Trouble
+from channels.terminal_items import Activity, Correction, Draft, Item, Note, Spoken, Step, Trouble
 from channels.terminal_text import call_text, one_line
 from daemon.door.base import LiveEvent
 
 Data = Mapping[str, object]
-TAIL = 2000
+TAIL, CALL = 2000, 160
 
 ERRORS = {
     "auth": "the key was refused",
@@ -38,6 +38,7 @@ class Story:
     ended: Data | None = None
     _calls: dict[str, tuple[str, str]] = field(default_factory=dict)
     _answer: str = ""
+    _printed: str = ""
     _refused: set[str] = field(default_factory=set)
     _misled: bool = False
     _partial: bool = False
@@ -50,6 +51,7 @@ class Story:
 
     def _does(self, what: str) -> None:
         self.activity.doing, self.activity.since, self.activity.output = what, self.now(), ""
+        self._printed = ""
 
     def _cycle(self, data: Data) -> list[Item]:
         items = self._set_aside()
@@ -107,8 +109,8 @@ class Story:
         return []
 
     def _output(self, data: Data) -> list[Item]:
-        lines = (self.activity.output + _text(data, "text"))[-TAIL:].rstrip("\n").split("\n")
-        self.activity.output = lines[-1]
+        self._printed = (self._printed + _text(data, "text"))[-TAIL:]
+        self.activity.output = self._printed.rstrip().rpartition("\n")[2]
         return []
 
     def _tool_retry(self, data: Data) -> list[Item]:
@@ -122,7 +124,7 @@ class Story:
         self.activity.output = ""
         if call_id in self._refused:
             return []
-        return [Note(f"{call_text(tool, arguments)} → {outcome(data)}")]
+        return [Step(call_text(tool, arguments, CALL), outcome(data))]
 
     def _results(self, data: Data) -> list[Item]:
         self._does("thinking")
@@ -193,13 +195,13 @@ TELLERS: Mapping[str, Callable[[Story, Data], list[Item]]] = {
 
 def running(tool: str, arguments: str) -> str:
     """What the spinner says while a tool runs."""
-    return f"running {call_text(tool, arguments).removeprefix('shell ')} …"
+    return f"running {call_text(tool, arguments).removeprefix('shell ').removesuffix('…')} …"
 
 
 def outcome(data: Data) -> str:
     """How a call ended, in a few words."""
     text, how, code = _text(data, "text"), _text(data, "outcome"), data.get("exit_code")
-    lines = [line for line in text.split("\n") if line.strip()]
+    lines = [line for line in text.split("\n") if line.strip() and not line.startswith("exit_code: ")]
     first = one_line(lines[0], 80) if lines else ""
     if how in {"not_run", "unknown"}:
         return "not run" if how == "not_run" else "outcome unknown: it may or may not have happened"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from channels.terminal import Terminal
-from channels.terminal_items import Note, Question, Spoken, Typed
+from channels.terminal_items import Note, Question, Spoken, Trouble, Typed
 from daemon.cli.chat_answers import BY, understood, wants_view
 from daemon.cli.chat_follow import Follower
 from daemon.commands.base import parse
@@ -41,22 +41,22 @@ class Conversation:
         self.screen = make_screen(self._inputs.put_nowait, lambda: self._inputs.put_nowait(None))
         self.follower = Follower(self.door, self.session, self.screen, self, self.clock)
 
-    async def run(self, greeting: str) -> None:
-        """Greet, tell what was missed, then talk until the person leaves."""
-        await self.screen.show(Note(greeting))
+    async def run(self, greeting: str, leaving: str = "", notice: str = "") -> None:
+        """Greet, tell what was missed, then talk until the person leaves. `leaving` is said when something runs then."""
+        await self.screen.show(Note(greeting), *([Trouble(notice)] if notice else []))
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._listen(group)), group.create_task(self._look_out(group))]
             await self.screen.run()
             for task in [*tasks, *self._runs.values()]:
                 task.cancel()
         if self._runs:
-            await self.screen.show(Note("what is not finished goes on when you are back, or in the daemon if one runs"))
+            await self.screen.show(Note(leaving))
 
     async def _look_out(self, group: asyncio.TaskGroup) -> None:
         """Runs and notices that nobody here asked for: cut off earlier, scheduled, sent from another window."""
         await self._greet_past()
         for turn in await self.door.unfinished(self.session):
-            await self.screen.show(*await self._said(turn), Note("picking up where it was cut off …"))
+            await self.screen.show(*await self.follower.question(turn), Note("picking up where it was cut off …"))
             self._follow(turn, group)
         while True:
             await self.follower.notices()
@@ -70,11 +70,7 @@ class Conversation:
         for line in await self.door.runs(self.session, limit=1):
             run = await self.door.run(line.turn) if line.turn not in missed else None
             if run and run.state == "ended" and run.reply:
-                await self.screen.show(*await self._said(line.turn), Spoken(run.reply, past=True))
-
-    async def _said(self, turn: str) -> list[Typed]:
-        first = (await self.door.transcript(turn))[:1]
-        return [Typed(str(event["text"]), past=True) for event in first if "text" in event]
+                await self.screen.show(*await self.follower.question(line.turn), Spoken(run.reply, past=True))
 
     def _follow(self, turn: str, group: asyncio.TaskGroup) -> None:
         if turn and turn not in self._runs:

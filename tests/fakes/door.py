@@ -43,11 +43,16 @@ class FakeDoor:
         self.open = [name for name in self.open if name != turn]
         self.happens(turn, "run.completed", reply=reply, stop_reason=reason, iterations=0, usage={}, label="trusted")
 
-    async def until(self, *, sent: int = 0, answers: int = 0, marked: int = 0) -> None:
+    async def until(self, *, sent: int = 0, answers: int = 0, marked: int = 0, stops: int = 0) -> None:
         """Wait until a client has done so much."""
         async with asyncio.timeout(10), self.changed:
             await self.changed.wait_for(
-                lambda: len(self.sent) >= sent and len(self.answers) >= answers and len(self.marked) >= marked
+                lambda: (
+                    len(self.sent) >= sent
+                    and len(self.answers) >= answers
+                    and len(self.marked) >= marked
+                    and self.stops >= stops
+                )
             )
 
     def _events(self, turn: str) -> asyncio.Queue[LiveEvent]:

@@ -5,11 +5,12 @@ import io
 import pytest
 from rich.cells import cell_len
 
-from channels.terminal_items import Activity, Correction, Draft, Item, Note, Question, Spoken, Trouble, Typed
+from channels.terminal_items import Activity, Correction, Draft, Item, Note, Question, Spoken, Step, Trouble, Typed
 from channels.terminal_render import drawn, new_console
 from channels.terminal_status import Status, cut, wrapped
 
-LONG = "# Title\n\nSome **bold** words and `code` that go on for a good while, " * 3 + "\n\n```python\nprint('" + "x" * 90 + "')\n```\n"
+CODE = "\n\n```python\nprint('" + "x" * 90 + "')\n```\n"
+LONG = "# Title\n\nSome **bold** words and `code` that go on for a good while, " * 3 + CODE
 TABLE = "| name | what it is for and why it is here |\n|---|---|\n| alpha | the first of all the letters there are |\n"
 ITEMS: list[Item] = [
     Typed("a question " * 10),
@@ -17,16 +18,17 @@ ITEMS: list[Item] = [
     Draft("draft " * 20),
     Correction("correct " * 20),
     Note("note " * 20),
+    Step("shell " + "ls " * 50, "exit 2: " + "no such file " * 20),
     Trouble("trouble " * 20),
     Question("t", "3.0", "shell", '{"command": "' + "ls " * 50 + '"}', "destructive", until="lapses in 5 min"),
 ]
 
 
 def screen(item: Item, width: int) -> str:
-    console = new_console(width)
-    console.file = io.StringIO()
+    console, page = new_console(width), io.StringIO()
+    console.file = page
     console.print(drawn(item))
-    return console.file.getvalue()
+    return page.getvalue()
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
@@ -68,6 +70,12 @@ def test_A6_an_approval_shows_tool_effect_arguments_choices_and_when_it_lapses()
     shown = screen(Question("t", "3.0", "shell", '{"command": "rm \\u202ex"}', "destructive", until="lapses in 5 min"), 80)
     for part in ("allow shell?", "destructive", "lapses in 5 min", "command: rm \\u202ex", "[y]es once", "[a]lways"):
         assert part in shown
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_a_tool_call_is_one_line_however_narrow_and_its_outcome_is_seen(width: int) -> None:
+    shown = screen(Step("shell " + "ls " * 90, "3 lines"), width).rstrip("\n")
+    assert "\n" not in shown and shown.rstrip().endswith("→ 3 lines")
 
 
 def test_no_control_character_comes_through_any_item() -> None:

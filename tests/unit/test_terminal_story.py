@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from channels.terminal_items import Correction, Draft, Item, Note, Spoken, Trouble
+from channels.terminal_items import Correction, Draft, Item, Note, Spoken, Step, Trouble
 from daemon.cli.chat_story import Story
 from daemon.door.base import LiveEvent
 
@@ -57,7 +57,7 @@ def test_a_tool_call_is_one_line_with_its_outcome() -> None:
     assert told(story, ("tool.started", {"call_id": "3.0", "tool": "read_file"})) == []
     assert story.activity.doing == "running read_file notes.txt …"
     result = {"call_id": "3.0", "tool": "read_file", "outcome": "ok", "is_error": False, "text": "a\nb\nc\n", "exit_code": None}
-    assert told(story, ("tool_result", result)) == [Note("read_file notes.txt → 3 lines")]
+    assert told(story, ("tool_result", result)) == [Step("read_file notes.txt", "3 lines")]
 
 
 def test_text_beside_tool_calls_stays_and_more_follows() -> None:
@@ -68,14 +68,14 @@ def test_text_beside_tool_calls_stays_and_more_follows() -> None:
 
 def test_a_failed_command_says_its_exit_code_and_its_first_line() -> None:
     result = {"call_id": "3.0", "tool": "shell", "outcome": "ok", "is_error": False, "text": "no such\nfile", "exit_code": 2}
-    assert told(Story(), ("tool_result", result)) == [Note("shell → exit 2: no such")]
+    assert told(Story(), ("tool_result", result)) == [Step("shell", "exit 2: no such")]
 
 
 def test_an_unknown_outcome_and_a_call_that_never_ran_say_so() -> None:
     unknown = {"call_id": "3.0", "tool": "shell", "outcome": "unknown", "text": "…"}
     not_run = {"call_id": "3.1", "tool": "shell", "outcome": "not_run", "text": "…"}
     lines = told(Story(), ("tool_result", unknown), ("tool_result", not_run))
-    assert lines == [Note("shell → outcome unknown: it may or may not have happened"), Note("shell → not run")]
+    assert lines == [Step("shell", "outcome unknown: it may or may not have happened"), Step("shell", "not run")]
 
 
 def test_A7_a_wait_says_how_long_and_why() -> None:
@@ -95,8 +95,8 @@ def test_a_refusal_is_told_once_with_its_reason() -> None:
 
 def test_the_last_line_a_tool_prints_is_shown_while_it_runs() -> None:
     story = Story()
-    told(story, ("tool.started", {"call_id": "3.0", "tool": "shell"}), ("tool.output", {"text": "one\ntw"}))
-    told(story, ("tool.output", {"text": "o\n"}))
+    told(story, ("tool.started", {"call_id": "3.0", "tool": "shell"}), ("tool.output", {"text": "one\n"}))
+    told(story, ("tool.output", {"text": "tw"}), ("tool.output", {"text": "o\n"}))
     assert story.activity.output == "two"
 
 
@@ -118,9 +118,8 @@ def test_a_turn_cut_by_a_limit_says_which() -> None:
 
 
 def test_an_answer_before_more_words_of_the_person_stands_and_another_follows() -> None:
-    items = told(
-        Story(), ASKED, ("model.response", {"text": "One.", "tool_calls": 0}), ("steered", {"text": "and two?"}), ASKED, ends("Two.")
-    )
+    first = ("model.response", {"text": "One.", "tool_calls": 0})
+    items = told(Story(), ASKED, first, ("steered", {"text": "and two?"}), ASKED, ends("Two."))
     assert items == [Spoken("One.", interim=True), Spoken("Two.")]
 
 

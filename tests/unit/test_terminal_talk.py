@@ -23,6 +23,28 @@ from tests.fakes.door import FakeDoor
 CTRL_C, CTRL_D, ALT_ENTER = "\x03", "\x04", "\x1b\r"
 
 
+class Page(io.StringIO):
+    """What was printed; `drawn` is set whenever something was."""
+
+    def __init__(self, drawn: asyncio.Event) -> None:
+        super().__init__()
+        self.drawn = drawn
+
+    def write(self, text: str, /) -> int:
+        self.drawn.set()
+        return super().write(text)
+
+
+class Glass(DummyOutput):
+    """The moving part of a screen; only that it was drawn is of interest."""
+
+    def __init__(self, drawn: asyncio.Event) -> None:
+        self.drawn = drawn
+
+    def flush(self) -> None:
+        self.drawn.set()
+
+
 @dataclass(slots=True)
 class Sitting:
     """A person at a terminal."""
@@ -30,18 +52,18 @@ class Sitting:
     door: FakeDoor
     keys: PipeInput
     talk: Conversation
-    page: io.StringIO
+    page: Page
     running: asyncio.Task[None]
 
     async def sees(self, text: str) -> None:
-        async with asyncio.timeout(10):
-            while text not in self.page.getvalue():
-                await asyncio.sleep(0.005)
+        await self.until(lambda: text in self.page.getvalue())
 
-    async def moves(self, true: Callable[[], object]) -> None:
+    async def until(self, true: Callable[[], object]) -> None:
+        """Look again whenever the screen was drawn."""
         async with asyncio.timeout(10):
             while not true():
-                await asyncio.sleep(0.005)
+                self.page.drawn.clear()
+                await self.page.drawn.wait()
 
     def types(self, text: str) -> None:
         self.keys.send_text(text)
@@ -53,10 +75,11 @@ class Sitting:
 
 @asynccontextmanager
 async def sitting(home: Path, door: FakeDoor | None = None, standing: Answer | None = None) -> AsyncIterator[Sitting]:
-    door, page = door or FakeDoor(), io.StringIO()
+    door, drawn = door or FakeDoor(), asyncio.Event()
+    page, glass = Page(drawn), Glass(drawn)
     console = new_console(80)
     console.file = page
-    with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
+    with create_pipe_input() as keys, create_app_session(input=keys, output=glass):
         talk = Conversation(door, "terminal:main", SystemClock(), lambda: "id", standing)
         talk.attach(
             lambda line, interrupt: Terminal(
@@ -67,7 +90,7 @@ async def sitting(home: Path, door: FakeDoor | None = None, standing: Answer | N
                 interrupt,
                 console=console,
                 input=keys,
-                output=DummyOutput(),
+                output=glass,
             )
         )
         running = asyncio.create_task(talk.run("hello there"))
@@ -146,12 +169,12 @@ async def test_a_half_typed_line_does_not_answer_a_question_that_comes_up_and_is
         sits.types("delete it\r")
         await sits.door.until(sent=1)
         sits.types("yes but")
-        await sits.moves(lambda: sits.talk.screen.typed == "yes but")
+        await sits.until(lambda: sits.talk.screen.typed == "yes but")
         sits.door.asks("t1", "3.0", "shell", '{"command": "rm x"}')
-        await sits.moves(lambda: sits.talk.screen.asking and not sits.talk.screen.typed)
+        await sits.until(lambda: sits.talk.screen.asking and not sits.talk.screen.typed)
         sits.types("n\r")
         await sits.door.until(answers=1)
-        await sits.moves(lambda: sits.talk.screen.typed == "yes but")
+        await sits.until(lambda: sits.talk.screen.typed == "yes but")
         assert sits.door.answers[0][2] is Answer.DENY
 
 
@@ -175,7 +198,7 @@ async def test_two_questions_are_asked_one_after_the_other(tmp_path: Path) -> No
         sits.door.asks("t1", "3.0", "shell", '{"command": "rm a"}')
         sits.door.asks("t1", "3.1", "shell", '{"command": "rm b"}')
         await sits.sees("command: rm a")
-        await sits.moves(lambda: len(sits.talk.questions) == 2)
+        await sits.until(lambda: len(sits.talk.questions) == 2)
         assert "command: rm b" not in sits.page.getvalue()
         sits.types("s\r")
         await sits.sees("command: rm b")
@@ -189,11 +212,11 @@ async def test_a_question_answered_elsewhere_is_asked_no_more(tmp_path: Path) ->
         sits.types("go\r")
         await sits.door.until(sent=1)
         sits.door.asks("t1", "3.0", "shell", '{"command": "rm a"}')
-        await sits.moves(lambda: sits.talk.screen.asking)
+        await sits.until(lambda: sits.talk.screen.asking)
         sits.door.questions.clear()
         sits.door.happens("t1", "approval.answered", call_id="3.0", answer="always", by="phone", reason="")
         await sits.sees("always allowed from now on: shell rm a")
-        await sits.moves(lambda: not sits.talk.screen.asking)
+        await sits.until(lambda: not sits.talk.screen.asking)
 
 
 async def test_yes_and_deny_all_answer_without_asking(tmp_path: Path) -> None:
@@ -210,7 +233,7 @@ async def test_ctrl_c_stops_the_turn_and_a_second_one_leaves(tmp_path: Path) -> 
         sits.types("long work\r")
         await sits.door.until(sent=1)
         sits.types(CTRL_C)
-        await sits.moves(lambda: sits.door.stops == 1)
+        await sits.door.until(stops=1)
         assert "again to leave" in sits.talk.screen.status.hint
         sits.types(CTRL_C)
         await sits.left()
@@ -219,10 +242,10 @@ async def test_ctrl_c_stops_the_turn_and_a_second_one_leaves(tmp_path: Path) -> 
 async def test_ctrl_c_clears_the_line_and_typing_on_disarms_the_next_one(tmp_path: Path) -> None:
     async with sitting(tmp_path) as sits:
         sits.types("half a th" + CTRL_C)
-        await sits.moves(lambda: sits.talk.screen.status.hint)
+        await sits.until(lambda: sits.talk.screen.status.hint)
         assert sits.talk.screen.typed == ""
         sits.types("on" + CTRL_C)
-        await sits.moves(lambda: sits.door.stops == 2)
+        await sits.door.until(stops=2)
         assert not sits.running.done()
 
 
@@ -256,7 +279,7 @@ async def test_history_is_kept_for_the_owner_alone_and_without_answers_to_questi
         sits.types("remember me\r")
         await sits.door.until(sent=1)
         sits.door.asks("t1", "3.0", "shell", '{"command": "rm a"}')
-        await sits.moves(lambda: sits.talk.screen.asking)
+        await sits.until(lambda: sits.talk.screen.asking)
         sits.types("y\r")
         await sits.door.until(answers=1)
     kept = tmp_path / "new" / "history"

@@ -21,6 +21,10 @@ def test_all_scripts_emoji_tabs_and_lines_stay_as_they_are() -> None:
     assert readable(text) == text
 
 
+def test_the_order_of_letters_cannot_be_turned_round() -> None:
+    assert readable("\u202etxt.exe\u2066") == "\\u202etxt.exe\\u2066"
+
+
 def test_colours_of_a_tool_are_dropped_and_line_ends_are_made_plain() -> None:
     assert readable("\x1b[1;31mred\x1b[0m\r\nnext") == "red\nnext"
 
