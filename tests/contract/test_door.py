@@ -1,0 +1,200 @@
+"""What every door promises: the one of this process, and the same one over HTTP."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from daemon.app import open_house
+from daemon.config.load import parse
+from daemon.config.paths import Paths
+from daemon.core.errors import UsageError
+from daemon.core.events import Answer
+from daemon.door.base import Accepted, Door, LiveEvent, RunView
+from daemon.door.remote import RemoteDoor
+from daemon.http.api import build
+from daemon.http.config import HttpConfig
+from daemon.http.server import HttpServer
+from tests.fakes.daemon_process import TOKEN, scripted
+from tests.fakes.openai import FakeOpenAI, calls, gate, hangs, says
+from tests.fakes.wordy_model import Script, shell
+
+HERE = "terminal:main"
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A door, and the model behind it."""
+
+    door: Door
+    script: Script
+
+    async def ask(self, text: str, session: str = HERE) -> RunView:
+        """Say it and wait for the end."""
+        return await self.door.settled((await self.door.send(session, text)).turn)
+
+    async def told(self, turn: str, name: str) -> LiveEvent:
+        """Watch until the run tells this."""
+        async for event in self.door.events(turn):
+            if event.name == name:
+                return event
+        raise AssertionError(f"run {turn} ended without {name}")
+
+
+@pytest.fixture(params=["local", "remote"])
+async def room(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Room]:
+    paths = Paths(tmp_path / "home", tmp_path / "config.toml")
+    async with FakeOpenAI() as model:
+        loaded = parse(scripted(model.base_url), paths.config, env={}, secrets={})
+        async with open_house(paths, loaded) as house:
+            server = HttpServer(HttpConfig(port=0), build(house.door, TOKEN))
+            remote = RemoteDoor(await server.start(), TOKEN)
+            yield Room(remote if request.param == "remote" else house.door, Script(model))
+            await remote.aclose()
+            await server.aclose()
+
+
+async def test_what_is_said_becomes_a_run_with_a_reply(room: Room) -> None:
+    accepted = await room.door.send(HERE, room.script.on("hello", says("hello yourself")))
+    view = await room.door.settled(accepted.turn)
+    assert accepted == Accepted(turn=view.turn)
+    assert (view.session, view.state, view.stop_reason, view.reply) == (HERE, "ended", "done", "hello yourself")
+    assert await room.door.run(view.turn) == view
+
+
+async def test_a_text_nobody_watches_is_answered_all_the_same(room: Room) -> None:
+    accepted = await room.door.send(HERE, "hi", stream=False)
+    assert (await room.door.settled(accepted.turn)).reply == "ok"
+
+
+async def test_the_same_client_id_is_one_run(room: Room) -> None:
+    first = await room.door.send(HERE, "hi", "c-1")
+    assert await room.door.send(HERE, "hi", "c-1") == first
+    await room.door.settled(first.turn)
+    assert [line.turn for line in await room.door.runs(HERE)] == [first.turn]
+
+
+async def test_a_command_is_answered_and_is_no_run(room: Room) -> None:
+    accepted = await room.door.send(HERE, "/help", "c-2")
+    assert (accepted.turn, accepted.command) == ("", "help") and "/stop" in accepted.reply
+    assert await room.door.send(HERE, "/help", "c-2") == accepted
+    assert await room.door.runs(HERE) == []
+
+
+async def test_text_mid_turn_names_the_run_it_steers(room: Room) -> None:
+    go_on = asyncio.Event()
+    room.script.on("begin", gate(go_on, calls(("current_time", {}))))
+    turn = (await room.door.send(HERE, "begin")).turn
+    await room.told(turn, "cycle.start")
+    assert await room.door.send(HERE, "and hurry") == Accepted(steered=turn)
+    go_on.set()
+    assert (await room.told(turn, "steered")).data == {"text": "and hurry"}
+
+
+async def test_what_never_was_is_told_by_its_absence(room: Room) -> None:
+    assert await room.door.run("nosuchturn") is None
+    assert await room.door.transcript("nosuchturn") == []
+    assert await room.door.cancel("nosuchturn") is False
+    assert await room.door.stop("terminal:nobody") == []
+    assert await room.door.answer("nosuchturn", "3.0", Answer.ONCE, "owner") is False
+    assert await room.door.runs("terminal:nobody") == await room.door.unfinished("terminal:nobody") == []
+
+
+async def test_waiting_for_or_watching_what_never_was_is_an_error(room: Room) -> None:
+    with pytest.raises(KeyError):
+        await room.door.settled("nosuchturn")
+    with pytest.raises(KeyError):
+        await anext(room.door.events("nosuchturn"))
+
+
+async def test_a_watcher_sees_drafts_and_events_until_the_end(room: Room) -> None:
+    go_on = asyncio.Event()
+    turn = (await room.door.send(HERE, room.script.on("draft", gate(go_on, says("in several pieces"))))).turn
+    seen: list[LiveEvent] = []
+    async for event in room.door.events(turn):
+        seen.append(event)
+        if event.name == "cycle.start":
+            go_on.set()
+    draft = "".join(str(event.data["text"]) for event in seen if event.name == "model.delta")
+    assert draft == "in several pieces"
+    assert [event.name for event in seen if event.seq] == [
+        "cycle.start",
+        "model.response",
+        "run.terminated_by",
+        "run.completed",
+    ]
+
+
+async def test_a_watcher_who_comes_late_is_told_what_came_after(room: Room) -> None:
+    room.script.on("late", calls(("current_time", {}), ("current_time", {})), says("done"))
+    turn = (await room.ask("late")).turn
+    whole = [event async for event in room.door.events(turn)]
+    for after in range(9):
+        later = [event async for event in room.door.events(turn, after)]
+        assert later == [event for event in whole if event.seq and event.seq > after]
+
+
+async def test_a_run_is_cancelled_once(room: Room) -> None:
+    turn = (await room.door.send(HERE, room.script.on("hang", hangs()))).turn
+    await room.told(turn, "cycle.start")
+    assert await room.door.unfinished(HERE) == [turn]
+    assert await room.door.cancel(turn) is True
+    assert (await room.door.settled(turn)).stop_reason == "cancelled"
+    assert await room.door.cancel(turn) is False
+    assert await room.door.unfinished(HERE) == []
+
+
+async def test_a_session_is_stopped_with_all_its_runs(room: Room) -> None:
+    turn = (await room.door.send(HERE, room.script.on("hang", hangs()))).turn
+    await room.told(turn, "cycle.start")
+    assert await room.door.stop(HERE) == [turn]
+    assert (await room.door.settled(turn)).stop_reason == "cancelled"
+
+
+@pytest.mark.parametrize("answer", [Answer.ONCE, Answer.SESSION, Answer.ALWAYS, Answer.DENY])
+async def test_a_question_is_answered_once(room: Room, answer: Answer) -> None:
+    room.script.on("question", shell("echo x; rm -f x"), says("done"))
+    turn = (await room.door.send(HERE, "question")).turn
+    call_id = str((await room.told(turn, "approval.asked")).data["call_id"])
+    (question,) = await room.door.approvals(session=HERE)
+    assert (question.turn, question.call_id, question.tool, question.session) == (turn, call_id, "shell", HERE)
+    assert await room.door.answer(turn, call_id, answer, "owner", "because") is True
+    assert await room.door.answer(turn, call_id, answer, "owner") is False
+    (call,) = (await room.door.settled(turn)).calls
+    assert call.is_error is (answer is Answer.DENY)
+    assert await room.door.approvals() == []
+
+
+async def test_what_a_terminal_has_not_shown_stays_undelivered(room: Room) -> None:
+    turn = (await room.ask(room.script.on("say", says("read me")))).turn
+    (waiting,) = await room.door.undelivered(HERE)
+    assert (waiting.turn, waiting.kind, waiting.body) == (turn, "reply", "read me")
+    await room.door.delivered(waiting.turn, waiting.part)
+    await room.door.delivered(waiting.turn, waiting.part)
+    assert await room.door.undelivered(HERE) == []
+
+
+async def test_runs_and_sessions_are_listed_newest_first(room: Room) -> None:
+    turns = [(await room.ask("hi", session)).turn for session in ("terminal:a", "web:b")]
+    assert [line.turn for line in await room.door.runs()] == turns[::-1]
+    assert [line.turn for line in await room.door.runs(limit=1)] == turns[1:]
+    assert [view.id for view in await room.door.sessions()] == ["web:b", "terminal:a"]
+
+
+async def test_the_transcript_is_the_journal_itself(room: Room) -> None:
+    turn = (await room.ask("hi")).turn
+    kinds = [line["kind"] for line in await room.door.transcript(turn)]
+    assert kinds == ["UserSaid", "ModelAsked", "ModelReplied", "TurnEnded"]
+
+
+async def test_health_is_told(room: Room) -> None:
+    health = await room.door.health()
+    assert health.ok and health.version and health.problems == []
+
+
+async def test_sessions_of_other_channels_cannot_be_written_to_from_afar(room: Room) -> None:
+    if isinstance(room.door, RemoteDoor):
+        with pytest.raises(UsageError, match="telegram:42"):
+            await room.door.send("telegram:42", "hi")
