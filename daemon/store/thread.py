@@ -25,7 +25,12 @@ class SqliteThread:
     @classmethod
     async def open(cls, connect: Callable[[], sqlite3.Connection]) -> "SqliteThread":
         """Start the thread and connect in it. Raises what `connect` raises."""
-        connection = await aiosqlite.Connection(connect, ITERATION_CHUNK)
+        connection = aiosqlite.Connection(connect, ITERATION_CHUNK)
+        try:
+            await connection
+        except BaseException:
+            connection._thread.join()  # or it outlives the event loop, and complains
+            raise
         return cls(connection, connection._conn)
 
     async def run(self, operation: Callable[[sqlite3.Connection, SqliteTx, A], R], argument: A) -> R:

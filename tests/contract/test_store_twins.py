@@ -1,0 +1,156 @@
+"""Both journals, told the same things in any order, answer every question alike."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from daemon.core.errors import AidaemonError
+from daemon.core.events import Answer, Event, Stop, Suspended, TurnResumed
+from daemon.core.label import Label
+from daemon.store.memory import MemoryStore
+from daemon.store.protocol import ReadTx, Tx
+from daemon.store.sqlite import SqliteStore
+from tests.contract.journal import (
+    NOW,
+    after,
+    answered,
+    asked,
+    ended,
+    finished,
+    grant,
+    message,
+    notice,
+    recorded,
+    replied,
+    said,
+    session,
+    steered,
+    turn,
+)
+
+WHERE = ("terminal:home", "web:b", "sub-1")
+CHANNELS = dict(zip(WHERE, ("telegram", "web", ""), strict=True))
+STATES = ("new", "sending", "sent", "uncertain", "failed")
+
+wheres = st.sampled_from(WHERE)
+numbers = st.integers(1, 4)
+seconds = st.integers(0, 120)
+labels = st.sampled_from(Label)
+event_kinds: st.SearchStrategy[Event] = st.one_of(
+    st.builds(said, numbers.map("m{}".format), labels),
+    st.builds(steered, numbers.map("m{}".format), labels),
+    st.builds(replied, calls=st.integers(0, 2), usd=st.sampled_from([0.25, 0.5, None]), model=st.sampled_from(["m", "n"])),
+    st.builds(finished, labels),
+    st.builds(asked, st.sampled_from(["2.0", "2.1"]), seconds.map(after)),
+    st.builds(answered, st.sampled_from(Answer), st.sampled_from(["2.0", "2.1"])),
+    st.sampled_from([Suspended(("2.0",)), TurnResumed("why")]),
+    st.builds(ended, st.sampled_from(["", "bye"]), st.sampled_from(Stop)),
+)
+
+
+class Twins(RuleBasedStateMachine):
+    """Each rule is one work on both journals: the same result or the same error, and the same answers afterwards."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner()
+        self.folder = TemporaryDirectory()
+        self.sqlite = self.runner.run(SqliteStore.open(Path(self.folder.name) / "journal.db"))
+        self.memory = MemoryStore()
+
+    def teardown(self) -> None:
+        self.runner.run(self.sqlite.aclose())
+        self.runner.close()
+        self.folder.cleanup()
+
+    def both(self, work: Callable[[Tx], object]) -> None:
+        assert self.outcome(self.sqlite, work) == self.outcome(self.memory, work)
+        assert self.runner.run(self.sqlite.read(everything)) == self.runner.run(self.memory.read(everything))
+
+    def outcome(self, store: SqliteStore | MemoryStore, work: Callable[[Tx], object]) -> object:
+        try:
+            return self.runner.run(store.write(work))
+        except AidaemonError as error:
+            return type(error)
+
+    @initialize()
+    def sessions(self) -> None:
+        self.both(lambda tx: [tx.put_session(session(where, CHANNELS[where])) for where in WHERE])
+
+    @rule(number=numbers, where=wheres, steers=st.sampled_from(["", "t1", "t2"]), external=numbers)
+    def accept(self, number: int, where: str, steers: str, external: int) -> None:
+        self.both(lambda tx: tx.accept(message(f"m{number}", session=where, steers=steers, turn=f"t{external}")))
+
+    @rule(number=numbers, state=st.sampled_from(["new", "command", "answered:t1"]))
+    def settle(self, number: int, state: str) -> None:
+        self.both(lambda tx: tx.settle_input(f"m{number}", state))
+
+    @rule(number=numbers, where=wheres, epoch=st.integers(0, 1), at=seconds)
+    def begin(self, number: int, where: str, epoch: int, at: int) -> None:
+        self.both(lambda tx: tx.begin_turn(turn(f"t{number}", session=where, at=after(at)), tx.claim(where, "me") - epoch))
+
+    @rule(number=numbers, where=wheres, events=st.lists(event_kinds, max_size=4), fails=st.booleans(), at=seconds)
+    def append(self, number: int, where: str, events: list[Event], fails: bool, at: int) -> None:
+        def work(tx: Tx) -> None:
+            first = len(tx.events(f"t{number}")) + 1
+            tx.append(where, tx.claim(where, "me"), f"t{number}", recorded(*events, first=first, at=after(at)))
+            if fails:
+                raise AidaemonError("midway")
+
+        self.both(work)
+
+    @rule(number=numbers, progress=st.integers(0, 2))
+    def attempt(self, number: int, progress: int) -> None:
+        self.both(lambda tx: tx.note_attempt(f"t{number}", progress))
+
+    @rule(number=numbers)
+    def forgive(self, number: int) -> None:
+        self.both(lambda tx: tx.forgive_attempts(f"t{number}"))
+
+    @rule(number=numbers, at=seconds)
+    def quarantine(self, number: int, at: int) -> None:
+        self.both(lambda tx: tx.quarantine(f"t{number}", after(at), "set aside"))
+
+    @rule(number=numbers, call=st.sampled_from(["2.0", "2.1"]), answer=st.sampled_from(Answer), at=seconds)
+    def answer(self, number: int, call: str, answer: Answer, at: int) -> None:
+        self.both(lambda tx: tx.answer_approval(f"t{number}", call, answer, "ann", "why", after(at)))
+
+    @rule(number=numbers, where=st.sampled_from(["", *WHERE]))
+    def permit(self, number: int, where: str) -> None:
+        self.both(lambda tx: tx.add_grant(grant(f"g{number}", where)))
+
+    @rule(number=numbers)
+    def revoke(self, number: int) -> None:
+        self.both(lambda tx: tx.revoke_grant(f"g{number}"))
+
+    @rule(number=numbers, part=st.integers(-1, 3), channel=st.sampled_from(["web", "slack"]))
+    def post(self, number: int, part: int, channel: str) -> None:
+        self.both(lambda tx: tx.post(notice(f"t{number}", part, channel)))
+
+    @rule(number=numbers, part=st.integers(1, 3), state=st.sampled_from(STATES), platform=st.sampled_from(["", "p1"]))
+    def mark(self, number: int, part: int, state: str, platform: str) -> None:
+        self.both(lambda tx: tx.mark_outbox(f"t{number}", part, state, platform))
+
+
+def everything(tx: ReadTx) -> list[object]:
+    """All that can be asked."""
+    turns = [f"t{number}" for number in range(1, 5)]
+    return [
+        tx.sessions(),
+        [tx.input(f"m{number}") for number in range(1, 5)],
+        [(tx.turn(name), tx.input_of(name), tx.events(name), tx.events(name, 2)) for name in turns],
+        [(tx.waiting_inputs(where), tx.unfinished_turns(where), tx.turns(where, 2), tx.grants(where)) for where in WHERE],
+        (tx.turns(None, 3), tx.unfinished_sessions(), tx.grants("*")),
+        (tx.approvals(), tx.approvals("pending"), tx.approvals("void", WHERE[0])),
+        [(tx.outbox(state), tx.outbox(state, "web"), tx.outbox(state, None, WHERE[0])) for state in STATES],
+        (tx.usage(NOW), tx.usage(after(60), WHERE[0]), tx.stop_counts(NOW), tx.stop_counts(after(60))),
+    ]
+
+
+TestTwins = Twins.TestCase
+TestTwins.settings = settings(max_examples=40, stateful_step_count=40, deadline=None, database=None, derandomize=True)

@@ -1,0 +1,45 @@
+"""One daemon per home directory (B5 #26); what needs other processes is in behaviour/test_journal_faults.py."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from daemon.core.errors import HomeInUse
+from daemon.store.lock import HomeLock
+
+
+def test_the_lock_names_its_owner_and_is_private(tmp_path: Path) -> None:
+    with HomeLock(tmp_path):
+        path = tmp_path / "daemon.lock"
+        assert path.read_text() == f"{os.getpid()}\n"
+        assert path.stat().st_mode & 0o777 == 0o600
+    assert path.read_text() == ""
+
+
+def test_a_second_lock_is_refused_with_what_to_do_and_harms_nothing(tmp_path: Path) -> None:
+    with HomeLock(tmp_path):
+        with pytest.raises(HomeInUse, match=f"process {os.getpid()}.*nothing was changed.*--home"), HomeLock(tmp_path):
+            pass
+        with pytest.raises(HomeInUse), HomeLock(tmp_path):
+            pass
+    with HomeLock(tmp_path):
+        pass
+
+
+def test_a_file_left_by_a_dead_process_is_no_obstacle(tmp_path: Path) -> None:
+    (tmp_path / "daemon.lock").write_text("999999\n")
+    with HomeLock(tmp_path):
+        assert (tmp_path / "daemon.lock").read_text() == f"{os.getpid()}\n"
+
+
+def test_a_home_that_is_not_there_yet_is_made_private(tmp_path: Path) -> None:
+    with HomeLock(tmp_path / "home"):
+        assert (tmp_path / "home").stat().st_mode & 0o777 == 0o700
+
+
+def test_the_lock_is_freed_when_the_work_raises(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), HomeLock(tmp_path):
+        raise ZeroDivisionError
+    with HomeLock(tmp_path):
+        pass

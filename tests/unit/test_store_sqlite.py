@@ -1,0 +1,220 @@
+"""What only the journal on disk can show: group commit, cancelled callers, reopening, migrations, figures."""
+
+import asyncio
+import itertools
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from daemon.core.errors import StoreUnavailable
+from daemon.core.events import UnreadableEvent
+from daemon.store.migrate import JournalUnusable, Migration, connect, migrate, migrations
+from daemon.store.protocol import Tx
+from daemon.store.sqlite import BATCH, SqliteStore
+from tests.contract.journal import HOME, begun, message, notice, said
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    made = await SqliteStore.open(tmp_path / "journal.db")
+    yield made
+    await made.aclose()
+
+
+@pytest.fixture
+def raw(tmp_path: Path, store: SqliteStore) -> Iterator[sqlite3.Connection]:
+    """Another look at the same file, past the store."""
+    with closing(connect(tmp_path / "journal.db")) as db:
+        yield db
+
+
+def post(name: str) -> Callable[[Tx], None]:
+    return lambda tx: tx.post(notice(name))
+
+
+async def test_works_that_come_together_share_a_flush(store: SqliteStore, tmp_path: Path) -> None:
+    """B2: 100 works one by one write many more frames to the log than 100 at once."""
+    log = tmp_path / "journal.db-wal"
+    start = log.stat().st_size
+    for index in range(100):
+        await store.write(post(f"a{index}"))
+    one_by_one = log.stat().st_size
+    await asyncio.gather(*(store.write(post(f"b{index}")) for index in range(100)))
+    assert (log.stat().st_size - one_by_one) * 10 < one_by_one - start
+
+
+async def test_more_works_than_a_batch_holds_are_all_done_in_order(store: SqliteStore) -> None:
+    names = [f"t{index}" for index in range(BATCH * 2 + 7)]
+    await asyncio.gather(*(store.write(post(name)) for name in names))
+    assert await store.read(lambda tx: [row.turn for row in tx.outbox("new")]) == names
+
+
+async def test_nothing_is_told_before_it_is_on_disk(store: SqliteStore, raw: sqlite3.Connection) -> None:
+    """What `write` has promised, another process can read."""
+    for index in range(20):
+        await store.write(post(f"t{index}"))
+        assert raw.execute("SELECT COUNT(*) FROM outbox").fetchone() == (index + 1,)
+
+
+async def test_a_cancelled_caller_takes_nobody_with_it_and_its_work_is_done(store: SqliteStore) -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def slow(tx: Tx) -> None:
+        entered.set()
+        leave.wait(10)
+        tx.post(notice("slow"))
+
+    in_the_thread = asyncio.create_task(store.write(slow))
+    await asyncio.to_thread(entered.wait, 10)
+    waiting, other = asyncio.create_task(store.write(post("waiting"))), asyncio.create_task(store.write(post("other")))
+    await asyncio.sleep(0)
+    in_the_thread.cancel()
+    waiting.cancel()
+    leave.set()
+    await other
+    assert in_the_thread.cancelled() and waiting.cancelled()
+    assert await store.read(lambda tx: [row.turn for row in tx.outbox("new")]) == ["slow", "waiting", "other"]
+
+
+async def test_closing_finishes_what_is_queued(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "journal.db")
+    writing = [asyncio.create_task(store.write(post(f"t{index}"))) for index in range(1000)]
+    await asyncio.sleep(0)
+    await store.aclose()
+    await asyncio.gather(*writing)
+    again = await SqliteStore.open(tmp_path / "journal.db")
+    assert await again.read(lambda tx: len(tx.outbox("new"))) == 1000
+    await again.aclose()
+
+
+async def test_a_work_may_raise_anything_even_what_futures_cannot_carry(store: SqliteStore) -> None:
+    async with asyncio.timeout(10):
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            await store.write(lambda tx: next(iter(tx.sessions())))
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            await store.read(lambda tx: next(iter(tx.sessions())))
+        with pytest.raises(UnicodeEncodeError):
+            await store.write(post("\ud800"))
+    await store.write(post("t1"))
+    assert store.healthy
+
+
+async def test_a_look_sees_one_moment_and_cannot_write(store: SqliteStore) -> None:
+    with pytest.raises(StoreUnavailable, match="readonly"):
+        await store.read(lambda tx: post("t1")(tx))  # type: ignore[arg-type]
+    assert await store.read(lambda tx: tx.outbox("new")) == []
+
+
+async def test_an_end_without_closing_the_loops_tasks_first_hangs_nobody(tmp_path: Path) -> None:
+    """A process that is interrupted while it writes still ends, because `aclose` stands in a finally."""
+    program = """
+import asyncio, sys
+from pathlib import Path
+from daemon.store.sqlite import SqliteStore
+async def main():
+    store = await SqliteStore.open(Path(sys.argv[1]))
+    try:
+        tasks = [asyncio.create_task(store.write(lambda tx: tx.claim("s", "me"))) for _ in range(50)]
+        await asyncio.sleep(0)
+        raise KeyboardInterrupt
+    finally:
+        await store.aclose()
+try:
+    asyncio.run(main())
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    command = [sys.executable, "-c", program, str(tmp_path / "journal.db")]
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=20)
+    assert (done.stdout, done.returncode) == ("interrupted\n", 0), done.stderr
+
+
+def modes(folder: Path) -> set[int]:
+    return {path.stat().st_mode & 0o777 for path in folder.glob("journal.db*")}
+
+
+async def test_the_files_are_their_owners_alone(store: SqliteStore, raw: sqlite3.Connection, tmp_path: Path) -> None:
+    """They hold private talk."""
+    await store.write(post("t1"))
+    assert raw.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert modes(tmp_path) == {0o600}
+
+
+async def test_events_carry_their_schema_version_and_a_newer_one_is_refused(store: SqliteStore, raw: sqlite3.Connection) -> None:
+    """DESIGN 2: payloads of a newer program are not guessed at."""
+    await begun(store, said())
+    assert raw.execute("SELECT kind, version FROM events").fetchall() == [("UserSaid", 1)]
+    raw.execute("UPDATE events SET version = 99")
+    with pytest.raises(UnreadableEvent, match="schema 99"):
+        await store.read(lambda tx: tx.events("t1"))
+
+
+async def test_a_journal_of_a_newer_program_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    await (await SqliteStore.open(path)).aclose()
+    with closing(connect(path)) as db:
+        db.execute("PRAGMA user_version = 99")
+    with pytest.raises(JournalUnusable, match="schema 99"):
+        await SqliteStore.open(path)
+    with closing(connect(path)) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (99,)
+
+
+async def test_a_journal_of_version_1_is_brought_up_with_what_is_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    first = migrations()[0]
+    with closing(connect(path)) as db:
+        migrate(db, path, [first])
+        assert db.execute("PRAGMA user_version").fetchone() == (1,)
+    store = await SqliteStore.open(path)
+    await store.write(lambda tx: tx.accept(message("m1")))
+    await store.aclose()
+    newest = migrations()[-1].number
+    later = Migration(newest + 1, "ALTER TABLE inbox ADD COLUMN mood TEXT NOT NULL DEFAULT 'calm';\n")
+    with closing(connect(path)) as db:
+        migrate(db, path, [*migrations(), later])
+        assert db.execute("SELECT id, mood FROM inbox").fetchall() == [("m1", "calm")]
+        assert db.execute("PRAGMA user_version").fetchone() == (newest + 1,)
+        migrate(db, path, [*migrations(), later])
+
+
+def test_a_migration_that_fails_midway_leaves_the_former_version_whole(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    broken = Migration(2, "CREATE TABLE half (a);\nINSERT INTO nowhere VALUES (1);\n")
+    with closing(connect(path)) as db:
+        migrate(db, path, migrations()[:1])
+        with pytest.raises(sqlite3.OperationalError, match="nowhere"):
+            migrate(db, path, [*migrations()[:1], broken])
+        assert db.execute("PRAGMA user_version").fetchone() == (1,)
+        assert db.execute("SELECT name FROM sqlite_master WHERE name = 'half'").fetchall() == []
+
+
+def test_migrations_are_numbered_without_gaps() -> None:
+    assert [step.number for step in migrations()] == list(range(1, len(migrations()) + 1))
+
+
+@pytest.mark.parametrize("writers", [1, 200])
+async def test_figures(store: SqliteStore, writers: int) -> None:
+    """Commits per second and CPU per commit, printed with -s; no verdict."""
+    numbers = itertools.count()
+
+    def work(tx: Tx) -> None:
+        tx.accept(message(f"m{next(numbers)}"))
+        tx.claim(HOME, "me")
+        tx.note_attempt("t1", 0)
+
+    async def lane() -> None:
+        for _ in range(2_000 // writers):
+            await store.write(work)
+
+    cpu, wall = time.process_time(), time.perf_counter()
+    await asyncio.gather(*(lane() for _ in range(writers)))
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    sys.stdout.write(f"\n{writers} writers: {2_000 / wall:.0f} commits/s, {cpu / 2:.3f} ms CPU each\n")
