@@ -93,7 +93,7 @@ class Prices:
             cached_price = price.input if price.cached is None else price.cached
             sent = (usage.input_tokens - cached) * price.input + cached * cached_price
             return (sent + usage.output_tokens * price.output) / MILLION
-        return None if _priceless(provider) else self._table.usd(provider, model, usage)
+        return self._table.usd(provider, model, usage)
 
 
 def _priceless(provider: str) -> bool:

@@ -195,6 +195,19 @@ async def test_e12_a_draft_is_withdrawn_when_the_call_fails_for_good(world: Worl
     assert seen == []
 
 
+async def test_e12_a_draft_is_withdrawn_once(world: World) -> None:
+    @dataclass
+    class Shy(Service):
+        async def complete(self, model: str, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
+            return await Service.complete(self, model, request, on_text if not self.log else None)
+
+    seen: list[str] = []
+    down = fault(ErrorClass.NETWORK)
+    route = Route(Shy("a", [down, down], world.log), "a-model")
+    await world.ask(route, world.service("b"), on_text=seen.append, on_reset=lambda: seen.append("reset"))
+    assert [text.split()[0] for text in seen] == ["draft", "reset", "draft"]
+
+
 async def test_nothing_shown_is_nothing_withdrawn(world: World) -> None:
     seen: list[str] = []
     await world.ask(world.service("a", fault(ErrorClass.SERVER)), on_reset=lambda: seen.append("reset"))
