@@ -1,0 +1,94 @@
+"""`aidaemon runs` and `aidaemon show` as real processes: beside a running daemon, and after it has gone."""
+
+import asyncio
+import json
+import subprocess
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.fakes.command_line import aidaemon
+from tests.fakes.daemon_process import running_daemon, scripted
+from tests.fakes.openai import FakeOpenAI, calls, says
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+Done = subprocess.CompletedProcess[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A home with two runs in it, and what the commands printed while the daemon was still there."""
+
+    home: Path
+    turn: str
+    live: dict[tuple[str, ...], Done]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def past(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Past]:
+    home = tmp_path_factory.mktemp("runs") / "home"
+    async with FakeOpenAI() as model, running_daemon(home, scripted(model.base_url)) as daemon:
+        model.script(calls(("current_time", {}), text="I look at the clock."), says("It is [bold]late\x1b[31m[/bold]."))
+        turn = str((await daemon.ask("what time is it?", "clock"))["turn"])
+        await daemon.ask("hello", "other")
+        commands: tuple[tuple[str, ...], ...] = (("runs", "--json"), ("show", turn, "--json"), ("show", turn, "--jsonl"), ("show", turn), ("runs",))
+        live = {words: await asyncio.to_thread(aidaemon, *words, home=home) for words in commands}
+        assert await daemon.terminate() == 0
+    yield Past(home, turn, live)
+
+
+async def test_runs_lists_newest_first_the_same_with_and_without_a_daemon(past: Past):
+    alone = aidaemon("runs", "--json", home=past.home)
+    assert past.live["runs", "--json"].stdout == alone.stdout, alone.stderr
+    newest, oldest = json.loads(alone.stdout)
+    assert list(newest) == ["turn", "session", "state", "stop_reason", "started", "ended"]
+    assert (newest["session"], oldest["session"], oldest["turn"]) == ("web:other", "web:clock", past.turn)
+    assert (oldest["state"], oldest["stop_reason"]) == ("ended", "done")
+
+
+async def test_runs_of_one_session_and_no_more_than_asked_for(past: Past):
+    of_one = json.loads(aidaemon("runs", "--json", "--session", "web:clock", home=past.home).stdout)
+    at_most = json.loads(aidaemon("runs", "--json", "--limit", "1", home=past.home).stdout)
+    assert ([line["turn"] for line in of_one], [line["session"] for line in at_most]) == ([past.turn], ["web:other"])
+
+
+async def test_runs_for_people_is_a_table(past: Past):
+    lines = past.live["runs",].stdout.splitlines()
+    assert lines[0].split()[:3] == ["turn", "session", "state"]
+    assert any(past.turn in line and "web:clock" in line and "ended" in line and "done" in line for line in lines)
+
+
+async def test_show_draws_the_run_with_its_tools_and_lets_no_text_command_the_terminal(past: Past):
+    shown = past.live["show", past.turn].stdout
+    for part in ("what time is it?", "iteration 1", "I look at the clock.", "current_time", "read: allow", "ok", "iteration 2"):
+        assert part in shown, shown
+    assert "[bold]late" in shown and "\x1b" not in shown
+
+
+async def test_show_jsonl_is_the_transcript(past: Past):
+    alone = aidaemon("show", past.turn, "--jsonl", home=past.home)
+    assert past.live["show", past.turn, "--jsonl"].stdout == alone.stdout
+    events = [json.loads(line) for line in alone.stdout.splitlines()]
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert (events[0]["kind"], events[-1]["kind"]) == ("UserSaid", "TurnEnded")
+
+
+async def test_show_json_is_the_run_with_its_events(past: Past):
+    shown = json.loads(past.live["show", past.turn, "--json"].stdout)
+    assert (shown["turn"], shown["stop_reason"], shown["calls"][0]["tool"]) == (past.turn, "done", "current_time")
+    assert shown["events"][0]["kind"] == "UserSaid"
+
+
+async def test_show_of_a_run_that_is_not_there_exits_1(past: Past):
+    done = aidaemon("show", "nosuchturn", home=past.home)
+    assert (done.returncode, done.stdout, "there is no run 'nosuchturn'" in done.stderr) == (1, "", True)
+
+
+async def test_an_empty_home_has_no_runs_and_says_how_to_begin(tmp_path: Path):
+    done = aidaemon("runs", home=tmp_path / "home")
+    assert (done.returncode, "aidaemon chat" in done.stdout) == (0, True)
+    assert aidaemon("runs", "--json", home=tmp_path / "home").stdout == "[]\n"
