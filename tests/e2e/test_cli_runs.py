@@ -35,7 +35,13 @@ async def past(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Past]:
         model.script(calls(("current_time", {}), text="I look at the clock."), says("It is [bold]late\x1b[31m[/bold]."))
         turn = str((await daemon.ask("what time is it?", "clock"))["turn"])
         await daemon.ask("hello", "other")
-        commands: tuple[tuple[str, ...], ...] = (("runs", "--json"), ("show", turn, "--json"), ("show", turn, "--jsonl"), ("show", turn), ("runs",))
+        commands: list[tuple[str, ...]] = [
+            ("runs", "--json"),
+            ("show", turn, "--json"),
+            ("show", turn, "--jsonl"),
+            ("show", turn),
+            ("runs",),
+        ]
         live = {words: await asyncio.to_thread(aidaemon, *words, home=home) for words in commands}
         assert await daemon.terminate() == 0
     yield Past(home, turn, live)
