@@ -19,6 +19,7 @@ from daemon.core.errors import AidaemonError, UsageError
 from daemon.core.events import Answer
 from daemon.door.base import Accepted, ApprovalView, Delivery, HealthView, LiveEvent, RunLine, RunView, SessionView
 from daemon.door.narrate import COMPLETED
+from daemon.providers.sse import EventStream, ServerEvent
 
 ORDINARY = ClientTimeout(total=30.0, sock_connect=5.0)
 STREAM = ClientTimeout(total=None, sock_connect=5.0, sock_read=45.0)
@@ -131,11 +132,10 @@ class RemoteDoor:
             if response.status == 404:
                 raise KeyError(turn)
             await _check(response)
-            waiting = b""
+            stream = EventStream()
             async for piece in response.content.iter_any():
-                *blocks, waiting = (waiting + piece).split(b"\n\n")
-                for told in filter(None, map(_told, blocks)):
-                    yield told
+                for sent in stream.feed(piece):
+                    yield sent.id, _told(sent)
 
     async def transcript(self, turn: str) -> list[dict[str, object]]:
         """The events as they are in the journal; none for no such run."""
@@ -238,16 +238,10 @@ async def _check(response: ClientResponse) -> None:
     raise DaemonRefused(response.status, message)
 
 
-def _told(block: bytes) -> tuple[str, LiveEvent] | None:
-    """A server-sent event as (its id, what it says); None for a comment. "12-2" is event 12 with two things to follow."""
-    lines = (line.partition(": ") for line in block.decode().split("\n"))
-    fields = {name: value for name, _, value in lines if name}
-    if "event" not in fields:
-        return None
-    place = fields.get("id", "")
-    seq, _, rest = place.partition("-")
-    event = LiveEvent(fields["event"], _object(fields["data"].encode()), int(seq) if seq else None, int(rest or 0))
-    return place, event
+def _told(sent: ServerEvent) -> LiveEvent:
+    """Id "12-2" is a part of event 12 with two more parts to follow; without an id it is a draft."""
+    seq, _, rest = sent.id.partition("-")
+    return LiveEvent(sent.event, _object(sent.data.encode()), int(seq) if seq else None, int(rest or 0))
 
 
 def _object(raw: bytes) -> dict[str, object]:

@@ -18,7 +18,7 @@ OWNER = "owner"
 class Answered(BaseModel):
     """The body of an answer; `scope` counts for an approval only."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     call_id: Annotated[str, StringConstraints(min_length=1, max_length=100)]
     scope: Literal["once", "session", "always"] = "once"

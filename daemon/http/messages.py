@@ -27,7 +27,7 @@ ClientId = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 class Said(BaseModel):
     """The body of a message to a terminal session."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     text: Text
     client_id: ClientId | None = None

@@ -13,7 +13,7 @@ from daemon.http.wire import answer, body
 class Shown(BaseModel):
     """The body that says which delivery was shown."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     part: Annotated[int, Field(ge=0)]
 

@@ -9,6 +9,7 @@ class ServerEvent:
 
     data: str
     event: str = ""
+    id: str = ""
 
 
 @dataclass(slots=True)
@@ -19,6 +20,7 @@ class EventStream:
     _after_cr: bool = False
     _data: list[str] = field(default_factory=list)
     _event: str = ""
+    _id: str = ""
     _began: bool = False
 
     def feed(self, received: bytes) -> list[ServerEvent]:
@@ -44,9 +46,11 @@ class EventStream:
             self._data.append(value)
         elif name == "event":
             self._event = value
+        elif name == "id":
+            self._id = value
         return None
 
     def _complete(self) -> ServerEvent | None:
-        event = ServerEvent("\n".join(self._data), self._event) if self._data else None
-        self._data, self._event = [], ""
+        event = ServerEvent("\n".join(self._data), self._event, self._id) if self._data else None
+        self._data, self._event, self._id = [], "", ""
         return event

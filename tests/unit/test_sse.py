@@ -11,7 +11,7 @@ from daemon.providers.errors import retry_after
 from daemon.providers.sse import EventStream, ServerEvent
 
 STREAM = 'data: {"a": "ü"}\r\n\r\n: ping\n\nevent: error\r\ndata: one\r\ndata:two\n\nid: 3\nretry: 5\rdata: [DONE]\r\r'.encode()
-EVENTS = [ServerEvent('{"a": "ü"}'), ServerEvent("one\ntwo", "error"), ServerEvent("[DONE]")]
+EVENTS = [ServerEvent('{"a": "ü"}'), ServerEvent("one\ntwo", "error"), ServerEvent("[DONE]", id="3")]
 
 
 @given(st.sets(st.integers(0, len(STREAM))))
