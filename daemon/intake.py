@@ -9,8 +9,10 @@ from daemon.core.clock import Clock
 from daemon.core.events import Answer
 from daemon.core.ids import NewId
 from daemon.core.label import Label
-from daemon.core.rows import InboxRow, SessionRow
+from daemon.core.rows import ApprovalRow, InboxRow, SessionRow
 from daemon.store.protocol import Store, Tx
+
+OWNER = "owner"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +85,8 @@ class Intake:
         if session is None:
             session = SessionRow(inbound.session, inbound.channel, inbound.chat, inbound.label, row.received_at)
             tx.put_session(session)
-        asked = [] if row.state == "command" else tx.approvals("pending", session.id)
-        question = next((ask for ask in reversed(asked) if ask.expires > row.received_at), None)
-        if question and session.label is Label.TRUSTED:
+        question = None if row.state == "command" or session.label is Label.UNTRUSTED else _question(tx, row)
+        if question:
             row = replace(row, steers="", state=f"answered:{question.turn}")
         kept = tx.accept(row)
         if question and kept.id == row.id and kept.state.startswith("answered:"):
@@ -100,3 +101,12 @@ class Intake:
             control.steer(row)
         elif row.state == "new":
             self.sessions.deliver(session, row, watched=inbound.watched)
+
+
+def _question(tx: Tx, row: InboxRow) -> ApprovalRow | None:
+    """The latest question that is open here and that this sender may answer: of their own turn; the owner's of any."""
+    for asked in reversed(tx.approvals("pending", row.session)):
+        begun = tx.input_of(asked.turn)
+        if asked.expires > row.received_at and begun and row.sender in (begun.sender, OWNER):
+            return asked
+    return None

@@ -41,7 +41,7 @@ class Models(Protocol):
         """Where to ask, in this order; the model pinned by /model first, then the one before it, then the fallbacks."""
         ...
 
-    def price(self, route: Route, input_tokens: int, output_tokens: int) -> float | None:
+    async def price(self, route: Route, input_tokens: int, output_tokens: int) -> float | None:
         """An estimate in USD; None when the price is unknown."""
         ...
 
@@ -87,14 +87,14 @@ class Asking:
 
     async def _ask_once(self, turn: Turn, scene: Scene, prompt: Prompt, closing: bool) -> None:
         routes = self.models.routes(scene.model)
-        turn.record(self._asked(turn, prompt, routes[0], closing), self.clock.now())
+        turn.record(await self._asked(turn, prompt, routes[0], closing), self.clock.now())
         await turn.commit()
         started = self.clock.monotonic()
         reply = await self._complete(turn, scene, prompt.request, routes)
         self._replied(turn, reply, self.clock.monotonic() - started)
         await self.models.answered()
 
-    def _asked(self, turn: Turn, prompt: Prompt, route: Route, closing: bool) -> ModelAsked:
+    async def _asked(self, turn: Turn, prompt: Prompt, route: Route, closing: bool) -> ModelAsked:
         output = prompt.request.max_tokens or RESERVED_OUTPUT
         hits = turn.memory_ids
         return ModelAsked(
@@ -108,7 +108,7 @@ class Asking:
             clock=self.clock.now(),
             seed=self.new_seed(),
             reserved_tokens=prompt.tokens,
-            reserved_usd=self.models.price(route, prompt.tokens, output),
+            reserved_usd=await self.models.price(route, prompt.tokens, output),
             closing=closing,
         )
 

@@ -35,13 +35,17 @@ class Control:
         self._paused = False
         self._resumed.set()
 
+    @property
+    def held(self) -> bool:
+        """The session is paused: not another step."""
+        return self._paused and not self.cancelled
+
     async def going(self) -> None:
         """Wait while the session is paused; its clock stands still meanwhile."""
-        if self._paused and not self.cancelled:
+        if self.held:
             self.stand_still()
             self._resumed.clear()
             await self._resumed.wait()
-        if self._since < 0:
             self._since = self.monotonic()
 
     def cancel(self, why: str) -> None:

@@ -44,7 +44,9 @@ class Agent:
     async def run(self, turn: Turn, scene: Scene, control: Control) -> None:
         """Everything that was recorded is on disk when this returns. Raises Fenced when another worker took the session over."""
         while not turn.ended and not turn.suspended:
-            await control.going()
+            if control.held:
+                await turn.commit()
+                await control.going()
             await self._advance(turn, scene, control)
         control.open = False
         await turn.commit()

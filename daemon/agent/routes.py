@@ -15,6 +15,10 @@ class Prices(Protocol):
         """What a call may cost; None when unknown."""
         ...
 
+    async def warm(self, provider: str, model: str) -> None:
+        """Have the price of this model at hand."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -46,8 +50,9 @@ class Routes:
         fallbacks = [route.model for route in self.choice.fallbacks]
         return tuple(dict.fromkeys((self.choice.primary.model, *self.choice.others, *fallbacks)))
 
-    def price(self, route: Route, input_tokens: int, output_tokens: int) -> float | None:
+    async def price(self, route: Route, input_tokens: int, output_tokens: int) -> float | None:
         """An estimate in USD; None when the price is unknown."""
+        await self.prices.warm(route.provider.name, route.model)
         return self.prices.estimate(route.provider.name, route.model, input_tokens, output_tokens)
 
     async def answered(self) -> None:

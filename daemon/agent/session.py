@@ -183,7 +183,7 @@ class Lane:
             return turn, [row for row in asked if row]
 
         turn, approvals = await self.shop.store.read(look)
-        if turn.ended:
+        if turn.ended or not turn.events:  # over; or still in the queue, where its message will meet the same cancel
             return
         answers = [answer for row in approvals if (answer := self._answer(row))]
         if turn.suspended and not answers and turn_id not in self.cancels:

@@ -129,8 +129,10 @@ class Sessions:
 
     async def _forgive(self, turns: Sequence[str]) -> None:
         """A stop in good order is no crash."""
+        if not turns:
+            return
         try:
-            await self.shop.store.write(lambda tx: [tx.forgive_attempts(turn) for turn in turns] if turns else None)
+            await self.shop.store.write(lambda tx: [tx.forgive_attempts(turn) for turn in turns])
         except StoreUnavailable:
             log.warning("could not note that %d turns were cut in good order", len(turns))
 

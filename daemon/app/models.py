@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import cast
@@ -35,7 +36,7 @@ class ModelConfig:
     def choice(self) -> Choice:
         """Routes of the running config."""
         config = self.running.config.provider
-        primary = self._provider(config.kind, config.base_url, config.api_key, config)
+        primary = self._provider(config.kind, config.base_url, config.api_key, config, config.extra_headers)
         fallbacks = tuple(Route(self._fallback(entry, config), entry.name()) for entry in config.fallbacks)
         others = tuple(name for name in (config.models.fast, config.models.smart) if name)
         return Choice(Route(primary, config.model()), fallbacks, others)
@@ -64,9 +65,12 @@ class ModelConfig:
         return self.choice(), found.notice
 
     def _fallback(self, entry: FallbackConfig, config: ProviderConfig) -> Provider:
-        return self._provider(entry.kind, entry.base_url, entry.api_key, config)
+        """The primary's extra headers may hold a key of its own: they never go to another host."""
+        return self._provider(entry.kind, entry.base_url, entry.api_key, config, {})
 
-    def _provider(self, kind: str, base_url: str, api_key: str, config: ProviderConfig) -> Provider:
+    def _provider(
+        self, kind: str, base_url: str, api_key: str, config: ProviderConfig, headers: Mapping[str, str]
+    ) -> Provider:
         make = plugins.load("providers", kind)
         if not callable(make):
             raise ConfigError(f"provider.kind: {kind!r} is not a provider")
@@ -78,7 +82,7 @@ class ModelConfig:
                 clock=self.clock,
                 api_key=api_key,
                 timeout_s=config.timeout_s,
-                extra_headers=config.extra_headers,
+                extra_headers=headers,
             )
         provider = cast(Provider, made)  # an add-on's word for it; a wrong one fails at its first call
         self.stack.push_async_callback(provider.aclose)

@@ -109,7 +109,7 @@ async def _talk(args: argparse.Namespace, paths: Paths, opened: "Opened") -> int
     history = paths.home / "history"
     talk = Conversation(opened.door, f"terminal:{args.session}", clock, new_id, _standing(args))
     talk.attach(lambda on_line, on_interrupt: Terminal(history, commands, clock.monotonic, on_line, on_interrupt))
-    parts = ["aidaemon", opened.model, f"session {args.session}", "/help shows what can be said, Ctrl-D leaves"]
+    parts = ["aidaemon", opened.model, f"session {args.session}", "/help for commands, Ctrl-D leaves"]
     leaving = LEFT_TO_DAEMON if opened.remote else LEFT_HERE
     await talk.run(" · ".join(part for part in parts if part), leaving, opened.notice)
     return 0

@@ -33,10 +33,9 @@ from daemon.door.views import (
     session_view,
     transcript_line,
 )
-from daemon.intake import Inbound, Intake
+from daemon.intake import OWNER, Inbound, Intake
 from daemon.store.protocol import ReadTx
 
-OWNER = "owner"
 OVER = ("ended", "quarantined")
 
 

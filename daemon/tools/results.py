@@ -45,7 +45,7 @@ def finished(
     limit: int = MAX_CHARS,
 ) -> ToolFinished:
     """A result that the house makes."""
-    shown = head_and_tail(printable(text), limit)
+    shown = printable(head_and_tail(text, limit))
     effect = effect or effect_of(state)
     scored = importance(Role.TOOL, shown)
     return ToolFinished(

@@ -22,7 +22,6 @@ MOST_BYTES = 8_000_000
 MOST_OF_ONE = 1_000_000
 MOST_HITS = 100
 LINE = 200
-SEARCH_S = 5.0
 
 # A regular expression can take for ever and holds the interpreter meanwhile; no thread helps, a child can be killed.
 MATCHER = """
@@ -43,6 +42,7 @@ class Searchable:
 
     files: Workspace
     protected: tuple[str, ...] = ()
+    regex_s: float = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ async def search_files(place: Searchable, pattern: str, path: str = "", regex: b
     if regex:
         _check_regex(pattern)
     found = await asyncio.to_thread(_collect, place, path)
-    hits = await _by_regex(pattern, found) if regex else await asyncio.to_thread(_by_text, pattern, found)
+    hits = await _by_regex(pattern, found, place.regex_s) if regex else await asyncio.to_thread(_by_text, pattern, found)
     lines = [f"{name}:{number}: {line}" for name, number, line in hits]
     if len(hits) == MOST_HITS:
         lines.append(f"[the first {MOST_HITS}; there may be more]")
@@ -88,17 +88,17 @@ def _by_text(pattern: str, found: Found) -> list[tuple[str, int, str]]:
     return hits[:MOST_HITS]
 
 
-async def _by_regex(pattern: str, found: Found) -> list[tuple[str, int, str]]:
+async def _by_regex(pattern: str, found: Found, seconds: float) -> list[tuple[str, int, str]]:
     rows = "\n".join(json.dumps(text) for text in found.texts)
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-I", "-S", "-c", MATCHER, pattern, str(MOST_HITS), env={},
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        async with asyncio.timeout(SEARCH_S):
+        async with asyncio.timeout(seconds):
             printed, _ = await process.communicate(rows.encode())
     except TimeoutError as error:
-        raise ToolError(f"the pattern took more than {SEARCH_S:g} s; use a simpler one") from error
+        raise ToolError(f"the pattern took more than {seconds:g} s; use a simpler one") from error
     finally:
         with suppress(ProcessLookupError):
             process.kill()

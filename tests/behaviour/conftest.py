@@ -1,0 +1,11 @@
+from collections.abc import AsyncIterator
+
+import pytest_asyncio
+
+from tests.fakes.openai import FakeOpenAI
+
+
+@pytest_asyncio.fixture
+async def model() -> AsyncIterator[FakeOpenAI]:
+    async with FakeOpenAI() as model:
+        yield model

@@ -1,0 +1,346 @@
+"""Lanes: order, parallel sessions, steering, stop, pause, suspension (DESIGN 3; E7, D5)."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from time import monotonic
+
+import pytest
+
+from daemon.app import Parts
+from daemon.core.events import Answer, Steered
+from daemon.core.label import Effect
+from daemon.tools.decorate import bind, tool
+from tests.fakes.house import Living, living
+from tests.fakes.openai import FakeOpenAI, Json, Step, by, calls, gate, hangs, says
+
+SLOW = ("shell", {"command": "sleep 321"})
+SEND = ("send", {"text": "hello"})
+
+
+def last(body: Json) -> str:
+    return str(body["messages"][-1]["content"])
+
+
+def echo(body: Json) -> Step:
+    return says(f"re: {last(body)}")
+
+
+def sender(sent: list[str]) -> Parts:
+    @tool(effect=Effect.EGRESS)
+    async def send(text: str) -> str:
+        """Send a text away."""
+        sent.append(text)
+        return "sent"
+
+    return Parts(tools=bind([send], {}))
+
+
+async def approve(it: Living, turn: str, answer: Answer = Answer.ONCE) -> bool:
+    asked = await it.until(turn, "approval.asked")
+    return await it.house.door.answer(turn, str(asked.data["call_id"]), answer, "owner")
+
+
+async def state(it: Living, turn: str) -> str:
+    view = await it.house.door.run(turn)
+    assert view
+    return view.state
+
+
+async def test_messages_of_one_session_are_answered_in_order(tmp_path: Path, model: FakeOpenAI) -> None:
+    model.otherwise(by(echo))
+    async with living(tmp_path, model, {"agent": {"while_busy": "queue"}}) as it:
+        turns = [await it.say(f"message {n}") for n in range(20)]
+        replies = [(await it.settled(turn)).reply for turn in turns]
+        assert replies == [f"re: message {n}" for n in range(20)]
+        assert [last(request.body) for request in model.requests] == [f"message {n}" for n in range(20)]
+
+
+async def test_a_thousand_sessions_are_in_flight_at_once(tmp_path: Path, model: FakeOpenAI) -> None:
+    everybody = asyncio.Event()
+    model.otherwise(gate(everybody, says("all here")))
+    async with living(tmp_path, model) as it:
+        turns = await asyncio.gather(*(it.say("are you there?", f"web:{n}") for n in range(1000)))
+        await model.asked(1000, within=60)
+        everybody.set()
+        runs = await asyncio.gather(*(it.settled(turn) for turn in turns))
+        assert {run.reply for run in runs} == {"all here"}
+
+
+async def test_e7_text_of_the_same_sender_is_folded_in_before_the_next_model_call(tmp_path: Path, model: FakeOpenAI) -> None:
+    released = asyncio.Event()
+    model.script(gate(released, calls(("current_time", {}))), says("done both"))
+    async with living(tmp_path, model) as it:
+        turn = await it.say("do a thing")
+        await model.asked(1)
+        accepted = await it.house.door.send("web:test", "and another thing")
+        assert (accepted.turn, accepted.steered) == ("", turn)
+        released.set()
+        assert (await it.settled(turn)).reply == "done both"
+        assert [m["content"] for m in model.requests[1]["messages"] if m["role"] == "user"] == [
+            "do a thing",
+            "and another thing",
+        ]
+        row = next(e for e in await it.events(turn) if isinstance(e, Steered))
+        inbox = await it.house.store.read(lambda tx: tx.input(row.input_id))
+        assert inbox and inbox.state == f"steered:{turn}"
+
+
+async def test_e7_text_that_comes_while_the_final_answer_is_written_is_still_answered(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    released = asyncio.Event()
+    model.script(gate(released, says("first answer")), says("second answer"))
+    async with living(tmp_path, model) as it:
+        turn = await it.say("question")
+        await model.asked(1)
+        assert await it.say("wait, another one") == turn
+        released.set()
+        assert (await it.settled(turn)).reply == "second answer"
+
+
+async def test_other_senders_queue_while_a_turn_runs(tmp_path: Path, model: FakeOpenAI) -> None:
+    released = asyncio.Event()
+    model.script(gate(released, says("one")), says("two"))
+    async with living(tmp_path, model) as it:
+        first = await it.say("mine")
+        await model.asked(1)
+        second = await it.from_other("somebody else", "theirs")
+        assert await state(it, second) == "queued"
+        released.set()
+        assert [(await it.settled(turn)).reply for turn in (first, second)] == ["one", "two"]
+        assert "theirs" not in str(model.requests[0]["messages"])
+
+
+async def test_while_busy_queue_makes_a_turn_of_every_text(tmp_path: Path, model: FakeOpenAI) -> None:
+    released = asyncio.Event()
+    model.script(gate(released, says("one")), says("two"))
+    async with living(tmp_path, model, {"agent": {"while_busy": "queue"}}) as it:
+        first = await it.say("a")
+        await model.asked(1)
+        second = await it.say("b")
+        assert first != second
+        released.set()
+        assert (await it.settled(second)).reply == "two"
+
+
+async def test_stop_acts_within_a_second_through_a_running_model_call(tmp_path: Path, model: FakeOpenAI) -> None:
+    model.script(hangs())
+    async with living(tmp_path, model) as it:
+        turn = await it.say("hang")
+        await model.hanging.wait()
+        began = monotonic()
+        assert "1 task" in await it.command("/stop")
+        run = await it.settled(turn)
+        assert (run.stop_reason, monotonic() - began < 1) == ("cancelled", True)
+        await asyncio.wait_for(model.gone.wait(), 1)
+
+
+async def test_stop_acts_within_a_second_through_a_running_tool_and_kills_its_processes(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    model.script(calls(SLOW, ("current_time", {})))
+    async with living(tmp_path, model) as it:
+        turn = await it.say("sleep")
+        assert await approve(it, turn)
+        await it.until(turn, "tool.started")
+        await until_running("sleep 321")
+        began = monotonic()
+        await it.command("/stop")
+        run = await it.settled(turn)
+        assert (run.stop_reason, monotonic() - began < 1) == ("cancelled", True)
+        assert not running("sleep 321")
+        assert run.reply and "unknown" in run.reply
+        assert [call.is_error for call in run.calls] == [True, False]
+
+
+async def test_stop_reaches_queued_and_suspended_turns_too(tmp_path: Path, model: FakeOpenAI) -> None:
+    sent: list[str] = []
+    model.script(calls(SEND), hangs())
+    async with living(tmp_path, model, parts=sender(sent)) as it:
+        waiting = await it.say("send hello")
+        await it.until(waiting, "run.suspended")
+        hanging = await it.from_other("another", "hang")
+        await model.hanging.wait()
+        queued = await it.from_other("third", "queue")
+        await it.command("/stop")
+        reasons = [(await it.settled(turn)).stop_reason for turn in (waiting, hanging, queued)]
+        assert reasons == ["cancelled"] * 3
+        assert (sent, len(model.requests)) == ([], 2)
+        assert await it.house.door.approvals() == []
+
+
+async def test_pause_holds_before_the_next_step_and_resume_goes_on(tmp_path: Path, model: FakeOpenAI) -> None:
+    released = asyncio.Event()
+    model.script(gate(released, calls(("current_time", {}))), says("after the pause"), says("queued one"))
+    async with living(tmp_path, model, {"agent": {"while_busy": "queue", "max_seconds": 1}}) as it:
+        turn = await it.say("go")
+        await model.asked(1)
+        await it.command("/pause")
+        queued = await it.say("later")
+        released.set()
+        await it.until(turn, "model.response")
+        await asyncio.wait({asyncio.create_task(model.asked(2))}, timeout=1.2)
+        assert (len(model.requests), await state(it, turn), await state(it, queued)) == (1, "running", "queued")
+        await it.command("/resume")
+        assert (await it.settled(turn)).reply == "after the pause"
+        assert (await it.settled(queued)).reply == "queued one"
+
+
+async def test_a_turn_that_waits_for_a_person_lets_the_next_message_by(tmp_path: Path, model: FakeOpenAI) -> None:
+    sent: list[str] = []
+    model.script(calls(SEND), says("meanwhile"), says("it is sent"))
+    async with living(tmp_path, model, parts=sender(sent)) as it:
+        waiting = await it.from_other("ann", "send hello")
+        await it.until(waiting, "run.suspended")
+        # a command is no answer, and does not begin a turn
+        assert "1 waiting for your answer" in await it.command("/status")
+        assert await state(it, waiting) == "suspended"
+        assert await approve(it, waiting)
+        assert (await it.settled(waiting)).reply == "meanwhile"
+        assert sent == ["hello"]
+
+
+async def test_text_while_a_question_is_open_rejects_it_with_that_text_as_the_reason(tmp_path: Path, model: FakeOpenAI) -> None:
+    sent: list[str] = []
+    model.script(calls(SEND), says("then I will not"))
+    async with living(tmp_path, model, parts=sender(sent)) as it:
+        turn = await it.say("send hello")
+        await it.until(turn, "run.suspended")
+        accepted = await it.house.door.send("web:test", "no, write to Bob first")
+        assert accepted.steered == turn
+        run = await it.settled(turn)
+        assert (run.reply, sent) == ("then I will not", [])
+        assert "write to Bob first" in (run.calls[0].result or "")
+        assert "rejected" in (run.calls[0].result or "")
+
+
+@pytest.mark.parametrize(("answer", "asked_again"), [(Answer.ONCE, True), (Answer.SESSION, False), (Answer.ALWAYS, False)])
+async def test_an_approval_holds_for_exactly_its_scope(
+    tmp_path: Path, model: FakeOpenAI, answer: Answer, asked_again: bool
+) -> None:
+    sent: list[str] = []
+    model.script(calls(SEND), says("one"), calls(SEND), says("two"))
+    async with living(tmp_path, model, parts=sender(sent)) as it:
+        first = await it.say("send hello")
+        assert await approve(it, first, answer)
+        await it.settled(first)
+        second = await it.say("send it again")
+        if asked_again:
+            assert await approve(it, second, Answer.DENY)
+        assert (await it.settled(second)).reply == "two"
+        assert sent == ["hello"] if asked_again else sent == ["hello", "hello"]
+
+
+async def test_an_approval_is_bound_to_its_arguments(tmp_path: Path, model: FakeOpenAI) -> None:
+    sent: list[str] = []
+    model.script(calls(SEND), says("one"), calls(("send", {"text": "something else"})), says("two"))
+    async with living(tmp_path, model, parts=sender(sent)) as it:
+        first = await it.say("send hello")
+        await approve(it, first, Answer.ALWAYS)
+        await it.settled(first)
+        second = await it.say("send something else")
+        assert await approve(it, second, Answer.DENY)
+        await it.settled(second)
+        assert sent == ["hello"]
+
+
+async def test_a_question_is_answered_once(tmp_path: Path, model: FakeOpenAI) -> None:
+    sent: list[str] = []
+    model.script(calls(SEND), says("ok"))
+    async with living(tmp_path, model, parts=sender(sent)) as it:
+        turn = await it.say("send hello")
+        asked = await it.until(turn, "approval.asked")
+        answers = [await it.house.door.answer(turn, str(asked.data["call_id"]), Answer.ONCE, "owner") for _ in range(3)]
+        await it.settled(turn)
+        assert (answers, sent) == ([True, False, False], ["hello"])
+
+
+async def test_two_gated_calls_wait_each_on_their_own(tmp_path: Path, model: FakeOpenAI) -> None:
+    sent: list[str] = []
+    model.script(calls(SEND, ("send", {"text": "second"})), says("ok"))
+    async with living(tmp_path, model, parts=sender(sent)) as it:
+        turn = await it.say("send both")
+        await it.until(turn, "run.suspended")
+        one, two = await it.house.door.approvals()
+        assert await it.house.door.answer(turn, two.call_id, Answer.ONCE, "owner")
+        assert await it.house.door.answer(turn, one.call_id, Answer.DENY, "owner", "not that one")
+        run = await it.settled(turn)
+        assert sent == ["second"]
+        assert [call.is_error for call in run.calls] == [True, False]
+
+
+async def test_a15_a_question_nobody_answers_expires_by_the_wall_clock_and_the_turn_goes_on(
+    tmp_path: Path, model: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wall, now = tmp_path / "clock", datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
+    wall.write_text(now.isoformat())
+    monkeypatch.setenv("AIDAEMON_TEST_CLOCK", str(wall))
+    sent: list[str] = []
+    model.script(calls(SEND), says("nobody answered"))
+    async with living(tmp_path / "home", model, parts=sender(sent)) as it:
+        turn = await it.say("send hello")
+        asked = await it.until(turn, "approval.asked")
+        assert asked.data["expires"] == (now + timedelta(minutes=5)).isoformat()
+        wall.write_text((now + timedelta(minutes=6)).isoformat())
+        assert (await it.settled(turn)).reply == "nobody answered"
+        assert not await it.house.door.answer(turn, str(asked.data["call_id"]), Answer.ONCE, "owner")
+        assert sent == []
+
+
+async def test_the_same_client_id_is_the_same_message(tmp_path: Path, model: FakeOpenAI) -> None:
+    async with living(tmp_path, model) as it:
+        first = await it.house.door.send("web:test", "hello you", "id-1")
+        await it.settled(first.turn)
+        assert await it.house.door.send("web:test", "hello you", "id-1") == first
+        assert (await it.house.door.send("web:other", "hello you", "id-1")).turn != first.turn
+        status = await it.house.door.send("web:test", "/whoami", "id-2")
+        assert await it.house.door.send("web:test", "/whoami", "id-2") == status
+    assert len([r for r in model.requests if last(r.body) == "hello you"]) == 2
+
+
+async def test_clear_starts_with_an_empty_conversation_and_keeps_the_journal(tmp_path: Path, model: FakeOpenAI) -> None:
+    model.otherwise(by(echo))
+    async with living(tmp_path, model) as it:
+        first = await it.ask("the code word is swordfish")
+        await it.command("/clear")
+        await it.ask("what was it?")
+        assert "swordfish" not in str(model.requests[-1]["messages"])
+        assert await it.events(first.turn)
+    async with living(tmp_path, model) as it:
+        await it.ask("and now?")
+        assert "swordfish" not in str(model.requests[-1]["messages"])
+        assert "what was it?" in str(model.requests[-1]["messages"])
+
+
+async def test_model_pins_and_auto_unpins(tmp_path: Path, model: FakeOpenAI) -> None:
+    async with living(tmp_path, model) as it:
+        await it.command("/model other")
+        await it.ask("one thing")
+        await it.command("/auto")
+        await it.ask("two things")
+    assert [request["model"] for request in model.requests] == ["other", "scripted"]
+
+
+async def test_an_unknown_command_names_the_nearest_and_a_path_is_no_command(tmp_path: Path, model: FakeOpenAI) -> None:
+    async with living(tmp_path, model) as it:
+        assert "/status" in await it.command("/statsu")
+        assert "/stop" in await it.command("/help")
+        assert (await it.ask("/etc/passwd what is that?")).reply == "ok"
+
+
+def running(command: str) -> bool:
+    return any(command in _command_line(path) for path in Path("/proc").glob("[0-9]*/cmdline"))
+
+
+def _command_line(path: Path) -> str:
+    try:
+        return path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+async def until_running(command: str) -> None:
+    async with asyncio.timeout(10):
+        while not running(command):
+            await asyncio.sleep(0)

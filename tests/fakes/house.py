@@ -1,0 +1,80 @@
+"""A whole daemon in this process, over a scripted model: the real composition root, its door, a HOME on disk."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import tomli_w
+
+from daemon.app import House, Parts, open_house
+from daemon.config.load import load
+from daemon.config.paths import Paths, resolve
+from daemon.core.events import Event
+from daemon.door.base import LiveEvent, RunView
+from daemon.intake import Inbound
+from tests.fakes.openai import FakeOpenAI
+
+SESSION = "web:test"
+
+
+@dataclass
+class Living:
+    """A house one can talk to."""
+
+    house: House
+    paths: Paths
+    model: FakeOpenAI
+
+    async def say(self, text: str, session: str = SESSION) -> str:
+        """Send, without waiting; the turn."""
+        accepted = await self.house.door.send(session, text, stream=False)
+        return accepted.turn or accepted.steered
+
+    async def ask(self, text: str, session: str = SESSION) -> RunView:
+        """Send, and wait for the end of it."""
+        return await self.settled(await self.say(text, session))
+
+    async def settled(self, turn: str) -> RunView:
+        return await self.house.door.settled(turn)
+
+    async def command(self, text: str, session: str = SESSION) -> str:
+        return (await self.house.door.send(session, text)).reply
+
+    async def from_other(self, sender: str, text: str, session: str = SESSION) -> str:
+        """A message of somebody else in the same conversation."""
+        channel, _, chat = session.partition(":")
+        taken = await self.house.door.intake.take(Inbound(channel, chat, session, sender, f"{sender}/{text}", text))
+        return taken.row.turn
+
+    async def until(self, turn: str, name: str) -> LiveEvent:
+        """The first event of this name."""
+        async for event in self.house.door.events(turn):
+            if event.name == name:
+                return event
+        raise AssertionError(f"{turn} ended without {name}")
+
+    async def events(self, turn: str) -> list[Event]:
+        return [entry.event for entry in await self.house.store.read(lambda tx: tx.events(turn))]
+
+
+def write_config(home: Path, base_url: str, config: Mapping[str, object] | None = None) -> Paths:
+    """A config.toml that asks the scripted model."""
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    extra = dict(config or {})
+    provider = {"kind": "openai", "base_url": base_url, "models": {"primary": "scripted"}}
+    provider |= extra.pop("provider", {})  # type: ignore[operator]
+    (home / "config.toml").write_text(tomli_w.dumps({"provider": provider, **extra}))
+    return resolve(str(home), None)
+
+
+@asynccontextmanager
+async def living(
+    home: Path, model: FakeOpenAI, config: Mapping[str, object] | None = None, parts: Parts | None = None
+) -> AsyncIterator[Living]:
+    """Open a house at `home`, take up what was left there, close it in good order."""
+    paths = write_config(home, model.base_url, config)
+    loaded = load(paths.config, env={}, secrets={})
+    async with open_house(paths, loaded, parts) as house:
+        await house.sessions.recover()
+        yield Living(house, paths, model)
