@@ -51,7 +51,7 @@ class Memory:
         try:
             database = await asyncio.get_running_loop().run_in_executor(thread, _opened, path)
         except sqlite3.Error:
-            thread.shutdown(wait=False)
+            thread.shutdown()
             raise
         return cls(database, thread)
 

@@ -476,7 +476,7 @@ async def test_an_effect_that_was_cut_by_a_crash_is_unknown_and_not_run_again() 
 
 
 async def test_a_reading_call_that_was_cut_by_a_crash_runs_again() -> None:
-    rig, diary = bench()
+    rig, _ = bench()
     await crashed(rig, "look", "{}")
     assert rig.results[0] and rig.results[0].text == "saw here"
     assert [cast(ToolStarted, event).attempt for event in rig.recorded(ToolStarted)] == [1, 2]

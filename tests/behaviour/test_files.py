@@ -1,0 +1,302 @@
+"""The file tools: they do their work inside the workspace, and no path leads out of it."""
+
+import asyncio
+import json
+import os
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from daemon.core.events import ApprovalAsked, Outcome, ToolFinished
+from daemon.tools.base import ToolError
+from daemon.tools.files import edit_file, list_dir, read_file, write_file
+from daemon.tools.search import Searchable, search_files
+from daemon.tools.workspace import MAX_BYTES, Workspace
+from tests.fakes.tools import Bench
+
+SECRET = "the secret of the house"
+DEADLINE = 20
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    place = tmp_path.resolve() / "workspace"
+    place.mkdir()
+    (place.parent / "secret.txt").write_text(SECRET)
+    return place
+
+
+def bench(root: Path, protected: tuple[str, ...] = ()) -> Bench:
+    files = Workspace(root)
+    parts: dict[type, object] = {Workspace: files, Searchable: Searchable(files, protected, regex_s=0.5)}
+    return Bench([read_file, write_file, edit_file, list_dir, search_files], parts, protected=protected)
+
+
+def names(place: Path) -> list[str]:
+    return sorted(one.name for one in place.iterdir())
+
+
+async def call(root: Path, name: str, **arguments: object) -> ToolFinished:
+    async with asyncio.timeout(DEADLINE):
+        return await bench(root).one(name, json.dumps(arguments))
+
+
+# -- what they are for ---------------------------------------------------------
+
+
+async def test_what_is_written_can_be_read(root: Path) -> None:
+    assert (await call(root, "write_file", path="a/b/notes.txt", text="one\ntwo\n")).text == "wrote 8 bytes to a/b/notes.txt"
+    assert (await call(root, "read_file", path="a/b/notes.txt")).text == "one\ntwo"
+    assert (await call(root, "read_file", path=f"{root}/a/b/notes.txt")).text == "one\ntwo"
+    assert (await call(root, "read_file", path="./a//b/./notes.txt")).text == "one\ntwo"
+
+
+async def test_a_long_file_is_read_in_pages_that_say_how_to_go_on(root: Path) -> None:
+    (root / "long.txt").write_text("".join(f"line {number}\n" for number in range(1, 2001)))
+    first = (await call(root, "read_file", path="long.txt")).text
+    assert first.startswith("line 1\nline 2\n")
+    assert "characters left out" not in first
+    following = int(first.rpartition("offset=")[2].rstrip("]"))
+    second = (await call(root, "read_file", path="long.txt", offset=following, limit=2)).text
+    last = following + 1
+    assert second == f"line {following}\nline {last}\n[lines {following}-{last} of 2000; go on with offset={last + 1}]"
+
+
+async def test_a_page_past_the_end_an_empty_file_and_one_endless_line_are_told_as_such(root: Path) -> None:
+    (root / "short.txt").write_text("one\n")
+    (root / "empty.txt").write_text("")
+    (root / "wide.txt").write_text("x" * 9000)
+    assert "it has 1 lines; offset 5 is past its end" in (await call(root, "read_file", path="short.txt", offset=5)).text
+    assert (await call(root, "read_file", path="empty.txt")).text == "(the file is empty)"
+    wide = (await call(root, "read_file", path="wide.txt")).text
+    assert wide.endswith("[line cut: it has 9000 characters]")
+    assert "characters left out" not in wide
+
+
+async def test_an_edit_needs_its_piece_exactly_once(root: Path) -> None:
+    (root / "notes.txt").write_text("red green red\n")
+    assert "2 times" in (await call(root, "edit_file", path="notes.txt", old="red", new="blue")).text
+    assert "0 times" in (await call(root, "edit_file", path="notes.txt", old="pink", new="blue")).text
+    assert "0 times" in (await call(root, "edit_file", path="notes.txt", old="", new="blue")).text
+    assert (root / "notes.txt").read_text() == "red green red\n"
+    assert (await call(root, "edit_file", path="notes.txt", old="red green", new="blue")).outcome is Outcome.OK
+    assert (root / "notes.txt").read_text() == "blue red\n"
+
+
+async def test_an_edit_keeps_windows_line_ends(root: Path) -> None:
+    (root / "dos.txt").write_bytes(b"one\r\ntwo\r\nthree\r\n")
+    await call(root, "edit_file", path="dos.txt", old="one\ntwo", new="1\n2")
+    assert (root / "dos.txt").read_bytes() == b"1\r\n2\r\nthree\r\n"
+
+
+async def test_writing_keeps_the_permissions_and_leaves_nothing_behind(root: Path) -> None:
+    (root / "run.sh").write_text("old")
+    (root / "run.sh").chmod(0o755)
+    await call(root, "write_file", path="run.sh", text="new")
+    assert (root / "run.sh").stat().st_mode & 0o777 == 0o755
+    assert names(root) == ["run.sh"]
+
+
+async def test_a_directory_is_listed_with_kinds_and_sizes(root: Path) -> None:
+    (root / "folder").mkdir()
+    (root / "file.txt").write_text("12345")
+    (root / "link").symlink_to("/etc")
+    assert (await call(root, "list_dir")).text == "file.txt 5\nfolder/\nlink (link, not followed)"
+    assert (await call(root, "list_dir", path="folder")).text == "(the directory is empty)"
+
+
+async def test_search_finds_lines_by_text_and_by_pattern(root: Path) -> None:
+    (root / "sub").mkdir()
+    (root / "a.txt").write_text("alpha\nbeta\n")
+    (root / "sub/b.txt").write_text("gamma\nalphabet\n")
+    (root / "sub/.hidden").write_text("alpha\n")
+    (root / "binary").write_bytes(b"alpha\0")
+    (root / "link").symlink_to(root.parent / "secret.txt")
+    assert (await call(root, "search_files", pattern="alpha")).text == "a.txt:1: alpha\nsub/b.txt:2: alphabet"
+    assert (await call(root, "search_files", pattern="^a.*t$", regex=True)).text == "sub/b.txt:2: alphabet"
+    assert (await call(root, "search_files", pattern="beta", path="a.txt")).text == "a.txt:2: beta"
+    assert (await call(root, "search_files", pattern="gamma", path="sub")).text == "sub/b.txt:1: gamma"
+    assert (await call(root, "search_files", pattern="secret")).text == "no line holds 'secret'"
+
+
+async def test_a_bad_pattern_is_told_and_an_endless_one_is_cut_off(root: Path) -> None:
+    (root / "a.txt").write_text("a" * 60 + "!\n")
+    assert "not a regular expression" in (await call(root, "search_files", pattern="(", regex=True)).text
+    endless = await call(root, "search_files", pattern="(a+)+$", regex=True)
+    assert "took more than 0.5 s" in endless.text
+
+
+# -- what they must not do (A6 Files) ------------------------------------------
+
+OUTSIDE = [
+    "../secret.txt", "/etc/passwd", "a/../../secret.txt", "..", "/", "~/secret.txt", "~root/x", "/proc/self/environ",
+    "/proc/self/root/etc/passwd", "/proc/self/cwd/secret.txt", "/proc/self/fd/0", "a\0b", "\0", "//etc/passwd", "./../secret.txt",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", OUTSIDE)
+@pytest.mark.parametrize("name", ["read_file", "write_file", "edit_file", "list_dir", "search_files"])
+async def test_a_path_that_leads_outside_is_refused(root: Path, name: str, path: str) -> None:
+    more = {"read_file": {}, "write_file": {"text": "x"}, "edit_file": {"old": "the", "new": "x"}, "list_dir": {},
+            "search_files": {"pattern": "the"}}[name]  # fmt: skip
+    result = await call(root, name, path=path, **more)
+    assert result.outcome is Outcome.ERROR
+    assert SECRET not in result.text
+    assert "outside the workspace" in result.text or "NUL" in result.text
+    assert (root.parent / "secret.txt").read_text() == SECRET
+
+
+@pytest.mark.parametrize("path", ["link.txt", "folder/secret.txt", "inner/link.txt", "loop"])
+@pytest.mark.parametrize("name", ["read_file", "write_file", "edit_file"])
+async def test_symbolic_links_are_not_followed_wherever_they_stand(root: Path, name: str, path: str) -> None:
+    (root / "inner").mkdir()
+    (root / "link.txt").symlink_to(root.parent / "secret.txt")
+    (root / "folder").symlink_to(root.parent)
+    (root / "inner/link.txt").symlink_to("../../secret.txt")
+    (root / "loop").symlink_to("loop")
+    more = {"read_file": {}, "write_file": {"text": "x"}, "edit_file": {"old": "the", "new": "x"}}[name]
+    result = await call(root, name, path=path, **more)
+    assert result.outcome is Outcome.ERROR
+    assert "symbolic link" in result.text
+    assert (root.parent / "secret.txt").read_text() == SECRET
+
+
+async def test_a_linked_directory_is_neither_listed_nor_searched(root: Path) -> None:
+    (root / "folder").symlink_to(root.parent)
+    assert (await call(root, "list_dir", path="folder")).outcome is Outcome.ERROR
+    assert (await call(root, "search_files", path="folder", pattern="secret")).outcome is Outcome.ERROR
+    assert (await call(root, "search_files", pattern="secret of")).text == "no line holds 'secret of'"
+
+
+async def test_a_hard_link_to_a_file_outside_is_not_read_and_never_written_through(root: Path) -> None:
+    os.link(root.parent / "secret.txt", root / "twin.txt")
+    assert SECRET not in (await call(root, "read_file", path="twin.txt")).text
+    assert (await call(root, "search_files", pattern="secret of")).text == "no line holds 'secret of'"
+    await call(root, "write_file", path="twin.txt", text="changed")
+    assert (root.parent / "secret.txt").read_text() == SECRET
+
+
+async def test_fifos_devices_and_directories_are_no_files_and_hold_nobody_up(root: Path) -> None:
+    os.mkfifo(root / "fifo")
+    (root / "folder").mkdir()
+    for name, more in (("read_file", {}), ("write_file", {"text": "x"}), ("edit_file", {"old": "a", "new": "b"})):
+        for path in ("fifo", "folder", "", "."):
+            result = await call(root, name, path=path, **more)
+            assert result.outcome is Outcome.ERROR, (name, path)
+    assert (await call(root, "search_files", pattern="x")).outcome is Outcome.OK
+
+
+async def test_a_device_is_not_read(root: Path) -> None:
+    files = Workspace(Path("/dev"))
+    with pytest.raises(ToolError, match="not an ordinary file"):
+        files.read("null")
+
+
+async def test_huge_and_binary_files_are_refused_at_once(root: Path) -> None:
+    with (root / "sparse").open("wb") as file:
+        file.truncate(1 << 40)
+    (root / "binary").write_bytes(b"\0\1\2" * 100)
+    assert f"{1 << 40} bytes are too many" in (await call(root, "read_file", path="sparse")).text
+    assert "a binary file of 300 bytes" in (await call(root, "read_file", path="binary")).text
+    assert MAX_BYTES < 1 << 40
+
+
+async def test_strange_names_are_told_and_not_fatal(root: Path) -> None:
+    for path in ("x" * 300, "a/" * 3000 + "b", "\ud800", "missing.txt", "notes.txt/x"):
+        (root / "notes.txt").write_text("x")
+        assert (await call(root, "read_file", path=path)).outcome is Outcome.ERROR
+    assert (await call(root, "write_file", path="ok.txt", text="\ud800")).outcome is Outcome.ERROR
+    assert not (root / "ok.txt").exists()
+    name = "й" * 127
+    assert (await call(root, "write_file", path=name, text="x")).outcome is Outcome.OK
+
+
+async def test_a_failed_write_leaves_the_old_file_whole(root: Path) -> None:
+    (root / "folder").mkdir()
+    (root / "folder/kept.txt").write_text("old")
+    assert (await call(root, "write_file", path="folder", text="x")).outcome is Outcome.ERROR
+    assert (await call(root, "write_file", path="folder/kept.txt/x", text="x")).outcome is Outcome.ERROR
+    assert (root / "folder/kept.txt").read_text() == "old"
+    assert (names(root), names(root / "folder")) == (["folder"], ["kept.txt"])
+
+
+@pytest.mark.parametrize("place", ["last", "middle"])
+def test_a_link_slipped_in_between_check_and_open_leads_nowhere(root: Path, place: str) -> None:
+    """The race of A6: a link swapped in and out while the file is read and written, 4,000 times."""
+    files, over = Workspace(root), threading.Event()
+    outside = root.parent / "outside"
+    outside.mkdir()
+    (outside / "notes.txt").write_text(SECRET)
+    inside, path = (root / "a", "a/notes.txt") if place == "middle" else (root / "notes.txt", "notes.txt")
+
+    def swap() -> None:
+        while not over.is_set():
+            with suppress(OSError):
+                _become_real(inside, path)
+            with suppress(OSError):
+                _become_link(inside, outside if place == "middle" else outside / "notes.txt")
+
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    try:
+        outcomes = {_attempt(files, path, turn) for turn in range(4_000)}
+    finally:
+        over.set()
+        swapper.join()
+    assert SECRET not in outcomes
+    assert (outside / "notes.txt").read_text() == SECRET
+    assert names(outside) == ["notes.txt"]
+    assert {"refused", "done"} <= outcomes
+
+
+def _become_real(inside: Path, path: str) -> None:
+    """One moment a link stands here, the next a real thing, wherever the reader is just then."""
+    if inside.is_symlink():
+        inside.unlink()
+    if "/" in path:
+        inside.mkdir(exist_ok=True)
+    with (inside.parent / "new.tmp").open("w") as file:
+        file.write("mine")
+    (inside.parent / "new.tmp").rename(inside.parent / path)
+
+
+def _become_link(inside: Path, target: Path) -> None:
+    inside.rename(inside.with_name(f"aside{os.urandom(4).hex()}"))
+    inside.symlink_to(target)
+
+
+def _attempt(files: Workspace, path: str, turn: int) -> str:
+    try:
+        if turn % 10:
+            return SECRET if SECRET.encode() in files.read(path) else "done"
+        files.write(path, b"mine")
+    except ToolError:
+        return "refused"
+    return "done"
+
+
+# -- protected paths (B8) ------------------------------------------------------
+
+PROTECTED = (".env*", ".git/hooks", "Keys")
+
+
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        (".env", True), (".env.local", True), ("app/.ENV", True), (".git/hooks/pre-commit", True), ("./.git//hooks", True),
+        ("keys/a", True), (".git/config", False), ("env", False), ("hooks/x", False), ("a/monkeys", False),
+    ],
+)  # fmt: skip
+async def test_a_protected_path_is_asked_about(root: Path, path: str, asked: bool) -> None:
+    rig = bench(root, PROTECTED)
+    await rig.run(("write_file", json.dumps({"path": path, "text": "x"})))
+    assert bool(rig.recorded(ApprovalAsked)) is asked
+
+
+async def test_a_search_passes_protected_files_over(root: Path) -> None:
+    (root / "Keys").mkdir()
+    (root / "Keys/a.txt").write_text("alpha")
+    result = await bench(root, PROTECTED).one("search_files", '{"pattern": "alpha"}')
+    assert result.text == "no line holds 'alpha'"
