@@ -1,0 +1,42 @@
+"""What the kernel says: whose CPU, whose memory, which disk."""
+
+import os
+import time
+from pathlib import Path
+
+TICKS = os.sysconf("SC_CLK_TCK")
+IN_MEMORY = ("tmpfs", "ramfs", "devtmpfs")
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process, its threads and the children it has waited for; in ticks of 10 ms."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / TICKS
+
+
+def own_cpu_seconds() -> float:
+    """User and system time of this process."""
+    return time.process_time()
+
+
+def rss_mb(pid: int) -> float:
+    """Resident memory in MB (10^6 bytes)."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def load() -> str:
+    """How busy the machine is with other things."""
+    return f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+
+
+def filesystem(path: Path) -> str:
+    """The kind of filesystem a path lies on, by the longest mount point that holds it."""
+    mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+    holding = [(mount, kind) for _, mount, kind, *_ in mounts if path.resolve().is_relative_to(mount)]
+    return max(holding, key=lambda found: len(found[0]))[1]
+
+
+def is_disk(path: Path) -> bool:
+    """Whether a flush to it reaches something that outlives the power."""
+    return filesystem(path) not in IN_MEMORY

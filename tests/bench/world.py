@@ -1,0 +1,67 @@
+"""What the benches run against: a place on a real disk, a scripted model in a process of its own, daemons."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from tests.fakes.command_line import ROOT
+from tests.fakes.daemon_process import Daemon, running_daemon, scripted
+
+STEPS = 10
+SLOW_S = 2.0
+Json = dict[str, object]
+MORE = "[agent]\nmax_iterations = 12\n"
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """A directory to work in and a model to ask."""
+
+    place: Path
+    model_url: str
+    model_pid: int
+    numbers: "count[int]"
+
+    def new_place(self) -> Path:
+        """A directory, or a name for one, that nobody has used."""
+        return self.place / f"{next(self.numbers)}"
+
+    @asynccontextmanager
+    async def daemon(self, home: Path | None = None, base_url: str = "") -> AsyncGenerator[Daemon]:
+        """A daemon that is ready, in a HOME of its own with files to read."""
+        home = home or self.new_place()
+        notes = home / "workspace"
+        notes.mkdir(parents=True, exist_ok=True)
+        for number in range(STEPS):
+            (notes / f"note{number}.txt").write_text(f"Note {number}: " + "a line that is read by a tool\n" * 10)
+        async with running_daemon(home, scripted(base_url or self.model_url, MORE)) as daemon:
+            yield daemon
+
+
+@asynccontextmanager
+async def world(place: Path) -> AsyncGenerator[World]:
+    """Everything a section needs."""
+    script = place / "script.json"
+    script.write_text(json.dumps(rules()))
+    command = (sys.executable, "-m", "tests.fakes.openai", "--port", "0", "--script", str(script))
+    model = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
+    try:
+        assert model.stdout
+        async with asyncio.timeout(30):
+            url = (await model.stdout.readline()).decode().strip()
+        yield World(place, url, model.pid, count())
+    finally:
+        model.kill()
+        await model.wait()
+
+
+def rules() -> list[Json]:
+    """What the model does, by a word in what the user said: "steps", "parallel", "slow"; else it says ok."""
+    reads = [["read_file", {"path": f"note{number}.txt"}] for number in range(STEPS)]
+    steps: list[Json] = [{"user": "steps", "round": number, "calls": [read]} for number, read in enumerate(reads)]
+    return [*steps, {"user": "parallel", "round": 0, "calls": reads}, {"user": "slow", "latency": SLOW_S}]

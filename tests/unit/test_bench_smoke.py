@@ -1,0 +1,44 @@
+"""`python -m tests.bench` prints figures; whether they are good is not for a test to say."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.bench.figures import Figure, table
+from tests.bench.machine import filesystem, is_disk
+from tests.fakes.command_line import ROOT
+
+
+def bench(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.bench", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, cwd=ROOT)
+
+
+def test_a_section_runs_against_the_real_daemon_and_prints_its_figures_beside_the_targets(tmp_path: Path) -> None:
+    done = bench("prompt", "--dir", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    head, _, *rows = done.stdout.splitlines()
+    assert head.startswith(f"journals in {tmp_path}") and "synchronous = 2 (2: FULL)" in head
+    told = next(row for row in rows if row.startswith('bare "hi": system prompt and tools'))
+    assert "tokens" in told and "<= 800" in told
+
+
+def test_an_unknown_section_is_told_which_ones_there_are() -> None:
+    done = bench("nothing")
+    assert done.returncode == 2 and "thousand" in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir() or is_disk(Path("/dev/shm")), reason="no memory disk here")
+def test_a_journal_in_memory_is_refused_because_its_flushes_cost_nothing() -> None:
+    done = bench("version", "--dir", "/dev/shm")
+    assert done.returncode == 2 and filesystem(Path("/dev/shm")) in done.stderr
+
+
+def test_a_figure_says_its_ratio_and_whether_it_is_within_its_target() -> None:
+    rows = table([Figure("slow", 10, "ms", 5), Figure("fast", 300, "turns/s", 200, at_least=True), Figure("told", 1, "MB")])
+    _, slow, fast, told = (row.split() for row in rows.splitlines())
+    assert slow[-2:] == ["2.00", "NO"]
+    assert fast[-2:] == ["1.50", "yes"]
+    assert told == ["told", "1", "MB"]
