@@ -1,74 +1,8 @@
-"""The process `aidaemon`: its exit codes, and that no one is shown a traceback who did not ask for it."""
+"""The process `aidaemon`."""
 
-import os
 import sys
-from collections.abc import Sequence
-from types import TracebackType
 
-from daemon import VERSION
-
-OK, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command line; the exit code: 0 ok, 1 the work failed, 2 wrong usage or config, 130 interrupted."""
-    words = list(sys.argv[1:] if argv is None else argv)
-    if words == ["--version"]:
-        print(f"aidaemon {VERSION}")
-        return OK
-    if "--debug" in words:
-        return _run(words)
-    sys.excepthook = _tell_briefly
-    try:
-        return _run(words)
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except BrokenPipeError:
-        return _reader_left()
-
-
-def _run(words: Sequence[str]) -> int:
-    from daemon.cli import parse
-    from daemon.core.errors import AidaemonError
-
-    try:
-        parsed = parse(words)
-        return parsed.run(parsed.args)
-    except AidaemonError as error:
-        return _refuse(error, words)
-    except BaseExceptionGroup as group:
-        ours = group.subgroup(AidaemonError)
-        if ours is None:
-            raise
-        return _refuse(_first(ours), words)
-
-
-def _refuse(error: BaseException, words: Sequence[str]) -> int:
-    from daemon.core.errors import ConfigError, UsageError
-
-    if "--debug" in words:
-        sys.excepthook(type(error), error, error.__traceback__)
-    print(f"aidaemon: {error}", file=sys.stderr)
-    return WRONG_USAGE if isinstance(error, UsageError | ConfigError) else FAILED
-
-
-def _first(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
-
-
-def _tell_briefly(kind: type[BaseException], error: BaseException, _where: TracebackType | None) -> None:
-    """What nobody foresaw, in two lines."""
-    print(f"aidaemon: an error in the program itself: {kind.__name__}: {error}", file=sys.stderr)
-    print("What was accepted before is in the journal. Run the command again with --debug to see where.", file=sys.stderr)
-
-
-def _reader_left() -> int:
-    """Whoever read our output (head, less) has enough: keep the interpreter's closing flush quiet."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return FAILED
-
+from daemon.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

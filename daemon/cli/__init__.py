@@ -1,110 +1,70 @@
-"""The command line: one file per command, imported only when it runs.
+"""The command line: its exit codes, and that no one is shown a traceback who did not ask for it."""
 
-A command's file has HELP (one line), add_arguments(parser) and run(args) -> exit code.
-"""
-
-import argparse
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from difflib import get_close_matches
-from importlib import import_module
-from typing import NoReturn, Protocol, cast
+import os
+import sys
+from collections.abc import Sequence
+from types import TracebackType
 
 from daemon import VERSION
-from daemon.core.errors import UsageError
 
-COMMANDS = {
-    "chat": "daemon.cli.chat",
-    "run": "daemon.cli.run",
-    "runs": "daemon.cli.runs",
-    "show": "daemon.cli.show",
-    "doctor": "daemon.cli.doctor",
-    "config": "daemon.cli.config",
-    "model": "daemon.cli.model",
-    "backup": "daemon.cli.backup",
-}
+OK, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 
 
-class Command(Protocol):
-    """What a command's file has."""
-
-    HELP: str
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Say what the command line may hold."""
-        ...
-
-    def run(self, args: argparse.Namespace) -> int:
-        """Do it; the exit code. Raises AidaemonError."""
-        ...
-
-
-class Parser(argparse.ArgumentParser):
-    """Complains by raising, so that every wrong command line ends the same way."""
-
-    def error(self, message: str) -> NoReturn:
-        """The command line does not fit."""
-        raise UsageError(f"{message}\n{self.format_usage().rstrip()}")
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line; the exit code: 0 ok, 1 the work failed, 2 wrong usage or config, 130 interrupted."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words == ["--version"]:
+        print(f"aidaemon {VERSION}")
+        return OK
+    if "--debug" in words:
+        return _run(words)
+    sys.excepthook = _tell_briefly
+    try:
+        return _run(words)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        return _reader_left()
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
-    """A command line that was understood."""
+def _run(words: Sequence[str]) -> int:
+    from daemon.cli.parsing import parse
+    from daemon.core.errors import AidaemonError
 
-    run: Callable[[argparse.Namespace], int]
-    args: argparse.Namespace
-
-
-def parse(argv: Sequence[str]) -> Parsed:
-    """The command to run and its arguments. Raises UsageError; leaves by SystemExit after --help."""
-    common, words = _common().parse_known_args(argv)
-    if not words or words[0].startswith("-"):
-        front = _front()
-        return Parsed(lambda _: _print_help(front), front.parse_args(words))
-    command = _command(words[0])
-    parser = Parser(prog=f"aidaemon {words[0]}", description=command.HELP, allow_abbrev=False)
-    _add_common(parser)
-    command.add_arguments(parser)
-    return Parsed(command.run, argparse.Namespace(**{**vars(parser.parse_args(words[1:])), **vars(common)}))
+    try:
+        parsed = parse(words)
+        return parsed.run(parsed.args)
+    except AidaemonError as error:
+        return _refuse(error, words)
+    except BaseExceptionGroup as group:
+        ours = group.subgroup(AidaemonError)
+        if ours is None:
+            raise
+        return _refuse(_first(ours), words)
 
 
-def _common() -> Parser:
-    """What every command takes, before or after its name; taken out first, so that no command has to know of it."""
-    parser = Parser(prog="aidaemon", add_help=False, allow_abbrev=False)
-    _add_common(parser)
-    return parser
+def _refuse(error: BaseException, words: Sequence[str]) -> int:
+    from daemon.core.errors import ConfigError, UsageError
+
+    if "--debug" in words:
+        sys.excepthook(type(error), error, error.__traceback__)
+    print(f"aidaemon: {error}", file=sys.stderr)
+    return WRONG_USAGE if isinstance(error, UsageError | ConfigError) else FAILED
 
 
-def _command(name: str) -> Command:
-    if name not in COMMANDS:
-        near = get_close_matches(name, COMMANDS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"commands: {', '.join(COMMANDS)}"
-        raise UsageError(f"there is no command {name!r}; {hint}")
-    return cast(Command, import_module(COMMANDS[name]))
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
-def _front() -> Parser:
-    width = max(map(len, COMMANDS)) + 2
-    lines = "\n".join(f"  {name:<{width}}{_command(name).HELP}" for name in COMMANDS)
-    parser = Parser(
-        prog="aidaemon",
-        usage="aidaemon COMMAND [--home DIR] [--config FILE] ...",
-        description="An assistant daemon. It talks, runs tools, remembers, and loses no message.",
-        epilog=f"commands:\n{lines}\n\n'aidaemon COMMAND --help' tells more of one of them.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action="version", version=f"aidaemon {VERSION}", help="print the version")
-    _add_common(parser)
-    return parser
+def _tell_briefly(kind: type[BaseException], error: BaseException, _where: TracebackType | None) -> None:
+    """What nobody foresaw, in two lines."""
+    print(f"aidaemon: an error in the program itself: {kind.__name__}: {error}", file=sys.stderr)
+    print("What was accepted before is in the journal. Run the command again with --debug to see where.", file=sys.stderr)
 
 
-def _add_common(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--home", metavar="DIR", help="where everything is kept (default: $AIDAEMON_HOME, else ~/.aidaemon)")
-    parser.add_argument("--config", metavar="FILE", help="the config file (default: config.toml in the home directory)")
-    parser.add_argument("--debug", action="store_true", help="show where in the program an error came from")
-
-
-def _print_help(parser: argparse.ArgumentParser) -> int:
-    parser.print_help()
-    return 0
+def _reader_left() -> int:
+    """Whoever read our output (head, less) has enough: keep the interpreter's closing flush quiet."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return FAILED

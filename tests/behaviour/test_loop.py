@@ -1,6 +1,7 @@
 """The loop, through the real house: every way a turn goes on and ends (DESIGN 1; A6, A12, D1, E1, B7)."""
 
 import asyncio
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -257,7 +258,7 @@ async def test_the_prefix_stays_the_same_bytes_from_call_to_call_and_turn_to_tur
         for text in ("first", "second", "third"):
             await it.ask(text)
     bodies = [request.body for request in model.requests]
-    for earlier, later in zip(bodies, bodies[1:], strict=False):
+    for earlier, later in pairwise(bodies):
         assert later["messages"][: len(earlier["messages"])] == earlier["messages"]
         assert later["tools"][: len(earlier["tools"])] == earlier["tools"]
     assert "write_file" in [tool["function"]["name"] for tool in bodies[-1]["tools"]]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from daemon import VERSION
-from daemon.cli import COMMANDS
+from daemon.cli.parsing import COMMANDS
 from tests.fakes.command_line import ROOT, aidaemon
 
 LOOK = "import sys; from daemon.__main__ import main; code = main(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
@@ -36,12 +36,12 @@ def test_every_command_has_help_of_its_own(command: str):
 def test_the_version_is_told_without_importing_the_program():
     assert aidaemon("--version").stdout == f"aidaemon {VERSION}\n"
     loaded = modules_after("--version")
-    assert not {"argparse", "daemon.cli", "daemon.core", "pydantic", "asyncio"} & loaded
+    assert not {"argparse", "daemon.cli.parsing", "daemon.core", "pydantic", "asyncio"} & loaded
 
 
 def test_one_command_imports_no_other_command():
     loaded = {name for name in modules_after("config", "path") if name.startswith("daemon.cli.")}
-    assert loaded == {"daemon.cli.config"}
+    assert loaded == {"daemon.cli.parsing", "daemon.cli.config"}
 
 
 @pytest.mark.parametrize(
