@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 TICKS = os.sysconf("SC_CLK_TCK")
+MOUNTED = Path("/proc/self/mounts")
 IN_MEMORY = ("tmpfs", "ramfs", "devtmpfs")
 
 
@@ -30,13 +31,13 @@ def load() -> str:
     return f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
 
 
-def filesystem(path: Path) -> str:
+def filesystem(path: Path, mounted: Path = MOUNTED) -> str:
     """The kind of filesystem a path lies on, by the longest mount point that holds it."""
-    mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+    mounts = [line.split() for line in mounted.read_text().splitlines()]
     holding = [(mount, kind) for _, mount, kind, *_ in mounts if path.resolve().is_relative_to(mount)]
     return max(holding, key=lambda found: len(found[0]))[1]
 
 
-def is_disk(path: Path) -> bool:
+def is_disk(path: Path, mounted: Path = MOUNTED) -> bool:
     """Whether a flush to it reaches something that outlives the power."""
-    return filesystem(path) not in IN_MEMORY
+    return filesystem(path, mounted) not in IN_MEMORY

@@ -17,8 +17,6 @@ from tests.fakes.command_line import ROOT
 from tests.fakes.daemon_process import TOKEN
 from tests.fakes.openai import FakeOpenAI
 
-SETTLE_S = 1.0
-
 
 async def start(world: World, times: int = 7) -> list[Figure]:
     """From `aidaemon run` to `ready`: on an empty HOME first, then on the same one again and again."""
@@ -41,16 +39,13 @@ async def start(world: World, times: int = 7) -> list[Figure]:
 async def memory(world: World, turns: int = 1000, conversation: int = 10) -> list[Figure]:
     """Resident memory of a daemon that has nothing to do, and of one that has worked."""
     async with world.daemon() as daemon, line(daemon.url, TOKEN) as talk:
-        await asyncio.sleep(SETTLE_S)
-        idle, before = rss_mb(daemon.process.pid), cpu_seconds(daemon.process.pid)
-        await asyncio.sleep(SETTLE_S)
-        resting = (cpu_seconds(daemon.process.pid) - before) / SETTLE_S
+        await daemon.get("/health")
+        idle = rss_mb(daemon.process.pid)
         for number in range(turns):
             await talk.ask("hello", f"talk-{number // conversation}")
         worked = rss_mb(daemon.process.pid)
     return [
         Figure("idle memory (RSS)", idle, "MB", 65),
-        Figure("idle CPU per second", 1e3 * resting, "ms"),
         Figure(f"memory after {turns} turns (RSS)", worked, "MB"),
     ]
 
