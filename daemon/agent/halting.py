@@ -27,10 +27,11 @@ HaltCondition = Callable[[Turn], Halt | None]
 
 @dataclass(frozen=True, slots=True)
 class Today:
-    """What the whole daemon has used up since midnight UTC, and what it may."""
+    """What the whole daemon has used up since midnight UTC, and what it may. `unpriced`: calls of unknown price come on top."""
 
     tokens: int = 0
     usd: float = 0.0
+    unpriced: bool = False
     max_tokens: int = 0
     max_usd: float = 0.0
 

@@ -26,29 +26,32 @@ class Ledger:
     _day: datetime = EVER
     _tokens: int = 0
     _usd: float = 0.0
+    _unpriced: bool = False
 
     async def load(self, store: Store) -> None:
         """Take up what the journal says of today."""
         self._day = midnight(self.clock.now())
 
-        def look(tx: ReadTx) -> tuple[int, float]:
+        def look(tx: ReadTx) -> tuple[int, float, bool]:
             rows = tx.usage(self._day)
-            return sum(row.input_tokens + row.output_tokens for row in rows), sum(row.usd or 0.0 for row in rows)
+            tokens = sum(row.input_tokens + row.output_tokens for row in rows)
+            return tokens, sum(row.usd or 0.0 for row in rows), any(row.usd is None for row in rows)
 
-        self._tokens, self._usd = await store.read(look)
+        self._tokens, self._usd, self._unpriced = await store.read(look)
 
     def add(self, usage: Usage) -> None:
         """A call was settled."""
         self._turn_the_page()
         self._tokens += usage.input_tokens + usage.output_tokens
         self._usd += usage.usd or 0.0
+        self._unpriced |= usage.usd is None
 
     def today(self) -> Today:
         """So far."""
         self._turn_the_page()
-        return Today(self._tokens, self._usd, self.budget.daily_tokens, self.budget.daily_usd)
+        return Today(self._tokens, self._usd, self._unpriced, self.budget.daily_tokens, self.budget.daily_usd)
 
     def _turn_the_page(self) -> None:
         day = midnight(self.clock.now())
         if day > self._day:
-            self._day, self._tokens, self._usd = day, 0, 0.0
+            self._day, self._tokens, self._usd, self._unpriced = day, 0, 0.0, False

@@ -33,7 +33,7 @@ def budget_line(desk: Desk) -> str:
     today = desk.today()
     tokens = f"{today.tokens:,} tokens" + (f" of {today.max_tokens:,}" if today.max_tokens else "")
     usd = f"${today.usd:.4f}" + (f" of ${today.max_usd:g}" if today.max_usd else "")
-    return f"Today: {tokens}, {usd}"
+    return f"Today: {tokens}, {usd}" + (", and calls whose price is unknown" if today.unpriced else "")
 
 
 async def cost(desk: Desk, spoken: Spoken) -> str:

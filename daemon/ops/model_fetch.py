@@ -38,7 +38,8 @@ def free_bytes(folder: Path) -> int:
 
 def fetch(model: Model, folder: Path, watcher: Watcher, free: Callable[[Path], int] = free_bytes) -> Path:
     """The model's file, fetched if need be, its SHA-256 checked in any case. Raises ModelUnavailable."""
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # it may be HOME, and this its first day
+    folder.mkdir(exist_ok=True)
     with _alone(folder / f".{model.file}.lock", watcher):
         path = model.path(folder)
         if path.exists() and not _is_right(path, model, watcher):

@@ -250,3 +250,10 @@ def test_a_second_fetch_waits_for_the_first_and_finds_the_file(tmp_path: Path):
         (tmp_path / "tiny.gguf").write_bytes(BYTES)
     second.join(10)
     assert fetched == [tmp_path / "tiny.gguf"]
+
+
+def test_a_home_that_is_made_for_the_model_is_for_its_owner_alone(tmp_path: Path):
+    home = tmp_path / "aidaemon"
+    with host(Host()) as server:
+        fetch(model(WebFile(server.address)), home / "models", News())
+    assert home.stat().st_mode & 0o777 == 0o700
