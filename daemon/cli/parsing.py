@@ -1,0 +1,110 @@
+"""What the words of a command line mean: one file per command, imported only when it runs.
+
+A command's file has HELP (one line), add_arguments(parser) and run(args) -> exit code.
+"""
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from typing import NoReturn, Protocol, cast
+
+from daemon import VERSION
+from daemon.core.errors import UsageError
+
+COMMANDS = {
+    "chat": "daemon.cli.chat",
+    "run": "daemon.cli.run",
+    "runs": "daemon.cli.runs",
+    "show": "daemon.cli.show",
+    "doctor": "daemon.cli.doctor",
+    "config": "daemon.cli.config",
+    "model": "daemon.cli.model",
+    "backup": "daemon.cli.backup",
+}
+
+
+class Command(Protocol):
+    """What a command's file has."""
+
+    HELP: str
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Say what the command line may hold."""
+        ...
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Do it; the exit code. Raises AidaemonError."""
+        ...
+
+
+class Parser(argparse.ArgumentParser):
+    """Complains by raising, so that every wrong command line ends the same way."""
+
+    def error(self, message: str) -> NoReturn:
+        """The command line does not fit."""
+        raise UsageError(f"{message}\n{self.format_usage().rstrip()}")
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A command line that was understood."""
+
+    run: Callable[[argparse.Namespace], int]
+    args: argparse.Namespace
+
+
+def parse(argv: Sequence[str]) -> Parsed:
+    """The command to run and its arguments. Raises UsageError; leaves by SystemExit after --help."""
+    common, words = _common().parse_known_args(argv)
+    if not words or words[0].startswith("-"):
+        front = _front()
+        return Parsed(lambda _: _print_help(front), front.parse_args(words))
+    command = _command(words[0])
+    parser = Parser(prog=f"aidaemon {words[0]}", description=command.HELP, allow_abbrev=False)
+    _add_common(parser)
+    command.add_arguments(parser)
+    return Parsed(command.run, argparse.Namespace(**{**vars(parser.parse_args(words[1:])), **vars(common)}))
+
+
+def _common() -> Parser:
+    """What every command takes, before or after its name; taken out first, so that no command has to know of it."""
+    parser = Parser(prog="aidaemon", add_help=False, allow_abbrev=False)
+    _add_common(parser)
+    return parser
+
+
+def _command(name: str) -> Command:
+    if name not in COMMANDS:
+        near = get_close_matches(name, COMMANDS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"commands: {', '.join(COMMANDS)}"
+        raise UsageError(f"there is no command {name!r}; {hint}")
+    return cast(Command, import_module(COMMANDS[name]))
+
+
+def _front() -> Parser:
+    width = max(map(len, COMMANDS)) + 2
+    lines = "\n".join(f"  {name:<{width}}{_command(name).HELP}" for name in COMMANDS)
+    parser = Parser(
+        prog="aidaemon",
+        usage="aidaemon COMMAND [--home DIR] [--config FILE] ...",
+        description="An assistant daemon. It talks, runs tools, remembers, and loses no message.",
+        epilog=f"commands:\n{lines}\n\n'aidaemon COMMAND --help' tells more of one of them.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"aidaemon {VERSION}", help="print the version")
+    _add_common(parser)
+    return parser
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--home", metavar="DIR", help="where everything is kept (default: $AIDAEMON_HOME, else ~/.aidaemon)")
+    parser.add_argument("--config", metavar="FILE", help="the config file (default: config.toml in the home directory)")
+    parser.add_argument("--debug", action="store_true", help="show where in the program an error came from")
+
+
+def _print_help(parser: argparse.ArgumentParser) -> int:
+    parser.print_help()
+    return 0
