@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 OPENAI = "https://api.openai.com/v1"
-PRIMARY = {"openai": "gpt-5-mini", "local": ""}
+PRIMARY = {"openai": "gpt-5-mini", "local": "qwen2.5-coder-1.5b"}
 
 
 def _kind(value: object) -> object:
