@@ -1,4 +1,4 @@
-"""The facts of a turn: a closed union of frozen values, and how each is written down and read back.
+"""The facts of a turn: a closed union of frozen values.
 
 A call's identity within its turn is `call_id`: "SEQ.INDEX" of the reply that asked for it. Providers' own ids are only echoed.
 """
@@ -6,16 +6,9 @@ A call's identity within its turn is `call_id`: "SEQ.INDEX" of the reply that as
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from functools import cache
-from typing import get_args
 
-from pydantic import TypeAdapter
-
-from daemon.core.errors import AidaemonError
 from daemon.core.label import Decision, Effect, Label
 from daemon.core.messages import ToolCall, Usage
-
-SCHEMA = 1
 
 
 class Stop(StrEnum):
@@ -289,28 +282,3 @@ class Recorded:
     seq: int
     at: datetime
     event: Event = field(compare=True)
-
-
-class UnreadableEvent(AidaemonError):
-    """An event of the journal is of a kind or a version that this program does not know."""
-
-
-KINDS: dict[str, type] = {kind.__name__: kind for kind in get_args(Event)}
-
-
-@cache
-def _adapter(kind: str) -> TypeAdapter[Event]:
-    return TypeAdapter(KINDS[kind])
-
-
-def encode(event: Event) -> tuple[str, int, str]:
-    """(kind, schema version, payload as JSON text)."""
-    kind = type(event).__name__
-    return kind, SCHEMA, _adapter(kind).dump_json(event).decode()
-
-
-def decode(kind: str, version: int, payload: str) -> Event:
-    """The event back. Raises UnreadableEvent for what a newer program wrote."""
-    if kind not in KINDS or version > SCHEMA:
-        raise UnreadableEvent(f"event {kind} of schema {version}: this program reads up to schema {SCHEMA}")
-    return _adapter(kind).validate_json(payload)

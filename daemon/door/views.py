@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from daemon.core.codec import encode
 from daemon.core.events import (
     BudgetExtended,
     CallJudged,
@@ -14,7 +15,6 @@ from daemon.core.events import (
     Recorded,
     Stop,
     ToolFinished,
-    encode,
 )
 from daemon.core.rows import ApprovalRow, InboxRow, OutboxRow, SessionRow, TurnRow
 from daemon.door.base import ApprovalView, CallView, Delivery, RunLine, RunView, SessionView, UsageView

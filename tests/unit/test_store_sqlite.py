@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from daemon.core.codec import UnreadableEvent
 from daemon.core.errors import StoreUnavailable
-from daemon.core.events import UnreadableEvent
 from daemon.store.migrate import JournalUnusable, Migration, connect, migrate, migrations
 from daemon.store.protocol import Tx
 from daemon.store.sqlite import BATCH, SqliteStore

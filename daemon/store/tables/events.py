@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from daemon.core.events import Recorded, decode, encode
+from daemon.core.codec import decode, encode
+from daemon.core.events import Recorded
 from daemon.store.instants import from_db, to_db
 from daemon.store.tables.rows import Rows
 
