@@ -34,11 +34,11 @@ Line = Mapping[str, object]
 def draw_runs(lines: Sequence[RunLine]) -> Table:
     """Runs at a glance."""
     drawn = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("turn", "session", "state", "why it ended", "started", "ended"):
-        drawn.add_column(name, no_wrap=name in ("turn", "state"))
+    for name in ("turn", "session", "state", "why it ended", "started", "took"):
+        drawn.add_column(name, no_wrap=name != "session", overflow="fold")
     for line in lines:
-        reason = coloured(line.stop_reason or "")
-        drawn.add_row(line.turn, printable(line.session), coloured(line.state), reason, local(line.started), local(line.ended))
+        reason, started = coloured(line.stop_reason or ""), local(line.started)[:-3]
+        drawn.add_row(line.turn, printable(line.session), coloured(line.state), reason, started, took(line))
     return drawn
 
 
@@ -78,6 +78,14 @@ def head(text: object) -> str:
 def local(instant: str | None) -> str:
     """An ISO instant on the reader's clock."""
     return f"{datetime.fromisoformat(instant).astimezone():%Y-%m-%d %H:%M:%S}" if instant else ""
+
+
+def took(line: RunLine) -> str:
+    """How long it was, from its beginning to its end, waiting for people included."""
+    if not line.started or not line.ended:
+        return ""
+    seconds = (datetime.fromisoformat(line.ended) - datetime.fromisoformat(line.started)).total_seconds()
+    return f"{seconds:.1f} s" if seconds < 60 else f"{seconds / 60:.0f} min"
 
 
 def spent(run: RunView) -> str:
