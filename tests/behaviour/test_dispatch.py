@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from daemon.core.errors import StoreUnavailable
+from daemon.core.errors import Fenced, StoreUnavailable
 from daemon.core.events import (
     Answer,
     ApprovalAsked,
@@ -70,7 +70,13 @@ async def smash(diary: Diary, what: str) -> str:
 @tool(effect=Effect.READ)
 async def fail(kind: str) -> str:
     """Fail in some way."""
-    raise {"tool": ToolError("it is closed; open it first"), "other": ZeroDivisionError("division by zero")}[kind]
+    kinds_of: dict[str, Exception] = {
+        "tool": ToolError("it is closed; open it first"),
+        "other": ZeroDivisionError("division by zero"),
+        "disk": StoreUnavailable("the disk is full"),
+        "fenced": Fenced(),
+    }
+    raise kinds_of[kind]
 
 
 @tool(effect=Effect.READ, timeout_s=0.05)
@@ -272,6 +278,8 @@ async def test_twelve_reading_calls_run_eight_at_a_time_and_keep_their_order() -
         if running == 8:
             full.set()
         await full.wait()
+        for _ in range(20):
+            await asyncio.sleep(0)
         running -= 1
         return str(number)
 
@@ -397,6 +405,7 @@ async def test_a_question_is_not_put_again_after_a_restart() -> None:
     """Crash matrix 15."""
     rig, _ = bench()
     await rig.run(("smash", '{"what": "vase"}'))
+    assert kinds(rig.journal.events)[-2:] == ["CallJudged", "ApprovalAsked"]
     rig.restart()
     await rig.again()
     assert len(rig.recorded(ApprovalAsked)) == 1
@@ -518,6 +527,15 @@ async def test_the_disk_failing_under_parallel_calls_is_told_as_that() -> None:
     other = Bench([spoil], journal=rig.journal)
     with pytest.raises(StoreUnavailable):
         await other.run(("spoil", "{}"), ("spoil", "{}"))
+
+
+@pytest.mark.parametrize(("kind", "error"), [("disk", StoreUnavailable), ("fenced", Fenced)])
+async def test_a_journal_that_fails_inside_a_tool_stops_the_turn_and_is_not_the_models_to_read(
+    kind: str, error: type[Exception]
+) -> None:
+    rig, _ = bench()
+    with pytest.raises(error):
+        await rig.one("fail", json.dumps({"kind": kind}))
 
 
 async def test_a_stop_while_the_start_is_being_written_leaves_the_call_not_run_and_the_journal_whole() -> None:

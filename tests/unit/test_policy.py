@@ -1,10 +1,9 @@
-"""The gate: judge() over DESIGN 6's table."""
+"""The gate: judge() over DESIGN 6's table. The laws are tried on every case there is, which is more than a sample of them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from daemon.core.label import Decision, Effect, Label
 from daemon.tools.base import ToolMeta
@@ -35,16 +34,9 @@ class Case:
         return decision
 
 
-CASES = st.builds(
-    Case,
-    label=st.sampled_from(Label),
-    session_label=st.sampled_from(Label),
-    effect=st.sampled_from([*Effect, None]),
-    granted=st.booleans(),
-    approvals=st.sampled_from(["risk", "always"]),
-    protected=st.booleans(),
-    safe=st.booleans(),
-)
+APPROVALS: tuple[Approvals, ...] = ("risk", "always")
+YES_NO = (True, False)
+ALL = [Case(*one) for one in product(Label, Label, [*Effect, None], YES_NO, APPROVALS, YES_NO, YES_NO)]
 
 
 @pytest.mark.parametrize(
@@ -61,52 +53,53 @@ def test_the_table_is_that_of_the_design(session_label: Label, label: Label, exp
     assert found == expected
 
 
-@given(CASES)
-def test_every_case_has_a_decision_and_a_reason(case: Case) -> None:
-    assert case.judged() in Decision
+def test_every_case_has_a_decision_and_a_reason() -> None:
+    for case in ALL:
+        assert case.judged() in Decision
 
 
-@given(CASES)
-def test_more_taint_never_allows_more(case: Case) -> None:
-    clean = SEVERITY[case.judged(label=TRUSTED, session_label=TRUSTED)]
-    tainted = SEVERITY[case.judged(label=UNTRUSTED, session_label=TRUSTED)]
-    outside = SEVERITY[case.judged(label=UNTRUSTED, session_label=UNTRUSTED)]
-    assert clean <= tainted <= outside
+def test_more_taint_never_allows_more() -> None:
+    for case in ALL:
+        clean = SEVERITY[case.judged(label=TRUSTED, session_label=TRUSTED)]
+        tainted = SEVERITY[case.judged(label=UNTRUSTED, session_label=TRUSTED)]
+        outside = SEVERITY[case.judged(label=UNTRUSTED, session_label=UNTRUSTED)]
+        assert clean <= tainted <= outside
 
 
-@given(CASES)
-def test_an_unknown_tool_is_denied_whatever_else_holds(case: Case) -> None:
-    if case.effect is None:
-        assert case.judged() is DENY
+def test_an_unknown_tool_is_denied_whatever_else_holds() -> None:
+    for case in ALL:
+        if case.effect is None:
+            assert case.judged() is DENY
 
 
-@given(CASES)
-def test_a_grant_never_makes_it_stricter_and_never_undoes_a_denial(case: Case) -> None:
-    without = Case(case.label, case.session_label, case.effect, False, case.approvals, case.protected, case.safe).judged()
-    with_one = Case(case.label, case.session_label, case.effect, True, case.approvals, case.protected, case.safe).judged()
-    assert SEVERITY[with_one] <= SEVERITY[without]
-    assert (with_one is DENY) == (without is DENY)
+def test_a_grant_never_makes_it_stricter_and_never_undoes_a_denial() -> None:
+    for case in ALL:
+        without, with_one = replace(case, granted=False).judged(), replace(case, granted=True).judged()
+        assert SEVERITY[with_one] <= SEVERITY[without]
+        assert (with_one is DENY) == (without is DENY)
 
 
-@given(CASES)
-def test_a_protected_path_is_never_simply_allowed(case: Case) -> None:
-    if case.protected:
-        assert case.judged() is not ALLOW
+def test_a_protected_path_is_never_simply_allowed() -> None:
+    for case in ALL:
+        if case.protected:
+            assert case.judged() is not ALLOW
 
 
-@given(CASES)
-def test_approvals_always_asks_before_every_effect_and_not_before_reading(case: Case) -> None:
+def test_approvals_always_asks_before_every_effect_and_not_before_reading() -> None:
     """B8."""
-    if case.approvals == "always" and case.effect in (Effect.WRITE, Effect.EGRESS, Effect.DESTRUCTIVE):
-        assert case.judged() is ASK
+    for case in ALL:
+        if case.approvals == "always" and case.effect in (Effect.WRITE, Effect.EGRESS, Effect.DESTRUCTIVE):
+            assert case.judged() is ASK
+        if case.effect is Effect.READ and not case.protected:
+            assert case.judged() is ALLOW
 
 
-@given(CASES)
-def test_a_harmless_command_is_spared_only_in_a_clean_trusted_turn(case: Case) -> None:
-    clean = case.label is TRUSTED and case.session_label is TRUSTED
-    if case.effect is Effect.DESTRUCTIVE and not case.granted and case.judged() is ALLOW:
-        assert case.safe
-        assert clean
+def test_a_harmless_command_is_spared_only_in_a_clean_trusted_turn() -> None:
+    for case in ALL:
+        clean = case.label is TRUSTED and case.session_label is TRUSTED
+        if case.effect is Effect.DESTRUCTIVE and not case.granted and case.judged() is ALLOW:
+            assert case.safe
+            assert clean
 
 
 def test_the_reason_tells_a_person_why_they_are_asked() -> None:

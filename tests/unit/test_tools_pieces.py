@@ -67,6 +67,13 @@ def test_neighbours_that_only_read_share_one_batch_of_any_size() -> None:
     assert [len(batch) for batch in in_batches(calls)] == [20]
 
 
+def test_what_changes_something_is_started_eight_at_a_time() -> None:
+    """A crash then leaves no more outcomes unknown than could really have begun."""
+    meta = ToolMeta(Effect.WRITE, parallel=True, paths=("path",))
+    calls = [ready(index, meta, f"file{index}") for index in range(12)]
+    assert [len(batch) for batch in in_batches(calls)] == [8, 4]
+
+
 @given(st.lists(st.binary(max_size=300), max_size=30), st.integers(10, 100))
 def test_head_and_tail_of_a_stream_are_its_real_ends_however_it_was_cut(pieces: list[bytes], limit: int) -> None:
     kept, whole = HeadTail(limit), b"".join(pieces)
