@@ -37,34 +37,48 @@ class SetAside:
     notice: str
 
 
-Glimpse = TextDelta | DraftDropped | ToolOutput | SetAside | Recorded
+Draft = TextDelta | DraftDropped | ToolOutput
+Glimpse = Draft | SetAside | Recorded
+
+
+@dataclass(frozen=True, slots=True)
+class Watcher:
+    """Somebody who looks at a turn; `drafts` says whether for more than what is written down."""
+
+    drafts: bool
+    queue: asyncio.Queue[Glimpse] = field(default_factory=asyncio.Queue)
+
+    def show(self, glimpse: Glimpse) -> None:
+        """Put it where the watcher will look."""
+        wanted = self.drafts or not isinstance(glimpse, Draft)
+        if wanted and self.queue.qsize() < BACKLOG:
+            self.queue.put_nowait(glimpse)
 
 
 @dataclass(slots=True)
 class Live:
     """One hub per process. Publishing never waits: a watcher that falls 10,000 items behind is cut off."""
 
-    _watchers: dict[str, list[asyncio.Queue[Glimpse]]] = field(default_factory=dict)
+    _watchers: dict[str, list[Watcher]] = field(default_factory=dict)
 
     def publish(self, turn_id: str, glimpse: Glimpse) -> None:
         """Show it to those who watch this turn."""
-        for queue in self._watchers.get(turn_id, ()):
-            if queue.qsize() < BACKLOG:
-                queue.put_nowait(glimpse)
+        for watcher in self._watchers.get(turn_id, ()):
+            watcher.show(glimpse)
 
     def watched(self, turn_id: str) -> bool:
-        """Somebody is looking; nobody pays for drafts that no one sees."""
-        return turn_id in self._watchers
+        """Somebody is looking at drafts; nobody pays for drafts that no one sees."""
+        return any(watcher.drafts for watcher in self._watchers.get(turn_id, ()))
 
     @contextmanager
-    def watch(self, turn_id: str) -> Iterator[AsyncIterator[Glimpse]]:
+    def watch(self, turn_id: str, *, drafts: bool = True) -> Iterator[AsyncIterator[Glimpse]]:
         """Everything that happens to the turn from now on. The watcher decides when it has seen the last."""
-        queue: asyncio.Queue[Glimpse] = asyncio.Queue()
-        self._watchers.setdefault(turn_id, []).append(queue)
+        watcher = Watcher(drafts)
+        self._watchers.setdefault(turn_id, []).append(watcher)
         try:
-            yield _drain(queue)
+            yield _drain(watcher.queue)
         finally:
-            self._watchers[turn_id].remove(queue)
+            self._watchers[turn_id] = [other for other in self._watchers[turn_id] if other is not watcher]
             if not self._watchers[turn_id]:
                 del self._watchers[turn_id]
 

@@ -96,7 +96,7 @@ class LocalDoor(Door):
 
     async def settled(self, turn: str) -> RunView:
         """Wait for the end of it."""
-        with self.live.watch(turn) as glimpses:
+        with self.live.watch(turn, drafts=False) as glimpses:
             view = await self._known(turn)
             if view.state not in OVER:
                 await anext(item async for item in glimpses if _is_last(item))

@@ -1,0 +1,28 @@
+"""The hub: who is shown what of a running turn."""
+
+from datetime import UTC, datetime
+
+from daemon.core.events import Recorded, Stop, TurnEnded
+from daemon.core.live import Glimpse, Live, TextDelta
+
+ENDED = Recorded(1, datetime(2026, 1, 1, tzinfo=UTC), TurnEnded(Stop.DONE, "", "ok"))
+
+
+async def test_who_waits_for_the_end_alone_is_shown_no_drafts_and_makes_nobody_write_them() -> None:
+    live = Live()
+    with live.watch("t", drafts=False) as seen:
+        assert not live.watched("t")
+        live.publish("t", TextDelta("o"))
+        live.publish("t", ENDED)
+        assert await anext(seen) is ENDED
+
+
+async def test_one_who_watches_drafts_is_enough_for_them_to_be_written() -> None:
+    live = Live()
+    with live.watch("t", drafts=False), live.watch("t") as seen:
+        assert live.watched("t")
+        live.publish("t", TextDelta("o"))
+        live.publish("t", ENDED)
+        shown: list[Glimpse] = [await anext(seen), await anext(seen)]
+        assert shown == [TextDelta("o"), ENDED]
+    assert not live.watched("t")
