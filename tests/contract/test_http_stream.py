@@ -1,0 +1,60 @@
+"""What keeps an event stream honest while nothing happens: heartbeats, and watchers who have left."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from aiohttp import ClientSession
+
+from daemon.app import House, open_house
+from daemon.config.load import parse
+from daemon.config.paths import Paths
+from daemon.http.api import build
+from daemon.http.config import HttpConfig
+from daemon.http.server import HttpServer
+from tests.fakes.daemon_process import TOKEN, scripted
+from tests.fakes.openai import FakeOpenAI, hangs
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A house behind a listener with quick heartbeats, and a client of it."""
+
+    house: House
+    http: ClientSession
+
+
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[Served]:
+    paths = Paths(tmp_path / "home", tmp_path / "config.toml")
+    async with FakeOpenAI() as model:
+        model.otherwise(hangs())
+        config = scripted(model.base_url, "[agent]\ndrain_seconds = 0\n")
+        async with open_house(paths, parse(config, paths.config, env={}, secrets={})) as house:
+            server = HttpServer(HttpConfig(port=0), build(house.door, TOKEN, heartbeat_s=0.01))
+            async with ClientSession(await server.start(), headers={"Authorization": f"Bearer {TOKEN}"}) as http:
+                yield Served(house, http)
+            await server.aclose()
+
+
+async def test_a_stream_in_which_nothing_happens_beats(served: Served) -> None:
+    turn = (await served.house.door.send("web:quiet", "hi")).turn
+    async with served.http.get(f"/v1/runs/{turn}/events") as response, asyncio.timeout(10):
+        beats = 0
+        while beats < 3:
+            beats += (await response.content.readuntil(b"\n\n")).startswith(b":")
+
+
+async def test_a_watcher_who_left_is_let_go_while_the_run_goes_on(served: Served) -> None:
+    turn = (await served.house.door.send("web:left", "hi")).turn
+    response = await served.http.get(f"/v1/runs/{turn}/events")
+    await response.content.readuntil(b"\n\n")
+    assert served.house.door.live.watched(turn)
+    response.close()
+    async with asyncio.timeout(10):
+        while served.house.door.live.watched(turn):
+            await (await served.http.get("/health")).read()
+    run = await served.house.door.run(turn)
+    assert run and run.state == "running"
