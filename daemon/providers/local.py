@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from daemon.core.errors import ConfigError, ErrorClass, ProviderError, UsageError
 from daemon.core.messages import ModelReply, ModelRequest, ToolCall, Usage
 from daemon.providers.base import OnText
-from daemon.providers.local_engine import CONTEXT, Engine, OpenEngine, open_llama
+from daemon.providers.local_engine import CONTEXT, Engine, OpenEngine, check_runtime, open_llama
 from daemon.providers.local_prompt import Line, conversation, fitted, opening, schema
 from daemon.providers.local_step import REPLY, ReplyDecoder, arguments_text, parse_step, reply_text
 
@@ -95,12 +95,17 @@ class _Answer:
 
 
 class Local:
-    """Loads its model at the first call, in a worker thread. `silence_s` is the longest time without a sign of life."""
+    """Loads its model at the first call, in a worker thread. `silence_s` is the longest time without a sign of life.
 
-    def __init__(self, *, locate: Locate, silence_s: float = 120.0, open_engine: OpenEngine = open_llama) -> None:
+    Raises ConfigError at once when the `local` extra is not installed.
+    """
+
+    def __init__(self, *, locate: Locate, silence_s: float = 120.0, open_engine: OpenEngine | None = None) -> None:
+        if open_engine is None:
+            check_runtime()
         self._locate = locate
         self._silence_s = silence_s
-        self._open = open_engine
+        self._open = open_engine or open_llama
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedded-model")
         self._slot = asyncio.Lock()
         self._loaded: tuple[Path, Engine] | None = None
