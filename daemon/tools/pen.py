@@ -16,11 +16,4 @@ class Pen:
     async def commit(self) -> None:
         """Durable when it returns. A stop in the middle waits for the disk: nobody could say what had been written."""
         async with self._held:
-            writing = asyncio.ensure_future(self.turn.commit())
-            try:
-                await asyncio.shield(writing)
-            except asyncio.CancelledError:
-                await asyncio.wait([writing])
-                if not writing.cancelled():
-                    writing.exception()
-                raise
+            await self.turn.commit()

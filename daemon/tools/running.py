@@ -14,7 +14,7 @@ from daemon.tools.base import RetryableToolError, ToolContext, ToolError, ToolOu
 from daemon.tools.batches import Ready
 from daemon.tools.pen import Pen
 from daemon.tools.results import failure, finished
-from daemon.tools.retry import wait_before_retry
+from daemon.tools.retry import may_run_again, wait_before_retry
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -75,7 +75,8 @@ class Runner:
         for event in also:
             self.turn.record(event, now)
         self.turn.record(replace(result, seconds=self.clock.monotonic() - began), now)
-        await self.pen.commit()
+        if self.turn.pending or not may_run_again(call.tool.meta):
+            await self.pen.commit()  # else the next model call, which follows at once, is written down with it
 
     async def _result(self, call: Ready) -> tuple[ToolFinished, tuple[Event, ...]]:
         effect, error_class = call.tool.meta.effect, ""

@@ -135,8 +135,17 @@ async def test_a_call_that_is_allowed_is_judged_started_run_and_finished() -> No
     rig, diary = bench()
     result = await rig.one("look", '{"at": "the sky"}')
     assert (result.outcome, result.text, result.effect, result.importance) == (Outcome.OK, "saw the sky", Effect.READ, 0.3)
-    assert kinds(rig.journal.events)[-3:] == ["CallJudged", "ToolStarted", "ToolFinished"]
+    assert kinds([one.event for one in rig.turn.events])[-3:] == ["CallJudged", "ToolStarted", "ToolFinished"]
     assert diary.lines == ["look the sky"]
+
+
+async def test_an_effects_result_is_on_disk_at_once_and_the_last_reading_result_is_left_to_the_next_model_call() -> None:
+    """A flush is what a step costs most; a result that can be read again is worth none of its own."""
+    rig, _ = bench()
+    await rig.run(("look", "{}"))
+    assert kinds(rig.journal.events)[-1] == "ToolStarted" and len(rig.journal.commits) == 1
+    await rig.run(("note", '{"text": "milk"}'))
+    assert kinds(rig.journal.events)[-1] == "ToolFinished" and len(rig.journal.commits) == 3
 
 
 async def test_the_start_is_on_disk_before_the_tool_runs() -> None:
@@ -622,6 +631,7 @@ async def test_more_iterations_come_in_tens_up_to_the_cap() -> None:
 async def test_the_extension_is_written_with_its_result() -> None:
     rig, _ = bench()
     await rig.one("request_more_iterations", '{"reason": "long task"}')
+    await rig.turn.commit()
     assert kinds([one.event for one in rig.journal.commits[-1]]) == ["BudgetExtended", "ToolFinished"]
 
 
