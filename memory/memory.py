@@ -88,6 +88,7 @@ class Memory:
 
 
 def _opened(path: Path) -> sqlite3.Connection:
+    path.touch(mode=0o600)  # what is remembered is for its owner alone
     database = sqlite3.connect(path)
     try:
         database.execute("PRAGMA journal_mode = WAL")

@@ -1,6 +1,6 @@
 """Following runs on behalf of a screen: events are told, questions are passed on, what was shown is marked as delivered."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -71,7 +71,7 @@ class Follower:
     async def _tell(self, turn: str, story: Story, event: LiveEvent) -> None:
         items = story.take(event)
         if event.name == "run.completed":
-            await self.notices(turn)
+            await self.notices(of=turn)
         self.screen.move(turn, story.activity)
         if items:
             await self.screen.show(*items)
@@ -88,15 +88,14 @@ class Follower:
                 until = lapses(view.expires, self.clock.now())
                 await self.asker.asked(Question(turn, call_id, view.tool, view.arguments, view.effect, view.label, until))
 
-    async def notices(self, turn: str = "") -> None:
-        """Show what was said to the session beside the replies of runs that are followed; of one run, or of all."""
+    async def notices(self, *, of: str = "", without: Collection[str] = ()) -> None:
+        """Show what was said to the session and not seen yet; of one run, or of all. Replies to runs that are followed
+        come with their events.
+        """
         for said in await self.door.undelivered(self.session):
-            if turn in {"", said.turn} and not self._waits(said):
+            waits = said.kind != "notice" and (said.turn in self.following or said.turn in without)
+            if of in {"", said.turn} and not waits:
                 await self._deliver(said)
-
-    def _waits(self, said: Delivery) -> bool:
-        """Replies and questions of a run come with its events."""
-        return said.kind != "notice" and said.turn in self.following
 
     async def _deliver(self, said: Delivery) -> None:
         new = (said.turn, said.part) not in self._shown and not (said.turn in self._told and said.kind != "notice")

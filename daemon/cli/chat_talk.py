@@ -45,6 +45,7 @@ class Conversation:
         """Greet, tell what was missed, then talk until the person leaves. `leaving` is said when something runs then."""
         await self.screen.show(Note(greeting), *([Trouble(notice)] if notice else []))
         async with asyncio.TaskGroup() as group:
+            await self._catch_up(group)
             tasks = [group.create_task(self._listen(group)), group.create_task(self._look_out(group))]
             await self.screen.run()
             for task in [*tasks, *self._runs.values()]:
@@ -52,17 +53,22 @@ class Conversation:
         if self._runs:
             await self.screen.show(Note(leaving))
 
-    async def _look_out(self, group: asyncio.TaskGroup) -> None:
-        """Runs and notices that nobody here asked for: cut off earlier, scheduled, sent from another window."""
+    async def _catch_up(self, group: asyncio.TaskGroup) -> None:
+        """What was said last, what was missed, and what was cut off; before anything new is heard."""
         await self._greet_past()
-        for turn in await self.door.unfinished(self.session):
+        unfinished = await self.door.unfinished(self.session)
+        await self.follower.notices(without=unfinished)
+        for turn in unfinished:
             await self.screen.show(*await self.follower.question(turn), Note("picking up where it was cut off …"))
             self._follow(turn, group)
+
+    async def _look_out(self, group: asyncio.TaskGroup) -> None:
+        """Runs and notices that nobody here asked for: scheduled, or sent from another window."""
         while True:
-            await self.follower.notices()
             await asyncio.sleep(LOOK_EVERY_S)
             for turn in await self.door.unfinished(self.session):
                 self._follow(turn, group)
+            await self.follower.notices()
 
     async def _greet_past(self) -> None:
         """The last finished exchange, quietly, so that one sees where one was."""
@@ -77,12 +83,8 @@ class Conversation:
             self._runs[turn] = group.create_task(self._run(turn))
 
     async def _run(self, turn: str) -> None:
-        try:
-            await self.follower.follow(turn)
-        except asyncio.CancelledError:
-            raise
-        else:
-            del self._runs[turn]
+        await self.follower.follow(turn)
+        del self._runs[turn]
 
     async def _listen(self, group: asyncio.TaskGroup) -> None:
         while True:

@@ -92,7 +92,8 @@ def spent(run: RunView) -> str:
     """What the run used up; a price that is not known is not shown as nothing."""
     price = "price unknown" if run.usage.usd is None else f"{run.usage.usd:.4f} USD"
     tokens = f"{run.usage.input_tokens} tokens in ({run.usage.cached_tokens} cached), {run.usage.output_tokens} out"
-    return f"{run.iterations} iterations, {tokens}, {price}"
+    iterations = f"{run.iterations} iteration{'' if run.iterations == 1 else 's'}"
+    return f"{iterations}, {tokens}, {price}"
 
 
 @dataclass(slots=True)

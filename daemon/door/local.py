@@ -120,7 +120,7 @@ class LocalDoor(Door):
             if view.state == "quarantined":
                 for event in narrator.quarantined("\n".join(view.notices)):
                     yield event
-            elif not (recorded and isinstance(recorded[-1].event, TurnEnded)):
+            elif view.state not in OVER and not (recorded and isinstance(recorded[-1].event, TurnEnded)):
                 async for event in _follow(narrator, glimpses, recorded[-1].seq if recorded else 0, after):
                     yield event
 

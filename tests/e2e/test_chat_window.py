@@ -136,7 +136,7 @@ async def test_ctrl_d_leaves_and_the_terminal_is_as_before(tmp_path: Path) -> No
         assert "\x1b[6n" not in shown.raw  # nobody asks the terminal anything: the answer would be typed into the shell
 
 
-async def test_leaving_in_the_middle_waits_for_what_runs_unless_ctrl_c_is_pressed_and_then_it_goes_on_later(tmp_path: Path) -> None:
+async def test_leaving_in_the_middle_waits_unless_ctrl_c_is_pressed_and_then_it_goes_on_later(tmp_path: Path) -> None:
     async with desk(tmp_path, hangs(), says("At last.")) as at:
         async with at.chat() as shown:
             await shown.sees(PROMPT)
@@ -192,7 +192,8 @@ async def test_B5_killed_in_the_middle_it_gives_the_answer_after_the_next_start_
             await at.model.hanging.wait()
             await shown.kill()
         async with at.chat() as shown:
-            await shown.sees("› a hard question", "picking up where it was cut off", "Here is your answer.")
+            screen = await shown.sees("› a hard question", "picking up where it was cut off", "Here is your answer.")
+            assert screen.index("› a hard question") < screen.index("picking up") < screen.index("Here is your")
             shown.types(CTRL_D)
             assert await shown.ends() == 0
         async with at.chat() as shown:
@@ -232,6 +233,19 @@ async def test_it_is_a_client_of_a_daemon_that_runs_and_an_answer_that_was_misse
         gate.set()
         async with at.chat() as shown:
             await shown.sees("› take your time", "Slow answer.")
+
+
+async def test_a_daemon_that_stops_is_told_and_the_terminal_is_given_back(tmp_path: Path) -> None:
+    async with (
+        FakeOpenAI() as model,
+        running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon,
+        Desk(tmp_path / "home", model).chat() as shown,
+    ):
+        await shown.sees(PROMPT)
+        await daemon.terminate()
+        await shown.sees("aidaemon: ", "nothing was lost")
+        assert await shown.ends() == 1
+        assert "\x1b[?2004l" in shown.raw and "Traceback" not in shown.raw
 
 
 async def test_A6_a_model_cannot_steer_the_terminal_or_hide_in_a_question(tmp_path: Path) -> None:
