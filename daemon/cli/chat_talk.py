@@ -17,6 +17,7 @@ from daemon.door.base import Door
 LOOK_EVERY_S = 2.0
 LEAVING = {"/quit", "/exit"}
 KEYS = """
+
 Keys: Enter sends, Alt-Enter or Esc Enter starts a new line, Tab completes commands, the arrow keys bring back what was typed.
 Ctrl-C stops what runs, and leaves when pressed again; Ctrl-D or /quit leaves. While it works you may type: it will be told."""
 
