@@ -1,0 +1,1 @@
+"""Daemons that are killed, and what must be left of them."""

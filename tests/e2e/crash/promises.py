@@ -1,0 +1,237 @@
+"""The promise (DESIGN 5, B4), held against what really happened. Each check names what did not hold."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+from daemon.core.errors import Fenced
+from daemon.core.events import (
+    Answer,
+    ApprovalAnswered,
+    ApprovalAsked,
+    ModelAsked,
+    ModelReplied,
+    Outcome,
+    Steered,
+    ToolFinished,
+    ToolStarted,
+    TurnEnded,
+    UserSaid,
+)
+from daemon.core.label import Effect
+from daemon.store.protocol import Tx
+from daemon.store.sqlite import SqliteStore
+from tests.e2e.crash.model import markers
+from tests.e2e.crash.remains import Remains
+
+TRIES = 3
+NAME = re.compile(r"\[(\w+)")
+OVER = ("ended", "quarantined")
+Check = Callable[[Remains], Iterator[str]]
+
+
+def messages_have_one_outcome(it: Remains) -> Iterator[str]:
+    """Promise 1: every message that was taken is answered, folded in, taken as an answer, or set aside; once."""
+    rows = {row["external_id"]: row for row in it.inbox}
+    said = {f"{session}/{one.client}" for session, messages in it.plan.items() for one in messages}
+    if len(rows) != len(it.inbox) or set(rows) != said:
+        yield f"the inbox has {sorted(row['external_id'] for row in it.inbox)}, said was {sorted(said)}"
+    for line in it.outside.accepted.lines():
+        row = rows.get(f"{line['session']}/{line['client']}")
+        if row is None or row["body"] != line["text"] or line["turn"] not in (row["turn"], row["state"].partition(":")[2]):
+            if row is None or not _steering_came_too_late(it, row, line["turn"]):
+                yield f"accepted was {line}, the inbox has {row}"
+    for row in it.inbox:
+        yield from _outcome(it, row)
+
+
+def _steering_came_too_late(it: Remains, row: dict[str, str], promised: str) -> bool:
+    """It was to be folded into a turn that ended first: it became one of its own."""
+    return promised in it.turns and row["state"] == "done" and row["turn"] in it.turns
+
+
+def _outcome(it: Remains, row: dict[str, str]) -> Iterator[str]:
+    state, _, other = row["state"].partition(":")
+    begun = [turn for turn in it.turns if any(one.input_id == row["id"] for one in it.of(turn, UserSaid))]
+    folded = [turn for turn in it.turns for one in it.of(turn, Steered) if one.input_id == row["id"]]
+    match state:
+        case "done":
+            ok = begun == [row["turn"]] and not folded and it.turns[row["turn"]].state == "ended"
+        case "steered":
+            ok = folded == [other] and not begun
+        case "answered":
+            ok = other in it.turns and not begun and not folded
+        case "quarantined":
+            notices = [one for one in it.outbox if one["turn"] == row["turn"] and one["kind"] == "notice"]
+            ok = it.kills >= TRIES and bool(notices) and not folded
+        case _:
+            ok = False
+    if not ok:
+        yield f"message {row['body']}: state {row['state']}, began {begun}, folded into {folded}"
+
+
+def every_message_was_heard(it: Remains) -> Iterator[str]:
+    """Promise 1: the reply to a message is about it, and whoever began last is not answered first."""
+    for turn in it.turns.values():
+        if turn.state != "ended":
+            yield f"turn {turn.id} is {turn.state}" if turn.state not in OVER else ""
+            continue
+        texts = [one.text for kind in (UserSaid, Steered) for one in it.of(turn.id, kind)]
+        replies = " ".join(one.text for one in it.of(turn.id, ModelReplied))
+        yield from (f"{text} is not in {replies!r}" for text in texts for name in NAME.findall(text) if name not in replies)
+    for session in it.plan:
+        ids = [row["id"] for row in it.inbox if row["session"] == session]
+        began = [turn.input_id for turn in it.turns.values() if turn.session == session]
+        if began != [one for one in ids if one in began]:
+            yield f"{session}: turns began out of order"
+
+
+def events_are_whole(it: Remains) -> Iterator[str]:
+    """Numbers without a gap, one end, one result for each call; ids are used once."""
+    inputs = Counter(row["turn"] for row in it.inbox)
+    yield from (f"turn id {turn} was given {n} times" for turn, n in inputs.items() if n > 1)
+    for turn, events in it.events.items():
+        if [one.seq for one in events] != list(range(1, len(events) + 1)):
+            yield f"turn {turn}: events {[one.seq for one in events]}"
+        ends = len(it.of(turn, TurnEnded))
+        if ends != (it.turns[turn].state == "ended"):
+            yield f"turn {turn} is {it.turns[turn].state} and ended {ends} times"
+        results = Counter(one.call_id for one in it.of(turn, ToolFinished))
+        asked = {f"{one.seq}.{n}" for one in events if isinstance(one.event, ModelReplied) for n in range(len(one.event.calls))}
+        if ends and (set(results) != asked or any(n > 1 for n in results.values())):
+            yield f"turn {turn}: calls {sorted(asked)}, results {dict(results)}"
+
+
+def effects_happen_at_most_once(it: Remains) -> Iterator[str]:
+    """Promise 3; B5 #6 to #9."""
+    done = Counter((line["turn"], line["call"]) for line in it.outside.effects.lines())
+    texts = Counter(line["text"] for line in it.outside.effects.lines())
+    yield from (f"the effect {text} happened {n} times" for text, n in texts.items() if n > 1)
+    for (turn, call), n in done.items():
+        started = [one for one in it.of(turn, ToolStarted) if one.call_id == call]
+        if n > 1 or len(started) != 1:
+            yield f"effect {turn} {call}: {n} times, with {len(started)} starts"
+    for turn in it.turns:
+        for result in it.of(turn, ToolFinished):
+            n = done[(turn, result.call_id)]
+            if result.effect is not Effect.READ and n not in COUNTS[result.outcome]:
+                yield f"effect {turn} {result.call_id}: outcome {result.outcome}, happened {n} times"
+
+
+COUNTS = {
+    Outcome.OK: (1,),
+    Outcome.UNKNOWN: (0, 1),
+    Outcome.NOT_RUN: (0,),
+    Outcome.REJECTED: (0,),
+    Outcome.ERROR: (),
+}
+
+
+def unknown_outcomes_are_told(it: Remains) -> Iterator[str]:
+    """Promise 3: to the model in its next request, to the user in the run's notices."""
+    for turn in it.turns:
+        for result in it.of(turn, ToolFinished):
+            if result.outcome is not Outcome.UNKNOWN:
+                continue
+            if not any(f"outcome of {result.tool} is unknown" in notice for notice in it.view(turn).notices):
+                yield f"turn {turn}: its owner was not told that the outcome of {result.tool} is unknown"
+            names = {name for one in it.of(turn, UserSaid) for name in NAME.findall(one.text)}
+            told = [one for one in it.requests if names.intersection(markers(one)) and result.text in str(one["messages"])]
+            if not told:
+                yield f"turn {turn}: the model was not told that the outcome of {result.tool} is unknown"
+
+
+def model_calls_are_written_down_first(it: Remains) -> Iterator[str]:
+    """Promise 2; B5 #5 #6: no request without its ModelAsked, no question repeated whose answer is in the journal."""
+    for turn in it.turns:
+        first = NAME.findall(it.of(turn, UserSaid)[0].text)[0]
+        requests = [one for one in it.requests if first in markers(one)]
+        asked, replied = len(it.of(turn, ModelAsked)), len(it.of(turn, ModelReplied))
+        if len(requests) > asked:
+            yield f"turn {turn}: {len(requests)} requests, {asked} written down"
+        if asked - replied > it.kills:
+            yield f"turn {turn}: asked {asked} times for {replied} replies, with {it.kills} kills"
+
+
+def approvals_survive(it: Remains) -> Iterator[str]:
+    """B5 #15 #16: a question that was seen stays the same question; an answer that was taken is never lost."""
+    rows = {(row["turn"], row["call_id"]): row for row in it.approvals}
+    for line in it.outside.questions.lines():
+        turn, call = line["turn"], line["call"]
+        asked = [one for one in it.of(turn, ApprovalAsked) if one.call_id == call]
+        answered = [one.answer for one in it.of(turn, ApprovalAnswered) if one.call_id == call]
+        if len(asked) != 1 or (turn, call) not in rows:
+            yield f"question {turn} {call} was asked {len(asked)} times"
+        if line["what"] == "answered" and it.turns[turn].state == "ended" and answered != [Answer.ONCE]:
+            yield f"the answer to {turn} {call} was taken, and became {answered}"
+    yield from (f"question {key} is still {row['state']}" for key, row in rows.items() if row["state"] in ("pending", "answered"))
+
+
+def replies_are_shown_in_order(it: Remains) -> Iterator[str]:
+    """Promise 4; B5 #11 #12 #13: at least once, in order, and twice only for a kill between showing and marking."""
+    shown = it.outside.shown.lines()
+    firsts = list(dict.fromkeys((line["turn"], line["part"]) for line in shown))
+    for session in it.plan:
+        due = [(row["turn"], row["part"]) for row in it.outbox if row["session"] == session and row["kind"] != "approval"]
+        seen = [one for one in firsts if one in due]
+        if seen != due:
+            yield f"{session}: shown was {seen}, due was {due}"
+    if len(shown) - len(firsts) > it.kills:
+        yield f"{len(shown)} shown, {len(firsts)} different ones, {it.kills} kills"
+    bodies = {row["turn"]: row["body"] for row in it.outbox if row["kind"] == "reply"}
+    for turn in it.turns.values():
+        if turn.state == "ended" and (bodies.get(turn.id) != turn.reply or not turn.reply):
+            yield f"turn {turn.id}: reply {turn.reply!r}, delivered {bodies.get(turn.id)!r}"
+    yield from (f"delivery {row['turn']} is {row['state']}" for row in it.outbox if row["state"] != "sent")
+
+
+def no_fenced_write_was_accepted(it: Remains) -> Iterator[str]:
+    """B5 #19: each life has an epoch of its own in each session, and the journal took them in order."""
+    lines = it.outside.writes.lines()
+    for session in it.plan:
+        mine = [(int(line["epoch"]), line["pid"]) for line in lines if line["session"] == session]
+        owners = {(epoch, pid) for epoch, pid in mine}
+        if len(owners) != len({epoch for epoch, _ in owners}) or any(a[0] > b[0] for a, b in pairwise(mine)):
+            yield f"{session}: written by {mine}"
+
+
+CHECKS: tuple[Check, ...] = (
+    messages_have_one_outcome,
+    every_message_was_heard,
+    events_are_whole,
+    effects_happen_at_most_once,
+    unknown_outcomes_are_told,
+    model_calls_are_written_down_first,
+    approvals_survive,
+    replies_are_shown_in_order,
+    no_fenced_write_was_accepted,
+)
+
+
+def broken(it: Remains) -> list[str]:
+    """Every promise that did not hold; nothing when all is well."""
+    return [fault for check in CHECKS for fault in check(it) if fault]
+
+
+async def stale_owners_are_refused(it: Remains) -> list[str]:
+    """B5 #19: a worker of a former life that is still there somewhere writes nothing."""
+    store = await SqliteStore.open(it.outside.folder / "home" / "journal.db")
+    try:
+        return [fault for lane in it.lanes if (fault := await _refused(store, it, lane["session"], int(lane["epoch"])))]
+    finally:
+        await store.aclose()
+
+
+async def _refused(store: SqliteStore, it: Remains, session: str, epoch: int) -> str:
+    turn = next(one for one in it.turns.values() if one.session == session)
+    late = it.events[turn.id][-1]
+
+    def work(tx: Tx) -> None:
+        tx.append(session, epoch - 1, turn.id, [late])
+
+    try:
+        await store.write(work)
+    except Fenced:
+        return ""
+    return f"{session}: a write of epoch {epoch - 1} was accepted in epoch {epoch}"

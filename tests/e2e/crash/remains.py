@@ -1,0 +1,69 @@
+"""Everything that is left when the last life has ended well: the journal, the world outside, what the model was asked."""
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from daemon.core.events import Event, Recorded
+from daemon.core.rows import TurnRow
+from daemon.door.base import RunView
+from daemon.door.views import run_view
+from daemon.store.protocol import ReadTx
+from daemon.store.sqlite import SqliteStore
+from tests.e2e.crash.life import Plan
+from tests.e2e.crash.model import markers
+from tests.e2e.crash.moments import Outside
+from tests.fakes.openai import Asked
+
+E = TypeVar("E", bound=Event)
+Row = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Remains:
+    """`turns` in the order in which they began, `inbox` and `outbox` in order of arrival."""
+
+    plan: Plan
+    outside: Outside
+    turns: dict[str, TurnRow]
+    events: dict[str, list[Recorded]]
+    inbox: list[Row]
+    outbox: list[Row]
+    approvals: list[Row]
+    lanes: list[Row]
+    requests: Sequence[Asked]
+    kills: int
+
+    def of(self, turn: str, kind: type[E]) -> list[E]:
+        """The turn's events of this kind."""
+        return [one.event for one in self.events[turn] if isinstance(one.event, kind)]
+
+    def view(self, turn: str) -> RunView:
+        """What its owner is shown of it."""
+        return run_view(self.turns[turn], self.events[turn])
+
+
+async def remains(folder: Path, plan: Plan, requests: Sequence[Asked], kills: int) -> Remains:
+    """Read it all."""
+    path = folder / "home" / "journal.db"
+    store = await SqliteStore.open(path)
+    turns, events = await store.read(_turns)
+    await store.aclose()
+    with closing(sqlite3.connect(path)) as db:
+        db.row_factory = sqlite3.Row
+        inbox, outbox, approvals, lanes = (_rows(db, table) for table in ("inbox", "outbox", "approvals", "lanes"))
+    mine = {said.client for messages in plan.values() for said in messages}
+    asked = [one for one in requests if mine.intersection(markers(one))]
+    return Remains(plan, Outside(folder), turns, events, inbox, outbox, approvals, lanes, asked, kills)
+
+
+def _turns(tx: ReadTx) -> tuple[dict[str, TurnRow], dict[str, list[Recorded]]]:
+    turns = {row.id: row for row in reversed(tx.turns(None, 10_000))}
+    return turns, {turn: tx.events(turn) for turn in turns}
+
+
+def _rows(db: sqlite3.Connection, table: str) -> list[Row]:
+    return [{key: str(row[key]) for key in row.keys()} for row in db.execute(f"SELECT * FROM {table}")]  # noqa: SIM118

@@ -1,0 +1,103 @@
+"""Lives in a row, each ended by kill -9 but for the last, and what the promises say to it."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+from signal import SIGKILL
+
+from tests.e2e.crash.life import Life
+from tests.e2e.crash.model import deadly
+from tests.e2e.crash.promises import broken, stale_owners_are_refused
+from tests.e2e.crash.remains import Remains, remains
+from tests.fakes.command_line import ROOT
+from tests.fakes.openai import FakeOpenAI
+
+NURSERIES = 3
+LONGEST_S = 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a life ended: 0 in good order, negative by that signal."""
+
+    pid: int
+    status: int
+
+
+@dataclass(slots=True)
+class World:
+    """A model that outlives all daemons, processes that bear them, and a count of kills."""
+
+    model: FakeOpenAI
+    free: asyncio.Queue[asyncio.subprocess.Process]
+    numbers: Iterator[int] = field(default_factory=lambda: count(1))
+    kills: int = 0
+    places: dict[str, int] = field(default_factory=dict)
+
+    def place(self, folder: Path) -> tuple[Path, str]:
+        """A folder for lives in a row, and a name for what is said in it that nobody else has said."""
+        name = f"k{next(self.numbers)}"
+        place = folder / name
+        place.mkdir()
+        return place, name
+
+    async def live(self, life: Life) -> Ended:
+        """One life, from its start to its end."""
+        nursery = await self.free.get()
+        try:
+            assert nursery.stdin and nursery.stdout
+            nursery.stdin.write(json.dumps(life.told()).encode() + b"\n")
+            async with asyncio.timeout(LONGEST_S):
+                ended = Ended(**json.loads(await nursery.stdout.readline()))
+        finally:
+            self.free.put_nowait(nursery)
+        if ended.status == -SIGKILL:
+            self.kills += 1
+        elif ended.status:
+            raise AssertionError(f"life {life} ended with {ended.status}:\n{_log(life)}")
+        return ended
+
+    async def lives(self, lives: Sequence[Life]) -> tuple[Remains, list[str]]:
+        """All of them in a row in one place, then as many as it takes to come to a good end; what broke."""
+        kills = 0
+        for life in lives:
+            kills += (await self.live(life)).status == -SIGKILL
+        last = replace(lives[-1], die_at=0, die_asking="", die_after=0.0)
+        await self.live(last)
+        it = await remains(Path(last.folder), last.plan, self.model.requests, kills)
+        for death in it.outside.deaths.lines():
+            self.places[death["at"]] = self.places.get(death["at"], 0) + 1
+        faults = broken(it) + await stale_owners_are_refused(it)
+        return it, [f"{last.folder}: {fault}\n{_log(last)}" for fault in faults]
+
+
+def _log(life: Life) -> str:
+    return (Path(life.folder) / "log").read_text()[-4000:]
+
+
+@asynccontextmanager
+async def world() -> AsyncIterator[World]:
+    """Open it; every process that bears daemons ends with it."""
+    async with FakeOpenAI() as model:
+        model.otherwise(deadly)
+        free: asyncio.Queue[asyncio.subprocess.Process] = asyncio.Queue()
+        nurseries = [await _nursery() for _ in range(NURSERIES)]
+        for nursery in nurseries:
+            free.put_nowait(nursery)
+        try:
+            yield World(model, free)
+        finally:
+            for nursery in nurseries:
+                nursery.kill()
+                await nursery.communicate()
+
+
+async def _nursery() -> asyncio.subprocess.Process:
+    pipe = asyncio.subprocess.PIPE
+    command = (sys.executable, "-m", "tests.e2e.crash.nursery")
+    return await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdin=pipe, stdout=pipe)
