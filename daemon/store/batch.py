@@ -18,11 +18,6 @@ def is_disk_trouble(error: BaseException | None) -> bool:
     return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, OWN_FAULTS)
 
 
-def is_busy(error: sqlite3.Error) -> bool:
-    """Another process holds the file, for now."""
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
-
-
 class Attempt(Generic[T_co]):
     """One work, and what it gave or raised, carried over from the thread to its caller.
 

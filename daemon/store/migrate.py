@@ -3,13 +3,14 @@
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from daemon.core.errors import ConfigError
 
 FOLDER = Path(__file__).parent / "migrations"
-BUSY_MS = 2_000
+BUSY_MS = 3_000  # how long another program's lock on the file is waited for, by SQLite's own bounded retries
 STATEMENTS = 256
 CHECKED_UP_TO = 64 * 2**20  # bytes; quick_check reads the whole file, and a start must stay quick
 WAL_KEPT = 16 * 2**20
@@ -45,12 +46,11 @@ def open_writer(path: Path) -> sqlite3.Connection:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as exc:
         raise JournalUnusable(f"{path}: cannot be opened: {exc.strerror}. Check the directory and its owner.") from exc
-    db = connect(path)
-    try:
+    with ExitStack() as undo:
+        db = connect(path)
+        undo.callback(db.close)
         _prepare(db, path)
-    except BaseException:
-        db.close()
-        raise
+        undo.pop_all()
     return db
 
 

@@ -5,13 +5,14 @@ import logging
 import sqlite3
 from collections import deque
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from daemon.core.errors import StoreUnavailable
-from daemon.store.batch import Attempt, commit_all, is_busy, look_once
+from daemon.store.batch import Attempt, commit_all, look_once
 from daemon.store.migrate import open_reader, open_writer
 from daemon.store.protocol import ReadTx, Tx
 from daemon.store.thread import SqliteThread
@@ -19,7 +20,6 @@ from daemon.store.thread import SqliteThread
 T = TypeVar("T")
 
 BATCH = 512
-BUSY_TRIES = 3  # each waits for migrate.BUSY_MS
 
 log = logging.getLogger(__name__)
 
@@ -49,12 +49,11 @@ class SqliteStore:
     @classmethod
     async def open(cls, path: Path) -> "SqliteStore":
         """Open, or make, the file, and bring its schema up. Raises JournalUnusable, with what to do about it."""
-        writer = await SqliteThread.open(partial(open_writer, path))
-        try:
+        async with AsyncExitStack() as undo:
+            writer = await SqliteThread.open(partial(open_writer, path))
+            undo.push_async_callback(writer.aclose)
             reader = await SqliteThread.open(partial(open_reader, path))
-        except BaseException:
-            await writer.aclose()
-            raise
+            undo.pop_all()
         return cls(path, writer, reader)
 
     @property
@@ -106,7 +105,7 @@ class SqliteStore:
 
     async def _commit(self, batch: list[_Queued]) -> None:
         try:
-            wrote = await self._try_while_busy([queued.attempt for queued in batch])
+            wrote = await self._writer.run(commit_all, [queued.attempt for queued in batch])
         except sqlite3.Error as exc:
             self._fell_ill(exc)
             self._refuse(batch, exc)
@@ -117,15 +116,6 @@ class SqliteStore:
         for queued in batch:
             if not queued.done.done():
                 queued.done.set_result(None)
-
-    async def _try_while_busy(self, attempts: list[Attempt[object]]) -> bool:
-        for _ in range(BUSY_TRIES - 1):
-            try:
-                return await self._writer.run(commit_all, attempts)
-            except sqlite3.OperationalError as exc:
-                if not is_busy(exc):
-                    raise
-        return await self._writer.run(commit_all, attempts)
 
     def _fell_ill(self, cause: sqlite3.Error) -> None:
         if self._healthy:

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import TypeVar
 
 import aiosqlite
@@ -26,11 +27,10 @@ class SqliteThread:
     async def open(cls, connect: Callable[[], sqlite3.Connection]) -> "SqliteThread":
         """Start the thread and connect in it. Raises what `connect` raises."""
         connection = aiosqlite.Connection(connect, ITERATION_CHUNK)
-        try:
+        with ExitStack() as undo:
+            undo.callback(connection._thread.join)  # a failed one would outlive the event loop, and complain
             await connection
-        except BaseException:
-            connection._thread.join()  # or it outlives the event loop, and complains
-            raise
+            undo.pop_all()
         return cls(connection, connection._conn)
 
     async def run(self, operation: Callable[[sqlite3.Connection, SqliteTx, A], R], argument: A) -> R:

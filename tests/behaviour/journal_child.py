@@ -61,6 +61,10 @@ async def fill_the_disk(home: Path, how: str) -> None:
         limit_files(GROWN)
     kept = await write_until_refused(store)
     tell(f"kept {kept} healthy {store.healthy}")
+    await store.write(lambda tx: tx.sessions())
+    tell(f"looked healthy {store.healthy}")
+    huge = await asyncio.gather(write_big(store, "huge", size=5_000_000), return_exceptions=True)
+    tell(f"huge {[type(outcome).__name__ for outcome in huge]}")
     together = await asyncio.gather(*(write_big(store, f"t-{index}") for index in range(20)), return_exceptions=True)
     tell(f"refused {sum(isinstance(outcome, StoreUnavailable) for outcome in together)} healthy {store.healthy}")
     if how == "full":
@@ -86,8 +90,8 @@ async def write_until_refused(store: SqliteStore) -> int:
     return -1
 
 
-async def write_big(store: SqliteStore, name: str) -> None:
-    await store.write(lambda tx: tx.accept(replace(message(f"m{name}"), body="x" * 10_000)))
+async def write_big(store: SqliteStore, name: str, size: int = 10_000) -> None:
+    await store.write(lambda tx: tx.accept(replace(message(f"m{name}"), body="x" * size)))
 
 
 def hold(home: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.core.errors import HomeInUse
+from daemon.core.errors import HomeInUse, StoreUnavailable
 from daemon.store.lock import HomeLock
 from daemon.store.migrate import JournalUnusable
 from daemon.store.protocol import ReadTx
@@ -108,6 +108,8 @@ async def fill_and_recover(home: Path, how: str) -> None:
         kept, *verdict = [word for word in told(process).split() if word != "kept"]
         assert int(kept) > 5
         assert verdict == ["healthy", "False"]
+        assert told(process) == "looked healthy False", "a commit of nothing proves nothing"
+        assert told(process) == "huge ['StoreUnavailable']", "it fails in the middle of its statement"
         assert told(process) == "refused 20 healthy False"
         assert told(process) == "recovered healthy True"
         assert process.wait(30) == 0
@@ -127,6 +129,17 @@ async def test_a_file_held_by_another_program_is_waited_for(store: SqliteStore, 
         assert holder.stdin
         holder.stdin.close()
         assert await waiting == message("m1")
+    assert store.healthy
+
+
+async def test_a_file_that_is_never_let_go_of_is_not_waited_for_for_ever(store: SqliteStore, tmp_path: Path) -> None:
+    """B5 #21."""
+    with child("lock", str(tmp_path)) as holder:
+        assert told(holder) == "locked"
+        with pytest.raises(StoreUnavailable, match="locked"):
+            await store.write(lambda tx: tx.accept(message("m1")))
+        assert not store.healthy
+    assert await store.write(lambda tx: tx.accept(message("m1"))) == message("m1")
     assert store.healthy
 
 
