@@ -6,7 +6,7 @@ So parallel calls and healthy repetition do not trip it.
 import json
 import re
 from contextlib import suppress
-from itertools import groupby
+from itertools import groupby, islice
 
 from daemon.core.events import ToolFinished
 from daemon.core.messages import ToolCall
@@ -30,15 +30,15 @@ def similar(arguments: str) -> str:
     return NOISE.sub("", arguments).casefold()
 
 
-def steps(turn: Turn) -> list[frozenset[Step]]:
-    """What each iteration did, latest last: tool, arguments, and the result or the class of its error."""
-    grouped = groupby(turn.past, key=lambda entry: entry[0].call_id.split(".")[0])
-    return [frozenset(_step(result, call) for result, call in entries) for _, entries in grouped]
+def steps(turn: Turn, window: int) -> list[frozenset[Step]]:
+    """What each of the last iterations did, latest first: tool, arguments, and the result or the class of its error."""
+    grouped = groupby(reversed(turn.past), key=lambda entry: entry[0].call_id.partition(".")[0])
+    return [frozenset(_step(result, call) for result, call in entries) for _, entries in islice(grouped, window)]
 
 
 def stuck_on(turn: Turn, window: int = WINDOW) -> str:
     """The tool that was called in each of the last `window` iterations with similar arguments and the same outcome; or ""."""
-    recent = steps(turn)[-window:]
+    recent = steps(turn, window)
     if len(recent) < window:
         return ""
     return min((tool for tool, _, _ in frozenset.intersection(*recent)), default="")
