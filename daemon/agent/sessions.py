@@ -16,6 +16,7 @@ from daemon.store.protocol import ReadTx
 log = logging.getLogger(__name__)
 LOOK_EVERY_S = 0.5
 KEEP_IDLE_S = 300.0
+HEALTH = "health"
 
 
 @dataclass(slots=True)
@@ -140,11 +141,22 @@ class Sessions:
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             self._sweep()
+            if not self.shop.store.healthy:
+                await self._probe()
             if self.shop.questions.is_set():
                 try:
                     await self._expire()
                 except StoreUnavailable as exc:
                     log.warning("cannot look for expired approvals: %s", exc)
+
+    async def _probe(self) -> None:
+        """A journal that could not be written is tried again, so that it is well as soon as the disk is, traffic or not."""
+        try:
+            await self.shop.store.write(lambda tx: tx.claim(HEALTH, self.shop.owner))
+        except StoreUnavailable as exc:
+            log.debug("the journal still cannot be written: %s", exc)
+        else:
+            log.info("the journal can be written again")
 
     async def _expire(self) -> None:
         """Questions that nobody answered in time: their turns go on without."""
