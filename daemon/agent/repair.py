@@ -51,7 +51,8 @@ def _settled(message: Message, results: list[Message]) -> Iterator[Message]:
         if found:
             results.remove(found)
             answered.append((call, found))
-    yield from _kept(replace(message, calls=tuple(call for call, _ in answered)))
+    whole = len(answered) == len(message.calls)
+    yield from _kept(message if whole else replace(message, calls=tuple(call for call, _ in answered)))
     for _, result in answered:
         yield result
 

@@ -1,7 +1,7 @@
 """What watchers of a turn see as it happens: drafts that are not written down, and events that are."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -37,20 +37,19 @@ class SetAside:
     notice: str
 
 
-Draft = TextDelta | DraftDropped | ToolOutput
-Glimpse = Draft | SetAside | Recorded
+Glimpse = TextDelta | DraftDropped | ToolOutput | SetAside | Recorded
 
 
 @dataclass(frozen=True, slots=True)
 class Watcher:
-    """Somebody who looks at a turn; `drafts` says whether for more than what is written down."""
+    """Somebody who looks at a turn; `only` says at what, where it is not everything."""
 
-    drafts: bool
+    only: Callable[[Glimpse], bool] | None
     queue: asyncio.Queue[Glimpse] = field(default_factory=asyncio.Queue)
 
     def show(self, glimpse: Glimpse) -> None:
         """Put it where the watcher will look."""
-        wanted = self.drafts or not isinstance(glimpse, Draft)
+        wanted = self.only is None or self.only(glimpse)
         if wanted and self.queue.qsize() < BACKLOG:
             self.queue.put_nowait(glimpse)
 
@@ -67,13 +66,13 @@ class Live:
             watcher.show(glimpse)
 
     def watched(self, turn_id: str) -> bool:
-        """Somebody is looking at drafts; nobody pays for drafts that no one sees."""
-        return any(watcher.drafts for watcher in self._watchers.get(turn_id, ()))
+        """Somebody is looking at everything; nobody pays for drafts that no one sees."""
+        return any(watcher.only is None for watcher in self._watchers.get(turn_id, ()))
 
     @contextmanager
-    def watch(self, turn_id: str, *, drafts: bool = True) -> Iterator[AsyncIterator[Glimpse]]:
-        """Everything that happens to the turn from now on. The watcher decides when it has seen the last."""
-        watcher = Watcher(drafts)
+    def watch(self, turn_id: str, only: Callable[[Glimpse], bool] | None = None) -> Iterator[AsyncIterator[Glimpse]]:
+        """Everything, or only this, that happens to the turn from now on. The watcher decides when it has seen the last."""
+        watcher = Watcher(only)
         self._watchers.setdefault(turn_id, []).append(watcher)
         try:
             yield _drain(watcher.queue)

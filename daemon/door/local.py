@@ -96,10 +96,10 @@ class LocalDoor(Door):
 
     async def settled(self, turn: str) -> RunView:
         """Wait for the end of it."""
-        with self.live.watch(turn, drafts=False) as glimpses:
+        with self.live.watch(turn, _is_last) as glimpses:
             view = await self._known(turn)
             if view.state not in OVER:
-                await anext(item async for item in glimpses if _is_last(item))
+                await anext(glimpses)
                 view = await self._known(turn)
         return view
 

@@ -4,6 +4,7 @@ import asyncio
 import importlib
 import ipaddress
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Protocol
 
 from daemon.core.messages import Usage
@@ -96,6 +97,7 @@ class Prices:
         return self._table.usd(provider, model, usage)
 
 
+@cache
 def _priceless(provider: str) -> bool:
     """Nobody sells what runs on this machine, or in this house: a table has no price for it."""
     kind, _, host = provider.partition(":")

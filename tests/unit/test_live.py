@@ -8,18 +8,22 @@ from daemon.core.live import Glimpse, Live, TextDelta
 ENDED = Recorded(1, datetime(2026, 1, 1, tzinfo=UTC), TurnEnded(Stop.DONE, "", "ok"))
 
 
-async def test_who_waits_for_the_end_alone_is_shown_no_drafts_and_makes_nobody_write_them() -> None:
+def is_recorded(glimpse: Glimpse) -> bool:
+    return isinstance(glimpse, Recorded)
+
+
+async def test_who_waits_for_one_thing_is_shown_nothing_else_and_makes_nobody_write_drafts() -> None:
     live = Live()
-    with live.watch("t", drafts=False) as seen:
+    with live.watch("t", is_recorded) as seen:
         assert not live.watched("t")
         live.publish("t", TextDelta("o"))
         live.publish("t", ENDED)
         assert await anext(seen) is ENDED
 
 
-async def test_one_who_watches_drafts_is_enough_for_them_to_be_written() -> None:
+async def test_one_who_watches_everything_is_enough_for_them_to_be_written() -> None:
     live = Live()
-    with live.watch("t", drafts=False), live.watch("t") as seen:
+    with live.watch("t", is_recorded), live.watch("t") as seen:
         assert live.watched("t")
         live.publish("t", TextDelta("o"))
         live.publish("t", ENDED)
