@@ -73,7 +73,7 @@ def open_llama(path: Path) -> Engine:
     settings.cache_ram_mib = PREFIX_CACHE_MIB
     settings.warmup, settings.verbosity = False, -1
     for cpu in (settings.cpuparams, settings.cpuparams_batch):
-        cpu.n_threads, cpu.poll = min(os.cpu_count() or 1, MOST_THREADS), 0
+        cpu.n_threads, cpu.poll = threads(), 0
     # The runtime opens a port on loopback whether one wants it or not: nobody is given the key to it.
     settings.api_keys = [secrets.token_urlsafe(32)]
     settings.ui = settings.endpoint_slots = settings.endpoint_props = settings.endpoint_metrics = False
@@ -81,6 +81,12 @@ def open_llama(path: Path) -> Engine:
         return LlamaServer(runtime.Server(settings))
     except (RuntimeError, ValueError, MemoryError) as exc:
         raise ProviderError(ErrorClass.NOT_FOUND, f"the embedded model in {path} cannot be loaded: {exc}") from exc
+
+
+def threads() -> int:
+    """One for each core that this process may use: more of them wait for each other and are many times slower."""
+    mine = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(mine, MOST_THREADS)
 
 
 def check_memory(free: int | None) -> None:

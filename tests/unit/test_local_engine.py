@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from daemon.core.errors import ErrorClass, ProviderError
-from daemon.providers.local_engine import check_memory, free_memory
+from daemon.providers.local_engine import check_memory, free_memory, threads
 
 GIB = 1 << 30
 NOWHERE = Path("/nowhere")
@@ -43,6 +43,15 @@ def test_a_container_with_less_than_the_machine_counts(tmp_path: Path):
 
 def test_a_machine_that_tells_nothing_is_unknown():
     assert free_memory(NOWHERE, NOWHERE) is None
+
+
+def test_there_is_a_thread_for_each_core_that_the_process_may_use():
+    own = "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]); from daemon.providers.local_engine import threads"
+    ran = subprocess.run(
+        [sys.executable, "-c", f"{own}; print(threads())"], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert ran.stdout == "1\n"
+    assert threads() >= 1
 
 
 def test_without_the_extra_the_pip_command_is_named():

@@ -196,6 +196,19 @@ async def test_calls_are_answered_one_at_a_time_in_the_order_they_came():
     assert most == 1
 
 
+async def test_waiting_for_its_turn_is_not_silence():
+    def slow(body: Mapping[str, object], on_chunk: OnChunk) -> None:
+        never = threading.Event()
+        for _ in range(20):
+            on_chunk({"choices": []})
+            never.wait(0.1)
+        replies("first")(body, on_chunk)
+
+    async with local(Scripted(slow, replies("second")), silence_s=1.0) as provider:
+        answers = await asyncio.gather(provider.complete("model.gguf", HI), provider.complete("model.gguf", HI))
+    assert [answer.text for answer in answers] == ["first", "second"]
+
+
 async def test_a_cancelled_call_that_waits_for_its_turn_is_never_run():
     started, go_on = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
