@@ -58,7 +58,9 @@ async def _run(place: Path, names: Sequence[str]) -> None:
             began = perf_counter()
             figures += await SECTIONS[name](at)
             print(f"  {name}: done in {perf_counter() - began:.1f} s; {load()}", file=sys.stderr, flush=True)
-    print(table(figures))
+    print(table(figures), flush=True)
+    if at.yardstick.spent:
+        print(f"\nA fixed loop took {at.yardstick.stretch:.2f} times its best CPU time: CPU figures are that much too high.")
 
 
 def _synchronous(place: Path) -> int:

@@ -18,12 +18,14 @@ async def fifty(world: World, sessions: int = 50, turns: int = 12) -> list[Figur
     async with world.daemon() as daemon, AsyncExitStack() as stack:
         talks = await _open(stack, daemon, sessions)
         await asyncio.gather(*(_talk(talk, "hello", f"warm-{number}", 1) for number, talk in enumerate(talks)))
+        world.yardstick.measure()
         pids = (daemon.process.pid, world.model_pid)
         cpu = [*map(cpu_seconds, pids), own_cpu_seconds()]
         began = perf_counter()
         await asyncio.gather(*(_talk(talk, "hello", f"crowd-{number}", turns) for number, talk in enumerate(talks)))
         took = perf_counter() - began
         spent = [after - before for before, after in zip(cpu, [*map(cpu_seconds, pids), own_cpu_seconds()], strict=True)]
+    world.yardstick.measure()
     total = sessions * turns
     ours, models, clients = (1e3 * seconds / total for seconds in spent)
     return [

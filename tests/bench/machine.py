@@ -2,7 +2,9 @@
 
 import os
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 
 TICKS = os.sysconf("SC_CLK_TCK")
 MOUNTED = Path("/proc/self/mounts")
@@ -24,6 +26,25 @@ def rss_mb(pid: int) -> float:
     """Resident memory in MB (10^6 bytes)."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+@dataclass(slots=True)
+class Yardstick:
+    """A fixed piece of work, measured again and again: neighbours on the same silicon make CPU time itself longer."""
+
+    spent: list[float] = field(default_factory=list)
+
+    def measure(self) -> None:
+        """Do it once; some milliseconds."""
+        began = time.process_time()
+        for _ in range(200_000):
+            pass
+        self.spent.append(time.process_time() - began)
+
+    @property
+    def stretch(self) -> float:
+        """How much longer than at its best it usually took."""
+        return median(self.spent) / min(self.spent)
 
 
 def load() -> str:

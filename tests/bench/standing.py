@@ -24,6 +24,7 @@ async def start(world: World, times: int = 7) -> list[Figure]:
     cpu: list[float] = []
     wall: list[float] = []
     for _ in range(times):
+        world.yardstick.measure()
         began = perf_counter()
         async with world.daemon(home) as daemon:
             wall.append(perf_counter() - began)
@@ -50,11 +51,14 @@ async def memory(world: World, turns: int = 1000, conversation: int = 10) -> lis
     ]
 
 
-async def version(_: World, times: int = 15) -> list[Figure]:
+async def version(world: World, times: int = 15) -> list[Figure]:
     """`aidaemon --version`, CPU of the child."""
     script = Path(sys.executable).with_name("aidaemon")
     command = [str(script)] if script.exists() else [sys.executable, "-m", "daemon"]
-    spent = [await asyncio.to_thread(_child_cpu_ms, [*command, "--version"]) for _ in range(times)]
+    spent: list[float] = []
+    for _ in range(times):
+        world.yardstick.measure()
+        spent.append(await asyncio.to_thread(_child_cpu_ms, [*command, "--version"]))
     how = "installed" if script.exists() else "python -m daemon"
     return [
         Figure(f"--version, CPU, median of {times} ({how})", median(spent), "ms", 60),

@@ -61,6 +61,7 @@ async def trivial(world: World, rounds: int = 32) -> list[Figure]:
             turns = Timed(lambda: cpu_seconds(daemon.process.pid))
             await _converse(Timed(lambda: 0.0), talk, "hello", 1)
             for _ in range(rounds):
+                world.yardstick.measure()
                 await raw.ten(lambda: _raw_call(http, world.model_url))
                 await commits.ten(lambda: _commit(store, numbers))
                 await _converse(turns, talk, "hello", next(numbers))
@@ -82,6 +83,7 @@ async def tools(world: World, rounds: int = 30) -> list[Figure]:
         steps, parallel = (Timed(lambda: cpu_seconds(daemon.process.pid)) for _ in range(2))
         await _converse(Timed(lambda: 0.0), talk, "steps", 0)
         for number in range(rounds):
+            world.yardstick.measure()
             await _alone(steps, talk, "steps", f"steps-{number}")
             await _alone(parallel, talk, "parallel", f"parallel-{number}")
     return [

@@ -5,10 +5,11 @@ import json
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
+from tests.bench.machine import Yardstick
 from tests.fakes.command_line import ROOT
 from tests.fakes.daemon_process import Daemon, running_daemon, scripted
 
@@ -25,7 +26,8 @@ class World:
     place: Path
     model_url: str
     model_pid: int
-    numbers: "count[int]"
+    numbers: "count[int]" = field(default_factory=count)
+    yardstick: Yardstick = field(default_factory=Yardstick)
 
     def new_place(self) -> Path:
         """A directory, or a name for one, that nobody has used."""
@@ -54,7 +56,7 @@ async def world(place: Path) -> AsyncGenerator[World]:
         assert model.stdout
         async with asyncio.timeout(30):
             url = (await model.stdout.readline()).decode().strip()
-        yield World(place, url, model.pid, count())
+        yield World(place, url, model.pid)
     finally:
         model.kill()
         await model.wait()
