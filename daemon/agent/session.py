@@ -110,12 +110,22 @@ class Lane:
         self.session, self.past, turns, rows = await self.shop.store.read(look)
         unfinished = {turn.id for turn in turns}
         self.wakes.extend(turn.id for turn in turns if turn.id not in self.wakes)
+        meanwhile = self._empty_queue()
         for row in rows:
             if row.steers in unfinished and row.id not in self.known:
                 self.known.add(row.id)
                 self.parked.setdefault(row.steers, []).append(row)
             else:
                 self.push(row)
+        for row in meanwhile:
+            self.push(row)
+
+    def _empty_queue(self) -> list[InboxRow]:
+        """What was pushed before the journal had been read: it comes after what stands there, though it was heard of first."""
+        rows = list(self.inputs)
+        self.inputs.clear()
+        self.known.difference_update(row.id for row in rows)
+        return rows
 
     async def _guarded(self, turn_id: str, row: InboxRow | None) -> None:
         """One job. What breaks it is tried again, and set aside when it breaks three times (the border of a session task)."""
