@@ -23,11 +23,14 @@ from tests.fakes.house import write_config
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """Something a person says. `at_once`: without waiting for what was said before. `twice`: the network repeats it."""
+    """Something a person says. `at_once`: without waiting for what was said before; `instead`: when asked a question, as the
+    answer to it. `twice`: the network repeats it.
+    """
 
     client: str
     text: str
     at_once: bool = False
+    instead: bool = False
     twice: bool = False
 
 
@@ -128,7 +131,9 @@ class Person:
 
     async def _converse(self, session: str, messages: Sequence[Said]) -> None:
         for said in messages:
-            if not said.at_once:
+            if said.instead:
+                await self._until_asked(session)
+            elif not said.at_once:
                 await self._see_to_the_end(session)
             await self._say(session, said)
         await self._see_to_the_end(session)
@@ -140,6 +145,12 @@ class Person:
             assert await self.door.send(session, said.text, said.client) == accepted
         turn = accepted.turn or accepted.steered
         self.outside.accepted.note(client=said.client, session=session, text=said.text, turn=turn)
+
+    async def _until_asked(self, session: str) -> None:
+        for turn in await self.door.unfinished(session):
+            async for event in self.door.events(turn):
+                if event.name == "approval.asked":
+                    return
 
     async def _see_to_the_end(self, session: str) -> None:
         while turns := await self.door.unfinished(session):

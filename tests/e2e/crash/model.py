@@ -43,7 +43,10 @@ async def deadly(x: Exchange) -> web.StreamResponse:
     pid = x.asked.headers.get("X-Pid", "")
     count = sum(asked.headers.get("X-Pid") == pid for asked in x.model.requests)
     if not number or count != int(number):
-        return await chosen(x.asked.body)(x)
+        try:
+            return await chosen(x.asked.body)(x)
+        except ConnectionResetError:  # it has died of something else meanwhile
+            return x.drop()
     if how == "midway":
         response = await x.open()
         half = {"id": "half", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": "half a"}}]}

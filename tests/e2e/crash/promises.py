@@ -136,7 +136,7 @@ def unknown_outcomes_are_told(it: Remains) -> Iterator[str]:
                 continue
             if not any(f"outcome of {result.tool} is unknown" in notice for notice in it.view(turn).notices):
                 yield f"turn {turn}: its owner was not told that the outcome of {result.tool} is unknown"
-            names = {name for one in it.of(turn, UserSaid) for name in NAME.findall(one.text)}
+            names = set(NAME.findall(" ".join(one.text for kind in (UserSaid, Steered) for one in it.of(turn, kind))))
             told = [one for one in it.requests if names.intersection(markers(one)) and result.text in str(one["messages"])]
             if not told:
                 yield f"turn {turn}: the model was not told that the outcome of {result.tool} is unknown"
