@@ -47,8 +47,12 @@ def running_daemon(paths: Paths) -> tuple[str, str] | None:
 
 
 @asynccontextmanager
-async def open_door(paths: Paths, *, session: str = "", parts: Parts | None = None) -> AsyncIterator[Opened]:
+async def open_door(
+    paths: Paths, *, session: str = "", warm: bool = False, parts: Parts | None = None
+) -> AsyncIterator[Opened]:
     """A door to talk through: a running daemon's, else one of this process, which then owns HOME and takes up `session`.
+
+    `warm` gets an embedded model ready meanwhile, for a person who will think before the first word.
 
     Raises HomeInUse when another process owns HOME that cannot be talked to, ConfigError for a config that is not usable.
     """
@@ -59,6 +63,8 @@ async def open_door(paths: Paths, *, session: str = "", parts: Parts | None = No
     choice = config_of(paths)
     with HomeLock(paths.home):
         async with open_house(paths, choice.loaded, parts) as house:
+            if warm:
+                house.warm_up.start()
             if session:
                 await house.sessions.recover(session)
             model = house.config.provider.model()

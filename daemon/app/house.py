@@ -19,6 +19,7 @@ from daemon.agent.session import Workshop
 from daemon.agent.sessions import Sessions
 from daemon.app.models import ModelConfig
 from daemon.app.recollect import Recollect
+from daemon.app.warm import WarmUp
 from daemon.commands.base import Desk
 from daemon.config.load import Loaded
 from daemon.config.model import Config
@@ -60,6 +61,7 @@ class House:
     door: LocalDoor
     sessions: Sessions
     store: Store
+    warm_up: WarmUp
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +104,15 @@ class Builder:
         tools = await self._tools(memory)
         ledger = Ledger(self.clock, self.config.budget)
         await ledger.load(store)
-        routes = self._routes()
-        agent = self._agent(store, tools, routes, ledger)
+        routes, context = self._routes(), self._context(tools)
+        agent = self._agent(store, tools, routes, ledger, context)
         sessions = Sessions(self._workshop(store, agent, Recollect(memory)))
         desk = Desk(store, sessions, self.clock, routes, ledger.today, self.parts.new_id)
         intake = Intake(store, sessions, self.clock, self.parts.new_id)
         door = LocalDoor(desk, intake, self.live, lambda: () if store.healthy else ("the journal cannot be written",))
-        return House(self.config, door, sessions, store)
+        warm_up = WarmUp(routes.choice.primary, context)
+        self.stack.push_async_callback(warm_up.aclose)
+        return House(self.config, door, sessions, store, warm_up)
 
     async def _tools(self, memory: Memory) -> Tools:
         workspace = self.paths.home / self.config.tools.workspace
@@ -124,15 +128,17 @@ class Builder:
     def _prices(self) -> Prices:
         return Prices(overrides=self.config.provider.prices, table=self.table)
 
-    def _agent(self, store: Store, tools: Tools, routes: Routes, ledger: Ledger) -> Agent:
+    def _context(self, tools: Tools) -> Context:
         local = self.config.provider.kind == "local"
-        context = Context(
+        return Context(
             toolbox=tools,
             core=CORE_TOOLS if local else tools.core(),
             system=COMPACT if local else SYSTEM,
             window=self.config.agent.context_window,
             max_tokens=self.config.provider.max_tokens or None,
         )
+
+    def _agent(self, store: Store, tools: Tools, routes: Routes, ledger: Ledger, context: Context) -> Agent:
         asking = Asking(
             context=context,
             chain=Chain(sleep=asyncio.sleep, prices=self._prices()),

@@ -46,6 +46,7 @@ async def _until_told(paths: Paths, house: House, tell: Callable[[str], None]) -
     token = token_of(config, Secrets(paths.secrets))
     server = HttpServer(config, build(house.door, token))
     url = await server.start()
+    house.warm_up.start()
     try:
         write_private(paths.daemon, json.dumps({"pid": os.getpid(), "url": url, "token": token}))
         await house.sessions.recover()

@@ -57,10 +57,9 @@ def _fetch_model(paths: Paths) -> None:
 async def _chat(args: argparse.Namespace, paths: Paths) -> int:
     from daemon.app import open_door
 
-    async with open_door(paths, session=f"terminal:{args.session}") as opened:
-        if args.once is not None or args.json or not _has_screen():
-            return await _plain(args, opened)
-        return await _talk(args, paths, opened)
+    plain = args.once is not None or args.json or not _has_screen()
+    async with open_door(paths, session=f"terminal:{args.session}", warm=not plain) as opened:
+        return await _plain(args, opened) if plain else await _talk(args, paths, opened)
 
 
 def _has_screen() -> bool:
