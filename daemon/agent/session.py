@@ -177,7 +177,7 @@ class Lane:
 
         def opening(tx: Tx, epoch: int) -> None:
             tx.begin_turn(begun, epoch)
-            tx.note_attempt(row.turn, 0)
+            tx.note_attempt(row.turn, turn.progress)
 
         turn = Turn(id=row.turn, session=self.session.id, sink=self._sink(opening))
         score = importance(Role.USER, row.body)

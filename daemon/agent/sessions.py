@@ -106,10 +106,11 @@ class Sessions:
         tasks = list(self._tasks.values())
         if tasks:
             await asyncio.wait(tasks, timeout=drain_s)
+        cut = [lane.running.id for lane in self._lanes.values() if lane.running]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, *([self._upkeep] if self._upkeep else []), return_exceptions=True)
-        await self._forgive([lane.running.id for lane in self._lanes.values() if lane.running])
+        await self._forgive(cut)
 
     def _wake(self, lane: Lane) -> None:
         name = lane.session.id
