@@ -1,35 +1,44 @@
 """Journals that kill their process, that lose what they were given, or that fail for a while: wrapped around the real one."""
 
+import asyncio
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TypeVar, cast
 
 from daemon.core.errors import StoreUnavailable
 from daemon.core.events import Recorded, ToolStarted
 from daemon.store.protocol import ReadTx, Store, Tx
-from daemon.store.sqlite import SqliteStore
 from tests.e2e.crash.moments import Moment, Outside
 
 T = TypeVar("T")
+Keeps = Callable[[Sequence[Recorded]], Sequence[Recorded]]
+
+
+def everything(recorded: Sequence[Recorded]) -> Sequence[Recorded]:
+    """A journal as it should be."""
+    return recorded
+
+
+def all_but_starts(recorded: Sequence[Recorded]) -> Sequence[Recorded]:
+    """A journal that loses the starts of tools, to see that somebody notices."""
+    return [one for one in recorded if not isinstance(one.event, ToolStarted)]
 
 
 class WatchedTx:
-    """A transaction that remembers on behalf of which worker events were written."""
+    """A transaction that remembers on behalf of which worker events were written; `keeps` chooses what is."""
 
-    def __init__(self, tx: Tx, *, forgetful: bool) -> None:
+    def __init__(self, tx: Tx, keeps: Keeps) -> None:
         self._tx = tx
-        self._forgetful = forgetful
+        self._keeps = keeps
         self.appended: list[tuple[str, int]] = []
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._tx, name)
 
     def append(self, session: str, epoch: int, turn_id: str, recorded: Sequence[Recorded]) -> None:
-        """Write events; a forgetful journal loses the starts of tools."""
-        kept = [one for one in recorded if not (self._forgetful and isinstance(one.event, ToolStarted))]
-        self._tx.append(session, epoch, turn_id, kept)
+        """Write events."""
+        self._tx.append(session, epoch, turn_id, self._keeps(recorded))
         self.appended.append((session, epoch))
 
 
@@ -40,7 +49,7 @@ class MortalStore:
     inner: Store
     moment: Moment
     outside: Outside
-    forgetful: bool = False
+    keeps: Keeps = everything
 
     @property
     def healthy(self) -> bool:
@@ -50,7 +59,7 @@ class MortalStore:
         watched: list[WatchedTx] = []
 
         def dying(tx: Tx) -> T:
-            watched[:] = [WatchedTx(tx, forgetful=self.forgetful)]
+            watched[:] = [WatchedTx(tx, self.keeps)]
             result = work(cast(Tx, watched[0]))  # it hands on everything that a Tx can do
             self.moment("within a commit")
             return result
@@ -71,16 +80,19 @@ class MortalStore:
 
 @dataclass(slots=True)
 class FaultyStore:
-    """Asks `fault` about each write first; what that raises is what became of the write."""
+    """Asks `fault` about each write, and `keeps` about what it appends: what they raise is what becomes of it.
+
+    Nobody reads while `open` is not set.
+    """
 
     inner: Store
-    fault: Callable[[], None]
+    fault: Callable[[], None] = lambda: None
+    keeps: Keeps = everything
+    open: asyncio.Event = field(default_factory=asyncio.Event)
     healthy: bool = True
-    refused: int = field(default=0)
 
-    @classmethod
-    def over(cls, fault: Callable[[], None]) -> "Opening":
-        return Opening(fault)
+    def __post_init__(self) -> None:
+        self.open.set()
 
     async def write(self, work: Callable[[Tx], T]) -> T:
         try:
@@ -88,22 +100,13 @@ class FaultyStore:
         except StoreUnavailable:
             self.healthy = False
             raise
-        result = await self.inner.write(work)
+        result = await self.inner.write(lambda tx: work(cast(Tx, WatchedTx(tx, self.keeps))))
         self.healthy = True
         return result
 
     async def read(self, look: Callable[[ReadTx], T]) -> T:
+        await self.open.wait()
         return await self.inner.read(look)
 
     async def aclose(self) -> None:
         await self.inner.aclose()
-
-
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """How `Parts` opens a faulty journal."""
-
-    fault: Callable[[], None]
-
-    async def __call__(self, path: Path) -> Store:
-        return FaultyStore(await SqliteStore.open(path), self.fault)

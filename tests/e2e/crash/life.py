@@ -16,7 +16,7 @@ from daemon.store.protocol import Store
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import Tool, ToolContext
 from daemon.tools.decorate import bind, tool
-from tests.e2e.crash.journal import MortalStore
+from tests.e2e.crash.journal import MortalStore, all_but_starts, everything
 from tests.e2e.crash.moments import Moment, Moments, Outside
 from tests.fakes.house import write_config
 
@@ -104,7 +104,7 @@ async def live(life: Life) -> list[str]:
     paths = write_config(folder / "home", life.base_url, config)
 
     async def open_store(path: Path) -> Store:
-        return MortalStore(await SqliteStore.open(path), moments, outside, life.forgetful)
+        return MortalStore(await SqliteStore.open(path), moments, outside, all_but_starts if life.forgetful else everything)
 
     parts = Parts(hands(outside, moments), open_store)
     with HomeLock(paths.home):

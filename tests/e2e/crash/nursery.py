@@ -54,9 +54,9 @@ def _live(life: Life) -> None:
         passed = asyncio.run(live(life))
         (Path(life.folder) / "passed").write_text("\n".join(passed))
         code = 0
-    except BaseException:
-        traceback.print_exc(file=log)
     finally:
+        if code:
+            traceback.print_exc(file=log)
         log.flush()
         os._exit(code)
 

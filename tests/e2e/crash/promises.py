@@ -23,7 +23,7 @@ from daemon.core.label import Effect
 from daemon.store.protocol import Tx
 from daemon.store.sqlite import SqliteStore
 from tests.e2e.crash.model import markers
-from tests.e2e.crash.remains import Remains
+from tests.e2e.crash.remains import Remains, Row
 
 TRIES = 3
 NAME = re.compile(r"\[(\w+)")
@@ -39,19 +39,18 @@ def messages_have_one_outcome(it: Remains) -> Iterator[str]:
         yield f"the inbox has {sorted(row['external_id'] for row in it.inbox)}, said was {sorted(said)}"
     for line in it.outside.accepted.lines():
         row = rows.get(f"{line['session']}/{line['client']}")
-        if row is None or row["body"] != line["text"] or line["turn"] not in (row["turn"], row["state"].partition(":")[2]):
-            if row is None or not _steering_came_too_late(it, row, line["turn"]):
-                yield f"accepted was {line}, the inbox has {row}"
+        if row is None or row["body"] != line["text"] or not _as_promised(it, row, line["turn"]):
+            yield f"accepted was {line}, the inbox has {row}"
     for row in it.inbox:
         yield from _outcome(it, row)
 
 
-def _steering_came_too_late(it: Remains, row: dict[str, str], promised: str) -> bool:
-    """It was to be folded into a turn that ended first: it became one of its own."""
-    return promised in it.turns and row["state"] == "done" and row["turn"] in it.turns
+def _as_promised(it: Remains, row: Row, turn: str) -> bool:
+    """It went into the turn that was named; or that turn ended before it could, and it became one of its own."""
+    return turn in (row["turn"], row["state"].partition(":")[2]) or (turn in it.turns and row["turn"] in it.turns)
 
 
-def _outcome(it: Remains, row: dict[str, str]) -> Iterator[str]:
+def _outcome(it: Remains, row: Row) -> Iterator[str]:
     state, _, other = row["state"].partition(":")
     begun = [turn for turn in it.turns if any(one.input_id == row["id"] for one in it.of(turn, UserSaid))]
     folded = [turn for turn in it.turns for one in it.of(turn, Steered) if one.input_id == row["id"]]

@@ -1,0 +1,102 @@
+"""A message that breaks whoever works on it is set aside; everything else goes on (DESIGN 5, promise 5; B5 #25)."""
+
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from daemon.app import Parts
+from daemon.core.events import Recorded, UserSaid
+from daemon.store.protocol import Store
+from daemon.store.sqlite import SqliteStore
+from tests.e2e.crash.journal import FaultyStore
+from tests.fakes.daemon_process import Daemon, running_daemon, scripted
+from tests.fakes.house import SESSION, living
+from tests.fakes.openai import FakeOpenAI, Json, Step, by, calls, drops, says
+
+TRIES = 3
+
+
+class Deadly:
+    """A model that kills its daemon: at every "poison", and once at each step of a "long" errand of five."""
+
+    def __init__(self) -> None:
+        self.pid = 0
+        self.kills = 0
+        self.done: set[int] = set()
+
+    def choose(self, body: Json) -> Step:
+        said = next(m["content"] for m in reversed(body["messages"]) if m["role"] == "user")
+        step = sum(m["role"] == "tool" for m in body["messages"])
+        if said == "poison" or (said == "long" and step not in self.done):
+            self.done.add(step)
+            self.kills += 1
+            os.kill(self.pid, signal.SIGKILL)
+            return drops()
+        return calls(("current_time", {})) if said == "long" and step < 5 else says(f"re: {said}")
+
+
+async def ended_by_the_model(daemon: Daemon) -> None:
+    assert await daemon.process.wait() == -signal.SIGKILL
+
+
+async def test_b5_25_a_message_that_kills_the_daemon_three_times_is_set_aside_and_the_next_one_is_answered(tmp_path: Path) -> None:
+    deadly = Deadly()
+    async with FakeOpenAI() as model:
+        model.otherwise(by(deadly.choose))
+        turn = ""
+        for _ in range(TRIES):
+            async with running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon:
+                deadly.pid = daemon.process.pid
+                turn = turn or await daemon.begin("poison")
+                await ended_by_the_model(daemon)
+        async with running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon:
+            deadly.pid = daemon.process.pid
+            await daemon.until(turn, "run.completed")
+            run = await daemon.run(turn)
+            assert (run["state"], deadly.kills) == ("quarantined", TRIES)
+            assert "set this message aside" in str(run["notices"])
+            assert (await daemon.ask("harmless"))["reply"] == "re: harmless"
+
+
+async def test_b5_25_a_kill_while_the_turn_makes_progress_does_not_count(tmp_path: Path) -> None:
+    deadly = Deadly()
+    async with FakeOpenAI() as model:
+        model.otherwise(by(deadly.choose))
+        turn = ""
+        for _ in range(6):
+            async with running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon:
+                deadly.pid = daemon.process.pid
+                turn = turn or await daemon.begin("long")
+                await ended_by_the_model(daemon)
+        async with running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon:
+            await daemon.until(turn, "run.completed")
+            run = await daemon.run(turn)
+        assert (run["state"], run["reply"], deadly.kills) == ("ended", "re: long", 6)
+
+
+def refuses_poison(recorded: Sequence[Recorded]) -> Sequence[Recorded]:
+    if any(isinstance(one.event, UserSaid) and one.event.text == "poison" for one in recorded):
+        raise RuntimeError("a fault in the program")
+    return recorded
+
+
+async def test_b5_25_an_exception_three_times_sets_the_message_aside_without_a_restart(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def open_store(path: Path) -> Store:
+        return FaultyStore(await SqliteStore.open(path), keeps=refuses_poison)
+
+    async with FakeOpenAI() as model:
+        async with living(tmp_path, model, {"agent": {"while_busy": "queue"}}, Parts(open_store=open_store)) as it:
+            poison, healthy = await it.say("poison"), await it.say("healthy")
+            assert (await it.settled(poison)).state == "quarantined"
+            assert (await it.settled(healthy)).reply == "ok"
+            assert sum("broke off" in line for line in caplog.text.splitlines()) == TRIES
+            sent = await it.house.store.read(lambda tx: tx.outbox("sent", session=SESSION))
+            assert [(row.turn, row.kind) for row in sent] == [(poison, "notice"), (healthy, "reply")]
+            assert "set this message aside" in sent[0].body
+            inbox = await it.house.store.read(lambda tx: tx.input_of(poison))
+            assert inbox and inbox.state == "quarantined"
