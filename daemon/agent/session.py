@@ -67,6 +67,7 @@ class Lane:
     cancels: dict[str, str] = field(default_factory=dict)
     parked: dict[str, list[InboxRow]] = field(default_factory=dict)
     known: set[str] = field(default_factory=set)
+    left: set[str] = field(default_factory=set)
     unwatched: set[str] = field(default_factory=set)
     failures: dict[str, int] = field(default_factory=dict)
     running: Turn | None = None
@@ -111,6 +112,7 @@ class Lane:
         unfinished = {turn.id for turn in turns}
         self.wakes.extend(turn.id for turn in turns if turn.id not in self.wakes)
         meanwhile = self._empty_queue()
+        self.left = {row.id for row in rows}.difference(row.id for row in meanwhile)
         for row in rows:
             if row.steers in unfinished and row.id not in self.known:
                 self.known.add(row.id)
@@ -153,10 +155,14 @@ class Lane:
         return turn_id in self.failures and await self.shop.store.read(lambda tx: tx.turn(turn_id)) is not None
 
     async def _retry_or_quarantine(self, turn_id: str, row: InboxRow | None) -> None:
-        if self.failures[turn_id] >= TRIES:
-            await self._quarantine(turn_id)
-        else:
+        if self.failures[turn_id] < TRIES:
             self._again(turn_id, row)
+            return
+        try:
+            await self._quarantine(turn_id)
+        except StoreUnavailable:
+            self._again(turn_id, row)
+            raise
 
     def _again(self, turn_id: str, row: InboxRow | None) -> None:
         if row:
@@ -171,6 +177,11 @@ class Lane:
         self._let_go(turn_id)
 
     async def _begin(self, row: InboxRow) -> None:
+        if row.id in self.left:  # by a former daemon, which may have died of it before the turn began
+            self.left.discard(row.id)
+            if await self._attempts(row.turn, 0) > TRIES:
+                await self._quarantine(row.turn)
+                return
         at = self.shop.clock.now()
         memories = tuple(await self.shop.recall(row.body))
         begun = TurnRow(row.turn, self.session.id, "", row.id, "running", row.label, at)
@@ -198,7 +209,7 @@ class Lane:
         answers = [answer for row in approvals if (answer := self._answer(row))]
         if turn.suspended and not answers and turn_id not in self.cancels:
             return
-        if await self._attempts(turn) > TRIES:
+        if await self._attempts(turn_id, turn.progress) > TRIES:
             await self._quarantine(turn_id)
             return
         why = "answered" if answers else "stopped" if turn_id in self.cancels else "restart"
@@ -214,9 +225,9 @@ class Lane:
             return ApprovalAnswered(row.call_id, Answer.EXPIRED, "", "nobody answered in time")
         return None
 
-    async def _attempts(self, turn: Turn) -> int:
+    async def _attempts(self, turn_id: str, progress: int) -> int:
         def work(tx: Tx) -> tuple[int, int]:
-            return self.tenure.claim(tx), tx.note_attempt(turn.id, turn.progress)
+            return self.tenure.claim(tx), tx.note_attempt(turn_id, progress)
 
         self.tenure.epoch, attempts = await self.shop.store.write(work)
         return attempts
