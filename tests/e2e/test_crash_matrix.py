@@ -87,7 +87,9 @@ async def test_b5_4_a_daemon_killed_while_the_model_speaks_asks_again_and_answer
 ) -> None:
     calls = {steps: len(steps.split()) + 1 for steps in (BOTH, ONE_BY_ONE, ASKING)}
     deaths = [
-        replace(born(killed, tmp_path, steps), die_asking=f"{how}:{n}") for steps, most in calls.items() for n in range(1, most + 1)
+        replace(born(killed, tmp_path, steps), die_asking=f"{how}:{n}")
+        for steps, most in calls.items()
+        for n in range(1, most + 1)
     ]
     before = killed.kills
     ends = await asyncio.gather(*(killed.lives([life]) for life in deaths))
@@ -109,6 +111,14 @@ async def test_a_start_that_is_killed_too_is_only_another_start(
     assert [fault for _, faults in ends for fault in faults] == []
     assert killed.kills - before >= 1.5 * n
     tell(capsys, "killed twice", killed.kills - before, began)
+
+
+async def test_b5_25_a_message_that_kills_before_its_turn_begins_is_set_aside_too(killed: World, tmp_path: Path) -> None:
+    """Each life gets as far as its fourth moment: after it was accepted, and then after one more attempt was noted."""
+    life = replace(born(killed, tmp_path, BOTH), die_at=4)
+    it, faults = await killed.lives([life] * 4)
+    assert faults == []
+    assert [(row["state"], it.kills, len(it.turns)) for row in it.inbox] == [("quarantined", 4, 0)]
 
 
 async def test_the_promises_are_seen_to_break_when_the_starts_of_tools_are_not_written(killed: World, tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ async def test_whatever_moments_are_chosen_every_promise_is_kept(
     rows: list[list[Life]] = []
     for seed in range(SEEDS):
         chance, (place, name) = random.Random(seed), killed.place(tmp_path)
-        life = Life(str(place), killed.model.base_url, talk(name, chance))
+        life = Life(str(place), killed.model.base_url, talk(name, chance), hasty=chance.random() < 0.7)
         rows.append(list(deaths(life, chance)))
     ends = await asyncio.gather(*(killed.lives(row) for row in rows))
     assert not (faults := [fault for _, faults in ends for fault in faults]), "\n".join(faults)

@@ -40,7 +40,7 @@ Plan = Mapping[str, Sequence[Said]]
 @dataclass(frozen=True, slots=True)
 class Life:
     """How a daemon is to live, and die: `die_at` counts its own moments, `die_asking` is "HOW:N" for its N-th model call,
-    `die_after` seconds, wherever it may be then.
+    `die_after` seconds, wherever it may be then. A `hasty` person answers questions before the turn has come to rest.
     """
 
     folder: str
@@ -50,6 +50,7 @@ class Life:
     die_asking: str = ""
     die_after: float = 0.0
     forgetful: bool = False
+    hasty: bool = False
     agent: Mapping[str, object] = field(default_factory=dict)
 
     @classmethod
@@ -110,7 +111,7 @@ async def live(life: Life) -> list[str]:
     with HomeLock(paths.home):
         async with open_house(paths, load(paths.config, env={}, secrets={}), parts) as house:
             await house.sessions.recover()
-            await Person(house.door, outside, moments).talk(life.plan)
+            await Person(house.door, outside, moments, life.hasty).talk(life.plan)
     return moments.passed
 
 
@@ -121,6 +122,7 @@ class Person:
     door: Door
     outside: Outside
     moment: Moment
+    hasty: bool
 
     async def talk(self, plan: Plan) -> None:
         """In all sessions at once."""
@@ -164,9 +166,13 @@ class Person:
             await self.door.delivered(item.turn, item.part)
 
     async def _follow(self, turn: str) -> None:
+        asked: list[str] = []
         async for event in self.door.events(turn):
             if event.name == "approval.asked":
-                await self._answer(turn, str(event.data["call_id"]))
+                asked.append(str(event.data["call_id"]))
+            if self.hasty or event.name == "run.suspended":
+                while asked:
+                    await self._answer(turn, asked.pop(0))
 
     async def _answer(self, turn: str, call: str) -> None:
         if all((line["turn"], line["call"]) != (turn, call) for line in self.outside.questions.lines()):

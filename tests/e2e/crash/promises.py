@@ -223,7 +223,9 @@ async def stale_owners_are_refused(it: Remains) -> list[str]:
 
 
 async def _refused(store: SqliteStore, it: Remains, session: str, epoch: int) -> str:
-    turn = next(one for one in it.turns.values() if one.session == session)
+    turn = next((one for one in it.turns.values() if one.session == session), None)
+    if turn is None:
+        return ""
     late = it.events[turn.id][-1]
 
     def work(tx: Tx) -> None:
