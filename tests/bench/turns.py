@@ -78,19 +78,23 @@ async def trivial(world: World, rounds: int = 32) -> list[Figure]:
 
 
 async def tools(world: World, rounds: int = 30) -> list[Figure]:
-    """Ten iterations with one READ tool each; and ten READ calls in one reply, which run together."""
+    """Ten iterations with one READ tool each, which stays in the process or reads a file; ten READ calls in one reply."""
     async with world.daemon() as daemon, line(daemon.url, TOKEN) as talk:
-        steps, parallel = (Timed(lambda: cpu_seconds(daemon.process.pid)) for _ in range(2))
-        await _converse(Timed(lambda: 0.0), talk, "steps", 0)
+        kinds = {word: Timed(lambda: cpu_seconds(daemon.process.pid)) for word in ("looks", "files", "parallel")}
+        await _alone(Timed(lambda: 0.0), talk, "files", "warm")
         for number in range(rounds):
             world.yardstick.measure()
-            await _alone(steps, talk, "steps", f"steps-{number}")
-            await _alone(parallel, talk, "parallel", f"parallel-{number}")
+            for word, timed in kinds.items():
+                await _alone(timed, talk, word, f"{word}-{number}")
+    looks, files, parallel = kinds.values()
+    name = f"{STEPS}-tool turn"
     return [
-        Figure(f"{STEPS}-tool turn, CPU ({len(steps.seconds)} turns)", steps.cpu_ms, "ms", 25),
-        Figure(f"{STEPS}-tool turn, wall p50", steps.wall_ms, "ms"),
-        Figure(f"{STEPS} parallel READ calls in one reply, CPU", parallel.cpu_ms, "ms"),
-        Figure(f"{STEPS} parallel READ calls in one reply, wall p50", parallel.wall_ms, "ms"),
+        Figure(f"{name}, CPU ({len(looks.seconds)} turns), find_tools", looks.cpu_ms, "ms", 25),
+        Figure(f"{name}, CPU, read_file (in a thread)", files.cpu_ms, "ms", 25),
+        Figure(f"{name}, wall p50, find_tools", looks.wall_ms, "ms"),
+        Figure(f"{name}, wall p50, read_file", files.wall_ms, "ms"),
+        Figure(f"{STEPS} parallel read_file in one reply, CPU", parallel.cpu_ms, "ms"),
+        Figure(f"{STEPS} parallel read_file in one reply, wall p50", parallel.wall_ms, "ms"),
     ]
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -63,7 +63,12 @@ async def world(place: Path) -> AsyncGenerator[World]:
 
 
 def rules() -> list[Json]:
-    """What the model does, by a word in what the user said: "steps", "parallel", "slow"; else it says ok."""
+    """What the model does, by a word in what the user said: "files", "looks", "parallel", "slow"; else it says ok."""
     reads = [["read_file", {"path": f"note{number}.txt"}] for number in range(STEPS)]
-    steps: list[Json] = [{"user": "steps", "round": number, "calls": [read]} for number, read in enumerate(reads)]
+    looks = [["find_tools", {"query": f"nothing{number}"}] for number in range(STEPS)]
+    steps = [*_one_by_one("files", reads), *_one_by_one("looks", looks)]
     return [*steps, {"user": "parallel", "round": 0, "calls": reads}, {"user": "slow", "latency": SLOW_S}]
+
+
+def _one_by_one(word: str, calls: Sequence[object]) -> list[Json]:
+    return [{"user": word, "round": number, "calls": [call]} for number, call in enumerate(calls)]
