@@ -15,7 +15,9 @@ from daemon.core.events import (
     Recorded,
     Stop,
     ToolFinished,
+    ToolStarted,
 )
+from daemon.core.label import Effect
 from daemon.core.rows import ApprovalRow, InboxRow, OutboxRow, SessionRow, TurnRow
 from daemon.door.base import ApprovalView, CallView, Delivery, RunLine, RunView, SessionView, UsageView
 
@@ -24,6 +26,7 @@ BREAKERS = {
     Stop.OVER_BUDGET: "stopped by the budget",
     Stop.DEADLINE: "stopped at the deadline",
 }
+UNKNOWN = "outcome of {tool} is unknown: it may or may not have happened"
 QUARANTINED = "set aside: it crashed its worker three times; it will not be tried again by itself"
 
 
@@ -124,14 +127,28 @@ def notices(row: TurnRow, recorded: Sequence[Recorded]) -> list[str]:
     if row.stop_reason in BREAKERS:
         told.append(BREAKERS[row.stop_reason] + (f": {row.detail}" if row.detail else ""))
     if row.state == "quarantined":
-        told.append(row.detail or QUARANTINED)
+        told += [row.detail or QUARANTINED, *(UNKNOWN.format(tool=tool) for tool in _cut_off(recorded))]
     return told
+
+
+def _cut_off(recorded: Sequence[Recorded]) -> list[str]:
+    """Effects that were begun and never heard of again, in a turn that will not look after them any more (promise 3)."""
+    started: dict[str, str] = {}
+    for item in recorded:
+        match item.event:
+            case ToolStarted(call_id=call_id, tool=tool, effect=effect) if effect is not Effect.READ:
+                started[call_id] = tool
+            case ToolFinished(call_id=call_id):
+                started.pop(call_id, None)
+            case _:
+                pass
+    return list(started.values())
 
 
 def _notice(event: Event) -> str | None:
     match event:
         case ToolFinished(outcome=Outcome.UNKNOWN, tool=tool):
-            return f"outcome of {tool} is unknown: it may or may not have happened"
+            return UNKNOWN.format(tool=tool)
         case BudgetExtended(max_iterations=limit, reason=reason):
             return f"the limit of iterations was raised to {limit}: {reason}"
         case _:

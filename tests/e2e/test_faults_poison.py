@@ -42,7 +42,7 @@ async def ended_by_the_model(daemon: Daemon) -> None:
     assert await daemon.process.wait() == -signal.SIGKILL
 
 
-async def test_b5_25_a_message_that_kills_the_daemon_three_times_is_set_aside_and_the_next_one_is_answered(tmp_path: Path) -> None:
+async def test_b5_25_a_message_that_kills_the_daemon_three_times_is_set_aside_and_the_next_is_answered(tmp_path: Path) -> None:
     deadly = Deadly()
     async with FakeOpenAI() as model:
         model.otherwise(by(deadly.choose))
@@ -89,14 +89,14 @@ async def test_b5_25_an_exception_three_times_sets_the_message_aside_without_a_r
     async def open_store(path: Path) -> Store:
         return FaultyStore(await SqliteStore.open(path), keeps=refuses_poison)
 
-    async with FakeOpenAI() as model:
-        async with living(tmp_path, model, {"agent": {"while_busy": "queue"}}, Parts(open_store=open_store)) as it:
-            poison, healthy = await it.say("poison"), await it.say("healthy")
-            assert (await it.settled(poison)).state == "quarantined"
-            assert (await it.settled(healthy)).reply == "ok"
-            assert sum("broke off" in line for line in caplog.text.splitlines()) == TRIES
-            sent = await it.house.store.read(lambda tx: tx.outbox("sent", session=SESSION))
-            assert [(row.turn, row.kind) for row in sent] == [(poison, "notice"), (healthy, "reply")]
-            assert "set this message aside" in sent[0].body
-            inbox = await it.house.store.read(lambda tx: tx.input_of(poison))
-            assert inbox and inbox.state == "quarantined"
+    queue = {"agent": {"while_busy": "queue"}}
+    async with FakeOpenAI() as model, living(tmp_path, model, queue, Parts(open_store=open_store)) as it:
+        poison, healthy = await it.say("poison"), await it.say("healthy")
+        assert (await it.settled(poison)).state == "quarantined"
+        assert (await it.settled(healthy)).reply == "ok"
+        assert sum("broke off" in line for line in caplog.text.splitlines()) == TRIES
+        sent = await it.house.store.read(lambda tx: tx.outbox("sent", session=SESSION))
+        assert [(row.turn, row.kind) for row in sent] == [(poison, "notice"), (healthy, "reply")]
+        assert "set this message aside" in sent[0].body
+        inbox = await it.house.store.read(lambda tx: tx.input_of(poison))
+        assert inbox and inbox.state == "quarantined"

@@ -14,6 +14,7 @@ from daemon.core.events import (
     Recorded,
     Stop,
     ToolFinished,
+    ToolStarted,
 )
 from daemon.core.label import Decision, Effect, Label
 from daemon.core.messages import ToolCall, Usage
@@ -133,3 +134,13 @@ def test_a_session_is_shown_with_label_and_pause() -> None:
 def test_a_transcript_line_keeps_the_payloads_own_kind_beside_the_events() -> None:
     (recorded,) = numbered(Coached("stall", "look again"))
     assert transcript_line(recorded) == {"seq": 1, "at": ISO, "kind": "Coached", "kind_": "stall", "text": "look again"}
+
+
+def test_a_run_that_was_set_aside_tells_which_effects_were_cut_off() -> None:
+    """Promise 3: also where the turn will never say so itself."""
+    starts = (ToolStarted("1.0", "write_file", Effect.WRITE), ToolStarted("1.1", "read_file", Effect.READ))
+    aside = row("quarantined", None, "set aside")
+    view = run_view(aside, numbered(two_calls(), *starts))
+    assert view.notices == ["set aside", "outcome of write_file is unknown: it may or may not have happened"]
+    after = run_view(aside, numbered(two_calls(), *starts, finished("1.0", "write_file", Outcome.OK)))
+    assert after.notices == ["set aside"]

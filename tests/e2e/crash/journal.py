@@ -32,6 +32,7 @@ class WatchedTx:
         self._tx = tx
         self._keeps = keeps
         self.appended: list[tuple[str, int]] = []
+        self.attempted: list[tuple[str, int]] = []
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._tx, name)
@@ -40,6 +41,11 @@ class WatchedTx:
         """Write events."""
         self._tx.append(session, epoch, turn_id, self._keeps(recorded))
         self.appended.append((session, epoch))
+
+    def note_attempt(self, turn_id: str, progress: int) -> int:
+        """A worker takes a turn up."""
+        self.attempted.append((turn_id, progress))
+        return self._tx.note_attempt(turn_id, progress)
 
 
 @dataclass(slots=True)
@@ -61,6 +67,8 @@ class MortalStore:
         def dying(tx: Tx) -> T:
             watched[:] = [WatchedTx(tx, self.keeps)]
             result = work(cast(Tx, watched[0]))  # it hands on everything that a Tx can do
+            for turn, progress in watched[0].attempted:
+                self.outside.attempts.note(pid=str(os.getpid()), turn=turn, progress=str(progress))
             self.moment("within a commit")
             return result
 

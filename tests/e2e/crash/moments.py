@@ -64,6 +64,11 @@ class Outside:
         return Notebook(self.folder / "writes")
 
     @property
+    def attempts(self) -> Notebook:
+        """Workers that took a turn up, and how far it had come: {pid, turn, progress}."""
+        return Notebook(self.folder / "attempts")
+
+    @property
     def deaths(self) -> Notebook:
         """Where a process killed itself: {pid, at}."""
         return Notebook(self.folder / "deaths")

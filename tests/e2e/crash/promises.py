@@ -63,11 +63,17 @@ def _outcome(it: Remains, row: Row) -> Iterator[str]:
             ok = other in it.turns and not begun and not folded
         case "quarantined":
             notices = [one for one in it.outbox if one["turn"] == row["turn"] and one["kind"] == "notice"]
-            ok = it.kills >= TRIES and bool(notices) and not folded
+            ok = bool(notices) and not folded and _fruitless(it, row["turn"]) > TRIES
         case _:
             ok = False
     if not ok:
         yield f"message {row['body']}: state {row['state']}, began {begun}, folded into {folded}"
+
+
+def _fruitless(it: Remains, turn: str) -> int:
+    """How many workers took the turn up where it was taken up last, the one that set it aside included."""
+    lines = [line for line in it.outside.attempts.lines() if line["turn"] == turn]
+    return len({line["pid"] for line in lines if line["progress"] == lines[-1]["progress"]})
 
 
 def every_message_was_heard(it: Remains) -> Iterator[str]:
@@ -130,6 +136,10 @@ COUNTS = {
 def unknown_outcomes_are_told(it: Remains) -> Iterator[str]:
     """Promise 3: to the model in its next request, to the user in the run's notices."""
     for turn in it.turns:
+        finished = {one.call_id for one in it.of(turn, ToolFinished)}
+        cut = [one for one in it.of(turn, ToolStarted) if one.effect is not Effect.READ and one.call_id not in finished]
+        if any(one.tool not in str(it.view(turn).notices) for one in cut):
+            yield f"turn {turn}: its owner was not told of what was cut off: {cut}"
         for result in it.of(turn, ToolFinished):
             if result.outcome is not Outcome.UNKNOWN:
                 continue
