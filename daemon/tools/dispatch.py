@@ -46,18 +46,18 @@ class Dispatcher:
 
     async def dispatch(self, turn: Turn, session_label: Label) -> None:
         """When it returns, every call without a result waits for a person. Raises StoreUnavailable and Fenced."""
-        pen = Pen(turn)
         admitted = [await self._admit(turn, state, session_label) for state in turn.pending]
         ready = [call for call in admitted if call]
-        if not ready:
-            await pen.commit()  # else the first start, which is written before anything runs, takes it along
         untrusted = turn.label.joined(session_label) is Label.UNTRUSTED
-        runner = Runner(
-            turn=turn, pen=pen, untrusted=untrusted, live=self.live, clock=self.clock, sleep=self.sleep,
-            max_chars=self.max_output_chars, pool=asyncio.Semaphore(POOL),
-        )  # fmt: skip
-        for batch in in_batches(ready):
-            await runner.run(batch)
+        async with Pen(turn) as pen:
+            if len(ready) < len(admitted):
+                await pen.commit()  # questions and refusals are told before anything else runs
+            runner = Runner(
+                turn=turn, pen=pen, untrusted=untrusted, live=self.live, clock=self.clock, sleep=self.sleep,
+                max_chars=self.max_output_chars, pool=asyncio.Semaphore(POOL),
+            )  # fmt: skip
+            for batch in in_batches(ready):
+                await runner.run(batch)
 
     def settle_cut(self, turn: Turn, why: str) -> None:
         """Record a result for every pending call of a turn that is cut: not run, or outcome unknown."""

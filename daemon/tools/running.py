@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from daemon.core.clock import Clock
 from daemon.core.errors import Fenced, StoreUnavailable
 from daemon.core.events import Event, Outcome, ToolFinished, ToolRetried, ToolStarted
+from daemon.core.label import Effect
 from daemon.core.live import Live
 from daemon.core.live import ToolOutput as Printed
 from daemon.core.turn import Turn
@@ -14,7 +15,7 @@ from daemon.tools.base import RetryableToolError, ToolContext, ToolError, ToolOu
 from daemon.tools.batches import Ready
 from daemon.tools.pen import Pen
 from daemon.tools.results import failure, finished
-from daemon.tools.retry import may_run_again, wait_before_retry
+from daemon.tools.retry import wait_before_retry
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -54,6 +55,9 @@ class Runner:
         for call in batch:
             state, effect = call.state, call.tool.meta.effect
             self.turn.record(ToolStarted(state.call_id, call.tool.name, effect, state.starts + 1), now)
+        if all(_only_reads(call) for call in batch):
+            self.pen.soon()
+            return
         try:
             await self.pen.commit()
         except (asyncio.CancelledError, StoreUnavailable) as error:
@@ -75,8 +79,10 @@ class Runner:
         for event in also:
             self.turn.record(event, now)
         self.turn.record(replace(result, seconds=self.clock.monotonic() - began), now)
-        if self.turn.pending or not may_run_again(call.tool.meta):
-            await self.pen.commit()  # else the next model call, which follows at once, is written down with it
+        if _only_reads(call):
+            self.pen.soon()
+        else:
+            await self.pen.commit()
 
     async def _result(self, call: Ready) -> tuple[ToolFinished, tuple[Event, ...]]:
         effect, error_class = call.tool.meta.effect, ""
@@ -125,3 +131,7 @@ class Runner:
                 self.live.publish(turn.id, Printed(call_id, text))
 
         return ToolContext(turn.session, turn, call_id, self.untrusted, self.clock, on_output)
+
+
+def _only_reads(call: Ready) -> bool:
+    return call.tool.meta.effect is Effect.READ
