@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
@@ -12,6 +12,7 @@ import pytest_asyncio
 
 from daemon.core.events import Outcome, ToolFinished
 from tests.e2e.crash.life import Life, Said
+from tests.e2e.crash.promises import broken
 from tests.e2e.crash.remains import Remains
 from tests.e2e.crash.world import World, world
 
@@ -128,3 +129,44 @@ async def test_the_promises_are_seen_to_break_when_the_starts_of_tools_are_not_w
     ends = await asyncio.gather(*(killed.lives([life]) for life in deaths))
     twice = [any("happened 2 times" in fault for fault in faults) for _, faults in ends]
     assert sum(twice) == 3, "after the effect, and before and within the commit of its result"
+
+
+WRONGS: dict[str, tuple[Callable[[Remains], Remains], str]] = {
+    "a message is gone": (lambda it: replace(it, inbox=[]), "the inbox has"),
+    "a message never comes to an end": (
+        lambda it: replace(it, inbox=[row | {"state": "taken"} for row in it.inbox]),
+        "state taken",
+    ),
+    "a message is answered twice": (
+        lambda it: replace(
+            it, turns=it.turns | {"t2": next(iter(it.turns.values()))}, events=it.events | {"t2": it.events[turn_of(it)]}
+        ),
+        "began ['",
+    ),
+    "a reply is not delivered": (lambda it: replace(it, outbox=it.outbox[:-1]), "delivered None"),
+    "a reply is delivered that nobody saw": (
+        lambda it: replace(it, outbox=[*it.outbox, it.outbox[-1] | {"part": "9"}]),
+        "due was",
+    ),
+    "a question is lost": (lambda it: replace(it, approvals=[]), "question"),
+    "a question stays open": (
+        lambda it: replace(it, approvals=[row | {"state": "pending"} for row in it.approvals]),
+        "is still pending",
+    ),
+    "the model is asked behind the journal's back": (lambda it: replace(it, requests=[*it.requests] * 2), "written down"),
+    "an event is missing": (
+        lambda it: replace(it, events={turn: them[:5] + them[6:] for turn, them in it.events.items()}),
+        "events [",
+    ),
+}
+
+
+def turn_of(it: Remains) -> str:
+    return next(iter(it.turns))
+
+
+async def test_the_check_sees_every_kind_of_wrong(killed: World, tmp_path: Path) -> None:
+    it, faults = await killed.lives([born(killed, tmp_path, ASKING)])
+    assert faults == []
+    unseen = [what for what, (spoil, words) in WRONGS.items() if not any(words in fault for fault in broken(spoil(it)))]
+    assert unseen == []
