@@ -1,8 +1,11 @@
 """A disk that is full or fails: nothing is taken in, no tool runs, health says so; then all goes on by itself (B5 #20, #21)."""
 
 import asyncio
+import resource
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -25,29 +28,41 @@ DISK = "4m"
 MESSAGE = {"text": "are you well?", "client_id": "c1"}
 
 
+@dataclass(frozen=True, slots=True)
+class SmallDisk:
+    """A disk of a few megabytes; where mounting is not permitted, a folder whose daemon may not write more than a byte."""
+
+    place: Path
+    mounted: bool
+
+    def fill(self, daemon: Daemon) -> None:
+        """Not a byte more fits."""
+        if not self.mounted:
+            resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+            return
+        with (self.place / "ballast").open("wb", buffering=0) as ballast:
+            for size in (65536, 4096, 1):
+                with suppress(OSError):
+                    while ballast.write(bytes(size)) == size:
+                        pass
+
+    def free(self, daemon: Daemon) -> None:
+        """There is room again."""
+        if self.mounted:
+            (self.place / "ballast").unlink()
+        else:
+            resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of a few megabytes."""
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
     place = tmp_path / "disk"
     place.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", str(place)], capture_output=True)
-    if mounted.returncode:
-        pytest.skip("no disk can be mounted here; test_http_health fills one by a limit instead")
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
-
-
-def fill(place: Path) -> Path:
-    """Not a byte more fits."""
-    ballast = place / "ballast"
-    with ballast.open("wb", buffering=0) as file:
-        for size in (65536, 4096, 1):
-            try:
-                while file.write(bytes(size)) == size:
-                    pass
-            except OSError:
-                continue
-    return ballast
+    command = ["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", str(place)]
+    mounted = subprocess.run(command, capture_output=True).returncode == 0
+    yield SmallDisk(place, mounted)
+    if mounted:
+        subprocess.run(["umount", str(place)], check=True)
 
 
 def first(happens: Callable[[], object], then: Step) -> Step:
@@ -73,15 +88,15 @@ async def until_health(daemon: Daemon, status: int) -> str:
 
 
 async def test_a_disk_that_fills_up_between_reply_and_tool_stops_everything_until_there_is_room(
-    tmp_path: Path, small_disk: Path
+    tmp_path: Path, disk: SmallDisk
 ) -> None:
     """B5 #20, through the real process. The workspace lies on a disk with room: the tool could have run."""
     workspace = tmp_path / "workspace"
     async with FakeOpenAI() as model:
-        write = calls(("write_file", {"path": "done.txt", "text": "it ran"}))
-        model.script(first(lambda: fill(small_disk), write), says("written"))
         config = scripted(model.base_url, f'[tools]\nworkspace = "{workspace}"\n')
-        async with running_daemon(small_disk / "home", config) as daemon:
+        async with running_daemon(disk.place / "home", config) as daemon:
+            write = calls(("write_file", {"path": "done.txt", "text": "it ran"}))
+            model.script(first(lambda: disk.fill(daemon), write), says("written"))
             turn = await daemon.begin("write it down")
             assert "journal" in await until_health(daemon, 503)
             async with daemon.http.post("/v1/messages", json=MESSAGE) as response:
@@ -89,7 +104,7 @@ async def test_a_disk_that_fills_up_between_reply_and_tool_stops_everything_unti
             assert (status, kind) == (503, "unavailable") and "Nothing of this was acknowledged" in message
             assert not (workspace / "done.txt").exists()
             assert (await daemon.run(turn))["calls"] == [] and model.count == 1
-            (small_disk / "ballast").unlink()
+            disk.free(daemon)
             await daemon.until(turn, "run.completed")
             assert (await health(daemon))[0] == 200
             run = await daemon.run(turn)
@@ -99,14 +114,14 @@ async def test_a_disk_that_fills_up_between_reply_and_tool_stops_everything_unti
         assert model.count == 3
 
 
-async def test_health_recovers_although_nothing_waits_to_be_written(small_disk: Path) -> None:
+async def test_health_recovers_although_nothing_waits_to_be_written(disk: SmallDisk) -> None:
     """B5 #20: whoever watches over the daemon must not take it for ill for ever."""
-    async with FakeOpenAI() as model, running_daemon(small_disk / "home", scripted(model.base_url)) as daemon:
-        ballast = fill(small_disk)
+    async with FakeOpenAI() as model, running_daemon(disk.place / "home", scripted(model.base_url)) as daemon:
+        disk.fill(daemon)
         async with daemon.http.post("/v1/messages", json=MESSAGE) as response:
             assert response.status == 503
         assert (await health(daemon))[0] == 503
-        ballast.unlink()
+        disk.free(daemon)
         await until_health(daemon, 200)
 
 
