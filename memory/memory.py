@@ -40,29 +40,31 @@ HALF_LIFE_DAYS = 30.0
 class Memory:
     """What was kept of former conversations. Each call is one hop to the thread that owns the file."""
 
-    def __init__(self, database: sqlite3.Connection, thread: ThreadPoolExecutor) -> None:
+    def __init__(self, database: sqlite3.Connection, thread: ThreadPoolExecutor, *, empty: bool) -> None:
         self._database = database
         self._thread = thread
+        self._empty = empty
 
     @classmethod
     async def open(cls, path: Path) -> "Memory":
         """The memory in this file, made if need be. Close it with `aclose`. Raises sqlite3.Error for a file that is none."""
         thread = ThreadPoolExecutor(1, thread_name_prefix="memory")
         try:
-            database = await asyncio.get_running_loop().run_in_executor(thread, _opened, path)
+            database, empty = await asyncio.get_running_loop().run_in_executor(thread, _opened, path)
         except sqlite3.Error:
             thread.shutdown()
             raise
-        return cls(database, thread)
+        return cls(database, thread, empty=empty)
 
     async def remember(self, text: str, *, at: datetime, source: str, label: str = "trusted") -> str:
         """Keep it; the same fact again only becomes newer, and trusted once somebody who is trusted has said it. Gives its id."""
+        self._empty = False
         row = (uuid4().hex, text, sameness(text), _written(at), source, label)
         return await self._do(lambda database: str(database.execute(ADD, row).fetchall()[0][0]))
 
     async def recall(self, query: str, limit: int) -> list[Hit]:
         """What shares words with the query: rare words count more, and newer facts a little more than older ones."""
-        words = full_text_query(query)
+        words = "" if self._empty else full_text_query(query)
         if not words or limit < 1:
             return []
         rows = await self._do(lambda database: database.execute(SEARCH, (words, limit * CANDIDATES)).fetchall())
@@ -87,7 +89,8 @@ class Memory:
         return await asyncio.get_running_loop().run_in_executor(self._thread, _in_transaction, self._database, work)
 
 
-def _opened(path: Path) -> sqlite3.Connection:
+def _opened(path: Path) -> tuple[sqlite3.Connection, bool]:
+    """The file, and whether nothing is in it: a memory that is empty is asked before every turn, too."""
     path.touch(mode=0o600)  # what is remembered is for its owner alone
     database = sqlite3.connect(path)
     try:
@@ -96,10 +99,11 @@ def _opened(path: Path) -> sqlite3.Connection:
         database.execute("PRAGMA secure_delete = ON")
         if database.execute("PRAGMA user_version").fetchone()[0] == 0:
             database.executescript("BEGIN;" + files("memory").joinpath("schema.sql").read_text() + "COMMIT;")
+        empty = database.execute("SELECT 1 FROM facts LIMIT 1").fetchone() is None
     except sqlite3.Error:
         database.close()
         raise
-    return database
+    return database, empty
 
 
 def _in_transaction(database: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:

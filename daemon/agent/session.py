@@ -15,7 +15,7 @@ from daemon.core.clock import Clock
 from daemon.core.errors import Fenced, StoreUnavailable
 from daemon.core.events import Answer, ApprovalAnswered, Limits, MemoryHit, TurnResumed, UserSaid
 from daemon.core.importance import importance
-from daemon.core.live import Live, SetAside
+from daemon.core.live import Live, Over, SetAside
 from daemon.core.messages import Role
 from daemon.core.rows import ApprovalRow, InboxRow, SessionRow, TurnRow
 from daemon.core.turn import Turn
@@ -39,7 +39,10 @@ class Runner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Workshop:
-    """What every lane works with. `leaving` is set when the daemon stops, `questions` while somebody has been asked something."""
+    """What every lane works with. `leaving` is set when the daemon stops, `questions` while somebody has been asked something.
+
+    `held` are the turns that this process took in and has not finished.
+    """
 
     store: Store
     live: Live
@@ -52,6 +55,7 @@ class Workshop:
     owner: str
     leaving: asyncio.Event
     questions: asyncio.Event
+    held: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -255,8 +259,10 @@ class Lane:
             past.trim()
             self.inputs.extendleft(reversed([replace(row, steers="") for row in control.take_steers()]))
             self._let_go(turn.id)
+            self.shop.live.publish(turn.id, Over(turn))
 
     def _let_go(self, turn_id: str) -> None:
+        self.shop.held.discard(turn_id)
         self.cancels.pop(turn_id, None)
         self.failures.pop(turn_id, None)
         self.unwatched.discard(turn_id)

@@ -55,8 +55,13 @@ class Sessions:
         lane = self.lane(session)
         if not watched:
             lane.unwatched.add(row.turn)
+        self.shop.held.add(row.turn)
         lane.push(row)
         self._wake(lane)
+
+    def holds(self, turn_id: str) -> bool:
+        """This process took the turn in, and will say when it is over."""
+        return turn_id in self.shop.held
 
     def take_up(self, session: SessionRow, turn_id: str) -> None:
         """A suspended turn has something new to look at."""

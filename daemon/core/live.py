@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from daemon.core.events import Recorded
+from daemon.core.turn import Turn
 
 BACKLOG = 10_000
 
@@ -37,7 +38,14 @@ class SetAside:
     notice: str
 
 
-Glimpse = TextDelta | DraftDropped | ToolOutput | SetAside | Recorded
+@dataclass(frozen=True, slots=True)
+class Over:
+    """The turn has ended, and that is on disk: here it is, whole."""
+
+    turn: Turn
+
+
+Glimpse = TextDelta | DraftDropped | ToolOutput | SetAside | Over | Recorded
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from daemon.commands.base import Desk, Spoken, parse
 from daemon.commands.control import stop_session
 from daemon.core.events import Answer, Recorded, TurnEnded
 from daemon.core.label import Label
-from daemon.core.live import Glimpse, Live, SetAside
+from daemon.core.live import Glimpse, Live, Over, SetAside
 from daemon.core.rows import InboxRow, OutboxRow, SessionRow, TurnRow
 from daemon.door.base import (
     Accepted,
@@ -28,6 +28,7 @@ from daemon.door.views import (
     delivery,
     queued_line,
     queued_view,
+    row_of,
     run_line,
     run_view,
     session_view,
@@ -96,12 +97,13 @@ class LocalDoor(Door):
 
     async def settled(self, turn: str) -> RunView:
         """Wait for the end of it."""
-        with self.live.watch(turn, _is_last) as glimpses:
-            view = await self._known(turn)
-            if view.state not in OVER:
-                await anext(glimpses)
+        with self.live.watch(turn, _is_over) as glimpses:
+            if not self.desk.sessions.holds(turn):
                 view = await self._known(turn)
-        return view
+                if view.state in OVER:
+                    return view
+            item = await anext(glimpses)
+        return run_view(row_of(item.turn), item.turn.events) if isinstance(item, Over) else await self._known(turn)
 
     async def _known(self, turn: str) -> RunView:
         view = await self.run(turn)
@@ -192,6 +194,10 @@ class LocalDoor(Door):
         return HealthView(not problems, VERSION, problems)
 
 
+def _is_over(item: Glimpse) -> bool:
+    return isinstance(item, Over | SetAside)
+
+
 def _is_last(item: Glimpse) -> bool:
     return isinstance(item, SetAside) or (isinstance(item, Recorded) and isinstance(item.event, TurnEnded))
 
@@ -214,6 +220,8 @@ async def _follow(
                 events = _told(narrator, [item], after) if item.seq > seen else []
             case SetAside():
                 events = narrator.quarantined(item.notice)
+            case Over():
+                events = []
             case _:
                 events = [glimpse(item)]
         for event in events:

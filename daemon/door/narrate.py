@@ -107,7 +107,7 @@ class Narrator:
 
     def _tell_of_reply(self, event: ModelReplied, seq: int) -> list[Told]:
         self.usage = _added(self.usage, event.usage)
-        self.iterations += bool(event.calls)
+        self.iterations += event.counts
         self.open_calls = self.settled_calls = len(event.calls)
         response = {
             "iteration": self.iteration,

@@ -19,6 +19,7 @@ from daemon.core.events import (
 )
 from daemon.core.label import Effect
 from daemon.core.rows import ApprovalRow, InboxRow, OutboxRow, SessionRow, TurnRow
+from daemon.core.turn import Turn
 from daemon.door.base import ApprovalView, CallView, Delivery, RunLine, RunView, SessionView, UsageView
 
 BREAKERS = {
@@ -45,6 +46,29 @@ def run_view(row: TurnRow, recorded: Sequence[Recorded]) -> RunView:
         calls=calls(recorded),
         started=_instant(row.started_at),
         ended=_instant(row.ended_at),
+    )
+
+
+def row_of(turn: Turn) -> TurnRow:
+    """The row that the journal has of a turn that has ended, without asking it."""
+    end, spent = turn.ended, turn.spent
+    return TurnRow(
+        id=turn.id,
+        session=turn.session,
+        parent=turn.parent,
+        input_id="",
+        state="ended" if end else "running",
+        label=turn.label,
+        started_at=turn.events[0].at,
+        ended_at=turn.events[-1].at if end else None,
+        stop_reason=end.reason if end else None,
+        detail=end.detail if end else "",
+        reply=end.reply if end else "",
+        iterations=turn.iterations,
+        input_tokens=spent.input_tokens,
+        output_tokens=spent.output_tokens,
+        cached_tokens=spent.cached_tokens,
+        usd=None if spent.usd_unknown else spent.usd,
     )
 
 

@@ -69,6 +69,13 @@ async def test_a_text_nobody_watches_is_answered_all_the_same(room: Room) -> Non
     assert (await room.door.settled(accepted.turn)).reply == "ok"
 
 
+async def test_who_waits_for_a_run_gets_what_the_journal_says_of_it(room: Room) -> None:
+    steps = calls(("current_time", {}), ("nowhere", {})), says("done")
+    run = await room.ask(room.script.on("something", *steps))
+    assert (run.reply, len(run.calls)) == ("done", 2)
+    assert await room.door.run(run.turn) == run
+
+
 async def test_the_same_client_id_is_one_run(room: Room) -> None:
     first = await room.door.send(HERE, "hi", "c-1")
     assert await room.door.send(HERE, "hi", "c-1") == first
