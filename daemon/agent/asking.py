@@ -91,7 +91,7 @@ class Asking:
         await turn.commit()
         started = self.clock.monotonic()
         reply = await self._complete(turn, scene, prompt.request, routes)
-        self._replied(turn, reply, self.clock.monotonic() - started)
+        self._replied(turn, reply, self.clock.monotonic() - started, closing)
         await self.models.answered()
 
     async def _asked(self, turn: Turn, prompt: Prompt, route: Route, closing: bool) -> ModelAsked:
@@ -126,7 +126,7 @@ class Asking:
             on_retry=retried,
         )
 
-    def _replied(self, turn: Turn, reply: ModelReply, seconds: float) -> None:
+    def _replied(self, turn: Turn, reply: ModelReply, seconds: float, closing: bool) -> None:
         self.settle(reply.usage)
         event = ModelReplied(
             text=reply.text,
@@ -137,5 +137,6 @@ class Asking:
             finish=reply.finish,
             importance=importance(Role.ASSISTANT, reply.text),
             seconds=round(seconds, 4),
+            closing=closing,
         )
         turn.record(event, self.clock.now())

@@ -25,7 +25,7 @@ Step = tuple[str, str, str]
 
 def similar(arguments: str) -> str:
     """Arguments with what does not matter taken out: key order, white space, quotes, case."""
-    with suppress(ValueError):
+    with suppress(ValueError, RecursionError):
         arguments = json.dumps(json.loads(arguments), sort_keys=True)
     return NOISE.sub("", arguments).casefold()
 

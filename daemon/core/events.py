@@ -138,7 +138,7 @@ class ModelFailed:
 
 @dataclass(frozen=True, slots=True)
 class ModelReplied:
-    """The reply, whole."""
+    """The reply, whole. A `closing` one counts as no iteration, even when the model asks for tools that it was not given (A12)."""
 
     text: str
     calls: tuple[ToolCall, ...]
@@ -148,6 +148,12 @@ class ModelReplied:
     finish: str
     importance: float
     seconds: float = 0.0
+    closing: bool = False
+
+    @property
+    def counts(self) -> bool:
+        """It makes an iteration."""
+        return bool(self.calls) and not self.closing
 
 
 @dataclass(frozen=True, slots=True)

@@ -214,7 +214,7 @@ class Turn:
         self.spent.seconds += event.seconds
         self.messages.append(Message(Role.ASSISTANT, event.text, event.calls, label=self.label))
         self.calls = [CallState(f"{seq}.{index}", call) for index, call in enumerate(event.calls)]
-        self.iterations += bool(event.calls)
+        self.iterations += event.counts
         self.awaiting_verdict = not event.calls
 
     def _fold_call(

@@ -106,7 +106,7 @@ def what_follows(recorded: Recorded) -> tuple[RowOp, ...]:
         case Steered():
             return (InputSteered(event.input_id), *_tainted(event.label))
         case ModelReplied():
-            return (UsageAdded(event.provider, event.model, event.usage, int(bool(event.calls)), at),)
+            return (UsageAdded(event.provider, event.model, event.usage, int(event.counts), at),)
         case ToolFinished():
             return _tainted(event.label)
         case ApprovalAsked():

@@ -92,7 +92,7 @@ async def test_a12_a_model_that_asks_for_tools_in_the_closing_call_gets_none(tmp
     model.otherwise(calls(("count", {"number": 1})))
     async with living(tmp_path, model, {"agent": {"max_iterations": 2}}, with_tools(count)) as it:
         run = await it.ask("count for ever")
-        assert run.stop_reason == "max_iterations"
+        assert (run.stop_reason, run.iterations, len(model.requests)) == ("max_iterations", 2, 3)
         assert run.reply and "2 iterations" in run.reply and "count" in run.reply
         outcomes = [event.outcome.value for event in await it.events(run.turn) if isinstance(event, ToolFinished)]
         assert outcomes == ["ok", "ok", "not_run"]
@@ -126,6 +126,14 @@ async def test_b7_a_tool_that_raises_is_an_error_result_and_the_loop_goes_on(tmp
         assert run.reply == "went on"
         assert [call.is_error for call in run.calls] == [True, True, True]
         assert "the tool is broken" in (run.calls[0].result or "")
+
+
+async def test_b7_arguments_nested_without_end_are_one_result_and_the_loop_goes_on(tmp_path: Path, model: FakeOpenAI) -> None:
+    model.script(calls(("count", "[" * 100_000), ("nope", '{"a": ' + "[" * 900 + "]" * 900 + "}")), says("never mind"))
+    async with living(tmp_path, model, parts=with_tools(count)) as it:
+        run = await it.ask("go deep")
+        assert (run.stop_reason, run.reply) == ("done", "never mind")
+        assert [call.is_error for call in run.calls] == [True, True]
 
 
 async def test_a10_the_session_is_injected_and_underscored_arguments_of_the_model_are_stripped(
