@@ -122,7 +122,15 @@ def refused(status: int, headers: Mapping[str, str], body: bytes, now: datetime)
 
 def midway(error: object) -> Fault:
     """The fault behind an error object inside an answer that had begun as a success."""
-    body = _error_object(error)
+    return _inside(_error_object(error))
+
+
+def broke_off(data: bytes) -> Fault:
+    """The fault behind an event named "error" in a stream."""
+    return _inside(read_error(data))
+
+
+def _inside(body: ErrorBody) -> Fault:
     return Fault(classify(body.status, body, None), body.words, status=body.status)
 
 
@@ -165,7 +173,7 @@ def read_error(body: bytes) -> ErrorBody:
     """An error body: {"error": {...}}, {"error": "words"}, {"message"}, {"detail"}, a list of one, or no JSON at all."""
     try:
         found: object = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         text = body.decode("utf-8", "replace")
         return ErrorBody(re.sub(r"<(style|script).*?</\1>|<[^>]*>", " ", text[:20_000], flags=re.DOTALL | re.IGNORECASE))
     if isinstance(found, list) and found:

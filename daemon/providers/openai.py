@@ -1,7 +1,7 @@
 """Any server that speaks OpenAI's chat completions."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -12,14 +12,16 @@ from daemon.core.clock import Clock
 from daemon.core.errors import ErrorClass
 from daemon.core.messages import ModelReply, ModelRequest
 from daemon.providers.base import OnText
-from daemon.providers.errors import Fault
-from daemon.providers.openai_reply import Draft, from_wire
+from daemon.providers.errors import Fault, broke_off
+from daemon.providers.openai_reply import BOM, Draft, from_wire
 from daemon.providers.openai_request import ToolsMemo, dialect_of, to_wire
-from daemon.providers.sse import EventStream
+from daemon.providers.sse import EventStream, ServerEvent
 from daemon.providers.transport import Transport
 
 OWN_HOST = "api.openai.com"
 LINGER_S = 1.0
+DONE = "[DONE]"
+EVENTS_BEGIN = (b":", b"d", b"e", b"i", b"r")
 
 
 class OpenAI:
@@ -66,29 +68,53 @@ class OpenAI:
 
 
 async def _read(response: aiohttp.ClientResponse, request: ModelRequest, on_text: OnText | None) -> ModelReply:
-    """By what the server did, not by what it was asked: some stream never, some always."""
+    """By what the server did, not by what it was asked or what it calls it: some stream never, some always."""
     show = on_text or (lambda _: None)
-    kind = response.content_type
-    if kind == "text/event-stream" or (on_text and "json" not in kind):
-        return (await _stream(response, show)).reply(request)
-    reply = from_wire(await response.read(), request)
+    first = await _beginning(response)
+    empty_stream = not first and response.content_type == "text/event-stream"
+    if empty_stream or first.startswith(EVENTS_BEGIN):
+        return (await _stream(response, first, show)).reply(request)
+    reply = from_wire(first + await response.read(), request)
     if reply.text:
         show(reply.text)
     return reply
 
 
-async def _stream(response: aiohttp.ClientResponse, show: OnText) -> Draft:
+async def _beginning(response: aiohttp.ClientResponse) -> bytes:
+    """What comes first, down to something that is more than blank."""
+    first = b""
+    while not first and not response.content.at_eof():
+        first = (await response.content.readany()).removeprefix(BOM).lstrip()
+    return first
+
+
+async def _stream(response: aiohttp.ClientResponse, first: bytes, show: OnText) -> Draft:
     draft, events = Draft(), EventStream()
-    async for received in response.content.iter_any():
+    async for received in _pieces(response, first):
         for event in events.feed(received):
-            if event.data.strip() == "[DONE]":
+            if event.data.strip() == DONE:
                 await _finish(response)
                 return draft
-            if text := draft.add(event.data):
+            if text := _add(draft, event):
                 show(text)
     if not draft.finish:
         raise Fault(ErrorClass.NETWORK, "the answer was cut off")
     return draft
+
+
+async def _pieces(response: aiohttp.ClientResponse, first: bytes) -> AsyncIterator[bytes]:
+    """All of it; and the empty line that some servers leave out after their last event."""
+    yield first
+    async for received in response.content.iter_any():
+        yield received
+    yield b"\n\n"
+
+
+def _add(draft: Draft, event: ServerEvent) -> str:
+    """The text that the event adds; one without data is there to keep the connection open."""
+    if event.event == "error":
+        raise broke_off(event.data.encode())
+    return draft.add(event.data) if event.data.strip() else ""
 
 
 async def _finish(response: aiohttp.ClientResponse) -> None:

@@ -3,68 +3,97 @@
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Annotated
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from daemon.core.errors import ErrorClass
 from daemon.core.messages import ModelReply, ModelRequest, ToolCall, Usage
 from daemon.providers.errors import Fault, midway
 
+BOM = b"\xef\xbb\xbf"
+MOST_TOKENS = 10**9
 
-class _Function(BaseModel):
+
+def _count(value: object) -> int:
+    """What is no count of tokens counts as not told; a negative one would give a budget back."""
+    if isinstance(value, str) and value.isdecimal():
+        value = float(value)
+    return int(min(value, MOST_TOKENS)) if isinstance(value, int | float) and value > 0 else 0
+
+
+def _table(value: object) -> object:
+    """What is beside the point must not spoil an answer."""
+    return value if isinstance(value, dict) else None
+
+
+def _listed(value: object) -> object:
+    """Some servers fill a list with nulls, or send one part without a list around it."""
+    if isinstance(value, dict):
+        return [value]
+    return [item for item in value if item is not None] if isinstance(value, list) else value
+
+
+Count = Annotated[int, BeforeValidator(_count)]
+
+
+class _Wire(BaseModel):
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+
+
+class _Function(_Wire):
     name: str | None = None
-    arguments: str | dict[str, object] | None = None
+    arguments: str | dict[str, object] | list[object] | None = None
 
 
-class _Call(BaseModel):
+class _Call(_Wire):
     index: int | None = None
     id: str | None = None
-    function: _Function = _Function()
+    function: _Function | None = None
 
 
-class _Part(BaseModel):
-    text: str = ""
+class _Part(_Wire):
+    text: str | None = None
 
 
-class _Message(BaseModel):
-    content: str | list[_Part] | None = None
+class _Message(_Wire):
+    content: Annotated[str | list[_Part | str] | None, BeforeValidator(_listed)] = None
     refusal: str | None = None
-    tool_calls: list[_Call] | None = None
+    tool_calls: Annotated[list[_Call] | None, BeforeValidator(_listed)] = None
 
     def text(self) -> str:
         """A refusal is an answer too."""
         if isinstance(self.content, list):
-            return "".join(part.text for part in self.content)
+            return "".join(part if isinstance(part, str) else part.text or "" for part in self.content)
         return self.content or self.refusal or ""
 
 
-class _Choice(BaseModel):
+class _Choice(_Wire):
     message: _Message | None = None
     delta: _Message | None = None
     finish_reason: str | None = None
     error: object = None
 
 
-class _Details(BaseModel):
-    cached_tokens: int | None = None
+class _Details(_Wire):
+    cached_tokens: Count = 0
 
 
-class _Usage(BaseModel):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    prompt_tokens_details: _Details | None = None
-    prompt_cache_hit_tokens: int | None = None
+class _Usage(_Wire):
+    prompt_tokens: Count = 0
+    completion_tokens: Count = 0
+    prompt_tokens_details: Annotated[_Details | None, BeforeValidator(_table)] = None
+    prompt_cache_hit_tokens: Count = 0
 
     def usage(self) -> Usage:
         """DeepSeek counts what was cached under a name of its own."""
         details = self.prompt_tokens_details or _Details()
-        cached = details.cached_tokens or self.prompt_cache_hit_tokens or 0
-        return Usage(self.prompt_tokens or 0, self.completion_tokens or 0, cached)
+        return Usage(self.prompt_tokens, self.completion_tokens, details.cached_tokens or self.prompt_cache_hit_tokens)
 
 
-class _Completion(BaseModel):
+class _Completion(_Wire):
     choices: list[_Choice] | None = None
-    usage: _Usage | None = None
+    usage: Annotated[_Usage | None, BeforeValidator(_table)] = None
     error: object = None
 
 
@@ -95,8 +124,8 @@ class Draft:
             raise Fault(ErrorClass.MALFORMED, f"not a chat completion: {_shown(received)}") from error
         if piece.error:
             raise midway(piece.error)
-        if piece.usage:
-            self.usage = piece.usage.usage()
+        if piece.usage and (used := piece.usage.usage()) != Usage():
+            self.usage = used
         return self._choice(piece.choices[0]) if piece.choices else ""
 
     def _choice(self, choice: _Choice) -> str:
@@ -116,15 +145,16 @@ class Draft:
     def _call(self, call: _Call, position: int | None) -> None:
         """Servers number the pieces, or not at all, or all with 0: a new id with a name begins a new call."""
         index = call.index if position is None else position
+        function = call.function or _Function()
         known = self._at.get(index) if index is not None else (self.calls[-1] if self.calls else None)
-        if known is None or (call.id and call.function.name and call.id != known.id):
-            known = _Pieces(call.id or "", call.function.name or "")
+        if known is None or (call.id and function.name and call.id != known.id):
+            known = _Pieces(call.id or "", function.name or "")
             self.calls.append(known)
             self._at[len(self.calls) - 1 if index is None else index] = known
-        known.name = known.name or call.function.name or ""
+        known.name = known.name or function.name or ""
         known.id = known.id or call.id or ""
-        written = call.function.arguments
-        known.arguments.append(json.dumps(written) if isinstance(written, dict) else written or "")
+        written = function.arguments
+        known.arguments.append(written or "" if isinstance(written, str | None) else json.dumps(written))
 
     def reply(self, request: ModelRequest) -> ModelReply:
         """The whole of it. Raises Fault when there is nothing in it."""
@@ -142,7 +172,7 @@ class Draft:
 def from_wire(body: bytes, request: ModelRequest) -> ModelReply:
     """A reply that came in one piece. `request` is only looked at to estimate the usage where the server is silent about it."""
     draft = Draft()
-    draft.add(body)
+    draft.add(body.removeprefix(BOM))
     return draft.reply(request)
 
 

@@ -106,6 +106,6 @@ def _arguments(written: str) -> str:
     """As the model wrote them, unless that is no JSON object: many servers refuse a history with such a call in it."""
     try:
         good = isinstance(json.loads(written), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         good = False
     return written if good else json.dumps({"invalid": written}) if written.strip() else "{}"
