@@ -13,7 +13,7 @@ from daemon.config.secrets import Secrets
 from daemon.core.errors import HomeInUse
 from daemon.door.base import Door
 from daemon.door.remote import RemoteDoor
-from daemon.store.lock import HomeLock
+from daemon.store.lock import NAME, HomeLock
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,11 @@ def config_of(paths: Paths) -> Choice:
 
 
 def running_daemon(paths: Paths) -> tuple[str, str] | None:
-    """(url, token) of the daemon that holds HOME's lock, None when none does."""
+    """(url, token) of the daemon that holds HOME's lock, None when none does.
+
+    A daemon that was killed leaves its address behind: that counts only while the lock is its own, for by now a chat may
+    hold the lock, and a stranger may listen at the address.
+    """
     try:
         with HomeLock(paths.home):
             return None
@@ -41,7 +45,8 @@ def running_daemon(paths: Paths) -> tuple[str, str] | None:
         pass
     try:
         told = json.loads(paths.daemon.read_text())
-        return str(told["url"]), str(told["token"])
+        owner = (paths.home / NAME).read_text().strip()
+        return (str(told["url"]), str(told["token"])) if str(told["pid"]) == owner else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from daemon.config.paths import Paths, resolve
 from daemon.core.errors import UsageError
 from daemon.core.events import Answer
+from daemon.door.base import SESSION_NAME
 
 if TYPE_CHECKING:
     from daemon.app import Opened
@@ -34,13 +35,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it."""
-    if not args.session.strip():
-        raise UsageError("--session: a name is needed")
-    if args.once is not None and not args.once.strip():
-        raise UsageError("--once: a text is needed")
+    _check(args)
     paths = resolve(args.home, args.config)
     _fetch_model(paths)
     return asyncio.run(_chat(args, paths))
+
+
+def _check(args: argparse.Namespace) -> None:
+    """What is not UTF-8 arrives in halves of surrogate pairs, which neither a model nor a journal takes."""
+    if not (args.session.strip() and SESSION_NAME.fullmatch(args.session)):
+        raise UsageError(f"--session: found {args.session!r}, expected a name without ':' and '/', of at most 100 characters")
+    if args.once is not None:
+        args.once = args.once.encode(errors="surrogateescape").decode(errors="replace")
+        if not args.once.strip():
+            raise UsageError("--once: a text is needed")
 
 
 def _fetch_model(paths: Paths) -> None:

@@ -3,11 +3,15 @@
 Names and shapes of the views are CONTRACT's; they go over the wire as they stand.
 """
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from daemon.core.events import Answer
+
+SESSION_NAME = re.compile(r"[^:/\x00-\x1f\x7f\ud800-\udfff]{1,100}")
+"""What a person may call a conversation, the same at every door."""
 
 
 @dataclass(frozen=True, slots=True)

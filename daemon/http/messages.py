@@ -1,17 +1,14 @@
 """POST /v1/messages: a person says something in a web session; and the same for terminal sessions."""
 
-import re
 from dataclasses import dataclass
 from typing import Annotated
 
 from aiohttp import web
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
 
-from daemon.door.base import Accepted, Door
+from daemon.door.base import SESSION_NAME, Accepted, Door
 from daemon.http.waiting import settled
 from daemon.http.wire import answer, body, flag, invalid
-
-NAME = re.compile(r"[^:/\x00-\x1f\x7f]{1,100}")
 
 
 def _not_blank(text: str) -> str:
@@ -77,7 +74,7 @@ def _whereabouts(accepted: Accepted) -> dict[str, str]:
 
 
 def _name(name: str, prefix: str) -> str:
-    if NAME.fullmatch(name):
+    if SESSION_NAME.fullmatch(name):
         return name
     raise invalid(
         f"session: expected NAME or {prefix}NAME, with no ':' or '/' in it and at most 100 characters;"

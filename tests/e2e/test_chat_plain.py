@@ -10,7 +10,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from tests.fakes.chatting import write_config
+from tests.fakes.command_line import aidaemon
 from tests.fakes.daemon_process import running_daemon, scripted
 from tests.fakes.openai import FakeOpenAI, Step, calls, fails, hangs, says
 
@@ -155,3 +158,33 @@ async def test_wrong_usage_exits_2_and_says_why(tmp_path: Path) -> None:
         for words in (("--yes", "--deny-all"), ("--once", " "), ("--session", "")):
             ran = await at.chat(*words)
             assert ran.code == 2 and ran.err.startswith("aidaemon: ") and "Traceback" not in ran.err
+
+
+async def test_bytes_that_are_no_text_are_answered_like_any_other_text(tmp_path: Path) -> None:
+    async with pipe(tmp_path, says("What?")) as at:
+        ran = await at.chat("--once", os.fsdecode(b"bad \xff byte"))
+        assert (ran.code, ran.out) == (0, "What?\n")
+        assert at.model.requests[0].last("user")["content"].endswith("bad \ufffd byte")
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "telegram:5", "a\nb", "e\x1b[31m", os.fsdecode(b"\xff"), "n" * 101])
+async def test_a_conversation_s_name_is_held_to_the_same_rule_with_and_without_a_daemon(tmp_path: Path, name: str) -> None:
+    """CONTRACT: wrong usage is 2, and says what was expected."""
+    ran = await asyncio.to_thread(aidaemon, "chat", "--session", name, "--once", "hi", home=tmp_path)
+    assert ran.returncode == 2
+    assert "--session: found" in ran.stderr and "\x1b" not in ran.stderr
+
+
+async def test_what_a_killed_daemon_left_behind_leads_nobody_astray(tmp_path: Path) -> None:
+    """B5 #26: a chat may hold HOME by then; the old address is not asked, and not shown the token."""
+    async with pipe(tmp_path, says("one")) as at:
+        (tmp_path / "daemon.json").write_text('{"pid": 1, "url": "http://127.0.0.1:9", "token": "t"}')
+        holder = await at.start()
+        assert holder.stdin and holder.stdout
+        holder.stdin.write(b"hello\n")
+        assert await holder.stdout.readline() == b"one\n"
+        second, runs = await at.chat("--once", "hi"), await asyncio.to_thread(aidaemon, "runs", "--json", home=tmp_path)
+        holder.stdin.close()
+        assert await holder.wait() == 0
+        assert (second.code, f"in use by process {holder.pid}" in second.err) == (1, True)
+        assert [line["state"] for line in json.loads(runs.stdout)] == ["ended"], runs.stderr
