@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 from daemon.agent.prompt import SYSTEM
 from daemon.agent.repair import repair
-from daemon.core.label import Label, join_all
+from daemon.core.label import Label
 from daemon.core.messages import Message, ModelRequest, Role, ToolSpec
 from daemon.core.turn import Turn
 from daemon.tools.base import Toolbox
@@ -16,11 +16,42 @@ CHARS_PER_TOKEN = 4
 
 
 @dataclass(frozen=True, slots=True)
+class Earlier:
+    """The turns before this one, repaired, measured and hashed once for all calls of the turn."""
+
+    messages: tuple[Message, ...] = ()
+    tokens: int = 0
+    digest: bytes = b""
+
+    @classmethod
+    def of(cls, messages: Sequence[Message]) -> "Earlier":
+        """Of the messages as they were said."""
+        sound = tuple(repair(messages))
+        return cls(sound, tokens_of(sound), digest_of(sound))
+
+    def fitted(self, room: int) -> "Earlier":
+        """What fits. Too much: the oldest go, down to half of the room, so that the prefix then stays the same again."""
+        if self.tokens <= room:
+            return self
+        for index, message in enumerate(self.messages):
+            if message.role is Role.USER and tokens_of(self.messages[index:]) <= room // 2:
+                return Earlier.of(self.messages[index:])
+        return Earlier()
+
+    def then(self, messages: Sequence[Message]) -> tuple[Message, ...]:
+        """With this turn's messages behind it, repaired; only where the two meet badly is all of it looked at again."""
+        last = self.messages[-1] if self.messages else None
+        if last is None or (last.role is Role.ASSISTANT and not last.calls and messages[:1] and messages[0].role is Role.USER):
+            return (*self.messages, *repair(messages))
+        return tuple(repair((*self.messages, *messages)))
+
+
+@dataclass(frozen=True, slots=True)
 class Scene:
     """What a turn stands in: its session's label and settings, the turns before it, the tools found earlier."""
 
     session_label: Label = Label.TRUSTED
-    history: tuple[Message, ...] = ()
+    earlier: Earlier = field(default_factory=Earlier)
     offers: tuple[str, ...] = ()
     model: str = ""
     effort: str = ""
@@ -62,10 +93,13 @@ class Context:
     def prompt(self, turn: Turn, scene: Scene, *, tools_allowed: bool = True) -> Prompt:
         """The request for the next call of this turn."""
         shelf = self._shelf(tuple(dict.fromkeys((*self.core, *scene.offers, *turn.offers))))
-        history = fit(scene.history, self.window - shelf.tokens - tokens_of(turn.messages))
-        messages = (Message(Role.SYSTEM, self.system), *repair((*history, *turn.messages)))
+        own = tokens_of(turn.messages)
+        earlier = scene.earlier.fitted(self.window - shelf.tokens - own)
+        messages = (Message(Role.SYSTEM, self.system), *earlier.then(turn.messages))
         request = ModelRequest(messages, shelf.specs, tools_allowed, self.max_tokens, scene.effort or None)
-        return Prompt(request, hash_of(messages), shelf.hash, shelf.names, tokens_of(messages) + shelf.tokens)
+        tokens = tokens_of(messages[:1]) + earlier.tokens + own + shelf.tokens
+        prompt_hash = digest_of((messages[0], *turn.messages), earlier.digest).hex()
+        return Prompt(request, prompt_hash, shelf.hash, shelf.names, tokens)
 
     def _shelf(self, names: tuple[str, ...]) -> "Shelf":
         if names not in self._shelves:
@@ -77,32 +111,17 @@ class Context:
         return self._shelves[names]
 
 
-def label_of(turn: Turn, scene: Scene) -> Label:
-    """A request's label is the join of everything in it (DESIGN 6)."""
-    return join_all((turn.label, scene.session_label, *(message.label for message in scene.history)))
-
-
 def tokens_of(messages: Sequence[Message]) -> int:
     """A start estimate: four characters a token, and a few for the envelope."""
     chars = sum(len(m.text) + 16 + sum(len(c.name) + len(c.arguments) + 16 for c in m.calls) for m in messages)
     return chars // CHARS_PER_TOKEN
 
 
-def fit(history: Sequence[Message], room: int) -> Sequence[Message]:
-    """What fits of the earlier turns. Too much: the oldest go, down to half of the room, so that the prefix then stays again."""
-    if tokens_of(history) <= room:
-        return history
-    for index, message in enumerate(history):
-        if message.role is Role.USER and tokens_of(history[index:]) <= room // 2:
-            return history[index:]
-    return ()
-
-
-def hash_of(messages: Sequence[Message]) -> str:
-    """A short name for exactly these messages."""
-    digest = blake2b(digest_size=12)
+def digest_of(messages: Sequence[Message], before: bytes = b"") -> bytes:
+    """A short name for exactly these messages, after those of which `before` is the name."""
+    digest = blake2b(before, digest_size=12)
     for message in messages:
-        digest.update(f"{message.role}\0{message.text}\0{message.provider_id}\0".encode())
+        digest.update(f"{message.role}\0{message.text}\0{message.provider_id}\0".encode("utf-8", "surrogatepass"))
         for call in message.calls:
-            digest.update(f"{call.provider_id}\0{call.name}\0{call.arguments}\0".encode())
-    return digest.hexdigest()
+            digest.update(f"{call.provider_id}\0{call.name}\0{call.arguments}\0".encode("utf-8", "surrogatepass"))
+    return digest.digest()

@@ -58,7 +58,7 @@ class Agent:
             await self._dispatch(turn, scene, control)
         elif turn.awaiting_verdict and not await control.steered():
             control.open = False
-            self._record(turn, TurnEnded(Stop.DONE, "", turn.reply.text if turn.reply else ""))
+            self._record(turn, TurnEnded(Stop.DONE, "", turn.answer))
         elif (halt := first(self.halting, turn)) and not (control.steers and halt.coachable):
             await self._halt(turn, scene, control, halt)
         else:
@@ -74,7 +74,7 @@ class Agent:
         """Unstarted calls are not run. An answer that is complete is delivered all the same, unless the user said stop."""
         if turn.pending:
             self.tools.settle_cut(turn, halt.detail)
-        answer = turn.reply.text if turn.reply and turn.awaiting_verdict and halt.reason is not Stop.CANCELLED else ""
+        answer = turn.answer if turn.awaiting_verdict and halt.reason is not Stop.CANCELLED else ""
         self._record(turn, TurnEnded(halt.reason, halt.detail, answer or closing_text(turn, halt)))
 
     async def _dispatch(self, turn: Turn, scene: Scene, control: Control) -> None:
@@ -83,7 +83,7 @@ class Agent:
         waiting = tuple(state.call_id for state in turn.pending if state.waits)
         if waiting and len(waiting) == len(turn.pending) and not self._cut(turn, control):
             control.stand_still()
-            self._record(turn, Suspended(waiting))
+            self._record(turn, Suspended(waiting, round(control.seconds, 4)))
 
     async def _halt(self, turn: Turn, scene: Scene, control: Control, halt: Halt) -> None:
         """Coach where the condition gives another chance; else one closing call without tools, so that there is an answer."""
@@ -110,7 +110,7 @@ class Agent:
     def _close(self, turn: Turn, halt: Halt) -> None:
         if turn.pending:
             self.tools.settle_cut(turn, halt.detail)
-        text = turn.reply.text if turn.reply else ""
+        text = turn.answer if turn.reply and turn.reply.text else ""
         self._record(turn, TurnEnded(halt.reason, halt.detail, text or closing_text(turn, halt)))
 
     def _fold_in(self, turn: Turn, control: Control) -> None:

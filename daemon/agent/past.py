@@ -1,15 +1,18 @@
 """Turns as the journal has them: one taken up again, and the earlier ones that the model is shown."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from daemon.agent.context import Scene
+from daemon.agent.context import Earlier, Scene
+from daemon.core.codec import UnreadableEvent
 from daemon.core.events import Recorded, TurnEnded
 from daemon.core.messages import Message, Role
 from daemon.core.rows import SessionRow
 from daemon.core.turn import EventSink, Turn
 from daemon.store.protocol import ReadTx
 
+log = logging.getLogger(__name__)
 TURNS = 30
 
 
@@ -50,18 +53,21 @@ def told(turn: Turn) -> list[Message]:
     """A turn as later turns see it. Where the house had the last word, that stands at its end."""
     messages = list(turn.messages)
     end = turn.ended
-    if isinstance(end, TurnEnded) and end.reply and not (messages and messages[-1].text == end.reply):
+    if isinstance(end, TurnEnded) and end.reply not in ("", turn.answer):
         messages.append(Message(Role.ASSISTANT, end.reply, label=turn.label))
     return messages
 
 
-def load_past(tx: ReadTx, session: SessionRow, skip: Sequence[str] = ()) -> Past:
-    """The latest turns that ended, since the session was last cleared."""
+def load_past(tx: ReadTx, session: SessionRow) -> Past:
+    """The latest turns that ended, since the session was last cleared; one that cannot be read does not take the others along."""
     past = Past()
     for row in reversed(tx.turns(session.id, TURNS)):
         cleared = session.cleared_at is not None and row.started_at <= session.cleared_at
-        if row.state == "ended" and not cleared and row.id not in skip:
-            past.add(rebuild(row.id, session.id, tx.events(row.id)))
+        if row.state == "ended" and not cleared:
+            try:
+                past.add(rebuild(row.id, session.id, tx.events(row.id)))
+            except UnreadableEvent as error:
+                log.warning("turn %s is left out of what the model is shown: %s", row.id, error)
     return past
 
 
@@ -69,7 +75,7 @@ def scene_of(session: SessionRow, past: Past, *, effort: str, stream: bool) -> S
     """What the next turn stands in."""
     return Scene(
         session_label=session.label,
-        history=tuple(past.messages),
+        earlier=Earlier.of(past.messages),
         offers=tuple(past.offers),
         model=session.model,
         effort=session.effort or effort,

@@ -15,6 +15,7 @@ from daemon.core.clock import Clock
 from daemon.core.errors import Fenced, StoreUnavailable
 from daemon.core.events import Answer, ApprovalAnswered, Limits, MemoryHit, TurnResumed, UserSaid
 from daemon.core.importance import importance
+from daemon.core.label import join_all
 from daemon.core.live import Live, Over, SetAside
 from daemon.core.messages import Role
 from daemon.core.rows import ApprovalRow, InboxRow, SessionRow, TurnRow
@@ -92,7 +93,7 @@ class Lane:
     @property
     def idle(self) -> bool:
         """Nothing to do now."""
-        return self.past is not None and not self.running and not self.wakes and (self.session.paused or not self.inputs)
+        return self.past is not None and not self.running and not self.wakes and self._next() is None
 
     async def work(self) -> None:
         """Everything there is to do, in order. Returns when idle, or when the daemon leaves. Raises Fenced, StoreUnavailable."""
@@ -101,9 +102,15 @@ class Lane:
         while not self.idle and not self.shop.leaving.is_set():
             if self.wakes:
                 await self._guarded(self.wakes.popleft(), None)
-            elif self.inputs:
-                row = self.inputs.popleft()
+            elif row := self._next():
+                self.inputs.remove(row)
                 await self._guarded(row.turn, row)
+
+    def _next(self) -> InboxRow | None:
+        """The message whose turn it is; in a paused session only one that was stopped, for it ends without a step."""
+        if not self.session.paused:
+            return self.inputs[0] if self.inputs else None
+        return next((row for row in self.inputs if row.turn in self.cancels), None)
 
     async def _take_up(self) -> None:
         """Read what a former worker, or a former daemon, left."""
@@ -148,6 +155,7 @@ class Lane:
         except Exception:  # a poison message must not stop the lane
             log.exception("turn %s broke off", turn_id)
             self.failures[turn_id] = self.failures.get(turn_id, 0) + 1
+            self._keep_for_later(turn_id)
             if self.shop.leaving.is_set():
                 raise
             await self._retry_or_quarantine(turn_id, row)
@@ -177,6 +185,7 @@ class Lane:
     async def _quarantine(self, turn_id: str) -> None:
         notice = POISON.format(tries=TRIES, turn=turn_id)
         await self.shop.store.write(lambda tx: tx.quarantine(turn_id, self.shop.clock.now(), notice))
+        log.error("turn %s of %s is set aside: it broke off %d times without getting any further", turn_id, self.session.id, TRIES)
         self.shop.live.publish(turn_id, SetAside(notice))
         self._let_go(turn_id)
 
@@ -188,7 +197,9 @@ class Lane:
                 return
         at = self.shop.clock.now()
         memories = tuple(await self.shop.recall(row.body))
-        begun = TurnRow(row.turn, self.session.id, "", row.id, "running", row.label, at)
+        past = self.past or Past()
+        label = join_all((row.label, *(message.label for message in past.messages)))
+        begun = TurnRow(row.turn, self.session.id, "", row.id, "running", label, at)
 
         def opening(tx: Tx, epoch: int) -> None:
             tx.begin_turn(begun, epoch)
@@ -196,7 +207,7 @@ class Lane:
 
         turn = Turn(id=row.turn, session=self.session.id, sink=self._sink(opening))
         score = importance(Role.USER, row.body)
-        turn.record(UserSaid(row.body, row.sender, row.id, row.label, score, self.shop.limits(), memories), at)
+        turn.record(UserSaid(row.body, row.sender, row.id, label, score, self.shop.limits(), memories), at)
         await self._run(turn, row.sender)
 
     async def _resume(self, turn_id: str) -> None:
@@ -252,14 +263,33 @@ class Lane:
 
     def _after(self, turn: Turn, control: Control, past: Past) -> None:
         if turn.suspended:
-            self.parked[turn.id] = control.take_steers()
+            self._keep_for_later(turn.id)
             self.shop.questions.set()
+            if turn.id in self.cancels:
+                self.wakes.append(turn.id)
         else:
+            self._tell_end(turn)
             past.add(turn)
             past.trim()
             self.inputs.extendleft(reversed([replace(row, steers="") for row in control.take_steers()]))
             self._let_go(turn.id)
             self.shop.live.publish(turn.id, Over(turn))
+
+    def _tell_end(self, turn: Turn) -> None:
+        """Why it ended is logged every time (D6)."""
+        if turn.ended:
+            reason, detail = turn.ended.reason.value, turn.ended.detail
+            told = f"{reason} ({detail})" if detail else reason
+            log.info("turn %s of %s ended: %s, after %d iterations", turn.id, self.session.id, told, turn.iterations)
+
+    def _keep_for_later(self, turn_id: str) -> None:
+        """What people said to a turn that does not end now, a stop too, waits until it is taken up again."""
+        control = self.control
+        if control:
+            control.open = False
+            self.parked.setdefault(turn_id, []).extend(control.take_steers())
+            if control.cancelled:
+                self.cancels[turn_id] = control.cancelled
 
     def _let_go(self, turn_id: str) -> None:
         self.shop.held.discard(turn_id)

@@ -130,6 +130,8 @@ class Sessions:
             self._lanes.pop(lane.session.id, None)
         except StoreUnavailable as exc:
             log.error("session %s rests: %s", lane.session.id, exc)
+        except Exception:  # a lane that fell must be heard of; it is tried again (the border of a session task)
+            log.exception("session %s cannot be worked on", lane.session.id)
         finally:
             self._tasks.pop(lane.session.id, None)
             self._idle_since[lane.session.id] = self.shop.clock.monotonic()
@@ -166,13 +168,18 @@ class Sessions:
 
     async def _expire(self) -> None:
         """Questions that nobody answered in time: their turns go on without."""
-        pending, sessions = await self.shop.store.read(_pending)
+        self.shop.questions.clear()  # before looking: who asks meanwhile sets it again
+        try:
+            pending, sessions = await self.shop.store.read(_pending)
+        except StoreUnavailable:
+            self.shop.questions.set()
+            raise
         now = self.shop.clock.now()
         for row in pending:
             if row.expires <= now and row.session in sessions:
                 self.take_up(sessions[row.session], row.turn)
-        if not pending:
-            self.shop.questions.clear()
+        if pending:
+            self.shop.questions.set()
 
     def _sweep(self) -> None:
         """Lanes that had nothing to do for a while are let go; the journal has it all."""

@@ -3,7 +3,7 @@
 from functools import cache
 from typing import get_args
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from daemon.core.errors import AidaemonError
 from daemon.core.events import Event
@@ -30,7 +30,10 @@ def encode(event: Event) -> tuple[str, int, str]:
 
 
 def decode(kind: str, version: int, payload: str) -> Event:
-    """The event back. Raises UnreadableEvent for what a newer program wrote."""
+    """The event back. Raises UnreadableEvent for what a newer program wrote, and for what is damaged."""
     if kind not in KINDS or version > SCHEMA:
         raise UnreadableEvent(f"event {kind} of schema {version}: this program reads up to schema {SCHEMA}")
-    return _adapter(kind).validate_json(payload)
+    try:
+        return _adapter(kind).validate_json(payload)
+    except ValidationError as error:
+        raise UnreadableEvent(f"event {kind} is damaged: {error.errors()[0]['msg']}") from error

@@ -138,7 +138,7 @@ class ModelFailed:
 
 @dataclass(frozen=True, slots=True)
 class ModelReplied:
-    """The reply, whole. A `closing` one counts as no iteration, even when the model asks for tools that it was not given (A12)."""
+    """The reply, whole. A `closing` one makes no iteration, even when the model asks for tools that it was not given (A12)."""
 
     text: str
     calls: tuple[ToolCall, ...]
@@ -192,9 +192,10 @@ class ApprovalAnswered:
 
 @dataclass(frozen=True, slots=True)
 class Suspended:
-    """The turn waits for a person; its time stands still (DESIGN 3)."""
+    """The turn waits for a person; its time stands still at so many `seconds` of work (DESIGN 3)."""
 
     waiting_for: tuple[str, ...]
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

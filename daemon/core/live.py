@@ -45,6 +45,7 @@ class Over:
     turn: Turn
 
 
+PASSING = (TextDelta, DraftDropped, ToolOutput)
 Glimpse = TextDelta | DraftDropped | ToolOutput | SetAside | Over | Recorded
 
 
@@ -58,13 +59,13 @@ class Watcher:
     def show(self, glimpse: Glimpse) -> None:
         """Put it where the watcher will look."""
         wanted = self.only is None or self.only(glimpse)
-        if wanted and self.queue.qsize() < BACKLOG:
+        if wanted and (self.queue.qsize() < BACKLOG or not isinstance(glimpse, PASSING)):
             self.queue.put_nowait(glimpse)
 
 
 @dataclass(slots=True)
 class Live:
-    """One hub per process. Publishing never waits: a watcher that falls 10,000 items behind is cut off."""
+    """One hub per process. Publishing never waits: a watcher that falls 10,000 items behind loses drafts, never an event."""
 
     _watchers: dict[str, list[Watcher]] = field(default_factory=dict)
 

@@ -102,6 +102,7 @@ class Turn:
     spent: Spent = field(default_factory=Spent)
     asked: ModelAsked | None = None
     reply: ModelReplied | None = None
+    superseded: list[str] = field(default_factory=list)
     awaiting_verdict: bool = False
     failed: ModelFailed | None = None
     coached: dict[str, int] = field(default_factory=dict)
@@ -122,6 +123,11 @@ class Turn:
     def pending(self) -> list[CallState]:
         """Calls of the latest reply that have no result yet, in the order they were asked for."""
         return [state for state in self.calls if state.result is None]
+
+    @property
+    def answer(self) -> str:
+        """What the model has to say to the user: its latest text, after any that was complete when the user went on."""
+        return "\n\n".join(text for text in (*self.superseded, self.reply.text if self.reply else "") if text)
 
     def call(self, call_id: str) -> CallState:
         """The call of the open reply with this id. Raises KeyError."""
@@ -163,8 +169,11 @@ class Turn:
                 self._fold_call(event)
             case BudgetExtended():
                 self.max_iterations = event.max_iterations
-            case Suspended() | TurnResumed():
-                self.suspended = isinstance(event, Suspended)
+            case Suspended():
+                self.suspended = True
+                self.spent.seconds = self.spent.seconds if event.seconds is None else event.seconds
+            case TurnResumed():
+                self.suspended = False
             case TurnEnded():
                 self.ended = event
             case ModelRetried() | ToolRetried():
@@ -173,13 +182,15 @@ class Turn:
                 assert_never(event)
 
     def _fold_said(self, event: UserSaid | Steered | Coached) -> None:
-        self.awaiting_verdict = False
+        answered, self.awaiting_verdict = self.awaiting_verdict, False
         match event:
             case UserSaid():
                 self.limits, self.max_iterations = event.limits, event.limits.max_iterations
                 self.memory_ids = tuple(hit.id for hit in event.memories)
                 self._say(with_memories(event), event.label)
             case Steered():
+                if answered and self.reply and self.reply.text:
+                    self.superseded.append(self.reply.text)
                 self._say(event.text, event.label)
             case Coached():
                 self.coached[event.kind] = self.iterations

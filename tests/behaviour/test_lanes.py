@@ -96,7 +96,9 @@ async def test_e7_text_that_comes_while_the_final_answer_is_written_is_still_ans
         await model.asked(1)
         assert await it.say("wait, another one") == turn
         released.set()
-        assert (await it.settled(turn)).reply == "second answer"
+        assert (await it.settled(turn)).reply == "first answer\n\nsecond answer"
+        await it.ask("and now?")
+        assert str(model.requests[-1]["messages"]).count("first answer") == 1
 
 
 async def test_other_senders_queue_while_a_turn_runs(tmp_path: Path, model: FakeOpenAI) -> None:
