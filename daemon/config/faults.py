@@ -12,6 +12,8 @@ from daemon import VERSION
 from daemon.config.schema import descend, names_at, nearest
 
 HIDDEN = re.compile(r"(^|_)(token|secret|password|api_key|headers)$|^tokens$", re.IGNORECASE)
+NAME_ITSELF = "[key]"  # pydantic's word for a fault of the name and not of the value
+PASSWORD = re.compile(r"//[^/@]*@")
 EXPECTED = {
     "int_type": "a whole number",
     "int_parsing": "a whole number",
@@ -46,7 +48,7 @@ def explain(error: ValidationError, root: type[BaseModel], raw: Mapping[str, obj
     """(dotted key, what is wrong) of every fault, each key once; `raw` is the file as written, nothing expanded."""
     found: dict[str, str] = {}
     for detail in error.errors(include_url=False):
-        steps = [*detail["loc"], *_named_first(detail, root)]
+        steps = [*(step for step in detail["loc"] if step != NAME_ITSELF), *_named_first(detail, root)]
         key, value = _place(steps, raw, absent=detail["type"] in ("missing", "value_error"))
         found.setdefault(key, _say(key, value, detail, root))
     return list(found.items())
@@ -88,7 +90,8 @@ def _say(key: str, value: object, detail: ErrorDetails, root: type[BaseModel]) -
 def _shown(key: str, value: object) -> str:
     if isinstance(value, Mapping):
         return "a table"
-    return '"***"' if is_hidden(key) and value != "" else json.dumps(value, default=str, ensure_ascii=False)
+    shown = PASSWORD.sub("//***@", json.dumps(value, default=str, ensure_ascii=False))
+    return '"***"' if is_hidden(key) and value != "" else shown
 
 
 def _near_choice(value: object, context: Mapping[str, object]) -> str:

@@ -1,11 +1,15 @@
 """What [provider] may say."""
 
+import re
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 OPENAI = "https://api.openai.com/v1"
+HOST = re.compile(r"[^\s./@%]+(\.[^\s./@%]+)*\.?")
+HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+OURS = {"content-length", "content-type", "transfer-encoding", "host", "connection"}
 PRIMARY = {"openai": "gpt-5-mini", "local": "qwen2.5-coder-1.5b"}
 
 
@@ -21,7 +25,7 @@ def _address(value: str) -> str:
         host, _ = url.hostname, url.port
     except ValueError as error:
         raise ValueError(f"not an address: {error}") from error
-    if url.scheme not in ("http", "https") or not host:
+    if url.scheme not in ("http", "https") or not host or not HOST.fullmatch(host) or not value.isprintable():
         raise ValueError("must be an address like https://api.example.com/v1")
     if url.username or url.password:
         raise ValueError("must not hold a user or a password; use api_key or extra_headers")
@@ -35,6 +39,12 @@ def _sendable(value: str) -> str:
     return value
 
 
+def _header_name(value: str) -> str:
+    if not HEADER_NAME.fullmatch(value) or value.lower() in OURS:
+        raise ValueError(f"{value!r} is not the name of a header that can be added")
+    return value
+
+
 def _check_key(kind: str, base_url: str, api_key: str) -> None:
     if kind == "openai" and urlsplit(base_url).hostname == urlsplit(OPENAI).hostname and not api_key:
         raise ValueError(f'api_key is needed for {base_url}: api_key = "${{OPENAI_API_KEY}}"')
@@ -43,6 +53,7 @@ def _check_key(kind: str, base_url: str, api_key: str) -> None:
 Kind = Annotated[Literal["local", "openai"], BeforeValidator(_kind)]
 Address = Annotated[str, AfterValidator(_address)]
 HeaderText = Annotated[str, AfterValidator(_sendable)]
+HeaderName = Annotated[str, AfterValidator(_header_name)]
 STRICT = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
@@ -94,9 +105,11 @@ class ProviderConfig(BaseModel):
     kind: Kind = Field("local", description="local: the embedded model; openai: any OpenAI-compatible server")
     base_url: Address = Field(OPENAI, description="the server's address, with /v1 where it has it")
     api_key: HeaderText = Field("", repr=False, description='"${ENV}" or "secret:NAME"')
-    timeout_s: float = Field(120, gt=0, description="the longest silence of the server, between bytes too")
+    timeout_s: float = Field(120, gt=0, le=86_400, description="the longest silence of the server, between bytes too")
     max_tokens: int = Field(0, ge=0, description="tokens of one reply; 0: the model's own limit")
-    extra_headers: dict[str, HeaderText] = Field(default_factory=dict, repr=False, description="HTTP headers to send along")
+    extra_headers: dict[HeaderName, HeaderText] = Field(
+        default_factory=dict, repr=False, description="HTTP headers to send along"
+    )
     models: ModelsConfig = Field(default_factory=ModelsConfig, description="which model does which work")
     fallbacks: tuple[FallbackConfig, ...] = Field((), description="where to ask when the primary does not answer")
     prices: dict[str, PriceConfig] = Field(default_factory=dict, description="prices by model, instead of the built-in table")

@@ -40,7 +40,7 @@ class Transport:
                 yield response
         except TimeoutError as error:
             raise Fault(ErrorClass.TIMEOUT, f"it was silent for {self._timeout_s:g} s") from error
-        except (aiohttp.ClientError, OSError) as error:
+        except (aiohttp.ClientError, OSError, UnicodeError) as error:  # a name that is none is told as a UnicodeError
             raise Fault(ErrorClass.NETWORK, _trouble(error)) from error
 
     async def _refused(self, response: aiohttp.ClientResponse) -> Fault:

@@ -190,6 +190,12 @@ async def test_a_server_that_is_not_there_is_a_network_fault(make: Make) -> None
     assert "connection problem" in str(error)
 
 
+async def test_a_name_that_cannot_be_one_is_a_network_fault(make: Make) -> None:
+    """A7: the resolver refuses it in its own way."""
+    error = await failure(make(f"http://{'x' * 70}.example/v1").complete("m", ASK))
+    assert error.kind is ErrorClass.NETWORK
+
+
 async def test_a_name_that_does_not_exist_is_a_network_fault(make: Make) -> None:
     error = await failure(make("http://nowhere.invalid/v1").complete("m", ASK))
     assert error.kind is ErrorClass.NETWORK

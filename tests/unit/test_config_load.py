@@ -70,6 +70,12 @@ def test_all_faults_of_a_file_are_told_together_one_a_line():
         ("[agent]\neffort = 3", "agent.effort: found 3, expected '', 'low', 'medium', 'high' or 'max'"),
         ('[agent]\nwhile_busy = "ster"', 'did you mean "steer"?'),
         ("agent = 3", "agent: found 3, expected a table"),
+        ("[provider]\ntimeout_s = inf", "provider.timeout_s: found Infinity, expected 86400.0 or less"),
+        ('[provider]\nbase_url = "http://a..b/v1"', 'found "http://a..b/v1", must be an address like'),
+        ('[provider]\nbase_url = "http://a b/v1"', 'found "http://a b/v1", must be an address like'),
+        ('[provider]\nbase_url = "http://a/v 1\\n"', "must be an address like"),
+        ('[provider.extra_headers]\n"X Team" = "x"', "'X Team' is not the name of a header that can be added"),
+        ('[provider.extra_headers]\nContent-Length = "3"', "'Content-Length' is not the name of a header that can be added"),
     ],
 )
 def test_a_wrong_value_is_told_with_what_was_found_and_what_was_expected(text: str, told: str):
@@ -110,6 +116,11 @@ def test_broken_toml_is_told_by_line_and_column(text: str, place: str):
 def test_the_value_of_a_secret_key_is_never_shown():
     [line] = refusal('[http]\ntoken = ["hunter2"]\n')
     assert "hunter2" not in line and '"***"' in line
+
+
+def test_a_password_in_an_address_is_never_shown():
+    [line] = refusal('[provider]\nbase_url = "https://me:hunter2@box/v1"\n')
+    assert "hunter2" not in line and "must not hold a user or a password" in line
 
 
 def test_a_file_that_is_not_text_is_a_config_error(tmp_path: Path):
