@@ -14,7 +14,7 @@ from daemon.core.messages import ModelReply, ModelRequest
 from daemon.providers.base import OnText
 from daemon.providers.errors import Fault, broke_off
 from daemon.providers.openai_reply import BOM, Draft, from_wire
-from daemon.providers.openai_request import ToolsMemo, dialect_of, to_wire
+from daemon.providers.openai_request import MessagesMemo, ToolsMemo, dialect_of, to_wire
 from daemon.providers.sse import EventStream, ServerEvent
 from daemon.providers.transport import Transport
 
@@ -44,7 +44,7 @@ class OpenAI:
             headers = {"Authorization": f"Bearer {api_key}", **headers}
         self._secrets = (api_key, *(value for value in headers.values() if len(value) >= 8))
         self._dialect = dialect_of(url.host or "")
-        self._tools = ToolsMemo()
+        self._tools, self._messages = ToolsMemo(), MessagesMemo()
         self._transport = Transport(url=url, headers=headers, timeout_s=timeout_s, clock=clock)
 
     @property
@@ -54,7 +54,7 @@ class OpenAI:
 
     async def complete(self, model: str, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
         """The whole reply; with `on_text` its text is shown piece by piece as it comes. Raises ProviderError."""
-        body = to_wire(model, request, on_text is not None, dialect=self._dialect, tools=self._tools)
+        body = to_wire(model, request, on_text is not None, dialect=self._dialect, tools=self._tools, messages=self._messages)
         try:
             async with self._transport.post(body) as response:
                 reply = await _read(response, request, on_text)

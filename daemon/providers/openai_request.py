@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from daemon.core.messages import Message, ModelRequest, Role, ToolCall, ToolSpec
 
 REMEMBERED = 64
+MOST_MESSAGES = 2048
 EFFORTS = {"max": "high"}
 
 
@@ -55,6 +56,30 @@ class ToolsMemo:
         return self._known[key][1]
 
 
+@dataclass(slots=True)
+class MessagesMemo:
+    """Remembers the bytes of single messages: a conversation is sent again and again, and is the same but for its end."""
+
+    _known: dict[int, tuple[Message, bytes]] = field(default_factory=dict)
+
+    def __call__(self, messages: tuple[Message, ...]) -> bytes:
+        """The bytes of encode_messages."""
+        if len(self._known) > MOST_MESSAGES:
+            self._known.clear()
+        return b"[" + b",".join(self._encoded(message) for message in messages) + b"]"
+
+    def _encoded(self, message: Message) -> bytes:
+        known = self._known.get(id(message))
+        if known is None:
+            known = self._known[id(message)] = message, encode(_message(message))  # holding it keeps its id its own
+        return known[1]
+
+
+def encode_messages(messages: tuple[Message, ...]) -> bytes:
+    """The conversation."""
+    return b"[" + b",".join(encode(_message(message)) for message in messages) + b"]"
+
+
 def to_wire(
     model: str,
     request: ModelRequest,
@@ -62,12 +87,13 @@ def to_wire(
     *,
     dialect: Dialect | None = None,
     tools: Callable[[tuple[ToolSpec, ...]], bytes] = encode_tools,
+    messages: Callable[[tuple[Message, ...]], bytes] = encode_messages,
 ) -> bytes:
     """The request body: model, tools and messages first, what varies from call to call last."""
     parts = [b'{"model":' + encode(model)]
     if request.tools:
         parts.append(b'"tools":' + tools(request.tools))
-    parts.append(b'"messages":' + encode([_message(message) for message in request.messages]))
+    parts.append(b'"messages":' + messages(request.messages))
     parts.extend(encode(name) + b":" + encode(value) for name, value in _settings(request, stream, dialect or Dialect()))
     return b",".join(parts) + b"}"
 
