@@ -9,7 +9,7 @@ from daemon.core.messages import Role
 
 SAID = {
     0.3: ("remember", "don't forget", "dont forget", "keep in mind", "note that", "important", "always", "never"),
-    0.2: ("decide", "decided", "we'll go with", "let's go with", "agreed", "chose", "actually", "no, not that", "i meant", "instead"),
+    0.2: ("decide", "decided", "we'll go with", "let's go with", "agreed", "chose", "actually", "no, not that", "instead"),
 }
 PAIRS = [(weight, words) for weight, said in SAID.items() for words in said]
 
