@@ -45,6 +45,13 @@ def failure_text(error: ProviderError) -> str:
     return f"I could not get an answer from the model: {error}\n{ADVICE.get(error.kind, LATER)}"
 
 
+def ending(turn: Turn) -> str:
+    """Why a turn ended and how far it had come: a line in the log, every time (D6)."""
+    end = turn.ended
+    why = f"{end.reason.value} ({end.detail})" if end and end.detail else end.reason.value if end else "not yet"
+    return f"{why}, after {turn.iterations} iterations"
+
+
 def _line(head: str, tools: list[str]) -> str:
     if not tools:
         return ""

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
+from daemon.agent.closing import ending
 from daemon.agent.context import Scene
 from daemon.agent.control import Control
 from daemon.agent.past import Past, load_past, rebuild, scene_of
@@ -185,7 +186,7 @@ class Lane:
     async def _quarantine(self, turn_id: str) -> None:
         notice = POISON.format(tries=TRIES, turn=turn_id)
         await self.shop.store.write(lambda tx: tx.quarantine(turn_id, self.shop.clock.now(), notice))
-        log.error("turn %s of %s is set aside: it broke off %d times without getting any further", turn_id, self.session.id, TRIES)
+        log.error("turn %s of %s is set aside: it broke off %d times without any progress", turn_id, self.session.id, TRIES)
         self.shop.live.publish(turn_id, SetAside(notice))
         self._let_go(turn_id)
 
@@ -268,19 +269,12 @@ class Lane:
             if turn.id in self.cancels:
                 self.wakes.append(turn.id)
         else:
-            self._tell_end(turn)
+            log.info("turn %s of %s ended: %s", turn.id, self.session.id, ending(turn))
             past.add(turn)
             past.trim()
             self.inputs.extendleft(reversed([replace(row, steers="") for row in control.take_steers()]))
             self._let_go(turn.id)
             self.shop.live.publish(turn.id, Over(turn))
-
-    def _tell_end(self, turn: Turn) -> None:
-        """Why it ended is logged every time (D6)."""
-        if turn.ended:
-            reason, detail = turn.ended.reason.value, turn.ended.detail
-            told = f"{reason} ({detail})" if detail else reason
-            log.info("turn %s of %s ended: %s, after %d iterations", turn.id, self.session.id, told, turn.iterations)
 
     def _keep_for_later(self, turn_id: str) -> None:
         """What people said to a turn that does not end now, a stop too, waits until it is taken up again."""
@@ -300,5 +294,3 @@ class Lane:
 
     def _sink(self, opening: Opening | None = None) -> LaneSink:
         return LaneSink(self.shop.store, self.tenure, self.shop.live, opening, self.shop.leaving)
-
-

@@ -130,8 +130,9 @@ class Sessions:
             self._lanes.pop(lane.session.id, None)
         except StoreUnavailable as exc:
             log.error("session %s rests: %s", lane.session.id, exc)
-        except Exception:  # a lane that fell must be heard of; it is tried again (the border of a session task)
-            log.exception("session %s cannot be worked on", lane.session.id)
+        except Exception:
+            log.exception("session %s cannot be worked on; it is tried again", lane.session.id)
+            raise
         finally:
             self._tasks.pop(lane.session.id, None)
             self._idle_since[lane.session.id] = self.shop.clock.monotonic()
@@ -197,5 +198,3 @@ def _pending(tx: ReadTx) -> tuple[list[ApprovalRow], dict[str, SessionRow]]:
     pending = tx.approvals("pending")
     rows = {row.session: tx.session(row.session) for row in pending}
     return pending, {name: row for name, row in rows.items() if row}
-
-

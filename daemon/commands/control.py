@@ -8,14 +8,18 @@ from daemon.store.protocol import ReadTx
 
 
 async def stop_session(desk: Desk, session: SessionRow, why: str) -> list[str]:
-    """Stop everything of a session: what runs, what waits for an answer, what is queued. Gives the turns."""
+    """Stop everything of a session: what runs, what waits for an answer, what is queued. Gives the turns.
 
-    def look(tx: ReadTx) -> list[str]:
-        begun = [turn.id for turn in tx.unfinished_turns(session.id)]
-        return begun + [row.turn for row in tx.waiting_inputs(session.id) if not row.steers]
+    A text that was on its way into one of them stops with it: it must not begin a turn of its own now.
+    """
 
-    turns = list(dict.fromkeys(await desk.store.read(look)))
-    for turn in turns:
+    def look(tx: ReadTx) -> tuple[list[str], list[str]]:
+        begun, waiting = tx.unfinished_turns(session.id), tx.waiting_inputs(session.id)
+        turns = [turn.id for turn in begun] + [row.turn for row in waiting if not row.steers]
+        return list(dict.fromkeys(turns)), [row.turn for row in waiting if row.steers]
+
+    turns, steering = await desk.store.read(look)
+    for turn in (*steering, *turns):
         desk.sessions.cancel(session, turn, why)
     return turns
 

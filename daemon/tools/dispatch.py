@@ -11,8 +11,8 @@ from daemon.core.label import Decision, Effect, Label
 from daemon.core.live import Live
 from daemon.core.turn import CallState, Turn
 from daemon.tools.approvals import Questions, refusal
-from daemon.tools.arguments import BadArguments, args_hash, is_protected, parsed, paths_in
-from daemon.tools.base import Grants, Tool
+from daemon.tools.arguments import args_hash, is_protected, parsed, paths_in
+from daemon.tools.base import Grants, Tool, ToolError
 from daemon.tools.batches import POOL, Ready, in_batches
 from daemon.tools.pen import Pen
 from daemon.tools.policy import Approvals, judge
@@ -75,7 +75,7 @@ class Dispatcher:
         try:
             arguments = parsed(state.call.arguments)
             tool.check(arguments)
-        except BadArguments as error:
+        except ToolError as error:
             return self._settle(turn, _misused(state, tool, error))
         return await self._judged(turn, Ready(state, tool, arguments), session_label)
 
@@ -127,5 +127,5 @@ class Dispatcher:
         turn.record(result, self.clock.now())
 
 
-def _misused(state: CallState, tool: Tool, error: BadArguments) -> ToolFinished:
+def _misused(state: CallState, tool: Tool, error: ToolError) -> ToolFinished:
     return finished(state, Outcome.ERROR, str(error), effect=tool.meta.effect, error_class="BadArguments")

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from daemon.core.events import Recorded, Stop, TurnEnded
-from daemon.core.live import Glimpse, Live, TextDelta
+from daemon.core.live import BACKLOG, Glimpse, Live, TextDelta
 
 ENDED = Recorded(1, datetime(2026, 1, 1, tzinfo=UTC), TurnEnded(Stop.DONE, "", "ok"))
 
@@ -30,3 +30,13 @@ async def test_one_who_watches_everything_is_enough_for_them_to_be_written() -> 
         shown: list[Glimpse] = [await anext(seen), await anext(seen)]
         assert shown == [TextDelta("o"), ENDED]
     assert not live.watched("t")
+
+
+async def test_a_watcher_that_falls_far_behind_loses_drafts_but_hears_of_the_end() -> None:
+    live = Live()
+    with live.watch("t") as seen:
+        for _ in range(BACKLOG + 5):
+            live.publish("t", TextDelta("o"))
+        live.publish("t", ENDED)
+        shown = [await anext(seen) for _ in range(BACKLOG + 1)]
+        assert shown[-1] is ENDED

@@ -1,0 +1,148 @@
+"""Stops, texts and broken turns at awkward moments: nothing said is lost, nothing that was stopped goes on (E7, D5, D6)."""
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from daemon.app import Parts
+from daemon.core.events import Answer, Steered, Suspended
+from daemon.core.label import Effect
+from daemon.tools.base import Tool
+from daemon.tools.decorate import bind, tool
+from tests.fakes.house import SESSION, Living, living
+from tests.fakes.openai import FakeOpenAI, calls, gate, hangs, says
+
+SEND = ("send", {"text": "hello"})
+
+
+@tool(effect=Effect.EGRESS)
+async def send(text: str) -> str:
+    """Send a text away."""
+    return "sent"
+
+
+@tool(effect=Effect.READ, parallel=True)
+async def nap(number: int) -> str:
+    """Take a moment."""
+    await asyncio.sleep(0.3)
+    return f"slept {number}"
+
+
+def with_tools() -> Parts:
+    return Parts(tools=bind([send, nap], {}))
+
+
+async def state(it: Living, turn: str) -> str | None:
+    view = await it.house.door.run(turn)
+    return view.state if view else None
+
+
+async def test_stop_takes_a_text_with_it_that_was_on_its_way_into_the_turn(tmp_path: Path, model: FakeOpenAI) -> None:
+    model.script(hangs())
+    model.otherwise(says("what comes next"))
+    async with living(tmp_path, model) as it:
+        turn = await it.say("hang")
+        await model.hanging.wait()
+        assert await it.say("and do this, too") == turn
+        assert await it.command("/stop") == "Stopping 1 task."
+        assert (await it.settled(turn)).stop_reason == "cancelled"
+        assert (await it.ask("next")).reply == "what comes next"
+        assert len(model.requests) == 2
+        assert {line.stop_reason for line in await it.house.door.runs(SESSION)} == {"cancelled", "done"}
+
+
+async def test_a_stop_that_comes_while_the_turn_is_being_put_to_wait_is_heard(tmp_path: Path, model: FakeOpenAI) -> None:
+    model.script(calls(SEND))
+    async with living(tmp_path, model, parts=with_tools()) as it:
+        turn = await it.say("send hello")
+        await suspending(it, turn)
+        assert await it.house.door.cancel(turn)
+        assert (await asyncio.wait_for(it.settled(turn), 5)).stop_reason == "cancelled"
+
+
+async def suspending(it: Living, turn: str) -> None:
+    """The moment between `Suspended` and the disk's word that it is written."""
+    lane = it.house.sessions.lane((await it.house.door.intake.store.read(lambda tx: tx.sessions()))[0])
+    while not (lane.running and lane.running.id == turn and lane.running.suspended):
+        await asyncio.sleep(0)
+
+
+async def test_a_queued_message_of_a_paused_session_can_be_stopped(tmp_path: Path, model: FakeOpenAI) -> None:
+    async with living(tmp_path, model) as it:
+        await it.command("/pause")
+        queued, kept = await it.say("never mind"), await it.say("later")
+        assert await it.house.door.cancel(queued)
+        assert (await asyncio.wait_for(it.settled(queued), 5)).stop_reason == "cancelled"
+        assert (await state(it, kept), model.requests) == ("queued", [])
+
+
+async def test_time_is_counted_once_for_calls_that_ran_together(tmp_path: Path, model: FakeOpenAI) -> None:
+    naps = [("nap", {"number": number}) for number in range(8)]
+    model.script(calls(*naps), calls(SEND), says("all done"))
+    async with living(tmp_path, model, {"agent": {"max_seconds": 2}}, with_tools()) as it:
+        turn = await it.say("rest, then send")
+        asked = await it.until(turn, "approval.asked")
+        assert await it.house.door.answer(turn, str(asked.data["call_id"]), Answer.ONCE, "owner")
+        run = await it.settled(turn)
+        assert (run.stop_reason, run.reply) == ("done", "all done")
+        (waited,) = [event for event in await it.events(turn) if isinstance(event, Suspended)]
+        assert waited.seconds is not None and waited.seconds < 2
+
+
+async def test_an_old_turn_that_cannot_be_read_does_not_silence_the_session(
+    tmp_path: Path, model: FakeOpenAI, caplog: pytest.LogCaptureFixture
+) -> None:
+    model.script(says("one"), says("two"))
+    async with living(tmp_path, model) as it:
+        old = await it.ask("first")
+        path = it.paths.journal
+    spoil(path, old.turn)
+    async with living(tmp_path, model) as it:
+        assert (await asyncio.wait_for(it.ask("second"), 5)).reply == "two"
+        assert old.turn in caplog.text
+
+
+def spoil(journal: Path, turn: str) -> None:
+    db = sqlite3.connect(journal)
+    db.execute("UPDATE events SET payload = '{}' WHERE turn = ? AND kind = 'ModelReplied'", (turn,))
+    db.commit()
+    db.close()
+
+
+def breaking_once() -> Tool:
+    """A faulty add-on: its check does not raise what checks may raise."""
+    faults = [RuntimeError("an add-on broke")]
+
+    def check(arguments: Mapping[str, object]) -> None:
+        if faults:
+            raise faults.pop()
+
+    return replace(bind([nap], {})[0], check=check)
+
+
+async def test_what_was_said_to_a_turn_that_breaks_is_folded_in_at_its_next_try(tmp_path: Path, model: FakeOpenAI) -> None:
+    released = asyncio.Event()
+    model.script(gate(released, calls(("nap", {"number": 1}))), says("both seen to"))
+    async with living(tmp_path, model, parts=Parts(tools=[breaking_once()])) as it:
+        turn = await it.say("go")
+        await model.asked(1)
+        assert await it.say("and this") == turn
+        released.set()
+        run = await asyncio.wait_for(it.settled(turn), 10)
+        assert run.reply == "both seen to"
+        assert [event.text for event in await it.events(turn) if isinstance(event, Steered)] == ["and this"]
+
+
+async def test_d6_every_reason_to_stop_is_logged(tmp_path: Path, model: FakeOpenAI, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "daemon")
+    model.script(says("hello"), calls(("current_time", {})))
+    model.otherwise(says("closing words"))
+    async with living(tmp_path, model, {"agent": {"max_iterations": 1}}) as it:
+        one, two = await it.ask("hi"), await it.ask("what time is it?")
+        assert f"turn {one.turn} of {SESSION} ended: done, after 0 iterations" in caplog.text
+        assert f"turn {two.turn} of {SESSION} ended: max_iterations" in caplog.text
