@@ -157,8 +157,10 @@ def test_every_border_where_all_is_caught_still_does_so():
 
 
 def test_the_top_level_holds_what_its_owner_fixed():
-    listed = subprocess.run(["git", "ls-files"], capture_output=True, text=True, check=True, cwd=ROOT).stdout.splitlines()
-    top = {name.split("/")[0] for name in listed}
+    listed = subprocess.run(["git", "ls-files"], capture_output=True, text=True, check=False, cwd=ROOT)
+    if listed.returncode:
+        pytest.skip(f"git does not say what belongs here: {listed.stderr.strip()}")
+    top = {name.split("/")[0] for name in listed.stdout.splitlines()}
     assert {name for name in top if not name.startswith(".")} <= TOP_LEVEL
 
 

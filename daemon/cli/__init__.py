@@ -34,22 +34,30 @@ def _run(words: Sequence[str]) -> int:
     try:
         parsed = parse(words)
         return parsed.run(parsed.args)
-    except AidaemonError as error:
+    except (AidaemonError, OSError) as error:
         return _refuse(error, words)
     except BaseExceptionGroup as group:
-        ours = group.subgroup(AidaemonError)
-        if ours is None:
+        known = group.subgroup((AidaemonError, OSError))
+        if known is None:
             raise
-        return _refuse(_first(ours), words)
+        return _refuse(_first(known), words)
 
 
 def _refuse(error: BaseException, words: Sequence[str]) -> int:
     from daemon.core.errors import ConfigError, UsageError
 
+    if isinstance(error, BrokenPipeError):
+        return _reader_left()
     if "--debug" in words:
         sys.excepthook(type(error), error, error.__traceback__)
-    print(f"aidaemon: {error}", file=sys.stderr)
+    print(f"aidaemon: {_of_the_system(error) if isinstance(error, OSError) else error}", file=sys.stderr)
     return WRONG_USAGE if isinstance(error, UsageError | ConfigError) else FAILED
+
+
+def _of_the_system(error: OSError) -> str:
+    """A file or a disk that is not as it should be: which one, and that nothing is lost."""
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{error.strerror or error}. Put that right and try again; what was accepted before is in the journal."
 
 
 def _first(error: BaseException) -> BaseException:

@@ -52,6 +52,10 @@ async def body(request: web.Request, model: type[M]) -> M:
             raw = await request.read()
     except TimeoutError as error:
         raise Problem(408, "timeout", f"the body did not arrive within {BODY_SECONDS:.0f} s") from error
+    except web.RequestPayloadError as error:
+        raise invalid("the body is not what its Content-Encoding says") from error
+    except ConnectionError as error:
+        raise Problem(499, "gone", "the client went away before the body was whole; nothing was taken") from error
     try:
         return model.model_validate_json(raw)
     except ValidationError as error:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -188,3 +189,10 @@ async def test_what_a_killed_daemon_left_behind_leads_nobody_astray(tmp_path: Pa
         assert await holder.wait() == 0
         assert (second.code, f"in use by process {holder.pid}" in second.err) == (1, True)
         assert [line["state"] for line in json.loads(runs.stdout)] == ["ended"], runs.stderr
+
+
+async def test_a_reader_who_has_seen_enough_is_no_error(tmp_path: Path) -> None:
+    async with pipe(tmp_path, says("one"), says("two", delay=1.0), says("three")) as at:
+        command = f"printf 'a\\nb\\nc\\n' | {sys.executable} -m daemon chat --home {at.home} | head -1"
+        done = await asyncio.to_thread(subprocess.run, command, shell=True, capture_output=True, text=True, cwd=ROOT, timeout=60)
+        assert (done.stdout, done.stderr) == ("one\n", "")

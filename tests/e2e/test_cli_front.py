@@ -44,6 +44,22 @@ def test_one_command_imports_no_other_command():
     assert loaded == {"daemon.cli.parsing", "daemon.cli.config"}
 
 
+@pytest.mark.parametrize("words", [("runs",), ("chat", "--once", "hi"), ("run",)])
+def test_a_home_that_is_no_folder_is_told_in_plain_words(tmp_path: Path, words: tuple[str, ...]):
+    (tmp_path / "home").touch()
+    done = aidaemon(*words, home=tmp_path / "home", env={"AIDAEMON_MODELS": str(tmp_path)})
+    assert done.returncode in (1, 2)
+    assert str(tmp_path / "home") in done.stderr
+    assert "in the program itself" not in done.stderr and "Traceback" not in done.stderr
+
+
+def test_an_output_that_is_full_is_told_in_plain_words(tmp_path: Path):
+    command = f"{sys.executable} -m daemon runs --home {tmp_path} > /dev/full"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
+    assert (done.returncode, "No space left on device" in done.stderr) == (1, True)
+    assert "in the program itself" not in done.stderr and "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -169,3 +169,8 @@ async def test_a_bad_query_is_answered_with_its_name(daemon: Daemon, address: st
         status, kind, message = await error_of(response)
     assert (status, kind) == (400, "invalid")
     assert message.split(":")[0] == address.split("?")[1].split("=")[0]
+
+
+async def test_a_body_that_is_not_what_it_says_is_the_clients_fault(daemon: Daemon) -> None:
+    async with daemon.http.post("/v1/messages", data=b"abc", headers={"Content-Encoding": "gzip"}) as response:
+        assert (await error_of(response))[:2] == (400, "invalid")
