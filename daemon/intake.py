@@ -62,8 +62,7 @@ class Intake:
             session, kept = await self.store.write(lambda tx: self._accept(tx, inbound, row))
             if kept.id != row.id:
                 return Taken(kept, again=True)
-            self._set_going(session, kept, control, inbound)
-        return Taken(kept)
+            return Taken(self._set_going(session, kept, control, inbound))
 
     def _row(self, inbound: Inbound, steers: str) -> InboxRow:
         return InboxRow(
@@ -88,19 +87,23 @@ class Intake:
         question = None if row.state == "command" or session.label is Label.UNTRUSTED else _question(tx, row)
         if question:
             row = replace(row, steers="", state=f"answered:{question.turn}")
+        elif row.steers and (meant := tx.turn(row.steers)) and meant.ended_at:
+            row = replace(row, steers="")
         kept = tx.accept(row)
         if question and kept.id == row.id and kept.state.startswith("answered:"):
             tx.answer_approval(question.turn, question.call_id, Answer.DENY, row.sender, row.body, row.received_at)
         return session, kept
 
-    def _set_going(self, session: SessionRow, row: InboxRow, control: Control | None, inbound: Inbound) -> None:
+    def _set_going(self, session: SessionRow, row: InboxRow, control: Control | None, inbound: Inbound) -> InboxRow:
         kind, _, turn = row.state.partition(":")
         if kind == "answered":
             self.sessions.take_up(session, turn)
         elif control and row.steers and control.open:
             control.steer(row)
         elif row.state == "new":
+            row = replace(row, steers="")  # the turn that it was meant for ended meanwhile
             self.sessions.deliver(session, row, watched=inbound.watched)
+        return row
 
 
 def _question(tx: Tx, row: InboxRow) -> ApprovalRow | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from daemon.core.events import MemoryHit
 from daemon.core.importance import ACKNOWLEDGEMENT
+from daemon.core.label import Label
 from memory.memory import Memory
 
 log = logging.getLogger(__name__)
@@ -30,4 +31,4 @@ class Recollect:
         except (TimeoutError, sqlite3.Error) as error:
             log.warning("memory did not answer (%s); going on without", error or "too slow")
             return ()
-        return tuple(MemoryHit(hit.id, hit.text) for hit in hits)
+        return tuple(MemoryHit(hit.id, hit.text, Label(hit.label)) for hit in hits)

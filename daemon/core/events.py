@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from daemon.core.label import Decision, Effect, Label
+from daemon.core.label import Decision, Effect, Label, join_all
 from daemon.core.messages import ToolCall, Usage
 
 
@@ -64,6 +64,7 @@ class MemoryHit:
 
     id: str
     text: str
+    label: Label = Label.TRUSTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,11 @@ class UserSaid:
     importance: float
     limits: Limits
     memories: tuple[MemoryHit, ...] = ()
+
+    @property
+    def taint(self) -> Label:
+        """The label of all that the turn begins with: what was said, and what memory had to say about it (DESIGN 6)."""
+        return join_all((self.label, *(hit.label for hit in self.memories)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,7 +187,7 @@ class Turn:
             case UserSaid():
                 self.limits, self.max_iterations = event.limits, event.limits.max_iterations
                 self.memory_ids = tuple(hit.id for hit in event.memories)
-                self._say(with_memories(event), event.label)
+                self._say(with_memories(event), event.taint)
             case Steered():
                 if answered and self.reply and self.reply.text:
                     self.superseded.append(self.reply.text)

@@ -38,6 +38,7 @@ from daemon.intake import OWNER, Inbound, Intake
 from daemon.store.protocol import ReadTx
 
 OVER = ("ended", "quarantined")
+UNHEARD = "This command came before, and I cannot tell whether it was carried out. Look, and give it again if need be."
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class LocalDoor(Door):
 
     async def _said_before(self, row: InboxRow) -> str:
         sent = await self.desk.store.read(lambda tx: tx.outbox("sent", row.channel, row.session))
-        return next((said.body for said in sent if said.turn == row.turn), "")
+        return next((said.body for said in sent if said.turn == row.turn), UNHEARD)
 
     async def _session(self, session: str) -> SessionRow:
         row = await self.desk.store.read(lambda tx: tx.session(session))

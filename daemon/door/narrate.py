@@ -61,7 +61,7 @@ class Narrator:
     def _tell(self, event: Event, seq: int) -> list[Told]:
         match event:
             case UserSaid():
-                self.label = self.label.joined(event.label)
+                self.label = self.label.joined(event.taint)
                 return []
             case Steered() | Coached() | BudgetExtended() | Suspended() | TurnResumed():
                 return [self._tell_of_turn(event)]

@@ -102,7 +102,7 @@ def what_follows(recorded: Recorded) -> tuple[RowOp, ...]:
     event, at = recorded.event, recorded.at
     match event:
         case UserSaid():
-            return (InputTaken(event.input_id), *_tainted(event.label))
+            return (InputTaken(event.input_id), *_tainted(event.taint))
         case Steered():
             return (InputSteered(event.input_id), *_tainted(event.label))
         case ModelReplied():

@@ -3,20 +3,25 @@
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from daemon.app import Parts
 from daemon.core.events import Answer, Steered, Suspended
 from daemon.core.label import Effect
+from daemon.intake import OWNER, Inbound
+from daemon.store.protocol import ReadTx, Store, Tx
+from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import Tool
 from daemon.tools.decorate import bind, tool
 from tests.fakes.house import SESSION, Living, living
 from tests.fakes.openai import FakeOpenAI, calls, gate, hangs, says
 
+T = TypeVar("T")
 SEND = ("send", {"text": "hello"})
 
 
@@ -136,6 +141,63 @@ async def test_what_was_said_to_a_turn_that_breaks_is_folded_in_at_its_next_try(
         run = await asyncio.wait_for(it.settled(turn), 10)
         assert run.reply == "both seen to"
         assert [event.text for event in await it.events(turn) if isinstance(event, Steered)] == ["and this"]
+
+
+@dataclass
+class SlowDesk:
+    """A journal where one write, once asked for it, lies around for a while before it is done."""
+
+    store: Store
+    lies: asyncio.Event = field(default_factory=asyncio.Event)
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+    next_lies: bool = False
+
+    async def write(self, work: Callable[[Tx], T]) -> T:
+        if self.next_lies:
+            self.next_lies = False
+            self.lies.set()
+            await self.done.wait()
+        return await self.store.write(work)
+
+    async def read(self, look: Callable[[ReadTx], T]) -> T:
+        return await self.store.read(look)
+
+    @property
+    def healthy(self) -> bool:
+        return self.store.healthy
+
+    async def aclose(self) -> None:
+        await self.store.aclose()
+
+
+async def test_a_text_that_comes_too_late_for_its_turn_is_a_turn_and_is_told_so(tmp_path: Path, model: FakeOpenAI) -> None:
+    desk: list[SlowDesk] = []
+
+    async def open_store(path: Path) -> Store:
+        desk.append(SlowDesk(await SqliteStore.open(path)))
+        return desk[0]
+
+    model.script(hangs(), says("on its own"))
+    async with living(tmp_path, model, parts=Parts(open_store=open_store)) as it:
+        turn = await it.say("hang")
+        await model.hanging.wait()
+        desk[0].next_lies = True
+        late = asyncio.create_task(it.house.door.send(SESSION, "and this", "c1", stream=False))
+        await desk[0].lies.wait()
+        assert await it.house.door.cancel(turn)
+        assert (await it.settled(turn)).stop_reason == "cancelled"
+        desk[0].done.set()
+        accepted = await late
+        assert (accepted.steered, (await it.settled(accepted.turn)).reply) == ("", "on its own")
+        assert await it.house.door.send(SESSION, "and this", "c1") == accepted
+
+
+async def test_a_command_that_was_cut_off_is_not_said_to_have_been_done(tmp_path: Path, model: FakeOpenAI) -> None:
+    async with living(tmp_path, model) as it:
+        cut = Inbound("web", "test", SESSION, OWNER, f"{SESSION}/c1", "/pause")
+        await it.house.door.intake.take(cut, command=True)  # and here the daemon died
+        assert "cannot tell" in (await it.house.door.send(SESSION, "/pause", "c1")).reply
+        assert await it.command("/pause") != (await it.house.door.send(SESSION, "/pause", "c1")).reply
 
 
 async def test_d6_every_reason_to_stop_is_logged(tmp_path: Path, model: FakeOpenAI, caplog: pytest.LogCaptureFixture) -> None:

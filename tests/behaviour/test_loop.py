@@ -1,6 +1,7 @@
 """The loop, through the real house: every way a turn goes on and ends (DESIGN 1; A6, A12, D1, E1, B7)."""
 
 import asyncio
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from daemon.core.events import BudgetExtended, ModelAsked, ModelRetried, Stop, T
 from daemon.core.label import Effect
 from daemon.tools.base import RetryableToolError
 from daemon.tools.decorate import Definition, bind, tool
+from memory.memory import Memory
 from tests.fakes.house import living
 from tests.fakes.openai import FakeOpenAI, calls, fails, gate, hangs, says, tokens
 
@@ -342,3 +344,12 @@ async def test_d6_stop_reasons_are_counted(tmp_path: Path, model: FakeOpenAI) ->
     assert counts == {Stop.DONE: 2, Stop.FAILED: 1}
 
 
+
+
+async def test_a_memory_from_outside_taints_the_turn_that_is_given_it(tmp_path: Path, model: FakeOpenAI) -> None:
+    memory = await Memory.open(tmp_path / "memory.db")
+    await memory.remember("the dog is called Rex", at=datetime.now(UTC), source="a mail", label="untrusted")
+    await memory.aclose()
+    async with living(tmp_path, model) as it:
+        assert (await it.ask("what is my dog called?")).label == "untrusted"
+        assert (await it.ask("what is the capital of France?", "web:other")).label == "trusted"
