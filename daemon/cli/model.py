@@ -54,14 +54,15 @@ def run(args: argparse.Namespace) -> int:
 def ensure_model(name: str) -> Path:
     """The file of this embedded model; when it is not here, say what it is and fetch it, without asking. For `chat`.
 
-    Raises AidaemonError: no such model, too little memory to run it, or no source that gives it.
+    Raises AidaemonError: no such model, nothing to run it with or too little memory for it, or no source that gives it.
     """
     from daemon.ops.models import find_model, models_dir
-    from daemon.providers.local_engine import check_memory, free_memory
+    from daemon.providers.local_engine import check_memory, check_runtime, free_memory
 
     model, folder = find_model(name), models_dir()
     if model.present(folder):
         return model.path(folder)
+    check_runtime()
     check_memory(free_memory())
     print(f"The embedded model is fetched once: {_about(model)}. It is kept in {folder}.", file=sys.stderr)
     return _fetch(model, folder)

@@ -25,6 +25,13 @@ COMMANDS = {
 }
 
 
+NOT_YET = {
+    "init": 'write config.toml by hand, a few lines: README tells how ("Use another model")',
+    "secret": 'write secrets.toml by hand, lines NAME = "value", and chmod 600 it',
+    "service": "let your system start `aidaemon run`",
+}
+
+
 class Command(Protocol):
     """What a command's file has."""
 
@@ -76,6 +83,8 @@ def _common() -> Parser:
 
 
 def _command(name: str) -> Command:
+    if name in NOT_YET:
+        raise UsageError(f"{name!r} is not in this version ({VERSION}) yet; until then: {NOT_YET[name]}")
     if name not in COMMANDS:
         near = get_close_matches(name, COMMANDS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"commands: {', '.join(COMMANDS)}"

@@ -1,5 +1,6 @@
 """The command line's own manners: help, version, exit codes, what a wrong word gets."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -44,6 +45,16 @@ def test_one_command_imports_no_other_command():
     assert loaded == {"daemon.cli.parsing", "daemon.cli.config"}
 
 
+def test_the_embedded_model_is_not_fetched_where_nothing_can_run_it(tmp_path: Path):
+    """CONTRACT: a configured part whose extra is missing exits 2 with the pip command; before 1.1 GB, not after."""
+    without = "import sys; sys.modules['xllamacpp'] = None; from daemon.cli import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", without, "chat", "--home", str(tmp_path / "home"), "--once", "hi"]
+    env = {**os.environ, "AIDAEMON_MODELS": str(tmp_path / "models")}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT, env=env)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "pip install 'aidaemon[local]'" in done.stderr and "fetched" not in done.stderr
+
+
 @pytest.mark.parametrize("words", [("runs",), ("chat", "--once", "hi"), ("run",)])
 def test_a_home_that_is_no_folder_is_told_in_plain_words(tmp_path: Path, words: tuple[str, ...]):
     (tmp_path / "home").touch()
@@ -65,6 +76,7 @@ def test_an_output_that_is_full_is_told_in_plain_words(tmp_path: Path):
     [
         (["confg"], "did you mean 'config'?"),
         (["zzz"], "commands: chat, run"),
+        (["init"], "not in this version"),
         (["config"], "required"),
         (["--bogus"], "unrecognized arguments: --bogus"),
         (["runs", "--limit", "none"], "not a number from 1 to 10000"),
