@@ -10,8 +10,8 @@ from typing import Protocol
 
 from daemon.core.events import Answer
 
-SESSION_NAME = re.compile(r"[^:/\x00-\x1f\x7f\ud800-\udfff]{1,100}")
-"""What a person may call a conversation, the same at every door."""
+SESSION_NAME = re.compile(r"(?!\.{1,2}\Z)[^:/\x00-\x1f\x7f\ud800-\udfff]{1,100}")
+"""What a person may call a conversation, the same at every door; it is a part of an address too, hence no ".."."""
 
 
 @dataclass(frozen=True, slots=True)
