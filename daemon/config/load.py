@@ -1,8 +1,9 @@
 """A config file becomes a Config, or a list of everything that is wrong with it."""
 
+import math
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from daemon.config.faults import explain
 from daemon.config.model import Config
 from daemon.core.errors import ConfigError
 
+ENDLESS = "found no finite number, expected one; for no limit see config.toml.example"
 POSITION = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
@@ -53,12 +55,25 @@ def parse(text: str, path: Path, *, env: Mapping[str, str], secrets: Mapping[str
     faults, config = list(expander.faults), Config()
     try:
         config = Config.model_validate(expanded)
+        faults += [(key, ENDLESS) for key in _endless(config.model_dump())]
     except ValidationError as error:
         unset = {key for key, _ in faults}
         faults += [fault for fault in explain(error, Config, raw) if fault[0] not in unset]
     if faults:
         raise _refusal(path, faults)
     return Loaded(config, text, path)
+
+
+def _endless(value: object, key: str = "") -> Iterator[str]:
+    """Keys of numbers like `inf`: the journal holds JSON, which knows none."""
+    match value:
+        case float() if not math.isfinite(value):
+            yield key
+        case dict():
+            for name, inner in value.items():
+                yield from _endless(inner, f"{key}.{name}" if key else str(name))
+        case _:
+            pass
 
 
 def _refusal(path: Path, faults: Sequence[tuple[str, str]]) -> ConfigError:
