@@ -91,11 +91,17 @@ def _create(source: Source, target: Path, at: datetime, stage: Path) -> Archive:
     packed = stage / "packed.tar.gz"
     packed.touch(mode=0o600)
     with tarfile.open(packed, "w:gz") as tar:
-        tar.add(stage / MANIFEST, MANIFEST)
+        tar.add(stage / MANIFEST, MANIFEST, filter=_private)
         for name in files:
-            tar.add(stage / "content" / name, name)
+            tar.add(stage / "content" / name, name, filter=_private)
     packed.replace(target)
     return Archive(target, files)
+
+
+def _private(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Unpacked by hand it is as private as it was; secrets.toml is not accepted otherwise."""
+    member.mode = 0o600
+    return member
 
 
 def _pieces(source: Source) -> Iterator[tuple[Path, str]]:

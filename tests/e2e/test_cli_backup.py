@@ -62,6 +62,11 @@ def test_the_secrets_come_along_when_asked_for(home: Path, tmp_path: Path):
     assert b"hunter2" in content(create(home, tmp_path / "b.tar.gz", "--with-secrets"))["secrets.toml"]
 
 
+def test_what_is_unpacked_by_hand_is_private_too(home: Path, tmp_path: Path):
+    with tarfile.open(create(home, tmp_path / "b.tar.gz", "--with-secrets")) as tar:
+        assert {member.name: member.mode for member in tar} == dict.fromkeys(tar.getnames(), 0o600)
+
+
 def test_a_backup_made_under_a_writer_is_of_one_moment(home: Path, tmp_path: Path):
     with closing(sqlite3.connect(home / "journal.db")) as writer:
         writer.execute("INSERT INTO notes VALUES ('committed, still in the write-ahead log')")
