@@ -12,6 +12,7 @@ OK, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; the exit code: 0 ok, 1 the work failed, 2 wrong usage or config, 130 interrupted."""
+    _open_what_is_closed()
     words = list(sys.argv[1:] if argv is None else argv)
     if words == ["--version"]:
         print(f"aidaemon {VERSION}")
@@ -25,6 +26,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         return _reader_left()
+
+
+def _open_what_is_closed() -> None:
+    """Started without stdin, stdout or stderr, by cron or `<&-`: else the journal could be opened in their place."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), "r" if name == "stdin" else "w"))
 
 
 def _run(words: Sequence[str]) -> int:

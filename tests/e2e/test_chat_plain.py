@@ -191,6 +191,15 @@ async def test_what_a_killed_daemon_left_behind_leads_nobody_astray(tmp_path: Pa
         assert [line["state"] for line in json.loads(runs.stdout)] == ["ended"], runs.stderr
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+async def test_a_chat_that_is_started_without_streams_still_answers(tmp_path: Path, closed: str) -> None:
+    async with pipe(tmp_path, says("one")) as at:
+        command = f"{sys.executable} -m daemon chat --home {at.home} --once hi {closed}"
+        done = await asyncio.to_thread(subprocess.run, command, shell=True, capture_output=True, text=True, cwd=ROOT, timeout=60)
+        said = "" if ">&-" in closed.replace("2>&-", "") else "one\n"
+        assert (done.returncode, done.stdout, done.stderr) == (0, said, "")
+
+
 async def test_a_reader_who_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     async with pipe(tmp_path, says("one"), says("two", delay=1.0), says("three")) as at:
         command = f"printf 'a\\nb\\nc\\n' | {sys.executable} -m daemon chat --home {at.home} | head -1"
