@@ -132,7 +132,8 @@ async def _check_one(name: str, provider: ProviderConfig | FallbackConfig, model
     if provider.kind == "local":
         return [check_extra(), check_weights(name, model or DEFAULT_MODEL, models)]
     headers = provider.extra_headers if isinstance(provider, ProviderConfig) else {}
-    return [_told(name, model, provider.base_url, await ask_provider(provider.base_url, provider.api_key, headers))]
+    reached = await ask_provider(provider.base_url, provider.api_key, headers)
+    return [_told(name, model, provider.base_url, reached)]
 
 
 def check_extra() -> Check:
@@ -159,15 +160,16 @@ def check_weights(name: str, model: str, models: Path) -> Check:
 
 
 def _told(name: str, model: str, address: str, reached: Reached) -> Check:
+    section = "provider" if name == "model" else f"provider.{name.replace('fallback ', 'fallbacks.')}"
     if reached.status in (401, 403):
         refused = f"{address} refuses the key (HTTP {reached.status})"
-        return Check(name, "fail", refused, "set provider.api_key to a key that is good there")
+        return Check(name, "fail", refused, f"set {section}.api_key to a key that is good there")
     if not reached.status or reached.status >= 500:
         trouble = reached.trouble or f"HTTP {reached.status}"
-        return Check(name, "fail", f"{address}: {trouble}", "look at provider.base_url, the network and the server")
+        return Check(name, "fail", f"{address}: {trouble}", f"look at {section}.base_url, the network and the server")
     if reached.models and model not in reached.models:
         some = ", ".join(sorted(reached.models)[:5])
-        advice = f"it lists {some}; see provider.models.primary"
+        advice = f"it lists {some}; see {section}.{'models.primary' if name == 'model' else 'model'}"
         return Check(name, "warn", f"{address} answers, but does not list {model}", advice)
     return Check(name, "ok", f"{address} answers; model {model}")
 

@@ -92,6 +92,16 @@ async def test_a_server_that_is_not_there_fails(home: Path):
     assert (code, checks["model"]["state"]) == (1, "fail")
 
 
+async def test_what_is_wrong_with_a_fallback_names_the_fallbacks_own_keys(home: Path):
+    async with serving("/v1/models", 200, {"data": [{"id": "small"}]}) as url:
+        fallbacks = f'[[provider.fallbacks]]\nbase_url = "http://127.0.0.1:9"\n[[provider.fallbacks]]\nbase_url = "{url}/v1"\n'
+        configured(home, url)
+        (home / "config.toml").write_text((home / "config.toml").read_text() + fallbacks)
+        _, checks = await examined(home)
+    assert "provider.fallbacks.0.base_url" in checks["fallback 0"]["advice"]
+    assert "provider.fallbacks.1.model" in checks["fallback 1"]["advice"]
+
+
 async def test_an_embedded_model_that_is_not_here_yet_comes_with_the_command_that_fetches_it(home: Path):
     code, checks = await examined(home)
     assert checks["model"]["state"] == "warn"
