@@ -24,7 +24,7 @@ KINDS = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}
 WORDS = {
     404: "there is nothing at this address",
     405: "this address does not take that method",
-    413: f"the body is larger than {BODY_LIMIT} bytes",
+    413: f"this is larger than the {BODY_LIMIT} bytes that are taken at once; nothing of it was kept, send less at a time",
 }
 
 
