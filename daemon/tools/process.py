@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from daemon.tools.output import HeadTail, Ticker
 DRAIN_S = 0.5
 REAP_S = 5.0
 TIMED_OUT = 124
+GATE = "echo >&0; read -r go || exit 125; exec </dev/null; "
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +56,19 @@ async def run_process(
 ) -> Ran:
     """Run it to its end or to the end of its time. Raises OSError when it cannot be started.
 
-    However this is left, by a stop too, the whole process group is dead by then.
+    However this is left, by a stop too, the whole process group is dead by then. `argv` is a shell script that begins with
+    GATE: a sandbox that is killed while it is being built can leave a child behind that nothing ties to us yet. So the command
+    waits until we, alive, say go; without us it reads the end of its input and leaves (B5 #10).
     """
-    async with _piped(HeadTail(4 * max_chars), Ticker(on_output)) as (pipe, writing):
-        process = await asyncio.create_subprocess_exec(
-            *argv, cwd=cwd, env=dict(env), stdin=asyncio.subprocess.DEVNULL, stdout=writing, stderr=writing,
-            start_new_session=True,
-        )  # fmt: skip
-        writing.close()
-        timed_out = await _ended(process, pipe, timeout_s)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        async with _piped(HeadTail(4 * max_chars), Ticker(on_output)) as (pipe, writing):
+            process = await asyncio.create_subprocess_exec(
+                *argv, cwd=cwd, env=dict(env), stdin=theirs.fileno(), stdout=writing, stderr=writing, start_new_session=True
+            )
+            writing.close()
+            theirs.close()
+            timed_out = await _ended(process, ours, pipe, timeout_s)
     return Ran(_code(process.returncode, timed_out), pipe.kept.text(max_chars), timed_out)
 
 
@@ -80,19 +86,40 @@ async def _piped(kept: HeadTail, ticker: Ticker) -> AsyncIterator[tuple[_Pipe, F
             ticker.flush()
 
 
-async def _ended(process: asyncio.subprocess.Process, pipe: _Pipe, timeout_s: float) -> bool:
+async def _ended(process: asyncio.subprocess.Process, gate: socket.socket, pipe: _Pipe, timeout_s: float) -> bool:
     """Whether its time was up. What it left running in its group dies with it; what it had printed is still read."""
     try:
         async with asyncio.timeout(timeout_s):
+            await _say_go(gate)
             await process.wait()
     except TimeoutError:
         return True
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        gate.close()
+        _kill(process)
         await asyncio.wait([pipe.closed], timeout=DRAIN_S)
         await asyncio.wait_for(process.wait(), REAP_S)
     return False
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    """The group, and first the children of its leader: they may be in groups of their own, and not yet die with it."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    if process.returncode is None:
+        with suppress(OSError):
+            for child in children.read_text().split():
+                os.kill(int(child), signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+async def _say_go(gate: socket.socket) -> None:
+    """Once the command is ready to begin; one that ended before has nothing to wait for."""
+    gate.setblocking(False)
+    loop = asyncio.get_running_loop()
+    with suppress(ConnectionError):
+        if await loop.sock_recv(gate, 1):
+            await loop.sock_sendall(gate, b"\n")
 
 
 def _code(returncode: int | None, timed_out: bool) -> int:

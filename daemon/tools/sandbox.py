@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from daemon.tools.process import run_process
+from daemon.tools.process import GATE, run_process
 
 Kind = Literal["bubblewrap", "none"]
 Wanted = Literal["auto", "bubblewrap"]
@@ -51,8 +51,8 @@ class Sandbox:
     def argv(self, inner: Sequence[str]) -> list[str]:
         """The command line that runs `inner` in here."""
         if self.kind == "none":
-            return ["/bin/sh", "-c", LIMITS + 'exec "$@"', "sh", *inner]
-        limited = ["/bin/sh", "-c", LIMITS + PROCESSES + 'exec "$@"', "sh", *inner]
+            return ["/bin/sh", "-c", GATE + LIMITS + 'exec "$@"', "sh", *inner]
+        limited = ["/bin/sh", "-c", GATE + LIMITS + PROCESSES + 'exec "$@"', "sh", *inner]
         return [*bubblewrap(self.workspace, self.env), "--", *limited]
 
 
