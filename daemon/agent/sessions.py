@@ -104,18 +104,26 @@ class Sessions:
         return [row.id for row in rows]
 
     async def aclose(self, drain_s: float) -> None:
-        """Take nothing new, let running turns finish for so long, then cut them: they go on at the next start."""
+        """Take nothing new, let running turns finish for so long, then cut them: they go on at the next start.
+
+        One that is paused would only sit the time out.
+        """
         self.shop.leaving.set()
         if self._upkeep:
             self._upkeep.cancel()
         tasks = list(self._tasks.values())
-        if tasks:
-            await asyncio.wait(tasks, timeout=drain_s)
+        going = [task for name, task in self._tasks.items() if not self._held(name)]
+        if going:
+            await asyncio.wait(going, timeout=drain_s)
         cut = [lane.running.id for lane in self._lanes.values() if lane.running]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, *([self._upkeep] if self._upkeep else []), return_exceptions=True)
         await self._forgive(cut)
+
+    def _held(self, session: str) -> bool:
+        lane = self._lanes.get(session)
+        return bool(lane and lane.control and lane.control.held)
 
     def _wake(self, lane: Lane) -> None:
         name = lane.session.id

@@ -90,6 +90,10 @@ class Runner:
             output = await self._attempts(call)
         except (Fenced, StoreUnavailable):
             raise
+        except asyncio.CancelledError as error:
+            if _stopped():
+                raise
+            output, error_class = failure(ToolError("the tool gave up by itself (cancelled)"), effect), type(error).__name__
         except Exception as error:  # noqa: BLE001 - the border of a tool run: its failure is the model's to read (B7)
             output, error_class = failure(error, effect), type(error).__name__
         if output.is_error and not error_class:
@@ -131,6 +135,12 @@ class Runner:
                 self.live.publish(turn.id, Printed(call_id, text))
 
         return ToolContext(turn.session, turn, call_id, self.untrusted, self.clock, on_output)
+
+
+def _stopped() -> bool:
+    """Somebody cancelled this task; without that, a cancellation is a tool's own fault and must not pass for a stop."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _only_reads(call: Ready) -> bool:

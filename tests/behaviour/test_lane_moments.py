@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from time import monotonic
 from typing import TypeVar
 
 import pytest
@@ -198,6 +199,35 @@ async def test_a_command_that_was_cut_off_is_not_said_to_have_been_done(tmp_path
         await it.house.door.intake.take(cut, command=True)  # and here the daemon died
         assert "cannot tell" in (await it.house.door.send(SESSION, "/pause", "c1")).reply
         assert await it.command("/pause") != (await it.house.door.send(SESSION, "/pause", "c1")).reply
+
+
+@tool(effect=Effect.READ)
+async def quitter() -> str:
+    """Give up in the middle, as a library's cancel scope may."""
+    raise asyncio.CancelledError
+
+
+async def test_b7_a_tool_that_cancels_itself_is_an_error_and_no_stop(tmp_path: Path, model: FakeOpenAI) -> None:
+    model.script(calls(("quitter", {})), says("another way, then"))
+    async with living(tmp_path, model, parts=Parts(tools=bind([quitter], {}))) as it:
+        run = await asyncio.wait_for(it.ask("go"), 5)
+        assert (run.stop_reason, run.reply, run.calls[0].is_error) == ("done", "another way, then", True)
+
+
+async def test_a_paused_turn_does_not_hold_up_the_end_of_the_daemon(tmp_path: Path, model: FakeOpenAI) -> None:
+    released = asyncio.Event()
+    model.script(gate(released, calls(("current_time", {}))), says("after the restart"))
+    async with living(tmp_path, model) as it:
+        turn = await it.say("go")
+        await model.asked(1)
+        await it.command("/pause")
+        released.set()
+        await it.until(turn, "model.response")
+        began = monotonic()
+    assert monotonic() - began < 5
+    async with living(tmp_path, model) as it:
+        await it.command("/resume")
+        assert (await asyncio.wait_for(it.settled(turn), 5)).reply == "after the restart"
 
 
 async def test_d6_every_reason_to_stop_is_logged(tmp_path: Path, model: FakeOpenAI, caplog: pytest.LogCaptureFixture) -> None:
