@@ -117,11 +117,14 @@ class Asking:
             turn.record(event, self.clock.now())
             await turn.commit()
 
+        def drafted(text: str) -> None:
+            self.live.publish(turn.id, TextDelta(text, turn.seq))
+
         watched = scene.stream or self.live.watched(turn.id)
         return await self.chain.complete(
             routes,
             request,
-            on_text=(lambda text: self.live.publish(turn.id, TextDelta(text))) if watched else None,
+            on_text=drafted if watched else None,
             on_reset=lambda: self.live.publish(turn.id, DraftDropped()),
             on_retry=retried,
         )

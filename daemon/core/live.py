@@ -13,9 +13,10 @@ BACKLOG = 10_000
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """A piece of the draft of a reply."""
+    """A piece of the draft of a reply, which is void once an event later than `after` is known."""
 
     text: str
+    after: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +66,20 @@ class Watcher:
 
 @dataclass(slots=True)
 class Live:
-    """One hub per process. Publishing never waits: a watcher that falls 10,000 items behind loses drafts, never an event."""
+    """One hub per process. Publishing never waits: a watcher that falls 10,000 items behind loses drafts, never an event.
+
+    A draft is kept while it grows, so that whoever comes in the middle of it sees its beginning.
+    """
 
     _watchers: dict[str, list[Watcher]] = field(default_factory=dict)
+    _drafts: dict[str, list[TextDelta]] = field(default_factory=dict)
 
     def publish(self, turn_id: str, glimpse: Glimpse) -> None:
         """Show it to those who watch this turn."""
+        if isinstance(glimpse, TextDelta):
+            self._drafts.setdefault(turn_id, []).append(glimpse)
+        elif not isinstance(glimpse, ToolOutput):
+            self._drafts.pop(turn_id, None)
         for watcher in self._watchers.get(turn_id, ()):
             watcher.show(glimpse)
 
@@ -82,6 +91,8 @@ class Live:
     def watch(self, turn_id: str, only: Callable[[Glimpse], bool] | None = None) -> Iterator[AsyncIterator[Glimpse]]:
         """Everything, or only this, that happens to the turn from now on. The watcher decides when it has seen the last."""
         watcher = Watcher(only)
+        if draft := self._drafts.get(turn_id):
+            watcher.show(TextDelta("".join(piece.text for piece in draft), draft[-1].after))
         self._watchers.setdefault(turn_id, []).append(watcher)
         try:
             yield _drain(watcher.queue)

@@ -9,7 +9,7 @@ from daemon.commands.base import Desk, Spoken, parse
 from daemon.commands.control import stop_session
 from daemon.core.events import Answer, Recorded, TurnEnded
 from daemon.core.label import Label
-from daemon.core.live import Glimpse, Live, Over, SetAside
+from daemon.core.live import Glimpse, Live, Over, SetAside, TextDelta
 from daemon.core.rows import InboxRow, OutboxRow, SessionRow, TurnRow
 from daemon.door.base import (
     Accepted,
@@ -223,6 +223,8 @@ async def _follow(
                 events = narrator.quarantined(item.notice)
             case Over():
                 events = []
+            case TextDelta() if item.after < seen:
+                events = []  # the reply that it was a draft of has been told already
             case _:
                 events = [glimpse(item)]
         for event in events:

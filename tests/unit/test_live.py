@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from daemon.core.events import Recorded, Stop, TurnEnded
-from daemon.core.live import BACKLOG, Glimpse, Live, TextDelta
+from daemon.core.live import BACKLOG, DraftDropped, Glimpse, Live, SetAside, TextDelta
 
 ENDED = Recorded(1, datetime(2026, 1, 1, tzinfo=UTC), TurnEnded(Stop.DONE, "", "ok"))
 
@@ -40,3 +40,20 @@ async def test_a_watcher_that_falls_far_behind_loses_drafts_but_hears_of_the_end
         live.publish("t", ENDED)
         shown = [await anext(seen) for _ in range(BACKLOG + 1)]
         assert shown[-1] is ENDED
+
+
+async def first_shown(live: Live, then: Glimpse) -> Glimpse:
+    """What a watcher who comes now is shown first, if the next thing to happen is `then`."""
+    with live.watch("t") as seen:
+        live.publish("t", then)
+        return await anext(seen)
+
+
+async def test_who_comes_in_the_middle_of_a_draft_sees_its_beginning_and_never_an_old_one() -> None:
+    live = Live()
+    live.publish("t", TextDelta("Hel", 2))
+    live.publish("t", TextDelta("lo", 2))
+    assert await first_shown(live, DraftDropped()) == TextDelta("Hello", 2)
+    live.publish("t", TextDelta("Good", 2))
+    assert await first_shown(live, ENDED) == TextDelta("Good", 2)
+    assert await first_shown(live, SetAside("over")) == SetAside("over")

@@ -101,7 +101,7 @@ def test_importing_the_providers_does_not_import_the_table() -> None:
 
 def test_an_empty_section_means_the_embedded_model() -> None:
     assert ProviderConfig().kind == "local"
-    assert ProviderConfig().model() == ""
+    assert ProviderConfig().model() == "qwen2.5-coder-1.5b"
 
 
 def test_a_kind_and_an_address_are_enough() -> None:
