@@ -186,7 +186,7 @@ class Lane:
     async def _quarantine(self, turn_id: str) -> None:
         notice = POISON.format(tries=TRIES, turn=turn_id)
         await self.shop.store.write(lambda tx: tx.quarantine(turn_id, self.shop.clock.now(), notice))
-        log.error("turn %s of %s is set aside: it broke off %d times without any progress", turn_id, self.session.id, TRIES)
+        log.error("turn %s of %s is set aside after %d tries without any progress", turn_id, self.session.id, TRIES)
         self.shop.live.publish(turn_id, SetAside(notice))
         self._let_go(turn_id)
 
