@@ -92,7 +92,8 @@ class Asking:
         started = self.clock.monotonic()
         reply = await self._complete(turn, scene, prompt.request, routes)
         self._replied(turn, reply, self.clock.monotonic() - started, closing)
-        await self.models.answered()
+        if (reply.provider, reply.model) == (routes[0].provider.name, routes[0].model):
+            await self.models.answered()  # a fallback that answered says nothing good of the config
 
     async def _asked(self, turn: Turn, prompt: Prompt, route: Route, closing: bool) -> ModelAsked:
         output = prompt.request.max_tokens or RESERVED_OUTPUT

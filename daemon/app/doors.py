@@ -12,8 +12,10 @@ from daemon.config.paths import Paths
 from daemon.config.secrets import Secrets
 from daemon.core.errors import HomeInUse
 from daemon.door.base import Door
+from daemon.door.reading import Reading
 from daemon.door.remote import RemoteDoor
 from daemon.store.lock import NAME, HomeLock
+from daemon.store.sqlite import SqliteStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +79,12 @@ async def open_door(
 
 
 @asynccontextmanager
-async def reading_door(paths: Paths) -> AsyncIterator[Door]:
-    """A door to look through: nothing is taken up, and a process that owns HOME is not disturbed."""
+async def reading_door(paths: Paths) -> AsyncIterator[Reading | RemoteDoor]:
+    """A door to look through: the config may be broken, nothing is taken up, a process that owns HOME is not disturbed."""
     if found := running_daemon(paths):
         async with aclosing(RemoteDoor(*found)) as door:
             yield door
         return
-    async with open_house(paths, config_of(paths).loaded) as house:
-        yield house.door
+    paths.make_home()
+    async with aclosing(await SqliteStore.open(paths.journal)) as store:
+        yield Reading(store)

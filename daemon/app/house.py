@@ -6,6 +6,7 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 from daemon.agent.asking import Asking
@@ -25,6 +26,7 @@ from daemon.config.load import Loaded
 from daemon.config.model import Config
 from daemon.config.paths import Paths
 from daemon.core.clock import Clock, FileClock, SystemClock
+from daemon.core.errors import ConfigError
 from daemon.core.ids import NewId, new_id
 from daemon.core.live import Live
 from daemon.door.local import LocalDoor
@@ -109,7 +111,8 @@ class Builder:
         sessions = Sessions(self._workshop(store, agent, Recollect(memory)))
         desk = Desk(store, sessions, self.clock, routes, ledger.today, self.parts.new_id)
         intake = Intake(store, sessions, self.clock, self.parts.new_id)
-        door = LocalDoor(desk, intake, self.live, lambda: () if store.healthy else ("the journal cannot be written",))
+        ailing = ("the journal cannot be written",)
+        door = LocalDoor(store, desk, intake, self.live, lambda: () if store.healthy else ailing)
         warm_up = WarmUp(routes.choice.primary, context)
         self.stack.push_async_callback(warm_up.aclose)
         return House(self.config, door, sessions, store, warm_up)
@@ -194,9 +197,15 @@ async def open_house(paths: Paths, loaded: Loaded, parts: Parts | None = None) -
 
 
 def system_clock() -> Clock:
-    """The machine's clock, or the file that tests write (CONTRACT, AIDAEMON_TEST_CLOCK)."""
+    """The machine's clock, or the file that tests write (CONTRACT, AIDAEMON_TEST_CLOCK). Raises ConfigError for a bad one."""
     path = os.environ.get(TEST_CLOCK)
-    return FileClock(Path(path)) if path else SystemClock()
+    if not path:
+        return SystemClock()
+    try:
+        datetime.fromisoformat(Path(path).read_text().strip())
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{TEST_CLOCK}: {path} does not hold an instant like 2026-03-01T09:00:00+00:00: {error}") from error
+    return FileClock(Path(path))
 
 
 def _set_event() -> asyncio.Event:

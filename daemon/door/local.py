@@ -10,39 +10,19 @@ from daemon.commands.control import stop_session
 from daemon.core.events import Answer, Recorded, TurnEnded
 from daemon.core.label import Label
 from daemon.core.live import Glimpse, Live, Over, SetAside, TextDelta
-from daemon.core.rows import InboxRow, OutboxRow, SessionRow, TurnRow
-from daemon.door.base import (
-    Accepted,
-    ApprovalView,
-    Delivery,
-    Door,
-    HealthView,
-    LiveEvent,
-    RunLine,
-    RunView,
-    SessionView,
-)
+from daemon.core.rows import InboxRow, OutboxRow, SessionRow
+from daemon.door.base import Accepted, ApprovalView, Door, HealthView, LiveEvent, RunView
 from daemon.door.narrate import Narrator, glimpse
-from daemon.door.views import (
-    approval_view,
-    delivery,
-    queued_line,
-    queued_view,
-    row_of,
-    run_line,
-    run_view,
-    session_view,
-    transcript_line,
-)
+from daemon.door.reading import Reading
+from daemon.door.views import approval_view, row_of, run_view
 from daemon.intake import OWNER, Inbound, Intake
-from daemon.store.protocol import ReadTx
 
 OVER = ("ended", "quarantined")
 UNHEARD = "This command came before, and I cannot tell whether it was carried out. Look, and give it again if need be."
 
 
 @dataclass(frozen=True, slots=True)
-class LocalDoor(Door):
+class LocalDoor(Reading, Door):
     """Everything a client can do, done here."""
 
     desk: Desk
@@ -71,30 +51,18 @@ class LocalDoor(Door):
         said = OutboxRow(
             taken.row.turn, -1, session.id, session.channel, session.chat, "command", reply, now, state="sent"
         )
-        await self.desk.store.write(lambda tx: tx.post(said))
+        await self.store.write(lambda tx: tx.post(said))
         return Accepted(command=name, reply=reply)
 
     async def _said_before(self, row: InboxRow) -> str:
-        sent = await self.desk.store.read(lambda tx: tx.outbox("sent", row.channel, row.session))
+        sent = await self.store.read(lambda tx: tx.outbox("sent", row.channel, row.session))
         return next((said.body for said in sent if said.turn == row.turn), UNHEARD)
 
     async def _session(self, session: str) -> SessionRow:
-        row = await self.desk.store.read(lambda tx: tx.session(session))
+        row = await self.store.read(lambda tx: tx.session(session))
         if row is None:
             raise KeyError(session)
         return row
-
-    async def run(self, turn: str) -> RunView | None:
-        """The run as it is now."""
-
-        def look(tx: ReadTx) -> tuple[TurnRow | None, list[Recorded], InboxRow | None]:
-            row = tx.turn(turn)
-            return row, tx.events(turn) if row else [], None if row else tx.input_of(turn)
-
-        row, recorded, queued = await self.desk.store.read(look)
-        if row:
-            return run_view(row, recorded)
-        return queued_view(queued) if queued else None
 
     async def settled(self, turn: str) -> RunView:
         """Wait for the end of it."""
@@ -117,7 +85,7 @@ class LocalDoor(Door):
         narrator = Narrator()
         with self.live.watch(turn) as glimpses:
             view = await self._known(turn)
-            recorded = await self.desk.store.read(lambda tx: tx.events(turn))
+            recorded = await self.store.read(lambda tx: tx.events(turn))
             for event in _told(narrator, recorded, after):
                 yield event
             if view.state == "quarantined":
@@ -126,32 +94,6 @@ class LocalDoor(Door):
             elif view.state not in OVER and not (recorded and isinstance(recorded[-1].event, TurnEnded)):
                 async for event in _follow(narrator, glimpses, recorded[-1].seq if recorded else 0, after):
                     yield event
-
-    async def transcript(self, turn: str) -> list[dict[str, object]]:
-        """The events as they are in the journal."""
-        return [transcript_line(entry) for entry in await self.desk.store.read(lambda tx: tx.events(turn))]
-
-    async def runs(self, session: str | None = None, limit: int = 50) -> list[RunLine]:
-        """Queued ones first, then what has begun, newest first."""
-
-        def look(tx: ReadTx) -> tuple[list[InboxRow], list[TurnRow]]:
-            names = [session] if session else tx.unfinished_sessions()
-            queued = [row for name in names for row in tx.waiting_inputs(name) if not row.steers]
-            return queued, tx.turns(session, limit)
-
-        queued, begun = await self.desk.store.read(look)
-        known = {row.id for row in begun}
-        lines = [queued_line(row) for row in reversed(queued) if row.turn not in known]
-        return [*lines, *(run_line(row) for row in begun)][:limit]
-
-    async def unfinished(self, session: str) -> list[str]:
-        """Begun ones, then queued ones, oldest first."""
-
-        def look(tx: ReadTx) -> list[str]:
-            begun = [row.id for row in tx.unfinished_turns(session)]
-            return begun + [row.turn for row in tx.waiting_inputs(session) if not row.steers and row.turn not in begun]
-
-        return await self.desk.store.read(look)
 
     async def cancel(self, turn: str) -> bool:
         """Stop this run, wherever it is."""
@@ -163,12 +105,12 @@ class LocalDoor(Door):
 
     async def stop(self, session: str) -> list[str]:
         """Stop everything of the session."""
-        row = await self.desk.store.read(lambda tx: tx.session(session))
+        row = await self.store.read(lambda tx: tx.session(session))
         return await stop_session(self.desk, row, "stopped by the owner") if row else []
 
     async def approvals(self, state: str = "pending", session: str | None = None) -> list[ApprovalView]:
         """Questions to a person."""
-        rows = await self.desk.store.read(lambda tx: tx.approvals(state, session))
+        rows = await self.store.read(lambda tx: tx.approvals(state, session))
         now = self.desk.clock.now()
         return [approval_view(row) for row in rows if row.state != "pending" or row.expires > now]
 
@@ -176,18 +118,9 @@ class LocalDoor(Door):
         """Answer one, once."""
         return await permit.answer_call(self.desk, turn, call_id, answer, by, reason)
 
-    async def sessions(self) -> list[SessionView]:
-        """All sessions, newest first."""
-        return [session_view(row) for row in await self.desk.store.read(lambda tx: tx.sessions())]
-
-    async def undelivered(self, session: str) -> list[Delivery]:
-        """What was said and not yet marked as delivered."""
-        rows = await self.desk.store.read(lambda tx: tx.outbox("new", None, session))
-        return [delivery(row) for row in rows]
-
     async def delivered(self, turn: str, part: int) -> None:
         """It has been shown."""
-        await self.desk.store.write(lambda tx: tx.mark_outbox(turn, part, "sent"))
+        await self.store.write(lambda tx: tx.mark_outbox(turn, part, "sent"))
 
     async def health(self) -> HealthView:
         """How this process is."""

@@ -13,7 +13,7 @@ from daemon.core.errors import ErrorClass
 from daemon.core.messages import ModelReply, ModelRequest
 from daemon.providers.base import OnText
 from daemon.providers.errors import Fault, broke_off
-from daemon.providers.openai_reply import BOM, Draft, from_wire
+from daemon.providers.openai_reply import BOM, MOST_RECEIVED, Draft, endless, from_wire
 from daemon.providers.openai_request import MessagesMemo, ToolsMemo, dialect_of, to_wire
 from daemon.providers.sse import EventStream, ServerEvent
 from daemon.providers.transport import Transport
@@ -74,10 +74,20 @@ async def _read(response: aiohttp.ClientResponse, request: ModelRequest, on_text
     empty_stream = not first and response.content_type == "text/event-stream"
     if empty_stream or first.startswith(EVENTS_BEGIN):
         return (await _stream(response, first, show)).reply(request)
-    reply = from_wire(first + await response.read(), request)
+    reply = from_wire(await _rest(response, first), request)
     if reply.text:
         show(reply.text)
     return reply
+
+
+async def _rest(response: aiohttp.ClientResponse, first: bytes) -> bytes:
+    """All of it, as long as that is an answer and not a flood."""
+    received = bytearray(first)
+    async for piece in response.content.iter_any():
+        received += piece
+        if len(received) > MOST_RECEIVED:
+            raise endless()
+    return bytes(received)
 
 
 async def _beginning(response: aiohttp.ClientResponse) -> bytes:

@@ -106,6 +106,14 @@ class _Pieces:
     arguments: list[str] = field(default_factory=list)
 
 
+MOST_RECEIVED = 64 << 20
+
+
+def endless() -> Fault:
+    """An answer that would fill the memory."""
+    return Fault(ErrorClass.MALFORMED, f"the answer does not end: more than {MOST_RECEIVED >> 20} MiB")
+
+
 @dataclass(slots=True)
 class Draft:
     """A reply under construction: of many pieces, or of one that is the whole."""
@@ -115,9 +123,13 @@ class Draft:
     finish: str = ""
     usage: Usage | None = None
     _at: dict[int, _Pieces] = field(default_factory=dict)
+    _received: int = 0
 
     def add(self, received: str | bytes) -> str:
         """Take in one JSON object; gives the text that it adds. Raises Fault."""
+        self._received += len(received)
+        if self._received > MOST_RECEIVED:
+            raise endless()
         try:
             piece = _Completion.model_validate_json(received)
         except ValidationError as error:

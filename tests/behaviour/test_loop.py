@@ -14,7 +14,7 @@ from daemon.tools.base import RetryableToolError
 from daemon.tools.decorate import Definition, bind, tool
 from memory.memory import Memory
 from tests.fakes.house import living
-from tests.fakes.openai import FakeOpenAI, calls, fails, gate, hangs, says, tokens
+from tests.fakes.openai import FakeOpenAI, calls, fails, gate, hangs, raw, says, tokens
 
 TIME = ("current_time", {})
 
@@ -353,3 +353,22 @@ async def test_a_memory_from_outside_taints_the_turn_that_is_given_it(tmp_path: 
     async with living(tmp_path, model) as it:
         assert (await it.ask("what is my dog called?")).label == "untrusted"
         assert (await it.ask("what is the capital of France?", "web:other")).label == "trusted"
+
+
+async def test_a7_an_answer_without_end_is_left_and_the_daemon_goes_on(tmp_path: Path, model: FakeOpenAI) -> None:
+    flood = raw(b'{"choices": [', *[b" " * (1 << 20)] * 80)
+    model.script(flood, flood, says("short"))
+    async with living(tmp_path, model) as it:
+        run = await it.ask("tell me everything")
+        assert (run.stop_reason, "does not end" in (run.reply or "")) == ("failed", True)
+        assert (await it.ask("tell me less")).reply == "short"
+
+
+async def test_a8_the_answer_of_a_fallback_says_nothing_good_of_the_config(tmp_path: Path, model: FakeOpenAI) -> None:
+    model.script(fails(404), says("from the fallback"), says("from the primary"))
+    fallback = {"kind": "openai", "base_url": model.base_url, "model": "second"}
+    async with living(tmp_path, model, {"provider": {"fallbacks": [fallback]}}) as it:
+        assert (await it.ask("hi there")).reply == "from the fallback"
+        assert not it.paths.lastgood.exists()
+        assert (await it.ask("hi again")).reply == "from the primary"
+        assert it.paths.lastgood.read_text() == it.paths.config.read_text()

@@ -98,3 +98,14 @@ async def test_an_empty_home_has_no_runs_and_says_how_to_begin(tmp_path: Path):
     done = aidaemon("runs", home=tmp_path / "home")
     assert (done.returncode, "aidaemon chat" in done.stdout) == (0, True)
     assert aidaemon("runs", "--json", home=tmp_path / "home").stdout == "[]\n"
+
+
+async def test_what_was_done_can_be_looked_at_while_the_config_is_broken(past: Past):
+    config = past.home / "config.toml"
+    whole = config.read_text()
+    config.write_text(whole + '\n[agent]\nmax_seconds = "${NOT_SET_ANYWHERE}"\n')
+    try:
+        looked = aidaemon("show", past.turn, "--json", home=past.home)
+    finally:
+        config.write_text(whole)
+    assert (looked.returncode, json.loads(looked.stdout)["turn"]) == (0, past.turn)
