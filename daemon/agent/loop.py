@@ -81,7 +81,7 @@ class Agent:
         async with control.within(turn.limits.max_seconds):
             await self.tools.dispatch(turn, scene.session_label)
         waiting = tuple(state.call_id for state in turn.pending if state.waits)
-        if waiting and len(waiting) == len(turn.pending) and not self._cut(turn, control):
+        if waiting and not self._cut(turn, control):
             control.stand_still()
             self._record(turn, Suspended(waiting, round(control.seconds, 4)))
 

@@ -9,6 +9,7 @@ from daemon.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
     ModelReplied,
+    Outcome,
     Recorded,
     Steered,
     Stop,
@@ -108,7 +109,7 @@ def what_follows(recorded: Recorded) -> tuple[RowOp, ...]:
         case ModelReplied():
             return (UsageAdded(event.provider, event.model, event.usage, int(event.counts), at),)
         case ToolFinished():
-            return _tainted(event.label)
+            return (*_tainted(event.label), *_posted("notice", _unknown(event), at))
         case ApprovalAsked():
             return (ApprovalOpened(event, at), Posted("approval", _question(event), at))
         case ApprovalAnswered():
@@ -134,6 +135,13 @@ def _tainted(label: Label) -> tuple[RowOp, ...]:
 
 def _posted(kind: str, body: str, at: datetime) -> tuple[RowOp, ...]:
     return (Posted(kind, body, at),) if body else ()
+
+
+def _unknown(event: ToolFinished) -> str:
+    """The owner is told too, whatever the model makes of it (DESIGN 5, promise 3)."""
+    if event.outcome is not Outcome.UNKNOWN:
+        return ""
+    return f"I was cut off while {event.tool} ran: it may or may not have happened, and I did not run it again. Please look."
 
 
 def _question(event: ApprovalAsked) -> str:

@@ -27,6 +27,11 @@ class Ready:
         return self.tool.meta.effect in READING
 
     @property
+    def only_reads(self) -> bool:
+        """It changes nothing and nobody outside hears of it."""
+        return self.tool.meta.effect is Effect.READ
+
+    @property
     def paths(self) -> list[PurePosixPath]:
         """Where in the workspace it reads or writes."""
         return paths_in(self.arguments, self.tool.meta.paths)

@@ -45,9 +45,15 @@ class Dispatcher:
         )
 
     async def dispatch(self, turn: Turn, session_label: Label) -> None:
-        """When it returns, every call without a result waits for a person. Raises StoreUnavailable and Fenced."""
-        admitted = [await self._admit(turn, state, session_label) for state in turn.pending]
-        ready = [call for call in admitted if call]
+        """When it returns, every call without a result waits for a person, or stands behind one that does.
+
+        What only reads goes past a call that waits, and so does what a person has said yes to (B8); another effect does not,
+        for it may build on that call's. Raises StoreUnavailable and Fenced.
+        """
+        states = turn.pending
+        admitted = [await self._admit(turn, state, session_label) for state in states]
+        first = next((at for at, state in enumerate(states) if state.waits), len(states))
+        ready = [call for at, call in enumerate(admitted) if call and (at < first or call.only_reads or call.state.approved)]
         untrusted = turn.label.joined(session_label) is Label.UNTRUSTED
         async with Pen(turn) as pen:
             if len(ready) < len(admitted):

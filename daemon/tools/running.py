@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from daemon.core.clock import Clock
 from daemon.core.errors import Fenced, StoreUnavailable
 from daemon.core.events import Event, Outcome, ToolFinished, ToolRetried, ToolStarted
-from daemon.core.label import Effect
 from daemon.core.live import Live
 from daemon.core.live import ToolOutput as Printed
 from daemon.core.turn import Turn
@@ -55,7 +54,7 @@ class Runner:
         for call in batch:
             state, effect = call.state, call.tool.meta.effect
             self.turn.record(ToolStarted(state.call_id, call.tool.name, effect, state.starts + 1), now)
-        if all(_only_reads(call) for call in batch):
+        if all(call.only_reads for call in batch):
             self.pen.soon()
             return
         try:
@@ -79,7 +78,7 @@ class Runner:
         for event in also:
             self.turn.record(event, now)
         self.turn.record(replace(result, seconds=self.clock.monotonic() - began), now)
-        if _only_reads(call):
+        if call.only_reads:
             self.pen.soon()
         else:
             await self.pen.commit()
@@ -141,7 +140,3 @@ def _stopped() -> bool:
     """Somebody cancelled this task; without that, a cancellation is a tool's own fault and must not pass for a stop."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
-
-
-def _only_reads(call: Ready) -> bool:
-    return call.tool.meta.effect is Effect.READ

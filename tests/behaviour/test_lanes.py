@@ -8,7 +8,7 @@ from time import monotonic
 import pytest
 
 from daemon.app import Parts
-from daemon.core.events import Answer, Steered
+from daemon.core.events import Answer, Steered, ToolStarted
 from daemon.core.label import Effect
 from daemon.tools.decorate import bind, tool
 from tests.fakes.house import Living, living
@@ -270,6 +270,21 @@ async def test_two_gated_calls_wait_each_on_their_own(tmp_path: Path, model: Fak
         run = await it.settled(turn)
         assert sent == ["second"]
         assert [call.is_error for call in run.calls] == [True, False]
+
+
+async def test_an_effect_behind_a_call_that_waits_waits_too_and_reading_goes_past(tmp_path: Path, model: FakeOpenAI) -> None:
+    sent: list[str] = []
+    write = ("write_file", {"path": "x.txt", "text": "new"})
+    model.script(calls(SEND, write, ("list_dir", {})), says("ok"))
+    async with living(tmp_path, model, parts=sender(sent)) as it:
+        turn = await it.say("send hello, then write")
+        await it.until(turn, "run.suspended")
+        view = await it.house.door.run(turn)
+        assert view and [call.result is not None for call in view.calls] == [False, False, True]
+        assert await approve(it, turn)
+        run = await it.settled(turn)
+        assert [call.is_error for call in run.calls] == [False, False, False]
+        assert [e.tool for e in await it.events(turn) if isinstance(e, ToolStarted)] == ["list_dir", "send", "write_file"]
 
 
 async def test_a15_a_question_nobody_answers_expires_by_the_wall_clock_and_the_turn_goes_on(
