@@ -72,7 +72,7 @@ class Intake:
             external_id=inbound.external_id,
             session=inbound.session,
             sender=inbound.sender,
-            body=inbound.text,
+            body=inbound.text.encode("utf-8", "replace").decode(),  # half a surrogate pair is no text
             label=inbound.label,
             turn=self.new_id(),
             received_at=self.clock.now(),

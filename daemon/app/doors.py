@@ -10,11 +10,10 @@ from daemon.app.house import Parts, open_house
 from daemon.config.lastgood import Choice, LastGood, choose
 from daemon.config.paths import Paths
 from daemon.config.secrets import Secrets
-from daemon.core.errors import HomeInUse
 from daemon.door.base import Door
 from daemon.door.reading import Reading
 from daemon.door.remote import RemoteDoor
-from daemon.store.lock import NAME, HomeLock
+from daemon.store.lock import NAME, HomeLock, held
 from daemon.store.sqlite import SqliteStore
 
 
@@ -40,11 +39,8 @@ def running_daemon(paths: Paths) -> tuple[str, str] | None:
     A daemon that was killed leaves its address behind: that counts only while the lock is its own, for by now a chat may
     hold the lock, and a stranger may listen at the address.
     """
-    try:
-        with HomeLock(paths.home):
-            return None
-    except HomeInUse:
-        pass
+    if not held(paths.home):
+        return None
     try:
         told = json.loads(paths.daemon.read_text())
         owner = (paths.home / NAME).read_text().strip()

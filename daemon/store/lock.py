@@ -3,11 +3,13 @@
 import fcntl
 import os
 from pathlib import Path
+from time import sleep
 from types import TracebackType
 
 from daemon.core.errors import HomeInUse
 
 NAME = "daemon.lock"
+PAUSES_S = (0.02, 0.05, 0.0)
 
 
 class HomeLock:
@@ -20,12 +22,10 @@ class HomeLock:
     def __enter__(self) -> "HomeLock":
         self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd = os.open(self._home / NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as exc:
+        if not _taken(fd):
             owner = _owner(fd)
             os.close(fd)
-            raise HomeInUse(_refusal(self._home, owner)) from exc
+            raise HomeInUse(_refusal(self._home, owner))
         os.truncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
         self._fd = fd
@@ -35,6 +35,33 @@ class HomeLock:
         os.truncate(self._fd, 0)
         os.close(self._fd)
         self._fd = -1
+
+
+def held(home: Path) -> bool:
+    """Some process works in HOME now. Looking takes nothing and writes nothing."""
+    try:
+        fd = os.open(home / NAME, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def _taken(fd: int) -> bool:
+    """A command that looks whether a daemon runs shares the lock for a moment: that moment is waited out."""
+    for pause_s in PAUSES_S:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sleep(pause_s)
+        else:
+            return True
+    return False
 
 
 def _owner(fd: int) -> str:

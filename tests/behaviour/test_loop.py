@@ -372,3 +372,8 @@ async def test_a8_the_answer_of_a_fallback_says_nothing_good_of_the_config(tmp_p
         assert not it.paths.lastgood.exists()
         assert (await it.ask("hi again")).reply == "from the primary"
         assert it.paths.lastgood.read_text() == it.paths.config.read_text()
+
+
+async def test_text_that_is_no_text_is_taken_all_the_same(tmp_path: Path, model: FakeOpenAI) -> None:
+    async with living(tmp_path, model) as it:
+        assert (await it.ask("half a pair: \ud83d")).reply == "ok"

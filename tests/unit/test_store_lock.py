@@ -1,12 +1,14 @@
 """One daemon per home directory (B5 #26); what needs other processes is in behaviour/test_journal_faults.py."""
 
+import fcntl
 import os
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
 from daemon.core.errors import HomeInUse
-from daemon.store.lock import HomeLock
+from daemon.store.lock import HomeLock, held
 
 
 def test_the_lock_names_its_owner_and_is_private(tmp_path: Path) -> None:
@@ -43,3 +45,20 @@ def test_the_lock_is_freed_when_the_work_raises(tmp_path: Path) -> None:
         raise ZeroDivisionError
     with HomeLock(tmp_path):
         pass
+
+
+def test_whether_a_home_is_in_use_can_be_seen_without_taking_or_making_anything(tmp_path: Path) -> None:
+    assert not held(tmp_path / "nowhere") and not (tmp_path / "nowhere").exists()
+    with HomeLock(tmp_path):
+        assert held(tmp_path)
+        assert (tmp_path / "daemon.lock").read_text() == f"{os.getpid()}\n"
+    assert not held(tmp_path)
+
+
+def test_who_only_looks_does_not_make_a_daemon_refuse_to_start(tmp_path: Path) -> None:
+    (tmp_path / "daemon.lock").touch()
+    looking = os.open(tmp_path / "daemon.lock", os.O_RDONLY)
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    Timer(0.01, os.close, (looking,)).start()
+    with HomeLock(tmp_path):
+        assert held(tmp_path)
