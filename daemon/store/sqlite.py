@@ -100,6 +100,9 @@ class SqliteStore:
                     self._in_flight = [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
                     await self._commit(self._in_flight)
         finally:
+            if not self._closing:  # nobody asked it to end
+                self._healthy = False
+                log.error("%s: the journal's writer broke off: nothing can be written until the next start", self._path)
             self._closing = True
             self._refuse([*self._in_flight, *self._queue], ConnectionError("it was closed"))
 

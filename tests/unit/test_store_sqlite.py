@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -16,9 +17,10 @@ import pytest
 
 from daemon.core.codec import UnreadableEvent
 from daemon.core.errors import StoreUnavailable
-from daemon.store.migrate import JournalUnusable, Migration, connect, migrate, migrations, open_writer
+from daemon.store.migrate import JournalUnusable, Migration, connect, migrate, migrations, open_reader, open_writer
 from daemon.store.protocol import Tx
 from daemon.store.sqlite import BATCH, SqliteStore
+from daemon.store.thread import SqliteThread
 from tests.contract.journal import HOME, begun, message, notice, said
 
 
@@ -82,6 +84,20 @@ async def test_a_cancelled_caller_takes_nobody_with_it_and_its_work_is_done(stor
     await other
     assert in_the_thread.cancelled() and waiting.cancelled()
     assert await store.read(lambda tx: [row.turn for row in tx.outbox("new")]) == ["slow", "waiting", "other"]
+
+
+async def test_a_writer_that_breaks_off_is_not_healthy_but_one_that_was_closed_is(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    writer = await SqliteThread.open(partial(open_writer, path))
+    store = SqliteStore(path, writer, await SqliteThread.open(partial(open_reader, path)))
+    await writer.aclose()  # its thread is gone, which is no error of SQLite's
+    with pytest.raises(StoreUnavailable):
+        await store.write(post("t1"))
+    assert not store.healthy
+    await store.aclose()
+    closed = await SqliteStore.open(path)
+    await closed.aclose()
+    assert closed.healthy
 
 
 async def test_closing_finishes_what_is_queued(tmp_path: Path) -> None:
