@@ -13,7 +13,7 @@ async def model(desk: Desk, spoken: Spoken) -> str:
     if not spoken.argument:
         pinned = spoken.session.model
         return f"Model: {pinned} (pinned; /auto unpins)" if pinned else f"Model: {desk.models.names()[0]}"
-    await change(desk, replace(spoken.session, model=spoken.argument))
+    await change(desk, spoken.session, lambda row: replace(row, model=spoken.argument))
     known = spoken.argument in desk.models.names()
     return f"Model: {spoken.argument}." + ("" if known else " It is not in the config; I will ask the provider for it.")
 
@@ -26,7 +26,7 @@ async def models(desk: Desk, spoken: Spoken) -> str:
 
 async def auto(desk: Desk, spoken: Spoken) -> str:
     """Back to the configured choice."""
-    await change(desk, replace(spoken.session, model=""))
+    await change(desk, spoken.session, lambda row: replace(row, model=""))
     return f"Model: {desk.models.names()[0]}"
 
 
@@ -34,7 +34,7 @@ async def effort(desk: Desk, spoken: Spoken) -> str:
     """How hard the model thinks, where it can."""
     if spoken.argument not in EFFORTS:
         return f"Effort: {spoken.session.effort or 'as configured'}. /effort {'|'.join(EFFORTS)} changes it."
-    await change(desk, replace(spoken.session, effort=spoken.argument))
+    await change(desk, spoken.session, lambda row: replace(row, effort=spoken.argument))
     return f"Effort: {spoken.argument}"
 
 

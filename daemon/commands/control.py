@@ -1,10 +1,11 @@
 """/stop /cancel /pause /resume /clear: who runs, who waits, what is forgotten (D5, E7)."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from daemon.commands.base import Command, Desk, Spoken
 from daemon.core.rows import SessionRow
-from daemon.store.protocol import ReadTx
+from daemon.store.protocol import ReadTx, Tx
 
 
 async def stop_session(desk: Desk, session: SessionRow, why: str) -> list[str]:
@@ -43,26 +44,32 @@ async def cancel(desk: Desk, spoken: Spoken) -> str:
 
 async def pause(desk: Desk, spoken: Spoken) -> str:
     """Hold before the next step."""
-    await change(desk, replace(spoken.session, paused=True))
+    await change(desk, spoken.session, lambda row: replace(row, paused=True))
     return "Paused. What runs holds before its next step; new messages are kept. /resume goes on."
 
 
 async def resume(desk: Desk, spoken: Spoken) -> str:
     """Go on."""
-    await change(desk, replace(spoken.session, paused=False))
+    await change(desk, spoken.session, lambda row: replace(row, paused=False))
     return "Going on."
 
 
 async def clear(desk: Desk, spoken: Spoken) -> str:
     """The model starts with an empty conversation; the journal keeps everything."""
-    await change(desk, replace(spoken.session, cleared_at=desk.clock.now()))
+    now = desk.clock.now()
+    await change(desk, spoken.session, lambda row: replace(row, cleared_at=now))
     return "Cleared: I start afresh. What you asked me to remember stays, and the journal keeps everything."
 
 
-async def change(desk: Desk, session: SessionRow) -> None:
-    """Write the session's new settings down, then let its lane know."""
-    await desk.store.write(lambda tx: tx.put_session(session))
-    desk.sessions.changed(session)
+async def change(desk: Desk, session: SessionRow, edit: Callable[[SessionRow], SessionRow]) -> None:
+    """Edit the session's settings as they stand now, in one write, then let its lane know: two commands at once both hold."""
+
+    def work(tx: Tx) -> SessionRow:
+        edited = edit(tx.session(session.id) or session)
+        tx.put_session(edited)
+        return edited
+
+    desk.sessions.changed(await desk.store.write(work))
 
 
 COMMANDS = (

@@ -238,3 +238,12 @@ async def test_d6_every_reason_to_stop_is_logged(tmp_path: Path, model: FakeOpen
         one, two = await it.ask("hi"), await it.ask("what time is it?")
         assert f"turn {one.turn} of {SESSION} ended: done, after 0 iterations" in caplog.text
         assert f"turn {two.turn} of {SESSION} ended: max_iterations" in caplog.text
+
+
+async def test_commands_given_at_once_do_not_undo_each_other(tmp_path: Path, model: FakeOpenAI) -> None:
+    async with living(tmp_path, model) as it:
+        await it.command("/whoami")
+        await asyncio.gather(*(it.command(text) for text in ("/pause", "/model other", "/effort low", "/clear")))
+        (row,) = await it.house.store.read(lambda tx: tx.sessions())
+        assert (row.paused, row.model, row.effort, row.cleared_at is None) == (True, "other", "low", False)
+        assert it.house.sessions.known(SESSION) in (None, row)
