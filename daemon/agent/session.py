@@ -12,6 +12,7 @@ from daemon.agent.context import Scene
 from daemon.agent.control import Control
 from daemon.agent.past import Past, load_past, rebuild, scene_of
 from daemon.agent.sink import LaneSink, Opening, Tenure
+from daemon.agent.tries import TRIES, Failures, note_attempt, poison
 from daemon.core.clock import Clock
 from daemon.core.errors import Fenced, StoreUnavailable
 from daemon.core.events import Answer, ApprovalAnswered, Limits, MemoryHit, TurnResumed, UserSaid
@@ -24,11 +25,6 @@ from daemon.core.turn import Turn
 from daemon.store.protocol import ReadTx, Store, Tx
 
 log = logging.getLogger(__name__)
-TRIES = 3
-POISON = (
-    "I set this message aside: working on it broke off {tries} times without getting any further. "
-    "Nothing else is affected. `aidaemon show {turn}` tells how far it came; ask in other words to try again."
-)
 
 
 class Runner(Protocol):
@@ -75,7 +71,7 @@ class Lane:
     known: set[str] = field(default_factory=set)
     left: set[str] = field(default_factory=set)
     unwatched: set[str] = field(default_factory=set)
-    failures: dict[str, int] = field(default_factory=dict)
+    failures: Failures = field(default_factory=Failures)
     running: Turn | None = None
     control: Control | None = None
 
@@ -155,11 +151,11 @@ class Lane:
             raise
         except Exception:  # a poison message must not stop the lane
             log.exception("turn %s broke off", turn_id)
-            self.failures[turn_id] = self.failures.get(turn_id, 0) + 1
+            failed = self.failures.add(turn_id, self.running.progress if self.running else None)
             self._keep_for_later(turn_id)
             if self.shop.leaving.is_set():
                 raise
-            await self._retry_or_quarantine(turn_id, row)
+            await self._retry_or_quarantine(turn_id, row, failed)
         finally:
             self.running = self.control = None
 
@@ -167,8 +163,8 @@ class Lane:
         """Only after a failure there may be a turn already."""
         return turn_id in self.failures and await self.shop.store.read(lambda tx: tx.turn(turn_id)) is not None
 
-    async def _retry_or_quarantine(self, turn_id: str, row: InboxRow | None) -> None:
-        if self.failures[turn_id] < TRIES:
+    async def _retry_or_quarantine(self, turn_id: str, row: InboxRow | None, failed: int) -> None:
+        if failed < TRIES:
             self._again(turn_id, row)
             return
         try:
@@ -184,7 +180,7 @@ class Lane:
             self.wakes.appendleft(turn_id)
 
     async def _quarantine(self, turn_id: str) -> None:
-        notice = POISON.format(tries=TRIES, turn=turn_id)
+        notice = poison(turn_id)
         await self.shop.store.write(lambda tx: tx.quarantine(turn_id, self.shop.clock.now(), notice))
         log.error("turn %s of %s is set aside after %d tries without any progress", turn_id, self.session.id, TRIES)
         self.shop.live.publish(turn_id, SetAside(notice))
@@ -193,7 +189,7 @@ class Lane:
     async def _begin(self, row: InboxRow) -> None:
         if row.id in self.left:  # by a former daemon, which may have died of it before the turn began
             self.left.discard(row.id)
-            if await self._attempts(row.turn, 0) > TRIES:
+            if await note_attempt(self.shop.store, self.tenure, row.turn, 0) > TRIES:
                 await self._quarantine(row.turn)
                 return
         at = self.shop.clock.now()
@@ -225,7 +221,7 @@ class Lane:
         answers = [answer for row in approvals if (answer := self._answer(row))]
         if turn.suspended and not answers and turn_id not in self.cancels:
             return
-        if await self._attempts(turn_id, turn.progress) > TRIES:
+        if await note_attempt(self.shop.store, self.tenure, turn_id, turn.progress) > TRIES:
             await self._quarantine(turn_id)
             return
         why = "answered" if answers else "stopped" if turn_id in self.cancels else "restart"
@@ -240,13 +236,6 @@ class Lane:
         if row.expires <= self.shop.clock.now():
             return ApprovalAnswered(row.call_id, Answer.EXPIRED, "", "nobody answered in time")
         return None
-
-    async def _attempts(self, turn_id: str, progress: int) -> int:
-        def work(tx: Tx) -> tuple[int, int]:
-            return self.tenure.claim(tx), tx.note_attempt(turn_id, progress)
-
-        self.tenure.epoch, attempts = await self.shop.store.write(work)
-        return attempts
 
     async def _run(self, turn: Turn, sender: str) -> None:
         control = Control(self.shop.clock.monotonic, sender)
@@ -288,7 +277,7 @@ class Lane:
     def _let_go(self, turn_id: str) -> None:
         self.shop.held.discard(turn_id)
         self.cancels.pop(turn_id, None)
-        self.failures.pop(turn_id, None)
+        self.failures.forget(turn_id)
         self.unwatched.discard(turn_id)
         self.inputs.extend(self.parked.pop(turn_id, []))
 

@@ -144,6 +144,23 @@ async def test_what_was_said_to_a_turn_that_breaks_is_folded_in_at_its_next_try(
         assert [event.text for event in await it.events(turn) if isinstance(event, Steered)] == ["and this"]
 
 
+def breaking_at_odd_numbers() -> Tool:
+    """A faulty add-on, again."""
+
+    def check(arguments: Mapping[str, object]) -> None:
+        if arguments["number"] in (1, 3, 5, 7):
+            raise RuntimeError("an add-on broke")
+
+    return replace(bind([nap], {})[0], check=check)
+
+
+async def test_b5_25_what_breaks_again_and_again_but_gets_further_is_not_set_aside(tmp_path: Path, model: FakeOpenAI) -> None:
+    model.script(*(calls(("nap", {"number": number})) for number in range(8)), says("at last"))
+    async with living(tmp_path, model, parts=Parts(tools=[breaking_at_odd_numbers()])) as it:
+        run = await asyncio.wait_for(it.ask("go"), 10)
+        assert (run.state, run.reply) == ("ended", "at last")
+
+
 @dataclass
 class SlowDesk:
     """A journal where one write, once asked for it, lies around for a while before it is done."""
