@@ -90,18 +90,25 @@ class Lane:
     @property
     def idle(self) -> bool:
         """Nothing to do now."""
-        return self.past is not None and not self.running and not self.wakes and self._next() is None
+        return self.past is not None and not self.running and not self._next_wake() and self._next() is None
 
     async def work(self) -> None:
         """Everything there is to do, in order. Returns when idle, or when the daemon leaves. Raises Fenced, StoreUnavailable."""
         if self.past is None:
             await self._take_up()
         while not self.idle and not self.shop.leaving.is_set():
-            if self.wakes:
-                await self._guarded(self.wakes.popleft(), None)
+            if turn := self._next_wake():
+                self.wakes.remove(turn)
+                await self._guarded(turn, None)
             elif row := self._next():
                 self.inputs.remove(row)
                 await self._guarded(row.turn, row)
+
+    def _next_wake(self) -> str:
+        """The turn to take up again. In a paused session only one that was stopped: one that only waits is no try (B5 #25)."""
+        if not self.session.paused:
+            return self.wakes[0] if self.wakes else ""
+        return next((turn for turn in self.wakes if turn in self.cancels), "")
 
     def _next(self) -> InboxRow | None:
         """The message whose turn it is; in a paused session only one that was stopped, for it ends without a step."""

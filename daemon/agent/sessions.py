@@ -195,7 +195,7 @@ class Sessions:
         horizon = self.shop.clock.monotonic() - KEEP_IDLE_S
         for name, since in list(self._idle_since.items()):
             lane = self._lanes.get(name)
-            if since < horizon and name not in self._tasks and (lane is None or (lane.idle and not lane.inputs)):
+            if since < horizon and name not in self._tasks and (lane is None or (lane.idle and not (lane.inputs or lane.wakes))):
                 self._lanes.pop(name, None)
                 del self._idle_since[name]
             elif lane and name not in self._tasks and not lane.idle:

@@ -1,5 +1,6 @@
 """A message that breaks whoever works on it is set aside; everything else goes on (DESIGN 5, promise 5; B5 #25)."""
 
+import asyncio
 import os
 import signal
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from daemon.store.sqlite import SqliteStore
 from tests.e2e.crash.journal import FaultyStore
 from tests.fakes.daemon_process import Daemon, running_daemon, scripted
 from tests.fakes.house import SESSION, living
-from tests.fakes.openai import FakeOpenAI, Json, Step, by, calls, drops, says
+from tests.fakes.openai import FakeOpenAI, Json, Step, by, calls, drops, gate, says
 
 TRIES = 3
 
@@ -75,6 +76,34 @@ async def test_b5_25_a_kill_while_the_turn_makes_progress_does_not_count(tmp_pat
             await daemon.until(turn, "run.completed")
             run = await daemon.run(turn)
         assert (run["state"], run["reply"], deadly.kills) == ("ended", "re: long", 6)
+
+
+async def command(daemon: Daemon, text: str) -> None:
+    await daemon.post("/v1/messages", 200, session="default", text=text)
+
+
+async def test_b5_25_kills_while_the_turn_is_only_paused_do_not_count(tmp_path: Path) -> None:
+    async with FakeOpenAI() as model:
+        released = asyncio.Event()
+        model.script(gate(released, calls(("current_time", {}))), says("after the pause"))
+        turn = ""
+        for _ in range(TRIES + 2):
+            async with running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon:
+                if not turn:
+                    turn = await daemon.begin("go")
+                    await model.asked(1)
+                    await command(daemon, "/pause")
+                    released.set()
+                    await daemon.until(turn, "model.response")
+                for _ in range(5):  # writes, after which a lane that was to be taken up has been
+                    await command(daemon, "/whoami")
+                daemon.process.kill()
+                await daemon.process.wait()
+        async with running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon:
+            await command(daemon, "/resume")
+            await daemon.until(turn, "run.completed")
+            run = await daemon.run(turn)
+            assert (run["state"], run["reply"]) == ("ended", "after the pause")
 
 
 def refuses_poison(recorded: Sequence[Recorded]) -> Sequence[Recorded]:
