@@ -119,11 +119,14 @@ class Lane:
     async def _take_up(self) -> None:
         """Read what a former worker, or a former daemon, left."""
 
-        def look(tx: ReadTx) -> tuple[SessionRow, Past, list[TurnRow], list[InboxRow]]:
+        def look(tx: ReadTx) -> tuple[SessionRow, Past, list[TurnRow], list[InboxRow], dict[str, str]]:
             session = tx.session(self.session.id) or self.session
-            return session, load_past(tx, session), tx.unfinished_turns(session.id), tx.waiting_inputs(session.id)
+            turns, rows = tx.unfinished_turns(session.id), tx.waiting_inputs(session.id)
+            names = [*(turn.id for turn in turns), *(row.turn for row in rows)]
+            return session, load_past(tx, session), turns, rows, {name: why for name in names if (why := tx.cancelled(name))}
 
-        self.session, self.past, turns, rows = await self.shop.store.read(look)
+        self.session, self.past, turns, rows, stopped = await self.shop.store.read(look)
+        self.cancels = stopped | self.cancels
         unfinished = {turn.id for turn in turns}
         self.wakes.extend(turn.id for turn in turns if turn.id not in self.wakes)
         meanwhile = self._empty_queue()

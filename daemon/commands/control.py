@@ -1,11 +1,23 @@
 """/stop /cancel /pause /resume /clear: who runs, who waits, what is forgotten (D5, E7)."""
 
-from collections.abc import Callable
-from dataclasses import replace
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from daemon.commands.base import Command, Desk, Spoken
+from daemon.core.errors import StoreUnavailable
 from daemon.core.rows import SessionRow
 from daemon.store.protocol import ReadTx, Tx
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """Turns that are stopped, and texts that were on their way into them, by the turns that they would begin."""
+
+    turns: list[str]
+    texts: Sequence[str] = ()
 
 
 async def stop_session(desk: Desk, session: SessionRow, why: str) -> list[str]:
@@ -14,15 +26,31 @@ async def stop_session(desk: Desk, session: SessionRow, why: str) -> list[str]:
     A text that was on its way into one of them stops with it: it must not begin a turn of its own now.
     """
 
-    def look(tx: ReadTx) -> tuple[list[str], list[str]]:
+    def look(tx: ReadTx) -> Stopped:
         begun, waiting = tx.unfinished_turns(session.id), tx.waiting_inputs(session.id)
         turns = [turn.id for turn in begun] + [row.turn for row in waiting if not row.steers]
-        return list(dict.fromkeys(turns)), [row.turn for row in waiting if row.steers]
+        return Stopped(list(dict.fromkeys(turns)), [row.turn for row in waiting if row.steers])
 
-    turns, steering = await desk.store.read(look)
-    for turn in (*steering, *turns):
+    return await stop_turns(desk, session, look, why)
+
+
+async def stop_turns(desk: Desk, session: SessionRow, look: Callable[[ReadTx], Stopped], why: str) -> list[str]:
+    """Stop what `look` finds: first in the journal, so that a restart does not undo it. A full disk holds up no stop."""
+
+    def note(tx: Tx) -> Stopped:
+        found = look(tx)
+        for turn in (*found.texts, *found.turns):
+            tx.note_cancel(turn, why)
+        return found
+
+    try:
+        found = await desk.store.write(note)
+    except StoreUnavailable as exc:
+        found = await desk.store.read(look)
+        log.error("%s: %d tasks are stopped, but a restart may undo it: %s", session.id, len(found.turns), exc)
+    for turn in (*found.texts, *found.turns):
         desk.sessions.cancel(session, turn, why)
-    return turns
+    return found.turns
 
 
 async def stop(desk: Desk, spoken: Spoken) -> str:
@@ -35,11 +63,13 @@ async def cancel(desk: Desk, spoken: Spoken) -> str:
     """One turn, by its id; without one it is /stop."""
     if not spoken.argument:
         return await stop(desk, spoken)
-    turn = await desk.store.read(lambda tx: tx.turn(spoken.argument))
-    if turn is None or turn.session != spoken.session.id or turn.state not in ("running", "suspended"):
+
+    def look(tx: ReadTx) -> Stopped:
+        return Stopped([turn.id for turn in tx.unfinished_turns(spoken.session.id) if turn.id == spoken.argument])
+
+    if not await stop_turns(desk, spoken.session, look, "stopped by /cancel"):
         return f"No task {spoken.argument} is running here. /tasks lists them."
-    desk.sessions.cancel(spoken.session, turn.id, "stopped by /cancel")
-    return f"Stopping {turn.id}."
+    return f"Stopping {spoken.argument}."
 
 
 async def pause(desk: Desk, spoken: Spoken) -> str:

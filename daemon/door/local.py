@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from daemon import VERSION
 from daemon.commands import permit, table
 from daemon.commands.base import Desk, Spoken, parse
-from daemon.commands.control import stop_session
+from daemon.commands.control import Stopped, stop_session, stop_turns
 from daemon.core.events import Answer, Recorded, TurnEnded
 from daemon.core.label import Label
 from daemon.core.live import Glimpse, Live, Over, SetAside, TextDelta
@@ -16,6 +16,7 @@ from daemon.door.narrate import Narrator, glimpse
 from daemon.door.reading import Reading
 from daemon.door.views import approval_view, row_of, run_view
 from daemon.intake import OWNER, Inbound, Intake
+from daemon.store.protocol import ReadTx
 
 OVER = ("ended", "quarantined")
 UNHEARD = "This command came before, and I cannot tell whether it was carried out. Look, and give it again if need be."
@@ -100,8 +101,12 @@ class LocalDoor(Reading, Door):
         view = await self.run(turn)
         if view is None or view.state in OVER:
             return False
-        self.desk.sessions.cancel(await self._session(view.session), turn, "stopped by the owner")
-        return True
+
+        def look(tx: ReadTx) -> Stopped:
+            begun = tx.turn(turn)
+            return Stopped([] if begun and begun.ended_at else [turn])
+
+        return bool(await stop_turns(self.desk, await self._session(view.session), look, "stopped by the owner"))
 
     async def stop(self, session: str) -> list[str]:
         """Stop everything of the session."""

@@ -17,6 +17,7 @@ class MemoryReadTx:
         self._inbox: MemoryTable[str, InboxRow] = MemoryTable(undo)
         self._sessions: MemoryTable[str, SessionRow] = MemoryTable(undo)
         self._turns: MemoryTable[str, TurnRow] = MemoryTable(undo)
+        self._cancels: MemoryTable[str, str] = MemoryTable(undo)
         self._events: MemoryTable[str, tuple[Recorded, ...]] = MemoryTable(undo)
         self._approvals: MemoryTable[tuple[str, str], ApprovalRow] = MemoryTable(undo)
         self._grants: MemoryTable[str, GrantRow] = MemoryTable(undo)
@@ -59,6 +60,10 @@ class MemoryReadTx:
         """Sessions with a message in state new, or a turn that has not ended."""
         waiting = {row.session for row in self._inbox if row.state == "new"}
         return sorted(waiting | {row.session for row in self._turns if row.ended_at is None})
+
+    def cancelled(self, turn_id: str) -> str:
+        """Why somebody stopped this turn; "" when nobody did."""
+        return self._cancels.get(turn_id) or ""
 
     def events(self, turn_id: str, after: int = 0) -> list[Recorded]:
         """The events of a turn with seq greater than `after`, in order."""

@@ -80,6 +80,15 @@ class MemoryTx(MemoryReadTx):
         """The worker let go in good order: start counting anew."""
         self._attempts.drop(turn_id)
 
+    def note_cancel(self, turn_id: str, why: str) -> None:
+        """Somebody stopped the turn (E7)."""
+        if self._cancels.get(turn_id) is None:
+            self._cancels.put(turn_id, why)
+
+    def drop_cancel(self, turn_id: str) -> None:
+        """It is over."""
+        self._cancels.drop(turn_id)
+
     def append(self, session: str, epoch: int, turn_id: str, recorded: Sequence[Recorded]) -> None:
         """Write events, and what follows from them in the other tables. Raises Fenced, UnknownTurn."""
         self._check_epoch(session, epoch)
@@ -100,6 +109,7 @@ class MemoryTx(MemoryReadTx):
         if message:
             self.settle_input(message.id, "quarantined")
             self.forgive_attempts(turn_id)
+            self.drop_cancel(turn_id)
         owner = turn or message
         if owner:
             self._release_steering(turn_id)
@@ -232,6 +242,7 @@ class MemoryTx(MemoryReadTx):
         self._turns.put(turn.id, ended)
         self.settle_input(turn.input_id, "done" if state == "ended" else state)
         self.forgive_attempts(turn.id)
+        self.drop_cancel(turn.id)
         for row in [row for row in self._approvals if row.turn == turn.id and row.state in ("pending", "answered")]:
             self._approvals.put((turn.id, row.call_id), replace(row, state="void"))
 

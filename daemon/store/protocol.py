@@ -71,6 +71,10 @@ class ReadTx(Protocol):
         """Sessions with a message in state new, or a turn that has not ended: what a start has to take up again."""
         ...
 
+    def cancelled(self, turn_id: str) -> str:
+        """Why somebody stopped this turn, which has not ended yet; "" when nobody did."""
+        ...
+
     def events(self, turn_id: str, after: int = 0) -> list[Recorded]:
         """The events of a turn with seq greater than `after`, in order."""
         ...
@@ -129,6 +133,10 @@ class Tx(ReadTx, Protocol):
 
     def forgive_attempts(self, turn_id: str) -> None:
         """The worker let go in good order: start counting anew."""
+        ...
+
+    def note_cancel(self, turn_id: str, why: str) -> None:
+        """Somebody stopped the turn, begun or not; the first word stands until it ends or is set aside."""
         ...
 
     def append(self, session: str, epoch: int, turn_id: str, recorded: Sequence[Recorded]) -> None:

@@ -58,6 +58,7 @@ class SqliteTx(Sessions, Inbox, Lanes, Turns, Events, Approvals, Grants, Outbox,
         if message:
             self.settle_input(message.id, "quarantined")
             self.forgive_attempts(turn_id)
+            self.drop_cancel(turn_id)
         owner = turn or message
         if owner:
             self.release_steering(owner.session, turn_id)

@@ -177,6 +177,18 @@ async def test_attempts_at_a_turn_that_has_not_begun_count_too(store: Store) -> 
     assert [await store.write(lambda tx: tx.note_attempt("t1", 0)) for _ in range(3)] == [1, 2, 3]
 
 
+async def test_a_stop_stands_until_its_turn_ends_or_is_set_aside(store: Store) -> None:
+    """E7."""
+    epoch = await begun(store, said())
+    await store.write(lambda tx: (tx.accept(message("m2")), tx.accept(message("m3"))))
+    for why in ("first", "second"):
+        await store.write(lambda tx, why=why: [tx.note_cancel(name, why) for name in ("t1", "t2", "t3")])
+    assert await store.read(lambda tx: [tx.cancelled(name) for name in ("t1", "t2", "t3", "t4")]) == ["first"] * 3 + [""]
+    await add(store, epoch, ended(), first=2)
+    await store.write(lambda tx: tx.quarantine("t2", NOW, "crashed three times"))
+    assert await store.read(lambda tx: [tx.cancelled(name) for name in ("t1", "t2", "t3")]) == ["", "", "first"]
+
+
 async def test_usage_sums_by_model_and_an_unknown_price_makes_the_sum_unknown(store: Store) -> None:
     epoch = await begun(store, replied(), replied(), replied(model="odd", usd=None), replied(model="odd"))
     await add(store, epoch, replied(model="late"), first=5, at=after(10))

@@ -114,6 +114,10 @@ class Twins(RuleBasedStateMachine):
     def attempt(self, number: int, progress: int) -> None:
         self.both(lambda tx: tx.note_attempt(f"t{number}", progress))
 
+    @rule(number=numbers, why=st.sampled_from(["/stop", "/cancel"]))
+    def stop(self, number: int, why: str) -> None:
+        self.both(lambda tx: tx.note_cancel(f"t{number}", why))
+
     @rule(number=numbers)
     def forgive(self, number: int) -> None:
         self.both(lambda tx: tx.forgive_attempts(f"t{number}"))
@@ -154,6 +158,7 @@ def everything(tx: ReadTx) -> list[object]:
         tx.sessions(),
         [tx.input(f"m{number}") for number in range(1, 4)],
         [(tx.turn(name), tx.input_of(name), tx.events(name), tx.events(name, 2)) for name in turns],
+        [tx.cancelled(name) for name in turns],
         [(tx.waiting_inputs(where), tx.unfinished_turns(where), tx.turns(where, 2), tx.grants(where)) for where in WHERE],
         (tx.turns(None, 3), tx.unfinished_sessions(), tx.grants("*")),
         (tx.approvals(), tx.approvals("pending"), tx.approvals("void", WHERE[0])),

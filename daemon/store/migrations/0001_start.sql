@@ -68,6 +68,12 @@ CREATE TABLE attempts (
     attempts INTEGER NOT NULL
 ) WITHOUT ROWID;
 
+-- A turn that somebody stopped and that has not ended yet; it may not have begun either.
+CREATE TABLE cancels (
+    turn TEXT PRIMARY KEY,
+    why  TEXT NOT NULL
+) WITHOUT ROWID;
+
 CREATE TABLE events (
     turn    TEXT NOT NULL,
     seq     INTEGER NOT NULL,

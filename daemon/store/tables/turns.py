@@ -1,4 +1,4 @@
-"""Turns at a glance, kept up by their events; and how often each was attempted without progress."""
+"""Turns at a glance, kept up by their events; how often each was attempted without progress; which were stopped."""
 
 from datetime import datetime
 
@@ -30,12 +30,15 @@ ATTEMPT = """INSERT INTO attempts (turn, progress, attempts) VALUES (?, ?, 1) ON
     attempts = CASE WHEN progress = excluded.progress THEN attempts + 1 ELSE 1 END, progress = excluded.progress"""
 ATTEMPTS = "SELECT attempts FROM attempts WHERE turn = ?"
 FORGIVE = "DELETE FROM attempts WHERE turn = ?"
+CANCEL = "INSERT INTO cancels (turn, why) VALUES (?, ?) ON CONFLICT (turn) DO NOTHING"
+CANCELLED = "SELECT why FROM cancels WHERE turn = ?"
+DROP_CANCEL = "DELETE FROM cancels WHERE turn = ?"
 
 Columns = tuple[str, str, str, str, str, str, int, int | None, str | None, str, str, int, int, int, int, float | None]
 
 
 class Turns(Rows):
-    """The turns and attempts tables."""
+    """The turns, attempts and cancels tables."""
 
     def turn(self, turn_id: str) -> TurnRow | None:
         """One turn that has begun."""
@@ -83,6 +86,20 @@ class Turns(Rows):
         self._db.execute(END, (state, stop, detail, reply, to_db(at), turn_id))
         self._db.execute(END_INPUT, ("done" if state == "ended" else state, turn_id))
         self._db.execute(FORGIVE, (turn_id,))
+        self.drop_cancel(turn_id)
+
+    def cancelled(self, turn_id: str) -> str:
+        """Why somebody stopped this turn; "" when nobody did."""
+        found = self._db.execute(CANCELLED, (turn_id,)).fetchone()
+        return str(found[0]) if found else ""
+
+    def note_cancel(self, turn_id: str, why: str) -> None:
+        """Somebody stopped the turn (E7)."""
+        self._db.execute(CANCEL, (turn_id, why))
+
+    def drop_cancel(self, turn_id: str) -> None:
+        """It is over."""
+        self._db.execute(DROP_CANCEL, (turn_id,))
 
     def note_attempt(self, turn_id: str, progress: int) -> int:
         """How often it was taken up at this progress, this time included (B5 #25)."""
