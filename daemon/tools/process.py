@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import socket
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from daemon.tools.output import HeadTail, Ticker
 
 DRAIN_S = 0.5
 REAP_S = 5.0
+STILL_TRIES, STILL_S = 20, 0.0002
 TIMED_OUT = 124
 GATE = "echo >&0; read -r go || exit 125; exec </dev/null; "
 
@@ -63,13 +65,30 @@ async def run_process(
     ours, theirs = socket.socketpair()
     with ours, theirs:
         async with _piped(HeadTail(4 * max_chars), Ticker(on_output)) as (pipe, writing):
-            process = await asyncio.create_subprocess_exec(
-                *argv, cwd=cwd, env=dict(env), stdin=theirs.fileno(), stdout=writing, stderr=writing, start_new_session=True
-            )
+            process = await _started(argv, cwd=cwd, env=env, stdin=theirs, output=writing)
             writing.close()
             theirs.close()
             timed_out = await _ended(process, ours, pipe, timeout_s)
     return Ran(_code(process.returncode, timed_out), pipe.kept.text(max_chars), timed_out)
+
+
+async def _started(
+    argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: socket.socket, output: FileIO
+) -> asyncio.subprocess.Process:
+    """The process. A stop in the middle waits until it is known what there is to kill: asyncio would kill the leader alone."""
+    starting = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
+            *argv, cwd=cwd, env=dict(env), stdin=stdin.fileno(), stdout=output, stderr=output, start_new_session=True
+        )
+    )
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await asyncio.wait((starting,))
+        if not starting.cancelled() and not starting.exception():
+            _kill(starting.result())
+            await asyncio.wait_for(starting.result().wait(), REAP_S)
+        raise
 
 
 @asynccontextmanager
@@ -103,14 +122,26 @@ async def _ended(process: asyncio.subprocess.Process, gate: socket.socket, pipe:
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:
-    """The group, and first the children of its leader: they may be in groups of their own, and not yet die with it."""
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    """The group, and first the children of its leader: they may be in groups of their own, and not yet die with it.
+
+    The leader is held still before, so that it makes no child while we look.
+    """
     if process.returncode is None:
         with suppress(OSError):
-            for child in children.read_text().split():
+            os.kill(process.pid, signal.SIGSTOP)
+            _until_still(process.pid)
+            for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
                 os.kill(int(child), signal.SIGKILL)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+
+
+def _until_still(pid: int) -> None:
+    """A signal takes some microseconds to arrive; a few milliseconds are waited at most."""
+    for _ in range(STILL_TRIES):
+        if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "TtZX":
+            return
+        time.sleep(STILL_S)
 
 
 async def _say_go(gate: socket.socket) -> None:
