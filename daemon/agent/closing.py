@@ -31,8 +31,7 @@ def closing_text(turn: Turn, halt: Halt) -> str:
 
 def ledger(turn: Turn) -> list[str]:
     """One line each for what was done, what may have been, and what was not run; empty lines for what there is none of."""
-    outcomes = [(state.tool, state.outcome) for state, _ in turn.past]
-    outcomes += [(state.result.tool, state.result.outcome) for state in turn.calls if state.result and turn.pending]
+    outcomes = [(result.tool, result.outcome) for result, _ in turn.past]
     return [
         _line("Done", [tool for tool, outcome in outcomes if outcome is Outcome.OK]),
         _line("Outcome unknown (may or may not have happened)", [t for t, outcome in outcomes if outcome is Outcome.UNKNOWN]),

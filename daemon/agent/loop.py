@@ -102,10 +102,11 @@ class Agent:
                 if closing:
                     self._close(turn, closing)
         except ProviderError as error:
-            text = closing_text(turn, closing) if closing else failure_text(error)
             self._record(turn, ModelFailed(error.kind.value, str(error)))
-            ended = TurnEnded(closing.reason, closing.detail, text) if closing else None
-            self._record(turn, ended or TurnEnded(Stop.FAILED, error.kind.value, text))
+            if closing:
+                self._record(turn, TurnEnded(closing.reason, closing.detail, closing_text(turn, closing)))
+            else:
+                self._record(turn, TurnEnded(Stop.FAILED, error.kind.value, failure_text(error)))
 
     def _close(self, turn: Turn, halt: Halt) -> None:
         if turn.pending:

@@ -36,6 +36,7 @@ from daemon.providers.local_prompt import CORE_TOOLS
 from daemon.providers.prices import Prices, PriceTable
 from daemon.store.protocol import Store
 from daemon.store.sqlite import SqliteStore
+from daemon.tools.approvals import new_token
 from daemon.tools.base import Tool
 from daemon.tools.builtin import builtin
 from daemon.tools.dispatch import Dispatcher
@@ -161,7 +162,7 @@ class Builder:
             grants=StoredGrants(store),
             live=self.live,
             clock=self.clock,
-            new_id=lambda: secrets.token_hex(16),
+            new_id=new_token,
             approvals=config.approvals,
             approval_minutes=config.approval_minutes,
             protected_paths=tuple(config.protected_paths),
