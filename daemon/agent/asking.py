@@ -142,5 +142,6 @@ class Asking:
             importance=importance(Role.ASSISTANT, reply.text),
             seconds=round(seconds, 4),
             closing=closing,
+            native=reply.native,
         )
         turn.record(event, self.clock.now())

@@ -52,7 +52,7 @@ def _settled(message: Message, results: list[Message]) -> Iterator[Message]:
             results.remove(found)
             answered.append((call, found))
     whole = len(answered) == len(message.calls)
-    yield from _kept(message if whole else replace(message, calls=tuple(call for call, _ in answered)))
+    yield from _kept(message if whole else replace(message, calls=tuple(call for call, _ in answered), native=None))
     for _, result in answered:
         yield result
 
@@ -61,9 +61,10 @@ def _kept(message: Message) -> Iterator[Message]:
     if message.text or message.calls:
         yield message
     elif message.role is Role.ASSISTANT:
-        yield replace(message, text=STRIPPED)
+        yield replace(message, text=STRIPPED, native=None)
 
 
 def _joined(left: Message, right: Message) -> Message:
     text = "\n\n".join(part for part in (left.text, right.text) if part)
-    return replace(left, text=text, calls=left.calls + right.calls, label=join_all((left.label, right.label)))
+    label = join_all((left.label, right.label))
+    return replace(left, text=text, calls=left.calls + right.calls, label=label, native=None)

@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from daemon.core.label import Decision, Effect, Label, join_all
-from daemon.core.messages import ToolCall, Usage
+from daemon.core.messages import Native, ToolCall, Usage
 
 
 class Stop(StrEnum):
@@ -155,6 +155,7 @@ class ModelReplied:
     importance: float
     seconds: float = 0.0
     closing: bool = False
+    native: Native | None = None
 
     @property
     def counts(self) -> bool:

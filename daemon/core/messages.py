@@ -26,8 +26,22 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Native:
+    """A reply in its provider's own form, as JSON, kept so that it can be sent back unchanged: thinking blocks with their
+    signatures, reasoning items. It means something only to the same `provider` and `model`.
+    """
+
+    provider: str
+    model: str
+    blocks: str
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
-    """One entry of a conversation. A TOOL message answers the call with the same `provider_id` just before it."""
+    """One entry of a conversation. A TOOL message answers the call with the same `provider_id` just before it.
+
+    `native` is what the provider itself sent for this very message; whoever changes the message drops it.
+    """
 
     role: Role
     text: str = ""
@@ -35,6 +49,7 @@ class Message:
     provider_id: str = ""
     is_error: bool = False
     label: Label = Label.TRUSTED
+    native: Native | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +94,4 @@ class ModelReply:
     provider: str = ""
     model: str = ""
     finish: str = ""
+    native: Native | None = None

@@ -223,7 +223,7 @@ class Turn:
         self.spent.usd += event.usage.usd or 0.0
         self.spent.usd_unknown |= event.usage.usd is None
         self.spent.seconds += event.seconds
-        self.messages.append(Message(Role.ASSISTANT, event.text, event.calls, label=self.label))
+        self.messages.append(Message(Role.ASSISTANT, event.text, event.calls, label=self.label, native=event.native))
         self.calls = [CallState(f"{seq}.{index}", call) for index, call in enumerate(event.calls)]
         self.iterations += event.counts
         self.awaiting_verdict = not event.calls
