@@ -1,8 +1,6 @@
 """Any server that speaks OpenAI's chat completions."""
 
-import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import replace
 
 import aiohttp
@@ -11,17 +9,16 @@ from yarl import URL
 from daemon.core.clock import Clock
 from daemon.core.errors import ErrorClass
 from daemon.core.messages import ModelReply, ModelRequest
+from daemon.providers import reading
 from daemon.providers.base import OnText
 from daemon.providers.errors import Fault, broke_off
-from daemon.providers.openai_reply import BOM, MOST_RECEIVED, Draft, endless, from_wire
+from daemon.providers.openai_reply import Draft, from_wire
 from daemon.providers.openai_request import MessagesMemo, ToolsMemo, dialect_of, to_wire
 from daemon.providers.sse import EventStream, ServerEvent
 from daemon.providers.transport import Transport
 
 OWN_HOST = "api.openai.com"
-LINGER_S = 1.0
 DONE = "[DONE]"
-EVENTS_BEGIN = (b":", b"d", b"e", b"i", b"r")
 
 
 class OpenAI:
@@ -68,42 +65,22 @@ class OpenAI:
 
 
 async def _read(response: aiohttp.ClientResponse, request: ModelRequest, on_text: OnText | None) -> ModelReply:
-    """By what the server did, not by what it was asked or what it calls it: some stream never, some always."""
     show = on_text or (lambda _: None)
-    first = await _beginning(response)
-    empty_stream = not first and response.content_type == "text/event-stream"
-    if empty_stream or first.startswith(EVENTS_BEGIN):
+    first = await reading.beginning(response)
+    if reading.is_stream(response, first):
         return (await _stream(response, first, show)).reply(request)
-    reply = from_wire(await _rest(response, first), request)
+    reply = from_wire(await reading.rest(response, first), request)
     if reply.text:
         show(reply.text)
     return reply
 
 
-async def _rest(response: aiohttp.ClientResponse, first: bytes) -> bytes:
-    """All of it, as long as that is an answer and not a flood."""
-    received = bytearray(first)
-    async for piece in response.content.iter_any():
-        received += piece
-        if len(received) > MOST_RECEIVED:
-            raise endless()
-    return bytes(received)
-
-
-async def _beginning(response: aiohttp.ClientResponse) -> bytes:
-    """What comes first, down to something that is more than blank."""
-    first = b""
-    while not first and not response.content.at_eof():
-        first = (await response.content.readany()).removeprefix(BOM).lstrip()
-    return first
-
-
 async def _stream(response: aiohttp.ClientResponse, first: bytes, show: OnText) -> Draft:
     draft, events = Draft(), EventStream()
-    async for received in _pieces(response, first):
+    async for received in reading.pieces(response, first):
         for event in events.feed(received):
             if event.data.strip() == DONE:
-                await _finish(response)
+                await reading.finish(response)
                 return draft
             if text := _add(draft, event):
                 show(text)
@@ -112,23 +89,8 @@ async def _stream(response: aiohttp.ClientResponse, first: bytes, show: OnText) 
     return draft
 
 
-async def _pieces(response: aiohttp.ClientResponse, first: bytes) -> AsyncIterator[bytes]:
-    """All of it; and the empty line that some servers leave out after their last event."""
-    yield first
-    async for received in response.content.iter_any():
-        yield received
-    yield b"\n\n"
-
-
 def _add(draft: Draft, event: ServerEvent) -> str:
     """The text that the event adds; one without data is there to keep the connection open."""
     if event.event == "error":
         raise broke_off(event.data.encode())
     return draft.add(event.data) if event.data.strip() else ""
-
-
-async def _finish(response: aiohttp.ClientResponse) -> None:
-    """Read to the end, so that the connection can be used again; the reply is whole, whatever happens here."""
-    with suppress(TimeoutError, aiohttp.ClientError):
-        async with asyncio.timeout(LINGER_S):
-            await response.content.read()

@@ -9,22 +9,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from daemon.core.errors import ErrorClass
 from daemon.core.messages import ModelReply, ModelRequest, ToolCall, Usage
+from daemon.providers.counting import ASIDE, Count, estimate
 from daemon.providers.errors import Fault, midway
-
-BOM = b"\xef\xbb\xbf"
-MOST_TOKENS = 10**9
-
-
-def _count(value: object) -> int:
-    """What is no count of tokens counts as not told; a negative one would give a budget back."""
-    if isinstance(value, str) and value.isdecimal():
-        value = float(value)
-    return int(min(value, MOST_TOKENS)) if isinstance(value, int | float) and value > 0 else 0
-
-
-def _table(value: object) -> object:
-    """What is beside the point must not spoil an answer."""
-    return value if isinstance(value, dict) else None
+from daemon.providers.reading import BOM, MOST_RECEIVED, endless
 
 
 def _listed(value: object) -> object:
@@ -32,9 +19,6 @@ def _listed(value: object) -> object:
     if isinstance(value, dict):
         return [value]
     return [item for item in value if item is not None] if isinstance(value, list) else value
-
-
-Count = Annotated[int, BeforeValidator(_count)]
 
 
 class _Wire(BaseModel):
@@ -82,7 +66,7 @@ class _Details(_Wire):
 class _Usage(_Wire):
     prompt_tokens: Count = 0
     completion_tokens: Count = 0
-    prompt_tokens_details: Annotated[_Details | None, BeforeValidator(_table)] = None
+    prompt_tokens_details: Annotated[_Details | None, ASIDE] = None
     prompt_cache_hit_tokens: Count = 0
 
     def usage(self) -> Usage:
@@ -93,7 +77,7 @@ class _Usage(_Wire):
 
 class _Completion(_Wire):
     choices: list[_Choice] | None = None
-    usage: Annotated[_Usage | None, BeforeValidator(_table)] = None
+    usage: Annotated[_Usage | None, ASIDE] = None
     error: object = None
 
 
@@ -104,14 +88,6 @@ class _Pieces:
     id: str
     name: str
     arguments: list[str] = field(default_factory=list)
-
-
-MOST_RECEIVED = 64 << 20
-
-
-def endless() -> Fault:
-    """An answer that would fill the memory."""
-    return Fault(ErrorClass.MALFORMED, f"the answer does not end: more than {MOST_RECEIVED >> 20} MiB")
 
 
 @dataclass(slots=True)
@@ -177,7 +153,7 @@ class Draft:
         if any(not call.name for call in self.calls):
             raise Fault(ErrorClass.MALFORMED, "a tool call without a name")
         calls = tuple(_numbered(self.calls))
-        usage = self.usage or _estimate(request, text, calls)
+        usage = self.usage or estimate(request, text, calls)
         return ModelReply(text=text, calls=calls, usage=usage, finish=self.finish)
 
 
@@ -195,16 +171,6 @@ def _numbered(calls: Iterable[_Pieces]) -> Iterable[ToolCall]:
         provider_id = call.id if call.id and call.id not in used else f"{call.id or 'call'}_{index}"
         used.add(provider_id)
         yield ToolCall(provider_id, call.name, "".join(call.arguments))
-
-
-def _estimate(request: ModelRequest, text: str, calls: Iterable[ToolCall]) -> Usage:
-    sent = sum(len(m.text) + _length(m.calls) for m in request.messages)
-    sent += sum(len(t.name) + len(t.description) + len(json.dumps(t.parameters)) for t in request.tools)
-    return Usage(sent // 4 + 1, (len(text) + _length(calls)) // 4 + 1, estimated=True)
-
-
-def _length(calls: Iterable[ToolCall]) -> int:
-    return sum(len(call.name) + len(call.arguments) for call in calls)
 
 
 def _shown(received: str | bytes) -> str:

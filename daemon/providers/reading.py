@@ -1,0 +1,59 @@
+"""What a server sends, read by what it does and not by what it was asked or what it calls it: some stream never, some always."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+import aiohttp
+
+from daemon.core.errors import ErrorClass
+from daemon.providers.errors import Fault
+
+BOM = b"\xef\xbb\xbf"
+MOST_RECEIVED = 64 << 20
+LINGER_S = 1.0
+EVENTS_BEGIN = (b":", b"d", b"e", b"i", b"r")
+
+
+def endless() -> Fault:
+    """An answer that would fill the memory."""
+    return Fault(ErrorClass.MALFORMED, f"the answer does not end: more than {MOST_RECEIVED >> 20} MiB")
+
+
+def is_stream(response: aiohttp.ClientResponse, first: bytes) -> bool:
+    """It sends server-sent events, as its first bytes show; or it promises some and sends none."""
+    empty_stream = not first and response.content_type == "text/event-stream"
+    return empty_stream or first.startswith(EVENTS_BEGIN)
+
+
+async def beginning(response: aiohttp.ClientResponse) -> bytes:
+    """What comes first, down to something that is more than blank."""
+    first = b""
+    while not first and not response.content.at_eof():
+        first = (await response.content.readany()).removeprefix(BOM).lstrip()
+    return first
+
+
+async def rest(response: aiohttp.ClientResponse, first: bytes) -> bytes:
+    """All of it, as long as that is an answer and not a flood."""
+    received = bytearray(first)
+    async for piece in response.content.iter_any():
+        received += piece
+        if len(received) > MOST_RECEIVED:
+            raise endless()
+    return bytes(received)
+
+
+async def pieces(response: aiohttp.ClientResponse, first: bytes) -> AsyncIterator[bytes]:
+    """All of it; and the empty line that some servers leave out after their last event."""
+    yield first
+    async for received in response.content.iter_any():
+        yield received
+    yield b"\n\n"
+
+
+async def finish(response: aiohttp.ClientResponse) -> None:
+    """Read to the end, so that the connection can be used again; the reply is whole, whatever happens here."""
+    with suppress(TimeoutError, aiohttp.ClientError):
+        async with asyncio.timeout(LINGER_S):
+            await response.content.read()
