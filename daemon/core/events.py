@@ -5,57 +5,38 @@ A call's identity within its turn is `call_id`: "SEQ.INDEX" of the reply that as
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
 
-from daemon.core.label import Decision, Effect, Label, join_all
-from daemon.core.messages import Native, ToolCall, Usage
+from daemon.core.events_calls import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    CallJudged,
+    ToolFinished,
+    ToolRetried,
+    ToolStarted,
+)
+from daemon.core.events_model import Consulted, Consulting, ModelAsked, ModelFailed, ModelReplied, ModelRetried
+from daemon.core.label import Label, join_all
+from daemon.core.outcomes import Answer, Outcome, Stop
+from daemon.core.terms import Intent, Limits, Terms
 
-
-class Stop(StrEnum):
-    """Why a turn ended (DESIGN 2)."""
-
-    DONE = "done"
-    MAX_ITERATIONS = "max_iterations"
-    OVER_BUDGET = "over_budget"
-    DEADLINE = "deadline"
-    STALLED = "stalled"
-    REPEATING = "repeating"
-    LOW_CONFIDENCE = "low_confidence"
-    CANCELLED = "cancelled"
-    CONDITION = "condition"
-    FAILED = "failed"
-    REJECTED = "rejected"
-
-
-class Outcome(StrEnum):
-    """How one tool call ended; every call ends in exactly one of these."""
-
-    OK = "ok"
-    ERROR = "error"
-    REJECTED = "rejected"
-    UNKNOWN = "unknown"
-    NOT_RUN = "not_run"
-
-
-class Answer(StrEnum):
-    """What a person said to an approval; EXPIRED when nobody said anything in time."""
-
-    ONCE = "once"
-    SESSION = "session"
-    ALWAYS = "always"
-    DENY = "deny"
-    EXPIRED = "expired"
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a turn may use up: iterations, seconds of work, tokens in, USD. None is no limit of that kind."""
-
-    max_iterations: int = 10
-    max_iterations_cap: int = 25
-    max_seconds: float = 600.0
-    max_input_tokens: int | None = None
-    max_usd: float | None = None
+__all__ = [
+    "Answer",
+    "ApprovalAnswered",
+    "ApprovalAsked",
+    "CallJudged",
+    "Consulted",
+    "Consulting",
+    "Limits",
+    "ModelAsked",
+    "ModelFailed",
+    "ModelReplied",
+    "ModelRetried",
+    "Outcome",
+    "Stop",
+    "ToolFinished",
+    "ToolRetried",
+    "ToolStarted",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +50,7 @@ class MemoryHit:
 
 @dataclass(frozen=True, slots=True)
 class UserSaid:
-    """The message that began the turn."""
+    """The message that began the turn, and what the turn is begun under. `intent` is None where the rules were not sure (E3)."""
 
     text: str
     sender: str
@@ -78,11 +59,20 @@ class UserSaid:
     importance: float
     limits: Limits
     memories: tuple[MemoryHit, ...] = ()
+    terms: Terms = field(default_factory=Terms)
+    intent: Intent | None = None
 
     @property
     def taint(self) -> Label:
         """The label of all that the turn begins with: what was said, and what memory had to say about it (DESIGN 6)."""
         return join_all((self.label, *(hit.label for hit in self.memories)))
+
+
+@dataclass(frozen=True, slots=True)
+class Classified:
+    """A cheap model said what kind of work this is, where the rules were not sure (E3)."""
+
+    intent: Intent
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,142 +94,11 @@ class TurnResumed:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelAsked:
-    """Written before each model call: what replay needs, and the reservation that counts as spent until settled."""
-
-    iteration: int
-    provider: str
-    model: str
-    prompt_hash: str
-    tools_hash: str
-    tools: tuple[str, ...]
-    memory_hits: tuple[str, ...]
-    clock: datetime
-    seed: int
-    reserved_tokens: int
-    reserved_usd: float | None
-    closing: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ModelRetried:
-    """A call failed and another follows, off-budget: the same model after `wait_s`, or `next_model` (A7)."""
-
-    provider: str
-    model: str
-    error: str
-    message: str
-    wait_s: float
-    next_provider: str
-    next_model: str
-
-
-@dataclass(frozen=True, slots=True)
-class ModelFailed:
-    """No model would answer; the turn ends FAILED."""
-
-    error: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class ModelReplied:
-    """The reply, whole. A `closing` one makes no iteration, even when the model asks for tools that it was not given (A12)."""
-
-    text: str
-    calls: tuple[ToolCall, ...]
-    usage: Usage
-    provider: str
-    model: str
-    finish: str
-    importance: float
-    seconds: float = 0.0
-    closing: bool = False
-    native: Native | None = None
-
-    @property
-    def counts(self) -> bool:
-        """It makes an iteration."""
-        return bool(self.calls) and not self.closing
-
-
-@dataclass(frozen=True, slots=True)
-class CallJudged:
-    """What the gate said to a call, and why."""
-
-    call_id: str
-    tool: str
-    effect: Effect
-    decision: Decision
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalAsked:
-    """A call waits for a person. The row beside it is the wait; `token_hash` is what an answer must match."""
-
-    call_id: str
-    tool: str
-    arguments: str
-    args_hash: str
-    effect: Effect
-    token_hash: str
-    expires: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalAnswered:
-    """The answer, consumed by the turn."""
-
-    call_id: str
-    answer: Answer
-    by: str
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Suspended:
     """The turn waits for a person; its time stands still at so many `seconds` of work (DESIGN 3)."""
 
     waiting_for: tuple[str, ...]
     seconds: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ToolStarted:
-    """Written before the tool runs: from here on the effect may have happened."""
-
-    call_id: str
-    tool: str
-    effect: Effect
-    attempt: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class ToolRetried:
-    """A retryable failure of a tool, tried again off-budget (E6)."""
-
-    call_id: str
-    attempt: int
-    error: str
-    wait_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class ToolFinished:
-    """The one result of a call. `offers` are tools that the model may use from now on (find_tools)."""
-
-    call_id: str
-    tool: str
-    outcome: Outcome
-    text: str
-    effect: Effect
-    importance: float
-    label: Label = Label.TRUSTED
-    exit_code: int | None = None
-    error_class: str = ""
-    offers: tuple[str, ...] = ()
-    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,8 +111,114 @@ class BudgetExtended:
 
 
 @dataclass(frozen=True, slots=True)
+class BudgetRaised:
+    """A person let the turn use up more: the new limits of it, and of the day where that was what stopped it (F2)."""
+
+    question: str
+    limits: Limits
+    day_tokens: int = 0
+    day_usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class IterationRefunded:
+    """The last iteration was housekeeping only (a todo list kept, tools looked up): it does not count (E4)."""
+
+    call_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Coached:
     """A message from the house to the model: a diagnosis, a nudge, feedback of a verifier."""
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Todo:
+    """One step of a plan. state: open, doing, done."""
+
+    text: str
+    state: str = "open"
+
+
+@dataclass(frozen=True, slots=True)
+class TodosSet:
+    """The model wrote its plan down, whole (E3)."""
+
+    call_id: str
+    items: tuple[Todo, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryCompressed:
+    """What the model is shown got shorter; the journal did not (B4).
+
+    Of the turns before, only the latest `kept_earlier` are still shown; of this turn, the first `dropped_own` messages after the
+    opening one are not. `summary`, where there is one, stands in the place of all that and of the summary before it.
+    """
+
+    strategy: str
+    tokens_before: int
+    tokens_after: int
+    kept_earlier: int
+    dropped_own: int = 0
+    summary: str = ""
+    label: Label = Label.TRUSTED
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """A final text was held against a criterion (E10, F6). `note` is added to the reply when it is delivered all the same."""
+
+    check: str
+    passed: bool
+    feedback: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildSpawned:
+    """Another agent was set to work; its message, its session and its row are written with this event, so it exists once.
+
+    `key` is the call that asked for it, or the step of a composite. What a background one finds out is told to the parent's
+    session in a message that begins the turn `report`; at most `max_chars` of it.
+    """
+
+    key: str
+    child: str
+    session: str
+    input_id: str
+    agent: str
+    task: str
+    sender: str
+    label: Label
+    limits: Limits
+    depth: int
+    max_chars: int = 8000
+    report: str = ""
+
+    @property
+    def background(self) -> bool:
+        """Nobody waits for it."""
+        return bool(self.report)
+
+
+@dataclass(frozen=True, slots=True)
+class ChildReturned:
+    """The step of a composite is done."""
+
+    key: str
+    child: str
+    stop: str
+    text: str
+    label: Label
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """Something that the owner should look into: an agent that runs out of its budget again and again (D6)."""
 
     kind: str
     text: str
@@ -268,14 +233,18 @@ class TurnEnded:
     reply: str
 
 
+OfWork = Classified | ChildSpawned | ChildReturned | TodosSet | HistoryCompressed | Verified
 Event = (
     UserSaid
+    | Classified
     | Steered
     | TurnResumed
     | ModelAsked
     | ModelRetried
     | ModelFailed
     | ModelReplied
+    | Consulting
+    | Consulted
     | CallJudged
     | ApprovalAsked
     | ApprovalAnswered
@@ -284,7 +253,15 @@ Event = (
     | ToolRetried
     | ToolFinished
     | BudgetExtended
+    | BudgetRaised
+    | IterationRefunded
     | Coached
+    | TodosSet
+    | HistoryCompressed
+    | Verified
+    | ChildSpawned
+    | ChildReturned
+    | Alarm
     | TurnEnded
 )
 

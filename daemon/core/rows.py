@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from daemon.core.events import Answer, Stop
 from daemon.core.label import Effect, Label
+from daemon.core.outcomes import Answer, Stop
+from daemon.core.terms import Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,11 @@ class InboxRow:
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """One conversation and what was set for it by commands. `cleared_at`: history before it is not shown to the model."""
+    """One conversation and what was set for it by commands. `cleared_at`: history before it is not shown to the model.
+
+    `root` is the conversation that a sub-agent's or a loop's session works for: its people are asked and told, there; "" for a
+    conversation of its own.
+    """
 
     id: str
     channel: str
@@ -42,6 +47,7 @@ class SessionRow:
     effort: str = ""
     paused: bool = False
     cleared_at: datetime | None = None
+    root: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,25 @@ class TurnRow:
     output_tokens: int = 0
     cached_tokens: int = 0
     usd: float | None = 0.0
+    agent: str = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class ChildRow:
+    """An agent that a turn set to work (A17). `turn` is the child's own turn; `done` once that has ended or was set aside."""
+
+    turn: str
+    parent: str
+    key: str
+    session: str
+    parent_session: str
+    agent: str
+    task: str
+    depth: int
+    limits: Limits
+    max_chars: int
+    report: str
+    done: bool = False
 
 
 @dataclass(frozen=True, slots=True)

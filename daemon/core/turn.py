@@ -1,83 +1,55 @@
 """A turn: one message being answered. Its state is a fold over its events, kept up incrementally (DESIGN 1)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol, assert_never
+from typing import assert_never
 
 from daemon.core.events import (
-    Answer,
+    Alarm,
     ApprovalAnswered,
     ApprovalAsked,
     BudgetExtended,
+    BudgetRaised,
     CallJudged,
+    ChildReturned,
+    ChildSpawned,
+    Classified,
     Coached,
+    Consulted,
+    Consulting,
     Event,
-    Limits,
+    HistoryCompressed,
+    IterationRefunded,
     ModelAsked,
     ModelFailed,
     ModelReplied,
     ModelRetried,
+    OfWork,
     Recorded,
     Steered,
     Suspended,
+    Todo,
+    TodosSet,
     ToolFinished,
     ToolRetried,
     ToolStarted,
     TurnEnded,
     TurnResumed,
     UserSaid,
+    Verified,
 )
+from daemon.core.events_calls import OfCall
 from daemon.core.label import Label
 from daemon.core.messages import Message, Role, ToolCall
+from daemon.core.shown import result_message, summary_message, with_memories
+from daemon.core.sink import EventSink
+from daemon.core.state import CallState, Child, Question, Spent
+from daemon.core.terms import Intent, Limits, Terms
 from daemon.core.waiting import uninterrupted
 
-NO_PROGRESS = (ModelAsked, ModelRetried, ToolStarted, ToolRetried, TurnResumed)
-
-
-class EventSink(Protocol):
-    """Where a turn's events are written, in one transaction, before anything follows from them."""
-
-    async def append(self, turn_id: str, recorded: Sequence[Recorded]) -> None:
-        """Durable when it returns. Raises Fenced when another worker owns the session, StoreUnavailable when the disk fails."""
-        ...
-
-
-@dataclass(slots=True)
-class CallState:
-    """One tool call of the open reply, and how far it has come."""
-
-    call_id: str
-    call: ToolCall
-    judged: CallJudged | None = None
-    asked: ApprovalAsked | None = None
-    answered: ApprovalAnswered | None = None
-    starts: int = 0
-    result: ToolFinished | None = None
-
-    @property
-    def waits(self) -> bool:
-        """A person has been asked and has not answered."""
-        return self.asked is not None and self.answered is None and self.result is None
-
-    @property
-    def approved(self) -> bool:
-        """A person said yes to exactly this call."""
-        return self.answered is not None and self.answered.answer in (Answer.ONCE, Answer.SESSION, Answer.ALWAYS)
-
-
-@dataclass(slots=True)
-class Spent:
-    """What the turn has used up so far. `reserved_*` belong to calls that were asked and never settled."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_tokens: int = 0
-    usd: float = 0.0
-    usd_unknown: bool = False
-    reserved_tokens: int = 0
-    reserved_usd: float = 0.0
-    seconds: float = 0.0
+NO_PROGRESS = (ModelAsked, ModelRetried, Consulting, ToolStarted, ToolRetried, TurnResumed)
+PLANNED = (Intent.MULTI_STEP, Intent.COMPLEX)
+TODO = "todo"
 
 
 @dataclass(slots=True)
@@ -86,6 +58,7 @@ class Turn:
 
     Commit before anything leaves the process: a model call, a tool start, a reply. `progress` is the seq of the latest event
     that brought the turn further: asking again after a crash does not. `coached` says after which iteration each kind came last.
+    `kept_earlier` and `summary` are what compression left of the turns before; None is all of them.
     """
 
     id: str
@@ -96,16 +69,28 @@ class Turn:
     messages: list[Message] = field(default_factory=list)
     calls: list[CallState] = field(default_factory=list)
     limits: Limits = field(default_factory=Limits)
+    terms: Terms = field(default_factory=Terms)
+    intent: Intent | None = None
     max_iterations: int = 10
     iterations: int = 0
+    refunds: int = 0
     label: Label = Label.TRUSTED
     spent: Spent = field(default_factory=Spent)
     asked: ModelAsked | None = None
+    consulting: Consulting | None = None
+    consulted: list[Consulted] = field(default_factory=list)
     reply: ModelReplied | None = None
     superseded: list[str] = field(default_factory=list)
     awaiting_verdict: bool = False
     failed: ModelFailed | None = None
     coached: dict[str, int] = field(default_factory=dict)
+    verified: list[Verified] = field(default_factory=list)
+    questions: dict[str, Question] = field(default_factory=dict)
+    children: dict[str, Child] = field(default_factory=dict)
+    todos: tuple[Todo, ...] = ()
+    compressed: list[HistoryCompressed] = field(default_factory=list)
+    kept_earlier: int | None = None
+    summary: Message | None = None
     offers: list[str] = field(default_factory=list)
     past: list[tuple[ToolFinished, ToolCall]] = field(default_factory=list)
     progress: int = 0
@@ -123,6 +108,12 @@ class Turn:
     def pending(self) -> list[CallState]:
         """Calls of the latest reply that have no result yet, in the order they were asked for."""
         return [state for state in self.calls if state.result is None]
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """The calls and questions that a person has not answered yet."""
+        asked = [name for name, question in self.questions.items() if not question.answered]
+        return (*(state.call_id for state in self.pending if state.waits), *asked)
 
     @property
     def answer(self) -> str:
@@ -163,31 +154,36 @@ class Turn:
         match event:
             case UserSaid() | Steered() | Coached():
                 self._fold_said(event)
-            case ModelAsked() | ModelReplied() | ModelFailed():
+            case ModelAsked() | ModelReplied() | ModelFailed() | Consulting() | Consulted():
                 self._fold_model(event, seq)
             case CallJudged() | ApprovalAsked() | ApprovalAnswered() | ToolStarted() | ToolFinished():
                 self._fold_call(event)
-            case BudgetExtended():
-                self.max_iterations = event.max_iterations
-            case Suspended():
-                self.suspended = True
-                self.spent.seconds = self.spent.seconds if event.seconds is None else event.seconds
-            case TurnResumed():
-                self.suspended = False
-            case TurnEnded():
-                self.ended = event
-            case ModelRetried() | ToolRetried():
+            case BudgetExtended() | BudgetRaised() | IterationRefunded():
+                self._fold_budget(event)
+            case Classified() | ChildSpawned() | ChildReturned() | TodosSet() | HistoryCompressed() | Verified():
+                self._fold_work(event)
+            case Suspended() | TurnResumed() | TurnEnded():
+                self._fold_stage(event)
+            case ModelRetried() | ToolRetried() | Alarm():
                 pass
             case _:
                 assert_never(event)
+
+    def _fold_stage(self, event: Suspended | TurnResumed | TurnEnded) -> None:
+        self.suspended = isinstance(event, Suspended)
+        if isinstance(event, TurnEnded):
+            self.ended = event
+        elif isinstance(event, Suspended) and event.seconds is not None:
+            self.spent.seconds = event.seconds
 
     def _fold_said(self, event: UserSaid | Steered | Coached) -> None:
         answered, self.awaiting_verdict = self.awaiting_verdict, False
         match event:
             case UserSaid():
-                self.limits, self.max_iterations = event.limits, event.limits.max_iterations
+                self.limits, self.terms, self.max_iterations = event.limits, event.terms, event.limits.max_iterations
                 self.memory_ids = tuple(hit.id for hit in event.memories)
                 self._say(with_memories(event), event.taint)
+                self._classify(event.intent)
             case Steered():
                 if answered and self.reply and self.reply.text:
                     self.superseded.append(self.reply.text)
@@ -196,42 +192,85 @@ class Turn:
                 self.coached[event.kind] = self.iterations
                 self._say(event.text, Label.TRUSTED)
 
-    def _fold_model(self, event: ModelAsked | ModelReplied | ModelFailed, seq: int) -> None:
+    def _classify(self, intent: Intent | None) -> None:
+        self.intent = intent
+        if intent in PLANNED and TODO not in self.offers:
+            self.offers.append(TODO)
+
+    def _fold_model(self, event: ModelAsked | ModelReplied | ModelFailed | Consulting | Consulted, seq: int) -> None:
         match event:
             case ModelAsked():
-                self._reserve(event)
+                if self.asked:
+                    self.spent.lose(self.asked.reserved_tokens, self.asked.reserved_usd)
+                self.asked = event
+            case Consulting():
+                if self.consulting:
+                    self.spent.lose(self.consulting.reserved_tokens, self.consulting.reserved_usd)
+                self.consulting = event
+            case Consulted():
+                self.consulting = None
+                self.consulted.append(event)
+                self.spent.add(event.usage, event.charged_usd, event.seconds)
             case ModelReplied():
                 self._replied(event, seq)
             case ModelFailed():
                 self.failed = event
 
+    def _fold_budget(self, event: BudgetExtended | BudgetRaised | IterationRefunded) -> None:
+        match event:
+            case BudgetExtended():
+                self.max_iterations = event.max_iterations
+            case BudgetRaised():
+                self.limits = event.limits
+                self.questions[event.question].settled = True
+            case IterationRefunded():
+                self.iterations -= 1
+                self.refunds += 1
+
+    def _fold_work(self, event: OfWork) -> None:
+        match event:
+            case Classified():
+                self._classify(event.intent)
+            case ChildSpawned():
+                self.children[event.key] = Child(event)
+            case ChildReturned():
+                self.children[event.key].returned = event
+                self.label = self.label.joined(event.label)
+            case TodosSet():
+                self.todos = event.items
+            case Verified():
+                self.verified.append(event)
+            case HistoryCompressed():
+                self._compress(event)
+
+    def _compress(self, event: HistoryCompressed) -> None:
+        self.compressed.append(event)
+        self.kept_earlier = event.kept_earlier
+        del self.messages[1 : 1 + event.dropped_own]
+        if event.summary:
+            self.summary = summary_message(event)
+
     def _say(self, text: str, label: Label) -> None:
         self.messages.append(Message(Role.USER, text, label=label))
         self.label = self.label.joined(label)
 
-    def _reserve(self, event: ModelAsked) -> None:
-        if self.asked:
-            self.spent.reserved_tokens += self.asked.reserved_tokens
-            self.spent.reserved_usd += self.asked.reserved_usd or 0.0
-        self.asked = event
-
     def _replied(self, event: ModelReplied, seq: int) -> None:
         self.asked, self.reply = None, event
-        self.spent.input_tokens += event.usage.input_tokens
-        self.spent.output_tokens += event.usage.output_tokens
-        self.spent.cached_tokens += event.usage.cached_tokens
-        self.spent.usd += event.usage.usd or 0.0
-        self.spent.usd_unknown |= event.usage.usd is None
-        self.spent.seconds += event.seconds
+        self.spent.add(event.usage, event.charged, event.seconds)
         self.messages.append(Message(Role.ASSISTANT, event.text, event.calls, label=self.label, native=event.native))
         self.calls = [CallState(f"{seq}.{index}", call) for index, call in enumerate(event.calls)]
         self.iterations += event.counts
         self.awaiting_verdict = not event.calls
 
-    def _fold_call(
-        self, event: CallJudged | ApprovalAsked | ApprovalAnswered | ToolStarted | ToolFinished
-    ) -> None:
-        state = self.call(event.call_id)
+    def _fold_call(self, event: OfCall) -> None:
+        if event.call_id[0].isdigit():
+            self._fold_of(self.call(event.call_id), event)
+        elif isinstance(event, ApprovalAsked):
+            self.questions[event.call_id] = Question(event)
+        elif isinstance(event, ApprovalAnswered):
+            self.questions[event.call_id].answered = event
+
+    def _fold_of(self, state: CallState, event: OfCall) -> None:
         match event:
             case CallJudged():
                 state.judged = event
@@ -258,17 +297,3 @@ class Turn:
             if state.result:
                 self.past.append((state.result, state.call))
                 self.messages.append(result_message(state.call, state.result))
-
-
-def result_message(call: ToolCall, result: ToolFinished) -> Message:
-    """What the model is shown of a result."""
-    is_error = result.outcome.value != "ok"
-    return Message(Role.TOOL, result.text, provider_id=call.provider_id, is_error=is_error, label=result.label)
-
-
-def with_memories(said: UserSaid) -> str:
-    """The user's words, after what memory had to say about them; the same bytes in every later prompt."""
-    if not said.memories:
-        return said.text
-    lines = "\n".join(f"- {hit.text}" for hit in said.memories)
-    return f"<memory>\n{lines}\n</memory>\n{said.text}"

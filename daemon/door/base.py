@@ -127,6 +127,11 @@ class LiveEvent:
     approval.asked {call_id, tool, arguments, effect, expires}
     approval.answered {call_id, answer, by, reason}
     steered {text}   coached {kind, text}    budget.extended {reason, max_iterations}
+    intent {intent}  todos {items}           verified {check, passed, feedback}
+    history.compressed {strategy, summary, tokens_before, tokens_after}
+    model.consulted {purpose, model, error}
+    agent.started {key, turn, session, agent, task, background}
+    agent.ended {key, turn, stop_reason, text}
     run.suspended {waiting_for}              run.resumed {why}
     run.terminated_by {reason, detail}
     run.completed {reply, stop_reason, iterations, usage, label}: always the last

@@ -5,26 +5,38 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import assert_never
 
 from daemon.core.events import (
+    Alarm,
     ApprovalAnswered,
     ApprovalAsked,
     BudgetExtended,
+    BudgetRaised,
     CallJudged,
+    ChildReturned,
+    ChildSpawned,
+    Classified,
     Coached,
+    Consulted,
+    Consulting,
     Event,
+    HistoryCompressed,
+    IterationRefunded,
     ModelAsked,
     ModelFailed,
     ModelReplied,
     ModelRetried,
+    OfWork,
     Outcome,
     Recorded,
     Steered,
     Suspended,
+    TodosSet,
     ToolFinished,
     ToolRetried,
     ToolStarted,
     TurnEnded,
     TurnResumed,
     UserSaid,
+    Verified,
 )
 from daemon.core.label import Label
 from daemon.core.live import DraftDropped, TextDelta, ToolOutput
@@ -75,10 +87,36 @@ class Narrator:
                 reason = event.reason.value
                 ended = {"reason": reason, "detail": event.detail}
                 return [("run.terminated_by", ended), (COMPLETED, self._summary(event.reply, reason))]
-            case CallJudged() | ModelFailed():
+            case Classified() | ChildSpawned() | ChildReturned() | TodosSet() | HistoryCompressed() | Verified():
+                return self._tell_of_work(event)
+            case Consulted():
+                self.usage = _added(self.usage, event.usage)
+                return [("model.consulted", {"purpose": event.purpose, "model": event.model, "error": event.error})]
+            case IterationRefunded():
+                self.iterations -= 1
+                return []
+            case CallJudged() | ModelFailed() | Consulting() | Alarm() | BudgetRaised():
                 return []
             case _:
                 assert_never(event)
+
+    def _tell_of_work(self, event: OfWork) -> list[Told]:
+        match event:
+            case Classified():
+                return [("intent", {"intent": event.intent.value})]
+            case ChildSpawned():
+                told = {"key": event.key, "turn": event.child, "session": event.session, "agent": event.agent}
+                return [("agent.started", told | {"task": event.task, "background": event.background})]
+            case ChildReturned():
+                self.label = self.label.joined(event.label)
+                return [("agent.ended", {"key": event.key, "turn": event.child, "stop_reason": event.stop, "text": event.text})]
+            case TodosSet():
+                return [("todos", {"items": [{"text": item.text, "state": item.state} for item in event.items]})]
+            case HistoryCompressed():
+                sizes = {"tokens_before": event.tokens_before, "tokens_after": event.tokens_after}
+                return [("history.compressed", {"strategy": event.strategy, "summary": event.summary, **sizes})]
+            case Verified():
+                return [("verified", {"check": event.check, "passed": event.passed, "feedback": event.feedback})]
 
     def _tell_of_turn(self, event: Steered | Coached | BudgetExtended | Suspended | TurnResumed) -> Told:
         match event:

@@ -8,7 +8,7 @@ from secrets import token_hex
 
 from daemon.core.events import Answer, ApprovalAsked
 from daemon.core.label import Effect, Label
-from daemon.core.turn import CallState
+from daemon.core.state import CallState
 from daemon.tools.arguments import args_hash, canonical
 
 

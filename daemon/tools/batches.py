@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from daemon.core.label import Effect
-from daemon.core.turn import CallState
+from daemon.core.state import CallState
 from daemon.tools.arguments import overlap, paths_in
 from daemon.tools.base import Tool
 

@@ -9,7 +9,8 @@ from daemon.core.clock import Clock
 from daemon.core.events import CallJudged, Outcome, ToolFinished
 from daemon.core.label import Decision, Effect, Label
 from daemon.core.live import Live
-from daemon.core.turn import CallState, Turn
+from daemon.core.state import CallState
+from daemon.core.turn import Turn
 from daemon.tools.approvals import Questions, refusal
 from daemon.tools.arguments import args_hash, is_protected, parsed, paths_in
 from daemon.tools.base import Grants, Tool, ToolError

@@ -8,7 +8,8 @@ from daemon.core.events import Outcome, ToolFinished
 from daemon.core.importance import importance
 from daemon.core.label import Effect, Label
 from daemon.core.messages import Role
-from daemon.core.turn import CallState, Turn
+from daemon.core.state import CallState
+from daemon.core.turn import Turn
 from daemon.tools.base import ToolError, ToolOutput
 
 MAX_CHARS = 4000

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from daemon.core.label import Effect
 from daemon.core.messages import ToolCall, ToolSpec
-from daemon.core.turn import CallState
+from daemon.core.state import CallState
 from daemon.tools.arguments import args_hash, canonical, is_protected, parsed
 from daemon.tools.base import Tool, ToolContext, ToolMeta, ToolOutput
 from daemon.tools.batches import POOL, Ready, in_batches

@@ -1,0 +1,23 @@
+"""What the model is shown of events, always in the same bytes."""
+
+from daemon.core.events import HistoryCompressed, ToolFinished, UserSaid
+from daemon.core.messages import Message, Role, ToolCall
+from daemon.core.state import failed
+
+
+def result_message(call: ToolCall, result: ToolFinished) -> Message:
+    """What the model is shown of a result."""
+    return Message(Role.TOOL, result.text, provider_id=call.provider_id, is_error=failed(result), label=result.label)
+
+
+def with_memories(said: UserSaid) -> str:
+    """The user's words, after what memory had to say about them; the same bytes in every later prompt."""
+    if not said.memories:
+        return said.text
+    lines = "\n".join(f"- {hit.text}" for hit in said.memories)
+    return f"<memory>\n{lines}\n</memory>\n{said.text}"
+
+
+def summary_message(event: HistoryCompressed) -> Message:
+    """What stands in the place of what is shown no more."""
+    return Message(Role.USER, f"<summary>\n{event.summary}\n</summary>", label=event.label)

@@ -1,0 +1,90 @@
+"""The parts of a turn's state: a call, a question of the house, a child, what was spent."""
+
+from dataclasses import dataclass
+
+from daemon.core.events import ApprovalAnswered, ApprovalAsked, CallJudged, ChildReturned, ChildSpawned, ToolFinished
+from daemon.core.messages import ToolCall, Usage
+from daemon.core.outcomes import YES, Outcome
+
+
+@dataclass(slots=True)
+class CallState:
+    """One tool call of the open reply, and how far it has come."""
+
+    call_id: str
+    call: ToolCall
+    judged: CallJudged | None = None
+    asked: ApprovalAsked | None = None
+    answered: ApprovalAnswered | None = None
+    starts: int = 0
+    result: ToolFinished | None = None
+
+    @property
+    def waits(self) -> bool:
+        """A person has been asked and has not answered."""
+        return self.asked is not None and self.answered is None and self.result is None
+
+    @property
+    def approved(self) -> bool:
+        """A person said yes to exactly this call."""
+        return self.answered is not None and self.answered.answer in YES
+
+
+@dataclass(slots=True)
+class Question:
+    """Something that the house itself asked a person: for more budget, for a look at the answer."""
+
+    asked: ApprovalAsked
+    answered: ApprovalAnswered | None = None
+    settled: bool = False
+
+    @property
+    def agreed(self) -> bool:
+        """The person said yes."""
+        return self.answered is not None and self.answered.answer in YES
+
+
+@dataclass(slots=True)
+class Child:
+    """An agent that this turn set to work, and what it gave back."""
+
+    spawned: ChildSpawned
+    returned: ChildReturned | None = None
+
+
+@dataclass(slots=True)
+class Spent:
+    """What the turn itself has used up so far. `reserved_*` belong to calls that were asked and never settled.
+
+    `usd` is what is known of the price; `charged_usd` is what budgets count.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    usd: float = 0.0
+    usd_unknown: bool = False
+    charged_usd: float = 0.0
+    reserved_tokens: int = 0
+    reserved_usd: float = 0.0
+    seconds: float = 0.0
+
+    def add(self, usage: Usage, charged_usd: float, seconds: float) -> None:
+        """A model call was settled."""
+        self.input_tokens += usage.input_tokens
+        self.output_tokens += usage.output_tokens
+        self.cached_tokens += usage.cached_tokens
+        self.usd += usage.usd or 0.0
+        self.usd_unknown |= usage.usd is None
+        self.charged_usd += charged_usd
+        self.seconds += seconds
+
+    def lose(self, tokens: int, usd: float | None) -> None:
+        """A call was asked and nobody will ever say what it cost: its reservation counts as spent."""
+        self.reserved_tokens += tokens
+        self.reserved_usd += usd or 0.0
+
+
+def failed(result: ToolFinished) -> bool:
+    """The model is told that it did not work."""
+    return result.outcome is not Outcome.OK
