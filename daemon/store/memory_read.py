@@ -3,8 +3,10 @@
 from datetime import datetime
 
 from daemon.core.events import Recorded
-from daemon.core.rows import ApprovalRow, GrantRow, InboxRow, OutboxRow, SessionRow, TurnRow, UsageRow
+from daemon.core.outcomes import Stop
+from daemon.core.rows import ApprovalRow, ChildRow, GrantRow, InboxRow, OutboxRow, SessionRow, TurnRow, UsageRow
 from daemon.store.memory_table import MemoryTable, Undo
+from daemon.store.project import DayRaised
 from daemon.store.tables.grants import EVERYWHERE
 
 Charge = tuple[str, datetime, UsageRow]
@@ -18,11 +20,13 @@ class MemoryReadTx:
         self._sessions: MemoryTable[str, SessionRow] = MemoryTable(undo)
         self._turns: MemoryTable[str, TurnRow] = MemoryTable(undo)
         self._cancels: MemoryTable[str, str] = MemoryTable(undo)
+        self._children: MemoryTable[str, ChildRow] = MemoryTable(undo)
         self._events: MemoryTable[str, tuple[Recorded, ...]] = MemoryTable(undo)
         self._approvals: MemoryTable[tuple[str, str], ApprovalRow] = MemoryTable(undo)
         self._grants: MemoryTable[str, GrantRow] = MemoryTable(undo)
         self._outbox: MemoryTable[tuple[str, int], OutboxRow] = MemoryTable(undo)
         self._charges: MemoryTable[int, Charge] = MemoryTable(undo)
+        self._raises: MemoryTable[int, DayRaised] = MemoryTable(undo)
 
     def session(self, session: str) -> SessionRow | None:
         """One session."""
@@ -69,9 +73,22 @@ class MemoryReadTx:
         """The events of a turn with seq greater than `after`, in order."""
         return [one for one in self._events.get(turn_id) or () if one.seq > after]
 
+    def child(self, turn_id: str) -> ChildRow | None:
+        """Whose child this turn is, begun or not; None for one that nobody set to work."""
+        return self._children.get(turn_id)
+
+    def children(self, turn_id: str) -> list[ChildRow]:
+        """The agents that this turn set to work, oldest first."""
+        return [row for row in self._children if row.parent == turn_id]
+
+    def busy_children(self, session: str) -> list[ChildRow]:
+        """The agents at work for turns of this session, oldest first."""
+        return [row for row in self._children if row.parent_session == session and not row.done]
+
     def approvals(self, state: str | None = None, session: str | None = None) -> list[ApprovalRow]:
-        """Questions, oldest first, filtered by state and session where given."""
-        return [row for row in self._approvals if state in (None, row.state) and session in (None, row.session)]
+        """Questions, oldest first, filtered by state and session where given; those of agents that work for it included."""
+        wanted = {row.id for row in self._sessions if session and row.root == session} | {session}
+        return [row for row in self._approvals if state in (None, row.state) and (session is None or row.session in wanted)]
 
     def approval(self, turn_id: str, call_id: str) -> ApprovalRow | None:
         """The question about one call."""
@@ -94,6 +111,17 @@ class MemoryReadTx:
                 known = sums.get((row.provider, row.model))
                 sums[row.provider, row.model] = _sum(known, row) if known else row
         return [sums[key] for key in sorted(sums)]
+
+    def recent_stops(self, agent: str, limit: int) -> list[Stop]:
+        """Why the latest turns of this agent ended, newest first (D6)."""
+        ended = [(row.ended_at, n, row.stop_reason) for n, row in enumerate(self._turns) if row.agent == agent]
+        stops = [(at, n, stop) for at, n, stop in ended if at and stop]
+        return [stop for _, _, stop in sorted(stops, reverse=True)[:limit]]
+
+    def day_raised(self, since: datetime) -> tuple[int, float]:
+        """Tokens and USD that people let the day cost beyond its limit since then."""
+        raises = [raised for raised in self._raises if raised.at >= since]
+        return sum(raised.tokens for raised in raises), sum((raised.usd for raised in raises), 0.0)
 
     def stop_counts(self, since: datetime) -> dict[str, int]:
         """How many turns ended since then, by stop reason (D6)."""

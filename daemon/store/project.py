@@ -5,9 +5,16 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from daemon.core.events import (
+    Alarm,
     Answer,
     ApprovalAnswered,
     ApprovalAsked,
+    BudgetRaised,
+    ChildReturned,
+    ChildSpawned,
+    Consulted,
+    HistoryCompressed,
+    IterationRefunded,
     ModelReplied,
     Outcome,
     Recorded,
@@ -21,6 +28,9 @@ from daemon.core.events import (
 )
 from daemon.core.label import Label
 from daemon.core.messages import Usage
+from daemon.core.rows import ChildRow
+
+TASK_SHOWN = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +64,28 @@ class UsageAdded:
 
 
 @dataclass(frozen=True, slots=True)
+class IterationUncounted:
+    """The last iteration was housekeeping (E4)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DayRaised:
+    """A person let this day cost more (F2)."""
+
+    tokens: int
+    usd: float
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ChildBorn:
+    """A child's session, message and row: with the event that says so, or not at all (A17)."""
+
+    spawned: ChildSpawned
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class ApprovalOpened:
     """A call waits for a person."""
 
@@ -78,9 +110,12 @@ class TurnNow:
 
 @dataclass(frozen=True, slots=True)
 class TurnClosed:
-    """The turn is over: its questions are void, its message is done, what meant to steer it becomes a turn of its own."""
+    """The turn is over: its questions are void, its message is done, what meant to steer it becomes a turn of its own.
 
-    reason: Stop
+    `reason` is None for a turn that was set aside (B5 #25); `detail` then says why.
+    """
+
+    reason: Stop | None
     detail: str
     reply: str
     at: datetime
@@ -95,31 +130,41 @@ class Posted:
     at: datetime
 
 
-RowOp = InputTaken | InputSteered | Tainted | UsageAdded | ApprovalOpened | ApprovalClosed | TurnNow | TurnClosed | Posted
+RowOp = (
+    InputTaken
+    | InputSteered
+    | Tainted
+    | UsageAdded
+    | IterationUncounted
+    | DayRaised
+    | ChildBorn
+    | ApprovalOpened
+    | ApprovalClosed
+    | TurnNow
+    | TurnClosed
+    | Posted
+)
+OfMessage = InputTaken | InputSteered
+OfApproval = ApprovalOpened | ApprovalClosed
+OfTurn = Tainted | UsageAdded | IterationUncounted | TurnNow
 
 
 def what_follows(recorded: Recorded) -> tuple[RowOp, ...]:
     """The row operations of one event, in order. Most events have none: they are the row."""
     event, at = recorded.event, recorded.at
     match event:
-        case UserSaid():
-            return (InputTaken(event.input_id), *_tainted(event.taint))
-        case Steered():
-            return (InputSteered(event.input_id), *_tainted(event.label))
-        case ModelReplied():
-            return (UsageAdded(event.provider, event.model, event.usage, int(event.counts), at),)
-        case ToolFinished():
-            return (*_tainted(event.label), *_posted("notice", _unknown(event), at))
-        case ApprovalAsked():
-            return (ApprovalOpened(event, at), Posted("approval", _question(event), at))
-        case ApprovalAnswered():
-            return (ApprovalClosed(event, "expired" if event.answer is Answer.EXPIRED else "consumed"),)
-        case Suspended():
-            return (TurnNow("suspended"),)
-        case TurnResumed():
-            return (TurnNow("running"),)
-        case TurnEnded():
-            return (TurnClosed(event.reason, event.detail, event.reply, at), *_posted("reply", event.reply, at))
+        case UserSaid() | Steered() | ChildReturned() | HistoryCompressed() | ToolFinished():
+            return _of_reading(event, at)
+        case ModelReplied() | Consulted() | IterationRefunded() | BudgetRaised():
+            return _of_spending(event, at)
+        case ApprovalAsked() | ApprovalAnswered():
+            return _of_asking(event, at)
+        case Suspended() | TurnResumed() | TurnEnded():
+            return _of_stage(event, at)
+        case ChildSpawned():
+            return (ChildBorn(event, at),)
+        case Alarm():
+            return _posted("notice", event.text, at)
         case _:
             return ()
 
@@ -129,12 +174,69 @@ def birth_state(channel: str, kind: str) -> str:
     return "sent" if channel == "web" or (channel, kind) == ("terminal", "approval") else "new"
 
 
+def report_text(child: ChildRow, closed: TurnClosed) -> str:
+    """What the parent's session is told of a background agent: which task, how it ended, and what it had to say."""
+    stop = closed.reason.value if closed.reason else "set aside"
+    how = f"{stop}: {closed.detail}" if closed.detail else stop
+    task = _at_most(child.task, TASK_SHOWN)
+    answer = _at_most(closed.reply, child.max_chars) or "It gave no answer."
+    return f"The background sub-agent {child.agent} ({child.session}) has ended ({how}).\nIts task was: {task}\n\n{answer}"
+
+
+def _of_reading(event: UserSaid | Steered | ChildReturned | HistoryCompressed | ToolFinished, at: datetime) -> tuple[RowOp, ...]:
+    match event:
+        case UserSaid():
+            return (InputTaken(event.input_id), *_tainted(event.taint))
+        case Steered():
+            return (InputSteered(event.input_id), *_tainted(event.label))
+        case ToolFinished():
+            return (*_tainted(event.label), *_posted("notice", _unknown(event), at))
+        case ChildReturned() | HistoryCompressed():
+            return _tainted(event.label)
+
+
+def _of_spending(event: ModelReplied | Consulted | IterationRefunded | BudgetRaised, at: datetime) -> tuple[RowOp, ...]:
+    match event:
+        case ModelReplied():
+            return (UsageAdded(event.provider, event.model, event.usage, int(event.counts), at),)
+        case Consulted():
+            return (UsageAdded(event.provider, event.model, event.usage, 0, at),) if event.provider else ()
+        case IterationRefunded():
+            return (IterationUncounted(),)
+        case BudgetRaised():
+            return (DayRaised(event.day_tokens, event.day_usd, at),) if event.day_tokens or event.day_usd else ()
+
+
+def _of_asking(event: ApprovalAsked | ApprovalAnswered, at: datetime) -> tuple[RowOp, ...]:
+    match event:
+        case ApprovalAsked():
+            return (ApprovalOpened(event, at), Posted("approval", _question(event), at))
+        case ApprovalAnswered():
+            return (ApprovalClosed(event, "expired" if event.answer is Answer.EXPIRED else "consumed"),)
+
+
+def _of_stage(event: Suspended | TurnResumed | TurnEnded, at: datetime) -> tuple[RowOp, ...]:
+    match event:
+        case Suspended():
+            return (TurnNow("suspended"),)
+        case TurnResumed():
+            return (TurnNow("running"),)
+        case TurnEnded():
+            return (TurnClosed(event.reason, event.detail, event.reply, at), *_posted("reply", event.reply, at))
+
+
 def _tainted(label: Label) -> tuple[RowOp, ...]:
     return (Tainted(),) if label is Label.UNTRUSTED else ()
 
 
 def _posted(kind: str, body: str, at: datetime) -> tuple[RowOp, ...]:
     return (Posted(kind, body, at),) if body else ()
+
+
+def _at_most(text: str, chars: int) -> str:
+    if len(text) <= chars:
+        return text
+    return f"{text[:chars]}\n[cut here: {len(text) - chars} more characters]"
 
 
 def _unknown(event: ToolFinished) -> str:

@@ -10,9 +10,11 @@ from datetime import datetime
 from typing import Protocol, TypeVar
 
 from daemon.core.errors import AidaemonError
-from daemon.core.events import Answer, Recorded
+from daemon.core.events import Recorded
+from daemon.core.outcomes import Answer, Stop
 from daemon.core.rows import (
     ApprovalRow,
+    ChildRow,
     GrantRow,
     InboxRow,
     OutboxRow,
@@ -79,8 +81,28 @@ class ReadTx(Protocol):
         """The events of a turn with seq greater than `after`, in order."""
         ...
 
+    def child(self, turn_id: str) -> ChildRow | None:
+        """Whose child this turn is, begun or not; None for one that nobody set to work."""
+        ...
+
+    def children(self, turn_id: str) -> list[ChildRow]:
+        """The agents that this turn set to work, oldest first."""
+        ...
+
+    def busy_children(self, session: str) -> list[ChildRow]:
+        """The agents at work for turns of this session, oldest first."""
+        ...
+
+    def recent_stops(self, agent: str, limit: int) -> list[Stop]:
+        """Why the latest turns of this agent ended, newest first (D6)."""
+        ...
+
+    def day_raised(self, since: datetime) -> tuple[int, float]:
+        """Tokens and USD that people let the day cost beyond its limit since then (F2)."""
+        ...
+
     def approvals(self, state: str | None = None, session: str | None = None) -> list[ApprovalRow]:
-        """Questions, oldest first, filtered by state and session where given."""
+        """Questions, oldest first, filtered by state and session where given; those of agents that work for it included."""
         ...
 
     def approval(self, turn_id: str, call_id: str) -> ApprovalRow | None:

@@ -7,11 +7,18 @@ from typing import assert_never
 
 from daemon.core.events import Recorded
 from daemon.core.rows import OutboxRow, TurnRow
+from daemon.store.kin import bear, deliver, part
 from daemon.store.project import (
     ApprovalClosed,
     ApprovalOpened,
+    ChildBorn,
+    DayRaised,
     InputSteered,
     InputTaken,
+    IterationUncounted,
+    OfApproval,
+    OfMessage,
+    OfTurn,
     Posted,
     RowOp,
     Tainted,
@@ -22,6 +29,8 @@ from daemon.store.project import (
     what_follows,
 )
 from daemon.store.tables.approvals import Approvals
+from daemon.store.tables.children import Children
+from daemon.store.tables.day_raises import DayRaises
 from daemon.store.tables.events import Events
 from daemon.store.tables.grants import Grants
 from daemon.store.tables.inbox import Inbox
@@ -32,7 +41,7 @@ from daemon.store.tables.turns import Turns
 from daemon.store.tables.usage import UsageLedger
 
 
-class SqliteTx(Sessions, Inbox, Lanes, Turns, Events, Approvals, Grants, Outbox, UsageLedger):
+class SqliteTx(Sessions, Inbox, Lanes, Turns, Children, Events, Approvals, Grants, Outbox, UsageLedger, DayRaises):
     """`Tx` of SQLite. Transactions are begun and ended outside (store/batch.py)."""
 
     def begin_turn(self, row: TurnRow, epoch: int) -> None:
@@ -52,17 +61,12 @@ class SqliteTx(Sessions, Inbox, Lanes, Turns, Events, Approvals, Grants, Outbox,
     def quarantine(self, turn_id: str, at: datetime, notice: str) -> None:
         """Set the turn and its message aside for good; `notice` goes to the session's outbox (B5 #25)."""
         turn, message = self.turn(turn_id), self.input_of(turn_id)
-        if turn:
-            self.close_turn(turn_id, "quarantined", None, notice, "", at)
-            self.void_approvals(turn_id)
         if message:
             self.settle_input(message.id, "quarantined")
-            self.forgive_attempts(turn_id)
-            self.drop_cancel(turn_id)
         owner = turn or message
         if owner:
-            self.release_steering(owner.session, turn_id)
-            self._deliver(owner.session, turn_id, Posted("notice", notice, at))
+            self._close(owner.session, turn_id, TurnClosed(None, notice, "", at))
+            deliver(self, owner.session, turn_id, Posted("notice", notice, at))
 
     def post(self, row: OutboxRow) -> None:
         """Something to deliver that is not the outcome of an event."""
@@ -71,34 +75,51 @@ class SqliteTx(Sessions, Inbox, Lanes, Turns, Events, Approvals, Grants, Outbox,
 
     def _follow(self, session: str, turn_id: str, operation: RowOp) -> None:
         match operation:
+            case InputTaken() | InputSteered():
+                self._follow_message(turn_id, operation)
+            case ApprovalOpened() | ApprovalClosed():
+                self._follow_approval(session, turn_id, operation)
+            case Tainted() | UsageAdded() | IterationUncounted() | TurnNow():
+                self._follow_turn(session, turn_id, operation)
+            case DayRaised():
+                self.insert_raise(operation)
+            case ChildBorn():
+                bear(self, session, turn_id, operation)
+            case TurnClosed():
+                self._close(session, turn_id, operation)
+            case Posted():
+                deliver(self, session, turn_id, operation)
+            case _:
+                assert_never(operation)
+
+    def _follow_message(self, turn_id: str, operation: OfMessage) -> None:
+        match operation:
             case InputTaken():
                 self.take_input(operation.input_id)
             case InputSteered():
                 self.settle_input(operation.input_id, f"steered:{turn_id}")
+
+    def _follow_approval(self, session: str, turn_id: str, operation: OfApproval) -> None:
+        match operation:
+            case ApprovalOpened():
+                self.open_approval(session, turn_id, operation.asked, operation.at)
+            case ApprovalClosed():
+                self.close_approval(turn_id, operation.answered, operation.state)
+
+    def _follow_turn(self, session: str, turn_id: str, operation: OfTurn) -> None:
+        match operation:
             case Tainted():
                 self.taint(turn_id)
             case UsageAdded():
                 self.insert_usage(session, turn_id, operation)
                 self.charge(turn_id, operation.usage, operation.iterations)
-            case ApprovalOpened():
-                self.open_approval(session, turn_id, operation.asked, operation.at)
-            case ApprovalClosed():
-                self.close_approval(turn_id, operation.answered, operation.state)
+            case IterationUncounted():
+                self.uncount(turn_id)
             case TurnNow():
                 self.set_turn_state(turn_id, operation.state)
-            case TurnClosed():
-                self._close(session, turn_id, operation)
-            case Posted():
-                self._deliver(session, turn_id, operation)
-            case _:
-                assert_never(operation)
 
     def _close(self, session: str, turn_id: str, closed: TurnClosed) -> None:
-        self.close_turn(turn_id, "ended", closed.reason, closed.detail, closed.reply, closed.at)
+        self.close_turn(turn_id, closed)
         self.void_approvals(turn_id)
         self.release_steering(session, turn_id)
-
-    def _deliver(self, session: str, turn_id: str, posted: Posted) -> None:
-        chat = self.chat_of(session)
-        if chat:
-            self.post(OutboxRow(turn_id, -1, session, *chat, posted.kind, posted.body, posted.at))
+        part(self, turn_id, closed)

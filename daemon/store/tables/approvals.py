@@ -13,8 +13,10 @@ COLUMNS = """turn, call_id, session, tool, arguments, args_hash, effect, label, 
 ASK = f"""INSERT OR REPLACE INTO approvals ({COLUMNS})
     SELECT ?, ?, ?, ?, ?, ?, ?, label, ?, ?, ?, 'pending', NULL, '', '' FROM turns WHERE id = ?"""
 ONE = f"SELECT {COLUMNS} FROM approvals WHERE turn = ? AND call_id = ?"
-ALL = f"SELECT {COLUMNS} FROM approvals WHERE ?1 IS NULL OR session = ?1 ORDER BY n"
-BY_STATE = f"SELECT {COLUMNS} FROM approvals WHERE state = ?2 AND (?1 IS NULL OR session = ?1) ORDER BY n"
+OF_SESSION = """(?1 IS NULL OR session = ?1
+    OR session IN (SELECT id FROM sessions WHERE root = ?1 AND root <> ''))"""
+ALL = f"SELECT {COLUMNS} FROM approvals WHERE {OF_SESSION} ORDER BY n"
+BY_STATE = f"SELECT {COLUMNS} FROM approvals WHERE state = ?2 AND {OF_SESSION} ORDER BY n"
 ANSWER = """UPDATE approvals SET state = 'answered', answer = ?, answered_by = ?, reason = ?
     WHERE turn = ? AND call_id = ? AND state = 'pending' AND expires > ?"""
 EXPIRE = "UPDATE approvals SET state = 'expired' WHERE turn = ? AND call_id = ? AND state = 'pending'"
@@ -28,7 +30,7 @@ class Approvals(Rows):
     """The approvals table."""
 
     def approvals(self, state: str | None = None, session: str | None = None) -> list[ApprovalRow]:
-        """Questions, oldest first, filtered by state and session where given."""
+        """Questions, oldest first, filtered by state and session where given; those of agents that work for it included."""
         if state is None:
             return [_row(found) for found in self._db.execute(ALL, (session,))]
         return [_row(found) for found in self._db.execute(BY_STATE, (session, state))]

@@ -5,16 +5,15 @@ from daemon.core.rows import SessionRow
 from daemon.store.instants import from_db, maybe_from_db, maybe_to_db, to_db
 from daemon.store.tables.rows import Rows
 
-COLUMNS = "id, channel, chat, label, created_at, agent, model, effort, paused, cleared_at"
-PUT = f"""INSERT INTO sessions ({COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?)
+COLUMNS = "id, channel, chat, label, created_at, agent, model, effort, paused, cleared_at, root"
+PUT = f"""INSERT INTO sessions ({COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?)
     ON CONFLICT (id) DO UPDATE SET channel = excluded.channel, chat = excluded.chat, label = excluded.label,
     created_at = excluded.created_at, agent = excluded.agent, model = excluded.model, effort = excluded.effort,
-    paused = excluded.paused, cleared_at = excluded.cleared_at"""
+    paused = excluded.paused, cleared_at = excluded.cleared_at, root = excluded.root"""
 ONE = f"SELECT {COLUMNS} FROM sessions WHERE id = ?"
 ALL = f"SELECT {COLUMNS} FROM sessions ORDER BY n DESC"
-CHAT = "SELECT channel, chat FROM sessions WHERE id = ?"
 
-Columns = tuple[str, str, str, str, int, str, str, str, int, int | None]
+Columns = tuple[str, str, str, str, int, str, str, str, int, int | None, str]
 
 
 class Sessions(Rows):
@@ -28,11 +27,6 @@ class Sessions(Rows):
     def sessions(self) -> list[SessionRow]:
         """All sessions, newest first."""
         return [_row(found) for found in self._db.execute(ALL)]
-
-    def chat_of(self, session: str) -> tuple[str, str] | None:
-        """Channel and chat that reach the session's people; None for a session that nobody listens to."""
-        found: tuple[str, str] | None = self._db.execute(CHAT, (session,)).fetchone()
-        return found if found and found[0] else None
 
     def put_session(self, row: SessionRow) -> None:
         """Insert, or replace what stands there."""
@@ -49,12 +43,13 @@ class Sessions(Rows):
                 row.effort,
                 int(row.paused),
                 maybe_to_db(row.cleared_at),
+                row.root,
             ),
         )
 
 
 def _row(found: Columns) -> SessionRow:
-    label, created_at, agent, model, effort, paused, cleared_at = found[3:]
+    label, created_at, agent, model, effort, paused, cleared_at, root = found[3:]
     return SessionRow(
         *found[:3],
         Label(label),
@@ -64,4 +59,5 @@ def _row(found: Columns) -> SessionRow:
         effort=effort,
         paused=bool(paused),
         cleared_at=maybe_from_db(cleared_at),
+        root=root,
     )

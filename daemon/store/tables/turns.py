@@ -2,16 +2,17 @@
 
 from datetime import datetime
 
-from daemon.core.events import Stop
 from daemon.core.label import Label
 from daemon.core.messages import Usage
+from daemon.core.outcomes import Stop
 from daemon.core.rows import TurnRow
 from daemon.store.instants import from_db, maybe_from_db, maybe_to_db, to_db
+from daemon.store.project import TurnClosed
 from daemon.store.tables.rows import Rows
 
 COLUMNS = """id, session, parent, input_id, state, label, started_at, ended_at, stop_reason, detail, reply,
-    iterations, input_tokens, output_tokens, cached_tokens, usd"""
-INSERT = f"INSERT INTO turns ({COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+    iterations, input_tokens, output_tokens, cached_tokens, usd, agent"""
+INSERT = f"INSERT INTO turns ({COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 ONE = f"SELECT {COLUMNS} FROM turns WHERE id = ?"
 NEWEST = f"SELECT {COLUMNS} FROM turns ORDER BY n DESC LIMIT ?"
 NEWEST_OF_SESSION = f"SELECT {COLUMNS} FROM turns WHERE session = ? ORDER BY n DESC LIMIT ?"
@@ -20,10 +21,13 @@ UNFINISHED_SESSIONS = """SELECT session FROM inbox WHERE state = 'new'
     UNION SELECT session FROM turns WHERE ended_at IS NULL ORDER BY session"""
 STOPS = """SELECT stop_reason, COUNT(*) FROM turns
     WHERE ended_at >= ? AND stop_reason IS NOT NULL GROUP BY stop_reason"""
+RECENT_STOPS = """SELECT stop_reason FROM turns WHERE agent = ? AND stop_reason IS NOT NULL
+    ORDER BY ended_at DESC, n DESC LIMIT ?"""
 STATE = "UPDATE turns SET state = ? WHERE id = ?"
 TAINT = "UPDATE turns SET label = 'untrusted' WHERE id = ? AND label <> 'untrusted'"
 CHARGE = """UPDATE turns SET iterations = iterations + ?, input_tokens = input_tokens + ?,
     output_tokens = output_tokens + ?, cached_tokens = cached_tokens + ?, usd = usd + ? WHERE id = ?"""
+UNCOUNT = "UPDATE turns SET iterations = iterations - 1 WHERE id = ?"
 END = "UPDATE turns SET state = ?, stop_reason = ?, detail = ?, reply = ?, ended_at = ? WHERE id = ?"
 END_INPUT = "UPDATE inbox SET state = ? WHERE id = (SELECT input_id FROM turns WHERE id = ?)"
 ATTEMPT = """INSERT INTO attempts (turn, progress, attempts) VALUES (?, ?, 1) ON CONFLICT (turn) DO UPDATE SET
@@ -34,7 +38,7 @@ CANCEL = "INSERT INTO cancels (turn, why) VALUES (?, ?) ON CONFLICT (turn) DO NO
 CANCELLED = "SELECT why FROM cancels WHERE turn = ?"
 DROP_CANCEL = "DELETE FROM cancels WHERE turn = ?"
 
-Columns = tuple[str, str, str, str, str, str, int, int | None, str | None, str, str, int, int, int, int, float | None]
+Columns = tuple[str, str, str, str, str, str, int, int | None, str | None, str, str, int, int, int, int, float | None, str]
 
 
 class Turns(Rows):
@@ -63,6 +67,10 @@ class Turns(Rows):
         """How many turns ended since then, by stop reason (D6)."""
         return {str(reason): int(count) for reason, count in self._db.execute(STOPS, (to_db(since),))}
 
+    def recent_stops(self, agent: str, limit: int) -> list[Stop]:
+        """Why the latest turns of this agent ended, newest first (D6)."""
+        return [Stop(reason) for (reason,) in self._db.execute(RECENT_STOPS, (agent, limit))]
+
     def insert_turn(self, row: TurnRow) -> None:
         """A new turn."""
         self._db.execute(INSERT, _columns(row))
@@ -80,11 +88,16 @@ class Turns(Rows):
         spent = (usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.usd)
         self._db.execute(CHARGE, (iterations, *spent, turn_id))
 
-    def close_turn(self, turn_id: str, state: str, reason: Stop | None, detail: str, reply: str, at: datetime) -> None:
+    def uncount(self, turn_id: str) -> None:
+        """Its last iteration was housekeeping (E4)."""
+        self._db.execute(UNCOUNT, (turn_id,))
+
+    def close_turn(self, turn_id: str, closed: TurnClosed) -> None:
         """It is over, and so is the message that began it."""
-        stop = None if reason is None else reason.value
-        self._db.execute(END, (state, stop, detail, reply, to_db(at), turn_id))
-        self._db.execute(END_INPUT, ("done" if state == "ended" else state, turn_id))
+        stop = None if closed.reason is None else closed.reason.value
+        state, settled = ("ended", "done") if stop else ("quarantined", "quarantined")
+        self._db.execute(END, (state, stop, closed.detail, closed.reply, to_db(closed.at), turn_id))
+        self._db.execute(END_INPUT, (settled, turn_id))
         self._db.execute(FORGIVE, (turn_id,))
         self.drop_cancel(turn_id)
 
@@ -129,6 +142,7 @@ def _columns(row: TurnRow) -> Columns:
         row.output_tokens,
         row.cached_tokens,
         row.usd,
+        row.agent,
     )
 
 

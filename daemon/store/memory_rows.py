@@ -1,0 +1,191 @@
+"""The rows of the in-memory journal, one table at a time."""
+
+from dataclasses import replace
+from datetime import datetime
+
+from daemon.core.errors import Fenced
+from daemon.core.events import Answer, Recorded
+from daemon.core.rows import ApprovalRow, ChildRow, GrantRow, InboxRow, OutboxRow, SessionRow, TurnRow, UsageRow
+from daemon.store.memory_read import MemoryReadTx
+from daemon.store.memory_table import MemoryTable, Undo
+from daemon.store.project import ApprovalClosed, ApprovalOpened, DayRaised, UsageAdded, birth_state
+from daemon.store.protocol import Conflict
+
+
+class MemoryRows(MemoryReadTx):
+    """Writing into one table; `store/memory_tx.py` adds what touches several."""
+
+    def __init__(self, undo: Undo) -> None:
+        super().__init__(undo)
+        self._external: MemoryTable[tuple[str, str, str], str] = MemoryTable(undo)
+        self._epochs: MemoryTable[str, int] = MemoryTable(undo)
+        self._attempts: MemoryTable[str, tuple[int, int]] = MemoryTable(undo)
+
+    def put_session(self, row: SessionRow) -> None:
+        """Insert, or replace what stands there."""
+        self._sessions.put(row.id, row)
+
+    def accept(self, row: InboxRow) -> InboxRow:
+        """Insert the message; the same external id again changes nothing and gives the first one's row."""
+        first = self._external.get((row.channel, row.account, row.external_id))
+        known = self._inbox.get(first) if first else None
+        if known:
+            return known
+        self._inbox.insert(row.id, row)
+        self._external.put((row.channel, row.account, row.external_id), row.id)
+        return row
+
+    def settle_input(self, input_id: str, state: str) -> None:
+        """The message has come to this state; `steers` is emptied when the state is new again."""
+        row = self._inbox.get(input_id)
+        if row:
+            self._inbox.put(input_id, replace(row, state=state, steers="" if state == "new" else row.steers))
+
+    def claim(self, session: str, owner: str) -> int:
+        """Become the one worker of the session; gives the new epoch."""
+        epoch = (self._epochs.get(session) or 0) + 1
+        self._epochs.put(session, epoch)
+        return epoch
+
+    def note_attempt(self, turn_id: str, progress: int) -> int:
+        """How often the turn was taken up at this progress, this time included."""
+        former, attempts = self._attempts.get(turn_id) or (progress, 0)
+        attempts = attempts + 1 if former == progress else 1
+        self._attempts.put(turn_id, (progress, attempts))
+        return attempts
+
+    def forgive_attempts(self, turn_id: str) -> None:
+        """The worker let go in good order: start counting anew."""
+        self._attempts.drop(turn_id)
+
+    def note_cancel(self, turn_id: str, why: str) -> None:
+        """Somebody stopped the turn (E7)."""
+        if self._cancels.get(turn_id) is None:
+            self._cancels.put(turn_id, why)
+
+    def drop_cancel(self, turn_id: str) -> None:
+        """It is over."""
+        self._cancels.drop(turn_id)
+
+    def answer_approval(
+        self, turn_id: str, call_id: str, answer: Answer, by: str, reason: str, now: datetime
+    ) -> ApprovalRow | None:
+        """Answer once: None when it is not pending any more or has expired."""
+        row = self.approval(turn_id, call_id)
+        if row is None or row.state != "pending":
+            return None
+        if row.expires <= now:
+            self._approvals.put((turn_id, call_id), replace(row, state="expired"))
+            return None
+        answered = replace(row, state="answered", answer=answer, answered_by=by, reason=reason)
+        self._approvals.put((turn_id, call_id), answered)
+        return answered
+
+    def add_grant(self, row: GrantRow) -> None:
+        """A standing permission."""
+        self._grants.insert(row.id, row)
+
+    def revoke_grant(self, grant_id: str) -> bool:
+        """Take it back; False when there is none of that id."""
+        return self._grants.drop(grant_id)
+
+    def post(self, row: OutboxRow) -> None:
+        """Something to deliver that is not the outcome of an event."""
+        born = birth_state(row.channel, row.kind) if row.state == "new" else row.state
+        part = row.part
+        if part < 0:
+            part = max((other.part for other in self._outbox if other.turn == row.turn), default=0) + 1
+        self._outbox.insert((row.turn, part), replace(row, part=part, state=born))
+
+    def mark_outbox(self, turn_id: str, part: int, state: str, platform_message_id: str = "") -> None:
+        """The delivery has come to this state; `sending` counts one attempt more."""
+        row = self._outbox.get((turn_id, part))
+        if row:
+            message_id = platform_message_id or row.platform_message_id
+            attempts = row.attempts + (state == "sending")
+            marked = replace(row, state=state, platform_message_id=message_id, attempts=attempts)
+            self._outbox.put((turn_id, part), marked)
+
+    def check_epoch(self, session: str, epoch: int) -> None:
+        """Raises Fenced when another worker has claimed the session since."""
+        if self._epochs.get(session) != epoch:
+            raise Fenced()
+
+    def insert_event(self, turn_id: str, recorded: Recorded) -> None:
+        """One event, in its place. Raises Conflict when there is one."""
+        events = self._events.get(turn_id) or ()
+        if any(one.seq == recorded.seq for one in events):
+            raise Conflict()
+        self._events.put(turn_id, tuple(sorted((*events, recorded), key=lambda one: one.seq)))
+
+    def take_input(self, input_id: str) -> None:
+        """Its turn has begun."""
+        row = self._inbox.get(input_id)
+        if row and row.state == "new":
+            self.settle_input(input_id, "taken")
+
+    def release_steering(self, turn_id: str) -> None:
+        """What meant to steer this turn and came too late becomes a turn of its own."""
+        for row in [row for row in self._inbox if row.steers == turn_id and row.state == "new"]:
+            self._inbox.put(row.id, replace(row, steers=""))
+
+    def charge(self, turn: TurnRow, added: UsageAdded) -> None:
+        """A settled model call: a row of its own, and added up in its turn."""
+        usage = added.usage
+        spent = (usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.usd)
+        row = UsageRow(added.provider, added.model, 1, *spent)
+        self._charges.put(len(self._charges), (turn.session, added.at, row))
+        charged = replace(
+            turn,
+            iterations=turn.iterations + added.iterations,
+            input_tokens=turn.input_tokens + usage.input_tokens,
+            output_tokens=turn.output_tokens + usage.output_tokens,
+            cached_tokens=turn.cached_tokens + usage.cached_tokens,
+            usd=None if turn.usd is None or usage.usd is None else turn.usd + usage.usd,
+        )
+        self._turns.put(turn.id, charged)
+
+    def open_approval(self, turn: TurnRow, opened: ApprovalOpened) -> None:
+        """The wait is a row; its label is what the turn had read when it asked."""
+        asked = opened.asked
+        row = ApprovalRow(
+            turn.id,
+            asked.call_id,
+            turn.session,
+            asked.tool,
+            asked.arguments,
+            asked.args_hash,
+            asked.effect,
+            turn.label,
+            asked.token_hash,
+            opened.at,
+            asked.expires,
+        )
+        self._approvals.drop((turn.id, asked.call_id))
+        self._approvals.put((turn.id, asked.call_id), row)
+
+    def close_approval(self, turn_id: str, closed: ApprovalClosed) -> None:
+        """The turn has taken the answer in."""
+        row, answered = self.approval(turn_id, closed.answered.call_id), closed.answered
+        if row:
+            said = replace(row, state=closed.state, answer=answered.answer, answered_by=answered.by, reason=answered.reason)
+            self._approvals.put((turn_id, answered.call_id), said)
+
+    def insert_child(self, row: ChildRow) -> None:
+        """An agent is set to work: once for each call or step."""
+        if any((other.parent, other.key) == (row.parent, row.key) for other in self._children):
+            raise Conflict()
+        self._children.insert(row.turn, row)
+
+    def finish_child(self, turn_id: str) -> None:
+        """Its turn is over."""
+        self._children.put(turn_id, replace(self._children[turn_id], done=True))
+
+    def insert_raise(self, raised: DayRaised) -> None:
+        """One yes to a dearer day."""
+        self._raises.put(len(self._raises), raised)
+
+    def void_approvals(self, turn_id: str) -> None:
+        """The turn is over: nobody waits for an answer any more."""
+        for row in [row for row in self._approvals if row.turn == turn_id and row.state in ("pending", "answered")]:
+            self._approvals.put((turn_id, row.call_id), replace(row, state="void"))
