@@ -9,13 +9,13 @@ from typing import assert_never
 
 import tomli_w
 
-from daemon.config.faults import is_hidden
 from daemon.config.load import Loaded, load
 from daemon.config.model import Config
 from daemon.config.paths import Paths, resolve
-from daemon.config.schema import descend, nearest
 from daemon.config.secrets import Secrets
 from daemon.core.errors import UsageError
+from daemon.core.faults import is_hidden
+from daemon.core.keys import descend, nearest
 
 HELP = "check the config file, show a value of it, or say where it is"
 MASK = "***"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from daemon.config.load import parse
 from daemon.config.model import Config
-from daemon.config.schema import keys, names_at
+from daemon.core.keys import keys, names_at
 
 EXAMPLE = Path(__file__).parents[2] / "config.toml.example"
 TEXT = EXAMPLE.read_text()

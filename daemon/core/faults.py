@@ -9,10 +9,12 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from daemon import VERSION
-from daemon.config.schema import descend, names_at, nearest
+from daemon.core.keys import descend, names_at, nearest
 
 HIDDEN = re.compile(r"(^|_)(token|secret|password|api_key|headers)$|^tokens$", re.IGNORECASE)
 NAME_ITSELF = "[key]"  # pydantic's word for a fault of the name and not of the value
+TAGS = ("union_tag_invalid", "union_tag_not_found")
+ABSENT = ("missing", "value_error", *TAGS)
 PASSWORD = re.compile(r"//[^/@]*@")
 EXPECTED = {
     "int_type": "a whole number",
@@ -36,6 +38,9 @@ EXPECTED = {
     "string_too_short": "text that is not empty",
     "literal_error": "{expected}",
     "enum": "{expected}",
+    "union_tag_invalid": "{expected_tags}",
+    "union_tag_not_found": "a value; the key is required here",
+    "model_attributes_type": "a table",
 }
 
 
@@ -48,10 +53,22 @@ def explain(error: ValidationError, root: type[BaseModel], raw: Mapping[str, obj
     """(dotted key, what is wrong) of every fault, each key once; `raw` is the file as written, nothing expanded."""
     found: dict[str, str] = {}
     for detail in error.errors(include_url=False):
-        steps = [*(step for step in detail["loc"] if step != NAME_ITSELF), *_named_first(detail, root)]
-        key, value = _place(steps, raw, absent=detail["type"] in ("missing", "value_error"))
+        steps = [*_untagged(detail["loc"], root, raw), *_named_first(detail, root, raw)]
+        key, value = _place(steps, raw, absent=detail["type"] in ABSENT)
         found.setdefault(key, _say(key, value, detail, root))
     return list(found.items())
+
+
+def _untagged(steps: Sequence[str | int], root: type[BaseModel], raw: Mapping[str, object]) -> list[str | int]:
+    """Without pydantic's own tags of unions: they are neither written there nor known."""
+    kept: list[str | int] = []
+    value: object = raw
+    for step in steps:
+        inner = descend(value, step)
+        if inner is not None or str(step) in names_at(root, [str(one) for one in kept]):
+            kept.append(step)
+            value = inner
+    return kept
 
 
 def _place(steps: Sequence[str | int], raw: Mapping[str, object], *, absent: bool) -> tuple[str, object]:
@@ -69,10 +86,12 @@ def _place(steps: Sequence[str | int], raw: Mapping[str, object], *, absent: boo
     return ".".join(parts), value
 
 
-def _named_first(detail: ErrorDetails, root: type[BaseModel]) -> list[str]:
+def _named_first(detail: ErrorDetails, root: type[BaseModel], raw: Mapping[str, object]) -> list[str]:
     """A check across keys speaks for the table; its message begins with the key it is about."""
+    if detail["type"] in TAGS:
+        return [str(detail.get("ctx", {})["discriminator"]).strip("'")]
     name = detail["msg"].removeprefix("Value error, ").partition(" ")[0]
-    known = names_at(root, [str(step) for step in detail["loc"]])
+    known = names_at(root, [str(step) for step in _untagged(detail["loc"], root, raw)])
     return [name] if detail["type"] == "value_error" and name in known else []
 
 
@@ -95,7 +114,7 @@ def _shown(key: str, value: object) -> str:
 
 
 def _near_choice(value: object, context: Mapping[str, object]) -> str:
-    choices = re.findall(r"'([^']+)'", str(context.get("expected", "")))
+    choices = re.findall(r"'([^']+)'", str(context.get("expected", context.get("expected_tags", ""))))
     near = get_close_matches(value, choices, n=1) if isinstance(value, str) else []
     return f'; did you mean "{near[0]}"?' if near else ""
 

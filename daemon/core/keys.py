@@ -3,19 +3,20 @@
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from types import UnionType
-from typing import Union, get_args, get_origin
+from typing import Annotated, Union, get_args, get_origin
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 
 def keys(root: type[BaseModel], prefix: str = "") -> Iterator[str]:
     """Every dotted key that holds a value, in order; `*` stands for a number or a name of the user's choice."""
-    for name, info in root.model_fields.items():
-        inner = _model_in(info.annotation)
-        if inner is None:
+    for name, info in _fields(root).items():
+        inner = _models_in(info.annotation)
+        if not inner:
             yield f"{prefix}{name}"
-        else:
-            yield from keys(inner, f"{prefix}{name}.*." if _holds_many(info.annotation) else f"{prefix}{name}.")
+        below = f"{prefix}{name}.*." if _holds_many(info.annotation) else f"{prefix}{name}."
+        yield from dict.fromkeys(key for model in inner for key in keys(model, below))
 
 
 def nearest(root: type[BaseModel], key: str) -> str:
@@ -31,17 +32,15 @@ def nearest(root: type[BaseModel], key: str) -> str:
 
 def names_at(root: type[BaseModel], parents: Sequence[str]) -> list[str]:
     """The names known in the table at this place; none where there is no table, or where the user chooses the names."""
-    model, many = root, False
+    models, many = [root], False
     for part in parents:
         if many:
             many = False
             continue
-        info = model.model_fields.get(part)
-        inner = _model_in(info.annotation) if info else None
-        if info is None or inner is None:
-            return []
-        model, many = inner, _holds_many(info.annotation)
-    return [] if many else list(model.model_fields)
+        infos = [info for model in models if (info := _fields(model).get(part))]
+        models = [inner for info in infos for inner in _models_in(info.annotation)]
+        many = any(_holds_many(info.annotation) for info in infos)
+    return [] if many else list(dict.fromkeys(name for model in models for name in _fields(model)))
 
 
 def descend(value: object, step: str | int) -> object:
@@ -53,14 +52,22 @@ def descend(value: object, step: str | int) -> object:
     return None
 
 
-def _model_in(annotation: object) -> type[BaseModel] | None:
-    """The model itself, or the one inside `list[Model]`, `Model | None` and the like."""
+def _fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """By the name that the file uses, which may be another than ours."""
+    return {info.alias or name: info for name, info in model.model_fields.items()}
+
+
+def _models_in(annotation: object) -> list[type[BaseModel]]:
+    """The model itself, or those inside `list[Model]`, `One | Other`, `Model | None` and the like."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    if _holds_many(annotation) or get_origin(annotation) in (Union, UnionType):
-        return next((model for part in get_args(annotation) if (model := _model_in(part))), None)
-    return None
+        return [annotation]
+    if _holds_many(annotation) or get_origin(annotation) in (Union, UnionType, Annotated):
+        return [model for part in get_args(annotation) for model in _models_in(part)]
+    return []
 
 
 def _holds_many(annotation: object) -> bool:
+    """A list of them, or a table whose names the user chooses."""
+    if get_origin(annotation) in (Union, UnionType):
+        return any(_holds_many(part) for part in get_args(annotation))
     return get_origin(annotation) in (list, tuple, dict)
