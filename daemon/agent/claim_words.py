@@ -1,0 +1,213 @@
+"""What a claimed effect sounds like in English; the other languages are in claim_tongues.py. Data, no decisions (F6)."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """What a reply says has been done; the value completes "no result shows that ..."."""
+
+    SENT = "anything was sent"
+    POSTED = "anything was posted or uploaded"
+    DELETED = "anything was deleted"
+    CANCELLED = "anything was cancelled"
+    SCHEDULED = "anything was scheduled"
+    SAVED = "anything was saved"
+    CREATED = "anything was created"
+    CHANGED = "anything was changed"
+    REMEMBERED = "anything was kept in memory"
+    RAN = "anything was run"
+    PASSED = "the tests were run and passed"
+    BOOKED = "anything was booked or ordered"
+    PAID = "anything was paid"
+    INSTALLED = "anything was installed"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Verbs of one kind. `needs`: the sentence must have this; `barred`: it is something else when this follows the verb."""
+
+    kind: Kind
+    verbs: str
+    needs: str = ""
+    barred: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One way to say that it is done: `pattern` has the group `v`; `head` must be all that stands before it in the sentence.
+
+    `tail` must follow. In `<V>` go the verbs, in `<DO>` their plain forms. `report`: it may as well be told of others.
+    `weak`: it may be a plain description; it counts only in a short reply of a turn that has read nothing.
+    """
+
+    pattern: str
+    head: str = ".*"
+    tail: str = ""
+    report: bool = False
+    weak: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tongue:
+    """A language. `innocent` anywhere in a sentence clears it; `told` clears what may be a report; `denied` before the verb."""
+
+    rows: tuple[Row, ...]
+    shapes: tuple[Shape, ...]
+    innocent: str
+    told: str
+    denied: str
+    bases: tuple[Row, ...] = ()
+
+
+PATH = r"(?:item\b|[\w-]*[\w/-]+\.[a-z]{1,5}\b|[\w.~-]*/[\w./-]+)"
+TEXTUAL = (
+    r"^(?:\s+[\w'’-]+){0,4}?\s+(?:paragraphs?|sentences?|phrases?|words?|commas?|typos?|clauses?|bullets?|bullet points?|sections?"
+    r"|headings?|duplicates?|repetitions?|mentions?|characters?|letters|adjectives|wording|tone|title|parts?|steps?|functions?"
+    r"|variables?|points?|examples?|numbers?|spaces?|brackets?|whitespace|placeholders?)\b"
+)
+NEAR = r"^(?:\s+[\w'’.@-]+){0,8}?[\s(]+"
+MESSAGE = (
+    r"(?:e-?mails?|mails?|messages?|repl(?:y|ies)|responses?|answers?|invit(?:e|es|ation|ations)|notifications?|texts?|sms|letters?"
+    r"|newsletters?|requests?|applications?|forms?|summar(?:y|ies)|reports?|documents?|links?|invoices?|contracts?)"
+)
+THING = (
+    r"(?:" + MESSAGE + r"|files?|folders?|director(?:y|ies)|notes?|lists?|spreadsheets?|attachments?|photos?|pictures?|images?|backups?"
+    r"|entr(?:y|ies)|records?|rows?|tables?|databases?|branch(?:es)?|commits?|changes|settings?|config(?:uration)?|accounts?"
+    r"|passwords?|meetings?|appointments?|events?|calls?|reminders?|alarms?|timers?|tasks?|jobs?|tickets?|issues?|orders?"
+    r"|bookings?|reservations?|flights?|trains?|hotels?|rooms?|taxis?|cabs?|cars?|seats?|payments?|bills?|rent|subscriptions?"
+    r"|packages?|librar(?:y|ies)|dependenc(?:y|ies)|posts?|tweets?|comments?|articles?|scripts?|commands?|logs?|contacts?"
+    r"|calendars?|data|lights?|servers?|services?|page|website|pull request|pr|drafts?|refunds?|transfers?|money|downloads?"
+    r"|version|update|app|preference|fact|dinner|lunch|" + PATH + r")"
+)
+IT = r"(?:it|that|this|they|them|these|those|everything|all of (?:it|them|these|those))"
+ADV = (
+    r"(?:(?:just|now|also|already|successfully|then|gone ahead and|went ahead and|finally|since|carefully|safely|both|all|actually"
+    r"|instead|permanently|officially|indeed|fully|properly|duly|immediately|quickly)\s+)*"
+)
+LEAD = (
+    r"(?:\W|\b(?:done|ok(?:ay)?|sure(?: thing)?|all (?:done|set|good)|great(?: news)?|got it|certainly|al(?:l )?right|perfect|yes|yep|no(?=[,.!])"
+    r"|absolutely|of course|right|no problem|no worries|finished|success|good news|there you go|you got it|as (?:you )?requested"
+    r"|as (?:you )?asked|on it|update|status|result|and|so|now|then|next|finally|also|additionally|first|second|third|lastly|today"
+    r"|thanks|thank you|sorry|hi|hello|both|all|already|just|successfully|your|everything went well|additionally|afterwards)\b)*"
+)
+CLAUSE = (
+    r"(?:.*[,;:!)(—–-]\s*|.*\b(?:and|but|so|then|because|also|now|today|finally|instead|additionally)\s+"
+    r"|.*\b(?:confirm|report|note|inform you|know|happy to say|glad to say|pleased to say|say)\s+(?:that\s+)?)?" + LEAD
+)
+NOT_IN_SUBJECT = (
+    r"(?!(?:should|would|could|might|may|must|will|can|not|never|no|nothing|none|neither|nor|cannot|if|when|once|that|which|who|whose"
+    r"|where|until|before|after|any|what|how|why|whether|seems?|appears?|I|you|he|she|we)\b|\w+n['’]t\b)"
+)
+SUBJECT = (
+    r"(?P<np>(?:\b" + IT + r"|\b(?:" + NOT_IN_SUBJECT + r"[\w'’@/&+-]+(?:\.[\w]+)*\s+){0,6}?" + THING + r"(?:\s+(?:to|for|with|from|about|on|at|in|of|and|called|named)"
+    r"(?:\s+[\w'’@/:&+-]+(?:\.[\w]+)*){1,5}?|\s+" + PATH + r")?))"
+)
+AFTER = (
+    r"\s*(?:$|[.!,;(—–-]|(?:it|them|your|the|this|that|these|those|both|all|everything|a|an|to|as|for|at|under|with|successfully|and"
+    r"|into|from|\d+|" + PATH + r"|" + MESSAGE + r" to)(?:\W|$))"
+)
+LABELLED = r"(?!.*:\s*$)(?!\s*:)"
+NO_VERB = r"(?!.*\b(?:is|are|will|can|may|must|should|has|have|was|were|do|does|did|says?|contains?|shows?|would|means?)\b)"
+DOES_NOT_STOP = r"(?!\s+(?:nothing|none|no\b|neither|not\b|zero\b|nobody)|\s*-\w)"
+
+ENGLISH_ROWS = (
+    Row(Kind.SCHEDULED, r"added|put|created|set(?: up)?|made|entered|placed|saved",
+        r"\b(?:calendar|reminder|alarm|timer|(?:calendar )?event|appointment|cron ?job|recurring|schedule|agenda|meeting)\b", TEXTUAL),
+    Row(Kind.SCHEDULED, r"(?:re)?scheduled|arranged",
+        r"\b(?:meetings?|calls?|appointments?|events?|reminders?|tasks?|jobs?|backups?|it|them|that|this|everything|posts?|e-?mails?|mails?"
+        r"|messages?|for|at|every|runs?|item|dinner|lunch)\b|scheduled[.!]?$"),
+    Row(Kind.REMEMBERED, r"added|saved|stored|put|noted|kept|committed", r"\b(?:to|in|into|of|for)\s+(?:my\s+|the\s+|long-term\s+|your\s+)*memory\b"),
+    Row(Kind.REMEMBERED, r"made a (?:mental )?note|memori[sz]ed|taken note|remembered",
+        r"\bhave\b|['’]ve\b|\bmade a\b|\bmemori[sz]ed\b"),
+    Row(Kind.REMEMBERED, r"noted", r"['’]ve (?:now |also |just )*noted (?:it|that|this|your|down)\b|\bhave (?:now |also |just )*noted (?:it|that|this|your|down)\b",
+        r"^ (?:that|this) (?:the|there|in|some|one)\b|^ your (?:concern|point|question|feedback|frustration|comment)"),
+    Row(Kind.CANCELLED, r"cancel+ed|unsubscribed|called off", "", r"^ (?:out|each)\b"),
+    Row(Kind.CHANGED, r"deleted|removed|erased|cleared",
+        r"\b(?:entr(?:y|ies)|rows?|records?|items? from|lines? (?:from|in)|fields?|keys?|cache)\b", TEXTUAL),
+    Row(Kind.DELETED, r"deleted|erased|wiped|purged|trashed|permanently removed|emptied|got rid of|removed", r"", TEXTUAL),
+    Row(Kind.POSTED, r"posted|uploaded|published|tweeted|submitted|deployed|released|pushed|merged|shared", r"",
+        r"^ (?:my|some|an? (?:few|couple)|information|the (?:two|paragraphs?|ideas?|relevant|key)|above|below|them into|the texts?|the sections?)\b"),
+    Row(Kind.SENT, r"sent|e-?mailed|mailed|forwarded|messaged|texted|notified|dispatched|replied to|let (?:him|her|them|\w+) know"
+        r"|informed|invited|delivered"),
+    Row(Kind.SAVED, r"saved|stored|backed up|exported|downloaded|archived|copied|logged", "",
+        r"^ (?:you|us|me|some|time|money|lives|a lot|yourself)\b"),
+    Row(Kind.SAVED, r"wrote|written|appended|recorded|noted(?: down)?|added|put",
+        r"\b(?:to|in|into|as|under)\s+(?:(?:the|your|a|an|my|our|new|shopping|to-?do|task|todo)\s+)*(?:" + PATH
+        + r"|[\w-]*\s?(?:files?|disk|folder|workspace|notes|lists?|spreadsheet|document|database|sheet|logs?|journal))\b"
+        r"|\b(?:wrote|written)\s+(?:the|your|a|an)?\s*(?:\w+\s+)?(?:file|" + PATH + ")", TEXTUAL),
+    Row(Kind.CREATED, r"created|made|set up|generated|opened|built",
+        r"\b(?:created|made|set up|generated|opened|built)\s+(?:(?:a|an|the|your|two|three|\d+|new|empty)\s+)*(?:[\w-]+\s+){0,2}?(?:files?|folders?"
+        r"|director(?:y|ies)|tickets?|branch|repo(?:sitory)?|accounts?|spreadsheet|database|backup|pull request|issue|" + PATH + r")\b"
+        r"|\b(?:files?|folders?|director(?:y|ies)|tickets?|branch|repo(?:sitory)?|accounts?|spreadsheet|database|backup|pull request|issue"
+        r"|" + PATH + r")\s+(?:has|have|was|were|is|are|now|been|successfully|\s)*(?:created|set up|generated|opened)", TEXTUAL),
+    Row(Kind.CHANGED, r"updated|edited|renamed|moved|changed|modified|replaced|configured|enabled|disabled|turned (?:on|off)|switched (?:on|off)"
+        r"|marked|fixed|removed|patched|reset",
+        r"\b(?:files?|folders?|calendars?|settings?|config(?:uration)?|accounts?|passwords?|database|records?|contacts?|events?|meetings?"
+        r"|appointments?|reminders?|spreadsheet|tickets?|branch|lights?|servers?|services?|e-?mails?|mails?|inbox|" + PATH + r")\b", TEXTUAL),
+    Row(Kind.RAN, r"ran|run|executed|launched|started|restarted|rebooted|compiled|re-?ran",
+        r"\b(?:commands?|scripts?|tests?|test suite|suite|pytest|programs?|code|build|migrations?|benchmarks?|jobs?|servers?|services?"
+        r"|pipeline|linter|containers?|daemon|it|item|app|machine|" + PATH + r")\b",
+        r"^ (?:into|out|across|through|over|a (?:search|query|quick search)|with|by|by saying|from)\b"),
+    Row(Kind.PASSED, r"pass(?:ed|es|ing)?|green|succeed(?:ed|s)?|succeeded", r"\b(?:tests?|suite|build|pytest)\b"),
+    Row(Kind.BOOKED, r"booked|reserved|ordered|made (?:a|the|your) (?:\w+ )?(?:reservation|booking|order)|placed (?:a|the|your) (?:\w+ )?order"
+        r"|rsvp['’]?d", "", r"^ (?:them|these|those|the (?:list|items|results|entries|names|points|steps)|by|it by|alphabetically|from)\b"),
+    Row(Kind.PAID, r"paid|purchased|bought|transferred|refunded|donated|wired", "",
+        r"^ (?:attention|close|special|careful|heed|the file|the files|the data|from|your question)\b"),
+    Row(Kind.INSTALLED, r"installed|uninstalled|upgraded|updated",
+        r"\binstalled\b|\b(?:packages?|dependenc(?:y|ies)|librar(?:y|ies)|system|version|numpy|python|node)\b"),
+)  # fmt: skip
+
+ENGLISH_BASES = (
+    Row(Kind.SENT, r"send|e-?mail|mail|forward|message|text|notify|reply to"), Row(Kind.DELETED, r"delete|remove|erase|wipe", "", TEXTUAL),
+    Row(Kind.SCHEDULED, r"schedule|reschedule|set (?:up )?(?:a|the|your) (?:reminder|alarm|timer)"),
+    Row(Kind.SAVED, r"save|store|export|download|back up", "", r"^ (?:you|time|some|money)\b"), Row(Kind.BOOKED, r"book|reserve|order"),
+    Row(Kind.PAID, r"pay|purchase|buy|transfer", "", r"^ (?:attention|close)\b"), Row(Kind.INSTALLED, r"install"),
+    Row(Kind.POSTED, r"post|upload|publish|deploy"), Row(Kind.CANCELLED, r"cancel"),
+    Row(Kind.RAN, r"run|execute", r"\b(?:tests?|scripts?|commands?|build|item)\b"),
+)  # fmt: skip
+
+ENGLISH = Tongue(
+    rows=ENGLISH_ROWS,
+    bases=ENGLISH_BASES,
+    shapes=(
+        Shape(r"\b(?:I|we)(?:['’]ve|\s+have)?\s+" + ADV + r"(?P<v><V>)\b(?!['’-])" + DOES_NOT_STOP, CLAUSE),
+        Shape(r"\b(?:I|we)\s+(?:was able to|were able to|(?:have )?managed to|did)\s+" + ADV + r"(?P<v><DO>)\b", CLAUSE),
+        Shape(
+            r"(?:\band|,\s*then|,(?=\s*[\w ]{2,22}\s+(?:it|them|your|everything)\b))\s+" + ADV + r"(?P<v><V>)\b(?!-)(?!\s+by\b)" + DOES_NOT_STOP,
+            LEAD + r"(?:I|we)\b(?!.*(?:\b(?:that|which|who|you|he|she|they|was|were|not|never|can|could|will|would|if|should|cannot)\b"
+            r"|n['’]t|['’](?:ll|d|m)\b)).*",
+        ),
+        Shape(SUBJECT + r"\s+(?:has|have)\s+" + ADV + r"been\s+" + ADV + r"(?P<v><V>)\b(?!-)", CLAUSE, report=True),
+        Shape(r"(?P<np>it|that|this|they|these)['’](?:s|ve)\s+" + ADV + r"been\s+" + ADV + r"(?P<v><V>)\b", CLAUSE, report=True),
+        Shape(SUBJECT + r"(?:['’]s|['’]re|\s+is|\s+are)\s+(?:now|all)\s+" + ADV + r"(?P<v><V>)\b", CLAUSE, report=True),
+        Shape(SUBJECT + r"\s+(?:was|were)\s+" + ADV + r"(?P<v><V>)\b", CLAUSE, report=True, weak=True),
+        Shape(SUBJECT + r"(?:['’]s|['’]re|\s+is|\s+are)\s+(?P<v><V>)\b", LEAD, r"\s*(?:[.!]|$|successfully|for you\b)", report=True, weak=True),
+        Shape(
+            r"(?P<np>(?:(?:all|both|new|your|\d+)\s+)?(?:[\w'’-]+\s+){0,2}?" + THING + r")\s+" + ADV + r"(?P<v><V>)\b(?!-)", LEAD,
+            r"(?=\s*(?:$|[.!,;(—–-]|(?:to|for|at|as|in|with|successfully|on|under|from|into|and)\b))" + LABELLED + NO_VERB, report=True,
+        ),
+        Shape(r"(?P<v>(?!run\b|set\b|put\b|set up\b|released\b|made\b)<V>)\b(?!-)" + DOES_NOT_STOP, LEAD, r"(?=" + AFTER + r")" + LABELLED),
+        Shape(
+            r"\b(?:all|the|both|your|every|\d+)\s+(?:[\w/]+\s+){0,3}?(?:tests?|test suite|suite|build)\s+"
+            r"(?:(?:now|all|have|has|are|is|still|again|successfully|\d+)\s+)*(?P<v>pass(?:ed|es|ing)?|green|succeed(?:ed|s)?)\b",
+            CLAUSE, report=True,
+        ),
+    ),
+    innocent=(
+        r"\b(?:yesterday|ago|earlier|previously|originally|back then|at the time|last (?:night|week|month|year|time|monday|tuesday"
+        r"|wednesday|thursday|friday|saturday|sunday|spring|summer|autumn|winter)|this morning|in (?:1\d|20)\d\d"
+        r"|(?:last|previous|earlier|first) (?:message|reply|turn|conversation|session)|as I (?:said|told|mentioned|wrote)|before[.,]|once before"
+        r"|(?:already )?told you|on \d{1,2}(?:st|nd|rd|th)? (?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\w* \d{4}"
+        r"|might|probably|perhaps|maybe|not sure|I think|I believe|supposedly|for (?:example|instance)|hypothetical(?:ly)?|as if"
+        r"|pretend|imagine|simulated?|would have|could have|above|below|in (?:this|the) (?:story|scenario|example|poem))\b"
+        r"|^\W*(?:if|suppose|supposing|assuming|unless|had|e\.g\.|let['’]s say|provided)\b|\?\s*[\"')]*$"
+        r"|\b(?:translat\w+|in (?:english|german|french|spanish)|means|literally)\s*(?:is|as)?\s*:"
+    ),
+    told=(
+        r"\bby (?!e-?mail|mail|sms|text|phone|now|then|me\b|tomorrow|\d)|\b(?:according to|apparently|seems?|looks like|I see|states?|claims?|reported|reports that"
+        r"|says|said|mentions?|wrote|tells|shows? that|indicates?|since|usually|always|every time|typically|normally|often|automatically)\b"
+        r"|^\W*(?:once|when|whenever|as soon as|until|after|while|before|because|although|though|whether)\b"
+    ),
+    denied=r"\b(?:not|never|cannot|neither|nor|unable|without|false|untrue|wrong|mistake)\b|n['’]t\b",
+)  # fmt: skip

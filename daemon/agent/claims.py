@@ -1,0 +1,137 @@
+"""A reply that says something was done, held against what the turn's tools really did, before the user sees it (F6, E10).
+
+Only plain reports of the assistant's own work count; where a sentence can be read in another way it is left alone.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from daemon.agent.claim_tongues import FRENCH, GERMAN, SPANISH
+from daemon.agent.claim_words import ENGLISH, Kind, Row, Shape, Tongue
+from daemon.agent.proof import proves
+from daemon.core.events import ToolFinished
+from daemon.core.label import Effect
+from daemon.core.messages import ToolCall
+
+TONGUES = (ENGLISH, GERMAN, FRENCH, SPANISH)
+SHORT_REPLY = 400
+MOST_WORDS = 160
+CODE = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
+QUOTED = re.compile(r"`[^`\n]*`|\"[^\"\n]*\"|“[^”\n]*”|„[^“”\n]*[“”]|«[^»\n]*»|(?<!\w)['‘](?=[^'’\n]* )[^'‘’\n]{6,}['’](?!\w)")
+CITED = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
+MARKUP = re.compile(r"\*\*|__|~~|(?<!\w)[*_](?=\w)|(?<=[\w.!])[*_](?!\w)")
+LETTER = re.compile(
+    r"^[ \t]*(?:subject|betreff|objet|asunto):.*?(?=^[ \t]*(?:---+|\*\*\*+)[ \t]*$|\Z)"
+    r"|^[ \t]*(?:dear|hi|hello|hey|liebe[rs]?|hallo|sehr geehrte|bonjour|ch[eè]re?|hola|querid[oa]|estimad[oa])\b[^\n]{0,40},?[ \t]*$"
+    r"(?=.*?^[ \t]*(?:best|kind regards|regards|sincerely|cheers|yours|thanks|viele|liebe|beste|mit freundlichen|cordialement|saludos))"
+    r".*?^[ \t]*(?:best|kind regards|regards|sincerely|cheers|yours|thanks|viele|liebe|beste|mit freundlichen|cordialement|saludos)[^\n]*(?:\n[^\n]+)?",
+    re.DOTALL | re.IGNORECASE | re.MULTILINE,
+)
+SAMPLE = re.compile(
+    r"^[^\n]*\b(?:translat\w+|drafts?|drafted|example|template|version|wording|rewritten|rewrite|corrected|suggest\w*|you (?:can|could|might) "
+    r"(?:say|write|send|use|reply|answer|paste)|how about|something like|poem|story|haiku|dialogue|checklist|übersetz\w+|entwurf|vorschlag"
+    r"|beispiel|traduc\w+|brouillon|exemple|ejemplo|borrador)\b[^\n]*:[ \t]*\n.*?(?=^[ \t]*(?:---+|\*\*\*+)[ \t]*$|\Z)",
+    re.DOTALL | re.IGNORECASE | re.MULTILINE,
+)
+SENTENCE = re.compile(r"[^\n]+?(?:[.!?…]+[\"')\]]*(?=\s|$)|\n|$)")
+CLAUSE_END = re.compile(r"[,;:!—–]|\bbut\b|\baber\b|\bmais\b|\bpero\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The reply says so, in these words, and no result of the turn shows it."""
+
+    kind: Kind
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    kind: Kind
+    words: str
+    weak: bool
+
+
+def false_claims(reply: str, past: Sequence[tuple[ToolFinished, ToolCall]]) -> tuple[Claim, ...]:
+    """What the reply says was done in this turn though no result shows it; one of each kind, in the order they are said."""
+    read = any(result.outcome.value == "ok" and result.effect in (Effect.READ, Effect.FETCH) for result, _ in past)
+    text = own_words(reply)
+    found: dict[Kind, Claim] = {}
+    for said in _said(text):
+        doubtful = said.weak and (read or len(text) > SHORT_REPLY)
+        if said.kind not in found and not doubtful and not any(proves(said.kind, result, call) for result, call in past):
+            found[said.kind] = Claim(said.kind, said.words[:MOST_WORDS])
+    return tuple(found.values())
+
+
+def own_words(reply: str) -> str:
+    """The reply without code, quotations, letters and samples: what the assistant says in its own name."""
+    text = CODE.sub("\n", reply)
+    text = CITED.sub("", text)
+    text = LETTER.sub("\n", text)
+    text = SAMPLE.sub("\n", text)
+    return MARKUP.sub("", QUOTED.sub(" item ", text))
+
+
+def correction(claims: Sequence[Claim]) -> str:
+    """What the model is told: which words nothing bears out, and the two ways to put that right."""
+    lines = "\n".join(f'- "{claim.words}": no tool result of this turn shows that {claim.kind.value}.' for claim in claims)
+    return (
+        f"Your reply says that something was done, and the record of this turn does not bear it out:\n{lines}\n"
+        "Either do it now with a tool, or answer again and say plainly that it is not done. If it was done in an earlier turn, say so."
+    )
+
+
+def honest_line(claims: Sequence[Claim]) -> str:
+    """What the user reads below a reply that insists."""
+    return f"(Note: no tool result of this turn shows that {' or that '.join(claim.kind.value for claim in claims)}.)"
+
+
+def _said(text: str) -> Iterator[_Said]:
+    for part in SENTENCE.finditer(text):
+        sentence = " ".join(part.group().split())
+        for tongue in TONGUES:
+            yield from _in_sentence(sentence, tongue)
+
+
+def _in_sentence(sentence: str, tongue: Tongue) -> Iterator[_Said]:
+    if not re.search(_any(tongue.rows + tongue.bases), sentence, re.IGNORECASE):
+        return
+    if re.search(tongue.innocent, sentence, re.IGNORECASE):
+        return
+    told = re.search(tongue.told, sentence, re.IGNORECASE) is not None
+    for shape in tongue.shapes:
+        if told and shape.report:
+            continue
+        for kind in _kinds(sentence, shape, tongue):
+            yield _Said(kind, sentence, shape.weak)
+
+
+def _kinds(sentence: str, shape: Shape, tongue: Tongue) -> Iterator[Kind]:
+    rows = tongue.bases if "<DO>" in shape.pattern else tongue.rows
+    pattern = shape.pattern.replace("<V>", _any(tongue.rows)).replace("<DO>", _any(tongue.bases))
+    for match in re.finditer(pattern, sentence, re.IGNORECASE):
+        head, tail = sentence[: match.start()], sentence[match.end("v") :]
+        if _stands(head, tail, shape, tongue) and (row := _row(rows, match["v"], sentence, tail)):
+            yield row.kind
+
+
+def _stands(head: str, tail: str, shape: Shape, tongue: Tongue) -> bool:
+    if re.search(tongue.denied, CLAUSE_END.split(head)[-1], re.IGNORECASE):
+        return False
+    return bool(re.fullmatch(shape.head, head, re.IGNORECASE)) and bool(re.match(shape.tail, tail, re.IGNORECASE))
+
+
+def _row(rows: Iterable[Row], verb: str, sentence: str, tail: str) -> Row | None:
+    for row in rows:
+        if not re.fullmatch(row.verbs, verb, re.IGNORECASE):
+            continue
+        barred = row.barred and re.search(row.barred, tail, re.IGNORECASE)
+        if not barred and re.search(row.needs, sentence, re.IGNORECASE):
+            return row
+    return None
+
+
+def _any(rows: Iterable[Row]) -> str:
+    return "(?:" + "|".join(row.verbs for row in rows) + ")"

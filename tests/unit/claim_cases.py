@@ -1,0 +1,218 @@
+"""Replies, the ledger each of them stands on, and the kinds of false claim in them (none: innocent). All of them are our own."""
+
+from dataclasses import dataclass
+
+from daemon.agent.claim_words import Kind
+from daemon.core.events import Outcome, ToolFinished
+from daemon.core.label import Effect
+from daemon.core.messages import ToolCall
+
+Ledger = tuple[tuple[ToolFinished, ToolCall], ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    reply: str
+    ledger: Ledger = ()
+    false: tuple[Kind, ...] = ()
+
+
+def did(tool: str, effect: Effect, outcome: Outcome = Outcome.OK, *, exit_code: int | None = None, text: str = "", arguments: str = "{}") -> Ledger:
+    """A ledger of one result."""
+    result = ToolFinished("2.0", tool, outcome, text, effect, 0.3, exit_code=exit_code)
+    return ((result, ToolCall("c", tool, arguments)),)
+
+
+def ran(command: str, exit_code: int = 0) -> Ledger:
+    outcome = Outcome.OK if exit_code == 0 else Outcome.ERROR
+    return did("shell", Effect.DESTRUCTIVE, outcome, exit_code=exit_code, arguments=f'{{"command": "{command}"}}')
+
+
+NOTHING: Ledger = ()
+LOOKED = did("read_file", Effect.READ, text="one line")
+RECALLED = did("recall", Effect.READ, text="- likes tea")
+FETCHED = did("web_fetch", Effect.FETCH, text="a page")
+WROTE = did("write_file", Effect.WRITE, text="wrote notes.txt")
+REMEMBERED = did("remember", Effect.WRITE, text="remembered")
+SENT = did("send_email", Effect.EGRESS, text="queued")
+SCHEDULED = did("schedule", Effect.WRITE, text="next on Friday")
+DELETED = did("trash__delete_file", Effect.DESTRUCTIVE, text="gone")
+EVENT = did("calendar__create_event", Effect.EGRESS, text="created")
+SHELL = ran("make all && cp a b")
+LISTED = ran("ls -la")
+FAILED = ran("pytest -q", 1)
+NOT_SENT = did("send_email", Effect.EGRESS, Outcome.ERROR, text="no route")
+MAYBE_SENT = did("send_email", Effect.EGRESS, Outcome.UNKNOWN, text="may or may not have happened")
+REFUSED = did("send_email", Effect.EGRESS, Outcome.REJECTED, text="rejected")
+NOT_RUN = did("delete_file", Effect.DESTRUCTIVE, Outcome.NOT_RUN, text="not run")
+K = Kind
+
+FALSE = (
+    Case("I sent the mail to Anna.", NOTHING, (K.SENT,)),
+    Case("Done - deleted the file.", NOTHING, (K.DELETED,)),
+    Case("I've scheduled it for tomorrow at nine.", NOTHING, (K.SCHEDULED,)),
+    Case("Saved to notes.txt", NOTHING, (K.SAVED,)),
+    Case("The meeting has been booked.", NOTHING, (K.BOOKED,)),
+    Case("Email sent.", NOTHING, (K.SENT,)),
+    Case("I have successfully sent the invitation to the whole team.", LOOKED, (K.SENT,)),
+    Case("All set! I've deleted the three old backups and emptied the trash.", LOOKED, (K.DELETED,)),
+    Case("I was able to send the report to your manager.", NOTHING, (K.SENT,)),
+    Case("I went ahead and cancelled your subscription.", NOTHING, (K.CANCELLED,)),
+    Case("Your table is now booked for two at eight.", NOTHING, (K.BOOKED,)),
+    Case("Sent!", NOTHING, (K.SENT,)),
+    Case("✅ Message sent to Bob.", NOTHING, (K.SENT,)),
+    Case("**Done!** I have uploaded the photos to the shared album.", NOTHING, (K.POSTED,)),
+    Case("I read the report, summarised it and sent it to Anna.", LOOKED, (K.SENT,)),
+    Case("I've set a reminder for Monday morning.", NOTHING, (K.SCHEDULED,)),
+    Case("I've added the dentist appointment to your calendar.", NOTHING, (K.SCHEDULED,)),
+    Case("Reminder set for 7 pm.", NOTHING, (K.SCHEDULED,)),
+    Case("I ran the test suite and everything looks fine.", NOTHING, (K.RAN,)),
+    Case("Good news: all tests pass now.", NOTHING, (K.PASSED,)),
+    Case("I fixed the typo and all 42 tests passed.", WROTE, (K.PASSED,)),
+    Case("All tests are green.", WROTE, (K.PASSED,)),
+    Case("I've installed the missing package for you.", NOTHING, (K.INSTALLED,)),
+    Case("I have paid the electricity bill.", NOTHING, (K.PAID,)),
+    Case("I transferred 200 euros to your landlord.", NOTHING, (K.PAID,)),
+    Case("I've booked you a window seat on the 9:15 train.", NOTHING, (K.BOOKED,)),
+    Case("I've noted that you prefer tea.", NOTHING, (K.REMEMBERED,)),
+    Case("I've saved that to my memory.", NOTHING, (K.REMEMBERED,)),
+    Case("I sent the mail to Anna.", NOT_SENT, (K.SENT,)),
+    Case("I sent the mail to Anna.", MAYBE_SENT, (K.SENT,)),
+    Case("I sent the mail to Anna.", REFUSED, (K.SENT,)),
+    Case("The file has been deleted.", NOT_RUN, (K.DELETED,)),
+    Case("I've sent the summary to the team.", WROTE, (K.SENT,)),
+    Case("I wrote the notes to notes.txt and emailed them to Bob.", WROTE, (K.SENT,)),
+    Case("I've deleted the old invoice.", REMEMBERED, (K.DELETED,)),
+    Case("I've posted the announcement in #general.", WROTE, (K.POSTED,)),
+    Case("I have deleted old.log.", LISTED, (K.DELETED,)),
+    Case("Everything is ready: the config file has been updated.", LOOKED, (K.CHANGED,)),
+    Case("I created the folder reports/2026 and moved the files there.", NOTHING, (K.CREATED, K.CHANGED)),
+    Case("I have written the list to shopping.txt.", NOTHING, (K.SAVED,)),
+    Case("It's been sent.", NOTHING, (K.SENT,)),
+    Case("That has been saved for you.", NOTHING, (K.SAVED,)),
+    Case("The email was sent to Anna.", NOTHING, (K.SENT,)),
+    Case("Both files have been deleted permanently.", LOOKED, (K.DELETED,)),
+    Case("Sure thing. I've forwarded the message to accounting.", NOTHING, (K.SENT,)),
+    Case("I've notified the team about the delay.", NOTHING, (K.SENT,)),
+    Case("Here is what I did:\n- Sent the mail to Anna\n- Saved the minutes to minutes.md", NOTHING, (K.SENT, K.SAVED)),
+    Case("I checked the calendar. Friday is free, so I scheduled the call for 10:00.", LOOKED, (K.SCHEDULED,)),
+    Case("I've turned off the lights in the kitchen.", NOTHING, (K.CHANGED,)),
+    Case("I've ordered the pizza.", FETCHED, (K.BOOKED,)),
+    Case("I can confirm that the invoice has been paid.", NOTHING, (K.PAID,)),
+    Case("I could not find the draft, but I sent the reminder anyway.", LOOKED, (K.SENT,)),
+    Case("I have not deleted anything, but I sent the mail.", NOTHING, (K.SENT,)),
+    Case("Deployed to production.", WROTE, (K.POSTED,)),
+    Case("I've restarted the server.", NOTHING, (K.RAN,)),
+    Case("I executed `make clean` in the project folder.", NOTHING, (K.RAN,)),
+    Case("I scheduled it and sent everyone an invite.", SCHEDULED, ()),
+    Case("Ich habe die E-Mail an Anna gesendet.", NOTHING, (K.SENT,)),
+    Case("Erledigt - Datei gelöscht.", NOTHING, (K.DELETED,)),
+    Case("Der Termin wurde in deinen Kalender eingetragen.", NOTHING, (K.SCHEDULED,)),
+    Case("Ich habe mir das gemerkt.", NOTHING, (K.REMEMBERED,)),
+    Case("Den Tisch habe ich für acht Uhr reserviert.", NOTHING, (K.BOOKED,)),
+    Case("J'ai envoyé le message à Paul.", NOTHING, (K.SENT,)),
+    Case("Le fichier a été supprimé.", NOTHING, (K.DELETED,)),
+    Case("C'est fait, j'ai réservé la table.", NOTHING, (K.BOOKED,)),
+    Case("He enviado el correo a Marta.", NOTHING, (K.SENT,)),
+    Case("Listo, borré los archivos antiguos.", NOTHING, (K.DELETED,)),
+    Case("La reunión ha sido programada para el viernes.", NOTHING, (K.SCHEDULED,)),
+)
+
+TRUE = (
+    Case("I sent the mail to Anna.", SENT),
+    Case("Done - deleted the file.", DELETED),
+    Case("I've scheduled it for tomorrow at nine.", SCHEDULED),
+    Case("Saved to notes.txt", WROTE),
+    Case("I've saved that for later.", REMEMBERED),
+    Case("I've noted that you prefer tea.", REMEMBERED),
+    Case("I've added the dentist to your calendar and sent the invitation.", EVENT),
+    Case("I built it, copied the result and sent it on.", SHELL),
+    Case("I ran the tests; two of them fail.", FAILED),
+    Case("All tests pass.", ran("pytest -q")),
+    Case("I listed the folder and ran the command you gave.", LISTED),
+    Case("I have deleted the old backups.", ran("rm -r old")),
+    Case("Ich habe die E-Mail gesendet.", SENT),
+    Case("Le fichier a été supprimé.", DELETED),
+    Case("He guardado las notas en notas.txt.", WROTE),
+    Case("I asked a helper to do it; the report has been sent.", did("spawn_agent", Effect.READ, text="sent it")),
+)
+
+INNOCENT = (
+    Case("I can send it if you like."),
+    Case("I will delete the file once you confirm."),
+    Case("I'll schedule it for Monday."),
+    Case("Shall I send the mail now?"),
+    Case("Have I sent it to the right address?"),
+    Case('You could write: "I sent the mail this afternoon."'),
+    Case("Anna sent you a mail about the budget.", LOOKED),
+    Case("The mail you sent has three attachments.", LOOKED),
+    Case("The photo was saved in 2019."),
+    Case("You can delete it with `rm old.txt`."),
+    Case("I have not sent it."),
+    Case("Nothing was deleted."),
+    Case("No mail has been sent yet."),
+    Case("Run this:\n```\necho 'I sent the mail'\n# File deleted.\n```"),
+    Case("As I told you, I sent it yesterday."),
+    Case("If I had sent the mail, you would see it in the outbox."),
+    Case("I haven't booked anything; which day do you want?"),
+    Case("I could not send the mail: the server refused it.", NOT_SENT),
+    Case("The mail may or may not have been sent; I do not know.", MAYBE_SENT),
+    Case("You rejected it, so the mail was not sent.", REFUSED),
+    Case("Deleted items stay in the trash for 30 days."),
+    Case("Sent mails are kept in the folder Sent."),
+    Case("Once the file has been deleted, it cannot be restored."),
+    Case("When you press save, the file is saved to disk."),
+    Case("The meeting was booked by Anna.", LOOKED),
+    Case("According to the log, the backup has been deleted.", LOOKED),
+    Case("The invoice was paid on 3 May.", LOOKED),
+    Case("The report says that the package has been sent.", FETCHED),
+    Case("Let me know when you have sent the documents."),
+    Case("Make sure all tests pass before you merge."),
+    Case("All tests should pass after this change."),
+    Case("Run it until all tests pass."),
+    Case("I think I sent something like that, but I am not sure."),
+    Case("Would you like me to say that the file has been deleted?"),
+    Case("Here is the draft:\n\nDear Anna,\n\nI have sent the contract and booked the room.\n\nBest regards\nTom"),
+    Case("Subject: Your order\n\nHi Bob,\nI shipped it and sent you the invoice.\nCheers, Eve"),
+    Case("Here is the translation:\n\nI have deleted the file."),
+    Case("In English: I have sent the letter."),
+    Case("I've written a short poem for you:\n\nRoses are red"),
+    Case("I've removed the second paragraph; here is the text now."),
+    Case("I deleted the duplicate sentences from your text."),
+    Case("I have created a plan with four steps for you."),
+    Case("I saved you some work by sorting the list."),
+    Case("I ran into a problem while reading the page.", FETCHED),
+    Case("I paid attention to the dates you gave."),
+    Case("I ordered the list by price.", LOOKED),
+    Case("Written in Rust, it is fast and small."),
+    Case("The first e-mail was sent by Ray Tomlinson in 1971."),
+    Case("More than a hundred probes have been sent into deep space."),
+    Case("To check: file saved? mail sent? Then you are done."),
+    Case("Scheduled tasks: none."),
+    Case("Your next meeting is scheduled for Friday at ten.", LOOKED),
+    Case("I found the message that I sent to Bob last week.", LOOKED),
+    Case("> I sent the mail\nDid you write that?"),
+    Case("I would have sent it, but I have no mail tool."),
+    Case("I am sorry, I said that I sent the mail, but I did not."),
+    Case("Noted. Anything else?"),
+    Case("I remember that you like tea.", RECALLED),
+    Case("Delete the file, then restart the server."),
+    Case("I sent nothing and deleted nothing."),
+    Case("I did not run the tests, so I cannot say whether they pass."),
+    Case("The e-mail has three parts: the header, the text sent to the server, and the attachment."),
+    Case("Perhaps the file has been deleted by another program."),
+    Case("The backup job runs at night; it was changed in 2021.", LOOKED),
+    Case("Ich kann die Mail senden, wenn du willst."),
+    Case("Ich habe die Mail nicht gesendet."),
+    Case("Anna hat dir gestern eine Mail geschickt.", LOOKED),
+    Case("Die Mail, die du geschickt hast, ist lang.", LOOKED),
+    Case("Soll ich die Datei löschen?"),
+    Case("Wenn die Datei gelöscht wurde, ist sie weg."),
+    Case("Je peux envoyer le message."),
+    Case("Je n'ai pas envoyé le message."),
+    Case("Paul vous a envoyé un message hier.", LOOKED),
+    Case("Le fichier que j'ai envoyé hier est dans le dossier."),
+    Case("Puedo enviar el correo si quieres."),
+    Case("No he enviado el correo."),
+    Case("El correo que enviaste tiene dos adjuntos.", LOOKED),
+)
