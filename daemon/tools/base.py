@@ -20,6 +20,10 @@ class RetryableToolError(ToolError):
     """A passing trouble: worth another try, off-budget (E6)."""
 
 
+class Unavailable(RetryableToolError):
+    """The service behind a tool is failing (5xx)."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
     """What a tool gives back. `also` are events recorded with the result; `offers` names tools to add to the list."""

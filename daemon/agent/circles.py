@@ -1,0 +1,62 @@
+"""Halt conditions for a model that goes round and round: told so first, stopped when it goes on (A11, E9)."""
+
+from collections.abc import Callable
+from typing import Literal
+
+from daemon.agent.halting import Halt, HaltCondition
+from daemon.agent.recent import just_coached
+from daemon.agent.stall import FAILURES, WINDOW, failing_alike, pingpong
+from daemon.core.events import Stop
+from daemon.core.turn import Turn
+
+OnStall = Literal["coach", "stop"]
+Notice = tuple[str, str]
+ROUND = (
+    "You have gone round {times} times between {tools}, with the same arguments and the same results each time. Going on like "
+    "that will not change them. Say what you learned, then try another way, or tell the user what stands in the way."
+)
+FAILING = (
+    "{tool} has now failed {times} times running in the same way, whatever arguments it was given. Other arguments will not "
+    "help. Do it without this tool, or tell the user what stands in the way."
+)
+
+
+def coached_first(reason: Stop, on_stall: OnStall, look: Callable[[Turn], Notice | None]) -> HaltCondition:
+    """A condition that holds where `look` finds (detail, coaching): a message the first time, unless told to stop at once.
+
+    While the model has not answered a coaching of either kind, no other comes on top.
+    """
+
+    def check(turn: Turn) -> Halt | None:
+        noticed = None if just_coached(turn) else look(turn)
+        if noticed is None:
+            return None
+        detail, coach = noticed
+        first_time = on_stall == "coach" and reason.value not in turn.coached
+        return Halt(reason, detail, coach if first_time else "", coachable=True)
+
+    return check
+
+
+def going_back_and_forth(on_stall: OnStall) -> HaltCondition:
+    """A, B, A, B, A, B with the same outcomes (A11)."""
+
+    def look(turn: Turn) -> Notice | None:
+        tools = pingpong(turn)
+        if not tools:
+            return None
+        return f"it went back and forth between {tools} with the same outcomes", ROUND.format(times=WINDOW, tools=tools)
+
+    return coached_first(Stop.STALLED, on_stall, look)
+
+
+def failing_in_a_row(on_stall: OnStall) -> HaltCondition:
+    """One tool failing in the same way again and again with ever other arguments (E9)."""
+
+    def look(turn: Turn) -> Notice | None:
+        tool = failing_alike(turn)
+        if not tool:
+            return None
+        return f"{tool} failed {FAILURES} times running in the same way", FAILING.format(times=FAILURES, tool=tool)
+
+    return coached_first(Stop.STALLED, on_stall, look)

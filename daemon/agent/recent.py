@@ -1,0 +1,55 @@
+"""The latest part of a turn, read backwards: what was said and done since the user last spoke.
+
+Whoever looks here stops when they have seen enough; nobody reads the whole turn at each step.
+"""
+
+from collections.abc import Iterator
+from itertools import takewhile
+
+from daemon.core.events import Coached, ModelReplied, Recorded, Steered, Stop, ToolFinished, UserSaid
+from daemon.core.messages import ToolCall
+from daemon.core.turn import Turn
+
+Done = tuple[ToolFinished, ToolCall]
+CIRCLING = (Stop.STALLED.value, Stop.REPEATING.value)
+
+
+def since_user(turn: Turn) -> Iterator[Recorded]:
+    """Events, latest first; what a user says mid-turn is a new chance for the model, so older ones do not count."""
+    return takewhile(lambda recorded: not isinstance(recorded.event, UserSaid | Steered), reversed(turn.events))
+
+
+def replies(turn: Turn) -> Iterator[tuple[ModelReplied, tuple[Done, ...]]]:
+    """Replies, latest first, each with what came of its calls."""
+    results: list[ToolFinished] = []
+    for recorded in since_user(turn):
+        match recorded.event:
+            case ToolFinished() as result:
+                results.append(result)
+            case ModelReplied() as reply:
+                yield reply, tuple((result, _asked(reply, result)) for result in reversed(results))
+                results = []
+            case _:
+                continue
+
+
+def iterations(turn: Turn) -> Iterator[tuple[Done, ...]]:
+    """What the iterations did, latest first; those without a call are left out."""
+    return (done for _, done in replies(turn) if done)
+
+
+def just_coached(turn: Turn) -> bool:
+    """The model was told that it goes in circles, and has not answered yet."""
+    for recorded in since_user(turn):
+        match recorded.event:
+            case Coached(kind=kind) if kind in CIRCLING:
+                return True
+            case ModelReplied():
+                return False
+            case _:
+                continue
+    return False
+
+
+def _asked(reply: ModelReplied, result: ToolFinished) -> ToolCall:
+    return reply.calls[int(result.call_id.partition(".")[2])]
