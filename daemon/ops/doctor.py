@@ -15,6 +15,7 @@ from daemon.ops.backup import integrity
 from daemon.ops.doctor_network import Reached, ask_daemon, ask_provider
 from daemon.ops.models import DEFAULT_MODEL, find_model
 from daemon.providers.config import FallbackConfig, ProviderConfig
+from daemon.providers.credentials import credentials
 from daemon.providers.local_engine import check_memory, check_runtime, free_memory
 from daemon.tools.sandbox import probe
 
@@ -132,7 +133,7 @@ async def _check_one(name: str, provider: ProviderConfig | FallbackConfig, model
     if provider.kind == "local":
         return [check_extra(), check_weights(name, model or DEFAULT_MODEL, models)]
     headers = provider.extra_headers if isinstance(provider, ProviderConfig) else {}
-    reached = await ask_provider(provider.base_url, provider.api_key, headers)
+    reached = await ask_provider(provider.base_url, {**credentials(provider.kind, provider.api_key), **headers})
     return [_told(name, model, provider.base_url, reached)]
 
 

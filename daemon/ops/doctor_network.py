@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import aiohttp
-from pydantic import BaseModel, ValidationError
+from pydantic import AliasChoices, BaseModel, Field, ValidationError
 
 PATIENCE = aiohttp.ClientTimeout(total=5)
 
@@ -20,11 +20,23 @@ class Reached:
 
 
 class _Listed(BaseModel):
-    id: str
+    id: str = ""
+    name: str = ""
+
+    def model(self) -> str:
+        """Google calls it by a path."""
+        return self.id or self.name.removeprefix("models/")
 
 
 class _Models(BaseModel):
-    data: list[_Listed]
+    data: list[_Listed] = Field(validation_alias=AliasChoices("data", "models"))
+    has_more: bool = False
+    next_page: str = Field("", validation_alias="nextPageToken")
+
+    def all(self) -> frozenset[str]:
+        """Nothing, where this is only the first page: what is not on it may well be there."""
+        part = self.has_more or self.next_page
+        return frozenset() if part else frozenset(listed.model() for listed in self.data)
 
 
 class _Running(BaseModel):
@@ -36,15 +48,14 @@ class _Health(BaseModel):
     problems: list[str] = []
 
 
-async def ask_provider(base_url: str, api_key: str, headers: Mapping[str, str]) -> Reached:
+async def ask_provider(base_url: str, headers: Mapping[str, str]) -> Reached:
     """GET base_url/models: does the server answer, does it take the key, which models has it."""
-    credentials = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-    reached, body = await _get(f"{base_url}/models", {**credentials, **headers})
+    reached, body = await _get(f"{base_url}/models", headers)
     try:
-        listed = _Models.model_validate_json(body)
+        models = _Models.model_validate_json(body)
     except ValidationError:
         return reached
-    return replace(reached, url=base_url, models=frozenset(model.id for model in listed.data))
+    return replace(reached, url=base_url, models=models.all())
 
 
 async def ask_daemon(daemon_json: str) -> Reached:

@@ -4,19 +4,23 @@ import re
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-OPENAI = "https://api.openai.com/v1"
+HOMES = {
+    "openai": "https://api.openai.com/v1",
+    "anthropic": "https://api.anthropic.com/v1",
+    "gemini": "https://generativelanguage.googleapis.com/v1beta",
+}
+KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "gemini": "GEMINI_API_KEY"}
 HOST = re.compile(r"[^\s./@%]+(\.[^\s./@%]+)*\.?")
 HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 OURS = {"content-length", "content-type", "transfer-encoding", "host", "connection"}
-PRIMARY = {"openai": "gpt-5-mini", "local": "qwen2.5-coder-1.5b"}
-
-
-def _kind(value: object) -> object:
-    if value in ("anthropic", "gemini"):
-        raise ValueError(f"{value!r} is not supported by this version; use 'local', or 'openai' for any OpenAI-compatible server")
-    return value
+PRIMARY = {
+    "openai": "gpt-5-mini",
+    "anthropic": "claude-haiku-5-5",
+    "gemini": "gemini-3.8-flash",
+    "local": "qwen2.5-coder-1.5b",
+}
 
 
 def _address(value: str) -> str:
@@ -46,11 +50,20 @@ def _header_name(value: str) -> str:
 
 
 def _check_key(kind: str, base_url: str, api_key: str) -> None:
-    if kind == "openai" and urlsplit(base_url).hostname == urlsplit(OPENAI).hostname and not api_key:
-        raise ValueError(f'api_key is needed for {base_url}: api_key = "${{OPENAI_API_KEY}}"')
+    if kind in HOMES and urlsplit(base_url).hostname == urlsplit(HOMES[kind]).hostname and not api_key:
+        raise ValueError(f'api_key is needed for {base_url}: api_key = "${{{KEYS[kind]}}}"')
 
 
-Kind = Annotated[Literal["local", "openai"], BeforeValidator(_kind)]
+def _at_home(data: object, usual: str) -> object:
+    """Who names no address means the service of that kind itself."""
+    if not isinstance(data, dict) or data.get("base_url"):
+        return data
+    kind = str(data.get("kind", usual))
+    rest = {name: value for name, value in data.items() if name != "base_url"}
+    return {**rest, "base_url": HOMES[kind]} if kind in HOMES else rest
+
+
+Kind = Literal["local", "openai", "anthropic", "gemini"]
 Address = Annotated[str, AfterValidator(_address)]
 HeaderText = Annotated[str, AfterValidator(_sendable)]
 HeaderName = Annotated[str, AfterValidator(_header_name)]
@@ -62,7 +75,7 @@ class ModelsConfig(BaseModel):
 
     model_config = STRICT
 
-    primary: str = Field("", description="the model that answers; empty: gpt-5-mini with openai, the embedded one with local")
+    primary: str = Field("", description="the model that answers; empty: the kind's own default")
     fast: str = Field("", description="a cheap model for small decisions; empty: the primary")
     smart: str = Field("", description="a strong model for hard tasks; empty: the primary")
 
@@ -72,14 +85,19 @@ class FallbackConfig(BaseModel):
 
     model_config = STRICT
 
-    kind: Kind = Field("openai", description="local, or openai for any OpenAI-compatible server")
-    base_url: Address = Field(OPENAI, description="the server's address, with /v1 where it has it")
+    kind: Kind = Field("openai", description="local, anthropic, gemini, or openai for any OpenAI-compatible server")
+    base_url: Address = Field("", description="the server's address, with /v1 where it has it; empty: the service's own")
     api_key: HeaderText = Field("", repr=False, description='"${ENV}" or "secret:NAME"')
     model: str = Field("", description="the model to ask there; empty: the kind's own default")
 
     def name(self) -> str:
         """The model to ask."""
         return self.model or PRIMARY[self.kind]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lives_somewhere(cls, data: object) -> object:
+        return _at_home(data, "openai")
 
     @model_validator(mode="after")
     def _has_a_key(self) -> Self:
@@ -102,8 +120,8 @@ class ProviderConfig(BaseModel):
 
     model_config = STRICT
 
-    kind: Kind = Field("local", description="local: the embedded model; openai: any OpenAI-compatible server")
-    base_url: Address = Field(OPENAI, description="the server's address, with /v1 where it has it")
+    kind: Kind = Field("local", description="local: the embedded model; anthropic; gemini; openai: any OpenAI-compatible server")
+    base_url: Address = Field("", description="the server's address, with /v1 where it has it; empty: the service's own")
     api_key: HeaderText = Field("", repr=False, description='"${ENV}" or "secret:NAME"')
     timeout_s: float = Field(120, gt=0, le=86_400, description="the longest silence of the server, between bytes too")
     max_tokens: int = Field(0, ge=0, description="tokens of one reply; 0: the model's own limit")
@@ -118,6 +136,11 @@ class ProviderConfig(BaseModel):
         """The model for this kind of work."""
         chosen = {"fast": self.models.fast, "smart": self.models.smart}.get(work, "")
         return chosen or self.models.primary or PRIMARY[self.kind]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lives_somewhere(cls, data: object) -> object:
+        return _at_home(data, "local")
 
     @model_validator(mode="after")
     def _has_a_key(self) -> Self:

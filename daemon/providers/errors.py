@@ -16,6 +16,7 @@ SPECIFIC = {
     "context_length_exceeded": ErrorClass.CONTEXT_TOO_LONG,
     "exceed_context_size_error": ErrorClass.CONTEXT_TOO_LONG,
     "context_window_exceeded": ErrorClass.CONTEXT_TOO_LONG,
+    "request_too_large": ErrorClass.CONTEXT_TOO_LONG,
     "insufficient_quota": ErrorClass.BILLING,
     "insufficient_balance": ErrorClass.BILLING,
     "insufficient_credits": ErrorClass.BILLING,
@@ -23,10 +24,18 @@ SPECIFIC = {
     "billing_not_active": ErrorClass.BILLING,
     "exceeded_current_quota_error": ErrorClass.BILLING,
     "payment_required": ErrorClass.BILLING,
+    "billing_error": ErrorClass.BILLING,
+    "contract_spend_limit_reached": ErrorClass.BILLING,
+    "enforced_spend_limit_reached": ErrorClass.BILLING,
+    "linked_organization_spend_limit_reached": ErrorClass.BILLING,
+    "linked_organization_billing_unavailable": ErrorClass.BILLING,
     "invalid_api_key": ErrorClass.AUTH,
     "authentication_error": ErrorClass.AUTH,
     "invalid_authentication_error": ErrorClass.AUTH,
     "permission_error": ErrorClass.AUTH,
+    "api_key_invalid": ErrorClass.AUTH,
+    "unauthenticated": ErrorClass.AUTH,
+    "billing_disabled": ErrorClass.BILLING,
     "unauthorized": ErrorClass.AUTH,
     "overloaded_error": ErrorClass.OVERLOADED,
     "engine_overloaded_error": ErrorClass.OVERLOADED,
@@ -43,6 +52,10 @@ VAGUE = {
     "internal_error": ErrorClass.SERVER,
     "internal_server_error": ErrorClass.SERVER,
     "api_error": ErrorClass.SERVER,
+    "invalid_argument": ErrorClass.BAD_REQUEST,
+    "resource_exhausted": ErrorClass.RATE_LIMIT,
+    "deadline_exceeded": ErrorClass.TIMEOUT,
+    "unavailable": ErrorClass.OVERLOADED,
 }
 STATUS = {
     401: ErrorClass.AUTH,
@@ -57,12 +70,17 @@ STATUS = {
 FIRM = (401, 402, 413, 529)
 TOO_LONG = re.compile(
     r"context (length|window|size)|maximum context|prompt is too long|input is too long|reduce the length"
-    r"|too many (input )?tokens|input token count|exceeds the (available|maximum) (context|number of tokens)",
+    r"|too many (input )?tokens|input token count|exceeds? (the (available|maximum) (context|number of tokens)|context limit)",
     re.IGNORECASE,
 )
-NO_CREDIT = re.compile(r"billing|credit balance|insufficient (balance|credits?|funds)|out of credits?|payment", re.IGNORECASE)
+NO_CREDIT = re.compile(
+    r"billing|credit balance|insufficient (balance|credits?|funds)|out of credits?|payment|API usage limits", re.IGNORECASE
+)
 NO_MODEL = re.compile(r"model\b.{0,80}\b(not found|does not exist|not exist|unknown|not available)|unknown model", re.IGNORECASE)
-BUSY = re.compile(r"overloaded|at capacity|over capacity|no capacity|server is busy", re.IGNORECASE)
+THOUGHT_REFUSED = re.compile(r"\b(signature|thinking)\b", re.IGNORECASE)
+BUSY = re.compile(r"overloaded|at capacity|over capacity|no capacity|server is busy|high demand", re.IGNORECASE)
+
+DECIMAL = re.compile(r"\d+(\.\d+)?")
 
 PHRASES = {
     ErrorClass.AUTH: "does not accept the API key",
@@ -111,12 +129,14 @@ class ErrorBody:
     words: str = ""
     codes: tuple[str, ...] = ()
     status: int | None = None
+    wait: float | None = None
 
 
 def refused(status: int, headers: Mapping[str, str], body: bytes, now: datetime) -> Fault:
     """The fault behind an HTTP status that is no success."""
     error = read_error(body)
     wait = retry_after(headers, now)
+    wait = error.wait if wait is None else wait
     return Fault(classify(status, error, wait), error.words, status=status, retry_after=wait)
 
 
@@ -131,7 +151,7 @@ def broke_off(data: bytes) -> Fault:
 
 
 def _inside(body: ErrorBody) -> Fault:
-    return Fault(classify(body.status, body, None), body.words, status=body.status)
+    return Fault(classify(body.status, body, body.wait), body.words, status=body.status, retry_after=body.wait)
 
 
 def classify(status: int | None, error: ErrorBody, wait: float | None) -> ErrorClass:
@@ -187,10 +207,21 @@ def _error_object(error: object) -> ErrorBody:
     if not isinstance(error, dict):
         return ErrorBody(error if isinstance(error, str) else json.dumps(error))
     words = error.get("message") or error.get("detail") or error.get("error") or ""
-    named = [error.get(key) for key in ("code", "type", "status")]
+    details = error.get("details")
+    named = [details.get("error_code")] if isinstance(details, dict) else []
+    named += [error.get(key) for key in ("code", "type", "status")]
     codes = tuple(name.lower() for name in named if isinstance(name, str))
     status = next(filter(None, map(_status, named)), None)
-    return ErrorBody(words if isinstance(words, str) else json.dumps(words), codes, status)
+    reasons, wait = _details(error.get("details"))
+    return ErrorBody(words if isinstance(words, str) else json.dumps(words), reasons + codes, status, wait)
+
+
+def _details(details: object) -> tuple[tuple[str, ...], float | None]:
+    """Where Google says more: reasons for programs, and how long to wait ("37s")."""
+    listed = [detail for detail in details if isinstance(detail, dict)] if isinstance(details, list) else []
+    reasons = tuple(reason.lower() for detail in listed if isinstance(reason := detail.get("reason"), str))
+    delays = [delay.removesuffix("s") for detail in listed if isinstance(delay := detail.get("retryDelay"), str)]
+    return reasons, next((_sensible(float(delay)) for delay in delays if DECIMAL.fullmatch(delay)), None)
 
 
 def _status(value: object) -> int | None:

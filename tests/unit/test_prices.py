@@ -119,9 +119,9 @@ def test_each_kind_of_work_has_its_model() -> None:
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"kind": "anthropic"}, "not supported by this version"),
-        ({"kind": "gemini"}, "not supported by this version"),
-        ({"kind": "opnai"}, "'local' or 'openai'"),
+        ({"kind": "anthropic"}, "api_key is needed for https://api.anthropic.com/v1"),
+        ({"kind": "gemini"}, "api_key is needed for https://generativelanguage.googleapis.com/v1beta"),
+        ({"kind": "opnai"}, "'local', 'openai', 'anthropic' or 'gemini'"),
         ({"kind": "openai"}, "api_key is needed for https://api.openai.com/v1"),
         ({"base_url": "localhost:11434"}, "must be an address like"),
         ({"base_url": "http://"}, "must be an address like"),
