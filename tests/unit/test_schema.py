@@ -1,0 +1,146 @@
+"""An answer is held against the schema of its agent's spec (D3)."""
+
+import json
+
+import pytest
+
+from daemon.agent.schema import schema_fault, schema_mistakes
+
+REVIEW: dict[str, object] = {
+    "type": "object",
+    "properties": {
+        "verdict": {"enum": ["good", "bad"]},
+        "score": {"type": "integer", "minimum": 1, "maximum": 10},
+        "points": {"type": "array", "items": {"$ref": "#/$defs/point"}, "minItems": 1},
+    },
+    "required": ["verdict", "points"],
+    "additionalProperties": False,
+    "$defs": {"point": {"type": "object", "properties": {"text": {"type": "string", "minLength": 3}}, "required": ["text"]}},
+}
+GOOD = {"verdict": "good", "score": 7, "points": [{"text": "clear"}]}
+
+
+def fault(value: object, schema: object) -> str:
+    return schema_fault(json.dumps(value), json.dumps(schema))
+
+
+def test_an_answer_that_fits_has_no_fault():
+    """D3"""
+    assert fault(GOOD, REVIEW) == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ({"points": [{"text": "clear"}]}, "answer: verdict is missing"),
+        ({**GOOD, "verdict": "god"}, 'answer.verdict: found "god", expected "good" or "bad"'),
+        ({**GOOD, "score": 7.5}, "answer.score: found 7.5, expected integer"),
+        ({**GOOD, "score": True}, "answer.score: found true, expected integer"),
+        ({**GOOD, "score": 11}, "answer.score: found 11, expected at most 10"),
+        ({**GOOD, "points": []}, "answer.points: found 0, expected 1 entries or more"),
+        ({**GOOD, "points": [{"text": "clear"}, {"txt": 1}]}, "answer.points.1: text is missing"),
+        ({**GOOD, "points": [{"text": "no"}]}, "answer.points.0.text: found 2, expected 3 characters or more"),
+        ({**GOOD, "more": 1}, "answer.more is not known here; known: verdict, score, points"),
+        (["good"], 'answer: found ["good"], expected object'),
+    ],
+)
+def test_a_fault_names_its_place_what_was_found_and_what_was_expected_d3(value: object, told: str):
+    assert f"- {told}" in fault(value, REVIEW).splitlines()
+
+
+def test_several_faults_are_told_at_once_but_not_without_end():
+    """D3: there is one correction round, so the model should see them together."""
+    told = fault({"verdict": "x", "points": [{}] * 20}, REVIEW)
+    assert told.count("\n- ") == 5 and told.endswith("Answer again with the whole JSON value, and nothing else.")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '```json\n{"a": 1}\n```',
+        '```\n{"a": 1}\n```',
+        'Here it is:\n\n```json\n{"a": 1}\n```\nAnything else?',
+        '  {"a": 1}\n',
+    ],
+)
+def test_a_fence_around_the_json_is_tolerated(reply: str):
+    """D3"""
+    assert schema_fault(reply, '{"required": ["a"], "type": "object"}') == ""
+
+
+def test_a_fence_inside_a_json_text_is_the_text_s_own():
+    assert schema_fault(json.dumps({"a": "```json\n[]\n```"}), '{"type": "object"}') == ""
+
+
+@pytest.mark.parametrize("reply", ["", "Sure!", "{", '{"a": NaN}', '{"a": 1e999}', "[" * 100_000])
+def test_what_is_not_json_is_a_fault_and_never_a_crash(reply: str):
+    """D3"""
+    assert schema_fault(reply, "{}").startswith("Your answer does not have the form")
+
+
+@pytest.mark.parametrize(
+    ("schema", "fits", "fails"),
+    [
+        ({"const": 1}, 1.0, True),
+        ({"type": ["string", "null"]}, None, 3),
+        ({"type": "integer"}, 3.0, "3"),
+        ({"anyOf": [{"type": "string"}, {"minimum": 5}]}, "a", 3),
+        ({"oneOf": [{"minimum": 5}, {"maximum": 6}]}, 9, 5),
+        ({"allOf": [{"minimum": 5}, {"maximum": 6}]}, 5, 9),
+        ({"not": {"type": "null"}}, 0, None),
+        ({"uniqueItems": True}, [1, True, "1"], [1, 1.0]),
+        ({"pattern": "^a+$"}, "aa", "ab"),
+        ({"maxLength": 2}, "éé", "abc"),
+        ({"multipleOf": 0.1}, 0.3, 0.35),
+        ({"exclusiveMinimum": 1}, 1.5, 1),
+        ({"exclusiveMaximum": 1}, 0.5, 1),
+        ({"prefixItems": [{"type": "string"}], "items": {"type": "number"}}, ["a", 1], ["a", "b"]),
+        ({"additionalProperties": {"type": "number"}}, {"a": 1}, {"a": "1"}),
+        ({"maxProperties": 1}, {"a": 1}, {"a": 1, "b": 2}),
+        ({"minProperties": 1}, {"a": 1}, {}),
+        ({"maxItems": 1}, [1], [1, 2]),
+        ({"properties": {"a": False}}, {"b": 1}, {"a": 1}),
+        (True, 1, ...),
+        (False, ..., 1),
+    ],
+)
+def test_each_keyword_lets_through_what_fits_and_nothing_else(schema: object, fits: object, fails: object):
+    assert schema_mistakes(schema) == []
+    assert fits is ... or fault(fits, schema) == ""
+    assert fails is ... or fault(fails, schema) != ""
+
+
+def test_a_schema_that_refers_to_itself_is_followed_as_deep_as_the_value_goes():
+    tree = {"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#"}}}, "required": ["name"]}
+    assert fault({"name": "a", "children": [{"name": "b", "children": []}]}, tree) == ""
+    assert "answer.children.0: name is missing" in fault({"name": "a", "children": [{}]}, tree)
+    assert "refers to itself without end" in fault(1, {"$ref": "#"})
+
+
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [
+        ({"type": "objct"}, 'type is "objct", expected one of object, array'),
+        ({"requird": ["a"]}, "requird is a keyword that this version does not check; did you mean required?"),
+        ({"properties": {"a": {"if": {}}}}, "properties.a.if is a keyword that this version does not check"),
+        ({"items": {"anyOf": [{}, {"minimum": "3"}]}}, 'items.anyOf.1.minimum is "3", expected a number'),
+        ({"$ref": "#/$defs/none"}, '$ref is "#/$defs/none", expected a place in this schema'),
+        ({"$ref": "https://example.com/x.json"}, "expected a place in this schema"),
+        ({"$defs": {"a": {"pattern": "("}}}, '$defs.a.pattern is "(", expected a regular expression'),
+        ({"maxLength": -1}, "maxLength is -1, expected a whole number, 0 or more"),
+        ({"required": "a"}, 'required is "a", expected a list of names'),
+        ({"multipleOf": 0}, "multipleOf is 0, expected a number above 0"),
+        ({"enum": []}, "enum is [], expected a list of values"),
+        ({"uniqueItems": 1}, "uniqueItems is 1, expected true or false"),
+        ({"properties": ["a"]}, 'properties is ["a"], expected a table'),
+        ("text", 'it is "text", expected a table'),
+    ],
+)
+def test_a_schema_that_cannot_be_checked_in_full_says_where(schema: object, told: str):
+    """D3: nothing in a schema is silently left unchecked."""
+    [mistake] = schema_mistakes(schema)
+    assert told in mistake
+
+
+def test_what_only_tells_is_no_mistake():
+    assert schema_mistakes({"title": "T", "description": "D", "format": "date", "examples": [1], "default": 1}) == []
