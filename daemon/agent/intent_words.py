@@ -1,0 +1,129 @@
+"""The words that intent.py goes by, in English, German, French and Spanish. Data, no decisions (E3).
+
+Patterns are compiled when they are first needed: a start of the daemon does not wait for them.
+"""
+
+GREETING = frozenset(
+    "hi hello hey hiya howdy yo hallo hola bonjour salut moin servus greetings morning evening coucou buenas bonsoir tschüss ciao bye"
+    " goodbye cheers thanks thx ty merci danke gracias".split()
+)
+_TALK = (
+    r"hi+|hello+|hey+|hiya|howdy|yo|greetings|good (?:morning|afternoon|evening|night|day)|morning|evening|bye+|goodbye|bye bye|cheers"
+    r"|see (?:you|ya)(?: (?:later|soon|tomorrow))?|talk (?:to you )?(?:later|soon|tomorrow)|have a (?:good|nice|great) (?:day|one|evening|night|weekend)"
+    r"|take care|sleep well|thanks?(?: (?:a lot|so much|very much|again|a million|a bunch))?|thank you(?: (?:so much|very much|again))?|thx|ty|much appreciated"
+    r"|i appreciate it|ok(?:ay)?|k|kk|got it|gotcha|understood|i see|makes sense|fair enough|cool|nice|great|awesome|perfect|wonderful"
+    r"|excellent|amazing|brilliant|lovely|neat|sweet|wow|haha+|lol|hehe+|well done|good (?:job|work|one|bot|stuff)|nice (?:one|work|job)|great (?:job|work)"
+    r"|(?:you(?:'re| are) )?(?:the best|welcome|great|awesome|amazing|funny)|no problem|no worries|never ?mind|sorry|my bad|oops|all good|alright|all right"
+    r"|how are (?:you|things)(?: (?:doing|today|doing today|going))*|how(?:'s| is) it going|how(?:'s| is) your day|how do you do|what'?s up|sup|wassup|how you doing"
+    r"|nice to meet you|pleased to meet you|good to (?:see|hear from) you|are you there|you there|anybody there|who are you|what(?:'s| is) your name"
+    r"|i(?:'m| am) (?:fine|good|well|back|ok(?:ay)?|bored|tired)|i (?:like|love) (?:it|that|you)|that(?:'s| is) (?:great|nice|cool|awesome|good|funny|perfect|all|it|fine)"
+    r"|that was (?:great|helpful|quick|fast|funny)|very (?:good|nice|helpful)|so (?:cool|nice)|sounds good|works for me|glad to hear(?: it| that)?|good to know"
+    r"|hallo|guten (?:morgen|tag|abend)|gute nacht|moin(?: moin)?|servus|grüß (?:gott|dich)|tsch(?:ü|ue)ss|bis (?:bald|später|morgen|dann)|auf wiedersehen"
+    r"|danke(?: (?:schön|dir|sehr|vielmals|ihnen))?|vielen dank|besten dank|alles klar|verstanden|super|prima|toll|schön|klasse|perfekt|gut gemacht|passt|in ordnung"
+    r"|wie geht(?:'s| es)(?: (?:dir|ihnen))?(?: heute)?|mir geht(?:'s| es) gut|wer bist du|wie heißt du|schönen (?:tag|abend)(?: noch)?|schönes wochenende|gern geschehen|entschuldigung"
+    r"|bonjour|bonsoir|bonne (?:nuit|journée|soirée)|salut|coucou|au revoir|à (?:bientôt|demain|plus(?: tard)?)|merci(?: (?:beaucoup|bien|encore|à toi|à vous))?"
+    r"|d'accord|compris|génial|parfait|super merci|très bien|ça marche|ça va(?: (?:bien|et toi))?|comment (?:ça va|vas-tu|allez-vous|tu vas)|qui es-tu|enchantée?|de rien|bravo|désolée?"
+    r"|hola|buenos días|buenas(?: (?:tardes|noches))?|adiós|hasta (?:luego|mañana|pronto)|(?:muchas |muchísimas )?gracias|vale|entendido|genial|perfecto|estupendo|muy bien"
+    r"|qué tal(?: estás)?|cómo (?:estás|está|va|te va)|quién eres|cómo te llamas|de nada|mucho gusto|buen trabajo|lo siento|chao"
+)
+_NAME = r"(?:there|all|everyone|everybody|again|friend|buddy|mate|dude|man|bot|assistant|aidaemon|my friend|zusammen|à tous|amigo|too|and|und|et|y|so|well|oh|ah)"
+SMALL_TALK = rf"\W*(?:(?:{_TALK})(?:\s+{_NAME})*\W*(?:\b{_NAME}\b\W*)*)+"
+
+QUESTION = (
+    r"(?:(?:hi|hey|hello|so|and|also|hallo|hola|bonjour)[,!.\s]+)?(?:how|what|why|who|when|where|which|should|could (?:it|this|that)|is|are|does|do (?:i|you|we|they)|did"
+    r"|has|have (?:i|you|we)|was|were|wie|was|warum|wer|wann|wo|welche[rs]?|ist|sind|hat|soll|comment|pourquoi|qui|quand|où|quel(?:le)?s?|est-ce|qu'est-ce"
+    r"|¿|cómo|qué|por qué|quién|cuándo|dónde|cuál(?:es)?)\b|¿"
+)
+NOT = (
+    r"\b(?:don't|do not|doesn't|never|not|no need|instead of|without|rather than|before i|after i|i (?:will|have|had|did|was|am|want to know|read|saw)"
+    r"|someone|he|she|they|nicht|ohne|kein\w*|ne|pas|sans|no|sin)\b"
+)
+
+_BUILT = (
+    r"(?:apps?|applications?|web ?sites?|web ?apps?|services?|systems?|platforms?|dashboards?|games?|(?:rest |web )?apis?|tools?|pipelines?|compilers?"
+    r"|libraries|library|back-?ends?|front-?ends?|prototypes?|cli|bots?|chat ?bots?|parsers?|plugins?|extensions?|crawlers?|scrapers?|frameworks?|clones?"
+    r"|anwendung|webseite|programm|spiel|dienst|bibliothek|plattform|schnittstelle|site(?: web)?|jeu|logiciel|aplicación|sitio(?: web)?|juego|programa|página web|plataforma)"
+)
+_WHOLE = (
+    r"(?:whole|entire|complete|full|all (?:of )?(?:the|our|my)|every|ganze[nrs]?|gesamte[nrs]?|komplette[nrs]?|alle|tout(?:e|es)?|tous|toda?s?|entera?|complet[oa]?)"
+)
+_CODE = (
+    r"(?:code ?base|code|project|repo(?:sitory)?|module|package|architecture|back-?end|front-?end|test suite|documentation|database|system|stack|infrastructure"
+    r"|projekt|quellcode|architektur|datenbank|modul|projet|module|base de (?:code|données|datos)|código|proyecto|módulo|arquitectura)"
+)
+_PAPER = (
+    r"(?:report|business plan|white ?paper|thesis|dissertation|book|e-?book|novel|study|market analysis|literature review|research paper|curriculum|course"
+    r"|user manual|handbook|documentation|specification|strategy|roadmap|bericht|geschäftsplan|abhandlung|buch|studie|handbuch|rapport|mémoire|livre|étude"
+    r"|plan d'affaires|informe|libro|estudio|tesis|plan de negocio)"
+)
+BIG = (
+    rf"\b(?:refactor|re-?architect|modularize|refaktorier\w*|refactori[sz]e\w*|refactoriza\w*)\b"
+    rf"|\b(?:build|create|develop|implement|design|program|code|write|make|baue?|entwick(?:le|eln)|programmiere?|erstelle?|implementiere?|crée|créer|développe[rz]?|construis"
+    rf"|construye|desarrolla|crea|programa|implementa)\b(?: (?:me|us|mir|uns|moi|nous|me))?(?:[- ](?!and\b|und\b|et\b|y\b)[\w'#+-]+){{1,5}}? {_BUILT}\b(?! (?:description|logo|name|icon|idea|list|call|review))"
+    rf"|\b(?:migrate|port|rewrite|convert|migrier\w*|portier\w*|migre[rz]?|migra)\b[^.?!\n]{{0,60}}\b(?:{_CODE}|to (?:python|rust|go|java|typescript|kotlin|postgres\w*|mysql|kubernetes|aws"
+    rf"|azure|the cloud|react|vue|django|fastapi|github|gitlab)|(?:auf|nach|zu) (?:python|rust|postgres\w*|kubernetes)|(?:vers|a|à) (?:python|rust|postgres\w*|kubernetes))\b"
+    rf"|\b(?:redesign|overhaul|audit|rework|restructure|überarbeite|reorgani[sz]e)\b[^.?!\n]{{0,30}}\b(?:{_WHOLE}|{_CODE}|our|unsere?n?)\b"
+    rf"|\b(?:analy[sz]e|review|document|test|go through|read|clean up|sort|translate|analysiere|prüfe|dokumentiere|übersetze|lies|räume|analyse[rz]?|vérifie|traduis|documente|analiza|revisa|traduce"
+    rf"|documenta)\b[^.?!\n]{{0,20}}\b{_WHOLE} (?:[\w-]+ ){{0,2}}?(?:{_CODE}|logs?|archive|book|wiki|inbox|mailbox|drive|website|buch|archiv|postfach|livre|site|libro|archivo|sitio)\b"
+    rf"|\b(?:research|investigate|recherchiere|untersuche|recherche[rz]?|étudie|investiga)\b[^?\n]{{3,150}}?\b(?:and|then|und|dann|et|puis|y|luego)\b[^?\n]{{0,40}}\b(?:write|prepare|produce|create|compare|summari[sz]e|recommend"
+    rf"|present|compile|draft|make|schreibe?|erstelle?|vergleiche?|fasse|rédige|écris|compare|prépare|résume|escribe|redacta|compara|resume|prepara)\b"
+    rf"|\b(?:write|prepare|produce|draft|create|compile|schreibe?|erstelle?|verfasse?|rédige[rz]?|écris|écrire|prépare|escribe|redacta|prepara|elabora)\b(?: (?:me|us|mir|uns|moi|nous))?(?: (?!short\b|brief\b|quick\b|kurze\w*\b|court\b|bref\b|breve\b|corto\b|one-)[\w'-]+){{1,4}}? {_PAPER}\b(?! (?:title|card|cover|name))"
+    r"|\bplan\b (?:me |us )?(?:a|an|the|my|our) (?:[\w-]+ ){0,4}?(?:trip|wedding|vacation|holiday|conference|migration|launch|campaign|relocation|itinerary|event series|home move)\b"
+    r"|\bplane\b (?:mir |uns )?(?:eine?n? |die |den |unsere?n? )(?:[\w-]+ ){0,3}?(?:reise|hochzeit|urlaub|konferenz|umzug|kampagne)\b"
+    r"|\b(?:planifie|organise|planifica|organiza)\b (?:moi |nous |me |nos )?(?:une?|un|una|notre|mi|nuestr[oa]) (?:[\w-]+ ){0,3}?(?:voyage|mariage|conférence|viaje|boda|conferencia|mudanza)\b"
+    r"|\bset up\b (?:a |an |the |our |my )?(?:[\w/-]+ ){0,3}?(?:pipeline|cluster|kubernetes|monitoring|data warehouse|home ?lab|mail server|vpn|ci(?:/cd)?)\b"
+)
+MUST = (
+    r"\b(?:must|should|shall|needs? to|has to|have to|make sure|ensure|at least|at most|no more than|also|muss|müssen|soll(?:te|en)?|mindestens|höchstens|außerdem"
+    r"|doit|doivent|il faut|au moins|aussi|debe|deben|tiene que|al menos|también)\b"
+)
+
+_DO = (
+    r"(?:read|open|write|send|mail|e-?mail|save|store|delete|remove|create|make|add|update|fix|run|execute|test|deploy|commit|push|pull|install|download|upload|fetch"
+    r"|search|find|look up|check|compare|summari[sz]e|translate|sort|rename|move|copy|convert|extract|merge|count|list|book|schedule|reserve|order|pay|cancel|post"
+    r"|publish|reply to|forward|remind|remember|draft|compute|calculate|analy[sz]e|generate|plot|format|archive|backup|back up|configure|restart|clone|build|note|print"
+    r"|lies|lese|öffne|schreibe?|sende?|schicke?|speicher[e]?|lösche?|erstelle?|füge|aktualisiere|repariere|führe|teste|installiere|lade|suche?|finde|prüfe|vergleiche|fasse"
+    r"|übersetze|sortiere|verschiebe|kopiere|zähle|buche|plane|reserviere|bezahle|storniere|erinnere|berechne|mach(?:e)?|trage|notiere"
+    r"|lis|ouvre|écris|envoie|enregistre|supprime|crée|ajoute|corrige|lance|exécute|installe|télécharge|cherche|trouve|vérifie|compare|résume|traduis|trie|déplace|copie"
+    r"|compte|réserve|planifie|paie|annule|calcule"
+    r"|lee|abre|escribe|envía|manda|guarda|borra|elimina|crea|añade|actualiza|arregla|ejecuta|prueba|instala|descarga|sube|busca|encuentra|comprueba|compara|resume"
+    r"|traduce|ordena|mueve|copia|cuenta|reserva|programa|paga|cancela|calcula)"
+)
+_THEN = r"(?:and then|and|then|after that|afterwards|und|dann|danach|anschließend|und dann|et|puis|ensuite|et puis|y|luego|después|y luego|e)"
+IMPERATIVE = rf"(?:^|[\n.:,;]\s*|\d[.)]\s*|[-*•]\s*|\bplease |\bbitte )(?:please |bitte )?{_DO}\b"
+JOINED = (
+    rf"(?:^|[.!:\n]\s*|\b(?:please|can you|could you|would you|i want you to|i need you to|bitte|kannst du|könntest du|peux-tu|pouvez-vous|s'il te plaît|puedes|podrías|por favor)[,:]? )"
+    rf"(?:please |bitte )?{_DO} (?!and\b|und\b|et\b|y\b|or\b)[^?!\n]{{2,120}}?(?:[,;] ?|\.? )(?:{_THEN},? )(?:also |please |finally )?(?!test\b|note that\b|format\b|order of\b|list of\b|run time\b){_DO} "
+    rf"(?!(?:is|are|and|was|or|of|file|files|results?|code)\b)\S"
+)
+ORDERED = (
+    r"(?s:\bfirst(?:ly)?\b.{3,200}?\b(?:then|next|second(?:ly)?|after(?:wards| that)|finally)\b|\bstart by\b.{3,200}?\b(?:then|next|finally|after that)\b"
+    r"|\bzuerst\b.{3,200}?\b(?:dann|danach|anschließend|zum schluss|schließlich)\b|\berst\b.{3,200}?\b(?:dann|danach|anschließend)\b"
+    r"|\bd'abord\b.{3,200}?\b(?:puis|ensuite|enfin|après)\b|\bprimero\b.{3,200}?\b(?:luego|después|entonces|finalmente|por último)\b)"
+)
+COUNTED = r"(?s:\b(?:step|schritt|étape|paso) ?1\b.{3,300}?\b(?:step|schritt|étape|paso) ?2\b|\bin (?:two|three|four|five|\d) steps:)"
+
+_PLEASE = r"(?:(?:hi|hey|hello|hallo|hola|bonjour|please|ok(?:ay)?|so|and|bitte|quick question|btw|sag mal|por favor|s'il te plaît)[,:!.\s]+)*(?:can you tell me |could you tell me |tell me |do you know |kannst du mir sagen,? )?"
+LOOKUP = (
+    rf"{_PLEASE}(?:"
+    r"what(?:'s| is| are| was| were)? (?:the )?(?:time|date|day|weather|capital|population|currency|meaning|definition|plural|past tense|opposite|synonym|temperature|square root|sum|product"
+    r"|distance|difference in time|time zone|exchange rate|boiling point|melting point|speed of|height|length|area|age|phone number|area code|forecast|current|name of|year|price|score|formula|symbol|abbreviation)\b"
+    r"|what (?:time|day|year|date|month|week)\b|what(?:'s| is| are) (?:a|an) [\w' -]{2,40}\??$|what does [\w' \"-]{1,40} (?:mean|stand for)\b|what(?:'s| is) \d"
+    r"|what(?:'s| is) [\w-]+(?: [\w-]+)?\??$|who(?:'s| is| was| are| were| wrote| invented| painted| won| discovered| founded| directed)\b|when (?:is|was|did|does|are|were)\b|where(?:'s| is| was| are| were)\b"
+    r"|how (?:many|much|old|tall|far|long|high|big|deep|fast|heavy) \w|how do (?:you|i) (?:say|spell|pronounce|write)\b|how (?:is|do you say) .{1,40} in (?:english|german|french|spanish|italian)"
+    r"|which (?:country|city|year|day|planet|language|element|continent)\b|is it (?:raining|going to|cold|warm|sunny|a holiday)\b|is \w[\w ]{0,30} a (?:prime|leap|public holiday|vegetable|fruit|planet)"
+    r"|define\b|spell\b|synonyms? (?:for|of)\b|antonyms? (?:for|of)\b|meaning of\b|definition of\b|translate\b|convert \$?€?£?\d|\d[\d.,]* ?[\w°$€£%]+ (?:in|to|into) \w+\??$|(?:calculate |compute )?[\d(][\d\s().,+*/x×÷^%-]*\d\)? ?=?\s*\??$"
+    r"|\d+ ?% of \d|roll a (?:die|dice)|flip a coin|weather\b|time in\b"
+    r"|wie (?:spät|viel uhr|alt|hoch|weit|lang|groß|viele?|warm|kalt|schreibt man|sagt man|heißt .{1,40} auf)\b|wieviel\b|was (?:ist|sind|bedeutet|heißt|kostet|war) (?:die |der |das |eine? |ein )?[\w\" -]{1,40}\??$"
+    r"|welche[rsn]? (?:tag|datum|jahr|uhrzeit|hauptstadt|wochentag|monat)\b|wer (?:ist|war|hat|schrieb|erfand)\b|wann (?:ist|war|wurde|beginnt|kommt|fährt)\b|wo (?:ist|liegt|war|sind|befindet)\b|übersetze?\b|definiere\b"
+    r"|quelle? (?:heure|est (?:la|le) (?:capitale|date|population|définition|météo|temps)|jour|temps)\b|qui (?:est|était|a (?:écrit|inventé|peint|gagné))\b|quand (?:est|a|était|commence)\b|où (?:est|se trouve|sont)\b"
+    r"|combien (?:de|coûte|font|y a)\b|qu'est-ce qu(?:e|')(?: c'est que)? ?\w[\w' -]{1,30}\??$|que (?:signifie|veut dire)\b|comment (?:dit-on|s'écrit|se dit|écrit-on)\b|traduis\b|définis\b|il est quelle heure"
+    r"|¿?(?:qué (?:hora|día|fecha|significa|tiempo hace|es (?:un|una|el|la) )|quién (?:es|fue|era|escribió|inventó|pintó|ganó)|cuándo (?:es|fue|empieza|nació)|dónde (?:está|queda|es|están)|cuánt[oa]s?\b|cuál es (?:la|el) "
+    r"|cómo se (?:dice|escribe))|traduce\b|define\b|defina\b"
+    r")"
+)
+NO_LOOKUP = (
+    r"\b(?:best way|should (?:i|we)|wrong|differences? between|why|compare|comparison|pros and cons|explain|and (?:then|send|write|save|tell|email|mail|add|put|create|schedule|book|remind|explain|compare)"
+    r"|und (?:dann|sende|schreibe?|speichere?|trage|erkläre)|et (?:puis|envoie|écris|ajoute|explique)|y (?:luego|envía|escribe|guarda|añade|explica)|document|book|whole|entire|file|files|folder|repository|repo|codebase|bug|plan|strategy"
+    r"|datei|dateien|buch|fichier|livre|archivo|libro|this (?:code|text|article|page|report)|in (?:this|the|my) (?:code|project|repo))\b"
+)
