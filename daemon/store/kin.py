@@ -72,11 +72,11 @@ def part(tx: KinTx, turn_id: str, closed: TurnClosed) -> None:
 def deliver(tx: Tx, session: str, turn_id: str, posted: Posted) -> None:
     """To the session's people; those of a session that works for another are the other's, who are told its reply by that one."""
     own = tx.session(session)
-    root = tx.session(own.root) if own and own.root else None
-    told = root or own
-    if told is None or not told.channel or (root and posted.kind == "reply"):
+    told = tx.session(own.root) if own and own.root else own
+    works_for_it = told is not own
+    if told is None or not told.channel or (works_for_it and posted.kind == "reply"):
         return
-    body = f"[{session}] {posted.body}" if root and posted.kind == "notice" else posted.body
+    body = f"[{session}] {posted.body}" if works_for_it and posted.kind == "notice" else posted.body
     tx.post(OutboxRow(turn_id, -1, told.id, told.channel, told.chat, posted.kind, body, posted.at))
 
 

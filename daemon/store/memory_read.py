@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from daemon.core.events import Recorded
+from daemon.core.loops import LoopRow
 from daemon.core.outcomes import Stop
 from daemon.core.rows import ApprovalRow, ChildRow, GrantRow, InboxRow, OutboxRow, SessionRow, TurnRow, UsageRow
 from daemon.store.memory_table import MemoryTable, Undo
@@ -26,6 +27,7 @@ class MemoryReadTx:
         self._grants: MemoryTable[str, GrantRow] = MemoryTable(undo)
         self._outbox: MemoryTable[tuple[str, int], OutboxRow] = MemoryTable(undo)
         self._charges: MemoryTable[int, Charge] = MemoryTable(undo)
+        self._loops: MemoryTable[str, LoopRow] = MemoryTable(undo)
         self._raises: MemoryTable[int, DayRaised] = MemoryTable(undo)
 
     def session(self, session: str) -> SessionRow | None:
@@ -97,6 +99,18 @@ class MemoryReadTx:
     def grants(self, session: str) -> list[GrantRow]:
         """Standing permissions that hold in this session; all of them for session "*"."""
         return [row for row in self._grants if session == EVERYWHERE or row.session in ("", session)]
+
+    def loop(self, loop_id: str) -> LoopRow | None:
+        """One loop."""
+        return self._loops.get(loop_id)
+
+    def loops(self, agent: str | None = None, limit: int = 50) -> list[LoopRow]:
+        """Loops, newest first; of one agent, or of all."""
+        return [row for row in self._loops if agent in (None, row.agent)][::-1][:limit]
+
+    def loops_at_work(self, agent: str | None = None) -> list[LoopRow]:
+        """Loops that have not ended, oldest first; of one agent, or of all."""
+        return [row for row in self._loops if row.ended_at is None and agent in (None, row.agent)]
 
     def outbox(self, state: str, channel: str | None = None, session: str | None = None) -> list[OutboxRow]:
         """Deliveries in this state, in order of creation."""

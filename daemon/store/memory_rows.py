@@ -4,7 +4,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from daemon.core.errors import Fenced
-from daemon.core.events import Answer, Recorded
+from daemon.core.events import Answer, ApprovalAsked, Recorded
+from daemon.core.loops import LoopRow
 from daemon.core.rows import ApprovalRow, ChildRow, GrantRow, InboxRow, OutboxRow, SessionRow, TurnRow, UsageRow
 from daemon.store.memory_read import MemoryReadTx
 from daemon.store.memory_table import MemoryTable, Undo
@@ -81,6 +82,24 @@ class MemoryRows(MemoryReadTx):
         self._approvals.put((turn_id, call_id), answered)
         return answered
 
+    def ask(self, session: str, turn_id: str, asked: ApprovalAsked, at: datetime) -> None:
+        """A question that no event of the turn asks (C3)."""
+        turn = self.turn(turn_id)
+        if turn:
+            self.open_approval(replace(turn, session=session), ApprovalOpened(asked, at))
+
+    def settle_approval(self, turn_id: str, call_id: str, state: str) -> None:
+        """The question has come to this state."""
+        row = self.approval(turn_id, call_id)
+        if row:
+            self._approvals.put((turn_id, call_id), replace(row, state=state))
+
+    def put_loop(self, row: LoopRow) -> None:
+        """Insert, or bring up what stands there. Raises Conflict where the agent is at another loop (C7)."""
+        if row.ended_at is None and any(other.id != row.id for other in self.loops_at_work(row.agent)):
+            raise Conflict()
+        self._loops.put(row.id, row)
+
     def add_grant(self, row: GrantRow) -> None:
         """A standing permission."""
         self._grants.insert(row.id, row)
@@ -124,9 +143,9 @@ class MemoryRows(MemoryReadTx):
         if row and row.state == "new":
             self.settle_input(input_id, "taken")
 
-    def release_steering(self, turn_id: str) -> None:
+    def release_steering(self, session: str, turn_id: str) -> None:
         """What meant to steer this turn and came too late becomes a turn of its own."""
-        for row in [row for row in self._inbox if row.steers == turn_id and row.state == "new"]:
+        for row in [row for row in self.waiting_inputs(session) if row.steers == turn_id]:
             self._inbox.put(row.id, replace(row, steers=""))
 
     def charge(self, turn: TurnRow, added: UsageAdded) -> None:

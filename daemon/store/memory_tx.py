@@ -60,7 +60,7 @@ class MemoryTx(MemoryRows):
             self.settle_input(message.id, "quarantined")
         owner = turn or message
         if owner:
-            self._close(turn_id, TurnClosed(None, notice, "", at))
+            self._close(owner.session, turn_id, TurnClosed(None, notice, "", at))
             deliver(self, owner.session, turn_id, Posted("notice", notice, at))
 
     def _follow(self, turn_id: str, operation: RowOp) -> None:
@@ -77,7 +77,7 @@ class MemoryTx(MemoryRows):
             case ChildBorn():
                 bear(self, turn.session, turn_id, operation)
             case TurnClosed():
-                self._close(turn_id, operation)
+                self._close(turn.session, turn_id, operation)
             case Posted():
                 deliver(self, turn.session, turn_id, operation)
             case _:
@@ -108,7 +108,7 @@ class MemoryTx(MemoryRows):
             case TurnNow():
                 self._turns.put(turn.id, replace(turn, state=operation.state))
 
-    def _close(self, turn_id: str, closed: TurnClosed) -> None:
+    def _close(self, session: str, turn_id: str, closed: TurnClosed) -> None:
         turn = self.turn(turn_id)
         if turn:
             state, settled = ("ended", "done") if closed.reason else ("quarantined", "quarantined")
@@ -122,5 +122,5 @@ class MemoryTx(MemoryRows):
         self.forgive_attempts(turn_id)
         self.drop_cancel(turn_id)
         self.void_approvals(turn_id)
-        self.release_steering(turn_id)
+        self.release_steering(session, turn_id)
         part(self, turn_id, closed)

@@ -10,7 +10,8 @@ from datetime import datetime
 from typing import Protocol, TypeVar
 
 from daemon.core.errors import AidaemonError
-from daemon.core.events import Recorded
+from daemon.core.events import ApprovalAsked, Recorded
+from daemon.core.loops import LoopRow
 from daemon.core.outcomes import Answer, Stop
 from daemon.core.rows import (
     ApprovalRow,
@@ -113,6 +114,18 @@ class ReadTx(Protocol):
         """Standing permissions that hold in this session: its own and those for everywhere; all of them for session "*"."""
         ...
 
+    def loop(self, loop_id: str) -> LoopRow | None:
+        """One loop."""
+        ...
+
+    def loops(self, agent: str | None = None, limit: int = 50) -> list[LoopRow]:
+        """Loops, newest first; of one agent, or of all."""
+        ...
+
+    def loops_at_work(self, agent: str | None = None) -> list[LoopRow]:
+        """Loops that have not ended, oldest first; of one agent, or of all."""
+        ...
+
     def outbox(self, state: str, channel: str | None = None, session: str | None = None) -> list[OutboxRow]:
         """Deliveries in this state, in order of creation."""
         ...
@@ -173,6 +186,18 @@ class Tx(ReadTx, Protocol):
         self, turn_id: str, call_id: str, answer: Answer, by: str, reason: str, now: datetime
     ) -> ApprovalRow | None:
         """Answer once: None when it is not pending any more or has expired (the row then turns expired)."""
+        ...
+
+    def ask(self, session: str, turn_id: str, asked: ApprovalAsked, at: datetime) -> None:
+        """A question that no event of the turn asks: it stands when the turn has ended, too (C3)."""
+        ...
+
+    def settle_approval(self, turn_id: str, call_id: str, state: str) -> None:
+        """The question has come to this state."""
+        ...
+
+    def put_loop(self, row: LoopRow) -> None:
+        """Insert, or bring up what stands there. Raises Conflict where the agent is at another loop (C7)."""
         ...
 
     def add_grant(self, row: GrantRow) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
-from daemon.core.events import Recorded
+from daemon.core.events import ApprovalAsked, Recorded
 from daemon.core.rows import OutboxRow, TurnRow
 from daemon.store.kin import bear, deliver, part
 from daemon.store.project import (
@@ -35,13 +35,14 @@ from daemon.store.tables.events import Events
 from daemon.store.tables.grants import Grants
 from daemon.store.tables.inbox import Inbox
 from daemon.store.tables.lanes import Lanes
+from daemon.store.tables.loops import Loops
 from daemon.store.tables.outbox import Outbox
 from daemon.store.tables.sessions import Sessions
 from daemon.store.tables.turns import Turns
 from daemon.store.tables.usage import UsageLedger
 
 
-class SqliteTx(Sessions, Inbox, Lanes, Turns, Children, Events, Approvals, Grants, Outbox, UsageLedger, DayRaises):
+class SqliteTx(Sessions, Inbox, Lanes, Turns, Children, Events, Approvals, Grants, Outbox, UsageLedger, DayRaises, Loops):
     """`Tx` of SQLite. Transactions are begun and ended outside (store/batch.py)."""
 
     def begin_turn(self, row: TurnRow, epoch: int) -> None:
@@ -67,6 +68,10 @@ class SqliteTx(Sessions, Inbox, Lanes, Turns, Children, Events, Approvals, Grant
         if owner:
             self._close(owner.session, turn_id, TurnClosed(None, notice, "", at))
             deliver(self, owner.session, turn_id, Posted("notice", notice, at))
+
+    def ask(self, session: str, turn_id: str, asked: ApprovalAsked, at: datetime) -> None:
+        """A question that no event of the turn asks (C3)."""
+        self.open_approval(session, turn_id, asked, at)
 
     def post(self, row: OutboxRow) -> None:
         """Something to deliver that is not the outcome of an event."""

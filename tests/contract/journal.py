@@ -1,11 +1,13 @@
 """Rows and short ways for tests of the journal."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from daemon.core.events import (
     Answer,
     ApprovalAnswered,
     ApprovalAsked,
+    ChildSpawned,
     Event,
     Limits,
     ModelReplied,
@@ -77,8 +79,27 @@ def answered(answer: Answer, call_id: str = "2.0") -> ApprovalAnswered:
     return ApprovalAnswered(call_id, answer, "ann", "because")
 
 
+CHILD = "sub-1-c"
+LIMITS = Limits(max_iterations=3, max_seconds=2.5, max_input_tokens=700, max_usd=0.125)
+
+
+def spawned(
+    name: str = "t2", *, key: str = "2.0", where: str = CHILD, report: str = "", label: Label = Label.TRUSTED
+) -> ChildSpawned:
+    """An agent set to work on turn `name`, in a session of its own."""
+    own = "m" + name[1:]
+    return ChildSpawned(key, name, where, own, "digger", "dig here", "ann", label, LIMITS, 1, max_chars=20, report=report)
+
+
 def ended(reply: str = "bye", reason: Stop = Stop.DONE) -> TurnEnded:
     return TurnEnded(reason, "in words", reply)
+
+
+def begin_child(tx: Tx, name: str = "t2", where: str = CHILD) -> int:
+    """A worker takes the child's message up; gives the epoch."""
+    epoch = tx.claim(where, "worker")
+    tx.begin_turn(replace(turn(name, session=where), agent="digger", parent="t1"), epoch)
+    return epoch
 
 
 def recorded(*events: Event, first: int = 1, at: datetime = NOW) -> list[Recorded]:

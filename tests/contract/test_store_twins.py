@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -10,8 +11,22 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from daemon.core.errors import AidaemonError
-from daemon.core.events import Answer, Event, Stop, Suspended, TurnResumed
+from daemon.core.events import (
+    Alarm,
+    Answer,
+    BudgetRaised,
+    ChildReturned,
+    ChildSpawned,
+    Consulted,
+    Event,
+    IterationRefunded,
+    Limits,
+    Stop,
+    Suspended,
+    TurnResumed,
+)
 from daemon.core.label import Label
+from daemon.core.messages import Usage
 from daemon.store.memory import MemoryStore
 from daemon.store.protocol import ReadTx, Tx
 from daemon.store.sqlite import SqliteStore
@@ -29,6 +44,7 @@ from tests.contract.journal import (
     replied,
     said,
     session,
+    spawned,
     steered,
     turn,
 )
@@ -37,11 +53,25 @@ WHERE = ("terminal:home", "web:b", "sub-1")
 CHANNELS = dict(zip(WHERE, ("telegram", "web", ""), strict=True))
 STATES = ("new", "sending", "sent", "uncertain", "failed")
 
+AGENTS = ("default", "digger")
+BORN = ("sub-2", "sub-3")
+
 wheres = st.sampled_from(WHERE)
 numbers = st.integers(1, 3)
 seconds = st.sampled_from([0, 30, 60])
 rarely = st.sampled_from([False] * 7 + [True])
 labels = st.sampled_from(Label)
+turns = st.sampled_from(["t1", "t2", "t3", "t7"])
+
+
+@st.composite
+def spawns(draw: st.DrawFn) -> ChildSpawned:
+    """A turn that the other rules begin and end, or one that nobody does; in a session that there is, or a new one."""
+    key = draw(st.sampled_from(["2.0", "step"]))
+    where = draw(st.sampled_from([*WHERE, *BORN]))
+    return spawned(draw(turns), key=key, where=where, report=draw(st.sampled_from(["", "t2", "t8"])), label=draw(labels))
+
+
 event_kinds: st.SearchStrategy[Event] = st.one_of(
     st.builds(said, numbers.map("m{}".format), labels),
     st.builds(steered, numbers.map("m{}".format), labels),
@@ -50,6 +80,13 @@ event_kinds: st.SearchStrategy[Event] = st.one_of(
     st.builds(asked, st.sampled_from(["2.0", "2.1"]), seconds.map(after)),
     st.builds(answered, st.sampled_from(Answer), st.sampled_from(["2.0", "2.1"])),
     st.sampled_from([Suspended(("2.0",)), TurnResumed("why")]),
+    spawns(),
+    st.sampled_from([IterationRefunded(("2.0",)), Alarm("budget", "look")]),
+    st.builds(BudgetRaised, st.just("budget.1"), st.just(Limits()), st.integers(0, 2), st.sampled_from([0.0, 0.25])),
+    st.builds(ChildReturned, st.just("step"), turns, st.just("done"), st.just("gold"), labels),
+    st.builds(
+        Consulted, st.just("summary"), st.just(""), st.just(Usage(7, 3, 2, 0.5)), st.sampled_from(["", "prov"]), st.just("n")
+    ),
     st.builds(ended, st.sampled_from(["", "bye"]), st.sampled_from(Stop)),
 )
 
@@ -84,7 +121,7 @@ class Twins(RuleBasedStateMachine):
         self.both(lambda tx: [tx.put_session(session(where, CHANNELS[where])) for where in WHERE])
         for number in (1, 2):
             self.accept(number, home_of(number), "", number)
-            self.begin(number, home_of(number), 0, 0)
+            self.begin(number, home_of(number), False, 0)
 
     @rule(number=numbers, where=wheres, steers=st.sampled_from(["", "t1", "t2"]), external=numbers)
     def accept(self, number: int, where: str, steers: str, external: int) -> None:
@@ -94,9 +131,14 @@ class Twins(RuleBasedStateMachine):
     def settle(self, number: int, state: str) -> None:
         self.both(lambda tx: tx.settle_input(f"m{number}", state))
 
-    @rule(number=numbers, where=wheres, stale=rarely, at=seconds)
-    def begin(self, number: int, where: str, stale: bool, at: int) -> None:
-        self.both(lambda tx: tx.begin_turn(turn(f"t{number}", session=where, at=after(at)), tx.claim(where, "me") - stale))
+    @rule(where=wheres, root=st.sampled_from(["", *WHERE, "gone"]))
+    def root(self, where: str, root: str) -> None:
+        self.both(lambda tx: tx.put_session(replace(session(where, CHANNELS[where]), root="" if root == where else root)))
+
+    @rule(number=numbers, where=wheres, stale=rarely, at=seconds, agent=st.sampled_from(AGENTS))
+    def begin(self, number: int, where: str, stale: bool, at: int, agent: str = "default") -> None:
+        row = replace(turn(f"t{number}", session=where, at=after(at)), agent=agent)
+        self.both(lambda tx: tx.begin_turn(row, tx.claim(where, "me") - stale))
 
     @rule(number=numbers, lost=rarely, events=st.lists(event_kinds, min_size=1, max_size=4), fails=rarely, at=seconds)
     def append(self, number: int, lost: bool, events: list[Event], fails: bool, at: int) -> None:
@@ -158,7 +200,10 @@ def everything(tx: ReadTx) -> list[object]:
         tx.sessions(),
         [tx.input(f"m{number}") for number in range(1, 4)],
         [(tx.turn(name), tx.input_of(name), tx.events(name), tx.events(name, 2)) for name in turns],
-        [tx.cancelled(name) for name in turns],
+        [(tx.cancelled(name), tx.child(name), tx.children(name)) for name in (*turns, "t7")],
+        [(tx.busy_children(where), tx.waiting_inputs(where), tx.approvals(None, where)) for where in (*WHERE, *BORN)],
+        [(tx.recent_stops(agent, 9), tx.recent_stops(agent, 1)) for agent in AGENTS],
+        [(tx.input_of(name), tx.day_raised(after(30))) for name in ("t7", "t8")],
         [(tx.waiting_inputs(where), tx.unfinished_turns(where), tx.turns(where, 2), tx.grants(where)) for where in WHERE],
         (tx.turns(None, 3), tx.unfinished_sessions(), tx.grants("*")),
         (tx.approvals(), tx.approvals("pending"), tx.approvals("void", WHERE[0])),

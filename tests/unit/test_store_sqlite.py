@@ -15,13 +15,23 @@ from typing import cast
 
 import pytest
 
-from daemon.core.codec import UnreadableEvent
+from daemon.core.codec import UnreadableEvent, encode
 from daemon.core.errors import StoreUnavailable
+from daemon.core.events import Stop
+from daemon.store.instants import to_db
 from daemon.store.migrate import JournalUnusable, Migration, connect, migrate, migrations, open_reader, open_writer
 from daemon.store.protocol import Tx
 from daemon.store.sqlite import BATCH, SqliteStore
 from daemon.store.thread import SqliteThread
-from tests.contract.journal import HOME, begun, message, notice, said
+from tests.contract.journal import CHILD, HOME, NOW, add, begun, ended, message, notice, recorded, said, session, spawned, turn
+
+OF_VERSION_1 = (
+    f"INSERT INTO sessions VALUES (1, '{HOME}', 'terminal', 'chat-1', 'trusted', {to_db(NOW)}, 'default', '', '', 0, NULL)",
+    f"""INSERT INTO inbox VALUES
+        (1, 'm1', 'terminal', '', 'x-m1', '{HOME}', 'ann', 'hello', 'trusted', 't1', {to_db(NOW)}, '', 'taken')""",
+    f"""INSERT INTO turns VALUES
+        (1, 't1', '{HOME}', '', 'm1', 'running', 'trusted', {to_db(NOW)}, NULL, NULL, '', '', 0, 0, 0, 0, 0.0)""",
+)
 
 
 @pytest.fixture
@@ -206,6 +216,28 @@ async def test_a_journal_of_version_1_is_brought_up_with_what_is_in_it(tmp_path:
         assert db.execute("SELECT id, mood FROM inbox").fetchall() == [("m1", "calm")]
         assert db.execute("PRAGMA user_version").fetchone() == (newest + 1,)
         migrate(db, path, [*migrations(), later])
+
+
+async def test_a_journal_of_before_there_were_agents_reads_as_if_there_were_none(tmp_path: Path) -> None:
+    """A17; D6: its sessions work for nobody, its turns were the default agent's, and it can set agents to work."""
+    path = tmp_path / "journal.db"
+    with closing(connect(path)) as db:
+        migrate(db, path, migrations()[:1])
+        for statement in OF_VERSION_1:
+            db.execute(statement)
+        db.execute("INSERT INTO events VALUES ('t1', 1, ?, ?, ?, ?)", (to_db(NOW), *encode(said())))
+    store = await SqliteStore.open(path)
+    assert await store.read(lambda tx: tx.sessions()) == [session()]
+    assert await store.read(lambda tx: (tx.turns(None, 9), tx.input("m1"))) == ([turn("t1")], message("m1", state="taken"))
+    assert await store.read(lambda tx: (tx.events("t1"), tx.children("t1"), tx.day_raised(NOW))) == (
+        recorded(said()),
+        [],
+        (0, 0.0),
+    )
+    epoch = await store.write(lambda tx: tx.claim(HOME, "me"))
+    await add(store, epoch, spawned(), ended(), first=2)
+    assert await store.read(lambda tx: (tx.recent_stops("default", 9), tx.unfinished_sessions())) == ([Stop.DONE], [CHILD])
+    await store.aclose()
 
 
 def test_a_migration_that_fails_midway_leaves_the_former_version_whole(tmp_path: Path) -> None:

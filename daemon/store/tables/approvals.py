@@ -21,6 +21,7 @@ ANSWER = """UPDATE approvals SET state = 'answered', answer = ?, answered_by = ?
     WHERE turn = ? AND call_id = ? AND state = 'pending' AND expires > ?"""
 EXPIRE = "UPDATE approvals SET state = 'expired' WHERE turn = ? AND call_id = ? AND state = 'pending'"
 CLOSE = "UPDATE approvals SET state = ?, answer = ?, answered_by = ?, reason = ? WHERE turn = ? AND call_id = ?"
+SETTLE = "UPDATE approvals SET state = ? WHERE turn = ? AND call_id = ?"
 VOID = "UPDATE approvals SET state = 'void' WHERE turn = ? AND state IN ('pending', 'answered')"
 
 Columns = tuple[str, str, str, str, str, str, str, str, str, int, int, str, str | None, str, str]
@@ -59,6 +60,10 @@ class Approvals(Rows):
         """The turn has taken the answer in."""
         answer = (answered.answer.value, answered.by, answered.reason)
         self._db.execute(CLOSE, (state, *answer, turn_id, answered.call_id))
+
+    def settle_approval(self, turn_id: str, call_id: str, state: str) -> None:
+        """The question has come to this state."""
+        self._db.execute(SETTLE, (state, turn_id, call_id))
 
     def void_approvals(self, turn_id: str) -> None:
         """The turn is over: nobody waits for an answer any more."""

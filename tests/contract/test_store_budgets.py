@@ -1,0 +1,81 @@
+"""What turns used up, in every journal: iterations that do not count, dearer days, why agents stopped (D6, E4, F2)."""
+
+from dataclasses import replace
+
+import pytest
+
+from daemon.core.events import BudgetRaised, Consulted, IterationRefunded, Limits, Stop
+from daemon.core.messages import Usage
+from daemon.store.protocol import Store, Tx
+from tests.contract.journal import HOME, NOW, add, after, begin, begun, ended, message, recorded, replied, said, turn
+
+
+async def test_an_iteration_of_housekeeping_is_given_back(store: Store) -> None:
+    """E4: its cost is not."""
+    epoch = await begun(store, said(), replied(calls=1), replied(calls=1))
+    await add(store, epoch, IterationRefunded(("3.0",)), first=4)
+    row = await store.read(lambda tx: tx.turn("t1"))
+    assert row and (row.iterations, row.input_tokens, row.usd) == (1, 200, 0.5)
+
+
+async def test_small_questions_beside_the_loop_cost_and_are_no_iterations(store: Store) -> None:
+    """F2; E4: and one that never reached a model costs nothing."""
+    asked = Consulted("summary", "short", Usage(7, 3, 2, 0.5), "prov", "small")
+    await begun(store, said(), asked, replied(), Consulted("verdict", "", Usage(), "", "", error="no model"))
+    row = await store.read(lambda tx: tx.turn("t1"))
+    assert row == replace(turn("t1"), input_tokens=107, output_tokens=13, cached_tokens=42, usd=0.75)
+    rows = await store.read(lambda tx: tx.usage(NOW))
+    assert [(row.model, row.calls, row.usd) for row in rows] == [("m", 1, 0.25), ("small", 1, 0.5)]
+
+
+async def test_what_people_let_a_day_cost_adds_up_since_then(store: Store) -> None:
+    """F2."""
+    assert await store.read(lambda tx: tx.day_raised(NOW)) == (0, 0.0)
+    epoch = await begun(store, said(), BudgetRaised("budget.1", Limits(), 1000, 0.5))
+    await add(store, epoch, BudgetRaised("budget.2", Limits(), 200), BudgetRaised("budget.3", Limits()), first=3, at=after(10))
+    await add(store, epoch, BudgetRaised("budget.4", Limits(), 0, 0.25), first=5, at=after(20))
+    sums = [await store.read(lambda tx, at=at: tx.day_raised(after(at))) for at in (0, 10, 20, 21)]
+    assert sums == [(1200, 0.75), (200, 0.25), (0, 0.25), (0, 0.0)]
+
+
+async def test_a_turn_remembers_which_agent_it_was(store: Store) -> None:
+    """D6."""
+
+    def work(tx: Tx) -> None:
+        begin(tx)
+        tx.accept(message("m2"))
+        tx.begin_turn(replace(turn("t2"), agent="digger"), tx.claim(HOME, "me"))
+
+    await store.write(work)
+    assert await store.read(lambda tx: [row.agent for row in tx.turns(None, 2)]) == ["digger", "default"]
+
+
+@pytest.mark.parametrize(
+    ("agent", "limit", "stops"),
+    [
+        ("default", 9, [Stop.DEADLINE, Stop.DONE, Stop.FAILED]),
+        ("default", 2, [Stop.DEADLINE, Stop.DONE]),
+        ("digger", 9, [Stop.OVER_BUDGET]),
+        ("nobody", 9, []),
+    ],
+)
+async def test_the_latest_stops_of_an_agent_come_newest_first(store: Store, agent: str, limit: int, stops: list[Stop]) -> None:
+    """D6: by when they ended; neither what runs nor what was set aside is a stop."""
+
+    def end(tx: Tx, name: str, agent: str, stop: Stop, at: float) -> None:
+        tx.accept(message("m" + name[1:]))
+        epoch = tx.claim(HOME, "me")
+        tx.begin_turn(replace(turn(name), agent=agent), epoch)
+        tx.append(HOME, epoch, name, recorded(ended(reason=stop), at=after(at)))
+
+    def work(tx: Tx) -> None:
+        end(tx, "t1", "default", Stop.DEADLINE, 9)
+        end(tx, "t2", "default", Stop.FAILED, 5)
+        end(tx, "t3", "digger", Stop.OVER_BUDGET, 7)
+        end(tx, "t4", "default", Stop.DONE, 5)
+        begin(tx, "t5")
+        begin(tx, "t6")
+        tx.quarantine("t6", after(30), "crashed three times")
+
+    await store.write(work)
+    assert await store.read(lambda tx: tx.recent_stops(agent, limit)) == stops
