@@ -26,6 +26,7 @@ from daemon.core.events import (
     TurnResumed,
 )
 from daemon.core.label import Label
+from daemon.core.loops import LoopRow, LoopStage
 from daemon.core.messages import Usage
 from daemon.store.memory import MemoryStore
 from daemon.store.protocol import ReadTx, Tx
@@ -180,6 +181,21 @@ class Twins(RuleBasedStateMachine):
     def revoke(self, number: int) -> None:
         self.both(lambda tx: tx.revoke_grant(f"g{number}"))
 
+    @rule(number=numbers, stage=st.sampled_from(LoopStage), attempt=numbers)
+    def loop(self, number: int, stage: LoopStage, attempt: int) -> None:
+        row = LoopRow(f"l{number}", f"agent {number % 2}", WHERE[0], "ann", Label.TRUSTED, "go", "regex", "x", 5, NOW)
+        over = stage in (LoopStage.COMPLETED, LoopStage.FAILED)
+        now = replace(row, stage=stage, attempt=attempt, learned=("ä",) * attempt, ended_at=after(attempt) if over else None)
+        self.both(lambda tx: tx.put_loop(now))
+
+    @rule(number=numbers, where=wheres)
+    def ask(self, number: int, where: str) -> None:
+        self.both(lambda tx: tx.ask(where, f"t{number}", asked("review", after(60)), NOW))
+
+    @rule(number=numbers, call=st.sampled_from(["2.0", "review"]))
+    def settle_approval(self, number: int, call: str) -> None:
+        self.both(lambda tx: tx.settle_approval(f"t{number}", call, "consumed"))
+
     @rule(number=numbers, part=st.integers(-1, 3), channel=st.sampled_from(["web", "slack"]))
     def post(self, number: int, part: int, channel: str) -> None:
         self.both(lambda tx: tx.post(notice(f"t{number}", part, channel)))
@@ -208,6 +224,7 @@ def everything(tx: ReadTx) -> list[object]:
         (tx.turns(None, 3), tx.unfinished_sessions(), tx.grants("*")),
         (tx.approvals(), tx.approvals("pending"), tx.approvals("void", WHERE[0])),
         [(tx.outbox(state), tx.outbox(state, "web"), tx.outbox(state, None, WHERE[0])) for state in STATES],
+        (tx.loop("l1"), tx.loops(), tx.loops("agent 1", 1), tx.loops_at_work(), tx.loops_at_work("agent 0")),
         (tx.usage(NOW), tx.usage(after(60), WHERE[0]), tx.stop_counts(NOW), tx.stop_counts(after(60))),
     ]
 
