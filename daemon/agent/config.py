@@ -4,7 +4,9 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from daemon.agent.spec_parts import CheckPart, LoopPart
 from daemon.core.events import Limits
+from daemon.core.terms import Strategy
 
 
 class AgentConfig(BaseModel):
@@ -21,6 +23,12 @@ class AgentConfig(BaseModel):
     on_stall: Literal["coach", "stop"] = Field("coach", description="going in circles: say so first, or stop at once")
     effort: Literal["", "low", "medium", "high", "max"] = Field("", description="reasoning effort; empty: the model's own")
     context_window: int = Field(32_000, ge=2_000, description="tokens of conversation that are sent at most")
+    summary_strategy: Strategy = Field("rolling-window", description="what becomes of the oldest turns when the window is full")
+    verify: list[CheckPart] = Field([], description="criteria that every final answer is held against")
+    check_claims: bool = Field(True, description="an answer that claims an effect that did not happen is sent back once")
+    reflect: bool = Field(False, description="after a turn, note what it taught, for the next one")
+    on_budget: Literal["ask", "stop"] = Field("ask", description="a budget is used up: ask whether to go on, or stop")
+    loop: LoopPart = Field(default_factory=LoopPart, description="whether and how `aidaemon loop` runs the default agent")
     drain_seconds: float = Field(10, ge=0, le=300, description="how long a stopping daemon waits for running turns")
 
     @model_validator(mode="after")
@@ -47,3 +55,20 @@ class BudgetConfig(BaseModel):
 
     daily_tokens: int = Field(0, ge=0, description="tokens in and out per day; 0: no limit")
     daily_usd: float = Field(0.0, ge=0, description="USD per day; 0: no limit")
+    unknown_input_usd: float = Field(5.0, ge=0, description="USD per million tokens sent to a model whose price is not known")
+    unknown_output_usd: float = Field(25.0, ge=0, description="USD per million tokens received from such a model")
+
+    def worst(self, sent: int, received: int) -> float:
+        """What budgets count where the price is not known, in USD (F2)."""
+        return (sent * self.unknown_input_usd + received * self.unknown_output_usd) / 1_000_000
+
+
+class SubagentsConfig(BaseModel):
+    """[subagents]: how far an agent that another one set to work may go (A17)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    max_depth: int = Field(3, ge=0, le=10, description="agents below agents; 0: none at all")
+    max_iterations: int = Field(10, ge=1, le=1000, description="iterations of a sub-agent")
+    timeout_s: float = Field(300, gt=0, description="seconds of work of a sub-agent")
+    max_response_chars: int = Field(8000, ge=200, description="characters of its answer that the parent is given")

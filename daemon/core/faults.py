@@ -36,6 +36,7 @@ EXPECTED = {
     "less_than": "less than {lt}",
     "less_than_equal": "{le} or less",
     "string_too_short": "text that is not empty",
+    "too_short": "a list of {min_length} or more",
     "literal_error": "{expected}",
     "enum": "{expected}",
     "union_tag_invalid": "{expected_tags}",
