@@ -13,7 +13,7 @@ from daemon.core.clock import SystemClock
 from daemon.core.errors import ErrorClass
 from daemon.core.messages import Message, ModelReply, ModelRequest, Role, ToolCall, ToolSpec, Usage
 from daemon.providers.anthropic import Anthropic
-from daemon.providers.anthropic_messages import Owner, keep
+from daemon.providers.anthropic_messages import keep
 from daemon.providers.anthropic_models import Talents, talents
 from daemon.providers.anthropic_reply import Draft, from_wire
 from daemon.providers.anthropic_request import MARK, to_wire
@@ -456,8 +456,3 @@ def test_kinds_of_blocks_and_events_that_nobody_knows_yet_are_no_trouble() -> No
     draft = Draft()
     assert draft.add(b'{"type": "confetti"}') == ""
     assert read(json.dumps({"content": "plain"}).encode()).text == "plain"
-
-
-def test_thinking_is_kept_for_its_owner_only() -> None:
-    assert Owner("anthropic", NEW).content(CALLED, PREFIX) is None
-    assert Owner("anthropic", NEW, refused={thought(PREFIX).native.blocks}).content(thought(PREFIX), PREFIX) is None  # type: ignore[union-attr]
