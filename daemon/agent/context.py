@@ -1,54 +1,26 @@
 """What the model sees: system prompt, earlier turns, this turn; repaired, fitted, and the same bytes up to what is new."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
+from daemon.agent.earlier import Earlier
+from daemon.agent.fitting import fitted
 from daemon.agent.prompt import SYSTEM
-from daemon.agent.repair import repair
+from daemon.agent.sizing import CHARS_PER_TOKEN, digest_of, tokens_of
+from daemon.core.budget import Account
 from daemon.core.label import Label
 from daemon.core.messages import Message, ModelRequest, Role, ToolSpec
 from daemon.core.turn import Turn
 from daemon.tools.base import Toolbox
+from daemon.tools.toolbox import allowed
 
-CHARS_PER_TOKEN = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Earlier:
-    """The turns before this one, repaired, measured and hashed once for all calls of the turn."""
-
-    messages: tuple[Message, ...] = ()
-    tokens: int = 0
-    digest: bytes = b""
-
-    @classmethod
-    def of(cls, messages: Sequence[Message]) -> "Earlier":
-        """Of the messages as they were said."""
-        sound = tuple(repair(messages))
-        return cls(sound, tokens_of(sound), digest_of(sound))
-
-    def fitted(self, room: int) -> "Earlier":
-        """What fits. Too much: the oldest go, down to half of the room, so that the prefix then stays the same again."""
-        if self.tokens <= room:
-            return self
-        for index, message in enumerate(self.messages):
-            if message.role is Role.USER and tokens_of(self.messages[index:]) <= room // 2:
-                return Earlier.of(self.messages[index:])
-        return Earlier()
-
-    def then(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """With this turn's messages behind it, repaired; only where the two meet badly is all of it looked at again."""
-        last = self.messages[-1] if self.messages else None
-        if last is None or (last.role is Role.ASSISTANT and not last.calls and messages[:1] and messages[0].role is Role.USER):
-            return (*self.messages, *repair(messages))
-        return tuple(repair((*self.messages, *messages)))
+SHRINK = "shrink"
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What a turn stands in: its session's label and settings, the turns before it, the tools found earlier."""
+    """What a turn stands in: its session's label and settings, the turns before it, the tools found earlier, its account."""
 
     session_label: Label = Label.TRUSTED
     earlier: Earlier = field(default_factory=Earlier)
@@ -56,17 +28,19 @@ class Scene:
     model: str = ""
     effort: str = ""
     stream: bool = True
+    account: Account = field(default_factory=lambda: Account(""))
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A request with what its event says of it."""
+    """A request with what its event says of it. `wanted` is how large it would be if nothing had to be left out."""
 
     request: ModelRequest
     prompt_hash: str
     tools_hash: str
     tools: tuple[str, ...]
     tokens: int
+    wanted: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +66,34 @@ class Context:
 
     def prompt(self, turn: Turn, scene: Scene, *, tools_allowed: bool = True) -> Prompt:
         """The request for the next call of this turn."""
-        shelf = self._shelf(tuple(dict.fromkeys((*self.core, *scene.offers, *turn.offers))))
-        own = tokens_of(turn.messages)
-        earlier = scene.earlier.fitted(self.window - shelf.tokens - own)
-        messages = (Message(Role.SYSTEM, self.system), *earlier.then(turn.messages))
-        request = ModelRequest(messages, shelf.specs, tools_allowed, self.max_tokens, scene.effort or None)
-        tokens = tokens_of(messages[:1]) + earlier.tokens + own + shelf.tokens
-        prompt_hash = digest_of((messages[0], *turn.messages), earlier.digest).hex()
-        return Prompt(request, prompt_hash, shelf.hash, shelf.names, tokens)
+        shelf = self._shelf(self._names(turn, scene))
+        system = Message(Role.SYSTEM, self._words(turn))
+        earlier, own = scene.earlier.left_by(turn), turn.messages
+        fixed = tokens_of((system,)) + shelf.tokens
+        tokens = wanted = fixed + earlier.tokens + tokens_of(own)
+        if wanted > self.window_of(turn):
+            earlier, own = fitted(turn, earlier, self.window_of(turn) - fixed)
+            tokens = fixed + earlier.tokens + tokens_of(own)
+        request = ModelRequest(
+            (system, *earlier.then(own)), shelf.specs, tools_allowed, self.max_tokens, scene.effort or None
+        )
+        prompt_hash = digest_of((system, *own), earlier.digest).hex()
+        return Prompt(request, prompt_hash, shelf.hash, shelf.names, tokens, wanted)
+
+    def window_of(self, turn: Turn) -> int:
+        """How many tokens may be sent for this turn; less than declared once a provider found that to be too much."""
+        window = turn.terms.window or self.window
+        return min((window, *(event.tokens_after for event in turn.compressed if event.strategy == SHRINK)))
+
+    def _words(self, turn: Turn) -> str:
+        return f"{self.system}\n\n{turn.terms.instructions}" if turn.terms.instructions else self.system
+
+    def _names(self, turn: Turn, scene: Scene) -> tuple[str, ...]:
+        """A spec that names a tool has it from the beginning; its patterns let others be found (B1)."""
+        only = turn.terms.tools
+        if not only:
+            return tuple(dict.fromkeys((*self.core, *scene.offers, *turn.offers)))
+        return tuple(dict.fromkeys(name for name in (*self.core, *only, *scene.offers, *turn.offers) if allowed(name, only)))
 
     def _shelf(self, names: tuple[str, ...]) -> "Shelf":
         if names not in self._shelves:
@@ -109,19 +103,3 @@ class Context:
             size = (len(text) + 40 * len(specs)) // CHARS_PER_TOKEN
             self._shelves[names] = Shelf(specs, tuple(spec.name for spec in specs), digest, size)
         return self._shelves[names]
-
-
-def tokens_of(messages: Sequence[Message]) -> int:
-    """A start estimate: four characters a token, and a few for the envelope."""
-    chars = sum(len(m.text) + 16 + sum(len(c.name) + len(c.arguments) + 16 for c in m.calls) for m in messages)
-    return chars // CHARS_PER_TOKEN
-
-
-def digest_of(messages: Sequence[Message], before: bytes = b"") -> bytes:
-    """A short name for exactly these messages, after those of which `before` is the name."""
-    digest = blake2b(before, digest_size=12)
-    for message in messages:
-        digest.update(f"{message.role}\0{message.text}\0{message.provider_id}\0".encode("utf-8", "surrogatepass"))
-        for call in message.calls:
-            digest.update(f"{call.provider_id}\0{call.name}\0{call.arguments}\0".encode("utf-8", "surrogatepass"))
-    return digest.digest()

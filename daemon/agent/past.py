@@ -4,12 +4,15 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from daemon.agent.context import Earlier, Scene
+from daemon.agent.context import Scene
+from daemon.agent.earlier import Earlier, Group, latest
 from daemon.core.codec import UnreadableEvent
 from daemon.core.events import Recorded, TurnEnded
+from daemon.core.label import Label, join_all
 from daemon.core.messages import Message, Role
-from daemon.core.rows import SessionRow
-from daemon.core.turn import EventSink, Turn
+from daemon.core.rows import SessionRow, TurnRow
+from daemon.core.sink import EventSink
+from daemon.core.turn import Turn
 from daemon.store.protocol import ReadTx
 
 log = logging.getLogger(__name__)
@@ -24,9 +27,11 @@ class Nowhere:
         raise RuntimeError(f"turn {turn_id} is read only")
 
 
-def rebuild(turn_id: str, session: str, recorded: Sequence[Recorded], sink: EventSink | None = None) -> Turn:
+def rebuild(
+    turn_id: str, session: str, recorded: Sequence[Recorded], sink: EventSink | None = None, parent: str = ""
+) -> Turn:
     """The turn, folded from its events."""
-    turn = Turn(id=turn_id, session=session, sink=sink or Nowhere())
+    turn = Turn(id=turn_id, session=session, sink=sink or Nowhere(), parent=parent)
     for entry in recorded:
         turn.replay(entry)
     return turn
@@ -34,19 +39,42 @@ def rebuild(turn_id: str, session: str, recorded: Sequence[Recorded], sink: Even
 
 @dataclass(slots=True)
 class Past:
-    """What a session said before, oldest first, and the tools it found; grows with each turn that ends."""
+    """What a session said before, a group for each turn, oldest first, behind the summary of what is shown no more; and the
+    tools it found. It grows with each turn that ends.
+    """
 
-    messages: list[Message] = field(default_factory=list)
+    groups: list[Group] = field(default_factory=list)
+    summary: Group | None = None
     offers: list[str] = field(default_factory=list)
 
+    @property
+    def messages(self) -> list[Message]:
+        """All that is shown of it."""
+        return list(self.earlier.messages)
+
+    @property
+    def label(self) -> Label:
+        """Of all that is shown of it."""
+        return join_all(group.label for group in (*self.groups, self.summary) if group)
+
+    @property
+    def earlier(self) -> Earlier:
+        """As the next turn is shown it."""
+        return Earlier.of(self.groups, self.summary)
+
     def add(self, turn: Turn) -> None:
-        """The turn has ended: later turns see it."""
-        self.messages.extend(told(turn))
+        """The turn has ended: later turns see it, and what it left of those before it (B4)."""
+        if turn.kept_earlier is not None:
+            self.groups[:] = latest(self.groups, turn.kept_earlier)
+        if turn.summary:
+            self.summary = Group.of((turn.summary,))
+        self.groups.append(Group.of(told(turn)))
         self.offers.extend(name for name in turn.offers if name not in self.offers)
 
-    def trim(self, most: int = 1000) -> None:
-        """Keep memory bounded; the journal keeps everything."""
-        del self.messages[: max(0, len(self.messages) - most)]
+    def trim(self, most: int = 2 * TURNS, kept: int = TURNS) -> None:
+        """Keep memory bounded, by many turns at once, so that the prefix seldom changes; the journal keeps everything."""
+        if len(self.groups) > most:
+            self.groups[:] = latest(self.groups, kept)
 
 
 def told(turn: Turn) -> list[Message]:
@@ -59,23 +87,29 @@ def told(turn: Turn) -> list[Message]:
 
 
 def load_past(tx: ReadTx, session: SessionRow) -> Past:
-    """The latest turns that ended, since the session was last cleared; one that cannot be read does not take the others along."""
+    """The latest turns that ended, since the session was last cleared; one that cannot be read does not take the others along.
+
+    In the order in which they ended, as whoever lived through it has them: one that waited for a person may have ended late.
+    """
     past = Past()
-    for row in reversed(tx.turns(session.id, TURNS)):
-        cleared = session.cleared_at is not None and row.started_at <= session.cleared_at
-        if row.state == "ended" and not cleared:
-            try:
-                past.add(rebuild(row.id, session.id, tx.events(row.id)))
-            except UnreadableEvent as error:
-                log.warning("turn %s is left out of what the model is shown: %s", row.id, error)
+    rows = [row for row in reversed(tx.turns(session.id, TURNS)) if row.state == "ended" and not _cleared(row, session)]
+    for row in sorted(rows, key=lambda row: row.ended_at or row.started_at):
+        try:
+            past.add(rebuild(row.id, session.id, tx.events(row.id)))
+        except UnreadableEvent as error:
+            log.warning("turn %s is left out of what the model is shown: %s", row.id, error)
     return past
+
+
+def _cleared(row: TurnRow, session: SessionRow) -> bool:
+    return session.cleared_at is not None and row.started_at <= session.cleared_at
 
 
 def scene_of(session: SessionRow, past: Past, *, effort: str, stream: bool) -> Scene:
     """What the next turn stands in."""
     return Scene(
         session_label=session.label,
-        earlier=Earlier.of(past.messages),
+        earlier=past.earlier,
         offers=tuple(past.offers),
         model=session.model,
         effort=session.effort or effort,

@@ -156,7 +156,8 @@ class HistoryCompressed:
     """What the model is shown got shorter; the journal did not (B4).
 
     Of the turns before, only the latest `kept_earlier` are still shown; of this turn, the first `dropped_own` messages after the
-    opening one are not. `summary`, where there is one, stands in the place of all that and of the summary before it.
+    opening one are not, but for what people said. `summary`, where there is one, stands in the place of all that and of the
+    summary before it.
     """
 
     strategy: str

@@ -1,6 +1,8 @@
 """What the model is shown of events, always in the same bytes."""
 
-from daemon.core.events import HistoryCompressed, ToolFinished, UserSaid
+from collections.abc import Iterable, Sequence
+
+from daemon.core.events import HistoryCompressed, Recorded, Steered, ToolFinished, UserSaid
 from daemon.core.messages import Message, Role, ToolCall
 from daemon.core.state import failed
 
@@ -21,3 +23,9 @@ def with_memories(said: UserSaid) -> str:
 def summary_message(event: HistoryCompressed) -> Message:
     """What stands in the place of what is shown no more."""
     return Message(Role.USER, f"<summary>\n{event.summary}\n</summary>", label=event.label)
+
+
+def of_people(messages: Iterable[Message], recorded: Sequence[Recorded]) -> list[Message]:
+    """Of messages that are to be shown no more, those of people: they are never lost. What the house said may go."""
+    said = {entry.event.text for entry in recorded if isinstance(entry.event, Steered)}
+    return [message for message in messages if message.role is Role.USER and message.text in said]

@@ -63,6 +63,11 @@ def check_names(known: Sequence[str], *, enabled: Sequence[str], disabled: Seque
                 raise ConfigError(f"tools.{key}: there is no tool {name!r}{hint}")
 
 
+def allowed(name: str, patterns: Sequence[str]) -> bool:
+    """An agent may use this tool; with no patterns it may use all (B1)."""
+    return not patterns or _matches(name, patterns)
+
+
 def _matches(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 

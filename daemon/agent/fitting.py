@@ -1,0 +1,80 @@
+"""The last resort: what cannot be dropped whole is sent in part, so that a request is never larger than the window (D7).
+
+Only what is sent is cut; the journal keeps every word.
+"""
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from daemon.agent.earlier import Earlier
+from daemon.agent.sizing import CHARS_PER_TOKEN, tokens_of
+from daemon.core.messages import Message, Role, ToolCall
+from daemon.core.shown import of_people
+from daemon.core.turn import Turn
+from daemon.tools.results import head_and_tail
+
+LEAST_CHARS = 100
+LEAST_ROOM = 100
+
+
+def iterations(messages: Sequence[Message]) -> list[tuple[int, int]]:
+    """Where each iteration of a turn begins and ends: a reply, the results of its calls, what was said then."""
+    begins = [index for index, message in enumerate(messages) if index and message.role is Role.ASSISTANT]
+    return list(zip(begins, [*begins[1:], len(messages)], strict=True))
+
+
+def fitted(turn: Turn, earlier: Earlier, room: int) -> tuple[Earlier, Sequence[Message]]:
+    """What can be sent of the turns before and of this one. Earlier turns go first, then old iterations; then texts are cut."""
+    room = max(room, LEAST_ROOM)
+    summary = earlier.summary.tokens if earlier.summary else 0
+    left = room - summary if summary <= room // 4 else room
+    own = turn.messages if tokens_of(turn.messages) <= left else _own(turn, left)
+    return earlier.fitted(room - tokens_of(own)), own
+
+
+def shortened(messages: Sequence[Message], room: int) -> list[Message]:
+    """All of them in so many tokens: the middle of the longest texts is left out, with a mark in its place."""
+    most = room * CHARS_PER_TOKEN
+    cut = list(messages)
+    while tokens_of(cut) > room and most > LEAST_CHARS:
+        most = max(most // 2, LEAST_CHARS)
+        cut = [_cut(message, most) for message in messages]
+    return cut
+
+
+def _own(turn: Turn, room: int) -> list[Message]:
+    messages = turn.messages
+    units = iterations(messages)
+    tail = len(messages)
+    while units and tokens_of(messages[units[-1][0] :]) <= room // 2:
+        tail = units.pop()[0]
+    if units and tail == len(messages):
+        tail = units[-1][0]  # the latest step is always shown, and be it in part
+    return shortened([*messages[:1], *of_people(messages[1:tail], turn.events), *messages[tail:]], room)
+
+
+def _cut(message: Message, most: int) -> Message:
+    text = head_and_tail(message.text, most)
+    calls = tuple(_cut_call(call, most) for call in message.calls)
+    if text == message.text and calls == message.calls and not _bulky(message, most):
+        return message
+    return replace(message, text=text, calls=calls, native=None)
+
+
+def _bulky(message: Message, most: int) -> bool:
+    return message.native is not None and len(message.native.blocks) > most
+
+
+def _cut_call(call: ToolCall, most: int) -> ToolCall:
+    """Arguments stay a JSON object, whatever is left of them: some providers refuse anything else."""
+    if len(call.arguments) <= most:
+        return call
+    with suppress(ValueError, RecursionError):
+        given = json.loads(call.arguments)
+        if isinstance(given, dict):
+            arguments = json.dumps({key: head_and_tail(v, most // 2) if isinstance(v, str) else v for key, v in given.items()})
+            if len(arguments) <= 2 * most:
+                return replace(call, arguments=arguments)
+    return replace(call, arguments=json.dumps({"cut": head_and_tail(call.arguments, most // 2)}))
