@@ -1,0 +1,127 @@
+"""All agents there are: the files of HOME/agents, and the default one (B1)."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+
+from daemon.agent.config import AgentConfig
+from daemon.agent.spec import DEFAULT, AgentSpec, default_spec, parse_spec
+from daemon.agent.spec_parts import NAME
+from daemon.core.errors import ConfigError
+from daemon.core.toml import read, refusal
+
+log = logging.getLogger(__name__)
+Stamp = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A file as it was read: its spec, or what is wrong with it."""
+
+    stamp: Stamp
+    spec: AgentSpec | None
+    fault: str = ""
+
+
+@dataclass(slots=True)
+class Specs:
+    """Reads a file again once it was edited; a turn keeps what it began with. A wrong file disturbs no other."""
+
+    folder: Path
+    defaults: AgentConfig
+    _kept: dict[str, Kept] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, folder: Path, defaults: AgentConfig) -> "Specs":
+        """Over a folder that may be absent; what is wrong in it is logged now, and told to whoever asks for that agent."""
+        specs = cls(folder, defaults)
+        for line in (*specs.faults(), *specs.warnings()):
+            log.warning("%s", line)
+        return specs
+
+    def names(self) -> list[str]:
+        """Of all, usable or not; the default one first."""
+        files = sorted(path.stem for path in self.folder.glob("*.toml") if path.is_file())
+        return list(dict.fromkeys((DEFAULT, *files)))
+
+    def get(self, name: str) -> AgentSpec:
+        """The agent as its file says now, all that it sets to work included. Raises ConfigError: file, key, what was expected."""
+        spec = self._own(name)
+        faults = list(self._members(spec, (name,)))
+        if faults:
+            raise refusal(self._path(name), faults)
+        return spec
+
+    def faults(self) -> list[str]:
+        """Everything that is wrong with the files, a line each."""
+        return [line for name in self.names() for line in self._fault_of(name).splitlines()]
+
+    def warnings(self) -> list[str]:
+        """What is accepted, but will not do what was probably meant (C3)."""
+        usable = (name for name in self.names() if not self._fault_of(name))
+        return [f"{self._path(name)}: {line}" for name in usable for line in self.get(name).warnings()]
+
+    def _fault_of(self, name: str) -> str:
+        try:
+            self.get(name)
+        except ConfigError as error:
+            return str(error)
+        return ""
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.toml"
+
+    def _own(self, name: str) -> AgentSpec:
+        """What the file says, without a look at the agents it names."""
+        stamp = _stamp(self._path(name)) if NAME.fullmatch(name) else None
+        if stamp is None:
+            self._kept.pop(name, None)
+            if name == DEFAULT:
+                return default_spec(self.defaults)
+            raise ConfigError(unknown(name, self.names()))
+        kept = self._kept.get(name)
+        if kept is None or kept.stamp != stamp:
+            kept = self._kept[name] = self._read(name, stamp)
+        if kept.spec is None:
+            raise ConfigError(kept.fault)
+        return kept.spec
+
+    def _read(self, name: str, stamp: Stamp) -> Kept:
+        path = self._path(name)
+        try:
+            spec = parse_spec(read(path), path)
+        except ConfigError as error:
+            return Kept(stamp, None, str(error))
+        if name == DEFAULT and "loop" not in spec.model_fields_set:
+            spec = spec.model_copy(update={"loop": self.defaults.loop})
+        return Kept(stamp, spec)
+
+    def _members(self, spec: AgentSpec, above: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """What is wrong with the agents that a composite sets to work, by the key that names them."""
+        for key, name in spec.composite.named() if spec.composite else ():
+            if name in above:
+                yield key, f"{name} would work for itself: {' -> '.join((*above, name))}"
+                continue
+            try:
+                inner = list(self._members(self._own(name), (*above, name)))
+            except ConfigError as error:
+                yield key, str(error)
+                continue
+            yield from ((key, f"{name} cannot be used: {at}: {fault}") for at, fault in inner)
+
+
+def unknown(name: str, names: Sequence[str]) -> str:
+    """There is none of that name; those there are, and the nearest."""
+    near = get_close_matches(name, names, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return f"there is no agent {name!r}; there are: {', '.join(names)}{hint}"
+
+
+def _stamp(path: Path) -> Stamp | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
