@@ -44,15 +44,16 @@ def _function(tool: ToolSpec) -> dict[str, object]:
 class ToolsMemo:
     """Remembers the bytes of tool lists, which are the same objects from call to call."""
 
+    encoder: Callable[[tuple[ToolSpec, ...]], bytes] = encode_tools
     _known: dict[tuple[int, ...], tuple[tuple[ToolSpec, ...], bytes]] = field(default_factory=dict)
 
     def __call__(self, tools: tuple[ToolSpec, ...]) -> bytes:
-        """The bytes of encode_tools."""
+        """The bytes of the encoder."""
         key = tuple(map(id, tools))
         if key not in self._known:
             if len(self._known) >= REMEMBERED:
                 self._known.clear()
-            self._known[key] = tools, encode_tools(tools)  # holding the tools keeps their ids from being given to others
+            self._known[key] = tools, self.encoder(tools)  # holding the tools keeps their ids from being given to others
         return self._known[key][1]
 
 

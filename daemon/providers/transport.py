@@ -28,12 +28,16 @@ class Transport:
         self._session: aiohttp.ClientSession | None = None
 
     @asynccontextmanager
-    async def post(self, body: bytes) -> AsyncGenerator[aiohttp.ClientResponse]:
-        """The response to be read, if its status is a success. Raises Fault, for troubles of reading too."""
+    async def post(self, body: bytes, url: URL | None = None) -> AsyncGenerator[aiohttp.ClientResponse]:
+        """The response to be read, if its status is a success. Raises Fault, for troubles of reading too.
+
+        `url` is another address of the same server.
+        """
         try:
             # Connecting and waiting are two silences; this one also ends an upload that nobody reads.
             async with asyncio.timeout(2 * self._timeout_s):
-                response = await self._open().post(self._url, data=_payload(body), proxy=self._proxy, allow_redirects=False)
+                to = url or self._url
+                response = await self._open().post(to, data=_payload(body), proxy=self._proxy, allow_redirects=False)
             async with response:
                 if response.status >= 300:
                     raise await self._refused(response)
