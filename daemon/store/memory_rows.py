@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from daemon.core.errors import Fenced
-from daemon.core.events import Answer, ApprovalAsked, Recorded
+from daemon.core.events import Answer, Recorded
 from daemon.core.loops import LoopRow
 from daemon.core.rows import ApprovalRow, ChildRow, GrantRow, InboxRow, OutboxRow, SessionRow, TurnRow, UsageRow
 from daemon.store.memory_read import MemoryReadTx
@@ -81,12 +81,6 @@ class MemoryRows(MemoryReadTx):
         answered = replace(row, state="answered", answer=answer, answered_by=by, reason=reason)
         self._approvals.put((turn_id, call_id), answered)
         return answered
-
-    def ask(self, session: str, turn_id: str, asked: ApprovalAsked, at: datetime) -> None:
-        """A question that no event of the turn asks (C3)."""
-        turn = self.turn(turn_id)
-        if turn:
-            self.open_approval(replace(turn, session=session), ApprovalOpened(asked, at))
 
     def settle_approval(self, turn_id: str, call_id: str, state: str) -> None:
         """The question has come to this state."""

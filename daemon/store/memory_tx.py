@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
-from daemon.core.events import Recorded
+from daemon.core.events import ApprovalAsked, Recorded
 from daemon.core.label import Label
 from daemon.core.rows import TurnRow
 from daemon.store.kin import bear, deliver, part
@@ -62,6 +62,13 @@ class MemoryTx(MemoryRows):
         if owner:
             self._close(owner.session, turn_id, TurnClosed(None, notice, "", at))
             deliver(self, owner.session, turn_id, Posted("notice", notice, at))
+
+    def ask(self, turn_id: str, asked: ApprovalAsked, at: datetime) -> None:
+        """A question about a turn that has ended (C3). Raises UnknownTurn."""
+        if self.turn(turn_id) is None:
+            raise UnknownTurn()
+        for operation in what_follows(Recorded(0, at, asked)):
+            self._follow(turn_id, operation)
 
     def _follow(self, turn_id: str, operation: RowOp) -> None:
         turn = self._turns[turn_id]

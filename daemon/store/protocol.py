@@ -188,8 +188,8 @@ class Tx(ReadTx, Protocol):
         """Answer once: None when it is not pending any more or has expired (the row then turns expired)."""
         ...
 
-    def ask(self, session: str, turn_id: str, asked: ApprovalAsked, at: datetime) -> None:
-        """A question that no event of the turn asks: it stands when the turn has ended, too (C3)."""
+    def ask(self, turn_id: str, asked: ApprovalAsked, at: datetime) -> None:
+        """A question about a turn that has ended (C3); put to people like one of a turn. Raises UnknownTurn."""
         ...
 
     def settle_approval(self, turn_id: str, call_id: str, state: str) -> None:

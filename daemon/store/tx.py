@@ -28,6 +28,7 @@ from daemon.store.project import (
     birth_state,
     what_follows,
 )
+from daemon.store.protocol import UnknownTurn
 from daemon.store.tables.approvals import Approvals
 from daemon.store.tables.children import Children
 from daemon.store.tables.day_raises import DayRaises
@@ -69,9 +70,13 @@ class SqliteTx(Sessions, Inbox, Lanes, Turns, Children, Events, Approvals, Grant
             self._close(owner.session, turn_id, TurnClosed(None, notice, "", at))
             deliver(self, owner.session, turn_id, Posted("notice", notice, at))
 
-    def ask(self, session: str, turn_id: str, asked: ApprovalAsked, at: datetime) -> None:
-        """A question that no event of the turn asks (C3)."""
-        self.open_approval(session, turn_id, asked, at)
+    def ask(self, turn_id: str, asked: ApprovalAsked, at: datetime) -> None:
+        """A question about a turn that has ended (C3). Raises UnknownTurn."""
+        turn = self.turn(turn_id)
+        if turn is None:
+            raise UnknownTurn()
+        for operation in what_follows(Recorded(0, at, asked)):
+            self._follow(turn.session, turn_id, operation)
 
     def post(self, row: OutboxRow) -> None:
         """Something to deliver that is not the outcome of an event."""

@@ -7,7 +7,7 @@ import pytest
 from daemon.core.events import Answer
 from daemon.core.label import Label
 from daemon.core.loops import LoopRow, LoopStage
-from daemon.store.protocol import Conflict, Store
+from daemon.store.protocol import Conflict, Store, UnknownTurn
 from tests.contract.journal import HOME, NOW, after, asked, begun, ended, said
 
 LOOP = LoopRow("l1", "tester", HOME, "ann", Label.TRUSTED, "make ä pass", "test_pass", "pytest -q", 5, NOW)
@@ -35,9 +35,18 @@ async def test_an_agent_is_at_one_loop_at_a_time_c7(store: Store) -> None:
     assert [[row.id for row in rows] for rows in found] == [["l4", "l1"], ["l4", "l3"], ["l4"]]
 
 
+async def test_a_question_about_a_turn_that_has_ended_is_put_to_its_people(store: Store) -> None:
+    await begun(store, said(), ended(""), channel="telegram")
+    await store.write(lambda tx: tx.ask("t1", asked("review", after(3600)), after(1)))
+    (said_of_it,) = await store.read(lambda tx: tx.outbox("new"))
+    assert (said_of_it.kind, said_of_it.session, '"review"' in said_of_it.body) == ("approval", HOME, True)
+    with pytest.raises(UnknownTurn):
+        await store.write(lambda tx: tx.ask("t2", asked("review", after(3600)), after(1)))
+
+
 async def test_a_question_that_no_event_asks_outlives_its_turn_and_is_answered_once_c3(store: Store) -> None:
     await begun(store, said(), ended())
-    await store.write(lambda tx: tx.ask(HOME, "t1", asked("review", after(3600)), after(1)))
+    await store.write(lambda tx: tx.ask("t1", asked("review", after(3600)), after(1)))
     (row,) = await store.read(lambda tx: tx.approvals("pending", HOME))
     assert (row.turn, row.call_id, row.asked_at, row.expires) == ("t1", "review", after(1), after(3600))
     answers = [await store.write(lambda tx: tx.answer_approval("t1", "review", Answer.ONCE, "ann", "", after(2))) for _ in "12"]

@@ -188,9 +188,9 @@ class Twins(RuleBasedStateMachine):
         now = replace(row, stage=stage, attempt=attempt, learned=("ä",) * attempt, ended_at=after(attempt) if over else None)
         self.both(lambda tx: tx.put_loop(now))
 
-    @rule(number=numbers, where=wheres)
-    def ask(self, number: int, where: str) -> None:
-        self.both(lambda tx: tx.ask(where, f"t{number}", asked("review", after(60)), NOW))
+    @rule(number=numbers)
+    def ask(self, number: int) -> None:
+        self.both(lambda tx: tx.ask(f"t{number}", asked("review", after(60)), NOW))
 
     @rule(number=numbers, call=st.sampled_from(["2.0", "review"]))
     def settle_approval(self, number: int, call: str) -> None:
