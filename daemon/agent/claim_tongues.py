@@ -53,6 +53,8 @@ GERMAN = Tongue(
     ),
     told=DE_BY,
     denied=r"\b(?:nicht|nie|niemals|keine?[nrms]?|nichts|ohne|weder|nachdem|sobald|bevor|falls|wenn|ob)\b",
+    own=r"\b(?:datei(?:en)?|ordner|e-?mails?|mails?|nachricht(?:en)?|erinnerung(?:en)?|notiz(?:en)?)\b",
+    marked=r"\b(?:erledigt|fertig|erfolgreich|wie gewünscht|für dich|ich habe)\b|[✅✔☑]",
 )  # fmt: skip
 
 FR_THING = (
@@ -105,6 +107,8 @@ FRENCH = Tongue(
     ),
     told=r"\b(?:par|selon|d['’]après|apparemment|semble|depuis|toujours|quand|lorsque|si|indique|mentionne)\b",
     denied=r"\b(?:pas|jamais|aucune?|rien|sans|ni)\b|\bn['’]",
+    own=r"\b(?:fichiers?|dossiers?|e-?mails?|mails?|messages?|courriels?|rappels?|notes?)\b",
+    marked=r"\b(?:fait|voilà|comme demandé|avec succès|pour vous|pour toi|j['’]ai)\b|[✅✔☑]",
 )  # fmt: skip
 
 ES_THING = (
@@ -160,4 +164,6 @@ SPANISH = Tongue(
     ),
     told=r"\b(?:por|según|al parecer|parece|desde|siempre|cuando|si|indica|dice)\b",
     denied=r"\b(?:no|nunca|jamás|ningún|ninguna?|nada|sin|ni)\b",
+    own=r"\b(?:archivos?|ficheros?|carpetas?|correos?|mensajes?|recordatorios?|notas?)\b",
+    marked=r"\b(?:listo|hecho|con éxito|correctamente|como pediste|he)\b|[✅✔☑]",
 )  # fmt: skip

@@ -25,12 +25,16 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Verbs of one kind. `needs`: the sentence must have this; `barred`: it is something else when this follows the verb."""
+    """Verbs of one kind. `needs`: the sentence must have this; `barred`: it is something else when this follows the verb.
+
+    `shown`: it may as well be done to a text that the reply itself shows.
+    """
 
     kind: Kind
     verbs: str
     needs: str = ""
     barred: str = ""
+    shown: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +54,18 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Tongue:
-    """A language. `innocent` anywhere in a sentence clears it; `told` clears what may be a report; `denied` before the verb."""
+    """A language. `innocent` anywhere in a sentence clears it; `told` clears what may be a report; `denied` before the verb.
+
+    In a turn that has read something, what may be a report counts only of `own` things, or when the reply is `marked` as an account.
+    """
 
     rows: tuple[Row, ...]
     shapes: tuple[Shape, ...]
     innocent: str
     told: str
     denied: str
+    own: str
+    marked: str
     bases: tuple[Row, ...] = ()
 
 
@@ -105,7 +114,7 @@ SUBJECT = (
 )
 AFTER = (
     r"\s*(?:$|[.!,;(—–-]|(?:it|them|your|the|this|that|these|those|both|all|everything|a|an|to|as|for|at|under|with|successfully|and"
-    r"|into|from|\d+|" + PATH + r"|" + MESSAGE + r" to)(?:\W|$))"
+    r"|into|from|\d+|" + PATH + r"|" + MESSAGE + r" to)(?:\W|$)|(?-i:[A-Z])[a-z]+(?<!s)(?:['’]s\b|\s+(?:the|a|an|your|about|that|and)\b))"
 )
 LABELLED = r"(?!.*:\s*$)(?!\s*:)"
 NO_VERB = r"(?!.*\b(?:is|are|will|can|may|must|should|has|have|was|were|do|does|did|says?|contains?|shows?|would|means?)\b)"
@@ -113,49 +122,71 @@ DOES_NOT_STOP = r"(?!\s+(?:nothing|none|no\b|neither|not\b|zero\b|nobody)|\s*-\w
 
 ENGLISH_ROWS = (
     Row(Kind.SCHEDULED, r"added|put|created|set(?: up)?|made|entered|placed|saved",
-        r"\b(?:calendar|reminder|alarm|timer|(?:calendar )?event|appointment|cron ?job|recurring|schedule|agenda|meeting)\b", TEXTUAL),
-    Row(Kind.SCHEDULED, r"(?:re)?scheduled|arranged",
-        r"\b(?:meetings?|calls?|appointments?|events?|reminders?|tasks?|jobs?|backups?|it|them|that|this|everything|posts?|e-?mails?|mails?"
-        r"|messages?|for|at|every|runs?|item|dinner|lunch)\b|scheduled[.!]?$"),
+        r"\b(?:to|in|on|into) (?:the|your|my|our) (?:\w+ )?calendar\b|\b(?:reminders?|alarms?|timers?|(?:calendar )?events?|appointments?|cron ?jobs?)\b"
+        r"(?! (?:plan|schema|template|agenda|text|description|list|ideas?))", TEXTUAL),
+    Row(Kind.SCHEDULED, r"(?:re)?scheduled"),
+    Row(Kind.SCHEDULED, r"arranged", r"\b(?:meetings?|calls?|appointments?|dinner|lunch|pick-?up)\b"),
     Row(Kind.REMEMBERED, r"added|saved|stored|put|noted|kept|committed", r"\b(?:to|in|into|of|for)\s+(?:my\s+|the\s+|long-term\s+|your\s+)*memory\b"),
     Row(Kind.REMEMBERED, r"made a (?:mental )?note|memori[sz]ed|taken note|remembered",
-        r"\bhave\b|['’]ve\b|\bmade a\b|\bmemori[sz]ed\b"),
-    Row(Kind.REMEMBERED, r"noted", r"['’]ve (?:now |also |just )*noted (?:it|that|this|your|down)\b|\bhave (?:now |also |just )*noted (?:it|that|this|your|down)\b",
+        r"\bmade a\b|\bmemori[sz]ed\b|taken note|(?:\bhave|['’]ve) (?:now |also |just )*remembered (?:that|it|this|your)\b"),
+    Row(Kind.REMEMBERED, r"noted", r"(?:\bhave|['’]ve) (?:now |also |just )*noted (?:it|that|this|your|down)\b",
         r"^ (?:that|this) (?:the|there|in|some|one)\b|^ your (?:concern|point|question|feedback|frustration|comment)"),
     Row(Kind.CANCELLED, r"cancel+ed|unsubscribed|called off", "", r"^ (?:out|each)\b"),
     Row(Kind.CHANGED, r"deleted|removed|erased|cleared",
-        r"\b(?:entr(?:y|ies)|rows?|records?|items? from|lines? (?:from|in)|fields?|keys?|cache)\b", TEXTUAL),
-    Row(Kind.DELETED, r"deleted|erased|wiped|purged|trashed|permanently removed|emptied|got rid of|removed", r"", TEXTUAL),
-    Row(Kind.POSTED, r"posted|uploaded|published|tweeted|submitted|deployed|released|pushed|merged|shared", r"",
-        r"^ (?:my|some|an? (?:few|couple)|information|the (?:two|paragraphs?|ideas?|relevant|key)|above|below|them into|the texts?|the sections?)\b"),
-    Row(Kind.SENT, r"sent|e-?mailed|mailed|forwarded|messaged|texted|notified|dispatched|replied to|let (?:him|her|them|\w+) know"
-        r"|informed|invited|delivered"),
-    Row(Kind.SAVED, r"saved|stored|backed up|exported|downloaded|archived|copied|logged", "",
-        r"^ (?:you|us|me|some|time|money|lives|a lot|yourself)\b"),
+        r"\b(?:entr(?:y|ies)|rows?|records?|items? from|lines? (?:from|in)|fields?|keys?|cache)\b", TEXTUAL, shown=True),
+    Row(Kind.DELETED, r"deleted|erased|finished deleting", "",
+        TEXTUAL[:-3] + r"|adverbs?|passages?|references?)\b|.* from (?:the|your) (?:text|essay|paragraph|draft|letter|story|sentence|code|poem)\b",
+        shown=True),
+    Row(Kind.DELETED, r"wiped|purged|trashed|emptied|got rid of|removed",
+        r"\b(?:files?|folders?|director(?:y|ies)|e-?mails?|mails?|messages?|accounts?|photos?|backups?|branch(?:es)?|users?|packages?|containers?|trash"
+        r"|logs?|inbox|disk|drive|database|bin|" + PATH + r")\b", TEXTUAL),
+    Row(Kind.POSTED, r"posted|uploaded|published|tweeted|submitted|deployed|signed (?:you|him|her|them) up|enrolled you", "", r"^ (?:above|below)\b"),
+    Row(Kind.POSTED, r"pushed|released|merged",
+        r"\b(?:commits?|branch(?:es)?|changes|code|origin|remote|main|master|git|repo|repository|fix|pull request|pr|version|release|package)\b"),
+    Row(Kind.POSTED, r"shared", r"\b(?:with|to|on|in)\b",
+        r"^ (?:my|some|an? (?:few|couple)|information|above|below|what|the (?:relevant|key|details|information|steps))\b|.*\bwith you\b"),
+    Row(Kind.SENT, r"sent|e-?mailed|mailed|forwarded|messaged|texted|dispatched|replied to|delivered|finished sending"
+        r"|let (?!(?:you|me|us)\b)(?:[\w’']+ ){1,3}?know", "", r"^ (?:the|an|my) (?:answer|result)\b"),
+    Row(Kind.SENT, r"notified|informed|invited|contacted|reached out to|phoned", "", r"^ you\b|^ us\b"),
+    Row(Kind.SENT, r"called", r"\bcalled (?:the|your) (?:\w+ )?(?:restaurant|hotel|doctor|bank|clinic|landlord|office|hotline|garage|airline|school|support)\b"),
+    Row(Kind.SAVED, r"saved|stored|backed up|exported|archived|copied|logged", "",
+        r"^ (?:you|us|me|some|time|money|lives|a lot|yourself|in\b|into\b|from|my (?:claim|argument)|for last|the best|the text|it from|that from|them from)\b"),
+    Row(Kind.SAVED, r"downloaded", r"\b(?:to|as|into|in) (?:the |your |a )*(?:" + PATH + r"|[\w-]*\s?(?:folder|workspace|downloads|disk))\b"),
+    Row(Kind.SAVED, r"zipped|compressed|resized|unzipped|converted",
+        r"\b(?:zipped|compressed|resized|unzipped)\b.*\b(?:files?|folders?|photos?|images?|" + PATH + r")\b|\b(?:to|into|as) (?:a )?(?:pdf|png|jpe?g|mp[34]|docx)\b"),
+    Row(Kind.SAVED, r"committed", r"\b(?:changes?|fix|code|it|them|files?|branch|repo|repository|git|item)\b", r"^ to\b"),
     Row(Kind.SAVED, r"wrote|written|appended|recorded|noted(?: down)?|added|put",
-        r"\b(?:to|in|into|as|under)\s+(?:(?:the|your|a|an|my|our|new|shopping|to-?do|task|todo)\s+)*(?:" + PATH
-        + r"|[\w-]*\s?(?:files?|disk|folder|workspace|notes|lists?|spreadsheet|document|database|sheet|logs?|journal))\b"
-        r"|\b(?:wrote|written)\s+(?:the|your|a|an)?\s*(?:\w+\s+)?(?:file|" + PATH + ")", TEXTUAL),
+        r"\b(?:to|in|into|as|under)\s+(?:(?:the|your|a|an|my|our|new)\s+)*(?:" + PATH
+        + r"|[\w-]*\s?(?:files?|disk|folder|workspace|spreadsheet|database|sheet|journal)\b)"
+        r"|\b(?:to|in|into|on)\s+(?:the|your|my|our)\s+(?:[\w-]+\s+){0,2}?(?:lists?|notes|logs?|diary)\b"
+        r"|\b(?:wrote|written)\s+(?:the|your|a|an)?\s*(?:\w+\s+)?(?:file\b|" + PATH + ")", TEXTUAL, shown=True),
     Row(Kind.CREATED, r"created|made|set up|generated|opened|built",
-        r"\b(?:created|made|set up|generated|opened|built)\s+(?:(?:a|an|the|your|two|three|\d+|new|empty)\s+)*(?:[\w-]+\s+){0,2}?(?:files?|folders?"
-        r"|director(?:y|ies)|tickets?|branch|repo(?:sitory)?|accounts?|spreadsheet|database|backup|pull request|issue|" + PATH + r")\b"
+        r"\b(?:created|made|set up|generated|opened|built)\s+(?:(?:a|an|the|your|two|three|\d+|new|empty)\s+)*(?:[\w-]+\s+){0,2}?(?:(?:files?|folders?"
+        r"|director(?:y|ies)|tickets?|branch|repo(?:sitory)?|accounts?|spreadsheet|database|backup|pull request|issue)\b"
+        r"(?! (?:schemas?|formulas?|structure|names?|templates?|descriptions?|titles?|outline|layout|design|model|quer(?:y|ies)))|" + PATH + r")"
         r"|\b(?:files?|folders?|director(?:y|ies)|tickets?|branch|repo(?:sitory)?|accounts?|spreadsheet|database|backup|pull request|issue"
-        r"|" + PATH + r")\s+(?:has|have|was|were|is|are|now|been|successfully|\s)*(?:created|set up|generated|opened)", TEXTUAL),
-    Row(Kind.CHANGED, r"updated|edited|renamed|moved|changed|modified|replaced|configured|enabled|disabled|turned (?:on|off)|switched (?:on|off)"
-        r"|marked|fixed|removed|patched|reset",
+        r"|" + PATH + r")\s+(?:has|have|was|were|is|are|now|been|successfully|\s)*(?:created|set up|generated)", TEXTUAL, shown=True),
+    Row(Kind.CHANGED, r"updated|edited|renamed|moved|changed|modified|replaced|configured|enabled|disabled|fixed|removed|patched|reset|made|blocked|muted",
         r"\b(?:files?|folders?|calendars?|settings?|config(?:uration)?|accounts?|passwords?|database|records?|contacts?|events?|meetings?"
-        r"|appointments?|reminders?|spreadsheet|tickets?|branch|lights?|servers?|services?|e-?mails?|mails?|inbox|" + PATH + r")\b", TEXTUAL),
-    Row(Kind.RAN, r"ran|run|executed|launched|started|restarted|rebooted|compiled|re-?ran",
-        r"\b(?:commands?|scripts?|tests?|test suite|suite|pytest|programs?|code|build|migrations?|benchmarks?|jobs?|servers?|services?"
-        r"|pipeline|linter|containers?|daemon|it|item|app|machine|" + PATH + r")\b",
-        r"^ (?:into|out|across|through|over|a (?:search|query|quick search)|with|by|by saying|from)\b"),
-    Row(Kind.PASSED, r"pass(?:ed|es|ing)?|green|succeed(?:ed|s)?|succeeded", r"\b(?:tests?|suite|build|pytest)\b"),
-    Row(Kind.BOOKED, r"booked|reserved|ordered|made (?:a|the|your) (?:\w+ )?(?:reservation|booking|order)|placed (?:a|the|your) (?:\w+ )?order"
-        r"|rsvp['’]?d", "", r"^ (?:them|these|those|the (?:list|items|results|entries|names|points|steps)|by|it by|alphabetically|from)\b"),
+        r"|appointments?|reminders?|spreadsheet|tickets?|branch|servers?|services?|sender|dark mode|notifications|firewall|" + PATH + r")\b", TEXTUAL, shown=True),
+    Row(Kind.CHANGED, r"moved|archived|marked|flagged|labell?ed|starred|turned (?:on|off|up|down)|switched (?:on|off)|dimmed|locked|unlocked|adjusted|lowered|raised|set",
+        r"\b(?:e-?mails?|mails?|messages?|inbox|lights?|lamps?|heating|thermostat|volume|brightness|doors?|alarm|wi-?fi|radio|tv|music|fan)\b", TEXTUAL),
+    Row(Kind.RAN, r"restarted|rebooted"),
+    Row(Kind.RAN, r"ran|run|executed|launched|re-?ran",
+        r"\b(?:commands?|scripts?|tests?|test suite|suite|pytest|programs?|code|build|migrations?|benchmarks?|jobs?|pipeline|linter|daemon|app"
+        r"|\w+(?: the)? (?:it|item)|" + PATH + r")\b", r"^ (?:into|out|across|through|over|a (?:search|query|quick search)|.*\b(?:mentally|in my head)|by)\b"),
+    Row(Kind.RAN, r"started|compiled", r"\b(?:servers?|services?|containers?|jobs?|scripts?|daemon|machine|build|binary|project|program|vm)\b",
+        r"^ (?:with|by|from|it)\b"),
+    Row(Kind.PASSED, r"pass(?:ed|es|ing)?|green|succeed(?:ed|s)?", r"\b(?:tests?|suite|build|pytest)\b"),
+    Row(Kind.BOOKED, r"booked|reserved|made (?:a|the|your) (?:\w+ )?(?:reservation|booking|order)|placed (?:a|the|your) (?:\w+ )?order"
+        r"|rsvp['’]?d", "", r"^ (?:by|judg\w+)\b"),
+    Row(Kind.BOOKED, r"placed|confirmed", r"\b(?:orders?|bookings?|reservations?)\b.*\b(?:placed|confirmed)\b|\bconfirmed (?:the|your) (?:booking|reservation|order)\b"),
+    Row(Kind.BOOKED, r"ordered", "", r"^ (?:.*\bby\b|.*\b(?:alphabetically|chronologically|descending|ascending)\b|(?:the|your|these|those|them) ?(?:list|items|results"
+        r"|entries|names|points|steps|tasks|events|sections|rows)?\b(?=\W*(?:$|from|so|in\b|with|as|accord)))"),
     Row(Kind.PAID, r"paid|purchased|bought|transferred|refunded|donated|wired", "",
-        r"^ (?:attention|close|special|careful|heed|the file|the files|the data|from|your question)\b"),
-    Row(Kind.INSTALLED, r"installed|uninstalled|upgraded|updated",
-        r"\binstalled\b|\b(?:packages?|dependenc(?:y|ies)|librar(?:y|ies)|system|version|numpy|python|node)\b"),
+        r"^ (?:attention|close|special|careful|heed|the files?|the data|your files|from|your question)\b"),
+    Row(Kind.INSTALLED, r"installed|uninstalled|upgraded|finished installing"),
+    Row(Kind.INSTALLED, r"updated", r"\b(?:packages|dependencies|libraries)\b"),
 )  # fmt: skip
 
 ENGLISH_BASES = (
@@ -182,7 +213,7 @@ ENGLISH = Tongue(
         Shape(r"(?P<np>it|that|this|they|these)['’](?:s|ve)\s+" + ADV + r"been\s+" + ADV + r"(?P<v><V>)\b", CLAUSE, report=True),
         Shape(SUBJECT + r"(?:['’]s|['’]re|\s+is|\s+are)\s+(?:now|all)\s+" + ADV + r"(?P<v><V>)\b", CLAUSE, report=True),
         Shape(SUBJECT + r"\s+(?:was|were)\s+" + ADV + r"(?P<v><V>)\b", CLAUSE, report=True, weak=True),
-        Shape(SUBJECT + r"(?:['’]s|['’]re|\s+is|\s+are)\s+(?P<v><V>)\b", LEAD, r"\s*(?:[.!]|$|successfully|for you\b)", report=True, weak=True),
+        Shape(SUBJECT + r"(?:['’]s|['’]re|\s+is|\s+are)\s+(?P<v><V>)\b", LEAD, r"\s*(?:[.!(]|$|successfully|for you\b)", report=True, weak=True),
         Shape(
             r"(?P<np>(?:(?:all|both|new|your|\d+)\s+)?(?:[\w'’-]+\s+){0,2}?" + THING + r")\s+" + ADV + r"(?P<v><V>)\b(?!-)", LEAD,
             r"(?=\s*(?:$|[.!,;(—–-]|(?:to|for|at|as|in|with|successfully|on|under|from|into|and)\b))" + LABELLED + NO_VERB, report=True,
@@ -193,6 +224,10 @@ ENGLISH = Tongue(
             r"(?:(?:now|all|have|has|are|is|still|again|successfully|\d+)\s+)*(?P<v>pass(?:ed|es|ing)?|green|succeed(?:ed|s)?)\b",
             CLAUSE, report=True,
         ),
+        Shape(
+            r"\b(?:the|your)\s+(?:[\w-]+\s+){0,2}?(?:scripts?|commands?|program|migration|job|pipeline|" + PATH + r")\s+(?P<v>ran|executed)\b", CLAUSE,
+            r"(?= (?:successfully|without|fine|cleanly|to completion|and))", report=True,
+        ),
     ),
     innocent=(
         r"\b(?:yesterday|ago|earlier|previously|originally|back then|at the time|last (?:night|week|month|year|time|monday|tuesday"
@@ -202,12 +237,15 @@ ENGLISH = Tongue(
         r"|might|probably|perhaps|maybe|not sure|I think|I believe|supposedly|for (?:example|instance)|hypothetical(?:ly)?|as if"
         r"|pretend|imagine|simulated?|would have|could have|above|below|in (?:this|the) (?:story|scenario|example|poem))\b"
         r"|^\W*(?:if|suppose|supposing|assuming|unless|had|e\.g\.|let['’]s say|provided)\b|\?\s*[\"')]*$"
+        r"|\b(?:said|says|wrote|writes|replied|answered|reads|asked)\s*:|\balready (?:noted|remembered|saved|stored)\b"
         r"|\b(?:translat\w+|in (?:english|german|french|spanish)|means|literally)\s*(?:is|as)?\s*:"
     ),
     told=(
         r"\bby (?!e-?mail|mail|sms|text|phone|now|then|me\b|tomorrow|\d)|\b(?:according to|apparently|seems?|looks like|I see|states?|claims?|reported|reports that"
-        r"|says|said|mentions?|wrote|tells|shows? that|indicates?|since|usually|always|every time|typically|normally|often|automatically)\b"
+        r"|says|said|mentions?|wrote|tells|shows? that|indicates?|since|already|usually|always|every time|typically|normally|often|automatically)\b"
         r"|^\W*(?:once|when|whenever|as soon as|until|after|while|before|because|although|though|whether)\b"
     ),
     denied=r"\b(?:not|never|cannot|neither|nor|unable|without|false|untrue|wrong|mistake)\b|n['’]t\b",
+    own=r"\b(?:files?|folders?|e-?mails?|messages?|repl(?:y|ies)|reminders?|alarms?|timers?|notes?|backups?|branch|it|they|everything|" + PATH + r")\b",
+    marked=r"\b(?:done|all set|successfully|for you|as (?:you )?(?:requested|asked)|I can confirm|completed|taken care of|I['’]ve|no problem|of course)\b|[✅✔☑]",
 )  # fmt: skip

@@ -35,6 +35,15 @@ SAMPLE = re.compile(
     re.DOTALL | re.IGNORECASE | re.MULTILINE,
 )
 SENTENCE = re.compile(r"[^\n]+?(?:[.!?…]+[\"')\]]*(?=\s|$)|\n|$)")
+SHOWN = re.compile(
+    r"```|~~~|\bhere(?:['’]s| is| are) (?:the|your|an?|my) (?:updated|new|revised|current|full|final|corrected|improved|code|script|file|text|version|list)\b"
+    r"|:\s*\n\s*\n?\s*(?:[-*•>]|\d+[.)])\s",
+    re.IGNORECASE,
+)
+SPEAKER = re.compile(
+    r"[\W\d]*(?!(?:Done|Ok|Okay|Update|Note|Status|Results?|Summary|Great|Sure|Success|Yes|Finished|All|Erledigt|Fertig|Fait|Listo|Hecho|Good)\b)"
+    r"[A-Z][\w.-]*(?: [A-Z][\w.-]*)?(?: \([^)]*\))?:\s"
+)
 CLAUSE_END = re.compile(r"[,;:!—–]|\bbut\b|\baber\b|\bmais\b|\bpero\b")
 
 
@@ -48,18 +57,22 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class _Said:
+    """`doubtful_if`: what makes it too uncertain to count."""
+
     kind: Kind
     words: str
-    weak: bool
+    if_read: bool
+    if_long: bool
+    if_shown: bool
 
 
 def false_claims(reply: str, past: Sequence[tuple[ToolFinished, ToolCall]]) -> tuple[Claim, ...]:
     """What the reply says was done in this turn though no result shows it; one of each kind, in the order they are said."""
     read = any(result.outcome.value == "ok" and result.effect in (Effect.READ, Effect.FETCH) for result, _ in past)
-    text = own_words(reply)
+    shown, text = SHOWN.search(reply) is not None, own_words(reply)
     found: dict[Kind, Claim] = {}
     for said in _said(text):
-        doubtful = said.weak and (read or len(text) > SHORT_REPLY)
+        doubtful = (said.if_read and read) or (said.if_shown and shown) or (said.if_long and len(text) > SHORT_REPLY)
         if said.kind not in found and not doubtful and not any(proves(said.kind, result, call) for result, call in past):
             found[said.kind] = Claim(said.kind, said.words[:MOST_WORDS])
     return tuple(found.values())
@@ -89,32 +102,34 @@ def honest_line(claims: Sequence[Claim]) -> str:
 
 
 def _said(text: str) -> Iterator[_Said]:
+    marked = tuple(tongue for tongue in TONGUES if re.search(tongue.marked, text, re.IGNORECASE))
     for part in SENTENCE.finditer(text):
         sentence = " ".join(part.group().split())
         for tongue in TONGUES:
-            yield from _in_sentence(sentence, tongue)
+            yield from _in_sentence(sentence, tongue, tongue in marked)
 
 
-def _in_sentence(sentence: str, tongue: Tongue) -> Iterator[_Said]:
+def _in_sentence(sentence: str, tongue: Tongue, marked: bool) -> Iterator[_Said]:
     if not re.search(_any(tongue.rows + tongue.bases), sentence, re.IGNORECASE):
         return
-    if re.search(tongue.innocent, sentence, re.IGNORECASE):
+    if SPEAKER.match(sentence) or re.search(tongue.innocent, sentence, re.IGNORECASE):
         return
     told = re.search(tongue.told, sentence, re.IGNORECASE) is not None
+    own = marked or re.search(tongue.own, sentence, re.IGNORECASE) is not None
     for shape in tongue.shapes:
         if told and shape.report:
             continue
-        for kind in _kinds(sentence, shape, tongue):
-            yield _Said(kind, sentence, shape.weak)
+        for row in _rows(sentence, shape, tongue):
+            yield _Said(row.kind, sentence, shape.weak or (shape.report and not own), shape.weak, row.shown)
 
 
-def _kinds(sentence: str, shape: Shape, tongue: Tongue) -> Iterator[Kind]:
+def _rows(sentence: str, shape: Shape, tongue: Tongue) -> Iterator[Row]:
     rows = tongue.bases if "<DO>" in shape.pattern else tongue.rows
     pattern = shape.pattern.replace("<V>", _any(tongue.rows)).replace("<DO>", _any(tongue.bases))
     for match in re.finditer(pattern, sentence, re.IGNORECASE):
         head, tail = sentence[: match.start()], sentence[match.end("v") :]
         if _stands(head, tail, shape, tongue) and (row := _row(rows, match["v"], sentence, tail)):
-            yield row.kind
+            yield row
 
 
 def _stands(head: str, tail: str, shape: Shape, tongue: Tongue) -> bool:
