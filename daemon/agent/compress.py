@@ -103,7 +103,7 @@ class Compressor:
     consult: Consult
 
     async def compress(self, turn: Turn, scene: Scene, prompt_tokens: int) -> HistoryCompressed | None:
-        """What to record; None when there is room enough. `prompt_tokens` is what all there is would take (Prompt.wanted)."""
+        """What to record; None when there is room enough. `prompt_tokens` is what all there is would take (Context.wanted)."""
         window = self.context.window_of(turn)
         if not due(prompt_tokens, window):
             return None
@@ -116,9 +116,11 @@ class Compressor:
                 return summed_up
         return plan(turn, scene.earlier, prompt_tokens, target)
 
-    async def _summed_up(
-        self, turn: Turn, scene: Scene, planned: HistoryCompressed, most: int
-    ) -> HistoryCompressed | None:
+    def shrunk(self, turn: Turn, scene: Scene, tokens: int) -> HistoryCompressed | None:
+        """What to record when a provider found these `tokens` too much; None when there is nothing to drop."""
+        return shrunk(turn, scene, tokens)
+
+    async def _summed_up(self, turn: Turn, scene: Scene, planned: HistoryCompressed, most: int) -> HistoryCompressed | None:
         """None when the model had nothing to say, or nothing shorter."""
         gone = dropped(turn, scene.earlier, planned)
         room = self.context.window_of(turn) * DUE_PERCENT // 100 - most

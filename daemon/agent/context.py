@@ -33,14 +33,13 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A request with what its event says of it. `wanted` is how large it would be if nothing had to be left out."""
+    """A request with what its event says of it."""
 
     request: ModelRequest
     prompt_hash: str
     tools_hash: str
     tools: tuple[str, ...]
     tokens: int
-    wanted: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,8 @@ class Context:
     system: str = SYSTEM
     window: int = 32_000
     max_tokens: int | None = None
-    _shelves: dict[tuple[str, ...], "Shelf"] = field(default_factory=dict)
+    _shelves: dict[tuple[str, ...], Shelf] = field(default_factory=dict)
+    _lists: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
 
     def prompt(self, turn: Turn, scene: Scene, *, tools_allowed: bool = True) -> Prompt:
         """The request for the next call of this turn."""
@@ -70,15 +70,19 @@ class Context:
         system = Message(Role.SYSTEM, self._words(turn))
         earlier, own = scene.earlier.left_by(turn), turn.messages
         fixed = tokens_of((system,)) + shelf.tokens
-        tokens = wanted = fixed + earlier.tokens + tokens_of(own)
-        if wanted > self.window_of(turn):
+        tokens = fixed + earlier.tokens + tokens_of(own)
+        if tokens > self.window_of(turn):
             earlier, own = fitted(turn, earlier, self.window_of(turn) - fixed)
             tokens = fixed + earlier.tokens + tokens_of(own)
-        request = ModelRequest(
-            (system, *earlier.then(own)), shelf.specs, tools_allowed, self.max_tokens, scene.effort or None
-        )
+        request = ModelRequest((system, *earlier.then(own)), shelf.specs, tools_allowed, self.max_tokens, scene.effort or None)
         prompt_hash = digest_of((system, *own), earlier.digest).hex()
-        return Prompt(request, prompt_hash, shelf.hash, shelf.names, tokens, wanted)
+        return Prompt(request, prompt_hash, shelf.hash, shelf.names, tokens)
+
+    def wanted(self, turn: Turn, scene: Scene) -> int:
+        """How many tokens the next request would take if nothing had to be left out."""
+        shelf = self._shelf(self._names(turn, scene))
+        said = tokens_of((Message(Role.SYSTEM, self._words(turn)), *turn.messages))
+        return shelf.tokens + said + scene.earlier.left_by(turn).tokens
 
     def window_of(self, turn: Turn) -> int:
         """How many tokens may be sent for this turn; less than declared once a provider found that to be too much."""
@@ -89,13 +93,21 @@ class Context:
         return f"{self.system}\n\n{turn.terms.instructions}" if turn.terms.instructions else self.system
 
     def _names(self, turn: Turn, scene: Scene) -> tuple[str, ...]:
-        """A spec that names a tool has it from the beginning; its patterns let others be found (B1)."""
+        """A spec that lists its tools has those from the beginning, and no others (B1)."""
         only = turn.terms.tools
         if not only:
             return tuple(dict.fromkeys((*self.core, *scene.offers, *turn.offers)))
-        return tuple(dict.fromkeys(name for name in (*self.core, *only, *scene.offers, *turn.offers) if allowed(name, only)))
+        found = (name for name in (*self.core, *self._listed(only), *scene.offers, *turn.offers) if allowed(name, only))
+        return tuple(dict.fromkeys(found))
 
-    def _shelf(self, names: tuple[str, ...]) -> "Shelf":
+    def _listed(self, patterns: tuple[str, ...]) -> tuple[str, ...]:
+        """What a spec asks for by name, or by the beginning of it; "*" only says that all may be found."""
+        if patterns not in self._lists:
+            asked = [pattern for pattern in patterns if pattern != "*"]
+            self._lists[patterns] = tuple(name for name in self.toolbox.names() if asked and allowed(name, asked))
+        return self._lists[patterns]
+
+    def _shelf(self, names: tuple[str, ...]) -> Shelf:
         if names not in self._shelves:
             specs = self.toolbox.specs(names)
             text = json.dumps([(spec.name, spec.description, spec.parameters) for spec in specs])

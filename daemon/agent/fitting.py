@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import pairwise
 
 from daemon.agent.earlier import Earlier
 from daemon.agent.sizing import CHARS_PER_TOKEN, tokens_of
@@ -22,7 +23,7 @@ LEAST_ROOM = 100
 def iterations(messages: Sequence[Message]) -> list[tuple[int, int]]:
     """Where each iteration of a turn begins and ends: a reply, the results of its calls, what was said then."""
     begins = [index for index, message in enumerate(messages) if index and message.role is Role.ASSISTANT]
-    return list(zip(begins, [*begins[1:], len(messages)], strict=True))
+    return list(pairwise((*begins, len(messages))))
 
 
 def fitted(turn: Turn, earlier: Earlier, room: int) -> tuple[Earlier, Sequence[Message]]:
