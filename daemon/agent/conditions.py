@@ -15,7 +15,7 @@ NUDGE = """You made no tool call, and nothing that ends this run has happened ye
 
 
 def declared(turn: Turn, usd: float) -> Halt | None:
-    """The first condition, in the spec's order, that holds after an iteration; `usd` is what the run has cost with its children."""
+    """The first that holds after an iteration, in the order of the spec; `usd` is what the run has cost, children included."""
     if turn.reply is None or turn.pending:
         return None
     met = (condition for condition in turn.terms.conditions if _holds(condition, turn, usd))

@@ -107,7 +107,7 @@ class Specs:
             try:
                 inner = list(self._members(self._own(name), (*above, name)))
             except ConfigError as error:
-                yield key, str(error)
+                yield key, "; ".join(str(error).splitlines())
                 continue
             yield from ((key, f"{name} cannot be used: {at}: {fault}") for at, fault in inner)
 

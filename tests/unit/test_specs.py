@@ -1,0 +1,151 @@
+"""HOME/agents: all agents there are, read again when edited, each wrong one told about and no other disturbed (B1, B11)."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from daemon import VERSION
+from daemon.agent.config import AgentConfig
+from daemon.agent.spec import default_spec
+from daemon.agent.spec_parts import LoopPart
+from daemon.agent.specs import Specs
+from daemon.core.errors import ConfigError
+
+DEFAULTS = AgentConfig()
+Write = Callable[[str, str], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Write agents/NAME.toml; its text gets the identity when it has none."""
+
+    def put(name: str, text: str = "") -> Path:
+        (tmp_path / "agents").mkdir(exist_ok=True)
+        path = tmp_path / "agents" / f"{name}.toml"
+        path.write_text(text if "[identity]" in text else f'[identity]\nname = "{name}"\n{text}')
+        return path
+
+    return put
+
+
+def specs_of(tmp_path: Path, defaults: AgentConfig = DEFAULTS) -> Specs:
+    return Specs.open(tmp_path / "agents", defaults)
+
+
+def composite(*agents: str) -> str:
+    members = ", ".join(f'{{ agent = "{agent}" }}' for agent in agents)
+    return f'[composite]\nstrategy = "sequential"\nagents = [{members}]\n'
+
+
+def test_without_a_folder_there_is_the_default_agent(tmp_path: Path):
+    """B1"""
+    specs = specs_of(tmp_path)
+    assert (specs.names(), specs.get("default"), specs.faults()) == (["default"], default_spec(DEFAULTS), [])
+
+
+def test_a_file_named_default_takes_its_place_and_keeps_the_loop_of_the_config(tmp_path: Path, write: Write):
+    """B1, C7"""
+    write("default", "[iteration]\nmax_cycles = 4\n")
+    defaults = AgentConfig(loop=LoopPart(enabled=True))
+    spec = specs_of(tmp_path, defaults).get("default")
+    assert (spec.limits(defaults).max_iterations, spec.loop.enabled) == (4, True)
+    path = write("default", "[loop]\nenabled = false\n")
+    assert specs_of(tmp_path, defaults).get("default").loop.enabled is False
+    path.unlink()
+
+
+def test_an_unknown_agent_is_told_with_those_there_are_and_the_nearest(tmp_path: Path, write: Write):
+    write("coder", "")
+    with pytest.raises(ConfigError, match=r"there is no agent 'codr'; there are: default, coder; did you mean 'coder'\?"):
+        specs_of(tmp_path).get("codr")
+
+
+@pytest.mark.parametrize("name", ["../config", "a/b", "", ".hidden", "x" * 65])
+def test_a_name_never_leads_out_of_the_folder(tmp_path: Path, write: Write, name: str):
+    write("coder", "")
+    (tmp_path / "config.toml").write_text('[identity]\nname = "config"\n')
+    with pytest.raises(ConfigError, match="there is no agent"):
+        specs_of(tmp_path).get(name)
+
+
+def test_a_file_that_was_edited_is_picked_up_at_the_next_get(tmp_path: Path, write: Write):
+    path = write("coder", "[iteration]\nmax_cycles = 3\n")
+    specs = specs_of(tmp_path)
+    before = specs.get("coder")
+    assert specs.get("coder") is before
+    write("coder", "[iteration]\nmax_cycles = 5\n")
+    os.utime(path, ns=(1, path.stat().st_mtime_ns + 1))
+    assert [spec.limits(DEFAULTS).max_iterations for spec in (before, specs.get("coder"))] == [3, 5]
+    path.unlink()
+    with pytest.raises(ConfigError, match="there is no agent 'coder'"):
+        specs.get("coder")
+
+
+def test_a_wrong_file_does_not_disturb_the_others_and_is_good_again_once_mended(tmp_path: Path, write: Write):
+    write("coder", "")
+    path = write("critic", "[iteration]\nmax_cycles = 0\n[tools]\napprovals = 3\n")
+    specs = specs_of(tmp_path)
+    assert specs.get("coder").name == "coder"
+    with pytest.raises(ConfigError, match=r"critic.toml: iteration.max_cycles: found 0"):
+        specs.get("critic")
+    assert [line.split(": ")[:2] for line in specs.faults()] == [
+        [str(path), "iteration.max_cycles"],
+        [str(path), "tools.approvals"],
+    ]
+    write("critic", "[iteration]\nmax_cycles = 1000\n")
+    assert (specs.get("critic").name, specs.faults()) == ("critic", [])
+
+
+def test_a_file_that_is_not_text_is_a_fault_of_that_agent(tmp_path: Path, write: Write):
+    write("coder", "").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        specs_of(tmp_path).get("coder")
+
+
+def test_the_agents_of_a_composite_must_exist(tmp_path: Path, write: Write):
+    """B11"""
+    write("team", composite("coder", "criticc"))
+    write("coder", "[iteration]\nmax_cycles = 3\n")
+    write("critic", "")
+    with pytest.raises(ConfigError, match=r"team.toml: composite.agents.1.agent: there is no agent 'criticc'.*mean 'critic'\?"):
+        specs_of(tmp_path).get("team")
+    write("team", composite("coder", "critic"))
+    spec = specs_of(tmp_path).get("team")
+    assert spec.composite and [part.agent for part in spec.composite.agents] == ["coder", "critic"]
+
+
+def test_the_judge_of_a_debate_must_exist_too(tmp_path: Path, write: Write):
+    """B11"""
+    write("team", '[composite]\nstrategy = "debate"\njudge = "nobody"\nagents = [{ agent = "default" }, { agent = "default" }]\n')
+    with pytest.raises(ConfigError, match=r"composite.judge: there is no agent 'nobody'"):
+        specs_of(tmp_path).get("team")
+
+
+def test_a_composite_may_hold_another_but_never_itself(tmp_path: Path, write: Write):
+    """B11"""
+    write("team", composite("pair", "pair"))
+    write("pair", composite("default"))
+    assert specs_of(tmp_path).get("team").name == "team"
+    write("pair", composite("team"))
+    with pytest.raises(ConfigError, match=r"pair cannot be used: .*team would work for itself: team -> pair -> team"):
+        specs_of(tmp_path).get("team")
+
+
+def test_a_composite_tells_what_is_wrong_with_a_member(tmp_path: Path, write: Write):
+    """B11"""
+    write("team", composite("coder"))
+    write("coder", "[iteration]\nmax_cycles = 0\n")
+    with pytest.raises(ConfigError, match=r"composite.agents.0.agent: .*coder.toml: iteration.max_cycles: found 0"):
+        specs_of(tmp_path).get("team")
+
+
+def test_what_is_wrong_is_logged_when_the_daemon_opens_the_folder(tmp_path: Path, write: Write, caplog: pytest.LogCaptureFixture):
+    """C3: so is what is accepted but will not do what was meant."""
+    write("coder", '[loop]\ncriterion = "regex"\nvalue = "("\n')
+    write("critic", "[itration]\nmax_cycles = 1\n")
+    specs = specs_of(tmp_path)
+    assert "coder.toml: loop.value: '(' is no regular expression" in caplog.text
+    assert f"critic.toml: itration: is a section that this version ({VERSION}) does not know" in caplog.text
+    assert len(specs.warnings()) == 1
