@@ -15,7 +15,6 @@ REPLIES = 3
 TIMES = 8
 SHARE = 0.6
 SHORTEST = 120
-SHORTEST_UNIT = 8
 LONGEST_ROUND = 40
 SHOWN = 60
 NUMBER = re.compile(r"\d+")
@@ -74,7 +73,7 @@ def normal(text: str) -> str:
 def _sentences(prose: str, whole: int) -> str:
     """Of the sentences that come often enough, the most frequent one, when together they are most of the whole."""
     units = (" ".join(unit.split()) for unit in SENTENCE.split(prose))
-    counted = Counter(unit for unit in units if len(unit) >= SHORTEST_UNIT)
+    counted = Counter(unit for unit in units if unit)
     often = [(times, unit) for unit, times in counted.items() if times >= TIMES]
     covered = sum(times * (len(unit) + 1) for times, unit in often)
     return max(often)[1] if often and covered > SHARE * whole else ""

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 from daemon.agent.recent import Done, iterations
@@ -34,8 +34,8 @@ class Step:
     tool: str
     arguments: str
     outcome: str
-    failure: str
-    changes: bool
+    failure: str = field(compare=False)
+    changes: bool = field(compare=False)
 
 
 def similar(arguments: str) -> str:

@@ -53,10 +53,17 @@ HEALTHY: dict[str, Work] = {
         *(deed for n in range(5) for deed in (failed("read", n, "NotFound"), did("list", n, f"folder {n}")))
     ),
     "wrong guesses with finds beside them": [[failed("read", n, "NotFound"), did("list", n, f"folder {n}")] for n in range(7)],
+    "wrong guesses with a find beside one of them": [
+        [failed("read", 0, "NotFound")], [failed("read", 1, "NotFound")], [failed("read", 2, "NotFound"), did("list")],
+        *once(*(failed("read", n, "NotFound") for n in range(3, 6))),
+    ],
+    "a round with a find beside it": [
+        [did("a")], [did("b")], [did("a"), did("new")], [did("b")], [did("a")], [did("b")],
+    ],
     "one tool failing in different ways": once(*(failed("fetch", n, f"Trouble{n}") for n in "abcdefg")),
     "different tools failing in the same way": once(*(failed(f"tool_{n}", n, "TimedOut") for n in "abcdefg")),
     "a person who says what is wrong each time": once(*(refused("send", n, f"not to {n}") for n in "abcdefg")),
-}
+}  # fmt: skip
 STUCK: dict[str, tuple[str, Work]] = {
     "the same call": ("read", once(*[did("read", "a")] * 3)),
     "the same call, written differently": (
@@ -66,6 +73,11 @@ STUCK: dict[str, tuple[str, Work]] = {
     "the same test run, with nothing changed": ("shell", once(*(tested(f"1 failed in 0.{n} s") for n in range(3)))),
     "the same call, in parallel with itself": ("read", [[did("read", "a")] * 2] * 3),
     "the same failure beside new reading": ("send", [[failed("send", "it"), did("read", n, f"text {n}")] for n in range(3)]),
+    "the same failure beside new pages": (
+        "send", [[failed("send", "it"), did("fetch", n, f"page {n}", Effect.FETCH)] for n in range(3)]
+    ),
+    "the same reading beside new failures": ("read", [[did("read", "a"), failed("fetch", n)] for n in range(3)]),
+    "the same thing, refused in other words": ("send", once(*(refused("send", "it", f"no, {n}") for n in "abc"))),
     "the same refusal": ("send", once(*[refused("send", "it")] * 3)),
     "after healthy work": ("read", once(did("list"), did("read", "b"), *[did("read", "a")] * 3)),
     "the same effect again": ("send", once(*[did("send", "it", "sent", Effect.EGRESS)] * 3)),
@@ -165,7 +177,7 @@ CAN_GO_ON = (
     "His note ends with 'I'm stuck.' and a phone number.",
     "> I'm not sure how to proceed.\n\nI have answered that mail.",
     "Here is the draft:\n\nDear Ms Lind,\n\nI'm not sure how to proceed. Could you help me?\n\nTim",
-    "```\nprint(\"x\")\n# I give up\n```\nThe script runs now.",
+    '```\nprint("x")\n# I give up\n```\nThe script runs now.',
     "Tell Bob that I'm stuck in traffic.",
     "I'm afraid the shop is closed today.",
     "Sorry, I could not find a cheaper flight. The best one costs 120 EUR.",

@@ -77,6 +77,7 @@ def test_a11_a_coaching_for_a_stall_is_not_followed_by_another_at_once() -> None
 
 
 SENTENCE = "I will now look at the configuration file again. "
+ORDER = [0, 0, 1, 0, 1, 1, 1, 0, 0, 0, 1, 0, 1, 1, 0, 1, 0, 0, 0, 1, 1]
 PARAGRAPH = "First I read the file. Then I compare it with the copy. It differs in the second line, which is odd. "
 DEGENERATE = {
     "one sentence": SENTENCE * 8,
@@ -85,7 +86,8 @@ DEGENERATE = {
     "after a beginning": "I looked at the folder and found two files in it. " + SENTENCE * 12,
     "without full stops": "I try it once more and " * 12,
     "one word": "again " * 40,
-    "another script": "我再看一下这个配置文件的内容是否正确。" * 10,
+    "two sentences in any order": "".join((SENTENCE, "It is not what I expected to see there. ")[n] for n in ORDER),
+    "another script": "".join(("我再看一下这个配置文件的内容是否正确。", "结果和我想的完全不一样。")[n] for n in ORDER),
 }
 FINE = {
     "a short answer": "No.",
@@ -102,7 +104,7 @@ FINE = {
     "code that is cut off": "Here:\n```python\n" + "print('the same line again')\n" * 20,
     "indented code": "\n".join(["    print('the same line again')"] * 20),
     "a table with a word before it": "Here is the week:\n" + "\n".join(["| day | free |"] * 20),
-    "short status words": "ok\n" * 30,
+    "a short answer of status words": "ok\n" * 30,
     "a poem with a refrain": "\n".join(
         line
         for verse in ("The sun is low", "The wind is slow", "The rivers flow", "The lanterns glow")
