@@ -59,9 +59,12 @@ class Intake:
         with control.reserve() if control else nullcontext():
             steers = self.sessions.running(inbound.session) if control else ""
             row = replace(self._row(inbound, steers), state="command" if command else "new")
-            session, kept = await self.store.write(lambda tx: self._accept(tx, inbound, row))
+            session, kept, asked = await self.store.write(lambda tx: self._accept(tx, inbound, row))
             if kept.id != row.id:
                 return Taken(kept, again=True)
+            if asked:
+                self.sessions.take_up(asked, kept.state.partition(":")[2])
+                return Taken(kept)
             return Taken(self._set_going(session, kept, control, inbound))
 
     def _row(self, inbound: Inbound, steers: str) -> InboxRow:
@@ -79,7 +82,8 @@ class Intake:
             steers=steers,
         )
 
-    def _accept(self, tx: Tx, inbound: Inbound, row: InboxRow) -> tuple[SessionRow, InboxRow]:
+    def _accept(self, tx: Tx, inbound: Inbound, row: InboxRow) -> tuple[SessionRow, InboxRow, SessionRow | None]:
+        """The session, the row as it stands, and where a question was asked that it answers: by a sub-agent perhaps."""
         session = tx.session(inbound.session)
         if session is None:
             session = SessionRow(inbound.session, inbound.channel, inbound.chat, inbound.label, row.received_at)
@@ -92,13 +96,11 @@ class Intake:
         kept = tx.accept(row)
         if question and kept.id == row.id and kept.state.startswith("answered:"):
             tx.answer_approval(question.turn, question.call_id, Answer.DENY, row.sender, row.body, row.received_at)
-        return session, kept
+            return session, kept, tx.session(question.session)
+        return session, kept, None
 
     def _set_going(self, session: SessionRow, row: InboxRow, control: Control | None, inbound: Inbound) -> InboxRow:
-        kind, _, turn = row.state.partition(":")
-        if kind == "answered":
-            self.sessions.take_up(session, turn)
-        elif control and row.steers and control.open:
+        if control and row.steers and control.open:
             control.steer(row)
         elif row.state == "new":
             row = replace(row, steers="")  # the turn that it was meant for ended meanwhile

@@ -1,57 +1,23 @@
-"""One model call of a turn: written down before, shown while it comes, written down after."""
+"""One model call of a turn: held in the budgets and written down before, shown while it comes, written down after."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
+from daemon.agent.budgets import Budgets, OverBudget
 from daemon.agent.context import Context, Prompt, Scene
+from daemon.agent.models import Chain, Models
+from daemon.core.budget import Cost
 from daemon.core.clock import Clock
-from daemon.core.errors import ErrorClass, ProviderError
+from daemon.core.errors import ProviderError
 from daemon.core.events import ModelAsked, ModelReplied, ModelRetried
 from daemon.core.importance import importance
 from daemon.core.live import DraftDropped, Live, TextDelta
-from daemon.core.messages import ModelReply, ModelRequest, Role, Usage
+from daemon.core.messages import ModelReply, ModelRequest, Role
 from daemon.core.turn import Turn
-from daemon.providers.base import OnText
 from daemon.providers.chain import Route
 
-RESERVED_OUTPUT = 1024
-
-
-class Chain(Protocol):
-    """Retries and fallbacks (A7)."""
-
-    async def complete(
-        self,
-        routes: Sequence[Route],
-        request: ModelRequest,
-        *,
-        on_text: OnText | None = None,
-        on_reset: Callable[[], None] | None = None,
-        on_retry: Callable[[ModelRetried], Awaitable[None]],
-    ) -> ModelReply:
-        """The reply of the first route that answers. Raises ProviderError."""
-        ...
-
-
-class Models(Protocol):
-    """Which models there are to ask, and who must know how it went (A8)."""
-
-    def routes(self, pinned: str) -> Sequence[Route]:
-        """Where to ask, in this order; the model pinned by /model first, then the one before it, then the fallbacks."""
-        ...
-
-    async def price(self, route: Route, input_tokens: int, output_tokens: int) -> float | None:
-        """An estimate in USD; None when the price is unknown."""
-        ...
-
-    async def answered(self) -> None:
-        """A call worked: the running config is good."""
-        ...
-
-    async def refused(self, kind: ErrorClass) -> str:
-        """A call failed for good. Gives a notice for the user when the last good config has taken over: ask again."""
-        ...
+OUTPUT = 8_192
+LEAST_OUTPUT = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +27,13 @@ class Asking:
     context: Context
     chain: Chain
     models: Models
+    budgets: Budgets
     live: Live
     clock: Clock
-    settle: Callable[[Usage], None]
     new_seed: Callable[[], int]
 
     async def ask(self, turn: Turn, scene: Scene, *, closing: bool = False) -> None:
-        """Record ModelAsked, call, record ModelReplied. Raises ProviderError when nobody would answer."""
+        """Record ModelAsked, call, record ModelReplied. Raises ProviderError when nobody would answer, and OverBudget."""
         prompt = self.context.prompt(turn, scene, tools_allowed=not closing)
         try:
             await self._ask_once(turn, scene, prompt, closing)
@@ -78,26 +44,58 @@ class Asking:
             turn.record(self._took_over(turn, error, notice, scene), self.clock.now())
             await self._ask_once(turn, scene, prompt, closing)
 
+    def _routes(self, turn: Turn, scene: Scene) -> Sequence[Route]:
+        return self.models.routes(scene.model or turn.terms.model or self.models.fitting(turn.intent))
+
     def _took_over(self, turn: Turn, error: ProviderError, notice: str, scene: Scene) -> ModelRetried:
         """The last good config answers from now on; the notice is for the owner."""
-        route = self.models.routes(scene.model)[0]
+        route = self._routes(turn, scene)[0]
         was = turn.asked
         name, model = (was.provider, was.model) if was else ("", "")
         return ModelRetried(name, model, error.kind.value, notice, 0.0, route.provider.name, route.model)
 
     async def _ask_once(self, turn: Turn, scene: Scene, prompt: Prompt, closing: bool) -> None:
-        routes = self.models.routes(scene.model)
-        turn.record(await self._asked(turn, prompt, routes[0], closing), self.clock.now())
-        await turn.commit()
-        started = self.clock.monotonic()
-        reply = await self._complete(turn, scene, prompt.request, routes)
-        self._replied(turn, reply, self.clock.monotonic() - started, closing)
+        routes = self._routes(turn, scene)
+        held, request = await self._hold(scene, prompt, routes[0])
+        actual = held  # until we know better: a call that was cut counts as spent
+        try:
+            turn.record(self._asked(turn, prompt, routes[0], held, closing), self.clock.now())
+            await turn.commit()
+            started = self.clock.monotonic()
+            reply = await self._complete(turn, scene, request, routes)
+            replied = self._replied(turn, reply, self.clock.monotonic() - started, closing)
+            actual = Cost(reply.usage.input_tokens, reply.usage.output_tokens, replied.charged)
+        finally:
+            self.budgets.settle(scene.account, held, actual)
         if (reply.provider, reply.model) == (routes[0].provider.name, routes[0].model):
             await self.models.answered()  # a fallback that answered says nothing good of the config
 
-    async def _asked(self, turn: Turn, prompt: Prompt, route: Route, closing: bool) -> ModelAsked:
-        output = prompt.request.max_tokens or RESERVED_OUTPUT
-        hits = turn.memory_ids
+    async def _hold(self, scene: Scene, prompt: Prompt, route: Route) -> tuple[Cost, ModelRequest]:
+        """The worst that the call can cost, set aside; where little is left, the reply must be short. Raises OverBudget."""
+        sent, wanted = worst_tokens(prompt), prompt.request.max_tokens or OUTPUT
+        held = Cost(sent, wanted, await self.models.worst(route, sent, wanted))
+        try:
+            await self.budgets.hold(scene.account, held)
+            return held, prompt.request
+        except OverBudget:
+            output = await self._affordable(scene, route, sent, wanted)
+            if output < min(wanted, LEAST_OUTPUT):
+                raise
+        held = Cost(sent, output, await self.models.worst(route, sent, output))
+        await self.budgets.hold(scene.account, held)
+        return held, replace(prompt.request, max_tokens=output)
+
+    async def _affordable(self, scene: Scene, route: Route, sent: int, wanted: int) -> int:
+        """How many tokens of a reply there is room for."""
+        room = scene.account.left()
+        output = wanted if room.tokens is None else min(wanted, room.tokens - sent)
+        if room.usd is None:
+            return output
+        before = await self.models.worst(route, sent, 0)
+        each = (await self.models.worst(route, sent, OUTPUT) - before) / OUTPUT
+        return min(output, int((room.usd - before) / each)) if each > 0 else output
+
+    def _asked(self, turn: Turn, prompt: Prompt, route: Route, held: Cost, closing: bool) -> ModelAsked:
         return ModelAsked(
             iteration=turn.iterations + 1,
             provider=route.provider.name,
@@ -105,11 +103,11 @@ class Asking:
             prompt_hash=prompt.prompt_hash,
             tools_hash=prompt.tools_hash,
             tools=prompt.tools,
-            memory_hits=hits,
+            memory_hits=turn.memory_ids,
             clock=self.clock.now(),
             seed=self.new_seed(),
-            reserved_tokens=prompt.tokens,
-            reserved_usd=await self.models.price(route, prompt.tokens, output),
+            reserved_tokens=held.sent,
+            reserved_usd=held.usd,
             closing=closing,
         )
 
@@ -130,8 +128,7 @@ class Asking:
             on_retry=retried,
         )
 
-    def _replied(self, turn: Turn, reply: ModelReply, seconds: float, closing: bool) -> None:
-        self.settle(reply.usage)
+    def _replied(self, turn: Turn, reply: ModelReply, seconds: float, closing: bool) -> ModelReplied:
         event = ModelReplied(
             text=reply.text,
             calls=reply.calls,
@@ -143,5 +140,14 @@ class Asking:
             seconds=round(seconds, 4),
             closing=closing,
             native=reply.native,
+            cycle=turn.terms.cycles,
+            charged_usd=self.models.charged(reply.usage),
         )
         turn.record(event, self.clock.now())
+        return event
+
+
+def worst_tokens(prompt: Prompt) -> int:
+    """The most that a prompt can come to: three bytes a token, where the plain estimate says four characters."""
+    wide = sum(len(m.text.encode("utf-8", "replace")) - len(m.text) for m in prompt.request.messages if not m.text.isascii())
+    return prompt.tokens * 4 // 3 + wide // 3

@@ -22,6 +22,8 @@ class Control:
     _worked: float = 0.0
     _since: float = -1.0
     _scope: asyncio.Timeout | None = None
+    _most: float = 0.0
+    _holders: set[str] = field(default_factory=set)
     _arrived: asyncio.Event = field(default_factory=asyncio.Event)
     _paused: bool = False
     _resumed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -72,9 +74,28 @@ class Control:
         """The clock of the turn stops: it waits for a person."""
         self._worked, self._since = self.seconds, -1.0
 
+    def hold(self, name: str) -> None:
+        """Somebody below waits for a person: the clock stands still, and so does the deadline of what runs now."""
+        if not self._holders and self._since >= 0:
+            self.stand_still()
+            if self._scope and not self.cancelled and not self._scope.expired():
+                self._scope.reschedule(None)
+        self._holders.add(name)
+
+    def release(self, name: str) -> None:
+        """They go on, and so does the clock."""
+        if name not in self._holders:
+            return
+        self._holders.discard(name)
+        if not self._holders and self._since < 0:
+            self._since = self.monotonic()
+            if self._scope and not self.cancelled and not self._scope.expired():
+                self._scope.reschedule(asyncio.get_running_loop().time() + max(0.0, self._most - self.seconds))
+
     @asynccontextmanager
     async def within(self, max_seconds: float) -> AsyncIterator[None]:
         """Run the body until the turn's time is up or somebody interrupts; then it is cancelled and simply left."""
+        self._most = max_seconds
         try:
             async with asyncio.timeout(max(0.0, max_seconds - self.seconds)) as self._scope:
                 if self.cancelled:

@@ -5,8 +5,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from daemon.agent.stall import WINDOW, coaching, stuck_on
-from daemon.core.events import Stop
+from daemon.core.budget import Shortage
+from daemon.core.outcomes import Stop
+from daemon.core.terms import BudgetExhausted
 from daemon.core.turn import Turn
+
+DAY = "day"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +51,19 @@ def past_deadline(turn: Turn, seconds: float) -> Halt | None:
     return Halt(Stop.DEADLINE, f"the time for one turn is used up ({limit:g} s)") if seconds >= limit else None
 
 
-def over_budget(turn: Turn, today: Today) -> Halt | None:
-    """The turn's own tokens or USD, or the day's, are used up (A19). What was reserved and never settled counts as spent."""
-    spent, limits = turn.spent, turn.limits
-    tokens = spent.input_tokens + spent.reserved_tokens
-    usd = spent.usd + spent.reserved_usd
-    if limits.max_input_tokens is not None and tokens >= limits.max_input_tokens:
-        return Halt(Stop.OVER_BUDGET, f"the turn's tokens are used up ({tokens:,} of {limits.max_input_tokens:,})")
-    if limits.max_usd is not None and usd >= limits.max_usd:
-        return Halt(Stop.OVER_BUDGET, f"the turn's money is used up (${usd:.4f} of ${limits.max_usd:g})")
-    if today.max_tokens and today.tokens >= today.max_tokens:
-        return Halt(Stop.OVER_BUDGET, f"today's tokens are used up ({today.tokens:,} of {today.max_tokens:,} until 0:00 UTC)")
-    if today.max_usd and today.usd >= today.max_usd:
-        return Halt(Stop.OVER_BUDGET, f"today's money is used up (${today.usd:.4f} of ${today.max_usd:g}, until 0:00 UTC)")
-    return None
+def over_budget(turn: Turn, short: Shortage) -> Halt:
+    """The turn's own tokens or USD are used up, or those of who set it to work, or the day's (A19, F2); where a condition
+    says that this is its end, it is that condition (B2).
+    """
+    money = short.kind == "usd"
+    used = f"${short.used:.4f} of ${short.cap:g}" if money else f"{short.used:,.0f} of {short.cap:,.0f}"
+    if money and short.account == turn.id and any(isinstance(one, BudgetExhausted) for one in turn.terms.conditions):
+        return Halt(Stop.CONDITION, f"budget-exhausted ({used})")
+    whose = {turn.id: "the turn's", DAY: "today's"}.get(short.account, "the calling agent's")
+    what = f"{whose} {'money is' if money else 'tokens are'}"
+    how = "used up" if short.used >= short.cap else "nearly used up, and the next call could take more than is left"
+    until = ", until 0:00 UTC" if short.account == DAY else ""
+    return Halt(Stop.OVER_BUDGET, f"{what} {how} ({used}{until})")
 
 
 def out_of_iterations(turn: Turn) -> Halt | None:

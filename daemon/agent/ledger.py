@@ -1,15 +1,19 @@
-"""What the daemon has used up today, in tokens and USD (A19)."""
+"""What the daemon has used up today, in tokens and USD: the account above all others (A19, F2)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from daemon.agent.config import BudgetConfig
-from daemon.agent.halting import Today
+from daemon.agent.halting import DAY, Today
+from daemon.core.budget import Account, Caps, Cost
 from daemon.core.clock import Clock
+from daemon.core.events import BudgetRaised
 from daemon.core.messages import Usage
+from daemon.core.rows import UsageRow
 from daemon.store.protocol import ReadTx, Store
 
 EVER = datetime(1, 1, 1, tzinfo=UTC)
+Sums = tuple[list[UsageRow], tuple[int, float]]
 
 
 def midnight(now: datetime) -> datetime:
@@ -19,39 +23,60 @@ def midnight(now: datetime) -> datetime:
 
 @dataclass(slots=True)
 class Ledger:
-    """Sums of the running day, kept in memory beside the usage rows they come from."""
+    """The running day's account, kept in memory beside the usage rows that it comes from."""
 
     clock: Clock
     budget: BudgetConfig
+    account: Account = field(default_factory=lambda: Account(DAY))
     _day: datetime = EVER
-    _tokens: int = 0
-    _usd: float = 0.0
+    _known: float = 0.0
     _unpriced: bool = False
+    _raised: tuple[int, float] = (0, 0.0)
 
     async def load(self, store: Store) -> None:
         """Take up what the journal says of today."""
         self._day = midnight(self.clock.now())
+        rows, self._raised = await store.read(self._look)
+        self.account.spent = sum((self._cost(row) for row in rows), Cost())
+        self._known, self._unpriced = sum(row.usd or 0.0 for row in rows), any(row.usd is None for row in rows)
+        self._cap()
 
-        def look(tx: ReadTx) -> tuple[int, float, bool]:
-            rows = tx.usage(self._day)
-            tokens = sum(row.input_tokens + row.output_tokens for row in rows)
-            return tokens, sum(row.usd or 0.0 for row in rows), any(row.usd is None for row in rows)
+    def _look(self, tx: ReadTx) -> Sums:
+        return tx.usage(self._day), tx.day_raised(self._day)
 
-        self._tokens, self._usd, self._unpriced = await store.read(look)
+    def _cost(self, row: UsageRow) -> Cost:
+        usd = self.budget.worst(row.input_tokens, row.output_tokens) if row.usd is None else row.usd
+        return Cost(row.input_tokens, row.output_tokens, usd)
 
-    def add(self, usage: Usage) -> None:
-        """A call was settled."""
-        self._turn_the_page()
-        self._tokens += usage.input_tokens + usage.output_tokens
-        self._usd += usage.usd or 0.0
+    def charged(self, usage: Usage) -> float:
+        """What budgets count for a call: its price, or the worst case where that is not known; and it is noted."""
+        self._known += usage.usd or 0.0
         self._unpriced |= usage.usd is None
+        return self.budget.worst(usage.input_tokens, usage.output_tokens) if usage.usd is None else usage.usd
 
     def today(self) -> Today:
         """So far."""
-        self._turn_the_page()
-        return Today(self._tokens, self._usd, self._unpriced, self.budget.daily_tokens, self.budget.daily_usd)
+        self.turn_the_page()
+        spent, tokens = self.account.spent, self.account.caps.tokens or 0
+        return Today(spent.sent + spent.received, self._known, self._unpriced, tokens, self.account.caps.usd or 0.0)
 
-    def _turn_the_page(self) -> None:
+    def raised(self, event: BudgetRaised) -> None:
+        """A person let this day cost more."""
+        tokens, usd = self._raised
+        self._raised = (tokens + event.day_tokens, usd + event.day_usd)
+        self._cap()
+
+    def turn_the_page(self) -> None:
+        """A new day begins with nothing spent; what is held by running calls stays held."""
         day = midnight(self.clock.now())
         if day > self._day:
-            self._day, self._tokens, self._usd, self._unpriced = day, 0, 0.0, False
+            self._day, self._known, self._unpriced, self._raised = day, 0.0, False, (0, 0.0)
+            self.account.spent = Cost()
+            self._cap()
+
+    def _cap(self) -> None:
+        tokens, usd = self._raised
+        self.account.caps = Caps(
+            tokens=self.budget.daily_tokens + tokens if self.budget.daily_tokens else None,
+            usd=self.budget.daily_usd + usd if self.budget.daily_usd else None,
+        )

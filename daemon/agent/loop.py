@@ -1,34 +1,30 @@
 """The agent loop: look at the turn, do the one thing it needs next, write it down, look again (DESIGN 1)."""
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from daemon.agent.asking import Asking
+from daemon.agent.budgets import Budgets, OverBudget
 from daemon.agent.closing import closing_text, failure_text
+from daemon.agent.conditions import declared, nudge
 from daemon.agent.context import Scene
 from daemon.agent.control import Control
-from daemon.agent.halting import Halt, HaltCondition, Today, first, over_budget, past_deadline
+from daemon.agent.halting import Halt, first, out_of_iterations, over_budget, past_deadline
+from daemon.agent.parts import Crew, Dispatcher, Extending, Preparing, Verdicts, Watch
 from daemon.agent.prompt import CLOSING
+from daemon.agent.standing import standing
+from daemon.core.budget import Shortage
 from daemon.core.clock import Clock
-from daemon.core.errors import ProviderError
-from daemon.core.events import Coached, Event, ModelFailed, Steered, Stop, Suspended, TurnEnded
+from daemon.core.errors import ErrorClass, ProviderError
+from daemon.core.events import Coached, Event, IterationRefunded, ModelFailed, Steered, Stop, Suspended, TurnEnded
 from daemon.core.importance import importance
-from daemon.core.label import Label
 from daemon.core.messages import Role
 from daemon.core.turn import Turn
 
-
-class Dispatcher(Protocol):
-    """Runs the tool calls of a turn."""
-
-    async def dispatch(self, turn: Turn, session_label: Label) -> None:
-        """Give every pending call its result, but for those that wait for a person."""
-        ...
-
-    def settle_cut(self, turn: Turn, why: str) -> None:
-        """Record a result for every pending call of a turn that is cut: not run, or outcome unknown."""
-        ...
+log = logging.getLogger(__name__)
+HOUSEKEEPING = ("todo", "find_tools")
+MOST_REFUNDS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +33,12 @@ class Agent:
 
     asking: Asking
     tools: Dispatcher
-    halting: Sequence[HaltCondition]
-    today: Callable[[], Today]
+    budgets: Budgets
+    preparing: Preparing
+    verdicts: Verdicts
+    extending: Extending
+    crew: Crew
+    watch: Watch
     clock: Clock
 
     async def run(self, turn: Turn, scene: Scene, control: Control) -> None:
@@ -52,48 +52,104 @@ class Agent:
         await turn.commit()
 
     async def _advance(self, turn: Turn, scene: Scene, control: Control) -> None:
+        log.debug("turn %s at event %d: looking", turn.id, turn.seq)
         if halt := self._cut(turn, control):
             self._end_cut(turn, halt)
-        elif turn.pending:
+        elif turn.in_question:
+            self._suspend(turn, control)
+        elif raised := self.extending.raised(turn, scene):
+            self._record(turn, raised)
+        elif short := self.budgets.over(scene.account):
+            self._over(turn, scene, short)
+        else:
+            await self._step(turn, scene, control)
+
+    async def _step(self, turn: Turn, scene: Scene, control: Control) -> None:
+        """One thing, when nothing stands in the way."""
+        if turn.pending:
             await self._dispatch(turn, scene, control)
-        elif turn.awaiting_verdict and not await control.steered():
-            control.open = False
-            self._record(turn, TurnEnded(Stop.DONE, "", turn.answer))
-        elif (halt := first(self.halting, turn)) and not (control.steers and halt.coachable):
+        elif turn.terms.composite:
+            await self._delegate(turn, scene, control)
+        elif halt := declared(turn, scene.account.spent.usd):
+            self._end(turn, halt.reason, halt.detail, turn.answer or closing_text(turn, halt))
+        elif turn.awaiting_verdict and turn.terms.conditions and not out_of_iterations(turn):
+            self._record(turn, Coached("nudge", nudge(turn)))
+        elif turn.awaiting_verdict and not turn.terms.conditions and not await control.steered():
+            await self._judge(turn, scene, control)
+        elif (halt := first(standing(turn.terms), turn)) and not (control.steers and halt.coachable):
             await self._halt(turn, scene, control, halt)
         else:
-            self._fold_in(turn, control)
-            await self._ask(turn, scene, control)
+            await self._go_on(turn, scene, control)
 
     def _cut(self, turn: Turn, control: Control) -> Halt | None:
         if control.cancelled:
             return Halt(Stop.CANCELLED, control.cancelled)
-        return past_deadline(turn, control.seconds) or over_budget(turn, self.today())
+        return past_deadline(turn, control.seconds)
 
     def _end_cut(self, turn: Turn, halt: Halt) -> None:
         """Unstarted calls are not run. An answer that is complete is delivered all the same, unless the user said stop."""
         if turn.pending:
             self.tools.settle_cut(turn, halt.detail)
         answer = turn.answer if turn.awaiting_verdict and halt.reason is not Stop.CANCELLED else ""
-        self._record(turn, TurnEnded(halt.reason, halt.detail, answer or closing_text(turn, halt)))
+        self._end(turn, halt.reason, halt.detail, answer or closing_text(turn, halt))
+
+    def _over(self, turn: Turn, scene: Scene, short: Shortage) -> None:
+        """Ask for more, where somebody may say yes; else stop (F2)."""
+        asked = self.extending.question(turn, scene, short)
+        if asked:
+            self._record(turn, asked)
+        else:
+            self._end_cut(turn, over_budget(turn, short))
+
+    def _suspend(self, turn: Turn, control: Control) -> None:
+        control.stand_still()
+        self._record(turn, Suspended(turn.waiting, round(control.seconds, 4)))
 
     async def _dispatch(self, turn: Turn, scene: Scene, control: Control) -> None:
         async with control.within(turn.limits.max_seconds):
             await self.tools.dispatch(turn, scene.session_label)
-        waiting = tuple(state.call_id for state in turn.pending if state.waits)
-        if waiting and not self._cut(turn, control):
-            control.stand_still()
-            self._record(turn, Suspended(waiting, round(control.seconds, 4)))
+        if turn.waiting and not self._cut(turn, control):
+            self._suspend(turn, control)
+        elif not turn.pending and not turn.terms.cycles and turn.refunds < MOST_REFUNDS:
+            names = {state.call.name for state in turn.calls}
+            if names and names.issubset(HOUSEKEEPING):
+                self._record(turn, IterationRefunded(tuple(state.call_id for state in turn.calls)))
+
+    async def _delegate(self, turn: Turn, scene: Scene, control: Control) -> None:
+        async with control.within(turn.limits.max_seconds):
+            await self._record_all(turn, control, await self.crew.advance(turn, scene))
+
+    async def _judge(self, turn: Turn, scene: Scene, control: Control) -> None:
+        async with control.within(turn.limits.max_seconds):
+            await self._record_all(turn, control, await self.verdicts.judge(turn, scene))
+
+    async def _record_all(self, turn: Turn, control: Control, events: Sequence[Event]) -> None:
+        """What a part found out; but an end is none when the user has just said something more."""
+        for event in events:
+            if not isinstance(event, TurnEnded):
+                self._record(turn, event)
+            elif not await control.steered():
+                control.open = False
+                self._end(turn, event.reason, event.detail, event.reply)
 
     async def _halt(self, turn: Turn, scene: Scene, control: Control, halt: Halt) -> None:
         """Coach where the condition gives another chance; else one closing call without tools, so that there is an answer."""
         self._fold_in(turn, control)
         if halt.coach:
             self._record(turn, Coached(halt.reason.value, halt.coach))
-            return
-        if "closing" not in turn.coached:
-            self._record(turn, Coached("closing", CLOSING.format(detail=halt.detail)))
-        await self._ask(turn, scene, control, closing=halt)
+        elif turn.terms.cycles and halt.reason is Stop.MAX_ITERATIONS:
+            self._end(turn, halt.reason, halt.detail, turn.answer or closing_text(turn, halt))
+        else:
+            if "closing" not in turn.coached:
+                self._record(turn, Coached("closing", CLOSING.format(detail=halt.detail)))
+            await self._ask(turn, scene, control, closing=halt)
+
+    async def _go_on(self, turn: Turn, scene: Scene, control: Control) -> None:
+        self._fold_in(turn, control)
+        async with control.within(turn.limits.max_seconds):
+            await self.preparing.ready(turn, scene)
+        if not self._cut(turn, control):
+            await self._ask(turn, scene, control)
 
     async def _ask(self, turn: Turn, scene: Scene, control: Control, closing: Halt | None = None) -> None:
         try:
@@ -101,23 +157,41 @@ class Agent:
                 await self.asking.ask(turn, scene, closing=closing is not None)
                 if closing:
                     self._close(turn, closing)
-        except ProviderError as error:
-            self._record(turn, ModelFailed(error.kind.value, str(error)))
+        except OverBudget as error:
             if closing:
-                self._record(turn, TurnEnded(closing.reason, closing.detail, closing_text(turn, closing)))
+                self._end_cut(turn, closing)
             else:
-                self._record(turn, TurnEnded(Stop.FAILED, error.kind.value, failure_text(error)))
+                self._over(turn, scene, error.shortage)
+        except ProviderError as error:
+            self._failed(turn, scene, error, closing)
+
+    def _failed(self, turn: Turn, scene: Scene, error: ProviderError, closing: Halt | None) -> None:
+        shorter = self.preparing.shrunk(turn, scene) if error.kind is ErrorClass.CONTEXT_TOO_LONG else None
+        if shorter:
+            self._record(turn, shorter)
+            return
+        self._record(turn, ModelFailed(error.kind.value, str(error)))
+        if closing:
+            self._end(turn, closing.reason, closing.detail, closing_text(turn, closing))
+        else:
+            self._end(turn, Stop.FAILED, error.kind.value, failure_text(error))
 
     def _close(self, turn: Turn, halt: Halt) -> None:
         if turn.pending:
             self.tools.settle_cut(turn, halt.detail)
         text = turn.answer if turn.reply and turn.reply.text else ""
-        self._record(turn, TurnEnded(halt.reason, halt.detail, text or closing_text(turn, halt)))
+        self._end(turn, halt.reason, halt.detail, text or closing_text(turn, halt))
 
     def _fold_in(self, turn: Turn, control: Control) -> None:
         for row in control.take_steers():
             score = importance(Role.USER, row.body)
             self._record(turn, Steered(row.body, row.sender, row.id, row.label, score))
 
+    def _end(self, turn: Turn, reason: Stop, detail: str, reply: str) -> None:
+        if alarm := self.watch.ended(turn.terms.agent, reason):
+            self._record(turn, alarm)
+        self._record(turn, TurnEnded(reason, detail, reply))
+
     def _record(self, turn: Turn, event: Event) -> None:
+        log.debug("turn %s: %s", turn.id, type(event).__name__)
         turn.record(event, self.clock.now())

@@ -27,9 +27,7 @@ class Nowhere:
         raise RuntimeError(f"turn {turn_id} is read only")
 
 
-def rebuild(
-    turn_id: str, session: str, recorded: Sequence[Recorded], sink: EventSink | None = None, parent: str = ""
-) -> Turn:
+def rebuild(turn_id: str, session: str, recorded: Sequence[Recorded], sink: EventSink | None = None, parent: str = "") -> Turn:
     """The turn, folded from its events."""
     turn = Turn(id=turn_id, session=session, sink=sink or Nowhere(), parent=parent)
     for entry in recorded:

@@ -4,8 +4,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from daemon.agent.ledger import Ledger
+from daemon.agent.models import Work
 from daemon.core.errors import ErrorClass
+from daemon.core.messages import Usage
+from daemon.core.terms import Intent
 from daemon.providers.chain import Route
+
+WORK: dict[Intent, Work] = {Intent.TRIVIAL: "fast", Intent.SIMPLE_QUERY: "fast", Intent.COMPLEX: "smart"}
 
 
 class Prices(Protocol):
@@ -26,7 +32,12 @@ class Choice:
 
     primary: Route
     fallbacks: tuple[Route, ...] = ()
-    others: tuple[str, ...] = ()
+    fast: str = ""
+    smart: str = ""
+
+    def named(self, work: Work) -> str:
+        """The model for this kind of work."""
+        return {"fast": self.fast, "smart": self.smart}.get(work, "") or self.primary.model
 
 
 @dataclass(slots=True)
@@ -35,25 +46,40 @@ class Routes:
 
     choice: Choice
     prices: Prices
+    ledger: Ledger
     worked: Callable[[], Awaitable[None]]
     fell: Callable[[ErrorClass], Awaitable[tuple[Choice, str] | None]]
     _proven: bool = field(default=False)
 
-    def routes(self, pinned: str) -> Sequence[Route]:
-        """The pinned model first, then the one before it, then the fallbacks."""
+    def routes(self, chosen: str) -> Sequence[Route]:
+        """The chosen model first, then the primary, then the fallbacks."""
         primary = self.choice.primary
-        first = (Route(primary.provider, pinned), primary) if pinned and pinned != primary.model else (primary,)
+        first = (Route(primary.provider, chosen), primary) if chosen and chosen != primary.model else (primary,)
         return (*first, *self.choice.fallbacks)
+
+    def named(self, work: Work) -> str:
+        """The model for this kind of work."""
+        return self.choice.named(work)
+
+    def fitting(self, intent: Intent | None) -> str:
+        """The model for this kind of message (A2)."""
+        return self.choice.named(WORK.get(intent, "primary") if intent else "primary")
 
     def names(self) -> Sequence[str]:
         """All that are configured, the default one first."""
         fallbacks = [route.model for route in self.choice.fallbacks]
-        return tuple(dict.fromkeys((self.choice.primary.model, *self.choice.others, *fallbacks)))
+        others = (self.choice.named("fast"), self.choice.named("smart"))
+        return tuple(dict.fromkeys((self.choice.primary.model, *others, *fallbacks)))
 
-    async def price(self, route: Route, input_tokens: int, output_tokens: int) -> float | None:
-        """An estimate in USD; None when the price is unknown."""
+    async def worst(self, route: Route, sent: int, received: int) -> float:
+        """What a call may cost, in USD; the configured worst case where the price is unknown (F2)."""
         await self.prices.warm(route.provider.name, route.model)
-        return self.prices.estimate(route.provider.name, route.model, input_tokens, output_tokens)
+        known = self.prices.estimate(route.provider.name, route.model, sent, received)
+        return self.ledger.budget.worst(sent, received) if known is None else known
+
+    def charged(self, usage: Usage) -> float:
+        """What budgets count for a call that is over."""
+        return self.ledger.charged(usage)
 
     async def answered(self) -> None:
         """A call worked: the running config is good."""

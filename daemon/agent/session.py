@@ -1,59 +1,29 @@
 """The lane of one session: its messages in order, one turn at a time, by one worker (DESIGN 3)."""
 
-import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
 
+from daemon.agent.briefing import Brief
 from daemon.agent.closing import ending
-from daemon.agent.context import Scene
 from daemon.agent.control import Control
 from daemon.agent.past import Past, load_past, rebuild, scene_of
 from daemon.agent.sink import LaneSink, Opening, Tenure
 from daemon.agent.tries import TRIES, Failures, note_attempt, poison
-from daemon.core.clock import Clock
+from daemon.agent.workshop import Workshop
 from daemon.core.errors import Fenced, StoreUnavailable
-from daemon.core.events import Answer, ApprovalAnswered, Limits, MemoryHit, TurnResumed, UserSaid
+from daemon.core.events import Answer, ApprovalAnswered, Stop, TurnEnded, TurnResumed, UserSaid
 from daemon.core.importance import importance
-from daemon.core.label import join_all
-from daemon.core.live import Live, Over, SetAside
+from daemon.core.label import Label, join_all
+from daemon.core.live import Over, SetAside
 from daemon.core.messages import Role
 from daemon.core.rows import ApprovalRow, InboxRow, SessionRow, TurnRow
 from daemon.core.turn import Turn
-from daemon.store.protocol import ReadTx, Store, Tx
+from daemon.store.protocol import ReadTx, Tx
 
 log = logging.getLogger(__name__)
-
-
-class Runner(Protocol):
-    """The agent loop."""
-
-    async def run(self, turn: Turn, scene: Scene, control: Control) -> None:
-        """Drive the turn until it ends or waits."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Workshop:
-    """What every lane works with. `leaving` is set when the daemon stops, `questions` while somebody has been asked something.
-
-    `held` are the turns that this process took in and has not finished.
-    """
-
-    store: Store
-    live: Live
-    clock: Clock
-    agent: Runner
-    recall: Callable[[str], Awaitable[Sequence[MemoryHit]]]
-    limits: Callable[[], Limits]
-    effort: Callable[[], str]
-    while_busy: Callable[[], Literal["steer", "queue"]]
-    owner: str
-    leaving: asyncio.Event
-    questions: asyncio.Event
-    held: set[str] = field(default_factory=set)
+AGENT = "agent"
+LOOP = "loop:"
 
 
 @dataclass(slots=True)
@@ -203,26 +173,33 @@ class Lane:
                 await self._quarantine(row.turn)
                 return
         at = self.shop.clock.now()
-        memories = tuple(await self.shop.recall(row.body))
-        past = self.past or Past()
-        label = join_all((row.label, *(message.label for message in past.messages)))
-        begun = TurnRow(row.turn, self.session.id, "", row.id, "running", label, at)
+        child = await self.shop.store.read(lambda tx: tx.child(row.turn)) if row.channel == AGENT else None
+        brief = await self.shop.brief(self.session, row, child)
+        label = join_all((row.label, *(message.label for message in self._shown().messages)))
+        parent = child.parent if child else ""
+        begun = TurnRow(row.turn, self.session.id, parent, row.id, "running", label, at, agent=brief.terms.agent)
 
         def opening(tx: Tx, epoch: int) -> None:
             tx.begin_turn(begun, epoch)
             tx.note_attempt(row.turn, turn.progress)
 
-        turn = Turn(id=row.turn, session=self.session.id, sink=self._sink(opening))
-        score = importance(Role.USER, row.body)
-        turn.record(UserSaid(row.body, row.sender, row.id, label, score, self.shop.limits(), memories), at)
+        turn = Turn(id=row.turn, session=self.session.id, sink=self._sink(opening), parent=parent)
+        turn.record(said(row, brief, label), at)
+        if brief.fault:
+            turn.record(TurnEnded(Stop.FAILED, "agent", f"I cannot begin: {brief.fault}\nYour message is kept."), at)
         await self._run(turn, row.sender)
+
+    def _shown(self) -> Past:
+        """What the model is shown of before; each attempt of a loop begins afresh (C1)."""
+        return Past() if self.session.id.startswith(LOOP) else self.past or Past()
 
     async def _resume(self, turn_id: str) -> None:
         """Take a turn up again: cut off by a crash, answered by a person, or to be stopped."""
 
         def look(tx: ReadTx) -> tuple[Turn, list[ApprovalRow]]:
-            turn = rebuild(turn_id, self.session.id, tx.events(turn_id), self._sink())
-            asked = [tx.approval(turn_id, state.call_id) for state in turn.calls if state.waits]
+            row = tx.turn(turn_id)
+            turn = rebuild(turn_id, self.session.id, tx.events(turn_id), self._sink(), row.parent if row else "")
+            asked = [tx.approval(turn_id, name) for name in turn.waiting]
             return turn, [row for row in asked if row]
 
         turn, approvals = await self.shop.store.read(look)
@@ -237,8 +214,8 @@ class Lane:
         why = "answered" if answers else "stopped" if turn_id in self.cancels else "restart"
         for event in (TurnResumed(why), *answers):
             turn.record(event, self.shop.clock.now())
-        said = turn.events[0].event
-        await self._run(turn, said.sender if isinstance(said, UserSaid) else "")
+        first = turn.events[0].event
+        await self._run(turn, first.sender if isinstance(first, UserSaid) else "")
 
     def _answer(self, row: ApprovalRow) -> ApprovalAnswered | None:
         if row.state == "answered" and row.answer:
@@ -256,24 +233,30 @@ class Lane:
         if why := self.cancels.get(turn.id):
             control.cancel(why)
         self.running, self.control = turn, control
-        past = self.past or Past()
+        self.shop.children.runs(turn, control)
+        account = await self.shop.budgets.open(turn)
         stream = turn.id not in self.unwatched
-        await self.shop.agent.run(turn, scene_of(self.session, past, effort=self.shop.effort(), stream=stream), control)
-        self._after(turn, control, past)
+        scene = replace(scene_of(self.session, self._shown(), effort=self.shop.effort(), stream=stream), account=account)
+        await self.shop.agent.run(turn, scene, control)
+        await self._after(turn, control)
 
-    def _after(self, turn: Turn, control: Control, past: Past) -> None:
+    async def _after(self, turn: Turn, control: Control) -> None:
         if turn.suspended:
             self._keep_for_later(turn.id)
             self.shop.questions.set()
+            self.shop.children.waits(turn.id)
             if turn.id in self.cancels:
                 self.wakes.append(turn.id)
         else:
             log.info("turn %s of %s ended: %s", turn.id, self.session.id, ending(turn))
+            past = self.past or Past()
             past.add(turn)
             past.trim()
+            self.shop.budgets.close(turn)
             self.inputs.extendleft(reversed([replace(row, steers="") for row in control.take_steers()]))
             self._let_go(turn.id)
             self.shop.live.publish(turn.id, Over(turn))
+            await self.shop.children.ended(turn)
 
     def _keep_for_later(self, turn_id: str) -> None:
         """What people said to a turn that does not end now, a stop too, waits until it is taken up again."""
@@ -293,3 +276,9 @@ class Lane:
 
     def _sink(self, opening: Opening | None = None) -> LaneSink:
         return LaneSink(self.shop.store, self.tenure, self.shop.live, opening, self.shop.leaving)
+
+
+def said(row: InboxRow, brief: Brief, label: Label) -> UserSaid:
+    """The first event of a turn."""
+    score = importance(Role.USER, row.body)
+    return UserSaid(row.body, row.sender, row.id, label, score, brief.limits, brief.memories, brief.terms, brief.intent)

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from daemon.agent.control import Control
 from daemon.agent.past import Past
-from daemon.agent.session import Lane, Workshop
+from daemon.agent.session import Lane
 from daemon.agent.sink import Tenure
+from daemon.agent.workshop import Workshop
 from daemon.core.errors import Fenced, StoreUnavailable
 from daemon.core.rows import ApprovalRow, InboxRow, SessionRow
 from daemon.store.protocol import ReadTx

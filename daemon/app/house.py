@@ -2,22 +2,26 @@
 
 import asyncio
 import os
-import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
-from daemon.agent.asking import Asking
+from daemon.agent.briefing import Briefing
+from daemon.agent.budgets import Budgets
+from daemon.agent.children import Children
 from daemon.agent.context import Context
-from daemon.agent.halting import out_of_iterations, stalled
 from daemon.agent.ledger import Ledger
 from daemon.agent.loop import Agent
 from daemon.agent.prompt import COMPACT, SYSTEM
 from daemon.agent.routes import Routes
-from daemon.agent.session import Workshop
 from daemon.agent.sessions import Sessions
+from daemon.agent.specs import Specs
+from daemon.agent.subagent import spawn_agent
+from daemon.agent.workshop import Workshop
+from daemon.app.agent import AgentWorks
 from daemon.app.models import ModelConfig
 from daemon.app.recollect import Recollect
 from daemon.app.warm import WarmUp
@@ -39,6 +43,7 @@ from daemon.store.sqlite import SqliteStore
 from daemon.tools.approvals import new_token
 from daemon.tools.base import Tool
 from daemon.tools.builtin import builtin
+from daemon.tools.decorate import bind
 from daemon.tools.dispatch import Dispatcher
 from daemon.tools.sandbox import Sandbox
 from daemon.tools.toolbox import Tools
@@ -104,12 +109,16 @@ class Builder:
         self.stack.push_async_callback(store.aclose)
         memory = await Memory.open(self.paths.memory)
         self.stack.push_async_callback(memory.aclose)
-        tools = await self._tools(memory)
         ledger = Ledger(self.clock, self.config.budget)
         await ledger.load(store)
-        routes, context = self._routes(), self._context(tools)
-        agent = self._agent(store, tools, routes, ledger, context)
-        sessions = Sessions(self._workshop(store, agent, Recollect(memory)))
+        specs = Specs.open(self.paths.agents, self.config.agent)
+        children = self._children(store, specs)
+        tools = await self._tools(memory, children)
+        routes, context = self._routes(ledger), self._context(tools)
+        works = AgentWorks(self.config, store, self.clock, self.live, ledger, routes, context, children)
+        agent = await works.agent(self._dispatcher(store, tools), Chain(sleep=asyncio.sleep, prices=self._prices()), specs)
+        sessions = Sessions(self._workshop(store, agent, works.budgets, children, specs, Recollect(memory)))
+        children.wake, children.stop = partial(sessions.deliver, watched=False), sessions.cancel
         desk = Desk(store, sessions, self.clock, routes, ledger.today, self.parts.new_id)
         intake = Intake(store, sessions, self.clock, self.parts.new_id)
         ailing = ("the journal cannot be written",)
@@ -118,16 +127,20 @@ class Builder:
         self.stack.push_async_callback(warm_up.aclose)
         return House(self.config, door, sessions, store, warm_up)
 
-    async def _tools(self, memory: Memory) -> Tools:
+    def _children(self, store: Store, specs: Specs) -> Children:
+        config = self.config
+        return Children(store, self.live, config.subagents, config.agent, specs, self.parts.new_id)
+
+    async def _tools(self, memory: Memory, children: Children) -> Tools:
         workspace = self.paths.home / self.config.tools.workspace
         workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
         sandbox = await Sandbox.open(workspace)
-        return builtin(config=self.config.tools, sandbox=sandbox, memories=memory, more=self.parts.tools)
+        more = [*bind([spawn_agent], {Children: children}), *self.parts.tools]
+        return builtin(config=self.config.tools, sandbox=sandbox, memories=memory, more=more)
 
-    def _routes(self) -> Routes:
+    def _routes(self, ledger: Ledger) -> Routes:
         models = ModelConfig(self.paths, self.loaded, self.clock, self.stack)
-        prices = self._prices()
-        return Routes(models.choice(), prices, models.worked, models.fell)
+        return Routes(models.choice(), self._prices(), ledger, models.worked, models.fell)
 
     def _prices(self) -> Prices:
         return Prices(overrides=self.config.provider.prices, table=self.table)
@@ -141,19 +154,6 @@ class Builder:
             window=self.config.agent.context_window,
             max_tokens=self.config.provider.max_tokens or None,
         )
-
-    def _agent(self, store: Store, tools: Tools, routes: Routes, ledger: Ledger, context: Context) -> Agent:
-        asking = Asking(
-            context=context,
-            chain=Chain(sleep=asyncio.sleep, prices=self._prices()),
-            models=routes,
-            live=self.live,
-            clock=self.clock,
-            settle=ledger.add,
-            new_seed=lambda: secrets.randbits(31),
-        )
-        halting = (out_of_iterations, stalled(self.config.agent.on_stall))
-        return Agent(asking, self._dispatcher(store, tools), halting, ledger.today, self.clock)
 
     def _dispatcher(self, store: Store, tools: Tools) -> Dispatcher:
         config = self.config.tools
@@ -169,15 +169,18 @@ class Builder:
             max_output_chars=config.shell.max_output_chars,
         )
 
-    def _workshop(self, store: Store, agent: Agent, recollect: Recollect) -> Workshop:
+    def _workshop(
+        self, store: Store, agent: Agent, budgets: Budgets, children: Children, specs: Specs, recollect: Recollect
+    ) -> Workshop:
         settings = self.config.agent
         return Workshop(
             store=store,
             live=self.live,
             clock=self.clock,
             agent=agent,
-            recall=recollect,
-            limits=settings.limits,
+            brief=Briefing(specs, lambda: settings, recollect),
+            budgets=budgets,
+            children=children,
             effort=lambda: settings.effort,
             while_busy=lambda: settings.while_busy,
             owner=f"{os.getpid()}",

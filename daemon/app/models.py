@@ -38,8 +38,7 @@ class ModelConfig:
         config = self.running.config.provider
         primary = self._provider(config.kind, config.base_url, config.api_key, config, config.extra_headers)
         fallbacks = tuple(Route(self._fallback(entry, config), entry.name()) for entry in config.fallbacks)
-        others = tuple(name for name in (config.models.fast, config.models.smart) if name)
-        return Choice(Route(primary, config.model()), fallbacks, others)
+        return Choice(Route(primary, config.model()), fallbacks, config.models.fast, config.models.smart)
 
     async def worked(self) -> None:
         """A model answered: what runs is good, whatever the file says by now."""

@@ -38,6 +38,11 @@ class Paths:
         return self.home / "daemon.json"
 
     @property
+    def agents(self) -> Path:
+        """Agents' specs, a TOML file each."""
+        return self.home / "agents"
+
+    @property
     def logs(self) -> Path:
         """Log files."""
         return self.home / "logs"

@@ -2,7 +2,16 @@
 
 from dataclasses import dataclass
 
-from daemon.core.events import ApprovalAnswered, ApprovalAsked, CallJudged, ChildReturned, ChildSpawned, ToolFinished
+from daemon.core.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    CallJudged,
+    ChildReturned,
+    ChildSpawned,
+    Consulting,
+    ModelAsked,
+    ToolFinished,
+)
 from daemon.core.messages import ToolCall, Usage
 from daemon.core.outcomes import YES, Outcome
 
@@ -79,10 +88,11 @@ class Spent:
         self.charged_usd += charged_usd
         self.seconds += seconds
 
-    def lose(self, tokens: int, usd: float | None) -> None:
+    def lose(self, asked: ModelAsked | Consulting | None) -> None:
         """A call was asked and nobody will ever say what it cost: its reservation counts as spent."""
-        self.reserved_tokens += tokens
-        self.reserved_usd += usd or 0.0
+        if asked:
+            self.reserved_tokens += asked.reserved_tokens
+            self.reserved_usd += asked.reserved_usd or 0.0
 
 
 def failed(result: ToolFinished) -> bool:

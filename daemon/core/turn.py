@@ -41,7 +41,7 @@ from daemon.core.events import (
 from daemon.core.events_calls import OfCall
 from daemon.core.label import Label
 from daemon.core.messages import Message, Role, ToolCall
-from daemon.core.shown import result_message, summary_message, with_memories
+from daemon.core.shown import of_people, result_message, summary_message, with_memories
 from daemon.core.sink import EventSink
 from daemon.core.state import CallState, Child, Question, Spent
 from daemon.core.terms import Intent, Limits, Terms
@@ -58,7 +58,8 @@ class Turn:
 
     Commit before anything leaves the process: a model call, a tool start, a reply. `progress` is the seq of the latest event
     that brought the turn further: asking again after a crash does not. `coached` says after which iteration each kind came last.
-    `kept_earlier` and `summary` are what compression left of the turns before; None is all of them.
+    `kept_earlier` and `summary` are what compression left of the turns before; None is all of them. `news`: the seq at which
+    something last reached the turn from outside.
     """
 
     id: str
@@ -94,6 +95,7 @@ class Turn:
     offers: list[str] = field(default_factory=list)
     past: list[tuple[ToolFinished, ToolCall]] = field(default_factory=list)
     progress: int = 0
+    news: int = 0
     memory_ids: tuple[str, ...] = ()
     suspended: bool = False
     ended: TurnEnded | None = None
@@ -116,21 +118,22 @@ class Turn:
         return (*(state.call_id for state in self.pending if state.waits), *asked)
 
     @property
+    def in_question(self) -> bool:
+        """The house has asked a person something and has no answer yet."""
+        return any(question.answered is None for question in self.questions.values())
+
+    @property
     def answer(self) -> str:
         """What the model has to say to the user: its latest text, after any that was complete when the user went on."""
         return "\n\n".join(text for text in (*self.superseded, self.reply.text if self.reply else "") if text)
 
     def call(self, call_id: str) -> CallState:
         """The call of the open reply with this id. Raises KeyError."""
-        for state in self.calls:
-            if state.call_id == call_id:
-                return state
-        raise KeyError(call_id)
+        return {state.call_id: state for state in self.calls}[call_id]
 
     def record(self, event: Event, at: datetime) -> Recorded:
         """Take the event in, to be written at the next commit."""
-        recorded = Recorded(self.seq + 1, at, event)
-        self.replay(recorded)
+        self.replay(recorded := Recorded(self.seq + 1, at, event))
         self._staged.append(recorded)
         return recorded
 
@@ -171,6 +174,7 @@ class Turn:
 
     def _fold_stage(self, event: Suspended | TurnResumed | TurnEnded) -> None:
         self.suspended = isinstance(event, Suspended)
+        self.news = self.seq
         if isinstance(event, TurnEnded):
             self.ended = event
         elif isinstance(event, Suspended) and event.seconds is not None:
@@ -185,6 +189,7 @@ class Turn:
                 self._say(with_memories(event), event.taint)
                 self._classify(event.intent)
             case Steered():
+                self.news = self.seq
                 if answered and self.reply and self.reply.text:
                     self.superseded.append(self.reply.text)
                 self._say(event.text, event.label)
@@ -200,12 +205,10 @@ class Turn:
     def _fold_model(self, event: ModelAsked | ModelReplied | ModelFailed | Consulting | Consulted, seq: int) -> None:
         match event:
             case ModelAsked():
-                if self.asked:
-                    self.spent.lose(self.asked.reserved_tokens, self.asked.reserved_usd)
+                self.spent.lose(self.asked)
                 self.asked = event
             case Consulting():
-                if self.consulting:
-                    self.spent.lose(self.consulting.reserved_tokens, self.consulting.reserved_usd)
+                self.spent.lose(self.consulting)
                 self.consulting = event
             case Consulted():
                 self.consulting = None
@@ -221,11 +224,9 @@ class Turn:
             case BudgetExtended():
                 self.max_iterations = event.max_iterations
             case BudgetRaised():
-                self.limits = event.limits
-                self.questions[event.question].settled = True
+                self.limits, self.questions[event.question].settled = event.limits, True
             case IterationRefunded():
-                self.iterations -= 1
-                self.refunds += 1
+                self.iterations, self.refunds = self.iterations - 1, self.refunds + 1
 
     def _fold_work(self, event: OfWork) -> None:
         match event:
@@ -246,7 +247,7 @@ class Turn:
     def _compress(self, event: HistoryCompressed) -> None:
         self.compressed.append(event)
         self.kept_earlier = event.kept_earlier
-        del self.messages[1 : 1 + event.dropped_own]
+        self.messages[1 : 1 + event.dropped_own] = of_people(self.messages[1 : 1 + event.dropped_own], self.events)
         if event.summary:
             self.summary = summary_message(event)
 
@@ -293,7 +294,6 @@ class Turn:
 
     def _settle(self) -> None:
         """All results are in: the model sees them together, in the order it asked (B5)."""
-        for state in self.calls:
-            if state.result:
-                self.past.append((state.result, state.call))
-                self.messages.append(result_message(state.call, state.result))
+        done = [(state.result, state.call) for state in self.calls if state.result]
+        self.past.extend(done)
+        self.messages.extend(result_message(call, result) for result, call in done)

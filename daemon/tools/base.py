@@ -38,7 +38,7 @@ class ToolOutput:
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What the dispatcher knows of the call; filled by the house, never by the model (A10)."""
+    """What the dispatcher knows of the call; filled by the house, never by the model (A10). `note` writes an event down now."""
 
     session_id: str
     turn: Turn
@@ -46,6 +46,7 @@ class ToolContext:
     untrusted_source: bool
     clock: Clock
     on_output: Callable[[str], None]
+    note: Callable[[Event], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,8 @@ class ToolMeta:
     """How a tool may be handled. `critical` names the arguments that decide where an effect goes; None means all of them.
 
     `paths` names the arguments that are paths in the workspace; `warning` is added to what a person is told before saying yes.
+    `volatile`: asked again, it may well say something else, so it is run again. `max_chars`: how long its result may be, where
+    that is not what holds for all.
     """
 
     effect: Effect = Effect.DESTRUCTIVE
@@ -63,6 +66,8 @@ class ToolMeta:
     critical: tuple[str, ...] | None = None
     paths: tuple[str, ...] = ()
     warning: str = ""
+    volatile: bool = False
+    max_chars: int = 0
 
 
 Run = Callable[[Mapping[str, object], ToolContext], Awaitable[ToolOutput]]
@@ -103,6 +108,10 @@ class Toolbox(Protocol):
 
     def get(self, name: str) -> Tool | None:
         """The tool of that name; the same one for the whole of a turn (D7)."""
+        ...
+
+    def names(self) -> tuple[str, ...]:
+        """Every tool that can be called, in order."""
         ...
 
     def specs(self, names: tuple[str, ...]) -> tuple[ToolSpec, ...]:

@@ -8,7 +8,7 @@ from daemon.tools.decorate import tool
 MORE = 10
 
 
-@tool(effect=Effect.READ)
+@tool(effect=Effect.READ, volatile=True)
 async def request_more_iterations(context: ToolContext, reason: str) -> ToolOutput:
     """Ask for 10 more iterations when the task needs them."""
     turn = context.turn

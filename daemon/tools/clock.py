@@ -7,7 +7,7 @@ from daemon.tools.base import ToolContext
 from daemon.tools.decorate import tool
 
 
-@tool(effect=Effect.READ, parallel=True, idempotent=True)
+@tool(effect=Effect.READ, parallel=True, idempotent=True, volatile=True)
 async def current_time(context: ToolContext) -> str:
     """The date and time now."""
     now = context.clock.now()

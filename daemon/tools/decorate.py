@@ -41,9 +41,13 @@ def tool(
     timeout_s: float = 60,
     critical: tuple[str, ...] | None = (),
     paths: tuple[str, ...] = (),
+    volatile: bool = False,
+    max_chars: int = 0,
 ) -> Callable[[Function], Definition]:
     """Make an async function a tool: plain parameters are the model's, ToolContext and `_...` the house's, the rest are parts."""
-    meta = ToolMeta(effect, parallel, idempotent, retries, timeout_s, critical, paths)
+    meta = ToolMeta(
+        effect, parallel, idempotent, retries, timeout_s, critical, paths, volatile=volatile, max_chars=max_chars
+    )
     return lambda function: Definition(function, meta)
 
 

@@ -17,10 +17,11 @@ from daemon.tools.base import Grants, Tool, ToolError
 from daemon.tools.batches import POOL, Ready, in_batches
 from daemon.tools.pen import Pen
 from daemon.tools.policy import Approvals, judge
+from daemon.tools.repeats import repeated
 from daemon.tools.results import MAX_CHARS, finished, rejected, settle_cut, unknown
 from daemon.tools.retry import may_run_again
 from daemon.tools.running import Runner, Sleep
-from daemon.tools.toolbox import Tools
+from daemon.tools.toolbox import Tools, allowed
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,7 +75,7 @@ class Dispatcher:
         """The call if it may run now; else what follows instead is recorded: a result, or a question."""
         if state.waits:
             return None
-        tool = self.toolbox.get(state.call.name)
+        tool = self.toolbox.get(state.call.name) if allowed(state.call.name, turn.terms.tools) else None
         if state.starts and not (tool and may_run_again(tool.meta)):
             return self._settle(turn, unknown(state))
         if tool is None:
@@ -84,7 +85,9 @@ class Dispatcher:
             tool.check(arguments)
         except ToolError as error:
             return self._settle(turn, _misused(state, tool, error))
-        return await self._judged(turn, Ready(state, tool, arguments), session_label)
+        admitted = await self._judged(turn, Ready(state, tool, arguments), session_label)
+        again = repeated(turn, admitted) if admitted else None
+        return self._settle(turn, again) if again else admitted
 
     async def _judged(self, turn: Turn, call: Ready, session_label: Label) -> Ready | None:
         state = call.state
@@ -101,10 +104,12 @@ class Dispatcher:
 
     async def _judge(self, turn: Turn, call: Ready, session_label: Label) -> CallJudged:
         meta, name = call.tool.meta, call.tool.name
-        protected = any(is_protected(path, self.protected_paths) for path in paths_in(call.arguments, meta.paths))
+        guarded = (*self.protected_paths, *turn.terms.protected_paths)
+        protected = any(is_protected(path, guarded) for path in paths_in(call.arguments, meta.paths))
+        approvals: Approvals = "always" if "always" in (self.approvals, turn.terms.approvals) else "risk"
         verdict = partial(
             judge, label=turn.label, session_label=session_label, meta=meta,
-            approvals=self.approvals, protected=protected, safe=call.tool.is_safe(call.arguments),
+            approvals=approvals, protected=protected, safe=call.tool.is_safe(call.arguments),
         )  # fmt: skip
         decision, reason = verdict(granted=False)
         if decision is Decision.ASK and await self.grants.granted(turn.session, name, args_hash(name, call.arguments)):

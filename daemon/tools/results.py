@@ -44,13 +44,14 @@ def finished(
     label: Label = Label.TRUSTED,
     error_class: str = "",
     limit: int = MAX_CHARS,
+    repeat_of: str = "",
 ) -> ToolFinished:
     """A result that the house makes."""
     shown = printable(head_and_tail(text, limit))
     effect = effect or effect_of(state)
     scored = importance(Role.TOOL, shown)
     return ToolFinished(
-        state.call_id, state.call.name, outcome, shown, effect, scored, label=label, error_class=error_class
+        state.call_id, state.call.name, outcome, shown, effect, scored, label=label, error_class=error_class, repeat_of=repeat_of
     )
 
 

@@ -99,7 +99,8 @@ class Runner:
             error_class = f"exit_{output.exit_code}" if output.exit_code is not None else "ToolError"
         outcome = Outcome.ERROR if output.is_error else Outcome.OK
         result = finished(
-            call.state, outcome, output.text, effect=effect, label=output.label, error_class=error_class, limit=self.max_chars
+            call.state, outcome, output.text, effect=effect, label=output.label, error_class=error_class,
+            limit=call.tool.meta.max_chars or self.max_chars,
         )
         return replace(result, exit_code=output.exit_code, offers=output.offers), output.also
 
@@ -133,7 +134,12 @@ class Runner:
             if self.live.watched(turn.id):
                 self.live.publish(turn.id, Printed(call_id, text))
 
-        return ToolContext(turn.session, turn, call_id, self.untrusted, self.clock, on_output)
+        return ToolContext(turn.session, turn, call_id, self.untrusted, self.clock, on_output, self._note)
+
+    async def _note(self, event: Event) -> None:
+        """A tool's own event, on disk before the tool goes on."""
+        self.turn.record(event, self.clock.now())
+        await self.pen.commit()
 
 
 def _stopped() -> bool:

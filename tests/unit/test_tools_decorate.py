@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, Field
 
+from daemon.core.events import Event
 from daemon.core.label import Effect
 from daemon.core.turn import Turn
 from daemon.tools.arguments import BadArguments
@@ -29,7 +30,10 @@ class Engine:
 
 def context() -> ToolContext:
     turn = Turn("t1", "terminal:test", ListJournal())
-    return ToolContext("terminal:test", turn, "1.0", True, SteadyClock(), lambda text: None)
+    async def note(event: Event) -> None:
+        turn.record(event, SteadyClock().now())
+
+    return ToolContext("terminal:test", turn, "1.0", True, SteadyClock(), lambda text: None, note)
 
 
 @tool(effect=Effect.EGRESS, retries=1, timeout_s=7, critical=("to",), paths=("copy",))

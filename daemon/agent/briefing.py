@@ -1,0 +1,47 @@
+"""What a turn is begun with: its agent's terms and limits, its kind of work, what memory has to say (A3, A4, E3)."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+
+from daemon.agent.config import AgentConfig
+from daemon.agent.intent import by_rules
+from daemon.agent.specs import Specs
+from daemon.core.errors import ConfigError
+from daemon.core.events import Limits, MemoryHit
+from daemon.core.rows import ChildRow, InboxRow, SessionRow
+from daemon.core.terms import Intent, Terms
+
+SUB = "sub-"
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """Fixed for the whole turn. `fault`: the agent cannot work at all, and why."""
+
+    terms: Terms
+    limits: Limits
+    intent: Intent | None = None
+    memories: tuple[MemoryHit, ...] = ()
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Briefing:
+    """Looks up what the turn of a message needs. A trivial message gets the minimal path: nothing is looked for in memory."""
+
+    specs: Specs
+    defaults: Callable[[], AgentConfig]
+    recall: Callable[[str], Awaitable[Sequence[MemoryHit]]]
+
+    async def __call__(self, session: SessionRow, row: InboxRow, child: ChildRow | None) -> Brief:
+        """The brief. A wrong spec is a fault that the user is told, not an error."""
+        try:
+            spec = self.specs.get(child.agent if child else session.agent)
+        except ConfigError as error:
+            return Brief(Terms(agent=session.agent), Limits(), fault=str(error))
+        terms, limits = spec.terms(self.defaults()), spec.limits(self.defaults())
+        if child:
+            terms, limits = replace(terms, depth=child.depth, on_budget="stop"), child.limits
+        intent = by_rules(row.body)
+        memories = () if intent is Intent.TRIVIAL else tuple(await self.recall(row.body))
+        return Brief(terms, limits, intent, memories)

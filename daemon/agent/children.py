@@ -1,0 +1,177 @@
+"""Agents at work for other agents: set to work with the event that says so, waited for, stopped with their parent (A17)."""
+
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from uuid import NAMESPACE_URL, uuid5
+
+from daemon.agent.config import AgentConfig, SubagentsConfig
+from daemon.agent.control import Control
+from daemon.agent.specs import Specs
+from daemon.core.events import ChildSpawned, Event, Limits, UserSaid
+from daemon.core.label import Label
+from daemon.core.live import Glimpse, Live, Over, SetAside
+from daemon.core.rows import InboxRow, SessionRow, TurnRow
+from daemon.core.turn import Turn
+from daemon.store.protocol import ReadTx, Store
+
+OVER = ("ended", "quarantined")
+CUT = "\n[... the rest of the answer was left out ...]"
+Wake = Callable[[SessionRow, InboxRow], None]
+Stop = Callable[[SessionRow, str, str], None]
+Write = Callable[[Event], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """What a child gave back: why it ended, its answer cut to measure, the label of what it has read."""
+
+    turn: str
+    stop: str
+    text: str
+    label: Label
+
+    @property
+    def well(self) -> bool:
+        """It came to an end that is no failure."""
+        return self.stop in ("done", "condition", "max_iterations")
+
+
+@dataclass(slots=True)
+class Children:
+    """One for the whole house. `wake` hands a message to its lane, `stop` stops a turn; both are the sessions', which come later
+    than this. The clocks of running turns stand still while a child that they wait for waits for a person.
+    """
+
+    store: Store
+    live: Live
+    config: SubagentsConfig
+    defaults: AgentConfig
+    specs: Specs
+    new_id: Callable[[], str]
+    wake: Wake | None = None
+    stop: Stop | None = None
+    _running: dict[str, tuple[str, Control]] = field(default_factory=dict)
+
+    def spawned(
+        self, turn: Turn, key: str, task: str, *, agent: str, background: bool = False, share: float = 1.0
+    ) -> ChildSpawned:
+        """The event of a new child of this turn; nothing has happened yet. Its id follows from the call, so it cannot be two.
+
+        `share` is the part of what its parent may still use up that is the child's own slice.
+        """
+        depth = turn.terms.depth + 1
+        name = uuid5(NAMESPACE_URL, f"{turn.id}/{key}")
+        said = turn.events[0].event
+        return ChildSpawned(
+            key=key,
+            child=f"{name.hex[:20]}",
+            session=f"sub-{depth}-{name}",
+            input_id=f"{name.hex[:20]}.in",
+            agent=agent,
+            task=task,
+            sender=said.sender if isinstance(said, UserSaid) else "",
+            label=turn.label,
+            limits=self._limits(turn, agent, share),
+            depth=depth,
+            max_chars=self.config.max_response_chars,
+            report=self.new_id() if background else "",
+        )
+
+    def _limits(self, turn: Turn, agent: str, share: float) -> Limits:
+        """Its own spec's limits, within what sub-agents may, within what the parent has left; iterations are its own."""
+        own, mine, spent = self.specs.get(agent).limits(self.defaults), turn.limits, turn.spent
+        _, control = self._running.get(turn.id, ("", None))
+        worked = control.seconds if control else spent.seconds
+        tokens = None if mine.max_input_tokens is None else int(max(0, mine.max_input_tokens - spent.input_tokens) * share)
+        usd = None if mine.max_usd is None else max(0.0, mine.max_usd - spent.charged_usd) * share
+        cycles = min(own.max_iterations, self.config.max_iterations)
+        return Limits(
+            max_iterations=cycles,
+            max_iterations_cap=min(own.max_iterations_cap, max(cycles, self.config.max_iterations)),
+            max_seconds=min(own.max_seconds, self.config.timeout_s, max(1.0, mine.max_seconds - worked)),
+            max_input_tokens=min((n for n in (own.max_input_tokens, tokens) if n is not None), default=None),
+            max_usd=min((n for n in (own.max_usd, usd) if n is not None), default=None),
+        )
+
+    async def begin(self, turn: Turn, event: ChildSpawned, write: Write) -> None:
+        """Write it down, with everything that makes the child; then its lane may begin."""
+        await write(event)
+        await self.rouse(event.child)
+
+    async def rouse(self, child: str) -> None:
+        """Hand the child's message to its lane, if it has not begun; the same one twice is one."""
+
+        def look(tx: ReadTx) -> tuple[SessionRow | None, InboxRow | None]:
+            row = tx.input_of(child)
+            return (tx.session(row.session), row) if row and row.state == "new" else (None, None)
+
+        session, row = await self.store.read(look)
+        if session and row and self.wake:
+            self.wake(session, row)
+
+    async def returned(self, event: ChildSpawned) -> Returned:
+        """Wait for the child's end, as long as it takes; its own limits see to it that this is not for ever."""
+        with self.live.watch(event.child, _is_over) as glimpses:
+            row = await self.store.read(lambda tx: tx.turn(event.child))
+            if row and row.state == "suspended":
+                self.waits(event.child)
+            if row is None or row.state not in OVER:
+                await anext(glimpses)
+                row = await self.store.read(lambda tx: tx.turn(event.child))
+        return _returned(event, row)
+
+    def runs(self, turn: Turn, control: Control) -> None:
+        """A worker has taken this turn up: those above it are at work again, too."""
+        self._running[turn.id] = (turn.parent, control)
+        for above in self._above(turn.id):
+            above.release(turn.id)
+
+    def waits(self, turn_id: str) -> None:
+        """This turn waits for a person: the clocks of those above it stand still meanwhile."""
+        for above in self._above(turn_id):
+            above.hold(turn_id)
+
+    async def ended(self, turn: Turn) -> None:
+        """The turn is over, and that is on disk: what was at work for it is stopped now, its report is taken up."""
+        self._running.pop(turn.id, None)
+        if turn.children:
+            for session, child in await self.store.read(lambda tx: _stopped(tx, turn.id)):
+                if self.stop:
+                    self.stop(session, child, "its parent has ended")
+        if turn.parent:
+            row = await self.store.read(lambda tx: tx.child(turn.id))
+            if row and row.report:
+                await self.rouse(row.report)
+
+    def _above(self, turn_id: str) -> Iterator[Control]:
+        parent, _ = self._running.get(turn_id, ("", None))
+        while parent:
+            grandparent, control = self._running.get(parent, ("", None))
+            if control:
+                yield control
+            parent = grandparent
+
+
+def _stopped(tx: ReadTx, turn_id: str) -> list[tuple[SessionRow, str]]:
+    """The children that the journal says are to stop."""
+    below = [row for row in tx.children(turn_id) if not row.done and tx.cancelled(row.turn)]
+    return [(session, row.turn) for row in below if (session := tx.session(row.session))]
+
+
+def _is_over(item: Glimpse) -> bool:
+    return isinstance(item, Over | SetAside)
+
+
+def _returned(event: ChildSpawned, row: TurnRow | None) -> Returned:
+    if row is None or row.state == "quarantined":
+        return Returned(event.child, "quarantined", "It was set aside: working on it broke off again and again.", event.label)
+    text, most = row.reply, event.max_chars
+    shown = text if len(text) <= most else text[: most - len(CUT)] + CUT
+    return Returned(event.child, row.stop_reason.value if row.stop_reason else "failed", shown, row.label)
+
+
+def told(returned: Returned) -> str:
+    """What the parent's model is told."""
+    head = {"turn": returned.turn, "stop_reason": returned.stop}
+    return f"{json.dumps(head)}\n{returned.text}"

@@ -1,0 +1,77 @@
+"""At the limit a person is asked whether the turn, or the day, may use up more (F2)."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from hashlib import sha256
+
+from daemon.agent.budgets import caps_of
+from daemon.agent.context import Scene
+from daemon.agent.halting import DAY
+from daemon.agent.ledger import Ledger
+from daemon.core.budget import Shortage
+from daemon.core.clock import Clock
+from daemon.core.events import ApprovalAsked, BudgetRaised, Limits
+from daemon.core.label import Effect, Label
+from daemon.core.turn import Turn
+
+TOOL = "extend_budget"
+MONEY = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Extending:
+    """Asks, and knows what a yes means: as much again as the limit was at first."""
+
+    ledger: Ledger
+    clock: Clock
+    new_token: Callable[[], str]
+    minutes: float
+
+    def question(self, turn: Turn, scene: Scene, short: Shortage) -> ApprovalAsked | None:
+        """The question, where somebody may be asked and has not said no yet: not for sub-agents, not for strangers."""
+        refused = any(question.answered and not question.agreed for question in turn.questions.values())
+        theirs = short.account not in (turn.id, DAY) or scene.session_label is Label.UNTRUSTED
+        if turn.terms.on_budget != "ask" or refused or theirs or turn.parent or turn.session.startswith("loop:"):
+            return None
+        name = f"budget.{len(turn.questions) + 1}"
+        whose = "day" if short.account == DAY else "turn"
+        used, more = round(short.used, MONEY), self._more(turn, short)
+        what = {"budget": whose, "of": short.kind, "used": used, "limit": short.cap, "more": more}
+        arguments = json.dumps(what, sort_keys=True)
+        bound, token = (sha256(text.encode()).hexdigest() for text in (f"{TOOL} {arguments}", self.new_token()))
+        expires = self.clock.now() + timedelta(minutes=self.minutes)
+        return ApprovalAsked(name, TOOL, arguments, bound, Effect.WRITE, token, expires)
+
+    def raised(self, turn: Turn, scene: Scene) -> BudgetRaised | None:
+        """What a yes means for the limits; the accounts know it at once."""
+        agreed = next((name for name, one in turn.questions.items() if one.agreed and not one.settled), "")
+        if not agreed or turn.questions[agreed].asked.tool != TOOL:
+            return None
+        asked = json.loads(turn.questions[agreed].asked.arguments)
+        raised = _raised(agreed, turn.limits, asked)
+        scene.account.caps = caps_of(raised.limits)
+        self.ledger.raised(raised)
+        return raised
+
+    def _more(self, turn: Turn, short: Shortage) -> float:
+        """The first limit once more; what was said at the beginning of the turn, not what it has grown to."""
+        first = next(iter(turn.questions.values()), None)
+        if first is None:
+            return short.cap
+        asked = json.loads(first.asked.arguments)
+        return asked["more"] if asked["of"] == short.kind else short.cap
+
+
+def _raised(name: str, limits: Limits, asked: dict[str, float | str]) -> BudgetRaised:
+    more = float(asked["more"])
+    match asked["budget"], asked["of"]:
+        case "day", "usd":
+            return BudgetRaised(name, limits, day_usd=more)
+        case "day", _:
+            return BudgetRaised(name, limits, day_tokens=int(more))
+        case _, "usd":
+            return BudgetRaised(name, replace(limits, max_usd=(limits.max_usd or 0.0) + more))
+        case _:
+            return BudgetRaised(name, replace(limits, max_input_tokens=(limits.max_input_tokens or 0) + int(more)))

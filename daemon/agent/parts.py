@@ -1,0 +1,70 @@
+"""What the loop is put together from: each concern behind one or two methods, so that the loop stays on two pages (003)."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from daemon.agent.context import Scene
+from daemon.core.budget import Shortage
+from daemon.core.events import Alarm, ApprovalAsked, BudgetRaised, Event, HistoryCompressed, Stop
+from daemon.core.label import Label
+from daemon.core.turn import Turn
+
+
+class Dispatcher(Protocol):
+    """Runs the tool calls of a turn."""
+
+    async def dispatch(self, turn: Turn, session_label: Label) -> None:
+        """Give every pending call its result, but for those that wait for a person."""
+        ...
+
+    def settle_cut(self, turn: Turn, why: str) -> None:
+        """Record a result for every pending call of a turn that is cut: not run, or outcome unknown."""
+        ...
+
+
+class Preparing(Protocol):
+    """What comes before a model call."""
+
+    async def ready(self, turn: Turn, scene: Scene) -> None:
+        """Class of the message, guidance, compression: recorded where they are due."""
+        ...
+
+    def shrunk(self, turn: Turn, scene: Scene) -> HistoryCompressed | None:
+        """A shorter history for a provider that found it too long; None when that was tried, or nothing is left to drop."""
+        ...
+
+
+class Verdicts(Protocol):
+    """Holds a final text against what was asked for (E10, F6, D2)."""
+
+    async def judge(self, turn: Turn, scene: Scene) -> Sequence[Event]:
+        """What follows: an end, a correction for the model, or a question to a person. Never nothing."""
+        ...
+
+
+class Extending(Protocol):
+    """Asks people for more budget (F2)."""
+
+    def question(self, turn: Turn, scene: Scene, short: Shortage) -> ApprovalAsked | None:
+        """The question, where somebody may be asked and has not said no yet."""
+        ...
+
+    def raised(self, turn: Turn, scene: Scene) -> BudgetRaised | None:
+        """What a yes means for the limits; the accounts know it at once."""
+        ...
+
+
+class Crew(Protocol):
+    """The agents of a composite (B11)."""
+
+    async def advance(self, turn: Turn, scene: Scene) -> Sequence[Event]:
+        """Set the next ones to work and wait for them; what came of it, or the end."""
+        ...
+
+
+class Watch(Protocol):
+    """Counts how turns end (D6)."""
+
+    def ended(self, agent: str, reason: Stop) -> Alarm | None:
+        """Note it; an alarm when this agent runs out of its budget too often."""
+        ...

@@ -1,0 +1,72 @@
+"""What comes before a model call: what kind of work this is, the advice to plan, and a history that fits (E3, B4)."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from daemon.agent.consult import Consult
+from daemon.agent.context import Context, Scene
+from daemon.agent.intent import answered, guidance, question
+from daemon.agent.models import Models
+from daemon.core.clock import Clock
+from daemon.core.events import Classified, Coached, HistoryCompressed, ModelReplied, UserSaid
+from daemon.core.messages import Message, Role
+from daemon.core.terms import Intent
+from daemon.core.turn import Turn
+
+CLASS_TOKENS = 16
+PATIENCE_S = 10.0
+TODO = "todo"
+
+
+class Compressor(Protocol):
+    """Makes a history shorter (B4)."""
+
+    async def compress(self, turn: Turn, scene: Scene, prompt_tokens: int) -> HistoryCompressed | None:
+        """What is to be recorded; None when it fits."""
+        ...
+
+    def shrunk(self, turn: Turn, scene: Scene, tokens: int) -> HistoryCompressed | None:
+        """Half of it, for a provider that says it is too long; None when nothing can be dropped."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Preparing:
+    """Records what is due before the next call."""
+
+    context: Context
+    compressor: Compressor
+    consult: Consult
+    models: Models
+    clock: Clock
+
+    async def ready(self, turn: Turn, scene: Scene) -> None:
+        """Class of the message, guidance, compression: recorded where they are due."""
+        if turn.reply is None and turn.intent is None and self.models.named("fast") != self.models.named("primary"):
+            await self._classify(turn, scene)
+        advice = guidance(turn.intent, turn.iterations, bool(turn.todos)) if turn.intent else ""
+        if advice and turn.coached.get(TODO) != turn.iterations:
+            turn.record(Coached(TODO, advice), self.clock.now())
+        shorter = await self.compressor.compress(turn, scene, self.context.wanted(turn, scene))
+        if shorter:
+            turn.record(shorter, self.clock.now())
+
+    def shrunk(self, turn: Turn, scene: Scene) -> HistoryCompressed | None:
+        """A shorter history, once, for a provider that found it too long (B4)."""
+        for entry in reversed(turn.events):
+            if isinstance(entry.event, ModelReplied):
+                break
+            if isinstance(entry.event, HistoryCompressed) and entry.event.strategy == "shrink":
+                return None
+        return self.compressor.shrunk(turn, scene, self.context.wanted(turn, scene))
+
+    async def _classify(self, turn: Turn, scene: Scene) -> None:
+        """A cheap model is asked where the rules were not sure, and where there is one (E3). Without a word: a simple query."""
+        if scene.model or turn.terms.model:
+            return
+        said = turn.events[0].event
+        asked = question(said.text if isinstance(said, UserSaid) else "")
+        words = await self.consult.consult(
+            turn, scene, "intent", [Message(Role.USER, asked)], max_tokens=CLASS_TOKENS, work="fast", patience_s=PATIENCE_S
+        )
+        turn.record(Classified((answered(words) if words else None) or Intent.SIMPLE_QUERY), self.clock.now())

@@ -1,0 +1,25 @@
+"""The conditions that every turn is held against, in their order (E1)."""
+
+from functools import cache
+
+from daemon.agent.circles import failing_in_a_row, going_back_and_forth
+from daemon.agent.confidence import low_confidence
+from daemon.agent.halting import HaltCondition, out_of_iterations, stalled
+from daemon.agent.repetition import repeating
+from daemon.agent.unrecoverable import unrecoverable
+from daemon.core.terms import Terms
+
+
+@cache
+def standing(terms: Terms) -> tuple[HaltCondition, ...]:
+    """Errors that nothing can help, the limit of iterations, circles of every kind, and a model that sees no way on."""
+    coach = terms.on_stall
+    return (
+        unrecoverable(terms.critical),
+        out_of_iterations,
+        stalled(coach),
+        going_back_and_forth(coach),
+        failing_in_a_row(coach),
+        repeating(coach),
+        low_confidence,
+    )

@@ -1,0 +1,44 @@
+"""spawn_agent: another agent at work for this one (A17)."""
+
+from daemon.agent.children import Children, told
+from daemon.core.errors import ConfigError
+from daemon.core.label import Effect
+from daemon.tools.base import ToolContext, ToolError, ToolOutput
+from daemon.tools.decorate import tool
+
+NO_LIMIT_S = 86_400.0
+MOST_CHARS = 1_000_000  # the child's own limit holds
+DEFAULT = "default"
+
+
+@tool(effect=Effect.READ, parallel=True, idempotent=True, timeout_s=NO_LIMIT_S, max_chars=MOST_CHARS)
+async def spawn_agent(
+    context: ToolContext, children: Children, task: str, agent: str = DEFAULT, background: bool = False
+) -> ToolOutput:
+    """Give a task of its own to a sub-agent, which knows nothing of this conversation but the task. Returns its answer; in the
+    background, returns at once and the answer comes as a message later.
+    """
+    turn = context.turn
+    known = turn.children.get(context.call_id)
+    if known is None:
+        _check(children, turn.terms.depth, task)
+        try:
+            event = children.spawned(turn, context.call_id, task.strip(), agent=agent, background=background)
+        except ConfigError as error:
+            raise ToolError(str(error)) from error
+        await children.begin(turn, event, context.note)
+    else:
+        event = known.spawned
+        await children.rouse(event.child)
+    if event.background:
+        return ToolOutput(f"started as turn {event.child}; its result will come as a message when it is done")
+    returned = await children.returned(event)
+    return ToolOutput(told(returned), is_error=not returned.well, label=returned.label)
+
+
+def _check(children: Children, depth: int, task: str) -> None:
+    if not task.strip():
+        raise ToolError("task is empty; say what the sub-agent is to do, with everything it needs to know")
+    most = children.config.max_depth
+    if depth >= most:
+        raise ToolError(f"sub-agents may be {most} deep, and this one is: do the task yourself")

@@ -1,0 +1,46 @@
+"""What every lane works with."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from daemon.agent.briefing import Briefing
+from daemon.agent.budgets import Budgets
+from daemon.agent.children import Children
+from daemon.agent.context import Scene
+from daemon.agent.control import Control
+from daemon.core.clock import Clock
+from daemon.core.live import Live
+from daemon.core.turn import Turn
+from daemon.store.protocol import Store
+
+
+class Runner(Protocol):
+    """The agent loop."""
+
+    async def run(self, turn: Turn, scene: Scene, control: Control) -> None:
+        """Drive the turn until it ends or waits."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """What every lane works with. `leaving` is set when the daemon stops, `questions` while somebody has been asked something.
+
+    `held` are the turns that this process took in and has not finished.
+    """
+
+    store: Store
+    live: Live
+    clock: Clock
+    agent: Runner
+    brief: Briefing
+    budgets: Budgets
+    children: Children
+    effort: Callable[[], str]
+    while_busy: Callable[[], Literal["steer", "queue"]]
+    owner: str
+    leaving: asyncio.Event
+    questions: asyncio.Event
+    held: set[str] = field(default_factory=set)

@@ -1,0 +1,48 @@
+"""The same question again: it is answered with what came of it before, and not run again (A11)."""
+
+from daemon.core.events import Outcome, ToolFinished
+from daemon.core.label import Effect
+from daemon.core.turn import Turn
+from daemon.tools.arguments import args_hash, parsed
+from daemon.tools.base import ToolError
+from daemon.tools.batches import Ready
+from daemon.tools.results import finished
+
+NOTE = "\n[You asked exactly this before. This is the result of then; nothing has been done since that could change it.]"
+IDLE = (Outcome.NOT_RUN, Outcome.REJECTED)
+
+
+def repeated(turn: Turn, call: Ready) -> ToolFinished | None:
+    """The result for a call that only reads, was made before in this turn, and went well; None when it has to be run.
+
+    Whatever may have changed something in between makes it new: an effect, a word of the user's, a wait.
+    """
+    if not call.only_reads or call.tool.meta.volatile or call.state.starts:
+        return None
+    wanted = args_hash(call.tool.name, call.arguments)
+    for result, asked in reversed(turn.past):
+        if int(result.call_id.partition(".")[0]) < turn.news or _changed(result):
+            return None
+        same = result.tool == call.tool.name and result.outcome is Outcome.OK and _hash(asked.name, asked.arguments) == wanted
+        if same and not result.repeat_of:
+            return finished(
+                call.state,
+                Outcome.OK,
+                result.text + NOTE,
+                effect=Effect.READ,
+                label=result.label,
+                limit=len(result.text) + len(NOTE),
+                repeat_of=result.call_id,
+            )
+    return None
+
+
+def _changed(result: ToolFinished) -> bool:
+    return result.effect is not Effect.READ and result.outcome not in IDLE
+
+
+def _hash(name: str, arguments: str) -> str:
+    try:
+        return args_hash(name, parsed(arguments))
+    except ToolError:
+        return ""
