@@ -5,11 +5,12 @@ Only what the model is shown changes; the journal keeps everything.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Protocol
 
 from daemon.agent.context import SHRINK, Context, Scene
 from daemon.agent.earlier import Earlier
-from daemon.agent.fitting import iterations, shortened
+from daemon.agent.fitting import LEAST_ROOM, iterations, shortened
 from daemon.agent.sizing import CHARS_PER_TOKEN, tokens_of
 from daemon.core.events import HistoryCompressed
 from daemon.core.label import join_all
@@ -23,7 +24,7 @@ DOWN_TO_PERCENT = 50
 KEPT = 2
 SUMMARIES = 3
 SHORTEST_SUMMARY, LONGEST_SUMMARY = 120, 1500
-LEAST_HISTORY = 100
+LEAST_HISTORY = 2 * LEAST_ROOM
 WORDS_PER_TOKEN = 0.6
 TAGS = ("<summary>", "</summary>")
 SUMMARISE = """You keep the record of a conversation between a user and an assistant that uses tools. What follows is the part \
@@ -55,8 +56,8 @@ def plan(turn: Turn, earlier: Earlier, tokens: int, target: int, *, keep: int = 
     The last `keep` units stay, and so does what people said in this turn. None when there is nothing to drop.
     """
     shown = earlier.left_by(turn)
-    own = iterations(turn.messages)
-    sizes = [*(group.tokens for group in shown.groups), *(_weight(turn, begin, end) for begin, end in own)]
+    ends = [end for _, end in iterations(turn.messages)]
+    sizes = [*(group.tokens for group in shown.groups), *(_weight(turn, begin, end) for begin, end in pairwise((1, *ends)))]
     left, gone = tokens, 0
     while gone < len(sizes) - keep and left > target:
         left -= sizes[gone]
@@ -64,23 +65,23 @@ def plan(turn: Turn, earlier: Earlier, tokens: int, target: int, *, keep: int = 
     if not gone:
         return None
     groups = min(gone, len(shown.groups))
-    dropped = own[gone - groups - 1][1] - 1 if gone > groups else 0
-    return HistoryCompressed("rolling-window", tokens, left, len(shown.groups) - groups, dropped)
+    own = ends[gone - groups - 1] - 1 if gone > groups else 0
+    return HistoryCompressed("rolling-window", tokens, left, len(shown.groups) - groups, own)
 
 
-def shrunk(turn: Turn, scene: Scene, tokens: int) -> HistoryCompressed | None:
-    """A provider found these `tokens` too much: half of them go. `tokens_after` is the window for the rest of the turn.
+def shrunk(turn: Turn, earlier: Earlier, tokens: int, fixed: int) -> HistoryCompressed | None:
+    """A provider found these `tokens` too much, `fixed` of which are no history: half of that goes.
 
-    Only the latest step of the turn is safe. None when there is no history left to speak of.
+    `tokens_after` is the window for the rest of the turn. Only its latest step is safe. None when there is no history left to
+    speak of.
     """
-    earlier = scene.earlier.left_by(turn)
-    history = min(tokens, earlier.tokens + tokens_of(turn.messages))
+    history = tokens - fixed
     if history < LEAST_HISTORY:
         return None
-    half = max(tokens // 2, tokens - history + history // 4)
-    planned = plan(turn, scene.earlier, tokens, half, keep=1 if iterations(turn.messages) else 0)
+    half = max(tokens // 2, fixed + history // 4)
+    planned = plan(turn, earlier, tokens, half, keep=1 if iterations(turn.messages) else 0)
     if planned is None:
-        return HistoryCompressed(SHRINK, tokens, half, len(earlier.groups))
+        return HistoryCompressed(SHRINK, tokens, half, len(earlier.left_by(turn).groups))
     room = half * 4 // 3 if planned.tokens_after <= half else half
     return replace(planned, strategy=SHRINK, tokens_after=min(room, tokens - 1))
 
@@ -118,7 +119,8 @@ class Compressor:
 
     def shrunk(self, turn: Turn, scene: Scene, tokens: int) -> HistoryCompressed | None:
         """What to record when a provider found these `tokens` too much; None when there is nothing to drop."""
-        return shrunk(turn, scene, tokens)
+        history = scene.earlier.left_by(turn).tokens + tokens_of(turn.messages)
+        return shrunk(turn, scene.earlier, tokens, self.context.wanted(turn, scene) - history)
 
     async def _summed_up(self, turn: Turn, scene: Scene, planned: HistoryCompressed, most: int) -> HistoryCompressed | None:
         """None when the model had nothing to say, or nothing shorter."""

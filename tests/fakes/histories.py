@@ -1,0 +1,103 @@
+"""Turns as they come to be: folded from events, with no model and no tools."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from daemon.agent.context import Scene
+from daemon.agent.past import Nowhere, Past
+from daemon.core.events import Coached, Event, Limits, ModelReplied, Outcome, Steered, Stop, ToolFinished, TurnEnded, UserSaid
+from daemon.core.label import Effect, Label
+from daemon.core.messages import Message, ToolCall, ToolSpec, Usage
+from daemon.core.terms import Terms
+from daemon.core.turn import Turn
+from daemon.tools.base import Tool, Toolbox
+
+AT = datetime(2026, 5, 1, tzinfo=UTC)
+
+
+def begun(text: str = "do it", terms: Terms | None = None, name: str = "now") -> Turn:
+    """A turn that somebody has just begun."""
+    turn = Turn(id=name, session="web:test", sink=Nowhere())
+    tell(turn, UserSaid(text, "owner", name, Label.TRUSTED, 0.5, Limits(), terms=terms or Terms()))
+    return turn
+
+
+def tell(turn: Turn, *events: Event) -> Turn:
+    """These happened in it."""
+    for event in events:
+        turn.record(event, AT)
+    return turn
+
+
+def says(turn: Turn, text: str) -> Turn:
+    """The model answers."""
+    return tell(turn, ModelReplied(text, (), Usage(), "fake", "scripted", "stop", 0.5))
+
+
+def steps(turn: Turn, *results: str, text: str = "", label: Label = Label.TRUSTED) -> Turn:
+    """One iteration: a call for each result, and what they gave."""
+    wanted = tuple(ToolCall(f"call_{index}", "look", "{}") for index in range(len(results)))
+    tell(turn, ModelReplied(text, wanted, Usage(), "fake", "scripted", "tool_calls", 0.5))
+    for state, result in zip(list(turn.calls), results, strict=True):
+        tell(turn, ToolFinished(state.call_id, "look", Outcome.OK, result, Effect.READ, 0.3, label))
+    return turn
+
+
+def steered(turn: Turn, text: str) -> Turn:
+    """Somebody says something meanwhile."""
+    return tell(turn, Steered(text, "owner", text, Label.TRUSTED, 0.5))
+
+
+def coached(turn: Turn, text: str) -> Turn:
+    """The house says something meanwhile."""
+    return tell(turn, Coached("nudge", text))
+
+
+def ended(turn: Turn) -> Turn:
+    """It is over."""
+    return tell(turn, TurnEnded(Stop.DONE, "", turn.answer))
+
+
+def past_of(*sizes: int) -> Past:
+    """A conversation of turns with answers of so many characters."""
+    past = Past()
+    for number, size in enumerate(sizes):
+        turn = says(begun(f"question {number}", name=f"earlier-{number}"), f"answer {number} ".ljust(size, "."))
+        past.add(ended(turn))
+    return past
+
+
+def scene(past: Past) -> Scene:
+    """Where the next turn stands."""
+    return Scene(earlier=past.earlier)
+
+
+@dataclass
+class Consultant:
+    """Gives these summaries, one after the other; then none. Keeps what it was asked."""
+
+    words: list[str] = field(default_factory=list)
+    asked: list[Sequence[Message]] = field(default_factory=list)
+
+    async def consult(
+        self, turn: Turn, scene: Scene, purpose: str, messages: Sequence[Message], *, max_tokens: int
+    ) -> str | None:
+        self.asked.append(messages)
+        return self.words.pop(0) if self.words else None
+
+
+class Shelf(Toolbox):
+    """Tools in name only."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    def get(self, name: str) -> Tool | None:
+        return None
+
+    def names(self) -> tuple[str, ...]:
+        return self._names
+
+    def specs(self, names: tuple[str, ...]) -> tuple[ToolSpec, ...]:
+        return tuple(ToolSpec(name, f"does {name}", {"type": "object"}) for name in names if name in self._names)
