@@ -1,5 +1,6 @@
 """Claude, by Anthropic's own API or a server that speaks it."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -10,18 +11,18 @@ from daemon.core.clock import Clock
 from daemon.core.errors import ErrorClass
 from daemon.core.messages import ModelReply, ModelRequest
 from daemon.providers import reading
-from daemon.providers.anthropic_messages import Owner, keep
-from daemon.providers.anthropic_models import talents
+from daemon.providers.anthropic_messages import keep
 from daemon.providers.anthropic_reply import Draft, from_wire
-from daemon.providers.anthropic_request import Wire, to_wire
+from daemon.providers.anthropic_request import to_wire
 from daemon.providers.base import OnText
 from daemon.providers.credentials import credentials
-from daemon.providers.errors import THOUGHT_REFUSED, Fault, broke_off
+from daemon.providers.errors import Fault, broke_off
+from daemon.providers.refused import Refused
 from daemon.providers.sse import EventStream, ServerEvent
 from daemon.providers.transport import Transport
 
 OWN_HOST = "api.anthropic.com"
-MOST_REFUSED = 1000
+BAD_THINKING = re.compile(r"\b(signature|thinking)\b", re.IGNORECASE)
 
 
 class Anthropic:
@@ -41,7 +42,7 @@ class Anthropic:
         self._host = (url.host or "") if url.is_default_port() else f"{url.host}:{url.port}"
         headers = {**credentials("anthropic", api_key), **(extra_headers or {})}
         self._secrets = (api_key, *(value for value in (extra_headers or {}).values() if len(value) >= 8))
-        self._refused: set[str] = set()
+        self._refused = Refused()
         self._transport = Transport(url=url, headers=headers, timeout_s=timeout_s, clock=clock)
 
     @property
@@ -58,22 +59,18 @@ class Anthropic:
 
     async def _complete(self, model: str, request: ModelRequest, on_text: OnText | None) -> ModelReply:
         """Thinking that the API will not take back, as after a change of the account's key, must not end a conversation."""
-        wire = self._wire(model, request, on_text)
+        told = self._refused.without(request)
         try:
-            return await self._ask(model, request, wire, on_text)
+            return await self._ask(model, told, on_text)
         except Fault as fault:
-            if not wire.replayed or fault.kind is not ErrorClass.BAD_REQUEST or not THOUGHT_REFUSED.search(fault.detail):
+            if fault.kind is not ErrorClass.BAD_REQUEST or not BAD_THINKING.search(fault.detail):
                 raise
-        if len(self._refused) > MOST_REFUSED:
-            self._refused.clear()
-        self._refused.update(wire.replayed)
-        return await self._ask(model, request, self._wire(model, request, on_text), on_text)
+            if not self._refused.learn(told, self.name, model):
+                raise
+        return await self._ask(model, self._refused.without(told), on_text)
 
-    def _wire(self, model: str, request: ModelRequest, on_text: OnText | None) -> Wire:
-        owner = Owner(self.name, model, bound=talents(model).bound, refused=self._refused)
-        return to_wire(model, request, on_text is not None, owner=owner)
-
-    async def _ask(self, model: str, request: ModelRequest, wire: Wire, on_text: OnText | None) -> ModelReply:
+    async def _ask(self, model: str, request: ModelRequest, on_text: OnText | None) -> ModelReply:
+        wire = to_wire(model, request, on_text is not None, provider=self.name)
         async with self._transport.post(wire.body) as response:
             draft = await _read(response, on_text or (lambda _: None))
         reply, own = draft.reply(request), draft.own()

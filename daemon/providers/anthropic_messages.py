@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterable, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import count
@@ -32,7 +31,7 @@ def keep(provider: str, model: str, prefix: str, content: Sequence[Block]) -> Na
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose thinking goes back: this provider's and model's, but for what it would not take again.
+    """Whose thinking goes back: this provider's and model's.
 
     `bound` asks for nothing to have changed before it: where a newer Claude is shown its thinking behind other words, other
     tools or another system prompt than it was thought about, it refuses the request.
@@ -41,12 +40,11 @@ class Owner:
     provider: str
     model: str
     bound: bool = True
-    refused: AbstractSet[str] = frozenset()
 
     def content(self, message: Message, prefix: str) -> list[Block] | None:
         """The blocks that this reply consisted of, if they may be sent again behind this prefix."""
         native = message.native
-        if native is None or (native.provider, native.model) != (self.provider, self.model) or native.blocks in self.refused:
+        if native is None or (native.provider, native.model) != (self.provider, self.model):
             return None
         try:
             kept: dict[str, object] = json.loads(native.blocks)
@@ -74,7 +72,6 @@ class Conversation:
 
     owner: Owner
     messages: list[Said] = field(default_factory=list)
-    replayed: list[str] = field(default_factory=list)
     _hash: blake2b = field(default_factory=lambda: blake2b(digest_size=12))
     _ids: set[str] = field(default_factory=set)
     _waiting: list[tuple[str, str]] = field(default_factory=list)
@@ -119,8 +116,7 @@ class Conversation:
         ids = [self._id(call) for call in message.calls]
         self._waiting = [(call.provider_id, given) for call, given in zip(message.calls, ids, strict=True)]
         own = self.owner.content(message, self.prefix)
-        if own is not None and message.native:
-            self.replayed.append(message.native.blocks)
+        if own is not None:
             self._say("assistant", _with_ids(own, ids))
             return
         uses = [_use(call, given) for call, given in zip(message.calls, ids, strict=True)]

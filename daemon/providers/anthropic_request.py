@@ -6,31 +6,31 @@ stored however much has come since (the API looks back only 20 blocks). A marker
 part of what is compared: with every MARK taken out, the bytes of one call begin those of the next, up to the end of its messages.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from daemon.core.messages import Message, ModelRequest, Role, ToolSpec
 from daemon.providers.anthropic_messages import THOUGHTS, Block, Conversation, Owner, Said, call_names, encode
 from daemon.providers.anthropic_models import Talents, talents
 
+WHOLE = ("anyOf", "oneOf", "allOf")
 MARK = b',"cache_control":{"type":"ephemeral"}'
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """A request body. `prefix` names what the reply will have been thought about; `replayed` are the natives that are in it."""
+    """A request body. `prefix` names what the reply will have been thought about."""
 
     body: bytes
     prefix: str
-    replayed: tuple[str, ...]
 
 
-def to_wire(model: str, request: ModelRequest, stream: bool = False, *, owner: Owner | None = None) -> Wire:
+def to_wire(model: str, request: ModelRequest, stream: bool = False, *, provider: str = "anthropic") -> Wire:
     """The request body: model, tools, system and messages first, what varies from call to call last."""
     can = talents(model)
     instructions, history = _split(request.messages)
     tools = _tools(request, history)
-    said = Conversation(owner or Owner("anthropic", model, bound=can.bound))
+    said = Conversation(Owner(provider, model, bound=can.bound))
     said.begin((*tools, *instructions))
     for message in history:
         said.add(message)
@@ -47,7 +47,7 @@ def to_wire(model: str, request: ModelRequest, stream: bool = False, *, owner: O
     if stream:
         settings["stream"] = True
     parts.extend(encode(name) + b":" + encode(value) for name, value in settings.items())
-    return Wire(b",".join(parts) + b"}", said.prefix, tuple(said.replayed))
+    return Wire(b",".join(parts) + b"}", said.prefix)
 
 
 def _split(messages: Sequence[Message]) -> tuple[list[bytes], Sequence[Message]]:
@@ -65,7 +65,26 @@ def _tools(request: ModelRequest, history: Sequence[Message]) -> list[bytes]:
 
 
 def _tool(tool: ToolSpec) -> Block:
-    return {"name": tool.name, "description": tool.description, "input_schema": {"type": "object", **tool.parameters}}
+    return {"name": tool.name, "description": tool.description, "input_schema": _schema(tool.parameters)}
+
+
+def _schema(parameters: Mapping[str, object]) -> Block:
+    """An object without alternatives of its whole, which the API refuses: what any of them would take is shown."""
+    schema: Block = {"type": "object", **{key: part for key, part in parameters.items() if key not in WHOLE}}
+    taken: Block = {}
+    for key in WHOLE:
+        for choice in _listed(parameters.get(key)):
+            taken |= _properties(choice)
+    return schema | {"properties": taken | _properties(parameters)} if taken else schema
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _properties(schema: object) -> Block:
+    found = schema.get("properties") if isinstance(schema, Mapping) else None
+    return found if isinstance(found, dict) else {}
 
 
 def _settings(request: ModelRequest, can: Talents, *, may_think: bool) -> dict[str, object]:

@@ -77,7 +77,6 @@ NO_CREDIT = re.compile(
     r"billing|credit balance|insufficient (balance|credits?|funds)|out of credits?|payment|API usage limits", re.IGNORECASE
 )
 NO_MODEL = re.compile(r"model\b.{0,80}\b(not found|does not exist|not exist|unknown|not available)|unknown model", re.IGNORECASE)
-THOUGHT_REFUSED = re.compile(r"\b(signature|thinking)\b", re.IGNORECASE)
 BUSY = re.compile(r"overloaded|at capacity|over capacity|no capacity|server is busy|high demand", re.IGNORECASE)
 
 DECIMAL = re.compile(r"\d+(\.\d+)?")

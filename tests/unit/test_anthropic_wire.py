@@ -240,6 +240,19 @@ def test_a_budget_is_not_asked_for_behind_calls_that_were_made_without_a_thought
     assert "thinking" in body(ModelRequest((*TALK, Message(Role.ASSISTANT, "ok"), HELLO[1]), (SHELL, CLOCK), effort="high"), OLD)
 
 
+def test_alternatives_of_a_whole_schema_are_shown_as_one_object() -> None:
+    """A tool of somebody else's must not make every call fail; what it makes of its arguments is its own affair."""
+    parameters = {
+        "anyOf": [{"properties": {"path": {"type": "string"}}, "required": ["path"]}, {"properties": {"url": {}}}, True],
+        "properties": {"url": {"type": "string"}},
+        "allOf": "?",
+        "$defs": {},
+    }
+    (tool,) = body(ModelRequest(HELLO, (ToolSpec("get", "", parameters),)))["tools"]
+    url = {"path": {"type": "string"}, "url": {"type": "string"}}
+    assert tool["input_schema"] == {"type": "object", "properties": url, "$defs": {}}
+
+
 def test_results_come_together_in_their_order_and_what_the_user_says_behind_them() -> None:
     results = said(CALLED, *RESULTS, Message(Role.USER, "and hurry"))[1]["content"]
     assert [block.get("tool_use_id", block.get("text")) for block in results] == ["call_0", "call_1", "and hurry"]

@@ -116,6 +116,13 @@ def test_each_kind_of_work_has_its_model() -> None:
     assert [config.model("primary"), config.model("fast"), config.model("smart")] == ["p", "f", "p"]
 
 
+def test_a_kind_without_an_address_is_the_service_itself() -> None:
+    config = ProviderConfig.model_validate({"kind": "anthropic", "api_key": "k", "fallbacks": [{"api_key": "o", "base_url": ""}]})
+    assert (config.base_url, config.model()) == ("https://api.anthropic.com/v1", "claude-haiku-5-5")
+    assert (config.fallbacks[0].base_url, config.fallbacks[0].name()) == ("https://api.openai.com/v1", "gpt-5-mini")
+    assert ProviderConfig.model_validate({"kind": "anthropic", "base_url": "http://h/v1"}).base_url == "http://h/v1"
+
+
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [

@@ -7,7 +7,7 @@ from typing import Any, Literal, NoReturn
 
 from aiohttp import web
 
-from tests.fakes.anthropic.rules import Json, faults
+from tests.fakes.anthropic.rules import THOUGHTS, Json, blocks, faults
 from tests.fakes.anthropic.thoughts import Thoughts
 from tests.fakes.openai import Asked, Exchange, FakeOpenAI, Step, fails
 
@@ -162,8 +162,14 @@ class FakeAnthropic(FakeOpenAI):
         self.thoughts.remember(body, made)
         return made
 
+    def thoughts_in(self, request: int) -> int:
+        """How many thoughts came back with this request."""
+        return sum(block["type"] in THOUGHTS for _, block in blocks(self.requests[request].body))
+
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.path != "/v1/messages":
+            if request.headers.get("x-api-key") != KEY or "anthropic-version" not in request.headers:
+                return web.json_response({"type": "error", "error": {"type": "authentication_error"}}, status=401)
             return web.json_response({"data": [{"id": "claude-scripted", "type": "model"}]})
         raw = await request.content.read()
         asked = Asked(json.loads(raw, parse_constant=_no_json), request.headers, raw)

@@ -118,6 +118,8 @@ def _tools(body: Json) -> Iterator[str]:
         yield "tools: Tool names must be unique and of their form"
     if not all(tool.get("input_schema", {}).get("type") == "object" for tool in tools):
         yield "tools.input_schema.type: Field required"
+    if any({"anyOf", "oneOf", "allOf"} & tool.get("input_schema", {}).keys() for tool in tools):
+        yield "input_schema does not support oneOf, allOf, or anyOf at the top level"
     if not all(tool.keys() <= {"name", "description", "input_schema", "cache_control"} for tool in tools):
         yield "tools: Extra inputs are not permitted"
     used = any(block["type"] in ("tool_use", "tool_result") for _, block in blocks(body))
