@@ -13,6 +13,7 @@ from daemon.core.events import ModelAsked, ModelReplied, ModelRetried
 from daemon.core.importance import importance
 from daemon.core.live import DraftDropped, Live, TextDelta
 from daemon.core.messages import ModelReply, ModelRequest, Role
+from daemon.core.shown import with_plan
 from daemon.core.turn import Turn
 from daemon.providers.chain import Route
 
@@ -34,7 +35,7 @@ class Asking:
 
     async def ask(self, turn: Turn, scene: Scene, *, closing: bool = False) -> None:
         """Record ModelAsked, call, record ModelReplied. Raises ProviderError when nobody would answer, and OverBudget."""
-        prompt = self.context.prompt(turn, scene, tools_allowed=not closing)
+        prompt = self._prompt(turn, scene, closing)
         try:
             await self._ask_once(turn, scene, prompt, closing)
         except ProviderError as error:
@@ -43,6 +44,14 @@ class Asking:
                 raise
             turn.record(self._took_over(turn, error, notice, scene), self.clock.now())
             await self._ask_once(turn, scene, prompt, closing)
+
+    def _prompt(self, turn: Turn, scene: Scene, closing: bool) -> Prompt:
+        """What is sent; the plan goes along behind everything, each time as it stands now (E3)."""
+        prompt = self.context.prompt(turn, scene, tools_allowed=not closing)
+        if not turn.todos:
+            return prompt
+        messages = with_plan(prompt.request.messages, turn.todos)
+        return replace(prompt, request=replace(prompt.request, messages=messages))
 
     def _routes(self, turn: Turn, scene: Scene) -> Sequence[Route]:
         return self.models.routes(scene.model or turn.terms.model or self.models.fitting(turn.intent))

@@ -7,9 +7,11 @@ from typing import Protocol
 
 from daemon.agent.halting import Today
 from daemon.agent.sessions import Sessions
+from daemon.agent.specs import Specs
 from daemon.core.clock import Clock
 from daemon.core.ids import NewId
 from daemon.core.rows import SessionRow
+from daemon.loops.engine import Engine
 from daemon.store.protocol import Store
 
 SPOKEN = re.compile(r"/([a-z_]+)(?:@\w+)?(?:\s+(.*))?", re.DOTALL | re.IGNORECASE)
@@ -33,6 +35,8 @@ class Desk:
     models: ModelNames
     today: Callable[[], Today]
     new_id: NewId
+    specs: Specs
+    loops: Engine
 
 
 @dataclass(frozen=True, slots=True)

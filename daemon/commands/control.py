@@ -14,10 +14,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """Turns that are stopped, and texts that were on their way into them, by the turns that they would begin."""
+    """Turns that are stopped, texts that were on their way into them (by the turns they would begin), agents below them."""
 
     turns: list[str]
     texts: Sequence[str] = ()
+    below: Sequence[tuple[SessionRow, str]] = ()
 
 
 async def stop_session(desk: Desk, session: SessionRow, why: str) -> list[str]:
@@ -29,7 +30,7 @@ async def stop_session(desk: Desk, session: SessionRow, why: str) -> list[str]:
     def look(tx: ReadTx) -> Stopped:
         begun, waiting = tx.unfinished_turns(session.id), tx.waiting_inputs(session.id)
         turns = [turn.id for turn in begun] + [row.turn for row in waiting if not row.steers]
-        return Stopped(list(dict.fromkeys(turns)), [row.turn for row in waiting if row.steers])
+        return Stopped(list(dict.fromkeys(turns)), [row.turn for row in waiting if row.steers], below(tx, session.id))
 
     return await stop_turns(desk, session, look, why)
 
@@ -39,7 +40,7 @@ async def stop_turns(desk: Desk, session: SessionRow, look: Callable[[ReadTx], S
 
     def note(tx: Tx) -> Stopped:
         found = look(tx)
-        for turn in (*found.texts, *found.turns):
+        for turn in (*found.texts, *found.turns, *(child for _, child in found.below)):
             tx.note_cancel(turn, why)
         return found
 
@@ -50,7 +51,19 @@ async def stop_turns(desk: Desk, session: SessionRow, look: Callable[[ReadTx], S
         log.error("%s: %d tasks are stopped, but a restart may undo it: %s", session.id, len(found.turns), exc)
     for turn in (*found.texts, *found.turns):
         desk.sessions.cancel(session, turn, why)
-    return found.turns
+    for where, turn in found.below:
+        desk.sessions.cancel(where, turn, why)
+    return found.turns or [turn for _, turn in found.below]
+
+
+def below(tx: ReadTx, session: str) -> list[tuple[SessionRow, str]]:
+    """The agents at work for this session, those of theirs included: whoever stops a chat stops them, too (A17)."""
+    found: list[tuple[SessionRow, str]] = []
+    for child in tx.busy_children(session):
+        where = tx.session(child.session)
+        found += [(where, child.turn)] if where else []
+        found += below(tx, child.session)
+    return found
 
 
 async def stop(desk: Desk, spoken: Spoken) -> str:

@@ -4,8 +4,11 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from daemon.agent.ledger import midnight
+from daemon.agent.past import rebuild
 from daemon.commands.base import Command, Desk, Spoken
-from daemon.core.rows import UsageRow
+from daemon.core.rows import ChildRow, TurnRow, UsageRow
+from daemon.core.shown import plan_text
+from daemon.core.turn import Turn
 from daemon.store.protocol import ReadTx
 
 
@@ -13,17 +16,21 @@ async def status(desk: Desk, spoken: Spoken) -> str:
     """This chat at a glance."""
     session = spoken.session
 
-    def look(tx: ReadTx) -> tuple[int, int, int]:
-        unfinished = tx.unfinished_turns(session.id)
-        return len(unfinished), len(tx.waiting_inputs(session.id)), len(tx.approvals("pending", session.id))
+    week = desk.clock.now() - timedelta(days=7)
 
-    begun, queued, asked = await desk.store.read(look)
+    def look(tx: ReadTx) -> tuple[int, int, int, dict[str, int]]:
+        unfinished, asked = tx.unfinished_turns(session.id), tx.approvals("pending", session.id)
+        return len(unfinished), len(tx.waiting_inputs(session.id)), len(asked), tx.stop_counts(week)
+
+    begun, queued, asked, ends = await desk.store.read(look)
     lines = [
         f"Chat {session.id}, {session.label.value}" + (", paused" if session.paused else ""),
         f"Model: {session.model or desk.models.names()[0]}" + (" (pinned)" if session.model else ""),
+        f"Agent: {session.agent}",
         f"Tasks: {begun} begun, {queued} queued, {asked} waiting for your answer",
         f"Journal: {'well' if desk.store.healthy else 'cannot be written: the disk may be full; nothing new is accepted'}",
         budget_line(desk),
+        "Turns of seven days ended: " + (", ".join(f"{reason} {count}" for reason, count in sorted(ends.items())) or "none"),
     ]
     return "\n".join(lines)
 
@@ -59,10 +66,25 @@ def usage_lines(rows: Sequence[UsageRow]) -> list[str]:
 
 
 async def tasks(desk: Desk, spoken: Spoken) -> str:
-    """What is not finished."""
-    turns = await desk.store.read(lambda tx: tx.unfinished_turns(spoken.session.id))
-    lines = [f"- {turn.id}: {turn.state}, {turn.iterations} iterations" for turn in turns]
+    """What is not finished: turns with their plans, and the agents at work for this chat."""
+
+    def look(tx: ReadTx) -> tuple[list[tuple[TurnRow, Turn]], list[ChildRow]]:
+        rows = tx.unfinished_turns(spoken.session.id)
+        return [(row, rebuild(row.id, row.session, tx.events(row.id))) for row in rows], tx.busy_children(spoken.session.id)
+
+    turns, children = await desk.store.read(look)
+    lines = []
+    for row, turn in turns:
+        lines.append(f"- {row.id}: {row.state}, {row.iterations} iterations")
+        lines += [f"    {line}" for line in plan_text(turn.todos).splitlines()]
+    lines += [f"- {child.turn}: agent {child.agent} at work: {head(child.task)}" for child in children]
     return "\n".join(lines) or "Nothing is running here."
+
+
+def head(text: str, most: int = 80) -> str:
+    """The beginning of it, in one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 3]}..."
 
 
 async def whoami(desk: Desk, spoken: Spoken) -> str:

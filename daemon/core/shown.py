@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from daemon.core.events import HistoryCompressed, Recorded, Steered, ToolFinished, UserSaid
+from daemon.core.events import HistoryCompressed, Recorded, Steered, Todo, ToolFinished, UserSaid
 from daemon.core.messages import Message, Role, ToolCall
 from daemon.core.state import failed
 
@@ -29,3 +29,20 @@ def of_people(messages: Iterable[Message], recorded: Sequence[Recorded]) -> list
     """Of messages that are to be shown no more, those of people: they are never lost. What the house said may go."""
     said = {entry.event.text for entry in recorded if isinstance(entry.event, Steered)}
     return [message for message in messages if message.role is Role.USER and message.text in said]
+
+
+def plan_text(todos: Sequence[Todo]) -> str:
+    """A plan as the model and the user are shown it (E3)."""
+    marks = {"done": "x", "doing": ">"}
+    return "\n".join(f"[{marks.get(item.state, ' ')}] {item.text}" for item in todos)
+
+
+def with_plan(messages: tuple[Message, ...], todos: Sequence[Todo]) -> tuple[Message, ...]:
+    """The conversation, with the plan behind it: never in the middle, so that what was sent before stays as it was."""
+    if not todos or all(item.state == "done" for item in todos):
+        return messages
+    text = f"<todo>\n{plan_text(todos)}\n</todo>"
+    last = messages[-1]
+    if last.role is Role.USER:
+        return (*messages[:-1], Message(Role.USER, f"{last.text}\n\n{text}", label=last.label))
+    return (*messages, Message(Role.USER, text))

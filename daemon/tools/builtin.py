@@ -13,6 +13,7 @@ from daemon.tools.recall import Memories, recall, remember
 from daemon.tools.sandbox import Sandbox
 from daemon.tools.search import Searchable, search_files
 from daemon.tools.shell import Shell, shell_tool
+from daemon.tools.todo import todo
 from daemon.tools.toolbox import Tools, check_names
 from daemon.tools.workspace import Workspace
 
@@ -47,4 +48,5 @@ OWN: tuple[Definition, ...] = (
     edit_file,
     list_dir,
     search_files,
+    todo,
 )

@@ -164,30 +164,31 @@ async def test_e1_the_deadline_reaches_into_a_tool(tmp_path: Path, model: FakeOp
 
 
 async def test_d1_input_tokens_are_a_breaker_of_their_own(tmp_path: Path, model: FakeOpenAI) -> None:
-    model.otherwise(calls(("current_time", {}), usage=tokens(600, 5)))
-    async with living(tmp_path, model, {"agent": {"max_input_tokens": 1000}}) as it:
+    model.otherwise(calls(("current_time", {}), usage=tokens(6000, 5)))
+    async with living(tmp_path, model, {"agent": {"max_input_tokens": 10_000, "on_budget": "stop"}}) as it:
         run = await it.ask("go")
         assert (run.stop_reason, len(model.requests)) == ("over_budget", 2)
         assert run.calls[1].result is not None
         assert run.calls[1].is_error
-        assert run.reply and "1,200 of 1,000" in run.reply
+        assert run.reply and "12,000 of 10,000" in run.reply
 
 
 async def test_d1_usd_is_a_breaker_of_its_own(tmp_path: Path, model: FakeOpenAI) -> None:
     model.otherwise(calls(("current_time", {}), usage=tokens(1_000_000, 0)))
     prices = {"prices": {"scripted": {"input": 0.6, "output": 1.0}}}
-    async with living(tmp_path, model, {"agent": {"max_usd": 1.0, "max_input_tokens": 0}, "provider": prices}) as it:
+    async with living(tmp_path, model, {"agent": {"max_usd": 1.0, "max_input_tokens": 0, "on_budget": "stop"}, "provider": prices}) as it:
         run = await it.ask("go")
         assert (run.stop_reason, len(model.requests), run.usage.usd) == ("over_budget", 2, 1.2)
 
 
 async def test_a19_the_day_has_a_budget_over_all_sessions(tmp_path: Path, model: FakeOpenAI) -> None:
-    model.otherwise(says("ok", usage=tokens(90, 20)))
-    async with living(tmp_path, model, {"budget": {"daily_tokens": 100}}) as it:
+    model.otherwise(says("ok", usage=tokens(4500, 600)))
+    config = {"budget": {"daily_tokens": 5000}, "agent": {"on_budget": "stop"}}
+    async with living(tmp_path, model, config) as it:
         assert (await it.ask("one", "web:a")).reply == "ok"
         refused = await it.ask("two", "web:b")
         assert (refused.stop_reason, len(model.requests)) == ("over_budget", 1)
-    async with living(tmp_path, model, {"budget": {"daily_tokens": 100}}) as it:
+    async with living(tmp_path, model, config) as it:
         assert (await it.ask("after a restart", "web:c")).stop_reason == "over_budget"
 
 
