@@ -63,10 +63,10 @@ def part(tx: KinTx, turn_id: str, closed: TurnClosed) -> None:
     """A turn is over: those who still work for it are stopped, and who set it to work hears of it."""
     _stop_children(tx, turn_id, closed.reason)
     child = tx.child(turn_id)
-    if child and not child.done:
+    if child:
         tx.finish_child(turn_id)
-        if child.report:
-            _report(tx, child, closed)
+    if child and child.report:
+        _report(tx, child, closed)
 
 
 def deliver(tx: Tx, session: str, turn_id: str, posted: Posted) -> None:
@@ -105,7 +105,10 @@ def _stop_children(tx: KinTx, parent: str, reason: Stop | None) -> None:
 
 
 def _report(tx: KinTx, child: ChildRow, closed: TurnClosed) -> None:
-    """A message to the parent's session, with the child's end or not at all; it may do what the child's own message might."""
+    """A message to the parent's session, with the child's end or not at all; it may do what the child's own message might.
+
+    A second end of the same child changes nothing: the first message stands (B5 #2).
+    """
     began, turn = tx.input_of(child.turn), tx.turn(child.turn)
     if began is None:
         return

@@ -26,7 +26,7 @@ from tests.contract.journal import (
 
 
 async def test_a_session_is_kept_and_replaced_whole(store: Store) -> None:
-    row = replace(session(), model="big", effort="high", paused=True, cleared_at=after(1), label=Label.UNTRUSTED)
+    row = replace(session(), model="big", effort="high", paused=True, cleared_at=after(1), label=Label.UNTRUSTED, root="web:b")
     await store.write(lambda tx: tx.put_session(session()))
     assert await store.read(lambda tx: tx.session(HOME)) == session()
     await store.write(lambda tx: tx.put_session(row))

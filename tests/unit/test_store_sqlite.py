@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import closing
+from contextlib import aclosing, closing
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -226,18 +226,17 @@ async def test_a_journal_of_before_there_were_agents_reads_as_if_there_were_none
         for statement in OF_VERSION_1:
             db.execute(statement)
         db.execute("INSERT INTO events VALUES ('t1', 1, ?, ?, ?, ?)", (to_db(NOW), *encode(said())))
-    store = await SqliteStore.open(path)
-    assert await store.read(lambda tx: tx.sessions()) == [session()]
-    assert await store.read(lambda tx: (tx.turns(None, 9), tx.input("m1"))) == ([turn("t1")], message("m1", state="taken"))
-    assert await store.read(lambda tx: (tx.events("t1"), tx.children("t1"), tx.day_raised(NOW))) == (
-        recorded(said()),
-        [],
-        (0, 0.0),
-    )
-    epoch = await store.write(lambda tx: tx.claim(HOME, "me"))
-    await add(store, epoch, spawned(), ended(), first=2)
-    assert await store.read(lambda tx: (tx.recent_stops("default", 9), tx.unfinished_sessions())) == ([Stop.DONE], [CHILD])
-    await store.aclose()
+    async with aclosing(await SqliteStore.open(path)) as store:
+        assert await store.read(lambda tx: tx.sessions()) == [session()]
+        assert await store.read(lambda tx: (tx.turns(None, 9), tx.input("m1"))) == ([turn("t1")], message("m1", state="taken"))
+        assert await store.read(lambda tx: (tx.events("t1"), tx.children("t1"), tx.day_raised(NOW))) == (
+            recorded(said()),
+            [],
+            (0, 0.0),
+        )
+        epoch = await store.write(lambda tx: tx.claim(HOME, "me"))
+        await add(store, epoch, spawned(), ended(), first=2)
+        assert await store.read(lambda tx: (tx.recent_stops("default", 9), tx.unfinished_sessions())) == ([Stop.DONE], [CHILD])
 
 
 def test_a_migration_that_fails_midway_leaves_the_former_version_whole(tmp_path: Path) -> None:
