@@ -43,8 +43,11 @@ class Specs:
 
     def names(self) -> list[str]:
         """Of all, usable or not; the default one first."""
-        files = sorted(path.stem for path in self.folder.glob("*.toml") if path.is_file())
-        return list(dict.fromkeys((DEFAULT, *files)))
+        return list(dict.fromkeys((DEFAULT, *self.files())))
+
+    def files(self) -> list[str]:
+        """Of those that have a file."""
+        return sorted(path.stem for path in self.folder.glob("*.toml") if path.is_file())
 
     def get(self, name: str) -> AgentSpec:
         """The agent as its file says now, all that it sets to work included. Raises ConfigError: file, key, what was expected."""

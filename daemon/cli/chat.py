@@ -24,8 +24,9 @@ LEFT_TO_DAEMON = "the daemon goes on with what runs; its answer will be here whe
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """[--session NAME] [--once TEXT] [--yes|--deny-all] [--json]."""
+    """[--session NAME] [--agent NAME] [--once TEXT] [--yes|--deny-all] [--json]."""
     parser.add_argument("--session", default="main", metavar="NAME", help="which conversation to go on with (default: main)")
+    parser.add_argument("--agent", metavar="NAME", help="which agent answers in it from now on (agents/NAME.toml)")
     parser.add_argument("--once", metavar="TEXT", help="say this, print the reply, leave")
     standing = parser.add_mutually_exclusive_group()
     standing.add_argument("--yes", action="store_true", help="allow, once, every call that would be asked about")
@@ -67,6 +68,8 @@ async def _chat(args: argparse.Namespace, paths: Paths) -> int:
 
     plain = args.once is not None or args.json or not _has_screen()
     async with open_door(paths, session=f"terminal:{args.session}", warm=not plain) as opened:
+        if args.agent is not None:
+            await opened.door.choose(f"terminal:{args.session}", args.agent)
         return await _plain(args, opened) if plain else await _talk(args, paths, opened)
 
 

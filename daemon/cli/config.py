@@ -3,21 +3,24 @@
 import argparse
 import json
 import os
+import sys
 import tomllib
 from collections.abc import Mapping
 from typing import assert_never
 
 import tomli_w
 
+from daemon.agent.config import AgentConfig
+from daemon.agent.specs import Specs
 from daemon.config.load import Loaded, load
 from daemon.config.model import Config
 from daemon.config.paths import Paths, resolve
 from daemon.config.secrets import Secrets
-from daemon.core.errors import UsageError
+from daemon.core.errors import ConfigError, UsageError
 from daemon.core.faults import is_hidden
 from daemon.core.keys import descend, nearest
 
-HELP = "check the config file, show a value of it, or say where it is"
+HELP = "check the config file and the agents, show a value of it, or say where it is"
 MASK = "***"
 
 
@@ -37,13 +40,30 @@ def run(args: argparse.Namespace) -> int:
         case "path":
             print(paths.config)
         case "check":
-            _load(paths)
-            print(f"{paths.config}: ok" if paths.config.exists() else f"{paths.config}: ok (no such file: the defaults hold)")
+            _check(paths)
         case "get":
             print(_value(_load(paths), args.key))
         case never:
             assert_never(never)
     return 0
+
+
+def _check(paths: Paths) -> None:
+    """The config and every agent, all faults at once."""
+    faults, settings = [], AgentConfig()
+    try:
+        settings = _load(paths).config.agent
+    except ConfigError as error:
+        faults.append(str(error))
+    agents = Specs(paths.agents, settings)
+    faults += agents.faults()
+    if faults:
+        raise ConfigError("\n".join(faults))
+    print(f"{paths.config}: ok" if paths.config.exists() else f"{paths.config}: ok (no such file: the defaults hold)")
+    for name in agents.files():
+        print(f"{agents.folder / name}.toml: ok")
+    for warning in agents.warnings():
+        print(warning, file=sys.stderr)
 
 
 def _load(paths: Paths) -> Loaded:

@@ -37,6 +37,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _patient(paths: Paths) -> "Patient":
     """Fact-finding that cannot fail: a config that does not load is a finding."""
+    from daemon.agent.specs import Specs
     from daemon.config.load import load
     from daemon.config.model import Config
     from daemon.config.secrets import Secrets
@@ -56,6 +57,7 @@ def _patient(paths: Paths) -> "Patient":
         workspace=paths.home / config.tools.workspace,
         models=models_dir(),
         daemon_json=paths.daemon.read_text() if paths.daemon.is_file() else "",
+        agents=Specs(paths.agents, config.agent),
     )
 
 

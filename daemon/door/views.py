@@ -111,7 +111,7 @@ def approval_view(row: ApprovalRow) -> ApprovalView:
 
 def session_view(row: SessionRow) -> SessionView:
     """One session; model "" is the configured one."""
-    return SessionView(row.id, row.label.value, row.paused, row.model, row.created_at.isoformat())
+    return SessionView(row.id, row.label.value, row.paused, row.model, row.created_at.isoformat(), row.agent)
 
 
 def delivery(row: OutboxRow) -> Delivery:

@@ -22,12 +22,13 @@ ClientId = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
 class Said(BaseModel):
-    """The body of a message to a terminal session."""
+    """The body of a message to a terminal session. `agent` is set for the session, from this message on."""
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
     text: Text
     client_id: ClientId | None = None
+    agent: str | None = None
 
 
 class SaidOnTheWeb(Said):
@@ -61,6 +62,8 @@ class Messages:
 
     async def _take(self, request: web.Request, session: str, said: Said) -> web.Response:
         wait, draft = flag(request, "wait", default=False), flag(request, "stream", default=True)
+        if said.agent is not None:
+            await self.door.choose(session, said.agent)
         accepted = await self.door.send(session, said.text, said.client_id, stream=draft and not wait)
         if accepted.command:
             return answer({"command": accepted.command, "reply": accepted.reply})

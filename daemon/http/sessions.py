@@ -3,10 +3,21 @@
 from dataclasses import dataclass
 
 from aiohttp import web
+from pydantic import BaseModel, ConfigDict
 
-from daemon.door.base import Door
+from daemon.door.base import SESSION_NAME, Door
 from daemon.http.runs import MOST_RUNS
-from daemon.http.wire import answer, not_found, number
+from daemon.http.wire import answer, body, not_found, number
+
+OURS = ("web", "terminal")
+
+
+class Chosen(BaseModel):
+    """The body that says which agent answers."""
+
+    model_config = ConfigDict(extra="forbid", defer_build=True)
+
+    agent: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +32,7 @@ class Sessions:
             web.get("/v1/sessions", self.listed),
             web.get("/v1/sessions/{id}/turns", self.turns),
             web.post("/v1/sessions/{id}/stop", self.stop),
+            web.post("/v1/sessions/{id}/agent", self.choose),
         ]
 
     async def listed(self, request: web.Request) -> web.Response:
@@ -42,6 +54,16 @@ class Sessions:
         if not stopped:
             await self._check_known(session)
         return answer({"session": session, "stopped": stopped})
+
+    async def choose(self, request: web.Request) -> web.Response:
+        """Which agent answers in it from now on; a web or terminal session need not be there yet."""
+        session = request.match_info["id"]
+        chosen = await body(request, Chosen)
+        channel, _, name = session.partition(":")
+        if channel not in OURS or not SESSION_NAME.fullmatch(name):
+            await self._check_known(session)
+        await self.door.choose(session, chosen.agent)
+        return answer({"session": session, "agent": chosen.agent})
 
     async def _check_known(self, session: str) -> None:
         if all(view.id != session for view in await self.door.sessions()):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from daemon.agent.specs import Specs
 from daemon.core.errors import ConfigError, ProviderError
 from daemon.ops.backup import integrity
 from daemon.ops.doctor_network import Reached, ask_daemon, ask_provider
@@ -48,11 +49,12 @@ class Patient:
     workspace: Path
     models: Path
     daemon_json: str
+    agents: Specs
 
 
 async def examine(patient: Patient) -> list[Check]:
     """All checks, in the order a person would go through them."""
-    checks = [check_python(), check_config(patient), check_home(patient.home), check_disk(patient.home)]
+    checks = [check_python(), check_config(patient), check_agents(patient.agents), check_home(patient.home), check_disk(patient.home)]
     checks += check_databases(patient.home)
     checks.append(await check_sandbox(patient.workspace))
     if patient.provider is not None:
@@ -74,6 +76,15 @@ def check_config(patient: Patient) -> Check:
     if patient.config_fault:
         return Check("config", "fail", patient.config_fault, f"mend {patient.config}; `aidaemon config check` looks again")
     return Check("config", "ok", str(patient.config) if patient.config.exists() else "no file: the defaults hold")
+
+
+def check_agents(agents: Specs) -> Check:
+    """Every file of an agent can be used."""
+    if faults := agents.faults():
+        return Check("agents", "fail", "\n".join(faults), "mend that; `aidaemon config check` looks again")
+    if warnings := agents.warnings():
+        return Check("agents", "warn", "\n".join(warnings), "mend that, or leave it so if it is meant")
+    return Check("agents", "ok", ", ".join(agents.names()))
 
 
 def check_home(home: Path) -> Check:

@@ -60,7 +60,7 @@ def test_bad_config_7_a_secret_that_is_not_there(home: Path):
 
 def test_bad_config_8_an_unknown_kind_of_provider_names_the_nearest_one(home: Path):
     told = refused(home, '[provider]\nkind = "opneai"\n')
-    assert "provider.kind: found \"opneai\", expected 'local' or 'openai'; did you mean \"openai\"?" in told
+    assert "provider.kind: found \"opneai\", expected 'local', 'openai'" in told and 'did you mean "openai"?' in told
 
 
 def test_bad_config_9_a_negative_timeout(home: Path):
@@ -93,6 +93,25 @@ def test_a_config_in_order_is_ok_and_so_is_none(home: Path):
     (home / "config.toml").write_text("[agent]\nmax_iterations = 3\n")
     done = aidaemon("config", "check", home=home)
     assert (done.returncode, done.stdout) == (0, f"{home / 'config.toml'}: ok\n")
+
+
+def test_the_faults_of_agents_are_told_beside_those_of_the_config(home: Path):
+    """B1"""
+    (home / "agents").mkdir(parents=True)
+    (home / "agents" / "coder.toml").write_text('[identity]\nname = "codr"\n[iteration]\nmax_cycles = 0\n')
+    told = refused(home, "[http]\nport = -1\n")
+    assert "http.port" in told and str(home / "agents" / "coder.toml") in told
+    assert 'identity.name: found "codr", expected "coder"' in told and "iteration.max_cycles: found 0" in told
+
+
+def test_agents_in_order_are_named_and_warnings_go_to_stderr(home: Path):
+    """B1, C3"""
+    (home / "agents").mkdir(parents=True)
+    path = home / "agents" / "coder.toml"
+    path.write_text('[identity]\nname = "coder"\n[loop]\ncriterion = "regex"\nvalue = "("\n')
+    done = aidaemon("config", "check", home=home)
+    assert (done.returncode, done.stdout.splitlines()[1:]) == (0, [f"{path}: ok"])
+    assert "'(' is no regular expression" in done.stderr
 
 
 def test_a_last_good_config_does_not_make_a_broken_one_right(home: Path):

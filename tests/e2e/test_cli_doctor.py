@@ -115,6 +115,19 @@ async def test_a_config_that_does_not_load_is_a_finding_and_the_rest_is_looked_a
     assert "agent.max_iterations" in checks["config"]["found"] and checks["disk"]["state"] == "ok"
 
 
+async def test_an_agent_whose_file_is_wrong_is_a_finding(home: Path):
+    """B1"""
+    (home / "agents").mkdir()
+    (home / "agents" / "coder.toml").write_text('[identity]\nname = "coder"\n[iteration]\nmax_cycles = 0\n')
+    code, checks = await examined(home)
+    assert (code, checks["agents"]["state"]) == (1, "fail")
+    assert "coder.toml: iteration.max_cycles: found 0, expected 1 or more" in checks["agents"]["found"]
+    (home / "agents" / "coder.toml").write_text('[identity]\nname = "coder"\n[loop]\ncriterion = "regex"\nvalue = "("\n')
+    assert (await examined(home))[1]["agents"]["state"] == "warn"
+    (home / "agents" / "coder.toml").write_text('[identity]\nname = "coder"\n')
+    assert (await examined(home))[1]["agents"]["found"] == "default, coder"
+
+
 async def test_a_home_that_others_can_read_comes_with_the_command_that_closes_it(open_home: Path):
     home = open_home
     code, checks = await examined(home)

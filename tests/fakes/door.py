@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from daemon.core.events import Answer
 from daemon.door.base import Accepted, ApprovalView, Delivery, HealthView, LiveEvent, RunLine, RunView, SessionView
+from daemon.door.loops import Loops
 
 FAR = "2999-01-01T00:00:00+00:00"
 
@@ -16,6 +17,7 @@ class FakeDoor:
 
     sent: list[str] = field(default_factory=list)
     answers: list[tuple[str, str, Answer, str]] = field(default_factory=list)
+    chosen: list[tuple[str, str]] = field(default_factory=list)
     stops: int = 0
     marked: list[tuple[str, int]] = field(default_factory=list)
     waiting: list[Delivery] = field(default_factory=list)
@@ -66,6 +68,9 @@ class FakeDoor:
         self.sent.append(text)
         await self._note()
         return self.replies.pop(0) if self.replies else Accepted(turn=f"t{len(self.sent)}")
+
+    async def choose(self, session: str, agent: str) -> None:
+        self.chosen.append((session, agent))
 
     async def settled(self, turn: str) -> RunView:
         async for _ in self.events(turn):
@@ -121,6 +126,9 @@ class FakeDoor:
         self.waiting = [said for said in self.waiting if (said.turn, said.part) != (turn, part)]
         self.marked.append((turn, part))
         await self._note()
+
+    def loops(self) -> Loops:
+        raise NotImplementedError
 
     async def health(self) -> HealthView:
         return HealthView(True, "0")
