@@ -69,21 +69,21 @@ def plan(turn: Turn, earlier: Earlier, tokens: int, target: int, *, keep: int = 
     return HistoryCompressed("rolling-window", tokens, left, len(shown.groups) - groups, own)
 
 
-def shrunk(turn: Turn, earlier: Earlier, tokens: int, fixed: int) -> HistoryCompressed | None:
-    """A provider found these `tokens` too much, `fixed` of which are no history: half of that goes.
+def shrunk(turn: Turn, earlier: Earlier, sent: int, wanted: int, fixed: int) -> HistoryCompressed | None:
+    """A provider found the tokens `sent` too many; `wanted` were all there are, `fixed` of them no history. Half is to go.
 
     `tokens_after` is the window for the rest of the turn. Only its latest step is safe. None when there is no history left to
     speak of.
     """
-    history = tokens - fixed
+    history = sent - fixed
     if history < LEAST_HISTORY:
         return None
-    half = max(tokens // 2, fixed + history // 4)
-    planned = plan(turn, earlier, tokens, half, keep=1 if iterations(turn.messages) else 0)
+    half = max(sent // 2, fixed + history // 4)
+    planned = plan(turn, earlier, wanted, half, keep=1 if iterations(turn.messages) else 0)
     if planned is None:
-        return HistoryCompressed(SHRINK, tokens, half, len(earlier.left_by(turn).groups))
+        return HistoryCompressed(SHRINK, sent, half, len(earlier.left_by(turn).groups))
     room = half * 4 // 3 if planned.tokens_after <= half else half
-    return replace(planned, strategy=SHRINK, tokens_after=min(room, tokens - 1))
+    return replace(planned, strategy=SHRINK, tokens_before=sent, tokens_after=min(room, sent - 1))
 
 
 def dropped(turn: Turn, earlier: Earlier, planned: HistoryCompressed) -> list[Message]:
@@ -118,9 +118,10 @@ class Compressor:
         return plan(turn, scene.earlier, prompt_tokens, target)
 
     def shrunk(self, turn: Turn, scene: Scene, tokens: int) -> HistoryCompressed | None:
-        """What to record when a provider found these `tokens` too much; None when there is nothing to drop."""
+        """What to record when a provider found it too long; None when nothing can go. `tokens` as for compress."""
         history = scene.earlier.left_by(turn).tokens + tokens_of(turn.messages)
-        return shrunk(turn, scene.earlier, tokens, self.context.wanted(turn, scene) - history)
+        sent = self.context.prompt(turn, scene).tokens
+        return shrunk(turn, scene.earlier, sent, tokens, tokens - history)
 
     async def _summed_up(self, turn: Turn, scene: Scene, planned: HistoryCompressed, most: int) -> HistoryCompressed | None:
         """None when the model had nothing to say, or nothing shorter."""

@@ -4,12 +4,12 @@ Only what is sent is cut; the journal keeps every word.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 
-from daemon.agent.earlier import Earlier
+from daemon.agent.earlier import Earlier, Group
 from daemon.agent.sizing import CHARS_PER_TOKEN, tokens_of
 from daemon.core.messages import Message, Role, ToolCall
 from daemon.core.shown import of_people
@@ -32,17 +32,35 @@ def fitted(turn: Turn, earlier: Earlier, room: int) -> tuple[Earlier, Sequence[M
     summary = earlier.summary.tokens if earlier.summary else 0
     left = room - summary if summary <= room // 4 else room
     own = turn.messages if tokens_of(turn.messages) <= left else _own(turn, left)
-    return earlier.fitted(room - tokens_of(own)), own
+    return _earlier(earlier, room - tokens_of(own)), own
 
 
 def shortened(messages: Sequence[Message], room: int) -> list[Message]:
     """All of them in so many tokens: the middle of the longest texts is left out, with a mark in its place."""
-    most = room * CHARS_PER_TOKEN
     cut = list(messages)
-    while tokens_of(cut) > room and most > LEAST_CHARS:
-        most = max(most // 2, LEAST_CHARS)
+    for most in _steps(room * CHARS_PER_TOKEN):
+        if tokens_of(cut) <= room:
+            break
         cut = [_cut(message, most) for message in messages]
     return cut
+
+
+def _steps(chars: int) -> Iterator[int]:
+    """How long texts may be, less and less: always the same few lengths, so that the bytes seldom change."""
+    length = 1 << chars.bit_length()
+    while length > LEAST_CHARS:
+        yield from (length, length * 3 // 4)
+        length //= 2
+    yield LEAST_CHARS
+
+
+def _earlier(earlier: Earlier, room: int) -> Earlier:
+    """The turns before, as far as there is room; the latest of them in part, rather than nothing."""
+    whole = earlier.fitted(room)
+    if whole.groups or not earlier.groups:
+        return whole
+    cut = Group.of(shortened(earlier.groups[-1].messages, room - whole.tokens))
+    return Earlier.of((cut,), whole.summary) if cut.tokens <= room - whole.tokens else whole
 
 
 def _own(turn: Turn, room: int) -> list[Message]:

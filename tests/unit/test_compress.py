@@ -289,7 +289,7 @@ def test_b4_shrinking_ends_when_there_is_no_history_left_to_speak_of() -> None:
     hi = begun("hi")
     assert SHRINKER.shrunk(hi, scene(Past()), CONTEXT.wanted(hi, scene(Past()))) is None
     turn, events = begun("x" * 40_000), 0
-    while event := SHRINKER.shrunk(turn, scene(Past()), CONTEXT.prompt(turn, scene(Past())).tokens):
+    while event := SHRINKER.shrunk(turn, scene(Past()), CONTEXT.wanted(turn, scene(Past()))):
         tell(turn, event)
         events += 1
         assert events < 12
@@ -299,7 +299,7 @@ def test_b4_shrinking_ends_when_there_is_no_history_left_to_speak_of() -> None:
 def test_b4_shrinking_makes_any_history_smaller_and_keeps_it_sound(past: Past, acts: list[Act]) -> None:
     turn = acted(acts)
     before = CONTEXT.prompt(turn, scene(past)).tokens
-    event = SHRINKER.shrunk(turn, scene(past), before)
+    event = SHRINKER.shrunk(turn, scene(past), CONTEXT.wanted(turn, scene(past)))
     if event is None:
         return
     latest = [tuple(turn.messages[a:b]) for a, b in iterations(turn.messages)][-1:]
