@@ -1,6 +1,7 @@
 """Any history there may be is told to Claude in a form that its API takes, and told the same way again (A9)."""
 
 import json
+from dataclasses import dataclass, field
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from daemon.core.messages import Message, ModelRequest, Native, Role, ToolCall, 
 from daemon.providers.anthropic_messages import keep
 from daemon.providers.anthropic_request import MARK, to_wire
 from tests.fakes.anthropic.rules import Json, blocks, faults
+from tests.fakes.anthropic.thoughts import Thoughts
 
 NEW, OLD = "claude-haiku-5-5", "claude-haiku-4-5"
 LS = ToolSpec("ls", "List files", {"type": "object", "properties": {}})
@@ -67,3 +69,66 @@ def test_what_is_added_to_a_history_changes_nothing_before_it(history: list[Mess
     long = to_wire(NEW, ModelRequest(tuple([*asked, Message(Role.ASSISTANT, "well"), *repair(more)]), (LS,))).body
     ended = short.replace(MARK, b"").rpartition(b'],"max_tokens"')[0]
     assert long.replace(MARK, b"").startswith(ended)
+
+
+@dataclass
+class Server:
+    """What the API would say to each request, and the thinking that it gives away."""
+
+    bound: bool
+    model: str
+    thoughts: Thoughts = field(default_factory=Thoughts)
+    made: int = 0
+
+    def __post_init__(self) -> None:
+        self.thoughts.bound = self.bound
+
+    def reply(self, history: list[Message], tools: tuple[ToolSpec, ...], uses: int, thoughts: int) -> Message:
+        """A reply with so many calls and thoughts, to a request that breaks no rule."""
+        wire = to_wire(self.model, ModelRequest(tuple(repair(history)), tools, effort="low"))
+        body = json.loads(wire.body)
+        assert [*faults(body), *self.thoughts.faults(body)] == []
+        self.made += 1
+        signed = [{"type": "thinking", "thinking": "?", "signature": f"{self.made}.{n}"} for n in range(thoughts)]
+        used = [{**USE, "id": f"toolu_{self.made}_{n}"} for n in range(uses)]
+        content: list[Json] = [*signed, *([] if used else [{"type": "text", "text": "so"}]), *used]
+        self.thoughts.remember(body, content)
+        calls = tuple(ToolCall(str(use["id"]), "ls", "{}") for use in used)
+        native = keep("anthropic", self.model, wire.prefix, content) if signed else None
+        return Message(Role.ASSISTANT, "" if used else "so", calls, native=native)
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.integers(0, 2),
+        st.integers(0, 2),
+        st.sampled_from(["", "", "", "tool found", "history cut", "call lost", "another model", "instructions changed"]),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(st.sampled_from([NEW, OLD]), STEPS)
+def test_thinking_goes_along_where_it_may_and_nowhere_else_a9(model: str, steps: list[tuple[int, int, str]]) -> None:
+    """A9: whatever happens to a conversation, no request shows thinking that the API refuses, or lacks what it insists on."""
+    server = Server(model == NEW, model)
+    history, tools = [Message(Role.SYSTEM, "Be brief."), Message(Role.USER, "go")], [LS]
+    for number, (uses, thoughts, event) in enumerate(steps):
+        said = server.reply(history, tuple(tools), uses, thoughts)
+        history += [said, *(Message(Role.TOOL, "done", provider_id=call.provider_id) for call in said.calls)]
+        history += [] if uses else [Message(Role.USER, f"more {number}")]
+        match event:
+            case "tool found":
+                tools.append(ToolSpec(f"tool_{number}", "", {}))
+            case "history cut":
+                cut = max(n for n, message in enumerate(history) if message.role is Role.USER)
+                history = [history[0], *history[cut:]]
+            case "call lost":
+                history = [message for message in history if message.role is not Role.TOOL or number % 2]
+                history.append(Message(Role.USER, "go on"))
+            case "another model":
+                history.append(Message(Role.ASSISTANT, "", (ToolCall("call_0", "ls", "{}"),)))
+                history.append(Message(Role.TOOL, "x", provider_id="call_0"))
+            case "instructions changed":
+                history[0] = Message(Role.SYSTEM, f"Be brief, {number}.")
