@@ -13,6 +13,7 @@ QUOTED = re.compile(
     | ^[ \t]*>.*?$""",
     re.DOTALL | re.MULTILINE | re.VERBOSE,
 )
+EDGE = 4000
 GREETING = r"dear|hi|hello|hallo|liebe[rs]?|sehr geehrte[rs]?|bonjour|chere?|hola|estimad[oa]"
 LETTER = re.compile(rf"^\s*(?:{GREETING})\b[^.\n]{{0,40}},\s*$", re.MULTILINE | re.IGNORECASE)
 SENTENCE = re.compile(r"(?<=[.!?…])\s+|\n")
@@ -86,7 +87,8 @@ SOLVED = re.compile(
 
 
 def hedge(text: str) -> str:
-    """The sentence of a reply that says "I cannot go on"; or ""."""
+    """The sentence of a reply that says "I cannot go on"; or "". It stands at the beginning or at the end of a long one."""
+    text = text if len(text) <= 2 * EDGE else f"{text[:EDGE]}\n{text[-EDGE:]}"
     for sentence in SENTENCE.split(_own_words(text)):
         plain = _plain(sentence)
         if any(_outright(plain, found) for form in CANNOT_GO_ON if (found := form.search(plain))):

@@ -15,6 +15,7 @@ REPLIES = 3
 TIMES = 8
 SHARE = 0.6
 SHORTEST = 120
+LONGEST = 16_000
 LONGEST_ROUND = 40
 SHOWN = 60
 NUMBER = re.compile(r"\d+")
@@ -58,6 +59,7 @@ def repeated(turn: Turn, times: int = REPLIES) -> str:
 
 def degenerate(text: str) -> str:
     """The passage that most of a reply consists of, over and over; or "". Lists, tables and code may repeat themselves."""
+    text = text[-LONGEST:]
     lines = [line for line in CODE.sub("\n", text).split("\n") if not NO_PROSE.match(line)]
     prose = " ".join(" ".join(lines).casefold().split())
     if len(prose) < max(SHORTEST, SHARE * len(" ".join(text.split()))):

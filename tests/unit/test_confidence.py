@@ -22,6 +22,13 @@ def test_d4_politeness_doubt_about_facts_and_other_peoples_words_are_not(text: s
     assert hedge(text) == ""
 
 
+@pytest.mark.parametrize("filling", ["“", "'", "a", "I am unsure about it and ", "ich bin nicht sicher, wie ich "])
+def test_d4_a_very_long_reply_is_read_at_both_ends(filling: str) -> None:
+    assert hedge(f"I'm stuck.\n{filling * 100_000}")
+    assert hedge(f"{filling * 100_000}.\nSo it is. I'm stuck.")
+    assert hedge(filling * 100_000) == ""
+
+
 def test_d4_the_reason_names_the_sentence_and_nothing_is_coached() -> None:
     halt = low_confidence(Story().does(did("read"), text="I read it. I'm not sure how to proceed. Sorry.").turn)
     assert halt and (halt.reason, halt.coach) == (Stop.LOW_CONFIDENCE, "")
