@@ -9,6 +9,7 @@ from daemon.core.errors import ConfigError
 TABLE: dict[str, dict[str, str]] = {
     "providers": {
         "openai": "daemon.providers.openai:OpenAI",
+        "responses": "daemon.providers.responses:Responses",
         "anthropic": "daemon.providers.anthropic:Anthropic",
         "gemini": "daemon.providers.gemini:Gemini",
         "local": "daemon.providers.local:Local",

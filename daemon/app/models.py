@@ -36,7 +36,7 @@ class ModelConfig:
     def choice(self) -> Choice:
         """Routes of the running config."""
         config = self.running.config.provider
-        primary = self._provider(config.kind, config.base_url, config.api_key, config, config.extra_headers)
+        primary = self._provider(config.dialect(), config.base_url, config.api_key, config, config.extra_headers)
         fallbacks = tuple(Route(self._fallback(entry, config), entry.name()) for entry in config.fallbacks)
         return Choice(Route(primary, config.model()), fallbacks, config.models.fast, config.models.smart)
 
@@ -65,7 +65,7 @@ class ModelConfig:
 
     def _fallback(self, entry: FallbackConfig, config: ProviderConfig) -> Provider:
         """The primary's extra headers may hold a key of its own: they never go to another host."""
-        return self._provider(entry.kind, entry.base_url, entry.api_key, config, {})
+        return self._provider(entry.dialect(), entry.base_url, entry.api_key, config, {})
 
     def _provider(
         self, kind: str, base_url: str, api_key: str, config: ProviderConfig, headers: Mapping[str, str]

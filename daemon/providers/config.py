@@ -54,6 +54,16 @@ def _check_key(kind: str, base_url: str, api_key: str) -> None:
         raise ValueError(f'api_key is needed for {base_url}: api_key = "${{{KEYS[kind]}}}"')
 
 
+def _dialect(kind: str, api: str) -> str:
+    """Which provider speaks it."""
+    return api if api == "responses" else kind
+
+
+def _check_api(kind: str, api: str) -> None:
+    if api == "responses" and kind != "openai":
+        raise ValueError(f'api = "responses" goes with kind = "openai", not {kind!r}')
+
+
 def _at_home(data: object, usual: str) -> object:
     """Who names no address means the service of that kind itself."""
     if not isinstance(data, dict) or data.get("base_url"):
@@ -63,6 +73,7 @@ def _at_home(data: object, usual: str) -> object:
     return {**rest, "base_url": HOMES[kind]} if kind in HOMES else rest
 
 
+Api = Literal["chat", "responses"]
 Kind = Literal["local", "openai", "anthropic", "gemini"]
 Address = Annotated[str, AfterValidator(_address)]
 HeaderText = Annotated[str, AfterValidator(_sendable)]
@@ -87,12 +98,17 @@ class FallbackConfig(BaseModel):
 
     kind: Kind = Field("openai", description="local, anthropic, gemini, or openai for any OpenAI-compatible server")
     base_url: Address = Field("", description="the server's address, with /v1 where it has it; empty: the service's own")
+    api: Api = Field("chat", description="how openai is spoken to: chat completions, or responses, which keep its reasoning")
     api_key: HeaderText = Field("", repr=False, description='"${ENV}" or "secret:NAME"')
     model: str = Field("", description="the model to ask there; empty: the kind's own default")
 
     def name(self) -> str:
         """The model to ask."""
         return self.model or PRIMARY[self.kind]
+
+    def dialect(self) -> str:
+        """The provider that speaks it."""
+        return _dialect(self.kind, self.api)
 
     @model_validator(mode="before")
     @classmethod
@@ -102,6 +118,7 @@ class FallbackConfig(BaseModel):
     @model_validator(mode="after")
     def _has_a_key(self) -> Self:
         _check_key(self.kind, self.base_url, self.api_key)
+        _check_api(self.kind, self.api)
         return self
 
 
@@ -122,6 +139,7 @@ class ProviderConfig(BaseModel):
 
     kind: Kind = Field("local", description="local: the embedded model; anthropic; gemini; openai: any OpenAI-compatible server")
     base_url: Address = Field("", description="the server's address, with /v1 where it has it; empty: the service's own")
+    api: Api = Field("chat", description="how openai is spoken to: chat completions, or responses, which keep its reasoning")
     api_key: HeaderText = Field("", repr=False, description='"${ENV}" or "secret:NAME"')
     timeout_s: float = Field(120, gt=0, le=86_400, description="the longest silence of the server, between bytes too")
     max_tokens: int = Field(0, ge=0, description="tokens of one reply; 0: the model's own limit")
@@ -137,6 +155,10 @@ class ProviderConfig(BaseModel):
         chosen = {"fast": self.models.fast, "smart": self.models.smart}.get(work, "")
         return chosen or self.models.primary or PRIMARY[self.kind]
 
+    def dialect(self) -> str:
+        """The provider that speaks it."""
+        return _dialect(self.kind, self.api)
+
     @model_validator(mode="before")
     @classmethod
     def _lives_somewhere(cls, data: object) -> object:
@@ -145,4 +167,5 @@ class ProviderConfig(BaseModel):
     @model_validator(mode="after")
     def _has_a_key(self) -> Self:
         _check_key(self.kind, self.base_url, self.api_key)
+        _check_api(self.kind, self.api)
         return self

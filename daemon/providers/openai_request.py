@@ -125,11 +125,11 @@ def _message(message: Message) -> dict[str, object]:
 
 
 def _call(call: ToolCall) -> dict[str, object]:
-    function = {"name": call.name, "arguments": _arguments(call.arguments)}
+    function = {"name": call.name, "arguments": sound_arguments(call.arguments)}
     return {"id": call.provider_id, "type": "function", "function": function}
 
 
-def _arguments(written: str) -> str:
+def sound_arguments(written: str) -> str:
     """As the model wrote them, unless that is no JSON object: many servers refuse a history with such a call in it."""
     try:
         good = isinstance(json.loads(written), dict)

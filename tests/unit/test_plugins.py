@@ -31,7 +31,7 @@ def test_everything_in_our_own_table_is_there(kind: str, name: str):
 def test_an_add_on_brings_its_own_and_never_takes_the_place_of_ours(add_on: str):
     assert getattr(plugins.load("providers", add_on), "__name__", "") == "Acme"
     assert getattr(plugins.load("providers", "openai"), "__module__", "") == "daemon.providers.openai"
-    assert plugins.names("providers") == ["openai", "anthropic", "gemini", "local", "acme", "broken", "nowhere"]
+    assert plugins.names("providers") == ["openai", "responses", "anthropic", "gemini", "local", "acme", "broken", "nowhere"]
 
 
 def test_a_name_that_nobody_has_is_a_config_error_with_the_nearest_one():

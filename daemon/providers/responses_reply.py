@@ -1,0 +1,227 @@
+"""What OpenAI's Responses answer, whole or event by event, as a ModelReply."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Annotated, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from daemon.core.errors import ErrorClass
+from daemon.core.messages import ModelReply, ModelRequest, Native, ToolCall, Usage
+from daemon.providers.counting import ASIDE, Count, estimate
+from daemon.providers.errors import Fault, midway
+from daemon.providers.reading import BOM, MOST_RECEIVED, endless
+
+SHOWN = 100
+BETWEEN = "\n\n"
+ENDS = ("response.completed", "response.incomplete", "response.failed")
+TEXTS = ("response.output_text.delta", "response.refusal.delta")
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class _Wire(BaseModel):
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+
+
+class _Part(_Wire):
+    text: str | None = None
+    refusal: str | None = None
+
+
+class _Item(_Wire):
+    type: str = ""
+    id: str | None = None
+    call_id: str | None = None
+    name: str | None = None
+    arguments: str | None = None
+    content: list[_Part] | None = None
+    encrypted_content: str | None = None
+    phase: str | None = None
+
+    def words(self) -> str:
+        """A refusal is an answer too."""
+        return "".join(part.text or part.refusal or "" for part in self.content or ()) if self.type == "message" else ""
+
+
+class _Details(_Wire):
+    cached_tokens: Count = 0
+
+
+class _Usage(_Wire):
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    input_tokens_details: Annotated[_Details | None, ASIDE] = None
+
+    def usage(self) -> Usage:
+        """Reasoning is part of the output, what was cached of the input."""
+        return Usage(self.input_tokens, self.output_tokens, (self.input_tokens_details or _Details()).cached_tokens)
+
+
+class _Reason(_Wire):
+    reason: str | None = None
+
+
+class _Response(_Wire):
+    status: str | None = None
+    output: list[dict[str, object]] | None = None
+    error: object = None
+    incomplete_details: Annotated[_Reason | None, ASIDE] = None
+    usage: Annotated[_Usage | None, ASIDE] = None
+
+
+class _Event(_Wire):
+    type: str = ""
+    output_index: int = 0
+    delta: str | None = None
+    item: Annotated[dict[str, object] | None, ASIDE] = None
+    response: Annotated[_Response | None, ASIDE] = None
+
+
+@dataclass(slots=True)
+class _Output:
+    """One item of the answer: as it was announced and written on, then as it was when it was done."""
+
+    raw: dict[str, object] = field(default_factory=dict)
+    text: list[str] = field(default_factory=list)
+    arguments: list[str] = field(default_factory=list)
+    done: bool = False
+
+    def item(self) -> _Item:
+        """Its last form; a server that never says that it is done has said all the same what is in it."""
+        item = _Item.model_validate(self.raw)
+        return item if self.done else item.model_copy(update={"arguments": "".join(self.arguments) or item.arguments})
+
+
+@dataclass(slots=True)
+class Draft:
+    """A reply under construction: of many events, or of one response that is the whole."""
+
+    outputs: dict[int, _Output] = field(default_factory=dict)
+    text: list[str] = field(default_factory=list)
+    finish: str = ""
+    usage: Usage | None = None
+    _speaking: int | None = None
+    _received: int = 0
+
+    def add(self, received: str | bytes) -> str:
+        """Take in one event; gives the text that it adds. Raises Fault."""
+        self._received += len(received)
+        if self._received > MOST_RECEIVED:
+            raise endless()
+        event = _read(_Event, received)
+        if event.type == "error":
+            raise midway(_error_of(received))
+        if event.type in ENDS:
+            return self._end(event.response or _Response())
+        if event.item is None and event.delta is None:
+            return ""
+        output = self.outputs.setdefault(event.output_index, _Output())
+        if event.item is not None:
+            output.raw, output.done = event.item, event.type == "response.output_item.done"
+            return self._rest_of(event.output_index) if output.done else ""
+        if event.type == "response.function_call_arguments.delta":
+            output.arguments.append(event.delta or "")
+        return self._say(event.output_index, event.delta or "") if event.type in TEXTS else ""
+
+    def whole(self, received: bytes) -> str:
+        """Take in a response that came in one piece; gives its text."""
+        return self._end(_read(_Response, received))
+
+    def _end(self, response: _Response) -> str:
+        if response.error or response.status in ("failed", "cancelled"):
+            raise midway(response.error or f"the response is {response.status}")
+        if response.usage and (used := response.usage.usage()) != Usage():
+            self.usage = used
+        reason = response.incomplete_details.reason if response.incomplete_details else None
+        self.finish = reason or response.status or "completed"
+        if not any(output.done for output in self.outputs.values()):
+            listed = enumerate(response.output or ())
+            self.outputs.update({index: _Output(raw, self._spoken(index), done=True) for index, raw in listed})
+        return "".join([self._rest_of(index) for index in sorted(self.outputs)])
+
+    def _spoken(self, index: int) -> list[str]:
+        return self.outputs[index].text if index in self.outputs else []
+
+    def _say(self, index: int, words: str) -> str:
+        """Two messages in one answer are two paragraphs."""
+        if not words:
+            return ""
+        gap = BETWEEN if self.text and self._speaking != index else ""
+        self._speaking = index
+        self.outputs[index].text.append(words)
+        self.text.append(gap + words)
+        return gap + words
+
+    def _rest_of(self, index: int) -> str:
+        """What an item says that no piece has told."""
+        output = self.outputs[index]
+        return "" if output.text or not output.done else self._say(index, _item(output).words())
+
+    def reply(self, request: ModelRequest) -> ModelReply:
+        """The whole of it. Raises Fault when there is nothing in it."""
+        text = "".join(self.text)
+        outputs = [self.outputs[index] for index in sorted(self.outputs)]
+        asked = [item for item in map(_item, outputs) if item.type == "function_call"]
+        if not text.strip() and not asked:
+            withheld = self.finish == "content_filter"
+            why = f" ({self.finish})" if self.finish != "completed" else ""
+            kind = ErrorClass.BAD_REQUEST if withheld else ErrorClass.MALFORMED
+            raise Fault(kind, ("its filter withholds the answer" if withheld else "an empty reply") + why)
+        if any(not item.name for item in asked):
+            raise Fault(ErrorClass.MALFORMED, "a tool call without a name")
+        calls = tuple(_numbered(asked))
+        usage = self.usage or estimate(request, text, calls)
+        return ModelReply(text=text, calls=calls, usage=usage, finish=self.finish, native=_kept(outputs))
+
+
+def from_wire(body: bytes, request: ModelRequest) -> ModelReply:
+    """A reply that came in one piece. `request` is only for guessing the usage where none is told."""
+    draft = Draft()
+    draft.whole(body.removeprefix(BOM))
+    return draft.reply(request)
+
+
+def _read(kind: type[Model], received: str | bytes) -> Model:
+    try:
+        return kind.model_validate_json(received)
+    except ValidationError as error:
+        shown = received[:SHOWN].decode("utf-8", "replace") if isinstance(received, bytes) else received[:SHOWN]
+        raise Fault(ErrorClass.MALFORMED, f"not a response: {shown}") from error
+
+
+def _item(output: _Output) -> _Item:
+    try:
+        return output.item()
+    except ValidationError as error:
+        raise Fault(ErrorClass.MALFORMED, f"not an output item: {json.dumps(output.raw)[:SHOWN]}") from error
+
+
+def _error_of(received: str | bytes) -> object:
+    """The error stands in the event, or is the event."""
+    event: dict[str, object] = json.loads(received)
+    return event.get("error") or {name: value for name, value in event.items() if name != "type"}
+
+
+def _kept(outputs: list[_Output]) -> Native | None:
+    """The items as they came, if there is more in them than a message can hold, and the server would take them back."""
+    items = [_item(output) for output in outputs]
+    thoughts = [item for item in items if item.type == "reasoning"]
+    if not thoughts and not any(item.phase for item in items):
+        return None
+    sound = all(thought.encrypted_content for thought in thoughts) and items[-1].type != "reasoning"
+    if not sound or not all(output.done for output in outputs):
+        return None
+    return Native("", "", json.dumps([output.raw for output in outputs], ensure_ascii=False, separators=(",", ":")))
+
+
+def _numbered(asked: list[_Item]) -> Iterator[ToolCall]:
+    """Ids are echoed, so each call of a reply needs one, and one of its own."""
+    used: set[str] = set()
+    for index, item in enumerate(asked):
+        wanted = item.call_id or item.id or ""
+        provider_id = wanted if wanted and wanted not in used else f"{wanted or 'call'}_{index}"
+        used.add(provider_id)
+        yield ToolCall(provider_id, item.name or "", item.arguments or "")
