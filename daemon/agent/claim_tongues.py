@@ -3,27 +3,37 @@
 from daemon.agent.claim_words import Kind, Row, Shape, Tongue
 
 START = r"(?:.*[,;:!(—–-]\s*|.*\b(?:und|aber|et|mais|donc|y|e|pero|ahora|bestätige|confirme que|confirmo que)\s+)?\W*"
-END = r"(?=\s*(?:$|[.!,;(—–-]|(?:an|in|unter|nach|für|um|als|am|auf|à|au|aux|dans|sous|pour|en|a|al|como|para)\b))(?!.*:\s*$)(?!\s*:)"
+END = (
+    r"(?=\s*(?:$|[.!,;(—–-]|(?:an|in|unter|nach|für|um|als|am|auf|à|au|aux|dans|sous|pour|en|a|al|como"
+    r"|para)\b))(?!.*:\s*$)(?!\s*:)"
+)
 
 DE_THING = (
-    r"(?:e-?mails?|mails?|nachricht(?:en)?|antwort(?:en)?|einladung(?:en)?|erinnerung(?:en)?|datei(?:en)?|ordner|dokumente?|notiz(?:en)?|termine?"
-    r"|besprechung|meeting|wecker|timer|tisch|zimmer|flug|flüge|hotel|ticket|bestellung|rechnung|zahlung|backup|eintrag|einträge|bericht"
+    r"(?:e-?mails?|mails?|nachricht(?:en)?|antwort(?:en)?|einladung(?:en)?|erinnerung(?:en)?|datei(?:en)?|ordner|dokumente?"
+    r"|notiz(?:en)?|termine?"
+    r"|besprechung|meeting|wecker|timer|tisch|zimmer|flug|flüge|hotel|ticket|bestellung|rechnung|zahlung|backup|eintrag"
+    r"|einträge|bericht"
     r"|item|konto|skript|paket|bild(?:er)?|fotos?|anhang|änderungen|einstellungen|[\w/-]+\.[a-z]{1,5})"
 )
-DE_BY = r"\b(?:von|laut|angeblich|offenbar|anscheinend|scheint|seit|steht|zufolge|wenn|falls|sobald|nachdem|bevor|immer|normalerweise)\b"
+DE_BY = (
+    r"\b(?:von|laut|angeblich|offenbar|anscheinend|scheint|seit|steht|zufolge|wenn|falls|sobald|nachdem|bevor|immer"
+    r"|normalerweise)\b"
+)
 GERMAN = Tongue(
     rows=(
         Row(Kind.REMEMBERED, r"gemerkt|notiert", r"\bmir\b"),
         Row(Kind.SCHEDULED, r"eingetragen|gestellt|angelegt|eingerichtet|gesetzt|erstellt|vereinbart|eingeplant|terminiert",
             r"\b(?:kalender|erinnerung|wecker|timer|termin|eingeplant|terminiert)"),
         Row(Kind.CREATED, r"angelegt|erstellt", r"\b(?:datei|ordner|ticket|[\w/-]+\.[a-z]{1,5})\b"),
-        Row(Kind.SENT, r"gesendet|geschickt|verschickt|abgeschickt|versendet|versandt|weitergeleitet|gemailt|benachrichtigt|informiert"),
+        Row(Kind.SENT, r"gesendet|geschickt|verschickt|abgeschickt|versendet|versandt|weitergeleitet|gemailt|benachrichtigt"
+            r"|informiert"),
         Row(Kind.DELETED, r"gelöscht|entfernt", "", r"^ aus dem text"),
         Row(Kind.CANCELLED, r"storniert|abgesagt|gekündigt"),
         Row(Kind.SAVED, r"gespeichert|abgespeichert|gesichert|heruntergeladen|geschrieben",
             r"gespeichert|gesichert|geladen|\b(?:datei|[\w/-]+\.[a-z]{1,5}|item)\b"),
         Row(Kind.POSTED, r"hochgeladen|veröffentlicht|gepostet"),
-        Row(Kind.RAN, r"ausgeführt|laufen lassen|neu gestartet|gestartet", r"\b(?:tests?|skript|befehl|server|dienst|programm|item|build)\b"),
+        Row(Kind.RAN, r"ausgeführt|laufen lassen|neu gestartet|gestartet", r"\b(?:tests?|skript|befehl|server|dienst|programm"
+            r"|item|build)\b"),
         Row(Kind.BOOKED, r"gebucht|reserviert|bestellt"),
         Row(Kind.PAID, r"bezahlt|überwiesen|gekauft"),
         Row(Kind.INSTALLED, r"installiert"),
@@ -32,24 +42,37 @@ GERMAN = Tongue(
         Row(Kind.PASSED, r"bestanden|grün|durchgelaufen|erfolgreich", r"\btests?\b"),
     ),
     shapes=(
-        Shape(r"\b(?:ich|wir) habe?n?\b(?P<o>(?:(?!\b(?:nicht|keine?[nrms]?|nie|niemals|nichts)\b)[^,;:]){0,110}?)\s(?P<v><V>)\b"),
+        Shape(r"\b(?:ich|wir) habe?n?\b(?P<o>(?:(?!\b(?:nicht|keine?[nrms]?|nie|niemals"
+            r"|nichts)\b)[^,;:]){0,110}?)\s(?P<v><V>)\b"),
         Shape(r"\bhabe? ich\b(?P<o>(?:(?!\b(?:nicht|keine?[nrms]?|nie|niemals|nichts)\b)[^,;:]){0,110}?)\s(?P<v><V>)\b"),
         Shape(
-            r"(?P<o>\b(?:" + DE_THING + r"|es|das|sie|alles|\w+" + DE_THING + r")\b(?:(?!\b(?:nicht|keine?[nrms]?|nie)\b)[^,;:]){0,60}?)"
-            r"\b(?:wurden?|sind jetzt|ist jetzt|ist nun)\b(?P<p>(?:(?!\b(?:nicht|keine?[nrms]?|nie)\b)[^,;:]){0,80}?)\s(?P<v><V>)\b",
+            r"\bund\b(?P<o>(?:(?!\b(?:nicht|keine?[nrms]?|nie|nichts|er|sie|es|du"
+            r"|wurden?)\b)[^,;:]){1,60}?)\s(?P<v><V>)\b",
+            r"(?!.*\b(?:nicht|keine?[nrms]?|nie)\b)(?:.*[,;:!]\s*)?\W*(?:ich|wir) habe?n?\b[^,;:]*",
+        ),
+        Shape(
+            r"(?P<o>\b(?:" + DE_THING + r"|es|das|sie|alles|\w+" + DE_THING + r")\b(?:(?!\b(?:nicht|keine?[nrms]?"
+            r"|nie)\b)[^,;:]){0,60}?)"
+            r"\b(?:wurden?|sind jetzt|ist jetzt|ist nun)\b(?P<p>(?:(?!\b(?:nicht|keine?[nrms]?"
+            r"|nie)\b)[^,;:]){0,80}?)\s(?P<v><V>)\b",
             START + r"(?:(?:die|der|das|deine?|ihre?|diese[sr]?|alle|beide)\s+)?(?:\w+\s+){0,2}", report=True,
         ),
         Shape(
-            r"(?P<o>(?:die |der |das |deine? |ihre? |alle )?\w*" + DE_THING + r"(?: (?:an|unter|für|in) [\w.@/-]+)?) (?:ist |sind )?(?P<v><V>)\b",
+            r"(?P<o>(?:die |der |das |deine? |ihre? |alle )?\w*" + DE_THING + r"(?: (?:an|unter|für|in) [\w.@/-]+)?) (?:ist "
+            r"|sind )?(?P<v><V>)\b",
             r"\W*(?:(?:erledigt|fertig|ok(?:ay)?|ja|alles klar|gut)\W+)?", END, report=True, weak=True,
         ),
         Shape(r"(?P<v><V>)\b", r"\W*(?:(?:erledigt|fertig|ok(?:ay)?|ja|alles klar|gut|super|gern|soeben|ist|wurde)\W+)*", END),
-        Shape(r"\balle (?:\d+ )?tests? (?:sind |laufen )?(?:jetzt |nun |wieder )*(?P<v>grün|bestanden|durchgelaufen|erfolgreich)\b", START),
+        Shape(r"\balle (?:\d+ )?tests? (?:sind |laufen )?(?:jetzt |nun |wieder )*(?P<v>grün|bestanden|durchgelaufen"
+            r"|erfolgreich)\b", START),
     ),
     innocent=(
-        r"\b(?:gestern|vorgestern|vorhin|früher|damals|letzte[nrs]?|vor (?:\w+ )?(?:tag(?:en)?|stunden?|wochen?|monat(?:en)?|jahr(?:en)?)|im jahr"
-        r"|zuvor|bereits gesagt|wie (?:schon |bereits )?gesagt|vielleicht|vermutlich|wahrscheinlich|zum beispiel|beispielsweise|hätte|würde"
-        r"|heute morgen|unten|oben|\d{4} (?:wurde|gespeichert))\b|^\W*(?:wenn|falls|sofern|angenommen|ob)\b|\?\s*$|\bim? (?:1\d|20)\d\d\b"
+        r"\b(?:gestern|vorgestern|vorhin|früher|damals|letzte[nrs]?|vor (?:\w+ )?(?:tag(?:en)?|stunden?|wochen?|monat(?:en)?"
+        r"|jahr(?:en)?)|im jahr"
+        r"|zuvor|bereits gesagt|wie (?:schon |bereits )?gesagt|vielleicht|vermutlich|wahrscheinlich|zum beispiel"
+        r"|beispielsweise|hätte|würde"
+        r"|heute morgen|unten|oben|\d{4} (?:wurde|gespeichert))\b|^\W*(?:wenn|falls|sofern|angenommen|ob)\b|\?\s*$"
+        r"|\bim? (?:1\d|20)\d\d\b"
     ),
     told=DE_BY,
     denied=r"\b(?:nicht|nie|niemals|keine?[nrms]?|nichts|ohne|weder|nachdem|sobald|bevor|falls|wenn|ob)\b",
@@ -58,13 +81,16 @@ GERMAN = Tongue(
 )  # fmt: skip
 
 FR_THING = (
-    r"(?:e-?mails?|mails?|courriels?|messages?|réponses?|invitations?|rappels?|fichiers?|dossiers?|documents?|notes?|rendez-vous|réunions?"
-    r"|tables?|chambres?|vols?|billets?|hôtels?|commandes?|factures?|paiements?|sauvegardes?|rapports?|photos?|scripts?|paquets?|item"
+    r"(?:e-?mails?|mails?|courriels?|messages?|réponses?|invitations?|rappels?|fichiers?|dossiers?|documents?|notes?"
+    r"|rendez-vous|réunions?"
+    r"|tables?|chambres?|vols?|billets?|hôtels?|commandes?|factures?|paiements?|sauvegardes?|rapports?|photos?|scripts?"
+    r"|paquets?|item"
     r"|modifications|événements?|[\w/-]+\.[a-z]{1,5})"
 )
 FRENCH = Tongue(
     rows=(
-        Row(Kind.REMEMBERED, r"noté|mémorisé|retenu", r"\bj['’]ai (?:bien |donc )*(?:noté (?:que|votre|ton|cela|ça)|mémorisé|retenu)|en mémoire"),
+        Row(Kind.REMEMBERED, r"noté|mémorisé|retenu", r"\bj['’]ai (?:bien |donc )*(?:noté (?:que|votre|ton|cela|ça)|mémorisé"
+            r"|retenu)|en mémoire"),
         Row(Kind.SCHEDULED, r"programmée?s?|planifiée?s?|créée?s?|ajoutée?s?|mis",
             r"\b(?:programmé|planifié|rappel|calendrier|agenda|événement|rendez-vous|réunion)"),
         Row(Kind.SENT, r"envoyée?s?|transmise?s?|transférée?s?|expédiée?s?|prévenue?s?|informée?s?|notifiée?s?"),
@@ -90,18 +116,21 @@ FRENCH = Tongue(
         ),
         Shape(
             r"(?P<o>\b" + FR_THING + r"\b[^,;:]{0,50}?)\s(?:a|ont) (?:bien )?été (?:bien )?(?P<v><V>)(?!\w)",
-            START + r"(?:(?:le|la|les|l['’]|votre|vos|ton|ta|tes|ce|cet|cette|tous les|toutes les)\s*)?(?:\w+ ){0,2}", report=True,
+            START + r"(?:(?:le|la|les|l['’]|votre|vos|ton|ta|tes|ce|cet|cette|tous les|toutes les)\s*)?(?:\w+ ){0,2}",
+            report=True,
         ),
         Shape(r"\b(?:il|elle|ils|elles|tout|ça|c['’]) ?(?:a|ont) (?:bien )?été (?P<v><V>)(?!\w)", START, report=True, weak=True),
         Shape(
-            r"(?:(?:(?:le|la|les|l['’]|votre|ton|ta) ?)?" + FR_THING + r"(?: (?:est|sont) (?:bien |maintenant )?)?|c['’]est) ?(?P<v><V>)(?!\w)",
+            r"(?:(?:(?:le|la|les|l['’]|votre|ton|ta) ?)?" + FR_THING + r"(?: (?:est|sont) (?:bien |maintenant )?)?"
+            r"|c['’]est) ?(?P<v><V>)(?!\w)",
             r"\W*(?:(?:c['’]est fait|voilà|fait|ok|oui|parfait|terminé)\W+)*", END, report=True, weak=True,
         ),
         Shape(r"(?P<v><V>)(?!\w)", r"\W*(?:(?:c['’]est fait|voilà|fait|ok|oui|parfait|terminé|bien)\W+)*", END),
         Shape(r"\btous les tests (?P<v>passent|sont (?:passés|verts|réussis))", START),
     ),
     innocent=(
-        r"\b(?:hier|avant-hier|dernière?s?|derniers|il y a|précédemment|auparavant|à l['’]époque|tout à l['’]heure|ce matin|peut-être|probablement"
+        r"\b(?:hier|avant-hier|dernière?s?|derniers|il y a|précédemment|auparavant|à l['’]époque|tout à l['’]heure|ce matin"
+        r"|peut-être|probablement"
         r"|par exemple|aurais|aurait|ci-dessous|ci-dessus|déjà dit|comme je (?:vous |te )?l['’]ai dit)\b"
         r"|^\W*(?:si|s['’]il|quand|lorsque|supposons|imaginons)\b|\?\s*$|\ben (?:1\d|20)\d\d\b"
     ),
@@ -112,13 +141,16 @@ FRENCH = Tongue(
 )  # fmt: skip
 
 ES_THING = (
-    r"(?:e-?mails?|correos?|mensajes?|respuestas?|invitaci(?:ón|ones)|recordatorios?|archivos?|ficheros?|carpetas?|documentos?|notas?|citas?"
-    r"|reuni(?:ón|ones)|eventos?|mesas?|habitaci(?:ón|ones)|vuelos?|hotel(?:es)?|pedidos?|facturas?|pagos?|informes?|fotos?|script|paquetes?"
+    r"(?:e-?mails?|correos?|mensajes?|respuestas?|invitaci(?:ón|ones)|recordatorios?|archivos?|ficheros?|carpetas?"
+    r"|documentos?|notas?|citas?"
+    r"|reuni(?:ón|ones)|eventos?|mesas?|habitaci(?:ón|ones)|vuelos?|hotel(?:es)?|pedidos?|facturas?|pagos?|informes?|fotos?"
+    r"|script|paquetes?"
     r"|item|cambios|billetes?|[\w/-]+\.[a-z]{1,5})"
 )
 SPANISH = Tongue(
     rows=(
-        Row(Kind.REMEMBERED, r"anotado|anoté|memorizado", r"\b(?:he (?:anotado|memorizado)|anoté) (?:que|tu|su|eso|esto)|en (?:mi |la )?memoria"),
+        Row(Kind.REMEMBERED, r"anotado|anoté|memorizado", r"\b(?:he (?:anotado|memorizado)|anoté) (?:que|tu|su|eso|esto)"
+            r"|en (?:mi |la )?memoria"),
         Row(Kind.SCHEDULED, r"programad[oa]s?|programé|agendad[oa]s?|agendé|cread[oa]s?|creé|añadid[oa]s?|añadí|puesto|puse",
             r"\b(?:program|agend|recordatorio|calendario|evento|cita|reunión|alarma)"),
         Row(Kind.SENT, r"enviad[oa]s?|envié|mandad[oa]s?|mandé|reenviad[oa]s?|reenvié|avisado|notificado|envió"),
@@ -127,7 +159,8 @@ SPANISH = Tongue(
         Row(Kind.SAVED, r"guardad[oa]s?|guardé|descargad[oa]s?|descargué|almacenad[oa]s?|escrito|escribí|añadid[oa]s?|guardó",
             r"guard|descarg|almacen|\b(?:archivo|lista|notas|[\w/-]+\.[a-z]{1,5}|item)\b"),
         Row(Kind.POSTED, r"publicad[oa]s?|publiqué|subid[oa]s?|subí"),
-        Row(Kind.RAN, r"ejecutad[oa]s?|ejecuté|reiniciad[oa]s?|reinicié|lanzad[oa]s?", r"\b(?:pruebas?|tests?|script|comando|servidor|servicio|item)\b"),
+        Row(Kind.RAN, r"ejecutad[oa]s?|ejecuté|reiniciad[oa]s?|reinicié|lanzad[oa]s?", r"\b(?:pruebas?|tests?|script|comando"
+            r"|servidor|servicio|item)\b"),
         Row(Kind.BOOKED, r"reservad[oa]s?|reservé|pedido|pedí"),
         Row(Kind.PAID, r"pagad[oa]s?|pagué|comprad[oa]s?|compré|transferid[oa]s?"),
         Row(Kind.INSTALLED, r"instalad[oa]s?|instalé"),
@@ -138,16 +171,19 @@ SPANISH = Tongue(
     ),
     shapes=(
         Shape(
-            r"\b(?:(?:te |le |les |lo |la |los |las |se )*(?:he|hemos)\s+(?:(?:ya|también|bien|ahora)\s+)*(?P<v><V>))(?!\w)(?! (?:nada|ningun))",
+            r"\b(?:(?:te |le |les |lo |la |los |las |se )*(?:he|hemos)\s+(?:(?:ya|también|bien"
+            r"|ahora)\s+)*(?P<v><V>))(?!\w)(?! (?:nada|ningun))",
             START + r"(?:(?:listo|hecho|ya|vale|ok|sí|perfecto|claro|también)\W+)*(?:(?:te|le|lo|la|ya|se)\s+)*",
         ),
         Shape(
-            r"(?<!\w)(?P<v>envié|mandé|reenvié|borré|eliminé|guardé|descargué|programé|agendé|publiqué|subí|ejecuté|reinicié|reservé|pagué|compré"
+            r"(?<!\w)(?P<v>envié|mandé|reenvié|borré|eliminé|guardé|descargué|programé|agendé|publiqué|subí|ejecuté|reinicié"
+            r"|reservé|pagué|compré"
             r"|instalé|cancelé|creé|anoté|añadí|moví|cambié|actualicé)(?!\w)(?! (?:nada|ningun))",
             START + r"(?:(?:listo|hecho|ya|vale|ok|sí|perfecto|claro|también|te|le|les|lo|la|los|las|se)\W+)*",
         ),
         Shape(
-            r"(?P<o>\b" + ES_THING + r"\b[^,;:]{0,50}?)\s(?:ha sido|han sido|fue|fueron|se ha|se han|ya está|ya están|se)\s(?P<v><V>)(?!\w)",
+            r"(?P<o>\b" + ES_THING + r"\b[^,;:]{0,50}?)\s(?:ha sido|han sido|fue|fueron|se ha|se han|ya está|ya están"
+            r"|se)\s(?P<v><V>)(?!\w)",
             START + r"(?:(?:el|la|los|las|tu|tus|su|sus|este|esta|todos los|todas las)\s+)?(?:\w+ ){0,2}", report=True,
         ),
         Shape(
@@ -158,8 +194,10 @@ SPANISH = Tongue(
         Shape(r"\btodas? l[ao]s (?:tests?|pruebas?) (?:han )?(?P<v>pasan|pasado|pasaron|están en verde)", START),
     ),
     innocent=(
-        r"\b(?:ayer|anteayer|anoche|pasad[oa]s? (?:semana|mes|año|lunes)|(?:semana|mes|año|lunes|martes|viernes) pasad[oa]|hace (?:\w+ )?(?:días?|horas?"
-        r"|semanas?|meses|años?|rato)|antes|anteriormente|quizás?|tal vez|probablemente|por ejemplo|habría|hubiera|abajo|arriba|esta mañana"
+        r"\b(?:ayer|anteayer|anoche|pasad[oa]s? (?:semana|mes|año|lunes)|(?:semana|mes|año|lunes|martes|viernes) pasad[oa]"
+        r"|hace (?:\w+ )?(?:días?|horas?"
+        r"|semanas?|meses|años?|rato)|antes|anteriormente|quizás?|tal vez|probablemente|por ejemplo|habría|hubiera|abajo"
+        r"|arriba|esta mañana"
         r"|como (?:te |le )?(?:dije|conté))\b|^\W*(?:si|cuando|suponiendo|imagina)\b|\?\s*$|\ben (?:1\d|20)\d\d\b"
     ),
     told=r"\b(?:por|según|al parecer|parece|desde|siempre|cuando|si|indica|dice)\b",

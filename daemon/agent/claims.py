@@ -7,8 +7,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from daemon.agent.claim_english import ENGLISH
 from daemon.agent.claim_tongues import FRENCH, GERMAN, SPANISH
-from daemon.agent.claim_words import ENGLISH, Kind, Row, Shape, Tongue
+from daemon.agent.claim_words import Kind, Row, Shape, Tongue
+from daemon.agent.own_words import own_words
 from daemon.agent.proof import proves
 from daemon.core.events import ToolFinished
 from daemon.core.label import Effect
@@ -16,33 +18,17 @@ from daemon.core.messages import ToolCall
 
 TONGUES = (ENGLISH, GERMAN, FRENCH, SPANISH)
 SHORT_REPLY = 400
-MOST_WORDS = 160
-CODE = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
-QUOTED = re.compile(r"`[^`\n]*`|\"[^\"\n]*\"|“[^”\n]*”|„[^“”\n]*[“”]|«[^»\n]*»|(?<!\w)['‘](?=[^'’\n]* )[^'‘’\n]{6,}['’](?!\w)")
-CITED = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
-MARKUP = re.compile(r"\*\*|__|~~|(?<!\w)[*_](?=\w)|(?<=[\w.!])[*_](?!\w)")
-LETTER = re.compile(
-    r"^[ \t]*(?:subject|betreff|objet|asunto):.*?(?=^[ \t]*(?:---+|\*\*\*+)[ \t]*$|\Z)"
-    r"|^[ \t]*(?:dear|hi|hello|hey|liebe[rs]?|hallo|sehr geehrte|bonjour|ch[eè]re?|hola|querid[oa]|estimad[oa])\b[^\n]{0,40},?[ \t]*$"
-    r"(?=.*?^[ \t]*(?:best|kind regards|regards|sincerely|cheers|yours|thanks|viele|liebe|beste|mit freundlichen|cordialement|saludos))"
-    r".*?^[ \t]*(?:best|kind regards|regards|sincerely|cheers|yours|thanks|viele|liebe|beste|mit freundlichen|cordialement|saludos)[^\n]*(?:\n[^\n]+)?",
-    re.DOTALL | re.IGNORECASE | re.MULTILINE,
-)
-SAMPLE = re.compile(
-    r"^[^\n]*\b(?:translat\w+|drafts?|drafted|example|template|version|wording|rewritten|rewrite|corrected|suggest\w*|you (?:can|could|might) "
-    r"(?:say|write|send|use|reply|answer|paste)|how about|something like|poem|story|haiku|dialogue|checklist|übersetz\w+|entwurf|vorschlag"
-    r"|beispiel|traduc\w+|brouillon|exemple|ejemplo|borrador)\b[^\n]*:[ \t]*\n.*?(?=^[ \t]*(?:---+|\*\*\*+)[ \t]*$|\Z)",
-    re.DOTALL | re.IGNORECASE | re.MULTILINE,
-)
+MOST_WORDS, LONGEST_SENTENCE = 160, 500
 SENTENCE = re.compile(r"[^\n]+?(?:[.!?…]+[\"')\]]*(?=\s|$)|\n|$)")
 SHOWN = re.compile(
-    r"```|~~~|\bhere(?:['’]s| is| are) (?:the|your|an?|my) (?:updated|new|revised|current|full|final|corrected|improved|code|script|file|text|version|list)\b"
-    r"|:\s*\n\s*\n?\s*(?:[-*•>]|\d+[.)])\s",
+    r"```|~~~|\bhere(?:['’]s| is| are) (?:the|your|an?|my) (?:updated|new|revised|current|full|final|corrected|improved|code"
+    r"|script"
+    r"|file|text|version|list)\b|:\s*\n\s*\n?\s*(?:[-*•>]|\d+[.)])\s",
     re.IGNORECASE,
 )
 SPEAKER = re.compile(
-    r"[\W\d]*(?!(?:Done|Ok|Okay|Update|Note|Status|Results?|Summary|Great|Sure|Success|Yes|Finished|All|Erledigt|Fertig|Fait|Listo|Hecho|Good)\b)"
-    r"[A-Z][\w.-]*(?: [A-Z][\w.-]*)?(?: \([^)]*\))?:\s"
+    r"[\W\d]*(?!(?:Done|Ok|Okay|Update|Note|Status|Results?|Summary|Great|Sure|Success|Yes|Finished|All|Good|Erledigt|Fertig|Fait"
+    r"|Listo|Hecho)\b)[A-Z][\w.-]*(?: [A-Z][\w.-]*)?(?: \([^)]*\))?:\s"
 )
 CLAUSE_END = re.compile(r"[,;:!—–]|\bbut\b|\baber\b|\bmais\b|\bpero\b")
 
@@ -57,7 +43,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """`doubtful_if`: what makes it too uncertain to count."""
+    """A claim as it is found, and what makes it too uncertain to count: reading, length, a text that the reply shows."""
 
     kind: Kind
     words: str
@@ -78,21 +64,13 @@ def false_claims(reply: str, past: Sequence[tuple[ToolFinished, ToolCall]]) -> t
     return tuple(found.values())
 
 
-def own_words(reply: str) -> str:
-    """The reply without code, quotations, letters and samples: what the assistant says in its own name."""
-    text = CODE.sub("\n", reply)
-    text = CITED.sub("", text)
-    text = LETTER.sub("\n", text)
-    text = SAMPLE.sub("\n", text)
-    return MARKUP.sub("", QUOTED.sub(" item ", text))
-
-
 def correction(claims: Sequence[Claim]) -> str:
     """What the model is told: which words nothing bears out, and the two ways to put that right."""
     lines = "\n".join(f'- "{claim.words}": no tool result of this turn shows that {claim.kind.value}.' for claim in claims)
     return (
         f"Your reply says that something was done, and the record of this turn does not bear it out:\n{lines}\n"
-        "Either do it now with a tool, or answer again and say plainly that it is not done. If it was done in an earlier turn, say so."
+        "Either do it now with a tool, or answer again and say plainly that it is not done. "
+        "If it was done in an earlier turn, say so."
     )
 
 
@@ -104,7 +82,7 @@ def honest_line(claims: Sequence[Claim]) -> str:
 def _said(text: str) -> Iterator[_Said]:
     marked = tuple(tongue for tongue in TONGUES if re.search(tongue.marked, text, re.IGNORECASE))
     for part in SENTENCE.finditer(text):
-        sentence = " ".join(part.group().split())
+        sentence = " ".join(part.group().split())[:LONGEST_SENTENCE]
         for tongue in TONGUES:
             yield from _in_sentence(sentence, tongue, tongue in marked)
 
@@ -120,7 +98,9 @@ def _in_sentence(sentence: str, tongue: Tongue, marked: bool) -> Iterator[_Said]
         if told and shape.report:
             continue
         for row in _rows(sentence, shape, tongue):
-            yield _Said(row.kind, sentence, shape.weak or (shape.report and not own), shape.weak, row.shown)
+            yield _Said(
+                row.kind, sentence, if_read=shape.weak or (shape.report and not own), if_long=shape.weak, if_shown=row.shown
+            )
 
 
 def _rows(sentence: str, shape: Shape, tongue: Tongue) -> Iterator[Row]:

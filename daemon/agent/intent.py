@@ -1,4 +1,4 @@
-"""What kind of work a message asks for: rules first, one cheap model call where they are unsure, and what follows from it (E3, A2).
+"""What kind of work a message asks for: rules first, one cheap model call where they are unsure (E3, A2).
 
 The rules decide only what is plain. A bare "yes" or "go ahead" is not: it may set a large task going.
 """
@@ -18,6 +18,7 @@ from daemon.agent.intent_words import (
     ORDERED,
     QUESTION,
     SMALL_TALK,
+    TOLD,
 )
 from daemon.core.terms import Intent
 
@@ -112,7 +113,7 @@ def _large(asked: str, pasted: bool) -> Intent | None:
 def _in_steps(asked: str, pasted: bool) -> bool:
     if re.match(NOT, asked):
         return False
-    if re.search(COUNTED, asked) or re.search(ORDERED, asked):
+    if re.search(COUNTED, asked) or (re.search(ORDERED, asked) and not re.search(TOLD, asked)):
         return True
     if not pasted and (len(ITEM.findall(asked)) >= 2 or NUMBERED.search(asked)):
         return bool(re.search(IMPERATIVE, asked))

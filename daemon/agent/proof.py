@@ -27,12 +27,13 @@ TELLS = frozenset((Kind.SENT, Kind.POSTED))
 WRITES = frozenset((Kind.SAVED, Kind.CREATED, Kind.CHANGED, Kind.REMEMBERED))
 REMOVES = frozenset((Kind.DELETED, Kind.CANCELLED, Kind.CHANGED))
 PLANS = INSIDE | {Kind.BOOKED, Kind.SENT}
+POSTS = TELLS | WRITES | {Kind.RAN}
 PAYS = frozenset((Kind.PAID, Kind.BOOKED, Kind.SENT, Kind.CREATED))
 KEEPS = frozenset((Kind.REMEMBERED, Kind.SAVED, Kind.CHANGED))
 LISTS = WRITES | {Kind.DELETED, Kind.SCHEDULED}
 VERBS: Mapping[str, frozenset[Kind]] = {
     **dict.fromkeys(("send", "reply", "forward", "notify", "dm", "tell"), TELLS),
-    **dict.fromkeys(("post", "upload", "publish", "share", "push", "tweet", "submit", "deploy", "merge"), TELLS | WRITES | {Kind.RAN}),
+    **dict.fromkeys(("post", "upload", "publish", "share", "push", "tweet", "submit", "deploy", "merge"), POSTS),
     **dict.fromkeys(("delete", "remove", "trash", "erase", "unlink", "rm", "cancel", "forget", "clear", "unsubscribe"), REMOVES),
     **dict.fromkeys(("archive", "move", "rename", "copy", "download", "backup"), WRITES | REMOVES),
     **dict.fromkeys(("schedule", "remind", "reschedule"), PLANS),
@@ -49,7 +50,9 @@ NOUNS: Mapping[str, frozenset[Kind]] = {
     **dict.fromkeys(("memory", "memories", "fact"), KEEPS | {Kind.DELETED}),
     **dict.fromkeys(("todo", "todos", "task", "tasks", "list"), LISTS),
 }
-LOOKS = frozenset(("get", "list", "read", "search", "find", "show", "fetch", "view", "query", "lookup", "recall", "count", "check"))
+LOOKS = frozenset(
+    ("get", "list", "read", "search", "find", "show", "fetch", "view", "query", "lookup", "recall", "count", "check")
+)
 HELPERS = frozenset(("spawn", "agent", "delegate", "subagent"))
 WORD = re.compile(r"[a-z]+|[A-Z][a-z]*")
 ONLY_LOOKS = re.compile(
