@@ -24,6 +24,12 @@ class Brief:
     memories: tuple[MemoryHit, ...] = ()
     fault: str = ""
 
+    def after(self, reflection: MemoryHit | None) -> "Brief":
+        """With what was thought about the turn before, unless this message asks for no work (E10)."""
+        if reflection is None or self.intent is Intent.TRIVIAL:
+            return self
+        return replace(self, memories=(reflection, *self.memories))
+
 
 @dataclass(frozen=True, slots=True)
 class Briefing:

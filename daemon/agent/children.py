@@ -15,7 +15,6 @@ from daemon.core.rows import InboxRow, SessionRow, TurnRow
 from daemon.core.turn import Turn
 from daemon.store.protocol import ReadTx, Store
 
-OVER = ("ended", "quarantined")
 CUT = "\n[... the rest of the answer was left out ...]"
 Wake = Callable[[SessionRow, InboxRow], None]
 Stop = Callable[[SessionRow, str, str], None]
@@ -113,12 +112,12 @@ class Children:
     async def returned(self, event: ChildSpawned) -> Returned:
         """Wait for the child's end, as long as it takes; its own limits see to it that this is not for ever."""
         with self.live.watch(event.child, _is_over) as glimpses:
-            row = await self.store.read(lambda tx: tx.turn(event.child))
+            row, done = await self.store.read(lambda tx: _known(tx, event.child))
             if row and row.state == "suspended":
                 self.waits(event.child)
-            if row is None or row.state not in OVER:
+            if not done:
                 await anext(glimpses)
-                row = await self.store.read(lambda tx: tx.turn(event.child))
+                row, _ = await self.store.read(lambda tx: _known(tx, event.child))
         return _returned(event, row)
 
     def runs(self, turn: Turn, control: Control) -> None:
@@ -151,6 +150,12 @@ class Children:
             if control:
                 yield control
             parent = grandparent
+
+
+def _known(tx: ReadTx, child: str) -> tuple[TurnRow | None, bool]:
+    """Its turn, where it has begun, and whether it is over: it may have been set aside before it began."""
+    kin = tx.child(child)
+    return tx.turn(child), bool(kin and kin.done)
 
 
 def _stopped(tx: ReadTx, turn_id: str) -> list[tuple[SessionRow, str]]:

@@ -5,7 +5,7 @@ from typing import Literal
 
 from daemon.agent.halting import Halt, HaltCondition
 from daemon.agent.recent import just_coached
-from daemon.agent.stall import FAILURES, WINDOW, failing_alike, pingpong
+from daemon.agent.stall import FAILURES, WINDOW, coaching, failing_alike, pingpong, stuck_on
 from daemon.core.events import Stop
 from daemon.core.turn import Turn
 
@@ -36,6 +36,16 @@ def coached_first(reason: Stop, on_stall: OnStall, look: Callable[[Turn], Notice
         return Halt(reason, detail, coach if first_time else "", coachable=True)
 
     return check
+
+
+def stalled(on_stall: OnStall) -> HaltCondition:
+    """The same call with the same outcome again and again (A11)."""
+
+    def look(turn: Turn) -> Notice | None:
+        tool = stuck_on(turn)
+        return (f"{tool} was called {WINDOW} times running with the same outcome", coaching(tool)) if tool else None
+
+    return coached_first(Stop.STALLED, on_stall, look)
 
 
 def going_back_and_forth(on_stall: OnStall) -> HaltCondition:

@@ -4,19 +4,18 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from hashlib import sha256
 
 from daemon.agent.budgets import caps_of
 from daemon.agent.context import Scene
 from daemon.agent.halting import DAY
 from daemon.agent.ledger import Ledger
+from daemon.agent.questions import EXTEND, house_question
 from daemon.core.budget import Shortage
 from daemon.core.clock import Clock
 from daemon.core.events import ApprovalAsked, BudgetRaised, Limits
-from daemon.core.label import Effect, Label
+from daemon.core.label import Label
 from daemon.core.turn import Turn
 
-TOOL = "extend_budget"
 MONEY = 4
 
 
@@ -39,15 +38,13 @@ class Extending:
         whose = "day" if short.account == DAY else "turn"
         used, more = round(short.used, MONEY), self._more(turn, short)
         what = {"budget": whose, "of": short.kind, "used": used, "limit": short.cap, "more": more}
-        arguments = json.dumps(what, sort_keys=True)
-        bound, token = (sha256(text.encode()).hexdigest() for text in (f"{TOOL} {arguments}", self.new_token()))
         expires = self.clock.now() + timedelta(minutes=self.minutes)
-        return ApprovalAsked(name, TOOL, arguments, bound, Effect.WRITE, token, expires)
+        return house_question(name, EXTEND, what, self.new_token(), expires)
 
     def raised(self, turn: Turn, scene: Scene) -> BudgetRaised | None:
         """What a yes means for the limits; the accounts know it at once."""
         agreed = next((name for name, one in turn.questions.items() if one.agreed and not one.settled), "")
-        if not agreed or turn.questions[agreed].asked.tool != TOOL:
+        if not agreed or turn.questions[agreed].asked.tool != EXTEND:
             return None
         asked = json.loads(turn.questions[agreed].asked.arguments)
         raised = _raised(agreed, turn.limits, asked)

@@ -2,9 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from daemon.agent.stall import WINDOW, coaching, stuck_on
 from daemon.core.budget import Shortage
 from daemon.core.outcomes import Stop
 from daemon.core.terms import BudgetExhausted
@@ -71,16 +69,3 @@ def out_of_iterations(turn: Turn) -> Halt | None:
     if turn.iterations < turn.max_iterations:
         return None
     return Halt(Stop.MAX_ITERATIONS, f"all {turn.max_iterations} iterations are used up")
-
-
-def stalled(on_stall: Literal["coach", "stop"]) -> HaltCondition:
-    """The same call with the same outcome again and again; coached once, unless told to stop at once (A11)."""
-
-    def check(turn: Turn) -> Halt | None:
-        tool = stuck_on(turn)
-        if not tool or turn.coached.get(Stop.STALLED) == turn.iterations:
-            return None
-        coach = coaching(tool) if on_stall == "coach" and Stop.STALLED not in turn.coached else ""
-        return Halt(Stop.STALLED, f"{tool} was called {WINDOW} times running with the same outcome", coach, coachable=True)
-
-    return check

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from daemon.agent.asking import Asking
 from daemon.agent.budgets import Budgets, OverBudget
 from daemon.agent.closing import closing_text, failure_text
-from daemon.agent.conditions import declared, nudge
+from daemon.agent.conditions import declared, ends_by_condition, nudge
 from daemon.agent.context import Scene
 from daemon.agent.control import Control
 from daemon.agent.halting import Halt, first, out_of_iterations, over_budget, past_deadline
@@ -59,7 +59,7 @@ class Agent:
             self._suspend(turn, control)
         elif raised := self.extending.raised(turn, scene):
             self._record(turn, raised)
-        elif short := self.budgets.over(scene.account):
+        elif (short := self.budgets.over(scene.account)) and not ends_by_condition(turn, short):
             self._over(turn, scene, short)
         else:
             await self._step(turn, scene, control)

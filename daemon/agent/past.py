@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from daemon.agent.context import Scene
 from daemon.agent.earlier import Earlier, Group, latest
 from daemon.core.codec import UnreadableEvent
-from daemon.core.events import Recorded, TurnEnded
+from daemon.core.events import MemoryHit, Recorded, TurnEnded
 from daemon.core.label import Label, join_all
 from daemon.core.messages import Message, Role
 from daemon.core.rows import SessionRow, TurnRow
@@ -16,6 +16,7 @@ from daemon.core.turn import Turn
 from daemon.store.protocol import ReadTx
 
 log = logging.getLogger(__name__)
+REFLECTION = "reflection"
 TURNS = 30
 
 
@@ -44,6 +45,7 @@ class Past:
     groups: list[Group] = field(default_factory=list)
     summary: Group | None = None
     offers: list[str] = field(default_factory=list)
+    reflection: MemoryHit | None = None
 
     @property
     def messages(self) -> list[Message]:
@@ -68,6 +70,8 @@ class Past:
             self.summary = Group.of((turn.summary,))
         self.groups.append(Group.of(told(turn)))
         self.offers.extend(name for name in turn.offers if name not in self.offers)
+        thoughts = [one.text for one in turn.consulted if one.purpose == REFLECTION and one.text]
+        self.reflection = MemoryHit(f"reflection:{turn.id}", thoughts[-1], turn.label) if thoughts else None
 
     def trim(self, most: int = 2 * TURNS, kept: int = TURNS) -> None:
         """Keep memory bounded, by many turns at once, so that the prefix seldom changes; the journal keeps everything."""

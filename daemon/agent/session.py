@@ -174,7 +174,7 @@ class Lane:
                 return
         at = self.shop.clock.now()
         child = await self.shop.store.read(lambda tx: tx.child(row.turn)) if row.channel == AGENT else None
-        brief = await self.shop.brief(self.session, row, child)
+        brief = (await self.shop.brief(self.session, row, child)).after(self._shown().reflection)
         label = join_all((row.label, *(message.label for message in self._shown().messages)))
         parent = child.parent if child else ""
         begun = TurnRow(row.turn, self.session.id, parent, row.id, "running", label, at, agent=brief.terms.agent)

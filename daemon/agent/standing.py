@@ -2,9 +2,9 @@
 
 from functools import cache
 
-from daemon.agent.circles import failing_in_a_row, going_back_and_forth
+from daemon.agent.circles import failing_in_a_row, going_back_and_forth, stalled
 from daemon.agent.confidence import low_confidence
-from daemon.agent.halting import HaltCondition, out_of_iterations, stalled
+from daemon.agent.halting import HaltCondition, out_of_iterations
 from daemon.agent.repetition import repeating
 from daemon.agent.unrecoverable import unrecoverable
 from daemon.core.terms import Terms

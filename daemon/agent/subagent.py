@@ -21,7 +21,7 @@ async def spawn_agent(
     turn = context.turn
     known = turn.children.get(context.call_id)
     if known is None:
-        _check(children, turn.terms.depth, task)
+        _check(children, turn.terms.depth, task, background)
         try:
             event = children.spawned(turn, context.call_id, task.strip(), agent=agent, background=background)
         except ConfigError as error:
@@ -36,9 +36,11 @@ async def spawn_agent(
     return ToolOutput(told(returned), is_error=not returned.well, label=returned.label)
 
 
-def _check(children: Children, depth: int, task: str) -> None:
+def _check(children: Children, depth: int, task: str, background: bool) -> None:
     if not task.strip():
         raise ToolError("task is empty; say what the sub-agent is to do, with everything it needs to know")
     most = children.config.max_depth
     if depth >= most:
         raise ToolError(f"sub-agents may be {most} deep, and this one is: do the task yourself")
+    if background and depth:
+        raise ToolError("nobody would hear of it: only the agent that the user talks to can work in the background")

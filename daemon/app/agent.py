@@ -1,6 +1,8 @@
 """The agent loop, put together from its concerns."""
 
+import logging
 import secrets
+import sqlite3
 from dataclasses import dataclass, field
 
 from daemon.agent.asking import Asking
@@ -15,16 +17,24 @@ from daemon.agent.ledger import Ledger
 from daemon.agent.loop import Agent
 from daemon.agent.models import Chain
 from daemon.agent.preparing import Preparing
+from daemon.agent.reflect import Reflect
 from daemon.agent.routes import Routes
 from daemon.agent.specs import Specs
 from daemon.agent.verdicts import Verdicts
+from daemon.agent.verify import Verify
 from daemon.agent.watch import Watch
 from daemon.config.model import Config
 from daemon.core.clock import Clock
+from daemon.core.label import Label
 from daemon.core.live import Live
 from daemon.store.protocol import Store
 from daemon.tools.approvals import new_token
+from daemon.tools.checks import Checks
 from daemon.tools.dispatch import Dispatcher
+from daemon.tools.sandbox import Sandbox
+from memory.memory import Memory
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -39,6 +49,8 @@ class AgentWorks:
     routes: Routes
     context: Context
     children: Children
+    sandbox: Sandbox
+    memory: Memory
     budgets: Budgets = field(init=False)
 
     def __post_init__(self) -> None:
@@ -54,12 +66,22 @@ class AgentWorks:
             tools=tools,
             budgets=self.budgets,
             preparing=Preparing(self.context, Compressor(self.context, consult), consult, self.routes, self.clock),
-            verdicts=Verdicts(),
+            verdicts=self._verdicts(consult),
             extending=Extending(self.ledger, self.clock, new_token, self.config.tools.approval_minutes),
             crew=Crew(self.children, self.clock.now),
             watch=watch,
             clock=self.clock,
         )
+
+    def _verdicts(self, consult: Consult) -> Verdicts:
+        async def keep(text: str, turn: str, label: Label) -> None:
+            try:
+                await self.memory.remember(text, at=self.clock.now(), source=turn, label=label.value)
+            except sqlite3.Error as error:
+                log.warning("the reflection of turn %s could not be kept in memory: %s", turn, error)
+
+        verify = Verify(Checks(self.sandbox), consult)
+        return Verdicts(verify, Reflect(consult, keep), self.clock, new_token)
 
     def _asking(self, chain: Chain) -> Asking:
         return Asking(

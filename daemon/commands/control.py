@@ -24,15 +24,17 @@ class Stopped:
 async def stop_session(desk: Desk, session: SessionRow, why: str) -> list[str]:
     """Stop everything of a session: what runs, what waits for an answer, what is queued. Gives the turns.
 
-    A text that was on its way into one of them stops with it: it must not begin a turn of its own now.
+    A text that was on its way into one of them stops with it: it must not begin a turn of its own now. Loops that it started
+    end, by the turns of their attempts.
     """
+    attempts = await desk.loops.stop_of(session.id, why)
 
     def look(tx: ReadTx) -> Stopped:
         begun, waiting = tx.unfinished_turns(session.id), tx.waiting_inputs(session.id)
         turns = [turn.id for turn in begun] + [row.turn for row in waiting if not row.steers]
         return Stopped(list(dict.fromkeys(turns)), [row.turn for row in waiting if row.steers], below(tx, session.id))
 
-    return await stop_turns(desk, session, look, why)
+    return attempts + await stop_turns(desk, session, look, why)
 
 
 async def stop_turns(desk: Desk, session: SessionRow, look: Callable[[ReadTx], Stopped], why: str) -> list[str]:

@@ -16,7 +16,7 @@ async def answer_call(
 
     def work(tx: Tx) -> ApprovalRow | None:
         row = tx.answer_approval(turn, call_id, answer, by, reason, now)
-        if row and answer in (Answer.SESSION, Answer.ALWAYS):
+        if row and answer in (Answer.SESSION, Answer.ALWAYS) and row.call_id[0].isdigit():  # the house's questions are asked anew
             where = row.session if answer is Answer.SESSION else ""
             tx.add_grant(GrantRow(desk.new_id()[-6:], where, row.tool, row.args_hash, row.arguments, by, now))
         return row

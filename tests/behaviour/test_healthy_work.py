@@ -8,7 +8,8 @@ import pytest
 
 from daemon.agent.circles import failing_in_a_row, going_back_and_forth
 from daemon.agent.confidence import low_confidence
-from daemon.agent.halting import first, stalled
+from daemon.agent.circles import stalled
+from daemon.agent.halting import first
 from daemon.agent.repetition import repeating
 from daemon.agent.unrecoverable import unrecoverable
 from daemon.app import Parts
