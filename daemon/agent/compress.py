@@ -11,7 +11,7 @@ from typing import Protocol
 from daemon.agent.context import SHRINK, Context, Scene
 from daemon.agent.earlier import Earlier
 from daemon.agent.fitting import LEAST_ROOM, iterations, shortened
-from daemon.agent.sizing import CHARS_PER_TOKEN, tokens_of
+from daemon.agent.sizing import CHARS_PER_TOKEN, DUE_PERCENT, due, tokens_of
 from daemon.core.events import HistoryCompressed
 from daemon.core.label import join_all
 from daemon.core.messages import Message, Role
@@ -19,7 +19,6 @@ from daemon.core.shown import of_people, summary_message
 from daemon.core.turn import Turn
 from daemon.tools.results import head_and_tail
 
-DUE_PERCENT = 80
 DOWN_TO_PERCENT = 50
 KEPT = 2
 SUMMARIES = 3
@@ -43,11 +42,6 @@ class Consult(Protocol):
     ) -> str | None:
         """The model's words; None when nobody answered, or there is no budget for it."""
         ...
-
-
-def due(tokens: int, window: int) -> bool:
-    """What would be sent has come to 80 % of the window."""
-    return tokens * 100 >= window * DUE_PERCENT
 
 
 def plan(turn: Turn, earlier: Earlier, tokens: int, target: int, *, keep: int = KEPT) -> HistoryCompressed | None:
@@ -119,9 +113,8 @@ class Compressor:
 
     def shrunk(self, turn: Turn, scene: Scene, tokens: int) -> HistoryCompressed | None:
         """What to record when a provider found it too long; None when nothing can go. `tokens` as for compress."""
-        history = scene.earlier.left_by(turn).tokens + tokens_of(turn.messages)
         sent = self.context.prompt(turn, scene).tokens
-        return shrunk(turn, scene.earlier, sent, tokens, tokens - history)
+        return shrunk(turn, scene.earlier, sent, tokens, self.context.fixed(turn, scene))
 
     async def _summed_up(self, turn: Turn, scene: Scene, planned: HistoryCompressed, most: int) -> HistoryCompressed | None:
         """None when the model had nothing to say, or nothing shorter."""

@@ -1,13 +1,14 @@
 """What the model sees: system prompt, earlier turns, this turn; repaired, fitted, and the same bytes up to what is new."""
 
 import json
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 from daemon.agent.earlier import Earlier
-from daemon.agent.fitting import fitted
+from daemon.agent.fitting import bounded, fitted
 from daemon.agent.prompt import SYSTEM
-from daemon.agent.sizing import CHARS_PER_TOKEN, digest_of, tokens_of
+from daemon.agent.sizing import CHARS_PER_TOKEN, digest_of, due, tokens_of
 from daemon.core.budget import Account
 from daemon.core.label import Label
 from daemon.core.messages import Message, ModelRequest, Role, ToolSpec
@@ -53,6 +54,18 @@ class Shelf:
 
 
 @dataclass(frozen=True, slots=True)
+class Whole:
+    """All there is to send, and what it takes; `fixed` is what the system prompt and the tools take."""
+
+    shelf: Shelf
+    system: Message
+    earlier: Earlier
+    own: Sequence[Message]
+    fixed: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Context:
     """Builds the request of each call. `core` are the tools that are always shown; the rest is found by find_tools."""
 
@@ -66,23 +79,34 @@ class Context:
 
     def prompt(self, turn: Turn, scene: Scene, *, tools_allowed: bool = True) -> Prompt:
         """The request for the next call of this turn."""
-        shelf = self._shelf(self._names(turn, scene))
-        system = Message(Role.SYSTEM, self._words(turn))
-        earlier, own = scene.earlier.left_by(turn), turn.messages
-        fixed = tokens_of((system,)) + shelf.tokens
-        tokens = fixed + earlier.tokens + tokens_of(own)
+        whole = self._whole(turn, scene)
+        shelf, system, earlier, own, tokens = whole.shelf, whole.system, whole.earlier, whole.own, whole.tokens
         if tokens > self.window_of(turn):
-            earlier, own = fitted(turn, earlier, self.window_of(turn) - fixed)
-            tokens = fixed + earlier.tokens + tokens_of(own)
+            earlier, own = fitted(turn, earlier, own, self.window_of(turn) - whole.fixed)
+            tokens = whole.fixed + earlier.tokens + tokens_of(own)
         request = ModelRequest((system, *earlier.then(own)), shelf.specs, tools_allowed, self.max_tokens, scene.effort or None)
         prompt_hash = digest_of((system, *own), earlier.digest).hex()
         return Prompt(request, prompt_hash, shelf.hash, shelf.names, tokens)
 
     def wanted(self, turn: Turn, scene: Scene) -> int:
-        """How many tokens the next request would take if nothing had to be left out."""
+        """How many tokens the next request would take if no turn and no step had to be left out."""
+        return self._whole(turn, scene).tokens
+
+    def fixed(self, turn: Turn, scene: Scene) -> int:
+        """How many of them are no history: the system prompt and the tools."""
+        return self._whole(turn, scene).fixed
+
+    def _whole(self, turn: Turn, scene: Scene) -> Whole:
         shelf = self._shelf(self._names(turn, scene))
-        said = tokens_of((Message(Role.SYSTEM, self._words(turn)), *turn.messages))
-        return shelf.tokens + said + scene.earlier.left_by(turn).tokens
+        system = Message(Role.SYSTEM, self._words(turn))
+        earlier, own = scene.earlier.left_by(turn), turn.messages
+        fixed = tokens_of((system,)) + shelf.tokens
+        whole = Whole(shelf, system, earlier, own, fixed, fixed + earlier.tokens + tokens_of(own))
+        window = self.window_of(turn)
+        if not due(whole.tokens, window):
+            return whole
+        own = bounded(own, window // 2)
+        return replace(whole, own=own, tokens=fixed + earlier.tokens + tokens_of(own))
 
     def window_of(self, turn: Turn) -> int:
         """How many tokens may be sent for this turn; less than declared once a provider found that to be too much."""

@@ -26,12 +26,19 @@ def iterations(messages: Sequence[Message]) -> list[tuple[int, int]]:
     return list(pairwise((*begins, len(messages))))
 
 
-def fitted(turn: Turn, earlier: Earlier, room: int) -> tuple[Earlier, Sequence[Message]]:
+def bounded(messages: Sequence[Message], most: int) -> Sequence[Message]:
+    """With the middle left out of what people said at more than so many tokens: it would leave no room for the work itself."""
+    if not any(_too_long(message, most) for message in messages):
+        return messages
+    return [shortened((message,), most)[0] if _too_long(message, most) else message for message in messages]
+
+
+def fitted(turn: Turn, earlier: Earlier, own: Sequence[Message], room: int) -> tuple[Earlier, Sequence[Message]]:
     """What can be sent of the turns before and of this one. Earlier turns go first, then old iterations; then texts are cut."""
     room = max(room, LEAST_ROOM)
     summary = earlier.summary.tokens if earlier.summary else 0
     left = room - summary if summary <= room // 4 else room
-    own = turn.messages if tokens_of(turn.messages) <= left else _own(turn, left)
+    own = own if tokens_of(own) <= left else _own(turn, left)
     return _earlier(earlier, room - tokens_of(own)), own
 
 
@@ -43,6 +50,10 @@ def shortened(messages: Sequence[Message], room: int) -> list[Message]:
             break
         cut = [_cut(message, most) for message in messages]
     return cut
+
+
+def _too_long(message: Message, most: int) -> bool:
+    return message.role is Role.USER and tokens_of((message,)) > most
 
 
 def _steps(chars: int) -> Iterator[int]:

@@ -7,11 +7,17 @@ from daemon.core.messages import Message
 
 CHARS_PER_TOKEN = 4
 ENVELOPE = 16
+DUE_PERCENT = 80
 
 
 def tokens_of(messages: Sequence[Message]) -> int:
     """A start estimate: four bytes a token, and a few for the envelope."""
     return sum(map(_bytes, messages)) // CHARS_PER_TOKEN
+
+
+def due(tokens: int, window: int) -> bool:
+    """What would be sent has come to 80 % of the window (B4)."""
+    return tokens * 100 >= window * DUE_PERCENT
 
 
 def digest_of(messages: Sequence[Message], before: bytes = b"") -> bytes:

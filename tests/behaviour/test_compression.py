@@ -1,4 +1,4 @@
-"""Long conversations and long turns through the real house: shorter when due, else the same bytes, never too large (A5, B4, D7)."""
+"""Long conversations and long turns through the real house: shorter when due, else the same bytes, never too large (B4, D7)."""
 
 import asyncio
 from itertools import pairwise

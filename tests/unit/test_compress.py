@@ -13,9 +13,9 @@ from daemon.agent.context import SHRINK, Context
 from daemon.agent.fitting import iterations
 from daemon.agent.past import Past, rebuild
 from daemon.agent.repair import repair
-from daemon.core.events import HistoryCompressed
+from daemon.core.events import HistoryCompressed, Stop, TurnEnded
 from daemon.core.label import Label
-from daemon.core.messages import Message, Role
+from daemon.core.messages import Message, Native, Role
 from daemon.core.shown import summary_message
 from daemon.core.terms import Strategy, Terms
 from daemon.core.turn import Turn
@@ -310,6 +310,46 @@ def test_b4_shrinking_makes_any_history_smaller_and_keeps_it_sound(past: Past, a
     assert [tuple(turn.messages[a:b]) for a, b in iterations(turn.messages)][-1:] == latest
 
 
+async def test_d7_a_huge_question_leaves_room_for_many_steps_between_two_compressions() -> None:
+    turn, requests, made = begun("begin " + "x" * 50_000 + " end", SMALL), [], 0
+    for number in range(24):
+        made += bool(await compressed(turn, Past()))
+        requests.append(CONTEXT.prompt(turn, scene(Past())))
+        steps(turn, f"result {number} ".ljust(400, "."))
+    assert all(prompt.tokens <= WINDOW for prompt in requests)
+    assert 1 <= made <= 4
+    before_and_after = pairwise(prompt.request.messages for prompt in requests)
+    assert sum(after[: len(before)] != before for before, after in before_and_after) <= made
+    assert all("begin" in prompt.request.messages[1].text for prompt in requests)
+
+
+def test_d7_a_turn_before_that_is_too_large_is_shown_in_part_rather_than_not_at_all() -> None:
+    past = past_of(100)
+    past.add(ended(says(begun("begin " + "x" * 50_000 + " end", SMALL), "read")))
+    prompt = CONTEXT.prompt(begun("and now?", SMALL), scene(past))
+    [_, huge, read, asked] = prompt.request.messages
+    assert prompt.tokens <= WINDOW and huge.text.startswith("begin") and huge.text.endswith("end")
+    assert (read.text, asked.text) == ("read", "and now?")
+
+
+def test_b4_what_is_still_too_much_after_a_shrink_is_cut_down_to_half() -> None:
+    past, turn = past_of(9000), begun(terms=replace(SMALL, window=32_000))
+    steps(turn, "x" * 30_000)
+    sent = CONTEXT.wanted(turn, scene(past))
+    event = SHRINKER.shrunk(turn, scene(past), sent)
+    assert event and event.kept_earlier == 0
+    assert CONTEXT.prompt(tell(turn, event), scene(past)).tokens <= sent // 2
+
+
+def test_a9_turns_that_ended_without_a_word_meet_the_next_one_soundly() -> None:
+    past = Past()
+    for name in "abc":
+        past.add(tell(begun(f"question {name}"), TurnEnded(Stop.DONE, "", "")))
+    sent = CONTEXT.prompt(begun("question d"), scene(past)).request.messages[1:]
+    assert problems(list(sent)) == []
+    assert [part for m in sent for part in m.text.split("\n\n")] == [f"question {name}" for name in "abcd"]
+
+
 # What later turns see
 
 
@@ -413,6 +453,13 @@ def test_d7_arguments_that_are_cut_stay_an_object_with_the_same_names() -> None:
 def test_d7_other_scripts_weigh_what_they_take() -> None:
     latin, other = begun("a" * 4000), begun("日" * 4000)
     assert CONTEXT.wanted(other, scene(Past())) > 2.5 * CONTEXT.wanted(latin, scene(Past()))
+
+
+def test_d7_a_reply_in_its_providers_own_form_weighs_what_that_takes() -> None:
+    turn = says(begun(), "short")
+    light = CONTEXT.wanted(turn, scene(Past()))
+    turn.messages[1] = replace(turn.messages[1], native=Native("anthropic", "claude", "[" + "t" * 4000 + "]"))
+    assert CONTEXT.wanted(turn, scene(Past())) > light + 900
 
 
 def test_a9_a_message_that_was_not_cut_is_sent_as_it_is() -> None:
