@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from daemon.agent.halting import Halt
+from daemon.core.budget import Shortage
 from daemon.core.events import Outcome, Stop, ToolFinished
 from daemon.core.terms import BudgetExhausted, Condition, TextIncludes, ToolResult
 from daemon.core.turn import Turn
@@ -20,6 +21,14 @@ def declared(turn: Turn, usd: float) -> Halt | None:
         return None
     met = (condition for condition in turn.terms.conditions if _holds(condition, turn, usd))
     return next((Halt(Stop.CONDITION, named(condition)) for condition in met), None)
+
+
+def ends_by_condition(turn: Turn, short: Shortage) -> bool:
+    """The run's own money is used up and a condition says that this is its end: the cycle's tools still run, and where several
+    conditions hold now, the first of them is it (B2).
+    """
+    spent = short.kind == "usd" and short.account == turn.id and turn.reply is not None
+    return spent and any(isinstance(one, BudgetExhausted) and short.used >= one.usd for one in turn.terms.conditions)
 
 
 def named(condition: Condition) -> str:

@@ -11,7 +11,6 @@ from daemon.agent.spec_parts import (
     STRICT,
     CheckPart,
     CompositePart,
-    Effort,
     IdentityPart,
     IterationPart,
     LoopPart,
@@ -54,10 +53,15 @@ class AgentSpec(BaseModel):
     def _fits_together(self) -> Self:
         if self.iteration and self.composite:
             raise ValueError(BOTH)
-        conditions = self.iteration.termination_conditions if self.iteration else []
-        if self.model_policy.budget.usd_per_run is None and any(part.kind == EXHAUSTED for part in conditions):
+        if self._exhaustible and self.model_policy.budget.usd_per_run is None:
             raise ValueError(f"model_policy.budget.usd_per_run {UNPRICED}")
         return self
+
+    @property
+    def _exhaustible(self) -> bool:
+        """Its author says that the end of the money is an end like others: nobody is asked for more."""
+        conditions = self.iteration.termination_conditions if self.iteration else []
+        return any(part.kind == EXHAUSTED for part in conditions)
 
     @property
     def name(self) -> str:
@@ -72,6 +76,7 @@ class AgentSpec(BaseModel):
             agent=self.name,
             instructions=self.identity.instructions,
             model=self.model_policy.model,
+            effort=self.model_policy.effort,
             cycles=cycles is not None,
             conditions=tuple(part.condition(self.model_policy.budget.usd_per_run) for part in cycles.termination_conditions)
             if cycles
@@ -87,7 +92,7 @@ class AgentSpec(BaseModel):
             reflect=defaults.reflect if self.reflect is None else self.reflect,
             output_schema=self.output.text(),
             on_stall=self.on_stall or defaults.on_stall,
-            on_budget=self.on_budget or defaults.on_budget,
+            on_budget=self.on_budget or ("stop" if self._exhaustible else defaults.on_budget),
             composite=self.composite.composite() if self.composite else None,
         )
 
@@ -102,10 +107,6 @@ class AgentSpec(BaseModel):
             max_input_tokens=budget.tokens_per_run or usual.max_input_tokens,
             max_usd=budget.usd_per_run or usual.max_usd,
         )
-
-    def effort(self, defaults: AgentConfig) -> Effort:
-        """How hard its model thinks."""
-        return self.model_policy.effort or defaults.effort
 
     def warnings(self) -> list[str]:
         """What is accepted, but will not do what was probably meant (C3)."""

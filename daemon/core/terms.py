@@ -100,6 +100,7 @@ class Terms:
     agent: str = "default"
     instructions: str = ""
     model: str = ""
+    effort: str = ""
     cycles: bool = False
     conditions: tuple[Condition, ...] = ()
     window: int = 32_000

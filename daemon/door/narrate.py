@@ -52,6 +52,7 @@ class Narrator:
     """Tells one turn from its first event on; the small fold is what single events do not say: counts, sums, the label."""
 
     iteration: int = 0
+    most: int = 0
     iterations: int = 0
     open_calls: int = 0
     settled_calls: int = 0
@@ -73,11 +74,11 @@ class Narrator:
     def _tell(self, event: Event, seq: int) -> list[Told]:
         match event:
             case UserSaid():
-                self.label = self.label.joined(event.taint)
+                self.label, self.most = self.label.joined(event.taint), event.limits.max_iterations
                 return []
             case Steered() | Coached() | BudgetExtended() | Suspended() | TurnResumed():
                 return [self._tell_of_turn(event)]
-            case ModelAsked() | ModelRetried() | ModelReplied():
+            case ModelAsked() | ModelRetried() | ModelReplied() | Consulted():
                 return self._tell_of_model(event, seq)
             case ToolStarted() | ToolRetried() | ToolFinished():
                 return self._tell_of_tool(event)
@@ -89,9 +90,6 @@ class Narrator:
                 return [("run.terminated_by", ended), (COMPLETED, self._summary(event.reply, reason))]
             case Classified() | ChildSpawned() | ChildReturned() | TodosSet() | HistoryCompressed() | Verified():
                 return self._tell_of_work(event)
-            case Consulted():
-                self.usage = _added(self.usage, event.usage)
-                return [("model.consulted", {"purpose": event.purpose, "model": event.model, "error": event.error})]
             case IterationRefunded():
                 self.iterations -= 1
                 return []
@@ -126,22 +124,26 @@ class Narrator:
             case Coached():
                 return "coached", {"kind": event.kind, "text": event.text}
             case BudgetExtended():
+                self.most = event.max_iterations
                 return "budget.extended", {"reason": event.reason, "max_iterations": event.max_iterations}
             case Suspended():
                 return "run.suspended", {"waiting_for": list(event.waiting_for)}
             case TurnResumed():
                 return "run.resumed", {"why": event.why}
 
-    def _tell_of_model(self, event: ModelAsked | ModelRetried | ModelReplied, seq: int) -> list[Told]:
+    def _tell_of_model(self, event: ModelAsked | ModelRetried | ModelReplied | Consulted, seq: int) -> list[Told]:
         match event:
             case ModelAsked():
                 self.iteration = event.iteration
-                return [("cycle.start", {"iteration": event.iteration, "model": event.model})]
+                return [("cycle.start", {"iteration": event.iteration, "max_iterations": self.most, "model": event.model})]
             case ModelRetried():
                 again = {"error": event.error, "message": event.message, "wait_s": event.wait_s}
                 return [("model.retry", again | {"next_model": event.next_model})]
             case ModelReplied():
                 return self._tell_of_reply(event, seq)
+            case Consulted():
+                self.usage = _added(self.usage, event.usage)
+                return [("model.consulted", {"purpose": event.purpose, "model": event.model, "error": event.error})]
 
     def _tell_of_reply(self, event: ModelReplied, seq: int) -> list[Told]:
         self.usage = _added(self.usage, event.usage)
