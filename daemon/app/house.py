@@ -35,6 +35,8 @@ from daemon.core.ids import NewId, new_id
 from daemon.core.live import Live
 from daemon.door.local import LocalDoor
 from daemon.intake import Intake
+from daemon.loops.criteria import Criteria
+from daemon.loops.engine import Engine
 from daemon.providers.chain import Chain
 from daemon.providers.local_prompt import CORE_TOOLS
 from daemon.providers.prices import Prices, PriceTable
@@ -70,6 +72,7 @@ class House:
     sessions: Sessions
     store: Store
     warm_up: WarmUp
+    loops: Engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,28 +116,32 @@ class Builder:
         await ledger.load(store)
         specs = Specs.open(self.paths.agents, self.config.agent)
         children = self._children(store, specs)
-        tools = await self._tools(memory, children)
+        sandbox = await self._sandbox()
+        tools = self._tools(memory, children, sandbox)
         routes, context = self._routes(ledger), self._context(tools)
-        works = AgentWorks(self.config, store, self.clock, self.live, ledger, routes, context, children)
+        works = AgentWorks(self.config, store, self.clock, self.live, ledger, routes, context, children, sandbox, memory)
         agent = await works.agent(self._dispatcher(store, tools), Chain(sleep=asyncio.sleep, prices=self._prices()), specs)
         sessions = Sessions(self._workshop(store, agent, works.budgets, children, specs, Recollect(memory)))
         children.wake, children.stop = partial(sessions.deliver, watched=False), sessions.cancel
-        desk = Desk(store, sessions, self.clock, routes, ledger.today, self.parts.new_id)
+        loops = Engine(store, sessions, specs, Criteria(sandbox), self.clock, self.parts.new_id, self.live)
+        desk = Desk(store, sessions, self.clock, routes, ledger.today, self.parts.new_id, specs, loops)
         intake = Intake(store, sessions, self.clock, self.parts.new_id)
         ailing = ("the journal cannot be written",)
         door = LocalDoor(store, desk, intake, self.live, lambda: () if store.healthy else ailing)
         warm_up = WarmUp(routes.choice.primary, context)
         self.stack.push_async_callback(warm_up.aclose)
-        return House(self.config, door, sessions, store, warm_up)
+        return House(self.config, door, sessions, store, warm_up, loops)
 
     def _children(self, store: Store, specs: Specs) -> Children:
         config = self.config
         return Children(store, self.live, config.subagents, config.agent, specs, self.parts.new_id)
 
-    async def _tools(self, memory: Memory, children: Children) -> Tools:
+    async def _sandbox(self) -> Sandbox:
         workspace = self.paths.home / self.config.tools.workspace
         workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
-        sandbox = await Sandbox.open(workspace)
+        return await Sandbox.open(workspace)
+
+    def _tools(self, memory: Memory, children: Children, sandbox: Sandbox) -> Tools:
         more = [*bind([spawn_agent], {Children: children}), *self.parts.tools]
         return builtin(config=self.config.tools, sandbox=sandbox, memories=memory, more=more)
 
@@ -197,6 +204,7 @@ async def open_house(paths: Paths, loaded: Loaded, parts: Parts | None = None) -
         try:
             yield house
         finally:
+            await house.loops.aclose()
             await house.sessions.aclose(house.config.agent.drain_seconds)
 
 

@@ -50,9 +50,11 @@ async def _until_told(paths: Paths, house: House, tell: Callable[[str], None]) -
     try:
         write_private(paths.daemon, json.dumps({"pid": os.getpid(), "url": url, "token": token}))
         await house.sessions.recover()
+        await house.loops.recover()
         tell(f"ready {url}")
         await stop.wait()
         log.info("stopping: running turns get %g s to finish", house.config.agent.drain_seconds)
+        await house.loops.aclose()
         await house.sessions.aclose(house.config.agent.drain_seconds)
     finally:
         with suppress(FileNotFoundError):

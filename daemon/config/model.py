@@ -4,6 +4,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from daemon.agent.config import AgentConfig, BudgetConfig, SubagentsConfig
 from daemon.http.config import HttpConfig
+from daemon.loops.config import LoopsConfig
 from daemon.providers.config import ProviderConfig
 from daemon.tools.config import ToolsConfig
 
@@ -17,5 +18,6 @@ class Config(BaseModel):
     agent: AgentConfig = Field(default_factory=AgentConfig, description="how far one turn may go")
     budget: BudgetConfig = Field(default_factory=BudgetConfig, description="what a day may cost")
     subagents: SubagentsConfig = Field(default_factory=SubagentsConfig, description="agents below agents")
+    loops: LoopsConfig = Field(default_factory=LoopsConfig, description="loops of a live page that nobody looks at any more")
     http: HttpConfig = Field(default_factory=HttpConfig, description="the daemon's door for this machine")
     tools: ToolsConfig = Field(default_factory=ToolsConfig, description="what the assistant may do, and how it is asked")

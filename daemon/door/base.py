@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from daemon.core.events import Answer
+from daemon.door.loops import Loops
 
 SESSION_NAME = re.compile(r"(?!\.{1,2}\Z)[^:/\x00-\x1f\x7f\ud800-\udfff]{1,100}")
 """What a person may call a conversation, the same at every door; it is a part of an address too, hence no ".."."""
@@ -100,6 +101,7 @@ class SessionView:
     paused: bool
     model: str
     created: str
+    agent: str = "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ class LiveEvent:
     """One thing a watcher sees, by B5's names. seq is None for drafts, which cannot be resumed from. One recorded event may
     be told as several; `rest` is how many of them follow, so that a watcher who left in between can be given just those.
 
-    cycle.start {iteration, model}     model.delta {text}     model.reset {}
+    cycle.start {iteration, max_iterations, model}     model.delta {text}     model.reset {}
     model.retry {error, message, wait_s, next_model}
     model.response {iteration, text, text_length, tool_calls, finish_reason, usage}
     tool_call {call_id, tool, arguments}     tool.started {call_id, tool}
@@ -160,6 +162,10 @@ class Door(Protocol):
 
         `stream` false says that nobody will watch the draft, only `settled` or `run`: the model is then asked in one piece.
         """
+        ...
+
+    async def choose(self, session: str, agent: str) -> None:
+        """This agent answers in the session, from the next message on. Raises UsageError for one that cannot be used."""
         ...
 
     async def settled(self, turn: str) -> RunView:
@@ -212,6 +218,10 @@ class Door(Protocol):
 
     async def delivered(self, turn: str, part: int) -> None:
         """It has been shown."""
+        ...
+
+    def loops(self) -> Loops:
+        """What can be done with loops."""
         ...
 
     async def health(self) -> HealthView:

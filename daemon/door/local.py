@@ -5,13 +5,16 @@ from dataclasses import dataclass
 
 from daemon import VERSION
 from daemon.commands import permit, table
+from daemon.commands.agents import choose_agent
 from daemon.commands.base import Desk, Spoken, parse
 from daemon.commands.control import Stopped, stop_session, stop_turns
+from daemon.core.errors import ConfigError, UsageError
 from daemon.core.events import Answer, Recorded, TurnEnded
 from daemon.core.label import Label
 from daemon.core.live import Glimpse, Live, Over, SetAside, TextDelta
 from daemon.core.rows import InboxRow, OutboxRow, SessionRow
 from daemon.door.base import Accepted, ApprovalView, Door, HealthView, LiveEvent, RunView
+from daemon.door.loops import LocalLoops
 from daemon.door.narrate import Narrator, glimpse
 from daemon.door.reading import Reading
 from daemon.door.views import approval_view, row_of, run_view
@@ -64,6 +67,17 @@ class LocalDoor(Reading, Door):
         if row is None:
             raise KeyError(session)
         return row
+
+    async def choose(self, session: str, agent: str) -> None:
+        """A session that nothing was said in yet is made."""
+        row = await self.store.read(lambda tx: tx.session(session))
+        if row is None:
+            channel, _, chat = session.partition(":")
+            row = SessionRow(session, channel, chat, Label.TRUSTED, self.desk.clock.now())
+        try:
+            await choose_agent(self.desk, row, agent)
+        except ConfigError as error:
+            raise UsageError(str(error)) from error
 
     async def settled(self, turn: str) -> RunView:
         """Wait for the end of it."""
@@ -122,6 +136,10 @@ class LocalDoor(Reading, Door):
     async def answer(self, turn: str, call_id: str, answer: Answer, by: str, reason: str = "") -> bool:
         """Answer one, once."""
         return await permit.answer_call(self.desk, turn, call_id, answer, by, reason)
+
+    def loops(self) -> LocalLoops:
+        """What can be done with loops."""
+        return LocalLoops(self.store, self.desk.loops)
 
     async def delivered(self, turn: str, part: int) -> None:
         """It has been shown."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from daemon.core.events import Recorded
 from daemon.core.rows import InboxRow, TurnRow
 from daemon.door.base import Delivery, RunLine, RunView, SessionView
+from daemon.door.loops import LoopReading
 from daemon.door.views import delivery, queued_line, queued_view, run_line, run_view, session_view, transcript_line
 from daemon.store.protocol import ReadTx, Store
 
@@ -14,6 +15,10 @@ class Reading:
     """The half of a door that only looks."""
 
     store: Store
+
+    def loops(self) -> LoopReading:
+        """Loops, to look at."""
+        return LoopReading(self.store)
 
     async def run(self, turn: str) -> RunView | None:
         """The run as it is now."""

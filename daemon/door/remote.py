@@ -19,6 +19,7 @@ from daemon.core.errors import AidaemonError, UsageError
 from daemon.core.events import Answer
 from daemon.door.base import Accepted, ApprovalView, Delivery, HealthView, LiveEvent, RunLine, RunView, SessionView
 from daemon.door.narrate import COMPLETED
+from daemon.door.remote_loops import RemoteLoops
 from daemon.providers.sse import EventStream, ServerEvent
 
 ORDINARY = ClientTimeout(total=30.0, sock_connect=5.0)
@@ -84,6 +85,15 @@ class RemoteDoor:
             unreached = isinstance(error.__cause__, ClientConnectorError)
             raise DaemonGone(NOT_TAKEN if unreached else PERHAPS_TAKEN) from error
         return TypeAdapter(Accepted).validate_json(raw)
+
+    async def choose(self, session: str, agent: str) -> None:
+        """This agent answers in the session, from the next message on."""
+        try:
+            await self._ask("POST", f"/v1/sessions/{_quoted(session)}/agent", body={"agent": agent})
+        except DaemonRefused as error:
+            if error.status == 400:
+                raise UsageError(str(error)) from error
+            raise
 
     async def settled(self, turn: str) -> RunView:
         """The run once it has ended or was quarantined. Raises KeyError for no such run."""
@@ -191,6 +201,10 @@ class RemoteDoor:
     async def delivered(self, turn: str, part: int) -> None:
         """It has been shown."""
         await self._ask("POST", f"/v1/runs/{_quoted(turn)}/delivered", body={"part": part})
+
+    def loops(self) -> RemoteLoops:
+        """What can be done with loops."""
+        return RemoteLoops(self._ask)
 
     async def health(self) -> HealthView:
         """How the daemon is; a sick one says so with 503."""

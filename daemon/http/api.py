@@ -13,6 +13,7 @@ from daemon.http.approvals import Approvals
 from daemon.http.auth import Gate
 from daemon.http.health import Health
 from daemon.http.live import HEARTBEAT_S, Live
+from daemon.http.loops import Loops
 from daemon.http.messages import Messages
 from daemon.http.runs import Runs
 from daemon.http.sessions import Sessions
@@ -34,7 +35,7 @@ def build(
     """The application, serving this door to whoever has the token."""
     app = web.Application(middlewares=[_border(Gate(token, stopwatch))], client_max_size=BODY_LIMIT)
     rooms = (Health(door), Messages(door), Runs(door), Live(door, heartbeat_s), Approvals(door), Sessions(door), Terminal(door))
-    for room in rooms:
+    for room in (*rooms, Loops(door)):
         app.add_routes(room.routes())
     return app
 

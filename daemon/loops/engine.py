@@ -6,16 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from daemon.agent.sessions import Sessions
-from daemon.agent.specs import Specs
+from daemon.agent.specs import Specs, unknown
 from daemon.core.clock import Clock
-from daemon.core.errors import AidaemonError, StoreUnavailable
+from daemon.core.errors import StoreUnavailable
 from daemon.core.ids import NewId
 from daemon.core.live import Glimpse, Live, Over, SetAside
 from daemon.core.loops import REVIEW, LoopRow, LoopStage
 from daemon.core.rows import InboxRow, TurnRow
 from daemon.loops.criteria import Criteria, Verdict
 from daemon.loops.events import AgentStatus, Hub
-from daemon.loops.orders import LoopBusy, Order, loop_of, root_of, settings_for
+from daemon.loops.orders import LoopBusy, LoopRefused, NoSuchAgent, Order, loop_of, root_of, settings_for
 from daemon.loops.settling import SHUTDOWN, Tried, tried
 from daemon.loops.telling import events
 from daemon.loops.writing import Moved, answer, begin, end, look_at_review, pause, resume, settle
@@ -44,9 +44,11 @@ class Engine:
     _closing: bool = False
 
     async def start(self, order: Order) -> LoopRow:
-        """It is in the journal when this returns, and at work. Raises ConfigError, LoopBusy, UsageError, StoreUnavailable."""
+        """It is in the journal when this returns, and at work. Raises ConfigError, LoopRefused, UsageError."""
         if self._closing:
-            raise AidaemonError("the daemon is stopping; start the loop when it runs again")
+            raise LoopRefused("the daemon is stopping; start the loop when it runs again")
+        if order.agent not in (names := self.specs.names()):
+            raise NoSuchAgent(unknown(order.agent, names))
         settings = settings_for(order, self.specs.get(order.agent).loop)
         name, now = self.new_id(), self.clock.now()
 
@@ -56,7 +58,7 @@ class Engine:
             root = tx.session(order.session) or root_of(order.session, now)
             loop = loop_of(order, settings, root, name, now)
             if obstacle := self.criteria.obstacle(loop):
-                raise AidaemonError(obstacle)
+                raise LoopRefused(obstacle)
             return begin(tx, loop, root, settings.warnings(), now)
 
         moved = await self.store.write(work)
@@ -120,6 +122,12 @@ class Engine:
         lane = await self.store.read(lambda tx: tx.session(loop.lane))
         if lane:
             self.sessions.cancel(lane, loop.turn(loop.attempt), why)
+
+    async def stop_of(self, session: str, why: str) -> list[str]:
+        """End the loops that this conversation started; gives the turns of their attempts."""
+        rows = await self.store.read(lambda tx: [row for row in tx.loops_at_work() if row.root == session])
+        stopped = [await self.stop(row.id, why) for row in rows]
+        return [row.turn(row.attempt) for row in stopped if row]
 
     async def aclose(self) -> None:
         """A stop of the daemon in good order ends its loops (C6); only what a crash cut off goes on."""

@@ -13,8 +13,16 @@ from daemon.core.rows import InboxRow, SessionRow
 from daemon.loops.progress import message_of
 
 
-class LoopBusy(AidaemonError):
+class LoopRefused(AidaemonError):
+    """This loop cannot be started now."""
+
+
+class LoopBusy(LoopRefused):
     """The agent is at another loop."""
+
+
+class NoSuchAgent(UsageError):
+    """There is no agent of this name."""
 
 
 class LoopNotEnabled(ConfigError):

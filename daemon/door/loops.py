@@ -1,0 +1,180 @@
+"""Loops as a client sees them: one shape, in-process and over HTTP (C8)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pydantic import ConfigDict, TypeAdapter
+from pydantic.alias_generators import to_camel
+
+from daemon.core.loops import REVIEW, LoopRow, LoopStage
+from daemon.core.rows import TurnRow
+from daemon.loops.engine import Engine
+from daemon.loops.orders import Order
+from daemon.store.protocol import ReadTx, Store
+
+MOST = 20
+CAMEL = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+SHOWN_AS = {LoopStage.REVIEWING: "paused"}
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptView:
+    """One attempt: the run that it was, and all it said. `output` is None while it runs."""
+
+    __pydantic_config__ = CAMEL
+
+    iteration: int
+    turn: str
+    state: str
+    stop_reason: str | None = None
+    output: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CriteriaView:
+    """When the loop is done."""
+
+    type: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoopView:
+    """A loop as it stands. status: running, paused, completed, failed; `review` is the question that waits for a person."""
+
+    __pydantic_config__ = CAMEL
+
+    loop_id: str
+    agent: str
+    iteration: int
+    max_iterations: int
+    criteria: CriteriaView
+    status: str
+    session: str
+    message: str
+    progress_log: list[str] = field(default_factory=list)
+    attempts: list[AttemptView] = field(default_factory=list)
+    final_output: str | None = None
+    error: str | None = None
+    review: str | None = None
+    started: str = ""
+    ended: str | None = None
+
+
+class Loops(Protocol):
+    """What a client can do with loops; all but `all` by the loop's id."""
+
+    async def start(self, order: Order) -> LoopView:
+        """Begin one. Raises ConfigError, UsageError, LoopBusy."""
+        ...
+
+    async def all(self, agent: str | None = None) -> list[LoopView]:
+        """Loops, newest first; of one agent, or of all."""
+        ...
+
+    async def stop(self, loop: LoopView) -> LoopView | None:
+        """End it now; None when it had ended."""
+        ...
+
+    async def pause(self, loop: LoopView) -> LoopView | None:
+        """Not another attempt; None when there is nothing to pause."""
+        ...
+
+    async def resume(self, loop: LoopView) -> LoopView | None:
+        """Go on; None when it is not paused."""
+        ...
+
+    async def review(self, loop: LoopView, *, approved: bool, by: str, reason: str = "") -> LoopView | None:
+        """Say whether the attempt will do; None when that is not asked."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LoopReading:
+    """The half that only looks."""
+
+    store: Store
+
+    async def all(self, agent: str | None = None) -> list[LoopView]:
+        """Loops, newest first."""
+        return await self.store.read(lambda tx: [loop_view(tx, row) for row in tx.loops(agent, MOST)])
+
+
+@dataclass(frozen=True, slots=True)
+class LocalLoops(LoopReading):
+    """Everything a client can do with loops, done here."""
+
+    engine: Engine
+
+    async def start(self, order: Order) -> LoopView:
+        """Begin one."""
+        return await self._view(await self.engine.start(order))
+
+    async def stop(self, loop: LoopView) -> LoopView | None:
+        """End it now."""
+        row = await self.engine.stop(loop.loop_id, "stopped by the owner")
+        return await self._view(row) if row else None
+
+    async def pause(self, loop: LoopView) -> LoopView | None:
+        """Not another attempt."""
+        row = await self.engine.pause(loop.loop_id)
+        return await self._view(row) if row else None
+
+    async def resume(self, loop: LoopView) -> LoopView | None:
+        """Go on, in this process."""
+        row = await self.engine.resume(loop.loop_id)
+        return await self._view(row) if row else None
+
+    async def review(self, loop: LoopView, *, approved: bool, by: str, reason: str = "") -> LoopView | None:
+        """Say whether the attempt will do."""
+        row = await self.engine.review(loop.loop_id, approved=approved, by=by, reason=reason)
+        return await self._view(row) if row else None
+
+    async def _view(self, row: LoopRow) -> LoopView:
+        return await self.store.read(lambda tx: loop_view(tx, row))
+
+
+def loop_view(tx: ReadTx, row: LoopRow) -> LoopView:
+    """The loop with its attempts, whose full output stays readable (C5)."""
+    tried = [(number, tx.turn(row.turn(number))) for number in range(1, row.attempt + 1)]
+    return LoopView(
+        loop_id=row.id,
+        agent=row.agent,
+        iteration=row.attempt,
+        max_iterations=row.max_iterations,
+        criteria=CriteriaView(row.criterion, row.value),
+        status=SHOWN_AS.get(row.stage, row.stage.value),
+        session=row.root,
+        message=row.message,
+        progress_log=list(row.learned),
+        attempts=[_attempt(row, number, turn) for number, turn in tried],
+        final_output=row.final_output if row.stage is LoopStage.COMPLETED else None,
+        error=row.error or None,
+        review=REVIEW if row.stage is LoopStage.REVIEWING else None,
+        started=row.started_at.isoformat(),
+        ended=row.ended_at.isoformat() if row.ended_at else None,
+    )
+
+
+def _attempt(row: LoopRow, number: int, turn: TurnRow | None) -> AttemptView:
+    if turn is None:
+        return AttemptView(number, row.turn(number), "queued")
+    stop = turn.stop_reason.value if turn.stop_reason else None
+    return AttemptView(number, turn.id, turn.state, stop, turn.reply if turn.ended_at else None)
+
+
+def to_wire(view: LoopView) -> dict[str, object]:
+    """LoopState, in the names that its clients know."""
+    return TypeAdapter(LoopView).dump_python(view, mode="json", by_alias=True)
+
+
+def from_wire(raw: Mapping[str, object]) -> LoopView:
+    """Back again; what is more than this is for other clients."""
+    return TypeAdapter(LoopView).validate_python(raw)
+
+
+def named(loops: Sequence[LoopView], name: str, *, open_only: bool) -> LoopView | None:
+    """The loop of this id, or the latest of this agent; without a name the latest. `open_only`: one that has not ended."""
+    found = [view for view in loops if name in ("", view.loop_id, view.agent) and not (open_only and view.ended)]
+    return found[0] if found else None

@@ -1,0 +1,136 @@
+"""/api/agents/{id}/loop: start, stop, pause, resume, look at, and review a loop of an agent (C8)."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from aiohttp import web
+from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic.alias_generators import to_camel
+
+from daemon.core.errors import ConfigError
+from daemon.door.base import SESSION_NAME, Door
+from daemon.door.loops import LoopView, named, to_wire
+from daemon.http.messages import Text
+from daemon.http.wire import Problem, answer, body, invalid, not_found
+from daemon.loops.orders import LoopNotEnabled, LoopRefused, NoSuchAgent, Order
+
+OWNER = "owner"
+CHANNELS = ("web", "terminal")
+
+
+class Started(BaseModel):
+    """The body of a start; what is left out is as the agent's settings say."""
+
+    model_config = ConfigDict(extra="forbid", defer_build=True, alias_generator=to_camel, populate_by_name=True)
+
+    message: Text
+    session: str = "web:default"
+    criterion: Literal["max_iterations", "regex", "test_pass", "manual"] | None = None
+    value: Annotated[str, StringConstraints(max_length=10_000)] | None = None
+    max_iterations: int | None = None
+
+
+class Reviewed(BaseModel):
+    """The body of a review."""
+
+    model_config = ConfigDict(extra="forbid", defer_build=True, alias_generator=to_camel, populate_by_name=True)
+
+    loop_id: str
+    approved: bool
+    reason: Annotated[str, StringConstraints(max_length=2000)] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Loops:
+    """One loop per agent at a time, so the agent names it."""
+
+    door: Door
+
+    def routes(self) -> list[web.RouteDef]:
+        """What is served here."""
+        here = "/api/agents/{agent}/loop"
+        return [
+            web.get("/api/loops", self.listed),
+            web.get(f"{here}/status", self.status),
+            web.post(f"{here}/start", self.start),
+            web.post(f"{here}/stop", self.stop),
+            web.post(f"{here}/pause", self.pause),
+            web.post(f"{here}/resume", self.resume),
+            web.post(f"{here}/approve", self.approve),
+        ]
+
+    async def listed(self, request: web.Request) -> web.Response:
+        """Loops, newest first, `?agent=`."""
+        return answer([to_wire(view) for view in await self.door.loops().all(request.query.get("agent"))])
+
+    async def status(self, request: web.Request) -> web.Response:
+        """The agent's latest loop, and whether it is active; only that it is not, when it never had one."""
+        view = named(await self._all(request), "", open_only=False)
+        return answer({"active": bool(view and not view.ended), **(to_wire(view) if view else {"agent": _agent(request)})})
+
+    async def start(self, request: web.Request) -> web.Response:
+        """202 with the loop, once it is on disk."""
+        said = await body(request, Started)
+        order = Order(
+            _agent(request), said.message, _session(said.session), OWNER, said.criterion, said.value, said.max_iterations
+        )
+        try:
+            return answer(to_wire(await self.door.loops().start(order)), 202)
+        except NoSuchAgent as error:
+            raise Problem(404, "not_found", str(error)) from error
+        except (LoopRefused, LoopNotEnabled) as error:
+            raise Problem(409, "refused", str(error)) from error
+        except ConfigError as error:
+            raise invalid(str(error)) from error
+
+    async def stop(self, request: web.Request) -> web.Response:
+        """End it now."""
+        return await self._do(request, self.door.loops().stop, "is over already")
+
+    async def pause(self, request: web.Request) -> web.Response:
+        """Not another attempt."""
+        return await self._do(request, self.door.loops().pause, "is not running")
+
+    async def resume(self, request: web.Request) -> web.Response:
+        """Go on."""
+        return await self._do(request, self.door.loops().resume, "is not paused")
+
+    async def approve(self, request: web.Request) -> web.Response:
+        """A person's yes completes the loop, a no ends it."""
+        said = await body(request, Reviewed)
+        view = next((view for view in await self._all(request) if view.loop_id == said.loop_id), None)
+        if view is None:
+            raise not_found(f"loop {said.loop_id!r} of agent {_agent(request)!r}")
+        done = await self.door.loops().review(view, approved=said.approved, by=OWNER, reason=said.reason)
+        return _done(done, f"loop {said.loop_id} waits for no review")
+
+    async def _do(
+        self, request: web.Request, act: Callable[[LoopView], Awaitable[LoopView | None]], refusal: str
+    ) -> web.Response:
+        view = named(await self._all(request), "", open_only=True)
+        if view is None:
+            raise Problem(409, "no_loop", f"no loop of agent {_agent(request)!r} is active")
+        return _done(await act(view), f"loop {view.loop_id} {refusal}")
+
+    async def _all(self, request: web.Request) -> list[LoopView]:
+        return await self.door.loops().all(_agent(request))
+
+
+def _agent(request: web.Request) -> str:
+    return request.match_info["agent"]
+
+
+def _session(name: str) -> str:
+    channel, colon, chat = name.partition(":")
+    if not colon:
+        channel, chat = "web", name
+    if channel in CHANNELS and SESSION_NAME.fullmatch(chat):
+        return f"{channel}:{chat}"
+    raise invalid("session: expected web:NAME or terminal:NAME, the conversation that is asked and told")
+
+
+def _done(view: LoopView | None, refusal: str) -> web.Response:
+    if view is None:
+        raise Problem(409, "not_now", refusal)
+    return answer(to_wire(view))
