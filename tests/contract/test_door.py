@@ -205,3 +205,17 @@ async def test_sessions_of_other_channels_cannot_be_written_to_from_afar(room: R
     if isinstance(room.door, RemoteDoor):
         with pytest.raises(UsageError, match="telegram:42"):
             await room.door.send("telegram:42", "hi")
+
+
+async def test_the_agent_of_a_session_is_chosen_before_anything_is_said_in_it(room: Room) -> None:
+    """B1"""
+    await room.door.choose(HERE, "default")
+    assert [(view.id, view.agent) for view in await room.door.sessions()] == [(HERE, "default")]
+    assert (await room.ask("hi")).reply == "ok"
+
+
+async def test_an_agent_that_is_not_there_cannot_be_chosen(room: Room) -> None:
+    """B1: which ones there are is told, and nothing is changed."""
+    with pytest.raises(UsageError, match="there is no agent 'nobody'; there are: default"):
+        await room.door.choose(HERE, "nobody")
+    assert await room.door.sessions() == []

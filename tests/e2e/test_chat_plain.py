@@ -107,6 +107,31 @@ async def test_without_a_terminal_an_approval_is_denied_and_yes_allows_it(tmp_pa
         assert (tmp_path / "workspace" / "made").exists()
 
 
+async def test_the_agent_is_named_on_the_command_line_and_stays_the_session_s(tmp_path: Path) -> None:
+    """B1: an unknown one is wrong usage, exit 2, and asks no model."""
+    async with pipe(tmp_path, says("Coded."), says("Coded again.")) as at:
+        (tmp_path / "agents").mkdir()
+        (tmp_path / "agents" / "coder.toml").write_text('[identity]\nname = "coder"\ninstructions = "CODER"\n')
+        wrong = await at.chat("--once", "go", "--agent", "codr")
+        assert (wrong.code, wrong.out, at.model.requests) == (2, "", []) and "did you mean 'coder'?" in wrong.err
+        assert (await at.chat("--once", "go", "--agent", "coder")).out == "Coded.\n"
+        assert (await at.chat("--once", "go")).out == "Coded again.\n"
+        assert all("CODER" in asked["messages"][0]["content"] for asked in at.model.requests)
+
+
+async def test_a_run_that_ends_as_its_author_declared_exits_0(tmp_path: Path) -> None:
+    """B2, B3: these are ceilings that were set, not failures."""
+    async with pipe(tmp_path, says("<end>"), says("One."), says("Two.")) as at:
+        (tmp_path / "agents").mkdir()
+        end = '[[iteration.termination_conditions]]\nkind = "text-includes"\ntext = "<end>"\n'
+        spec = f'[identity]\nname = "coder"\n[iteration]\nmax_cycles = 2\n{end}'
+        (tmp_path / "agents" / "coder.toml").write_text(spec)
+        ran = await at.chat("--once", "go", "--agent", "coder")
+        assert (ran.code, ran.out) == (0, "<end>\n")
+        ran = await at.chat("--once", "go")
+        assert (ran.code, ran.out) == (0, "Two.\n")
+
+
 async def test_control_characters_of_a_model_do_not_reach_standard_output_but_json_keeps_them(tmp_path: Path) -> None:
     evil = "\x1b[2Jgone\x07"
     async with pipe(tmp_path, says(evil), says(evil)) as at:

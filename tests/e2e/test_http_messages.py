@@ -106,3 +106,19 @@ async def test_the_transcript_is_the_journal_itself(daemon: Daemon) -> None:
     lines = await daemon.listed(f"/v1/runs/{turn}/transcript")
     assert [line["seq"] for line in lines] == list(range(1, len(lines) + 1))
     assert [line["kind"] for line in lines] == ["UserSaid", "ModelAsked", "ModelReplied", "TurnEnded"]
+
+
+async def test_a_message_may_say_which_agent_answers_and_an_unknown_one_is_a_400(daemon: Daemon, script: Script) -> None:
+    """B1: nothing is taken in then."""
+    refused = await daemon.post("/v1/messages", 400, session="chosen", text="hi", agent="nobody")
+    assert "there is no agent 'nobody'; there are: default" in str(refused["error"])
+    assert await daemon.listed("/v1/runs", session="web:chosen") == []
+    run = await daemon.post("/v1/messages?wait=1", session="chosen", text=script.on("chosen", says("mine")), agent="default")
+    assert run["reply"] == "mine"
+
+
+async def test_a_session_s_agent_is_set_where_it_may_be_written_to(daemon: Daemon) -> None:
+    """B1"""
+    assert await daemon.post("/v1/sessions/web:set/agent", agent="default") == {"session": "web:set", "agent": "default"}
+    await daemon.post("/v1/sessions/web:set/agent", 400, agent="nobody")
+    await daemon.post("/v1/sessions/telegram:1/agent", 404, agent="default")
