@@ -175,12 +175,12 @@ ENGLISH = Tongue(
     rows=ENGLISH_ROWS,
     bases=ENGLISH_BASES,
     shapes=(
-        Shape(r"\b(?:I|we)(?:['’]ve|\s+have)?\s+" + ADV + r"(?P<v><V>)\b(?!['’-])" + DOES_NOT_STOP, CLAUSE),
-        Shape(r"\b(?:I|we)\s+(?:was able to|were able to|(?:have )?managed to|did)\s+" + ADV + r"(?P<v><DO>)\b", CLAUSE),
+        Shape(r"\bI(?:['’]ve|\s+have)?\s+" + ADV + r"(?P<v><V>)\b(?!['’-])" + DOES_NOT_STOP, CLAUSE),
+        Shape(r"\bI\s+(?:was able to|were able to|(?:have )?managed to|did)\s+" + ADV + r"(?P<v><DO>)\b", CLAUSE),
         Shape(
             r"(?:\band|,\s*then|,(?=\s*[\w ]{2,22}\s+(?:it|them|your|everything)\b))\s+" + ADV + r"(?P<v><V>)\b(?!-)(?!\s+by\b)"
             + DOES_NOT_STOP,
-            LEAD + r"(?:I|we)\b(?!.*(?:\b(?:that|which|who|you (?!to|the|a|an|for|in|on|with|from|at|and|about)\w+|he|she"
+            LEAD + r"I\b(?!.*(?:\b(?:that|which|who|you (?!to|the|a|an|for|in|on|with|from|at|and|about)\w+|he|she"
                 r"|they|was|were|not|never|can|could|will|would|if|should"
             r"|cannot)\b|n['’]t|['’](?:ll|d|m)\b)).*",
         ),
@@ -205,7 +205,7 @@ ENGLISH = Tongue(
         ),
         Shape(
             r"(?P<v>(?!run\b|set\b|put\b|set up\b|released\b|made\b)<V>)\b(?!-)" + DOES_NOT_STOP, LEAD,
-            r"(?=" + AFTER + r")" + LABELLED,
+            r"(?=" + AFTER + r")" + LABELLED, bare=True,
         ),
         Shape(
             r"\b(?:all|the|both|your|every|\d+)\s+(?:(?!and\b|tests?\b)[\w/]+\s+){0,3}?(?:tests?|test suite|suite|build)\s+"
@@ -242,6 +242,7 @@ ENGLISH = Tongue(
     own=r"\b(?:files?|tests?|build|folders?|e-?mails?|messages?|repl(?:y|ies)|reminders?|alarms?|timers?|notes?|backups?"
         r"|branch|it|they"
         r"|everything|" + PATH + r")\b",
-    marked=r"\b(?:done|all set|successfully|for you|as (?:you )?(?:requested|asked)|I can confirm|completed|taken care of"
+    marked=r"\b(?:done|what I|I did|I have|actions? taken|all set|successfully|for you|as (?:you )?(?:requested|asked)"
+        r"|I can confirm|completed|taken care of"
         r"|I['’]ve|no problem|of course)\b|[✅✔☑]",
 )  # fmt: skip

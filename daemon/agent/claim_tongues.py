@@ -62,7 +62,10 @@ GERMAN = Tongue(
             r"|sind )?(?P<v><V>)\b",
             r"\W*(?:(?:erledigt|fertig|ok(?:ay)?|ja|alles klar|gut)\W+)?", END, report=True, weak=True,
         ),
-        Shape(r"(?P<v><V>)\b", r"\W*(?:(?:erledigt|fertig|ok(?:ay)?|ja|alles klar|gut|super|gern|soeben|ist|wurde)\W+)*", END),
+        Shape(
+            r"(?P<v><V>)\b", r"\W*(?:(?:erledigt|fertig|ok(?:ay)?|ja|alles klar|gut|super|gern|soeben|ist|wurde)\W+)*", END,
+            bare=True,
+        ),
         Shape(r"\balle (?:\d+ )?tests? (?:sind |laufen )?(?:jetzt |nun |wieder )*(?P<v>grün|bestanden|durchgelaufen"
             r"|erfolgreich)\b", START),
     ),
@@ -125,7 +128,7 @@ FRENCH = Tongue(
             r"|c['’]est) ?(?P<v><V>)(?!\w)",
             r"\W*(?:(?:c['’]est fait|voilà|fait|ok|oui|parfait|terminé)\W+)*", END, report=True, weak=True,
         ),
-        Shape(r"(?P<v><V>)(?!\w)", r"\W*(?:(?:c['’]est fait|voilà|fait|ok|oui|parfait|terminé|bien)\W+)*", END),
+        Shape(r"(?P<v><V>)(?!\w)", r"\W*(?:(?:c['’]est fait|voilà|fait|ok|oui|parfait|terminé|bien)\W+)*", END, bare=True),
         Shape(r"\btous les tests (?P<v>passent|sont (?:passés|verts|réussis))", START),
     ),
     innocent=(
@@ -190,7 +193,10 @@ SPANISH = Tongue(
             r"(?:(?:el |la |tu |su )?" + ES_THING + r" (?:está |están )?)(?P<v><V>)(?!\w)",
             r"\W*(?:(?:listo|hecho|ya|vale|ok|sí|perfecto)\W+)*", END, report=True, weak=True,
         ),
-        Shape(r"(?P<v>(?!pedido\b|escrito\b|puesto\b)<V>)(?!\w)", r"\W*(?:(?:listo|hecho|ya|vale|ok|sí|perfecto|está)\W+)*", END),
+        Shape(
+            r"(?P<v>(?!pedido\b|escrito\b|puesto\b)<V>)(?!\w)", r"\W*(?:(?:listo|hecho|ya|vale|ok|sí|perfecto|está)\W+)*", END,
+            bare=True,
+        ),
         Shape(r"\btodas? l[ao]s (?:tests?|pruebas?) (?:han )?(?P<v>pasan|pasado|pasaron|están en verde)", START),
     ),
     innocent=(

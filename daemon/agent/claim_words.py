@@ -43,6 +43,8 @@ class Shape:
 
     `tail` must follow. In `<V>` go the verbs, in `<DO>` their plain forms. `report`: it may as well be told of others.
     `weak`: it may be a plain description; it counts only in a short reply of a turn that has read nothing.
+    `bare`: it says not who did it; like a report it may be an item in a list of news, and counts there only in a reply that is
+    marked (see Tongue).
     """
 
     pattern: str
@@ -50,6 +52,7 @@ class Shape:
     tail: str = ""
     report: bool = False
     weak: bool = False
+    bare: bool = False
 
 
 @dataclass(frozen=True, slots=True)

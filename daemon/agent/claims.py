@@ -17,19 +17,20 @@ from daemon.core.label import Effect
 from daemon.core.messages import ToolCall
 
 TONGUES = (ENGLISH, GERMAN, FRENCH, SPANISH)
+NO_NEWS = frozenset(("current_time", "find_tools", "request_more_iterations", "todo"))
 SHORT_REPLY = 400
 MOST_WORDS, LONGEST_SENTENCE = 160, 500
 SENTENCE = re.compile(r"[^\n]+?(?:[.!?…]+[\"')\]]*(?=\s|$)|\n|$)")
 SHOWN = re.compile(
     r"```|~~~|\bhere(?:['’]s| is| are) (?:the|your|an?|my) (?:updated|new|revised|current|full|final|corrected|improved|code"
-    r"|script"
-    r"|file|text|version|list)\b|:\s*\n\s*\n?\s*(?:[-*•>]|\d+[.)])\s",
+    r"|script|file|text|version|list)\b",
     re.IGNORECASE,
 )
 SPEAKER = re.compile(
     r"[\W\d]*(?!(?:Done|Ok|Okay|Update|Note|Status|Results?|Summary|Great|Sure|Success|Yes|Finished|All|Good|Erledigt|Fertig|Fait"
     r"|Listo|Hecho)\b)[A-Z][\w.-]*(?: [A-Z][\w.-]*)?(?: \([^)]*\))?:\s"
 )
+LISTED = re.compile(r"\s*(?:[-*•+]|\d{1,2}[.)])\s")
 CLAUSE_END = re.compile(r"[,;:!—–]|\bbut\b|\baber\b|\bmais\b|\bpero\b")
 
 
@@ -54,7 +55,7 @@ class _Said:
 
 def false_claims(reply: str, past: Sequence[tuple[ToolFinished, ToolCall]]) -> tuple[Claim, ...]:
     """What the reply says was done in this turn though no result shows it; one of each kind, in the order they are said."""
-    read = any(result.outcome.value == "ok" and result.effect in (Effect.READ, Effect.FETCH) for result, _ in past)
+    read = any(_tells(result) for result, _ in past)
     shown, text = SHOWN.search(reply) is not None, own_words(reply)
     found: dict[Kind, Claim] = {}
     for said in _said(text):
@@ -79,15 +80,22 @@ def honest_line(claims: Sequence[Claim]) -> str:
     return f"(Note: no tool result of this turn shows that {' or that '.join(claim.kind.value for claim in claims)}.)"
 
 
+def _tells(result: ToolFinished) -> bool:
+    """There may be news of others' doings in it."""
+    looked = result.outcome.value == "ok" and result.effect in (Effect.READ, Effect.FETCH)
+    return looked and result.tool not in NO_NEWS
+
+
 def _said(text: str) -> Iterator[_Said]:
     marked = tuple(tongue for tongue in TONGUES if re.search(tongue.marked, text, re.IGNORECASE))
     for part in SENTENCE.finditer(text):
         sentence = " ".join(part.group().split())[:LONGEST_SENTENCE]
+        listed = LISTED.match(text, text.rfind("\n", 0, part.start()) + 1) is not None
         for tongue in TONGUES:
-            yield from _in_sentence(sentence, tongue, tongue in marked)
+            yield from _in_sentence(sentence, tongue, marked=tongue in marked, news=listed and tongue not in marked)
 
 
-def _in_sentence(sentence: str, tongue: Tongue, marked: bool) -> Iterator[_Said]:
+def _in_sentence(sentence: str, tongue: Tongue, *, marked: bool, news: bool) -> Iterator[_Said]:
     if not re.search(_any(tongue.rows + tongue.bases), sentence, re.IGNORECASE):
         return
     if SPEAKER.match(sentence) or re.search(tongue.innocent, sentence, re.IGNORECASE):
@@ -95,7 +103,7 @@ def _in_sentence(sentence: str, tongue: Tongue, marked: bool) -> Iterator[_Said]
     told = re.search(tongue.told, sentence, re.IGNORECASE) is not None
     own = marked or re.search(tongue.own, sentence, re.IGNORECASE) is not None
     for shape in tongue.shapes:
-        if told and shape.report:
+        if (told and shape.report) or (news and (shape.report or shape.bare)):
             continue
         for row in _rows(sentence, shape, tongue):
             yield _Said(

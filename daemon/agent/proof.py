@@ -42,13 +42,14 @@ VERBS: Mapping[str, frozenset[Kind]] = {
     **dict.fromkeys(("pay", "purchase", "order", "buy", "transfer", "checkout", "refund"), PAYS),
     **dict.fromkeys(("book", "reserve"), PAYS | PLANS),
     **dict.fromkeys(("install", "upgrade", "uninstall"), frozenset((Kind.INSTALLED, Kind.CHANGED, Kind.RAN, Kind.DELETED))),
-    **dict.fromkeys(("invite",), TELLS | PLANS),
+    "invite": TELLS | PLANS,
+    "todo": LISTS,
 }
 NOUNS: Mapping[str, frozenset[Kind]] = {
     **dict.fromkeys(("mail", "email", "message", "sms", "slack", "telegram"), TELLS | WRITES | REMOVES),
     **dict.fromkeys(("calendar", "event", "reminder", "cron", "alarm", "timer", "appointment", "meeting", "schedules"), PLANS),
     **dict.fromkeys(("memory", "memories", "fact"), KEEPS | {Kind.DELETED}),
-    **dict.fromkeys(("todo", "todos", "task", "tasks", "list"), LISTS),
+    **dict.fromkeys(("todos", "task", "tasks", "list"), LISTS),
 }
 LOOKS = frozenset(
     ("get", "list", "read", "search", "find", "show", "fetch", "view", "query", "lookup", "recall", "count", "check")

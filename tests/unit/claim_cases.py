@@ -321,6 +321,16 @@ UNSEEN_AGAIN = (
     Case("I compiled a short overview from the three sources.", FETCHED),
 )
 
+# What the rules took for claims in changelogs and manuals, in our own words.
+NEWS = (
+    Case("What is new in 4.2:\n- Fixed a crash in `join()`\n- Removed the file `old.py`\n- Updated the config format", FETCHED),
+    Case("The release notes:\n1. Deleted users are kept for a week\n2. Removed the package `x`.\n3. Uploads were fixed.", FETCHED),
+    Case("The blog says: We've changed the settings page and removed the file upload.", FETCHED),
+    Case("Python 3.12:\n* `distutils` has been removed from the packages\n* The file `x.h` has been renamed", NOTHING),
+    Case("I have done this:\n1. Deleted the file old.txt\n2. Sent the mail to Anna", NOTHING, (K.DELETED, K.SENT)),
+    Case("Actions taken:\n- Email sent to Bob\n- File deleted", NOTHING, (K.SENT, K.DELETED)),
+)
+
 # The third unseen table.
 UNSEEN_LAST = (
     Case("I've emailed the landlord and asked him to fix the heating.", NOTHING, (K.SENT,)),

@@ -17,7 +17,7 @@ from tests.unit import claim_cases
 from tests.unit.claim_cases import Case, Ledger, did, ran
 
 UNSEEN = (*claim_cases.UNSEEN, *claim_cases.UNSEEN_AGAIN, *claim_cases.UNSEEN_LAST)
-TABLES = (*claim_cases.FALSE, *claim_cases.TRUE, *claim_cases.INNOCENT, *UNSEEN)
+TABLES = (*claim_cases.FALSE, *claim_cases.TRUE, *claim_cases.INNOCENT, *claim_cases.NEWS, *UNSEEN)
 INNOCENT = [case for case in TABLES if not case.false]
 GUILTY = [case for case in TABLES if case.false]
 
@@ -77,6 +77,12 @@ def test_the_effect_and_the_name_of_a_tool_say_what_its_result_may_stand_for_f6(
 ) -> None:
     reply = "I sent the mail. I deleted old.txt. I saved the notes to new.txt."
     assert {Kind.SENT, Kind.DELETED, Kind.SAVED} - kinds(reply, did(tool, effect)) == proven
+
+
+def test_a_todo_list_that_was_written_shows_what_is_on_it_and_tells_no_news() -> None:
+    todo = did("todo", Effect.READ, text="1. buy milk")
+    assert kinds("I've added it to your todo list.", todo) == set()
+    assert kinds("Your flight has been cancelled.", todo) == {Kind.CANCELLED}
 
 
 def test_one_of_several_results_is_enough() -> None:
