@@ -27,7 +27,8 @@ async def test_the_agents_are_listed_with_the_chosen_one_marked_and_the_wrong_on
 async def test_an_agent_that_cannot_be_used_is_refused_and_nothing_changes(tmp_path: Path, model: FakeOpenAI) -> None:
     write(tmp_path, "critic", "[iteration]\nmax_cycles = 0\n")
     async with living(tmp_path, model) as it:
-        assert (await it.command("/agent critc")).startswith("Still agent default: there is no agent 'critc'; there are: default, c")
+        told = await it.command("/agent critc")
+        assert told.startswith("Still agent default: there is no agent 'critc'; there are: default, critic")
         assert "iteration.max_cycles: found 0" in await it.command("/agent critic")
         assert (await it.command("/agent")).startswith("* default")
 
