@@ -324,7 +324,7 @@ UNSEEN_AGAIN = (
 # What the rules took for claims in changelogs and manuals, in our own words.
 NEWS = (
     Case("What is new in 4.2:\n- Fixed a crash in `join()`\n- Removed the file `old.py`\n- Updated the config format", FETCHED),
-    Case("The release notes:\n1. Deleted users are kept for a week\n2. Removed the package `x`.\n3. Uploads were fixed.", FETCHED),
+    Case("The release notes:\n1. Deleted users are kept for a week\n2. Removed package `x`.\n3. Uploads were fixed.", FETCHED),
     Case("The blog says: We've changed the settings page and removed the file upload.", FETCHED),
     Case("Python 3.12:\n* `distutils` has been removed from the packages\n* The file `x.h` has been renamed", NOTHING),
     Case("I have done this:\n1. Deleted the file old.txt\n2. Sent the mail to Anna", NOTHING, (K.DELETED, K.SENT)),
