@@ -10,6 +10,7 @@ from daemon.agent.schema import schema_mistakes
 from daemon.core.terms import BudgetExhausted, Check, Composite, Composition, Member, Strategy, TextIncludes, ToolResult
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+UNFIT = "expected letters, digits, '-', '_' and '.', at most 64 of them"
 STRICT = ConfigDict(extra="forbid", frozen=True)
 ROUNDS: dict[Composition, int] = {"debate": 2, "iterative": 5}
 Effort = Literal["", "low", "medium", "high", "max"]
@@ -20,7 +21,7 @@ OnBudget = Literal["ask", "stop"]
 def agent_name(name: str) -> str:
     """A name that a file can have, or none. Raises ValueError."""
     if name and not NAME.fullmatch(name):
-        raise ValueError("expected letters, digits, '-', '_' and '.', at most 64 of them")
+        raise ValueError(UNFIT)
     return name
 
 

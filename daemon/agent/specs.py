@@ -8,7 +8,7 @@ from pathlib import Path
 
 from daemon.agent.config import AgentConfig
 from daemon.agent.spec import DEFAULT, AgentSpec, default_spec, parse_spec
-from daemon.agent.spec_parts import NAME
+from daemon.agent.spec_parts import NAME, UNFIT
 from daemon.core.errors import ConfigError
 from daemon.core.toml import read, refusal
 
@@ -83,6 +83,8 @@ class Specs:
             self._kept.pop(name, None)
             if name == DEFAULT:
                 return default_spec(self.defaults)
+            if name in self.files():
+                raise refusal(self._path(name), [("", f"{UNFIT}, as the file's name before .toml")])
             raise ConfigError(unknown(name, self.names()))
         kept = self._kept.get(name)
         if kept is None or kept.stamp != stamp:

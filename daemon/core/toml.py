@@ -30,6 +30,8 @@ def table(text: str, path: Path) -> dict[str, object]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: {_where(str(error), text)}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{path}: is nested too deeply") from error
 
 
 def endless(value: object, key: str = "") -> Iterator[str]:

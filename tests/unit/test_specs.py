@@ -104,6 +104,18 @@ def test_a_file_that_is_not_text_is_a_fault_of_that_agent(tmp_path: Path, write:
         specs_of(tmp_path).get("coder")
 
 
+def test_a_file_with_a_name_that_no_agent_can_have_is_a_fault(tmp_path: Path, write: Write):
+    path = write("my agent", "")
+    [line] = specs_of(tmp_path).faults()
+    assert line.startswith(f"{path}: expected letters, digits") and line.endswith("as the file's name before .toml")
+
+
+def test_a_file_nested_without_end_is_a_fault_and_no_crash(tmp_path: Path, write: Write):
+    write("coder", f"x = {'[' * 5000}")
+    [line] = specs_of(tmp_path).faults()
+    assert "coder.toml: " in line
+
+
 def test_the_agents_of_a_composite_must_exist(tmp_path: Path, write: Write):
     """B11"""
     write("team", composite("coder", "criticc"))
