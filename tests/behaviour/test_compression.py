@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from daemon.app import Parts
-from daemon.core.events import Consulted, HistoryCompressed, ModelFailed, TurnEnded, UserSaid
+from daemon.core.events import Answer, Consulted, HistoryCompressed, ModelFailed, TurnEnded, UserSaid
 from daemon.core.label import Effect
 from daemon.tools.decorate import bind, tool
 from tests.fakes.house import Living, living
@@ -27,6 +27,12 @@ def settings(strategy: str = "rolling-window", window: int = WINDOW) -> dict[str
 async def page(number: int) -> str:
     """Read a page."""
     return f"page {number}: " + f"{number} {PARTS_OF}. " * 16
+
+
+@tool(effect=Effect.EGRESS)
+async def send(text: str) -> str:
+    """Send a text away."""
+    return "sent"
 
 
 PAGES = Parts(tools=bind([page], {}))
@@ -137,6 +143,29 @@ async def test_b4_after_a_restart_the_model_is_shown_what_it_would_have_been_sho
     [*_, before, after] = talk(model)
     assert begins_with(after, before) and "they spoke of answers" in str(after)
     assert [message["content"] for message in after[len(before) :]] == [LONG, "after the restart"]
+
+
+async def test_b4_a5_turns_stand_in_the_order_in_which_they_ended_before_and_after_a_restart(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    model.script(calls(("send", {"text": "hello"})), says("meanwhile"), says("sent"))
+    parts = Parts(tools=bind([send], {}))
+    async with living(tmp_path, model, settings(), parts) as it:
+        waiting = await it.say("send it")
+        asked = await it.until(waiting, "approval.asked")
+        await it.settled(await it.from_other("another", "what is new"))
+        assert await it.house.door.answer(waiting, str(asked.data["call_id"]), Answer.ONCE, "owner")
+        await it.settled(waiting)
+        await it.ask("before the restart")
+    async with living(tmp_path, model, settings(), parts) as it:
+        await it.ask("after the restart")
+    [*_, before, after] = talk(model)
+    assert begins_with(after, before) and [m["content"] for m in after if m["role"] == "user"] == [
+        "what is new",
+        "send it",
+        "before the restart",
+        "after the restart",
+    ]
 
 
 async def test_b4_e11_a_turn_cut_after_a_compression_goes_on_with_the_same_bytes(tmp_path: Path, model: FakeOpenAI) -> None:

@@ -13,6 +13,7 @@ from daemon.agent.context import SHRINK, Context
 from daemon.agent.fitting import iterations
 from daemon.agent.past import Past, rebuild
 from daemon.agent.repair import repair
+from daemon.agent.sizing import CHARS_PER_TOKEN, tokens_of
 from daemon.core.events import HistoryCompressed, Stop, TurnEnded
 from daemon.core.label import Label
 from daemon.core.messages import Message, Native, Role
@@ -175,7 +176,8 @@ def test_d7_what_is_sent_is_never_larger_than_the_window_and_always_sound(
         prompt = CONTEXT.prompt(turn, scene(past))
         assert prompt.tokens <= window
         assert problems(list(prompt.request.messages[1:])) == []
-        assert any("do it" in message.text for message in prompt.request.messages)
+        sent = "\n\n".join(message.text for message in prompt.request.messages)
+        assert all(m.text in sent for m in turn.messages if m.text == "do it" or m.text.startswith("and also"))
 
 
 # Summaries
@@ -229,6 +231,12 @@ async def test_b4_when_there_is_no_summary_to_be_had_the_rolling_window_serves(w
         assert event == await compressed(begun("the question", SMALL), past)
 
 
+async def test_b4_a_summary_that_is_longer_than_what_it_stands_for_is_not_taken() -> None:
+    past, turn = past_of(10, 3000), steps(begun(terms=PERIODIC), "x" * 10_000)
+    event = await compressed(turn, past, "very much longer than what was said " * 40)
+    assert event and (event.strategy, event.kept_earlier, event.summary) == ("rolling-window", 1, "")
+
+
 async def test_b4_a_failed_summary_does_not_count_as_one_of_three() -> None:
     turn, made = begun(terms=PERIODIC), []
     answers = iter([None, "one", None, "two", "three", "four"])
@@ -271,6 +279,13 @@ def test_b4_what_a_provider_finds_too_long_is_halved_and_stays_below_in_this_tur
     assert sent // 3 < after <= sent // 2
     assert CONTEXT.window_of(turn) == event.tokens_after < sent
     assert not due(after, CONTEXT.window_of(turn))
+
+
+def test_b4_when_the_tools_and_the_system_prompt_are_most_of_it_there_is_still_room_for_the_question() -> None:
+    wordy = Context(Shelf(), (), system="x" * 3600)
+    past, turn = past_of(1200), begun()
+    event = Compressor(wordy, Consultant()).shrunk(turn, scene(past), wordy.wanted(turn, scene(past)))
+    assert event and event.tokens_after > wordy.fixed(turn, scene(past)) + 50
 
 
 def test_b4_a_single_message_that_is_too_long_for_a_provider_is_sent_in_part() -> None:
@@ -332,6 +347,26 @@ def test_d7_a_turn_before_that_is_too_large_is_shown_in_part_rather_than_not_at_
     assert (read.text, asked.text) == ("read", "and now?")
 
 
+def test_d7_what_is_shown_in_part_seldom_changes_while_the_turn_goes_on() -> None:
+    past, turn, requests = Past(), begun("and now?", SMALL), []
+    past.add(ended(says(begun("begin " + "x" * 50_000 + " end", SMALL), "read")))
+    for number in range(12):
+        requests.append(CONTEXT.prompt(turn, scene(past)).request.messages)
+        steps(turn, f"result {number} ".ljust(200, "."))
+    assert sum(after[: len(before)] != before for before, after in pairwise(requests)) <= 2
+
+
+def test_d7_a_summary_has_its_place_beside_a_turn_that_fills_the_window() -> None:
+    past, turn = past_of(2000), begun(terms=SMALL)
+    tell(turn, HistoryCompressed("periodic-summary", 9, 5, 0, 0, "They spoke of trees. " * 20))
+    steps(turn, "")
+    room = WINDOW - CONTEXT.fixed(turn, scene(past)) - tokens_of(turn.messages)
+    turn.messages[-1] = replace(turn.messages[-1], text="x" * (room * CHARS_PER_TOKEN - 4))
+    assert tokens_of(turn.messages) + CONTEXT.fixed(turn, scene(past)) <= WINDOW < CONTEXT.wanted(turn, scene(past))
+    prompt = CONTEXT.prompt(turn, scene(past))
+    assert prompt.tokens <= WINDOW and "They spoke of trees." in prompt.request.messages[1].text
+
+
 def test_b4_what_is_still_too_much_after_a_shrink_is_cut_down_to_half() -> None:
     past, turn = past_of(9000), begun(terms=replace(SMALL, window=32_000))
     steps(turn, "x" * 30_000)
@@ -345,9 +380,11 @@ def test_a9_turns_that_ended_without_a_word_meet_the_next_one_soundly() -> None:
     past = Past()
     for name in "abc":
         past.add(tell(begun(f"question {name}"), TurnEnded(Stop.DONE, "", "")))
-    sent = CONTEXT.prompt(begun("question d"), scene(past)).request.messages[1:]
+    past.add(ended(says(begun("question d"), "answer d")))
+    sent = CONTEXT.prompt(begun("question e"), scene(past)).request.messages[1:]
     assert problems(list(sent)) == []
-    assert [part for m in sent for part in m.text.split("\n\n")] == [f"question {name}" for name in "abcd"]
+    said = [part for m in sent if m.role is Role.USER for part in m.text.split("\n\n")]
+    assert said == [f"question {name}" for name in "abcde"]
 
 
 # What later turns see
@@ -376,6 +413,18 @@ async def test_b4_a5_later_turns_begin_with_the_bytes_that_the_compressed_turn_e
     following = CONTEXT.prompt(begun("and then?"), scene(past)).request.messages
     assert following[: len(last)] == last
     assert [m.text for m in following[len(last) :]] == ["the answer", "and then?"]
+
+
+async def test_b4_e11_a_turn_cut_at_any_event_is_shown_what_it_was_shown_before_the_cut() -> None:
+    past, turn, shown = past_of(*[900] * 6), begun("the question", PERIODIC), {}
+    for number in range(20):
+        await compressed(turn, past, f"summary {number}")
+        shown[turn.seq] = CONTEXT.prompt(turn, scene(past)).request
+        steps(turn, "x" * 1000)
+    assert len(turn.compressed) >= 2
+    for cut, request in shown.items():
+        again = rebuild("now", "web:test", turn.events[:cut])
+        assert CONTEXT.prompt(again, scene(past)).request == request
 
 
 async def test_b4_between_two_compressions_every_request_begins_with_the_one_before() -> None:
