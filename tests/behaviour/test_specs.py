@@ -63,7 +63,7 @@ async def agent(
     tmp_path: Path, model: FakeOpenAI, spec: str, config: Mapping[str, object] | None = None
 ) -> AsyncIterator[Living]:
     """A house with this agent, chosen in the session of the test."""
-    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents").mkdir(exist_ok=True)
     (tmp_path / "agents" / "coder.toml").write_text(f'[identity]\nname = "coder"\n{spec}')
     parts = Parts(tools=bind((look, build, boom, note, page), {}))
     async with living(tmp_path, model, config, parts) as it:
@@ -339,3 +339,55 @@ async def test_an_agent_whose_file_became_wrong_says_so_and_asks_no_model(tmp_pa
         run = await asyncio.wait_for(it.ask("hi"), 10)
         assert (run.state, run.stop_reason, model.requests) == ("ended", "failed", [])
         assert "coder.toml: iteration.max_cycles: found 0, expected 1 or more" in (run.reply or "")
+
+
+async def test_a_composite_s_sub_agent_may_itself_be_iterative(tmp_path: Path, model: FakeOpenAI) -> None:
+    """B11: the member keeps its own cycles and conditions; its end is no failure of the composite."""
+    model.script(calls(("look", {"number": 1})), DONE, says("GOOD, approved."))
+    composite = '[composite]\nstrategy = "iterative"\nagents = [{ agent = "worker" }, { agent = "critic" }]\nuntil = "GOOD"\n'
+    (tmp_path / "agents").mkdir(exist_ok=True)
+    (tmp_path / "agents" / "worker.toml").write_text('[identity]\nname = "worker"\n' + conditions(TEXT))
+    (tmp_path / "agents" / "critic.toml").write_text('[identity]\nname = "critic"\ninstructions = "CRITIC"\n')
+    async with agent(tmp_path, model, composite) as it:
+        run = await it.ask("do it")
+        assert (run.stop_reason, run.reply) == ("done", "GOOD, approved.")
+        assert ["CRITIC" in request["messages"][0]["content"] for request in model.requests] == [False, False, True]
+        assert "All done. <task-complete>" in model.requests[2]["messages"][-1]["content"]
+        ended = [event async for event in it.house.door.events(run.turn) if event.name == "agent.ended"]
+        assert [event.data["stop_reason"] for event in ended] == ["condition", "done"]
+
+
+SCHEMA = '[output.schema]\ntype = "object"\nrequired = ["verdict"]\n'
+
+
+async def test_an_answer_that_does_not_fit_its_schema_gets_one_correction_round(tmp_path: Path, model: FakeOpenAI) -> None:
+    """D3"""
+    model.script(says("It looks good."), says('```json\n{"verdict": "good"}\n```'))
+    async with agent(tmp_path, model, SCHEMA) as it:
+        run = await it.ask("judge it")
+        assert (run.stop_reason, len(model.requests)) == ("done", 2)
+        asked = model.requests[1]["messages"][-1]
+        assert asked["role"] == "user" and "it is not JSON" in asked["content"]
+
+
+async def test_an_answer_that_fails_its_schema_again_ends_the_turn(tmp_path: Path, model: FakeOpenAI) -> None:
+    """D3: an error that nothing helps."""
+    model.otherwise(says('{"verdct": "good"}'))
+    async with agent(tmp_path, model, SCHEMA) as it:
+        run = await it.ask("judge it")
+        ended = await it.until(run.turn, "run.terminated_by")
+        assert (run.stop_reason, len(model.requests)) == ("failed", 2)
+        assert "verdict is missing" in str(ended.data["detail"])
+
+
+async def test_a_refused_critical_tool_of_the_spec_ends_the_turn(tmp_path: Path, model: FakeOpenAI) -> None:
+    """D3: permission denied on a declared critical tool."""
+    model.script(calls(("note", {"text": "a"})), says("I was not allowed to write the note."))
+    spec = '[tools]\napprovals = "always"\ncritical = ["note"]\n'
+    async with agent(tmp_path, model, spec + conditions(TEXT)) as it:
+        turn = await it.say("write a note")
+        await it.until(turn, "run.suspended")
+        [asked] = await it.house.door.approvals(session=SESSION)
+        await it.house.door.answer(turn, asked.call_id, Answer.DENY, "owner", "no notes")
+        run = await it.settled(turn)
+        assert run.stop_reason == "failed" and len(model.requests) <= 2
