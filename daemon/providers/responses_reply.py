@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from daemon.core.errors import ErrorClass
 from daemon.core.messages import ModelReply, ModelRequest, Native, ToolCall, Usage
@@ -72,10 +72,15 @@ class _Response(_Wire):
     usage: Annotated[_Usage | None, ASIDE] = None
 
 
+def _words(value: object) -> object:
+    """Events that we do not know may carry anything."""
+    return value if isinstance(value, str) else None
+
+
 class _Event(_Wire):
     type: str = ""
     output_index: int = 0
-    delta: str | None = None
+    delta: Annotated[str | None, BeforeValidator(_words)] = None
     item: Annotated[dict[str, object] | None, ASIDE] = None
     response: Annotated[_Response | None, ASIDE] = None
 

@@ -15,7 +15,11 @@ from daemon.core.errors import ErrorClass, ProviderError
 from daemon.core.events import ModelReplied
 from daemon.core.messages import Message, ModelRequest, Role, ToolCall
 from daemon.providers.config import FallbackConfig, ProviderConfig
+from daemon.providers.gemini_request import UNSIGNED
 from daemon.providers.responses import Responses
+from tests.fakes.gemini import SIGNATURE, FakeGemini
+from tests.fakes.gemini import calls as gemini_calls
+from tests.fakes.gemini import says as gemini_says
 from tests.fakes.house import SESSION, living
 from tests.fakes.openai import drops, fails, hangs, raw
 from tests.fakes.responses import SECRET, FakeResponses, Step, breaks, calls, message, reasoning, refuses, replies, says, tokens
@@ -214,3 +218,25 @@ async def test_a_house_on_responses_uses_tools_and_gives_its_reasoning_back(tmp_
         assert later.startswith(earlier[: earlier.rindex(b'],"store"')])
     thoughts = [item["encrypted_content"] for item in model.requests[3]["input"] if item.get("type") == "reasoning"]
     assert thoughts == [SECRET, "gAAAsecond", "gAAAthird"]
+
+
+async def test_a_turn_may_begin_at_one_service_and_end_at_another_and_the_next_goes_back(tmp_path: Path) -> None:
+    """A7, A9: each is given the whole conversation in its own way, its own thoughts unchanged and nobody else's."""
+    async with FakeResponses() as model, FakeGemini() as spare:
+        spare.script(gemini_calls(("current_time", {})), gemini_says("It is noon."))
+        gone = refuses(404, "The model `x` does not exist", "model_not_found")
+        model.script(calls(("current_time", {})), gone, gone, says("Still noon."))
+        fallback = {"kind": "gemini", "base_url": spare.base_url, "api_key": "AIza-key", "model": "gemini-3.8-flash"}
+        async with living(tmp_path, model, config(fallbacks=[fallback])) as it:
+            first = await it.ask("what time is it?")
+            second = await it.ask("and now?")
+    assert (first.reply, second.reply) == ("It is noon.", "Still noon.")
+    assert (model.refused, spare.refused) == ([], [])
+    assert SECRET not in spare.requests[1].raw.decode()
+    signed = [part.get("thoughtSignature") for content in spare.requests[1]["contents"] for part in content["parts"]]
+    assert [signature for signature in signed if signature] == [UNSIGNED, SIGNATURE]
+    last = model.requests[3]
+    assert SIGNATURE not in last.raw.decode()
+    assert [item.get("type") for item in last["input"]] == [
+        None, "reasoning", "function_call", "function_call_output", "function_call", "function_call_output", None, None,
+    ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from itertools import pairwise
 from typing import Any
 
@@ -388,8 +388,50 @@ def test_a_stream_that_came_as_a_list_is_read_all_the_same() -> None:
     assert (reply.text, reply.usage) == ("one two", Usage(3, 2))
 
 
+def test_thinking_and_the_prompts_of_tools_are_counted() -> None:
+    told = {"promptTokenCount": 5, "toolUsePromptTokenCount": 2, "candidatesTokenCount": 3, "thoughtsTokenCount": 4}
+    assert read(answer(text("a"), usageMetadata={**told, "cachedContentTokenCount": 1})).usage == Usage(7, 7, 1)
+
+
+def test_pieces_of_one_text_are_kept_as_one_and_thoughts_and_signatures_by_themselves() -> None:
+    parts = [text("I ", thought=True), text("think", thought=True), text("one "), text("two"), text("", "dGV4dA=="), text("!")]
+    reply = read(answer(*parts))
+    assert (reply.text, reply.native and json.loads(reply.native.blocks)) == (
+        "one two!",
+        [text("I think", thought=True), text("one two"), text("", "dGV4dA=="), text("!")],
+    )
+
+
 def test_usage_that_is_not_told_is_estimated() -> None:
     assert read(answer(text("hello"))).usage.estimated
+
+
+NAMES = st.sampled_from(
+    [
+        "candidates",
+        "content",
+        "parts",
+        "text",
+        "functionCall",
+        "name",
+        "args",
+        "thoughtSignature",
+        "finishReason",
+        "error",
+        "code",
+    ]
+)
+SCALARS = st.none() | st.booleans() | st.integers(-1, 2) | st.sampled_from(["", "shell", "STOP", "SAFETY"])
+ANYTHING = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4))
+SENT = st.lists(st.dictionaries(NAMES, ANYTHING, max_size=3), max_size=3)
+
+
+@given(SENT, ANYTHING)
+def test_whatever_a_server_sends_is_a_reply_or_a_fault_a7(parts: list[dict[str, Any]], other: object) -> None:
+    """A7: every fault has its class; none of them is an exception of ours."""
+    for received in (answer(*parts), json.dumps(other).encode(), json.dumps([other]).encode()):
+        with suppress(Fault):
+            read(received)
 
 
 # A9: any history

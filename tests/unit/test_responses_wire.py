@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from itertools import pairwise
 from typing import Any
 
@@ -210,6 +210,30 @@ def test_ids_that_are_missing_or_used_twice_are_replaced_by_place() -> None:
     assert faults(body(ModelRequest((*turn, *turn)))) == []
 
 
+@pytest.mark.parametrize("ids", [("call_1", ""), ("x" * 64, "x" * 64), ("", "call_0"), ("x" * 65, "y")])
+def test_a_replaced_id_is_one_that_the_api_takes_and_nobody_has(ids: tuple[str, ...]) -> None:
+    wanted = tuple(ToolCall(name, "shell", "{}") for name in ids)
+    results = [Message(Role.TOOL, "x", provider_id=name) for name in ids]
+    assert faults(body(ModelRequest((HELLO[1], Message(Role.ASSISTANT, calls=wanted), *results)))) == []
+
+
+def test_a_result_that_nobody_asked_for_is_left_out() -> None:
+    assert items((HELLO[1], Message(Role.TOOL, "x", provider_id="call_0"))) == [{"role": "user", "content": "grüß dich"}]
+
+
+def test_an_own_reply_without_the_calls_it_had_is_written_anew() -> None:
+    said = Message(Role.ASSISTANT, "Looking.", native=Native(US, MODEL, json.dumps(ITEMS)))
+    assert items((HELLO[1], said))[1:] == [{"role": "assistant", "content": "Looking."}]
+
+
+def test_an_own_reply_whose_calls_share_an_id_is_written_anew() -> None:
+    output = [reasoning(), call("shell", {}, "c"), call("shell", {}, "c")]
+    wanted = (ToolCall("c", "shell", "{}"), ToolCall("c_1", "shell", "{}"))
+    said = Message(Role.ASSISTANT, calls=wanted, native=Native(US, MODEL, json.dumps(output)))
+    results = [Message(Role.TOOL, "x", provider_id=name) for name in ("c", "c_1")]
+    assert faults(body(ModelRequest((HELLO[1], said, *results)))) == []
+
+
 def test_an_own_reply_whose_ids_were_used_before_is_written_anew() -> None:
     sent = body(ModelRequest((*spoken(), *spoken())))
     assert faults(sent) == []
@@ -357,6 +381,55 @@ def test_a_stream_that_never_says_that_an_item_is_done_is_read_all_the_same() ->
         draft.add(json.dumps(event))
     reply = draft.reply(ModelRequest(HELLO))
     assert (reply.text, reply.calls) == ("hm", (ToolCall("c", "shell", '{"a": 1}'),))
+
+
+def test_a_thought_that_was_announced_and_never_done_is_not_given_back() -> None:
+    draft = Draft()
+    done = {"type": "response.output_item.done", "output_index": 1, "item": {"id": "msg_1", **message("hm")}}
+    for event in ({"type": "response.output_item.added", "output_index": 0, "item": {"id": "rs_1", **reasoning()}}, done):
+        draft.add(json.dumps(event))
+    draft.add(json.dumps({"type": "response.completed", "response": {"status": "completed"}}))
+    assert draft.reply(ModelRequest(HELLO)).native is None
+
+
+def test_what_was_told_in_pieces_is_not_told_again_by_the_whole() -> None:
+    draft = Draft()
+    assert draft.add(json.dumps({"type": "response.output_text.delta", "output_index": 0, "delta": "hm"})) == "hm"
+    assert draft.add(json.dumps({"type": "response.completed", "response": json.loads(whole(message("hm")))})) == ""
+    assert draft.reply(ModelRequest(HELLO)).text == "hm"
+
+
+NAMES = st.sampled_from(
+    ["type", "item", "delta", "response", "output", "content", "text", "arguments", "name", "call_id", "error", "status", "usage"]
+)
+SCALARS = (
+    st.none() | st.booleans() | st.integers(-1, 2) | st.sampled_from(["", "message", "function_call", "reasoning", "completed"])
+)
+ANYTHING = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4))
+TYPES = st.sampled_from(
+    ["response.completed", "response.output_item.done", "response.output_text.delta", "error", "response.new"]
+)
+EVENTS = st.builds(lambda kind, rest: {**rest, "type": kind}, TYPES, st.dictionaries(NAMES, ANYTHING, max_size=5))
+
+
+@given(st.lists(EVENTS, max_size=4), ANYTHING)
+def test_whatever_a_server_sends_is_a_reply_or_a_fault_a7(events: list[Json], end: object) -> None:
+    """A7: every fault has its class; none of them is an exception of ours."""
+    draft = Draft()
+    with suppress(Fault):
+        for event in events:
+            draft.add(json.dumps(event))
+        draft.reply(ModelRequest(HELLO))
+    with suppress(Fault):
+        read(json.dumps(end).encode())
+
+
+def test_an_event_that_nobody_knows_spoils_nothing() -> None:
+    draft = Draft()
+    for event in ({"type": "response.new", "delta": {"a": 1}, "item": 7, "response": []}, {"type": "response.queued"}):
+        assert draft.add(json.dumps(event)) == ""
+    draft.add(json.dumps({"type": "response.completed", "response": json.loads(whole(message("hm")))}))
+    assert draft.reply(ModelRequest(HELLO)).text == "hm"
 
 
 # A9: any history
