@@ -7,9 +7,9 @@ from typing import Self
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from daemon.agent.config import AgentConfig
+from daemon.agent.spec_checks import CheckPart
 from daemon.agent.spec_parts import (
     STRICT,
-    CheckPart,
     CompositePart,
     IdentityPart,
     IterationPart,

@@ -7,11 +7,11 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from daemon.agent.schema import schema_mistakes
-from daemon.core.terms import BudgetExhausted, Check, Composite, Composition, Member, Strategy, TextIncludes, ToolResult
+from daemon.core.terms import BudgetExhausted, Composite, Composition, Member, Strategy, TextIncludes, ToolResult
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 UNFIT = "expected letters, digits, '-', '_' and '.', at most 64 of them"
-STRICT = ConfigDict(extra="forbid", frozen=True)
+STRICT = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 ROUNDS: dict[Composition, int] = {"debate": 2, "iterative": 5}
 Effort = Literal["", "low", "medium", "high", "max"]
 OnStall = Literal["coach", "stop"]
@@ -25,19 +25,9 @@ def agent_name(name: str) -> str:
     return name
 
 
-def sound_pattern(pattern: str) -> str:
-    """A regular expression that can be used. Raises ValueError."""
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"expected a regular expression: {error}") from error
-    return pattern
-
-
 Text = Annotated[str, StringConstraints(min_length=1)]
 Name = Annotated[Text, AfterValidator(agent_name)]
 MaybeName = Annotated[str, AfterValidator(agent_name)]
-Pattern = Annotated[Text, AfterValidator(sound_pattern)]
 
 
 class IdentityPart(BaseModel):
@@ -220,63 +210,6 @@ class LoopPart(BaseModel):
         except re.error as error:
             return [f"loop.value: {self.value!r} is no regular expression ({error}): the loop goes on to its last attempt"]
         return []
-
-
-class TextCheckPart(BaseModel):
-    """The answer contains this text, or this command exits with 0, or a model that is asked this about it says yes (E10)."""
-
-    model_config = STRICT
-
-    kind: Literal["contains", "test_pass", "judge"]
-    value: Text
-
-    def check(self) -> Check:
-        """As a turn carries it."""
-        return Check(self.kind, self.value)
-
-
-class RegexCheckPart(BaseModel):
-    """The answer matches this (E10)."""
-
-    model_config = STRICT
-
-    kind: Literal["regex"]
-    value: Pattern
-
-    def check(self) -> Check:
-        """As a turn carries it."""
-        return Check("regex", self.value)
-
-
-class ToolCheckPart(BaseModel):
-    """This tool has given such a result in this turn (E10)."""
-
-    model_config = STRICT
-
-    kind: Literal["tool_result"]
-    tool: Text
-    exit_code: int | None = None
-    contains: str = ""
-
-    def check(self) -> Check:
-        """As a turn carries it."""
-        return Check("tool_result", self.contains, self.tool, self.exit_code)
-
-
-class ManualCheckPart(BaseModel):
-    """A person says yes to the answer; `value` says what to look at (E10)."""
-
-    model_config = STRICT
-
-    kind: Literal["manual"]
-    value: str = ""
-
-    def check(self) -> Check:
-        """As a turn carries it."""
-        return Check("manual", self.value)
-
-
-CheckPart = Annotated[TextCheckPart | RegexCheckPart | ToolCheckPart | ManualCheckPart, Field(discriminator="kind")]
 
 
 def _checkable(schema: object) -> object:

@@ -54,7 +54,8 @@ class Patient:
 
 async def examine(patient: Patient) -> list[Check]:
     """All checks, in the order a person would go through them."""
-    checks = [check_python(), check_config(patient), check_agents(patient.agents), check_home(patient.home), check_disk(patient.home)]
+    checks = [check_python(), check_config(patient), check_agents(patient.agents)]
+    checks += [check_home(patient.home), check_disk(patient.home)]
     checks += check_databases(patient.home)
     checks.append(await check_sandbox(patient.workspace))
     if patient.provider is not None:
