@@ -37,7 +37,8 @@ class Budgets:
         known = self._accounts.get(turn.id)
         if known is None:
             known = self._accounts[turn.id] = Account(turn.id, above=above, spent=spent_of(turn))
-            known.spent += await self.store.read(lambda tx: _of_children(tx, turn.id))
+            if turn.children:
+                known.spent += await self.store.read(lambda tx: _of_children(tx, turn.id))
         known.caps = caps_of(turn.limits)
         self._ended.discard(turn.id)
         return known

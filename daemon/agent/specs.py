@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from daemon.agent.config import AgentConfig
@@ -31,13 +32,18 @@ class Specs:
 
     folder: Path
     defaults: AgentConfig
+    tools: tuple[str, ...] = ()
     _kept: dict[str, Kept] = field(default_factory=dict)
+    _usual: AgentSpec = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._usual = default_spec(self.defaults)
 
     @classmethod
     def open(cls, folder: Path, defaults: AgentConfig) -> "Specs":
         """Over a folder that may be absent; what is wrong in it is logged now, and told to whoever asks for that agent."""
         specs = cls(folder, defaults)
-        for line in (*specs.faults(), *specs.warnings()):
+        for line in specs.faults():
             log.warning("%s", line)
         return specs
 
@@ -64,7 +70,19 @@ class Specs:
     def warnings(self) -> list[str]:
         """What is accepted, but will not do what was probably meant (C3)."""
         usable = (name for name in self.names() if not self._fault_of(name))
-        return [f"{self._path(name)}: {line}" for name in usable for line in self.get(name).warnings()]
+        return [f"{self._path(name)}: {line}" for name in usable for line in self.warnings_of(name)]
+
+    def warnings_of(self, name: str) -> list[str]:
+        """Of one agent that can be used."""
+        spec = self.get(name)
+        unknown_tools = [(key, tool) for key, tool in spec.tools_meant() if self.tools and not _fits(tool, self.tools)]
+        return spec.warnings() + [f"{key}: there is no tool {tool!r}{_nearest(tool, self.tools)}" for key, tool in unknown_tools]
+
+    def knows(self, tools: Sequence[str]) -> None:
+        """These are the tools there are; who speaks of another one is warned about, now and whenever that agent is chosen."""
+        self.tools = tuple(tools)
+        for line in self.warnings():
+            log.warning("%s", line)
 
     def _fault_of(self, name: str) -> str:
         try:
@@ -82,7 +100,7 @@ class Specs:
         if stamp is None:
             self._kept.pop(name, None)
             if name == DEFAULT:
-                return default_spec(self.defaults)
+                return self._usual
             if name in self.files():
                 raise refusal(self._path(name), [("", f"{UNFIT}, as the file's name before .toml")])
             raise ConfigError(unknown(name, self.names()))
@@ -119,9 +137,16 @@ class Specs:
 
 def unknown(name: str, names: Sequence[str]) -> str:
     """There is none of that name; those there are, and the nearest."""
+    return f"there is no agent {name!r}; there are: {', '.join(names)}{_nearest(name, names)}"
+
+
+def _nearest(name: str, names: Sequence[str]) -> str:
     near = get_close_matches(name, names, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    return f"there is no agent {name!r}; there are: {', '.join(names)}{hint}"
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _fits(pattern: str, names: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for name in names)
 
 
 def _stamp(path: Path) -> Stamp | None:
