@@ -112,6 +112,17 @@ class AgentSpec(BaseModel):
         """What is accepted, but will not do what was probably meant (C3)."""
         return self.loop.warnings()
 
+    def tools_meant(self) -> list[tuple[str, str]]:
+        """(key, name or pattern) of every tool that it speaks of."""
+        named = [(f"tools.enabled.{n}", tool) for n, tool in enumerate(self.tools.enabled)]
+        named += [(f"tools.critical.{n}", tool) for n, tool in enumerate(self.tools.critical)]
+        conditions = self.iteration.termination_conditions if self.iteration else []
+        return named + [
+            (f"iteration.termination_conditions.{n}.tool", part.tool)
+            for n, part in enumerate(conditions)
+            if part.kind == "tool-result"
+        ]
+
 
 def default_spec(defaults: AgentConfig) -> AgentSpec:
     """The agent that answers where no other is chosen: [agent], and its [agent.loop]."""

@@ -118,6 +118,7 @@ class Builder:
         children = self._children(store, specs)
         sandbox = await self._sandbox()
         tools = self._tools(memory, children, sandbox)
+        specs.knows(tools.names())
         routes, context = self._routes(ledger), self._context(tools)
         works = AgentWorks(self.config, store, self.clock, self.live, ledger, routes, context, children, sandbox, memory)
         agent = await works.agent(self._dispatcher(store, tools), Chain(sleep=asyncio.sleep, prices=self._prices()), specs)

@@ -2,7 +2,7 @@
 
 from difflib import get_close_matches
 
-from daemon.commands import agents, choose, control, permit, status
+from daemon.commands import agents, choose, control, loop, permit, status
 from daemon.commands.base import Command, Desk, Spoken
 
 
@@ -15,7 +15,8 @@ HELP = (
     Command("help", "this list", show_help),
     Command("start", "say hello", show_help),
 )
-TABLE = {c.name: c for c in (*HELP, *status.COMMANDS, *control.COMMANDS, *choose.COMMANDS, *agents.COMMANDS, *permit.COMMANDS)}
+OTHERS = (*choose.COMMANDS, *agents.COMMANDS, *loop.COMMANDS, *permit.COMMANDS)
+TABLE = {c.name: c for c in (*HELP, *status.COMMANDS, *control.COMMANDS, *OTHERS)}
 
 
 async def run(desk: Desk, spoken: Spoken) -> str:

@@ -58,3 +58,10 @@ async def test_a_chosen_agent_whose_file_is_gone_is_still_listed(tmp_path: Path,
         assert "* coder: cannot be used: there is no agent 'coder'" in await it.command("/agent")
         run = await it.ask("hi")
         assert run.stop_reason == "failed" and "there is no agent 'coder'" in (run.reply or "")
+
+
+async def test_a_tool_that_there_is_not_is_told_when_its_agent_is_chosen(tmp_path: Path, model: FakeOpenAI) -> None:
+    """B1, D3"""
+    write(tmp_path, "coder", '[tools]\ncritical = ["shel"]\n')
+    async with living(tmp_path, model) as it:
+        assert "tools.critical.0: there is no tool 'shel'; did you mean 'shell'?" in await it.command("/agent coder")

@@ -153,11 +153,30 @@ def test_a_composite_tells_what_is_wrong_with_a_member(tmp_path: Path, write: Wr
         specs_of(tmp_path).get("team")
 
 
+def test_a_tool_that_there_is_not_is_warned_about_once_the_tools_are_known(
+    tmp_path: Path, write: Write, caplog: pytest.LogCaptureFixture
+):
+    """B1, B2, D3: a misspelt critical tool would be no safety at all."""
+    ends = '[[iteration.termination_conditions]]\nkind = "tool-result"\ntool = "shel"\nmatch = { exit_code = 0 }\n'
+    tools = '[tools]\nenabled = ["*_file", "web_*"]\ncritical = ["shell", "shll"]\n'
+    write("coder", f"[iteration]\nmax_cycles = 3\n{ends}{tools}")
+    specs = specs_of(tmp_path)
+    assert specs.warnings_of("coder") == []
+    specs.knows(("shell", "read_file"))
+    assert [line.split(": ")[0] for line in specs.warnings_of("coder")] == [
+        "tools.enabled.1",
+        "tools.critical.1",
+        "iteration.termination_conditions.0.tool",
+    ]
+    assert "coder.toml: tools.critical.1: there is no tool 'shll'; did you mean 'shell'?" in caplog.text
+
+
 def test_what_is_wrong_is_logged_when_the_daemon_opens_the_folder(tmp_path: Path, write: Write, caplog: pytest.LogCaptureFixture):
     """C3: so is what is accepted but will not do what was meant."""
     write("coder", '[loop]\ncriterion = "regex"\nvalue = "("\n')
     write("critic", "[itration]\nmax_cycles = 1\n")
     specs = specs_of(tmp_path)
+    specs.knows(())
     assert "coder.toml: loop.value: '(' is no regular expression" in caplog.text
     assert f"critic.toml: itration: is a section that this version ({VERSION}) does not know" in caplog.text
     assert len(specs.warnings()) == 1
