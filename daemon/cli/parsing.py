@@ -18,6 +18,7 @@ COMMANDS = {
     "run": "daemon.cli.run",
     "runs": "daemon.cli.runs",
     "show": "daemon.cli.show",
+    "loop": "daemon.cli.loop",
     "doctor": "daemon.cli.doctor",
     "config": "daemon.cli.config",
     "model": "daemon.cli.model",

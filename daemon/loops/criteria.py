@@ -11,6 +11,7 @@ from daemon.tools.process import run_process
 from daemon.tools.sandbox import Sandbox
 
 TEST_S, REGEX_S = 60.0, 10.0
+NOT_RUN = (126, 127)
 MATCH = "import json, re, sys; p, t = json.load(sys.stdin); sys.exit(0 if re.search(p, t, re.IGNORECASE) else 1)"
 
 
@@ -62,6 +63,8 @@ class Criteria:
             return Verdict(False, f"the command could not be started: {error.strerror or error}")
         if ran.timed_out:
             return Verdict(False, f"the command took longer than {self.test_s:g} s and was killed")
+        if ran.exit_code in NOT_RUN:
+            return Verdict(False, f"the command could not be run: {ran.output.strip()}")
         return Verdict(ran.exit_code == 0)
 
     async def _matches(self, pattern: str, output: str) -> Verdict:

@@ -54,7 +54,7 @@ class Engine:
 
         def work(tx: Tx) -> Moved:
             if busy := tx.loops_at_work(order.agent):
-                raise LoopBusy(f"the agent {order.agent} is at loop {busy[0].id} already; stop that one first")
+                raise LoopBusy(f"the agent {order.agent} is at loop {busy[0].id} already; stop that one first, or resume it")
             root = tx.session(order.session) or root_of(order.session, now)
             loop = loop_of(order, settings, root, name, now)
             if obstacle := self.criteria.obstacle(loop):
@@ -86,8 +86,15 @@ class Engine:
         return await self._move(loop_id, lambda tx: pause(tx, loop_id))
 
     async def resume(self, loop_id: str) -> LoopRow | None:
-        """Go on after a pause."""
-        return await self._move(loop_id, lambda tx: resume(tx, loop_id, self.clock.now()))
+        """Go on after a pause, or with what a crash cut off and nobody has taken up. None when it is over, or at work already."""
+        resumed = await self._move(loop_id, lambda tx: resume(tx, loop_id, self.clock.now()))
+        if loop_id in self._tasks:
+            return resumed
+        row = await self.store.read(lambda tx: tx.loop(loop_id))
+        if row is None or row.over:
+            return None
+        self.take_up(loop_id)
+        return row
 
     async def review(self, loop_id: str, *, approved: bool, by: str, reason: str = "") -> LoopRow | None:
         """A person says whether the attempt will do; None when that is not asked, or not any more."""
