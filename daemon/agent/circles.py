@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from daemon.agent.halting import Halt, HaltCondition
-from daemon.agent.recent import just_coached
+from daemon.agent.recent import fresh, just_coached
 from daemon.agent.stall import FAILURES, WINDOW, coaching, failing_alike, pingpong, stuck_on
 from daemon.core.events import Stop
 from daemon.core.turn import Turn
@@ -28,7 +28,7 @@ def coached_first(reason: Stop, on_stall: OnStall, look: Callable[[Turn], Notice
     """
 
     def check(turn: Turn) -> Halt | None:
-        noticed = None if just_coached(turn) else look(turn)
+        noticed = None if fresh(turn) or just_coached(turn) else look(turn)
         if noticed is None:
             return None
         detail, coach = noticed

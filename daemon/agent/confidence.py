@@ -24,13 +24,15 @@ def low_confidence(turn: Turn) -> Halt | None:
 
 def _hedged(turn: Turn) -> str:
     latest = next(replies(turn), None)
-    sentence = hedge(latest[0].text) if latest else ""
+    sentence = hedge(latest[0].text) if latest and latest[0].text else ""
     shown = sentence if len(sentence) <= SHOWN else sentence[:SHOWN] + "..."
     return f'the model sees no way to go on ("{shown}")' if shown else ""
 
 
 def _failing(turn: Turn) -> str:
     """What nobody tried does not count: calls that were refused, not run, or whose earlier result was shown again."""
+    if not turn.past or (turn.past[-1][0].outcome is Outcome.OK and not turn.past[-1][0].repeat_of):
+        return ""  # one more that worked makes nothing worse
     latest = list(islice(_tried(turn), LATEST))
     worked = sum(result.outcome is Outcome.OK for result in latest)
     if len(latest) < FEWEST or worked >= RATE * len(latest):

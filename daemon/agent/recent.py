@@ -6,10 +6,11 @@ Whoever looks here stops when they have seen enough; nobody reads the whole turn
 from collections.abc import Iterator
 from itertools import takewhile
 
-from daemon.core.events import Coached, ModelReplied, Recorded, Steered, Stop, ToolFinished, UserSaid
+from daemon.core.events import Coached, ModelReplied, Outcome, Recorded, Steered, Stop, ToolFinished, UserSaid
 from daemon.core.messages import ToolCall
 from daemon.core.turn import Turn
 
+LOOKED = 96
 Done = tuple[ToolFinished, ToolCall]
 CIRCLING = (Stop.STALLED.value, Stop.REPEATING.value)
 
@@ -36,6 +37,19 @@ def replies(turn: Turn) -> Iterator[tuple[ModelReplied, tuple[Done, ...]]]:
 def iterations(turn: Turn) -> Iterator[tuple[Done, ...]]:
     """What the iterations did, latest first; those without a call are left out."""
     return (done for _, done in replies(turn) if done)
+
+
+def fresh(turn: Turn) -> bool:
+    """The latest iteration went well, brought only what no earlier one did, and said nothing: no circle can be in that."""
+    reply = turn.reply
+    if reply is None or reply.text or not reply.calls or not turn.past:
+        return reply is None
+    count = len(reply.calls)
+    latest = [result for result, _ in turn.past[-count:]]
+    if any(result.outcome is not Outcome.OK or result.repeat_of for result in latest):
+        return False
+    before = {result.text for result, _ in turn.past[-count - LOOKED : -count]}
+    return before.isdisjoint(result.text for result in latest)
 
 
 def just_coached(turn: Turn) -> bool:

@@ -14,7 +14,7 @@ from daemon.agent.workshop import Workshop
 from daemon.core.errors import Fenced, StoreUnavailable
 from daemon.core.events import Answer, ApprovalAnswered, Stop, TurnEnded, TurnResumed, UserSaid
 from daemon.core.importance import importance
-from daemon.core.label import Label, join_all
+from daemon.core.label import Label
 from daemon.core.live import Over, SetAside
 from daemon.core.messages import Role
 from daemon.core.rows import ApprovalRow, InboxRow, SessionRow, TurnRow
@@ -175,7 +175,7 @@ class Lane:
         at = self.shop.clock.now()
         child = await self.shop.store.read(lambda tx: tx.child(row.turn)) if row.channel == AGENT else None
         brief = (await self.shop.brief(self.session, row, child)).after(self._shown().reflection)
-        label = join_all((row.label, *(message.label for message in self._shown().messages)))
+        label = row.label.joined(self._shown().label)
         parent = child.parent if child else ""
         begun = TurnRow(row.turn, self.session.id, parent, row.id, "running", label, at, agent=brief.terms.agent)
 
@@ -236,7 +236,8 @@ class Lane:
         self.shop.children.runs(turn, control)
         account = await self.shop.budgets.open(turn)
         stream = turn.id not in self.unwatched
-        scene = replace(scene_of(self.session, self._shown(), effort=self.shop.effort(), stream=stream), account=account)
+        effort = turn.terms.effort or self.shop.effort()
+        scene = replace(scene_of(self.session, self._shown(), effort=effort, stream=stream), account=account)
         await self.shop.agent.run(turn, scene, control)
         await self._after(turn, control)
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
 
 from daemon.agent.recent import Done, iterations
@@ -121,6 +122,7 @@ def _original(turn: Turn, result: ToolFinished) -> ToolFinished:
     return result
 
 
+@lru_cache(maxsize=256)
 def _step(result: ToolFinished, tool: str, arguments: str) -> Step:
     """A command's exit code says little: what it printed belongs to its outcome. So do a person's words to why not."""
     asked, changes = similar(arguments), result.effect not in (Effect.READ, Effect.FETCH)
