@@ -50,7 +50,7 @@ class CallView:
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """One run. state: queued, running, suspended, ended, quarantined."""
+    """One run. state: queued, running, suspended, ended, quarantined. `children`: runs of agents that it set to work."""
 
     turn: str
     session: str
@@ -64,6 +64,9 @@ class RunView:
     calls: list[CallView] = field(default_factory=list)
     started: str | None = None
     ended: str | None = None
+    agent: str = "default"
+    parent: str | None = None
+    children: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,15 +131,18 @@ class LiveEvent:
     tool.results {iteration, count}
     approval.asked {call_id, tool, arguments, effect, expires}
     approval.answered {call_id, answer, by, reason}
-    steered {text}   coached {kind, text}    budget.extended {reason, max_iterations}
-    intent {intent}  todos {items}           verified {check, passed, feedback}
+    steered {text}   coached {kind, text}    intent {intent}
+    budget.extended {reason, max_iterations} cycle.refunded {call_ids}
+    budget.raised {question, max_input_tokens, max_usd, day_tokens, day_usd}
+    todos {items}                            verified {check, passed, feedback, note}
     history.compressed {strategy, summary, tokens_before, tokens_after}
-    model.consulted {purpose, model, error}
-    agent.started {key, turn, session, agent, task, background}
-    agent.ended {key, turn, stop_reason, text}
+    model.consulted {purpose, model, error, usage}
+    agent.started {key, turn, session, agent, task, background}: its own run tells what it does
+    agent.ended {key, turn, stop_reason, text}: a step of a composite; else `tool_result` of call `key`, or a message, says so
+    alarm {kind, text}
     run.suspended {waiting_for}              run.resumed {why}
     run.terminated_by {reason, detail}
-    run.completed {reply, stop_reason, iterations, usage, label}: always the last
+    run.completed {reply, text_length, stop_reason, iterations, usage, label}: always the last
     """
 
     name: str

@@ -45,6 +45,8 @@ from daemon.door.base import LiveEvent, UsageView
 
 COMPLETED = "run.completed"
 Told = tuple[str, Mapping[str, object]]
+OfTurn = Steered | Coached | Suspended | TurnResumed | TurnEnded
+OfLimits = BudgetExtended | BudgetRaised | IterationRefunded | Alarm
 
 
 @dataclass(slots=True)
@@ -76,60 +78,72 @@ class Narrator:
             case UserSaid():
                 self.label, self.most = self.label.joined(event.taint), event.limits.max_iterations
                 return []
-            case Steered() | Coached() | BudgetExtended() | Suspended() | TurnResumed():
-                return [self._tell_of_turn(event)]
+            case Steered() | Coached() | Suspended() | TurnResumed() | TurnEnded():
+                return self._tell_of_turn(event)
             case ModelAsked() | ModelRetried() | ModelReplied() | Consulted():
                 return self._tell_of_model(event, seq)
             case ToolStarted() | ToolRetried() | ToolFinished():
                 return self._tell_of_tool(event)
             case ApprovalAsked() | ApprovalAnswered():
                 return [_tell_of_approval(event)]
-            case TurnEnded():
-                reason = event.reason.value
-                ended = {"reason": reason, "detail": event.detail}
-                return [("run.terminated_by", ended), (COMPLETED, self._summary(event.reply, reason))]
+            case BudgetExtended() | BudgetRaised() | IterationRefunded() | Alarm():
+                return [self._tell_of_limits(event)]
             case Classified() | ChildSpawned() | ChildReturned() | TodosSet() | HistoryCompressed() | Verified():
-                return self._tell_of_work(event)
-            case IterationRefunded():
-                self.iterations -= 1
-                return []
-            case CallJudged() | ModelFailed() | Consulting() | Alarm() | BudgetRaised():
+                return [self._tell_of_work(event)]
+            case CallJudged() | ModelFailed() | Consulting():
                 return []
             case _:
                 assert_never(event)
 
-    def _tell_of_work(self, event: OfWork) -> list[Told]:
+    def _tell_of_work(self, event: OfWork) -> Told:
         match event:
             case Classified():
-                return [("intent", {"intent": event.intent.value})]
+                return "intent", {"intent": event.intent.value}
             case ChildSpawned():
                 told = {"key": event.key, "turn": event.child, "session": event.session, "agent": event.agent}
-                return [("agent.started", told | {"task": event.task, "background": event.background})]
+                return "agent.started", told | {"task": event.task, "background": event.background}
             case ChildReturned():
                 self.label = self.label.joined(event.label)
-                return [("agent.ended", {"key": event.key, "turn": event.child, "stop_reason": event.stop, "text": event.text})]
+                return "agent.ended", {"key": event.key, "turn": event.child, "stop_reason": event.stop, "text": event.text}
             case TodosSet():
-                return [("todos", {"items": [{"text": item.text, "state": item.state} for item in event.items]})]
+                return "todos", {"items": [{"text": item.text, "state": item.state} for item in event.items]}
             case HistoryCompressed():
                 sizes = {"tokens_before": event.tokens_before, "tokens_after": event.tokens_after}
-                return [("history.compressed", {"strategy": event.strategy, "summary": event.summary, **sizes})]
+                return "history.compressed", {"strategy": event.strategy, "summary": event.summary, **sizes}
             case Verified():
-                return [("verified", {"check": event.check, "passed": event.passed, "feedback": event.feedback})]
+                told = {"check": event.check, "passed": event.passed, "feedback": event.feedback}
+                return "verified", told | {"note": event.note}
 
-    def _tell_of_turn(self, event: Steered | Coached | BudgetExtended | Suspended | TurnResumed) -> Told:
+    def _tell_of_limits(self, event: OfLimits) -> Told:
         match event:
-            case Steered():
-                self.label = self.label.joined(event.label)
-                return "steered", {"text": event.text}
-            case Coached():
-                return "coached", {"kind": event.kind, "text": event.text}
             case BudgetExtended():
                 self.most = event.max_iterations
                 return "budget.extended", {"reason": event.reason, "max_iterations": event.max_iterations}
+            case BudgetRaised():
+                limits = {"max_input_tokens": event.limits.max_input_tokens, "max_usd": event.limits.max_usd}
+                day = {"day_tokens": event.day_tokens, "day_usd": event.day_usd}
+                return "budget.raised", {"question": event.question, **limits, **day}
+            case IterationRefunded():
+                self.iterations -= 1
+                return "cycle.refunded", {"call_ids": list(event.call_ids)}
+            case Alarm():
+                return "alarm", {"kind": event.kind, "text": event.text}
+
+    def _tell_of_turn(self, event: OfTurn) -> list[Told]:
+        match event:
+            case Steered():
+                self.label = self.label.joined(event.label)
+                return [("steered", {"text": event.text})]
+            case Coached():
+                return [("coached", {"kind": event.kind, "text": event.text})]
             case Suspended():
-                return "run.suspended", {"waiting_for": list(event.waiting_for)}
+                return [("run.suspended", {"waiting_for": list(event.waiting_for)})]
             case TurnResumed():
-                return "run.resumed", {"why": event.why}
+                return [("run.resumed", {"why": event.why})]
+            case TurnEnded():
+                reason = event.reason.value
+                ended = {"reason": reason, "detail": event.detail}
+                return [("run.terminated_by", ended), (COMPLETED, self._summary(event.reply, reason))]
 
     def _tell_of_model(self, event: ModelAsked | ModelRetried | ModelReplied | Consulted, seq: int) -> list[Told]:
         match event:
@@ -143,7 +157,8 @@ class Narrator:
                 return self._tell_of_reply(event, seq)
             case Consulted():
                 self.usage = _added(self.usage, event.usage)
-                return [("model.consulted", {"purpose": event.purpose, "model": event.model, "error": event.error})]
+                asked = {"purpose": event.purpose, "model": event.model, "error": event.error}
+                return [("model.consulted", asked | {"usage": asdict(_added(UsageView(), event.usage))})]
 
     def _tell_of_reply(self, event: ModelReplied, seq: int) -> list[Told]:
         self.usage = _added(self.usage, event.usage)

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from daemon.core.events import Recorded
 from daemon.core.rows import InboxRow, TurnRow
 from daemon.door.base import Delivery, RunLine, RunView, SessionView
 from daemon.door.loops import LoopReading
@@ -23,14 +22,13 @@ class Reading:
     async def run(self, turn: str) -> RunView | None:
         """The run as it is now."""
 
-        def look(tx: ReadTx) -> tuple[TurnRow | None, list[Recorded], InboxRow | None]:
-            row = tx.turn(turn)
-            return row, tx.events(turn) if row else [], None if row else tx.input_of(turn)
+        def look(tx: ReadTx) -> RunView | None:
+            if row := tx.turn(turn):
+                return run_view(row, tx.events(turn))
+            queued = tx.input_of(turn)
+            return queued_view(queued, tx.child(turn)) if queued else None
 
-        row, recorded, queued = await self.store.read(look)
-        if row:
-            return run_view(row, recorded)
-        return queued_view(queued) if queued else None
+        return await self.store.read(look)
 
     async def transcript(self, turn: str) -> list[dict[str, object]]:
         """The events as they are in the journal."""

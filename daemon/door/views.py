@@ -7,8 +7,11 @@ from datetime import datetime
 
 from daemon.core.codec import encode
 from daemon.core.events import (
+    Alarm,
     BudgetExtended,
+    BudgetRaised,
     CallJudged,
+    ChildSpawned,
     Event,
     ModelReplied,
     Outcome,
@@ -16,9 +19,10 @@ from daemon.core.events import (
     Stop,
     ToolFinished,
     ToolStarted,
+    Verified,
 )
 from daemon.core.label import Effect
-from daemon.core.rows import ApprovalRow, InboxRow, OutboxRow, SessionRow, TurnRow
+from daemon.core.rows import ApprovalRow, ChildRow, InboxRow, OutboxRow, SessionRow, TurnRow
 from daemon.core.turn import Turn
 from daemon.door.base import ApprovalView, CallView, Delivery, RunLine, RunView, SessionView, UsageView
 
@@ -26,6 +30,7 @@ BREAKERS = {
     Stop.MAX_ITERATIONS: "stopped at the limit of iterations",
     Stop.OVER_BUDGET: "stopped by the budget",
     Stop.DEADLINE: "stopped at the deadline",
+    Stop.REJECTED: "not accepted",
 }
 UNKNOWN = "outcome of {tool} is unknown: it may or may not have happened"
 QUARANTINED = "set aside: it crashed its worker three times; it will not be tried again by itself"
@@ -46,6 +51,9 @@ def run_view(row: TurnRow, recorded: Sequence[Recorded]) -> RunView:
         calls=calls(recorded),
         started=_instant(row.started_at),
         ended=_instant(row.ended_at),
+        agent=row.agent,
+        parent=row.parent or None,
+        children=[item.event.child for item in recorded if isinstance(item.event, ChildSpawned)],
     )
 
 
@@ -69,11 +77,15 @@ def row_of(turn: Turn) -> TurnRow:
         output_tokens=spent.output_tokens,
         cached_tokens=spent.cached_tokens,
         usd=None if spent.usd_unknown else spent.usd,
+        agent=turn.terms.agent,
     )
 
 
-def queued_view(inbox: InboxRow) -> RunView:
-    """A message whose run has not begun; or never will, because it was folded into another one or set aside."""
+def queued_view(inbox: InboxRow, kin: ChildRow | None = None) -> RunView:
+    """A message whose run has not begun; or never will, because it was folded into another one or set aside.
+
+    `kin` is there when an agent was set to work by it.
+    """
     state, notice = _inbox_state(inbox)
     return RunView(
         turn=inbox.turn,
@@ -81,6 +93,8 @@ def queued_view(inbox: InboxRow) -> RunView:
         state=state,
         label=inbox.label.value,
         notices=[notice] if notice else [],
+        agent=kin.agent if kin else "default",
+        parent=kin.parent if kin else None,
     )
 
 
@@ -175,8 +189,24 @@ def _notice(event: Event) -> str | None:
             return UNKNOWN.format(tool=tool)
         case BudgetExtended(max_iterations=limit, reason=reason):
             return f"the limit of iterations was raised to {limit}: {reason}"
+        case BudgetRaised():
+            return f"a person raised the budget: {raised(event)}"
+        case Verified(note=note):
+            return note or None
+        case Alarm(text=text):
+            return text
         case _:
             return None
+
+
+def raised(event: BudgetRaised) -> str:
+    """What the limits are now, or how much more the day may cost."""
+    if event.day_usd or event.day_tokens:
+        return f"{event.day_usd:g} USD more today" if event.day_usd else f"{event.day_tokens} tokens more today"
+    limits = event.limits
+    caps = [f"{limits.max_usd:g} USD"] if limits.max_usd is not None else []
+    caps += [f"{limits.max_input_tokens} tokens in"] if limits.max_input_tokens is not None else []
+    return f"at most {' and '.join(caps)} for this run"
 
 
 def _inbox_state(inbox: InboxRow) -> tuple[str, str]:

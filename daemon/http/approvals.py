@@ -7,7 +7,7 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from daemon.core.events import Answer
-from daemon.door.base import Door
+from daemon.door.base import Door, RunView
 from daemon.http.runs import known_run
 from daemon.http.wire import Problem, answer, body, invalid, not_found
 
@@ -16,7 +16,7 @@ OWNER = "owner"
 
 
 class Answered(BaseModel):
-    """The body of an answer; `scope` counts for an approval only."""
+    """The body of an answer; `scope` counts for the approval of a call only."""
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
@@ -52,7 +52,7 @@ class Approvals:
         return await self._settle(request, said, Answer(said.scope))
 
     async def reject(self, request: web.Request) -> web.Response:
-        """No; the model is told the reason."""
+        """No; the model is told the reason, which is feedback where an answer was to be reviewed."""
         return await self._settle(request, await body(request, Answered), Answer.DENY)
 
     async def _settle(self, request: web.Request, said: Answered, answered: Answer) -> web.Response:
@@ -60,6 +60,13 @@ class Approvals:
         if await self.door.answer(turn, said.call_id, answered, OWNER, said.reason):
             return answer({"turn": turn, "call_id": said.call_id, "answer": answered})
         view = await known_run(self.door, request)
-        if all(call.call_id != said.call_id for call in view.calls):
+        if not await self._was_asked(view, said.call_id):
             raise not_found(f"call {said.call_id!r} in run {turn!r}")
         raise Problem(409, "not_pending", f"call {said.call_id} does not wait for an answer: answered already, expired or over")
+
+    async def _was_asked(self, view: RunView, call_id: str) -> bool:
+        """A call of the run; or a question of the house itself, which is no call: "budget.1", "review.7"."""
+        if any(call.call_id == call_id for call in view.calls):
+            return True
+        asked = [one for state in STATES for one in await self.door.approvals(state, view.session)]
+        return any((one.turn, one.call_id) == (view.turn, call_id) for one in asked)

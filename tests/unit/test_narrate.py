@@ -1,5 +1,6 @@
 """What a watcher is told of a turn (B5)."""
 
+import re
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import get_args
@@ -7,13 +8,22 @@ from typing import get_args
 import pytest
 
 from daemon.core.events import (
+    Alarm,
     Answer,
     ApprovalAnswered,
     ApprovalAsked,
     BudgetExtended,
+    BudgetRaised,
     CallJudged,
+    ChildReturned,
+    ChildSpawned,
+    Classified,
     Coached,
+    Consulted,
+    Consulting,
     Event,
+    HistoryCompressed,
+    IterationRefunded,
     Limits,
     ModelAsked,
     ModelFailed,
@@ -24,16 +34,20 @@ from daemon.core.events import (
     Steered,
     Stop,
     Suspended,
+    Todo,
+    TodosSet,
     ToolFinished,
     ToolRetried,
     ToolStarted,
     TurnEnded,
     TurnResumed,
     UserSaid,
+    Verified,
 )
 from daemon.core.label import Decision, Effect, Label
 from daemon.core.live import DraftDropped, TextDelta, ToolOutput
 from daemon.core.messages import ToolCall, Usage
+from daemon.core.terms import Intent
 from daemon.door.base import LiveEvent, UsageView
 from daemon.door.narrate import Narrator, glimpse
 
@@ -55,6 +69,10 @@ def replied(text: str = "", calls: tuple[ToolCall, ...] = (), usage: Usage | Non
 
 def finished(call_id: str, outcome: Outcome = Outcome.OK, label: Label = Label.TRUSTED) -> ToolFinished:
     return ToolFinished(call_id, "shell", outcome, "out", Effect.READ, 0.3, label=label, exit_code=0)
+
+
+def spawned() -> ChildSpawned:
+    return ChildSpawned("1.0", "c1", "sub-1-x", "in2", "scout", "look", "owner", Label.TRUSTED, Limits(), 1)
 
 
 def told(*events: Event) -> list[LiveEvent]:
@@ -170,6 +188,40 @@ def test_what_one_event_is_told_as_counts_down_to_its_last() -> None:
             "approval.answered",
             {"call_id": "1.0", "answer": "deny", "by": "owner", "reason": "not now"},
         ),
+        (Classified(Intent.COMPLEX), "intent", {"intent": "complex"}),
+        (TodosSet("1.0", (Todo("look", "doing"),)), "todos", {"items": [{"text": "look", "state": "doing"}]}),
+        (
+            Verified("claims", False, "nothing was sent", "(Not sent.)"),
+            "verified",
+            {"check": "claims", "passed": False, "feedback": "nothing was sent", "note": "(Not sent.)"},
+        ),
+        (
+            HistoryCompressed("rolling-window", 900, 300, 2, summary="so far"),
+            "history.compressed",
+            {"strategy": "rolling-window", "summary": "so far", "tokens_before": 900, "tokens_after": 300},
+        ),
+        (
+            Consulted("judge", "PASS", Usage(7, 1, 0, 0.5), "fake", "m-2"),
+            "model.consulted",
+            {"purpose": "judge", "model": "m-2", "error": "", "usage": asdict(UsageView(7, 1, 0, 0.5))},
+        ),
+        (
+            spawned(),
+            "agent.started",
+            {"key": "1.0", "turn": "c1", "session": "sub-1-x", "agent": "scout", "task": "look", "background": False},
+        ),
+        (
+            ChildReturned("agent.0", "c1", "done", "found", Label.TRUSTED),
+            "agent.ended",
+            {"key": "agent.0", "turn": "c1", "stop_reason": "done", "text": "found"},
+        ),
+        (
+            BudgetRaised("budget.1", Limits(max_usd=4.0)),
+            "budget.raised",
+            {"question": "budget.1", "max_input_tokens": None, "max_usd": 4.0, "day_tokens": 0, "day_usd": 0.0},
+        ),
+        (IterationRefunded(("1.0",)), "cycle.refunded", {"call_ids": ["1.0"]}),
+        (Alarm("budget_exhausted", "look into it"), "alarm", {"kind": "budget_exhausted", "text": "look into it"}),
     ],
 )
 def test_each_thing_that_happens_to_a_turn_has_its_name_and_data(event: Event, name: str, data: dict[str, object]) -> None:
@@ -196,9 +248,68 @@ def test_a_quarantined_turn_ends_for_its_watchers_too() -> None:
 
 
 def test_no_kind_of_event_is_unknown_to_the_narrator() -> None:
-    silent = (said(), CallJudged("1.0", "shell", Effect.READ, Decision.ALLOW, ""), ModelFailed("auth", "no key"))
+    silent: tuple[Event, ...] = (
+        said(),
+        CallJudged("1.0", "shell", Effect.READ, Decision.ALLOW, ""),
+        ModelFailed("auth", "no key"),
+        Consulting("judge", "fake", "m-2", 10, 0.1),
+    )
     assert told(*silent) == []
-    assert len(get_args(Event)) == 17
+    assert len(get_args(Event)) == 28
+
+
+def test_what_consulted_models_used_is_in_the_sum_and_a_refunded_iteration_is_not() -> None:
+    """E4, F2"""
+    end = told(
+        replied("", TWO_CALLS[:1]),
+        finished("1.0"),
+        IterationRefunded(("1.0",)),
+        Consulted("judge", "PASS", Usage(7, 1, 0, 0.5), "fake", "m-2"),
+        TurnEnded(Stop.DONE, "", "x"),
+    )[-1]
+    assert (end.data["iterations"], end.data["usage"]) == (0, asdict(UsageView(17, 6, 2, 0.75)))
+
+
+def test_every_name_is_documented_with_exactly_the_data_it_carries() -> None:
+    """B5: `LiveEvent` is what writers of clients read."""
+    seen: dict[str, set[str]] = {}
+    shown = [glimpse(draft) for draft in (TextDelta("a"), DraftDropped(), ToolOutput("1.0", "line"))]
+    for event in (*told(*ONE_OF_EACH), *shown):
+        seen.setdefault(event.name, set()).update(event.data)
+    documented = {
+        name: {word for word in re.split(r"[,\s]+", fields) if word}
+        for name, fields in re.findall(r"([a-z_]+(?:\.[a-z_]+)?) \{([a-z_, \n]*)\}", LiveEvent.__doc__ or "")
+    }
+    assert documented == seen
+
+
+ONE_OF_EACH: tuple[Event, ...] = (
+    said(),
+    Classified(Intent.COMPLEX),
+    Steered("and b", "owner", "in2", Label.TRUSTED, 0.5),
+    TurnResumed("restart"),
+    asked(),
+    ModelRetried("fake", "m-1", "rate_limit", "slow down", 2.0, "fake", "m-2"),
+    replied("", TWO_CALLS[:1]),
+    Consulted("judge", "PASS", Usage(1, 1), "fake", "m-2"),
+    ApprovalAsked("7.0", "shell", "{}", "h", Effect.WRITE, "t", NOON),
+    ApprovalAnswered("7.0", Answer.DENY, "owner"),
+    Suspended(("7.0",)),
+    ToolStarted("7.0", "shell", Effect.READ),
+    ToolRetried("7.0", 2, "reset", 0.5),
+    finished("7.0"),
+    BudgetExtended("7.0", "more", 20),
+    BudgetRaised("budget.1", Limits()),
+    IterationRefunded(("7.0",)),
+    Coached("stall", "look again"),
+    TodosSet("7.0", ()),
+    HistoryCompressed("rolling-window", 9, 3, 2),
+    Verified("claims", True),
+    spawned(),
+    ChildReturned("agent.0", "c1", "done", "found", Label.TRUSTED),
+    Alarm("budget_exhausted", "look"),
+    TurnEnded(Stop.DONE, "", "x"),
+)
 
 
 def test_drafts_have_no_number_to_resume_from() -> None:

@@ -1,24 +1,30 @@
 """What a person is shown of a run, from its row and its events."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from daemon.core.events import (
+    Alarm,
     BudgetExtended,
+    BudgetRaised,
     CallJudged,
+    ChildSpawned,
     Coached,
     Event,
+    Limits,
     ModelReplied,
     Outcome,
     Recorded,
     Stop,
     ToolFinished,
     ToolStarted,
+    Verified,
 )
 from daemon.core.label import Decision, Effect, Label
 from daemon.core.messages import ToolCall, Usage
-from daemon.core.rows import ApprovalRow, InboxRow, SessionRow, TurnRow
+from daemon.core.rows import ApprovalRow, ChildRow, InboxRow, SessionRow, TurnRow
 from daemon.door.base import ApprovalView, CallView, RunLine, SessionView, UsageView
 from daemon.door.views import (
     approval_view,
@@ -92,6 +98,42 @@ def test_raised_limits_and_tripped_breakers_are_told() -> None:
     assert run_view(row(stop=Stop.OVER_BUDGET, detail="500 of 400 tokens"), events).notices == [
         "the limit of iterations was raised to 20: many files",
         "stopped by the budget: 500 of 400 tokens",
+    ]
+
+
+def test_a_run_names_its_agent_its_parent_and_the_runs_of_its_sub_agents() -> None:
+    """A17"""
+    spawned = ChildSpawned("1.0", "c1", "sub-1-x", "in2", "scout", "look", "owner", Label.TRUSTED, Limits(), 1)
+    view = run_view(replace(row(), agent="lead", parent="p1"), numbered(spawned, replace(spawned, key="1.1", child="c2")))
+    assert (view.agent, view.parent, view.children) == ("lead", "p1", ["c1", "c2"])
+    assert (run_view(row(), []).parent, run_view(row(), []).children) == (None, [])
+
+
+def test_a_sub_agent_that_has_not_begun_is_known_as_one() -> None:
+    """A17"""
+    kin = ChildRow("t1", "p1", "1.0", "sub-1-x", "web:a", "scout", "look", 1, Limits(), 8000, "")
+    view = queued_view(inbox("new"), kin)
+    assert (view.state, view.agent, view.parent) == ("queued", "scout", "p1")
+
+
+def test_notes_of_checks_alarms_and_raised_budgets_are_told() -> None:
+    """D6, E10, F2"""
+    events = numbered(
+        Verified("claims", False, "feedback for the model"),
+        Verified("claims", False, note="(Nothing was sent.)"),
+        Verified("contains: x", True),
+        BudgetRaised("budget.1", Limits(max_usd=4.0, max_input_tokens=900)),
+        BudgetRaised("budget.2", Limits(), day_usd=2.0),
+        BudgetRaised("budget.3", Limits(), day_tokens=700),
+        Alarm("budget_exhausted", "the agent runs out again and again"),
+    )
+    assert run_view(row(stop=Stop.REJECTED, detail="the check 'x' did not pass"), events).notices == [
+        "(Nothing was sent.)",
+        "a person raised the budget: at most 4 USD and 900 tokens in for this run",
+        "a person raised the budget: 2 USD more today",
+        "a person raised the budget: 700 tokens more today",
+        "the agent runs out again and again",
+        "not accepted: the check 'x' did not pass",
     ]
 
 
