@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from daemon.agent.budgets import Budgets, OverBudget
 from daemon.agent.context import Context, Prompt, Scene
 from daemon.agent.models import Chain, Models
+from daemon.agent.sizing import tokens_of, worst_tokens
 from daemon.core.budget import Cost
 from daemon.core.clock import Clock
-from daemon.core.errors import ProviderError
+from daemon.core.errors import ErrorClass, ProviderError
 from daemon.core.events import ModelAsked, ModelReplied, ModelRetried
 from daemon.core.importance import importance
 from daemon.core.live import DraftDropped, Live, TextDelta
@@ -19,6 +20,19 @@ from daemon.providers.chain import Route
 
 OUTPUT = 8_192
 LEAST_OUTPUT = 256
+UNBILLED = (
+    ErrorClass.AUTH, ErrorClass.BILLING, ErrorClass.NOT_FOUND, ErrorClass.BAD_REQUEST,
+    ErrorClass.RATE_LIMIT, ErrorClass.OVERLOADED, ErrorClass.CONTEXT_TOO_LONG,
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class Call:
+    """A call under way, and what is set aside for it."""
+
+    routes: Sequence[Route]
+    request: ModelRequest
+    held: Cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +64,10 @@ class Asking:
         prompt = self.context.prompt(turn, scene, tools_allowed=not closing)
         if not turn.todos:
             return prompt
-        messages = with_plan(prompt.request.messages, turn.todos)
-        return replace(prompt, request=replace(prompt.request, messages=messages))
+        plain = prompt.request.messages
+        messages = with_plan(plain, turn.todos)
+        tokens = prompt.tokens + tokens_of(messages) - tokens_of(plain)
+        return replace(prompt, request=replace(prompt.request, messages=messages), tokens=tokens)
 
     def _routes(self, turn: Turn, scene: Scene) -> Sequence[Route]:
         return self.models.routes(scene.model or turn.terms.model or self.models.fitting(turn.intent))
@@ -65,34 +81,44 @@ class Asking:
 
     async def _ask_once(self, turn: Turn, scene: Scene, prompt: Prompt, closing: bool) -> None:
         routes = self._routes(turn, scene)
-        held, request = await self._hold(scene, prompt, routes[0])
-        actual = held  # until we know better: a call that was cut counts as spent
+        call = await self._hold(scene, prompt, routes)
+        actual: Cost | None = None  # until we know better: a call that was cut counts as spent
         try:
-            turn.record(self._asked(turn, prompt, routes[0], held, closing), self.clock.now())
+            turn.record(self._asked(turn, prompt, routes[0], call.held, closing), self.clock.now())
             await turn.commit()
             started = self.clock.monotonic()
-            reply = await self._complete(turn, scene, request, routes)
+            reply = await self._complete(turn, scene, call)
             replied = self._replied(turn, reply, self.clock.monotonic() - started, closing)
             actual = Cost(reply.usage.input_tokens, reply.usage.output_tokens, replied.charged)
+        except ProviderError as error:
+            actual = Cost() if error.kind in UNBILLED else None
+            raise
         finally:
-            self.budgets.settle(scene.account, held, actual)
+            self.budgets.settle(scene.account, call.held, call.held if actual is None else actual)
         if (reply.provider, reply.model) == (routes[0].provider.name, routes[0].model):
             await self.models.answered()  # a fallback that answered says nothing good of the config
 
-    async def _hold(self, scene: Scene, prompt: Prompt, route: Route) -> tuple[Cost, ModelRequest]:
+    async def _hold(self, scene: Scene, prompt: Prompt, routes: Sequence[Route]) -> Call:
         """The worst that the call can cost, set aside; where little is left, the reply must be short. Raises OverBudget."""
-        sent, wanted = worst_tokens(prompt), prompt.request.max_tokens or OUTPUT
-        held = Cost(sent, wanted, await self.models.worst(route, sent, wanted))
+        sent, wanted = worst_tokens(prompt.tokens, prompt.request.messages), prompt.request.max_tokens or OUTPUT
+        held = Cost(sent, wanted, await self.models.worst(routes[0], sent, wanted))
         try:
             await self.budgets.hold(scene.account, held)
-            return held, prompt.request
+            return Call(routes, prompt.request, held)
         except OverBudget:
-            output = await self._affordable(scene, route, sent, wanted)
+            output = await self._affordable(scene, routes[0], sent, wanted)
             if output < min(wanted, LEAST_OUTPUT):
                 raise
-        held = Cost(sent, output, await self.models.worst(route, sent, output))
+        held = Cost(sent, output, await self.models.worst(routes[0], sent, output))
         await self.budgets.hold(scene.account, held)
-        return held, replace(prompt.request, max_tokens=output)
+        return Call(routes, replace(prompt.request, max_tokens=output), held)
+
+    async def _cover(self, scene: Scene, call: Call, event: ModelRetried) -> None:
+        """A fallback that is asked next may be dearer than the model before it. Raises OverBudget."""
+        for route in call.routes:
+            if (route.provider.name, route.model) == (event.next_provider, event.next_model):
+                usd = await self.models.worst(route, call.held.sent, call.held.received)
+                call.held = self.budgets.hold_more(scene.account, call.held, Cost(usd=max(0.0, usd - call.held.usd)))
 
     async def _affordable(self, scene: Scene, route: Route, sent: int, wanted: int) -> int:
         """How many tokens of a reply there is room for."""
@@ -120,8 +146,9 @@ class Asking:
             closing=closing,
         )
 
-    async def _complete(self, turn: Turn, scene: Scene, request: ModelRequest, routes: Sequence[Route]) -> ModelReply:
+    async def _complete(self, turn: Turn, scene: Scene, call: Call) -> ModelReply:
         async def retried(event: ModelRetried) -> None:
+            await self._cover(scene, call, event)
             turn.record(event, self.clock.now())
             await turn.commit()
 
@@ -130,8 +157,8 @@ class Asking:
 
         watched = scene.stream or self.live.watched(turn.id)
         return await self.chain.complete(
-            routes,
-            request,
+            call.routes,
+            call.request,
             on_text=drafted if watched else None,
             on_reset=lambda: self.live.publish(turn.id, DraftDropped()),
             on_retry=retried,
@@ -154,9 +181,3 @@ class Asking:
         )
         turn.record(event, self.clock.now())
         return event
-
-
-def worst_tokens(prompt: Prompt) -> int:
-    """The most that a prompt can come to: three bytes a token, where the plain estimate says four characters."""
-    wide = sum(len(m.text.encode("utf-8", "replace")) - len(m.text) for m in prompt.request.messages if not m.text.isascii())
-    return prompt.tokens * 4 // 3 + wide // 3

@@ -34,11 +34,10 @@ class Budgets:
     async def open(self, turn: Turn) -> Account:
         """The account of a turn that is taken up now; those above it are rebuilt from the journal where need be."""
         above = await self._account(turn.parent) if turn.parent else self.ledger.account
-        known = self._accounts.get(turn.id)
-        if known is None:
-            known = self._accounts[turn.id] = Account(turn.id, above=above, spent=spent_of(turn))
-            if turn.children:
-                known.spent += await self.store.read(lambda tx: _of_children(tx, turn.id))
+        if turn.id not in self._accounts:
+            below = await self.store.read(lambda tx: _of_children(tx, turn.id)) if turn.children else Cost()
+            self._accounts.setdefault(turn.id, Account(turn.id, above=above, spent=spent_of(turn) + below))
+        known = self._accounts[turn.id]
         known.caps = caps_of(turn.limits)
         self._ended.discard(turn.id)
         return known
@@ -62,6 +61,15 @@ class Budgets:
                 raise OverBudget(short)
             self._settled.clear()
             await self._settled.wait()
+
+    def hold_more(self, account: Account, held: Cost, more: Cost) -> Cost:
+        """Add to what a call under way holds; gives all that is held for it. Never waits, for it would wait for itself, too."""
+        self.ledger.turn_the_page()
+        if short := account.short(more):
+            raise OverBudget(short)
+        account.settle(held, Cost())
+        account.hold(held + more)
+        return held + more
 
     def settle(self, account: Account, held: Cost, actual: Cost) -> None:
         """The call is over, one way or another."""

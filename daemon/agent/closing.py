@@ -1,6 +1,10 @@
 """What the user is told when a turn ends without the model's own last word: what happened, what was not lost, what to do next."""
 
+from itertools import islice
+
 from daemon.agent.halting import Halt
+from daemon.agent.recent import replies
+from daemon.agent.repetition import degenerate, normal
 from daemon.core.errors import ErrorClass, ProviderError
 from daemon.core.events import Outcome, Stop
 from daemon.core.turn import Turn
@@ -11,6 +15,9 @@ NEXT = {
     Stop.OVER_BUDGET: "Ask me to go on when there is budget again, or raise the limit in [agent] or [budget].",
     Stop.MAX_ITERATIONS: "Ask me to go on, or raise max_iterations in [agent].",
     Stop.STALLED: "Tell me another way to try.",
+    Stop.REPEATING: "Ask again in other words, or try another model with /model.",
+    Stop.LOW_CONFIDENCE: "Tell me what I am missing, or another way to try.",
+    Stop.FAILED: "Look into what failed, then ask me to go on.",
 }
 ADVICE = {
     ErrorClass.AUTH: "The provider refused the key. Check api_key in [provider], then ask again.",
@@ -20,6 +27,14 @@ ADVICE = {
     ErrorClass.RATE_LIMIT: "The provider is limiting requests. Ask again in a minute.",
     ErrorClass.BAD_REQUEST: "The provider did not accept the request. Check the model's name and settings in [provider].",
 }
+HEADS = {
+    Outcome.OK: "Done",
+    Outcome.UNKNOWN: "Outcome unknown (may or may not have happened)",
+    Outcome.ERROR: "Failed",
+    Outcome.REJECTED: "Not allowed",
+    Outcome.NOT_RUN: "Not run",
+}
+EARLIER = 5
 LATER = "Your message is kept. Ask again when the provider can be reached; a fallback can be set in [[provider.fallbacks]]."
 
 
@@ -29,19 +44,27 @@ def closing_text(turn: Turn, halt: Halt) -> str:
     return "\n".join(part for part in (head, *ledger(turn), NEXT.get(halt.reason, "")) if part)
 
 
+def last_word(turn: Turn, halt: Halt) -> str:
+    """What the closing call brought. Where the model asked for more tools, or only said again what it had said, that is none:
+    the reason and what was done stand below it, or in its place.
+    """
+    said = turn.reply.text if turn.reply else ""
+    earlier = (normal(reply.text) for reply, _ in islice(replies(turn), 1, 1 + EARLIER))
+    if not said.strip() or degenerate(said) or normal(said) in earlier:
+        return "\n\n".join((*turn.superseded, closing_text(turn, halt)))
+    return f"{turn.answer}\n\n{closing_text(turn, halt)}" if turn.reply and turn.reply.calls else turn.answer
+
+
 def ledger(turn: Turn) -> list[str]:
-    """One line each for what was done, what may have been, and what was not run; empty lines for what there is none of."""
+    """One line each for what was done, what may have been, and what was not; empty lines for what there is none of."""
     outcomes = [(result.tool, result.outcome) for result, _ in turn.past]
-    return [
-        _line("Done", [tool for tool, outcome in outcomes if outcome is Outcome.OK]),
-        _line("Outcome unknown (may or may not have happened)", [t for t, outcome in outcomes if outcome is Outcome.UNKNOWN]),
-        _line("Not run", [tool for tool, outcome in outcomes if outcome is Outcome.NOT_RUN]),
-    ]
+    return [_line(head, [tool for tool, outcome in outcomes if outcome is wanted]) for wanted, head in HEADS.items()]
 
 
-def failure_text(error: ProviderError) -> str:
-    """For a turn that no model would answer."""
-    return f"I could not get an answer from the model: {error}\n{ADVICE.get(error.kind, LATER)}"
+def failure_text(turn: Turn, error: ProviderError) -> str:
+    """For a turn that no model would answer any more."""
+    head = f"I could not get an answer from the model: {error}"
+    return "\n".join(part for part in (head, *ledger(turn), ADVICE.get(error.kind, LATER)) if part)
 
 
 def ending(turn: Turn) -> str:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from daemon.agent.budgets import Budgets, OverBudget
-from daemon.agent.context import Scene, tokens_of
+from daemon.agent.context import Scene
 from daemon.agent.models import Chain, Models, Work
+from daemon.agent.sizing import tokens_of, worst_tokens
 from daemon.core.budget import Cost
 from daemon.core.clock import Clock
 from daemon.core.errors import ProviderError
@@ -43,7 +44,7 @@ class Consult:
         """The model's words; None when nobody answered in time, or there is no budget for it."""
         route = self.models.routes(scene.model or turn.terms.model or self.models.named(work))[0]
         request = ModelRequest(tuple(messages), max_tokens=max_tokens)
-        sent = tokens_of(request.messages)
+        sent = worst_tokens(tokens_of(request.messages), request.messages)
         usd = await self.models.worst(route, sent, max_tokens)
         held = Cost(sent, max_tokens, usd)
         try:

@@ -17,6 +17,7 @@ from daemon.core.label import Label
 from daemon.core.turn import Turn
 
 MONEY = 4
+TURN = "turn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Extending:
         if turn.terms.on_budget != "ask" or refused or theirs or turn.parent or turn.session.startswith("loop:"):
             return None
         name = f"budget.{len(turn.questions) + 1}"
-        whose = "day" if short.account == DAY else "turn"
+        whose = DAY if short.account == DAY else TURN
         used, more = round(short.used, MONEY), self._more(turn, short)
         what = {"budget": whose, "of": short.kind, "used": used, "limit": short.cap, "more": more}
         expires = self.clock.now() + timedelta(minutes=self.minutes)
@@ -53,12 +54,11 @@ class Extending:
         return raised
 
     def _more(self, turn: Turn, short: Shortage) -> float:
-        """The first limit once more; what was said at the beginning of the turn, not what it has grown to."""
-        first = next(iter(turn.questions.values()), None)
-        if first is None:
-            return short.cap
-        asked = json.loads(first.asked.arguments)
-        return asked["more"] if asked["of"] == short.kind else short.cap
+        """The first limit once more: what it was at the beginning of the turn, or of the day, not what it has grown to."""
+        if short.account == DAY:
+            return self.ledger.budget.daily_usd if short.kind == "usd" else self.ledger.budget.daily_tokens
+        asked = (json.loads(one.asked.arguments) for one in turn.questions.values() if one.asked.tool == EXTEND)
+        return next((what["more"] for what in asked if (what["budget"], what["of"]) == (TURN, short.kind)), short.cap)
 
 
 def _raised(name: str, limits: Limits, asked: dict[str, float | str]) -> BudgetRaised:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from daemon.agent.asking import Asking
 from daemon.agent.budgets import Budgets, OverBudget
-from daemon.agent.closing import closing_text, failure_text
+from daemon.agent.closing import closing_text, failure_text, last_word
 from daemon.agent.conditions import declared, ends_by_condition, nudge
 from daemon.agent.context import Scene
 from daemon.agent.control import Control
@@ -59,7 +59,7 @@ class Agent:
             self._suspend(turn, control)
         elif raised := self.extending.raised(turn, scene):
             self._record(turn, raised)
-        elif (short := self.budgets.over(scene.account)) and not ends_by_condition(turn, short):
+        elif (short := self._short(turn, scene)) and not ends_by_condition(turn, short):
             self._over(turn, scene, short)
         else:
             await self._step(turn, scene, control)
@@ -85,6 +85,10 @@ class Agent:
         if control.cancelled:
             return Halt(Stop.CANCELLED, control.cancelled)
         return past_deadline(turn, control.seconds)
+
+    def _short(self, turn: Turn, scene: Scene) -> Shortage | None:
+        """What has nothing left; for an answer that is complete nothing more is needed."""
+        return None if turn.awaiting_verdict else self.budgets.over(scene.account)
 
     def _end_cut(self, turn: Turn, halt: Halt) -> None:
         """Unstarted calls are not run. An answer that is complete is delivered all the same, unless the user said stop."""
@@ -174,13 +178,12 @@ class Agent:
         if closing:
             self._end(turn, closing.reason, closing.detail, closing_text(turn, closing))
         else:
-            self._end(turn, Stop.FAILED, error.kind.value, failure_text(error))
+            self._end(turn, Stop.FAILED, error.kind.value, failure_text(turn, error))
 
     def _close(self, turn: Turn, halt: Halt) -> None:
         if turn.pending:
             self.tools.settle_cut(turn, halt.detail)
-        text = turn.answer if turn.reply and turn.reply.text else ""
-        self._end(turn, halt.reason, halt.detail, text or closing_text(turn, halt))
+        self._end(turn, halt.reason, halt.detail, last_word(turn, halt))
 
     def _fold_in(self, turn: Turn, control: Control) -> None:
         for row in control.take_steers():

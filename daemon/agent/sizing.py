@@ -15,6 +15,12 @@ def tokens_of(messages: Sequence[Message]) -> int:
     return sum(map(_bytes, messages)) // CHARS_PER_TOKEN
 
 
+def worst_tokens(tokens: int, messages: Sequence[Message]) -> int:
+    """The most that these messages, and what comes with them, can come to: three bytes a token, fewer in other scripts."""
+    wide = sum(len(m.text.encode("utf-8", "replace")) - len(m.text) for m in messages if not m.text.isascii())
+    return tokens * 4 // 3 + wide // 3
+
+
 def due(tokens: int, window: int) -> bool:
     """What would be sent has come to 80 % of the window (B4)."""
     return tokens * 100 >= window * DUE_PERCENT

@@ -1,5 +1,7 @@
 """The same question again: it is answered with what came of it before, and not run again (A11)."""
 
+from itertools import takewhile
+
 from daemon.core.events import Outcome, ToolFinished
 from daemon.core.label import Effect
 from daemon.core.turn import Turn
@@ -17,7 +19,7 @@ def repeated(turn: Turn, call: Ready) -> ToolFinished | None:
 
     Whatever may have changed something in between makes it new: an effect, a word of the user's, a wait.
     """
-    if not call.only_reads or call.tool.meta.volatile or call.state.starts:
+    if not call.only_reads or call.tool.meta.volatile or call.state.starts or _effect_before(turn, call):
         return None
     wanted = args_hash(call.tool.name, call.arguments)
     for result, asked in reversed(turn.past):
@@ -35,6 +37,12 @@ def repeated(turn: Turn, call: Ready) -> ToolFinished | None:
                 repeat_of=result.call_id,
             )
     return None
+
+
+def _effect_before(turn: Turn, call: Ready) -> bool:
+    """The same reply asks for an effect first, which will have happened by then."""
+    before = takewhile(lambda state: state is not call.state, turn.calls)
+    return any(state.judged and state.judged.effect is not Effect.READ for state in before)
 
 
 def _changed(result: ToolFinished) -> bool:

@@ -109,7 +109,7 @@ def test_d1_each_kind_is_a_breaker_of_its_own(caps: Caps, kind: str) -> None:
 class Bill:
     """What a provider charges for calls, and the most that stood open or was paid at any time."""
 
-    paid: Cost = Cost()
+    paid: Cost = field(default_factory=Cost)
     calls: int = 0
     refused: int = 0
     stopped: int = 0
