@@ -48,11 +48,6 @@ class Past:
     reflection: MemoryHit | None = None
 
     @property
-    def messages(self) -> list[Message]:
-        """All that is shown of it."""
-        return list(self.earlier.messages)
-
-    @property
     def label(self) -> Label:
         """Of all that is shown of it."""
         return join_all(group.label for group in (*self.groups, self.summary) if group)

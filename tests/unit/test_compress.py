@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from daemon.agent.compress import Compressor, dropped, due, plan
 from daemon.agent.context import SHRINK, Context
 from daemon.agent.fitting import iterations
-from daemon.agent.past import Past, rebuild
+from daemon.agent.past import Nowhere, Past, rebuild
 from daemon.agent.repair import repair
 from daemon.agent.sizing import CHARS_PER_TOKEN, tokens_of
-from daemon.core.events import HistoryCompressed, Stop, TurnEnded
+from daemon.core.events import HistoryCompressed, Limits, MemoryHit, Stop, TurnEnded, UserSaid
 from daemon.core.label import Label
 from daemon.core.messages import Message, Native, Role
 from daemon.core.shown import summary_message
@@ -135,6 +135,18 @@ async def test_b4_what_the_user_said_meanwhile_stays_and_what_the_house_said_goe
         steps(turn, "x" * 1200)
     assert await compressed(turn, Past())
     assert all(f"wish {number}" in texts(turn, Past()) for number in range(14))
+
+
+async def test_a5_pinned_memories_are_before_the_model_in_every_iteration_and_only_once() -> None:
+    memories = (MemoryHit("m1", "the user is called Ada"), MemoryHit("m2", "the user likes trees"))
+    turn = Turn(id="now", session="web:test", sink=Nowhere())
+    tell(turn, UserSaid("do it", "owner", "now", Label.TRUSTED, 0.5, Limits(), memories, SMALL))
+    for _ in range(20):
+        await compressed(turn, Past())
+        shown = texts(turn, Past())
+        assert shown.count("the user is called Ada") == shown.count("the user likes trees") == 1
+        steps(turn, "x" * 1200)
+    assert turn.compressed
 
 
 def test_b4_nothing_to_drop_is_no_event() -> None:
