@@ -13,7 +13,8 @@ from daemon.core.rows import UsageRow
 from daemon.store.protocol import ReadTx, Store
 
 EVER = datetime(1, 1, 1, tzinfo=UTC)
-Sums = tuple[list[UsageRow], tuple[int, float]]
+Sum = tuple[int, float]
+Sums = tuple[list[UsageRow], Sum, Sum]
 
 
 def midnight(now: datetime) -> datetime:
@@ -34,15 +35,15 @@ class Ledger:
     _raised: tuple[int, float] = (0, 0.0)
 
     async def load(self, store: Store) -> None:
-        """Take up what the journal says of today."""
+        """Take up what the journal says of today; what was set aside for calls that were cut off counts as spent."""
         self._day = midnight(self.clock.now())
-        rows, self._raised = await store.read(self._look)
-        self.account.spent = sum((self._cost(row) for row in rows), Cost())
+        rows, self._raised, (tokens, usd) = await store.read(self._look)
+        self.account.spent = sum((self._cost(row) for row in rows), Cost(tokens, 0, usd))
         self._known, self._unpriced = sum(row.usd or 0.0 for row in rows), any(row.usd is None for row in rows)
         self._cap()
 
     def _look(self, tx: ReadTx) -> Sums:
-        return tx.usage(self._day), tx.day_raised(self._day)
+        return tx.usage(self._day), tx.day_raised(self._day), tx.unsettled(self._day)
 
     def _cost(self, row: UsageRow) -> Cost:
         usd = self.budget.worst(row.input_tokens, row.output_tokens) if row.usd is None else row.usd

@@ -23,7 +23,7 @@ class Watch:
     _ends: dict[str, deque[Stop]] = field(default_factory=dict)
 
     async def load(self, store: Store, agents: list[str]) -> None:
-        """Take up what the journal says."""
+        """Take up what the journal says; what led to the last alarm leads to no other."""
 
         def look(tx: ReadTx) -> dict[str, list[Stop]]:
             return {agent: tx.recent_stops(agent, LATEST) for agent in agents}

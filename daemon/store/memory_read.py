@@ -1,8 +1,10 @@
 """Looking into the in-memory journal."""
 
+from collections.abc import Iterator, Sequence
 from datetime import datetime
+from itertools import takewhile, zip_longest
 
-from daemon.core.events import Recorded
+from daemon.core.events import Alarm, Consulted, Consulting, ModelAsked, ModelFailed, ModelReplied, Recorded
 from daemon.core.loops import LoopRow
 from daemon.core.outcomes import Stop
 from daemon.core.rows import ApprovalRow, ChildRow, GrantRow, InboxRow, OutboxRow, SessionRow, TurnRow, UsageRow
@@ -11,6 +13,7 @@ from daemon.store.project import DayRaised
 from daemon.store.tables.grants import EVERYWHERE
 
 Charge = tuple[str, datetime, UsageRow]
+CALLS, SETTLED = (ModelAsked, Consulting), (ModelReplied, Consulted, ModelFailed)
 
 
 class MemoryReadTx:
@@ -127,10 +130,16 @@ class MemoryReadTx:
         return [sums[key] for key in sorted(sums)]
 
     def recent_stops(self, agent: str, limit: int) -> list[Stop]:
-        """Why the latest turns of this agent ended, newest first (D6)."""
-        ended = [(row.ended_at, n, row.stop_reason) for n, row in enumerate(self._turns) if row.agent == agent]
-        stops = [(at, n, stop) for at, n, stop in ended if at and stop]
-        return [stop for _, _, stop in sorted(stops, reverse=True)[:limit]]
+        """Why the latest turns of this agent ended, newest first, back to the one that raised an alarm (D6)."""
+        ended = [(row.ended_at, n, row) for n, row in enumerate(self._turns) if row.agent == agent and row.ended_at]
+        newest = [row for _, _, row in sorted(ended, key=lambda one: one[:2], reverse=True) if row.stop_reason][:limit]
+        since = takewhile(lambda row: not any(isinstance(one.event, Alarm) for one in self.events(row.id)), newest)
+        return [row.stop_reason for row in since if row.stop_reason]
+
+    def unsettled(self, since: datetime) -> tuple[int, float]:
+        """Tokens and USD reserved since then for model calls that were cut off: they count as spent (F2)."""
+        lost = [call for row in self._turns for call in _cut_off(self.events(row.id), since)]
+        return sum(call.reserved_tokens for call in lost), sum((call.reserved_usd or 0.0 for call in lost), 0.0)
 
     def day_raised(self, since: datetime) -> tuple[int, float]:
         """Tokens and USD that people let the day cost beyond its limit since then."""
@@ -144,6 +153,13 @@ class MemoryReadTx:
             if row.ended_at and row.ended_at >= since and row.stop_reason:
                 counts[row.stop_reason.value] = counts.get(row.stop_reason.value, 0) + 1
         return counts
+
+
+def _cut_off(recorded: Sequence[Recorded], since: datetime) -> Iterator[ModelAsked | Consulting]:
+    told = [one.event for one in recorded if one.at >= since and isinstance(one.event, (*CALLS, *SETTLED))]
+    for event, following in zip_longest(told, told[1:]):
+        if isinstance(event, CALLS) and not isinstance(following, SETTLED):
+            yield event
 
 
 def _sum(one: UsageRow, other: UsageRow) -> UsageRow:

@@ -95,7 +95,11 @@ class ReadTx(Protocol):
         ...
 
     def recent_stops(self, agent: str, limit: int) -> list[Stop]:
-        """Why the latest turns of this agent ended, newest first (D6)."""
+        """Why the latest turns of this agent ended, newest first, back to the one that raised an alarm (D6)."""
+        ...
+
+    def unsettled(self, since: datetime) -> tuple[int, float]:
+        """Tokens and USD reserved since then for model calls that were cut off: they count as spent (F2)."""
         ...
 
     def day_raised(self, since: datetime) -> tuple[int, float]:

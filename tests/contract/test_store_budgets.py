@@ -4,7 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from daemon.core.events import BudgetRaised, Consulted, IterationRefunded, Limits, Stop
+from daemon.core.events import (
+    Alarm,
+    BudgetRaised,
+    Consulted,
+    Consulting,
+    IterationRefunded,
+    Limits,
+    ModelAsked,
+    ModelFailed,
+    Stop,
+)
 from daemon.core.messages import Usage
 from daemon.store.protocol import Store, Tx
 from tests.contract.journal import HOME, NOW, add, after, begin, begun, ended, message, recorded, replied, said, turn
@@ -79,3 +89,38 @@ async def test_the_latest_stops_of_an_agent_come_newest_first(store: Store, agen
 
     await store.write(work)
     assert await store.read(lambda tx: tx.recent_stops(agent, limit)) == stops
+
+
+def asked_model(tokens: int, usd: float | None) -> ModelAsked:
+    return ModelAsked(1, "prov", "m", "p", "t", (), (), NOW, 7, tokens, usd)
+
+
+async def test_what_was_set_aside_for_calls_that_were_cut_off_is_known(store: Store) -> None:
+    """F2: those that were answered, or refused, settled it; of those before that day nothing is told."""
+    cut, small = asked_model(100, 0.5), Consulting("intent", "prov", "small", 10, 0.25)
+    answered = Consulted("intent", "complex", Usage(7, 3, 2, 0.5), "prov", "small")
+    epoch = await begun(store, said(), cut, small, answered, cut, cut, replied(), small)
+    assert await store.read(lambda tx: tx.unsettled(NOW)) == (210, 1.25)
+    failed = ModelFailed("auth", "no such key")
+    await add(store, epoch, cut, failed, asked_model(1, None), first=9, at=after(10))
+    assert await store.read(lambda tx: tx.unsettled(after(10))) == (1, 0.0)
+    await add(store, epoch, ended(), first=12, at=after(20))
+    assert await store.read(lambda tx: tx.unsettled(NOW)) == (211, 1.25)
+    assert await store.read(lambda tx: tx.unsettled(after(20))) == (0, 0.0)
+
+
+async def test_stops_are_told_back_to_the_one_that_raised_an_alarm(store: Store) -> None:
+    """D6: what led to one alarm leads to no other."""
+
+    def work(tx: Tx) -> None:
+        begin(tx)
+        alarm = Alarm("budget_exhausted", "look")
+        tx.append(HOME, tx.claim(HOME, "me"), "t1", recorded(ended(reason=Stop.OVER_BUDGET), at=after(1)))
+        for name, events in (("t2", [alarm, ended(reason=Stop.DEADLINE)]), ("t3", [ended(reason=Stop.OVER_BUDGET)])):
+            tx.accept(message("m" + name[1:]))
+            epoch = tx.claim(HOME, "me")
+            tx.begin_turn(turn(name), epoch)
+            tx.append(HOME, epoch, name, recorded(*events, at=after(int(name[1:]))))
+
+    await store.write(work)
+    assert await store.read(lambda tx: tx.recent_stops("default", 10)) == [Stop.OVER_BUDGET]

@@ -1,6 +1,7 @@
 """Turns at a glance, kept up by their events; how often each was attempted without progress; which were stopped."""
 
 from datetime import datetime
+from itertools import takewhile
 
 from daemon.core.label import Label
 from daemon.core.messages import Usage
@@ -21,8 +22,8 @@ UNFINISHED_SESSIONS = """SELECT session FROM inbox WHERE state = 'new'
     UNION SELECT session FROM turns WHERE ended_at IS NULL ORDER BY session"""
 STOPS = """SELECT stop_reason, COUNT(*) FROM turns
     WHERE ended_at >= ? AND stop_reason IS NOT NULL GROUP BY stop_reason"""
-RECENT_STOPS = """SELECT stop_reason FROM turns WHERE agent = ? AND stop_reason IS NOT NULL
-    ORDER BY ended_at DESC, n DESC LIMIT ?"""
+RECENT_STOPS = """SELECT stop_reason, EXISTS (SELECT 1 FROM events WHERE turn = id AND kind = 'Alarm') FROM turns
+    WHERE agent = ? AND stop_reason IS NOT NULL ORDER BY ended_at DESC, n DESC LIMIT ?"""
 STATE = "UPDATE turns SET state = ? WHERE id = ?"
 TAINT = "UPDATE turns SET label = 'untrusted' WHERE id = ? AND label <> 'untrusted'"
 CHARGE = """UPDATE turns SET iterations = iterations + ?, input_tokens = input_tokens + ?,
@@ -68,8 +69,9 @@ class Turns(Rows):
         return {str(reason): int(count) for reason, count in self._db.execute(STOPS, (to_db(since),))}
 
     def recent_stops(self, agent: str, limit: int) -> list[Stop]:
-        """Why the latest turns of this agent ended, newest first (D6)."""
-        return [Stop(reason) for (reason,) in self._db.execute(RECENT_STOPS, (agent, limit))]
+        """Why the latest turns of this agent ended, newest first, back to the one that raised an alarm (D6)."""
+        found = takewhile(lambda row: not row[1], self._db.execute(RECENT_STOPS, (agent, limit)))
+        return [Stop(reason) for reason, _ in found]
 
     def insert_turn(self, row: TurnRow) -> None:
         """A new turn."""

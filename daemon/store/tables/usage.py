@@ -1,4 +1,4 @@
-"""The cost ledger: a row per settled model call."""
+"""The cost ledger: a row per settled model call; and what was set aside for those that never were."""
 
 from datetime import datetime
 
@@ -13,6 +13,17 @@ SUMS = """SELECT provider, model, COUNT(*), SUM(input_tokens), SUM(output_tokens
     CASE WHEN COUNT(usd) = COUNT(*) THEN SUM(usd) END
     FROM usage WHERE at >= ?1 AND (?2 IS NULL OR session = ?2) GROUP BY provider, model ORDER BY provider, model"""
 
+UNSETTLED = """WITH calls AS (
+        SELECT e.turn, e.seq, e.kind, LEAD(e.kind) OVER (PARTITION BY e.turn ORDER BY e.seq) AS following
+        FROM turns AS t JOIN events AS e ON e.turn = t.id
+        WHERE (t.ended_at IS NULL OR t.ended_at >= ?1) AND e.at >= ?1
+        AND e.kind IN ('ModelAsked', 'Consulting', 'ModelReplied', 'Consulted', 'ModelFailed'))
+    SELECT COALESCE(SUM(json_extract(payload, '$.reserved_tokens')), 0),
+        COALESCE(SUM(json_extract(payload, '$.reserved_usd')), 0.0)
+    FROM calls JOIN events AS e ON e.turn = calls.turn AND e.seq = calls.seq
+    WHERE calls.kind IN ('ModelAsked', 'Consulting') AND json_valid(payload)
+    AND COALESCE(following, '') NOT IN ('ModelReplied', 'Consulted', 'ModelFailed')"""
+
 
 class UsageLedger(Rows):
     """The usage table."""
@@ -20,6 +31,11 @@ class UsageLedger(Rows):
     def usage(self, since: datetime, session: str | None = None) -> list[UsageRow]:
         """What was used since then, a row per provider and model; a sum with an unknown price in it is unknown."""
         return [UsageRow(*found) for found in self._db.execute(SUMS, (to_db(since), session))]
+
+    def unsettled(self, since: datetime) -> tuple[int, float]:
+        """Tokens and USD reserved since then for model calls that were cut off: they count as spent (F2)."""
+        tokens, usd = self._db.execute(UNSETTLED, (to_db(since),)).fetchone()
+        return int(tokens), float(usd)
 
     def insert_usage(self, session: str, turn_id: str, added: UsageAdded) -> None:
         """One settled call."""
