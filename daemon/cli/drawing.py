@@ -1,99 +1,47 @@
-"""A run drawn as a tree of its iterations, and runs as a table. Pure: what it is given, it draws."""
+"""A run drawn as a tree of its iterations, its agents' runs as trees within it (B9, A17), and runs as a table. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from daemon.door.base import RunLine, RunView
+from daemon.cli.drawing_house import draw_aside
+from daemon.cli.drawing_text import COLOURS, Line, coloured, head, local, printable, spent, told, took, usage
+from daemon.cli.questions import house_question
+from daemon.cli.show import Whole
+from daemon.door.base import RunLine
 
-HEAD_LINES, HEAD_CHARS = 6, 600
-COLOURS = {
-    "ended": "green",
-    "running": "cyan",
-    "queued": "blue",
-    "suspended": "yellow",
-    "quarantined": "red",
-    "ok": "green",
-    "done": "green",
-    "error": "red",
-    "rejected": "yellow",
-    "unknown": "bold red",
-    "not_run": "yellow",
-    "allow": "green",
-    "ask": "yellow",
-    "deny": "red",
-}
-
-Line = Mapping[str, object]
+FOLDED, KEPT = 40, 25
+OF_A_REPLY = ("judge", "reflection")
 
 
 def draw_runs(lines: Sequence[RunLine]) -> Table:
     """Runs at a glance."""
     drawn = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("turn", "session", "state", "why it ended", "started", "took"):
+    several = any(line.agent != "default" for line in lines)
+    for name in ("turn", "session", *(("agent",) if several else ()), "state", "why it ended", "started", "took"):
         drawn.add_column(name, no_wrap=name != "session", overflow="fold")
     for line in lines:
         reason, started = coloured(line.stop_reason or ""), local(line.started)[:-3]
-        drawn.add_row(line.turn, printable(line.session), coloured(line.state), reason, started, took(line))
+        agent = (printable(line.agent),) if several else ()
+        drawn.add_row(line.turn, printable(line.session), *agent, coloured(line.state), reason, started, took(line))
     return drawn
 
 
-def draw_run(run: RunView, transcript: Sequence[Line]) -> Tree:
+def draw_run(whole: Whole) -> Tree:
     """One run, step by step."""
+    run = whole.run
     title = Text.assemble(("turn ", "dim"), (run.turn, "bold"), ("  session ", "dim"), printable(run.session), "  ")
-    title.append_text(coloured(run.state))
-    if run.label == "untrusted":
-        title.append("  untrusted", style="red")
-    drawing = Drawing(Tree(title, guide_style="dim"))
-    for line in transcript:
+    if run.agent != "default":
+        title = Text.assemble(title, ("agent ", "dim"), printable(run.agent), "  ")
+    drawing = Drawing(Tree(title, guide_style="dim"), whole)
+    if run.parent:
+        drawing.root.add(told("set to work by", f"turn {run.parent}", "dim"))
+    for line in whole.transcript:
         drawing.add(line)
-    for notice in run.notices:
-        drawing.root.add(Text.assemble(("notice: ", "yellow"), printable(notice)))
-    drawing.root.add(Text(spent(run), style="dim"))
-    return drawing.root
-
-
-def coloured(state: str) -> Text:
-    """A state or an outcome, in its colour."""
-    return Text(printable(state), style=COLOURS.get(state, ""))
-
-
-def printable(text: object) -> str:
-    """Text from anywhere, unable to move the cursor or colour the screen."""
-    return "".join(sign if sign.isprintable() or sign == "\n" else "\N{REPLACEMENT CHARACTER}" for sign in str(text))
-
-
-def head(text: object) -> str:
-    """Its beginning, and how much was left out."""
-    whole = printable(text).strip()
-    short = "\n".join(whole.split("\n")[:HEAD_LINES])[:HEAD_CHARS].rstrip()
-    left_out = len(whole) - len(short)
-    return f"{short}\n... {left_out} characters more" if left_out else short
-
-
-def local(instant: str | None) -> str:
-    """An ISO instant on the reader's clock."""
-    return f"{datetime.fromisoformat(instant).astimezone():%Y-%m-%d %H:%M:%S}" if instant else ""
-
-
-def took(line: RunLine) -> str:
-    """How long it was, from its beginning to its end, waiting for people included."""
-    if not line.started or not line.ended:
-        return ""
-    seconds = (datetime.fromisoformat(line.ended) - datetime.fromisoformat(line.started)).total_seconds()
-    return f"{seconds:.1f} s" if seconds < 60 else f"{seconds / 60:.0f} min"
-
-
-def spent(run: RunView) -> str:
-    """What the run used up; a price that is not known is not shown as nothing."""
-    price = "price unknown" if run.usage.usd is None else f"{run.usage.usd:.4f} USD"
-    tokens = f"{run.usage.input_tokens} tokens in ({run.usage.cached_tokens} cached), {run.usage.output_tokens} out"
-    iterations = f"{run.iterations} iteration{'' if run.iterations == 1 else 's'}"
-    return f"{iterations}, {tokens}, {price}"
+    return drawing.finished()
 
 
 @dataclass(slots=True)
@@ -101,6 +49,7 @@ class Drawing:
     """The tree so far: the branch of the iteration under way, and one twig per call."""
 
     root: Tree
+    whole: Whole
     branch: Tree | None = None
     calls: dict[str, Tree] = field(default_factory=dict)
 
@@ -111,30 +60,56 @@ class Drawing:
                 self._said(line)
             case "ModelAsked":
                 closing = "closing answer" if line["closing"] else f"iteration {line['iteration']}"
-                self.branch = self.root.add(_told(closing, f"{line['provider']}/{line['model']}", "bold"))
+                self.branch = self.root.add(told(closing, f"{line['provider']}/{line['model']}", "bold"))
             case "ModelRetried" | "ModelFailed" | "ModelReplied":
                 self._model(line)
             case "CallJudged" | "ApprovalAsked" | "ApprovalAnswered" | "ToolStarted" | "ToolRetried" | "ToolFinished":
                 self._call(line)
+            case "ChildSpawned" | "ChildReturned":
+                self._child(line)
             case "TurnEnded":
-                reason = _told("ended", printable(line["reason"]), COLOURS.get(str(line["reason"]), "yellow"))
-                end = self.root.add(reason.append(f"  {printable(line['detail'])}" if line["detail"] else ""))
-                end.add(Text(printable(line["reply"])))
+                self._ended(line)
             case _:
-                self._aside(line)
+                draw_aside(self._place(line), line)
+
+    def finished(self) -> Tree:
+        """With what is known of the run as a whole."""
+        run = self.whole.run
+        if isinstance(self.root.label, Text):
+            self.root.label.append_text(coloured(run.state))
+            self.root.label.append("  untrusted" if run.label == "untrusted" else "", style="red")
+        for notice in run.notices:
+            self.root.add(Text.assemble(("notice: ", "yellow"), printable(notice)))
+        self.root.add(Text(spent(run), style="dim"))
+        return self.root
+
+    def _place(self, line: Line) -> Tree:
+        """What concerns a call hangs at it, what concerns a reply at its iteration."""
+        if line["kind"] == "TodosSet":
+            return self.calls.get(str(line["call_id"])) or self.branch or self.root
+        of_reply = line["kind"] == "Verified" or line.get("purpose") in OF_A_REPLY
+        return self.branch if of_reply and self.branch else self.root
 
     def _said(self, line: Line) -> None:
-        who = "steered" if line["kind"] == "Steered" else "user"
-        self.root.add(_told(f"{who} {printable(line['sender'])}", head(line["text"]), "bold magenta"))
+        if line["kind"] == "Steered":
+            self.root.add(told(f"steered {printable(line['sender'])}", head(line["text"]), "bold magenta"))
+            return
+        who = "task" if self.whole.run.parent else f"user {printable(line['sender'])}"
+        twig = self.root.add(told(who, head(line["text"]), "bold magenta"))
+        if line.get("intent"):
+            twig.label = Text.assemble(twig.label if isinstance(twig.label, Text) else "", (f"  ({line['intent']})", "dim"))
+        memories = line.get("memories")
+        for memory in memories if isinstance(memories, list) else []:
+            twig.add(told("memory", head(memory["text"]), "dim"))
 
     def _model(self, line: Line) -> None:
         branch = self.branch or self.root
         match line["kind"]:
             case "ModelRetried":
                 then = f"after {line['wait_s']} s {line['next_provider']}/{line['next_model']}"
-                branch.add(_told(f"retry ({line['error']})", f"{head(line['message'])}; {then}", "yellow"))
+                branch.add(told(f"retry ({line['error']})", f"{head(line['message'])}; {then}", "yellow"))
             case "ModelFailed":
-                branch.add(_told(f"failed ({line['error']})", head(line["message"]), "red"))
+                branch.add(told(f"failed ({line['error']})", head(line["message"]), "red"))
             case _:
                 self._replied(branch, line)
 
@@ -144,7 +119,7 @@ class Drawing:
             branch.add(Text(head(line["text"])))
         calls = line["calls"]
         for index, call in enumerate(calls if isinstance(calls, list) else []):
-            twig = branch.add(_told(printable(call["name"]), head(call["arguments"]), "bold cyan"))
+            twig = branch.add(told(printable(call["name"]), head(call["arguments"]), "bold cyan"))
             self.calls[f"{line['seq']}.{index}"] = twig
 
     def _call(self, line: Line) -> None:
@@ -154,44 +129,60 @@ class Drawing:
                 said = Text.assemble((f"{line['effect']}: ", "dim"), coloured(str(line["decision"])))
                 twig.add(said.append(f"  {printable(line['reason'])}", style="dim"))
             case "ApprovalAsked":
-                twig.add(_told("approval asked", f"expires {local(str(line['expires']))}", "yellow"))
+                twig.add(_asked(line))
             case "ApprovalAnswered":
                 reason = f": {printable(line['reason'])}" if line["reason"] else ""
-                twig.add(_told("answered", f"{line['answer']} by {printable(line['by'])}{reason}", "yellow"))
+                twig.add(told("answered", f"{line['answer']} by {printable(line['by'])}{reason}", "yellow"))
             case "ToolStarted":
                 twig.add(Text(f"started (attempt {line['attempt']})", style="dim"))
             case "ToolRetried":
-                twig.add(_told(f"retry {line['attempt']}", f"{head(line['error'])}; after {line['wait_s']} s", "yellow"))
+                twig.add(told(f"retry {line['attempt']}", f"{head(line['error'])}; after {line['wait_s']} s", "yellow"))
             case _:
-                code = "" if line["exit_code"] is None else f"exit code {line['exit_code']}, "
-                result = twig.add(coloured(str(line["outcome"])).append(f"  {code}{line['seconds']:.2f} s", style="dim"))
-                result.add(Text(head(line["text"])))
+                _result(twig, line)
 
-    def _aside(self, line: Line) -> None:
-        """What the house itself did."""
-        match line["kind"]:
-            case "Coached":
-                told = _told(f"coached ({printable(line['kind_'])})", head(line["text"]), "yellow")
-            case "Suspended":
-                told = _told("waits for a person", head(line["waiting_for"]), "yellow")
-            case "TurnResumed":
-                told = _told("resumed", head(line["why"]), "yellow")
-            case "BudgetExtended":
-                told = _told(f"limit raised to {line['max_iterations']} iterations", head(line["reason"]), "yellow")
-            case kind:
-                told = _told(str(kind), head({name: line[name] for name in line if name not in ("seq", "at", "kind")}), "yellow")
-        self.root.add(told)
+    def _child(self, line: Line) -> None:
+        """A sub-agent's run is a tree at the call, or for the step, that it was set to work by; folded where it is long."""
+        child = next((one for one in self.whole.children if one.run.turn == line["child"]), None)
+        if line["kind"] == "ChildReturned":
+            if child is None:
+                self.root.add(told(f"{line['key']} ended {line['stop']}", head(line["text"]), "bold green"))
+            return
+        twig = (self.calls.get(str(line["key"])) or self.root).add(_agent(line))
+        if child is None:
+            twig.add(told("task", head(line["task"]), "bold magenta"))
+            return
+        drawing, lines = Drawing(twig, child), child.transcript
+        folded = len(lines) > FOLDED
+        for inner in lines[:KEPT] if folded else lines:
+            drawing.add(inner)
+        if folded:
+            rest = f"... {len(lines) - KEPT - 1} events more: aidaemon show {child.run.turn}"
+            twig.add(Text(rest, "dim"))
+            drawing.add(lines[-1])
+        drawing.finished()
+
+    def _ended(self, line: Line) -> None:
+        reason = told("ended", printable(line["reason"]), COLOURS.get(str(line["reason"]), "yellow"))
+        end = self.root.add(reason.append(f"  {printable(line['detail'])}" if line["detail"] else ""))
+        end.add(Text(printable(line["reply"])))
 
 
-def usage(line: Line) -> str:
-    """What one model call took."""
-    used = line["usage"]
-    if not isinstance(used, Mapping):
-        return ""
-    price = "" if used["usd"] is None else f", {used['usd']:.4f} USD"
-    tokens = f"{used['input_tokens']} in ({used['cached_tokens']} cached), {used['output_tokens']} out"
-    return f"{line['seconds']:.1f} s, {tokens}{price}"
+def _asked(line: Line) -> Text:
+    house = house_question(str(line["tool"]), str(line["arguments"]))
+    expires = f"expires {local(str(line['expires']))}"
+    return told(f"asked: {printable(house.title)}" if house else "approval asked", expires, "yellow")
 
 
-def _told(what: str, text: str, style: str) -> Text:
-    return Text.assemble((what, style), "  ", text)
+def _result(twig: Tree, line: Line) -> None:
+    code = "" if line["exit_code"] is None else f"exit code {line['exit_code']}, "
+    result = twig.add(coloured(str(line["outcome"])).append(f"  {code}{line['seconds']:.2f} s", style="dim"))
+    if line.get("repeat_of"):
+        result.add(Text(f"the result of call {line['repeat_of']} again; it was not run a second time", style="yellow"))
+    result.add(Text(head(line["text"])))
+
+
+def _agent(line: Line) -> Text:
+    step = "" if str(line["key"])[:1].isdigit() else f"{printable(line['key'])}  "
+    where = "in the background  " if line["report"] else ""
+    label = Text.assemble(("agent ", "bold green"), (printable(line["agent"]), "bold"), f"  {step}{where}")
+    return label.append_text(Text.assemble(("turn ", "dim"), str(line["child"]), "  "))

@@ -3,49 +3,70 @@
 import argparse
 import asyncio
 import json
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 
 from daemon.config.paths import Paths, resolve
 from daemon.core.errors import AidaemonError
-from daemon.door.base import RunView
+from daemon.door.base import Door, RunView
+from daemon.door.reading import Reading
 
 HELP = "show one run, step by step"
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A run, its transcript, and the runs of the agents that it set to work."""
+
+    run: RunView
+    transcript: Sequence[Mapping[str, object]]
+    children: Sequence["Whole"] = ()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """TURN [--json | --jsonl]."""
     parser.add_argument("turn", metavar="TURN", help="its id, as `aidaemon runs` shows it")
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="the run and its events as one JSON object")
+    form.add_argument("--json", action="store_true", help="the run, its events and its agents' runs as one JSON object")
     form.add_argument("--jsonl", action="store_true", help="the transcript: one event a line")
 
 
 def run(args: argparse.Namespace) -> int:
     """Do it."""
-    view, transcript = asyncio.run(_look_up(resolve(args.home, args.config), args.turn))
+    whole = asyncio.run(_look_up(resolve(args.home, args.config), args.turn, deep=not args.jsonl))
     if args.jsonl:
-        for line in transcript:
+        for line in whole.transcript:
             print(json.dumps(line, ensure_ascii=False))
     elif args.json:
-        print(json.dumps(asdict(view) | {"events": transcript}, ensure_ascii=False))
+        print(json.dumps(_as_object(whole), ensure_ascii=False))
     else:
-        _draw(view, transcript)
+        _draw(whole)
     return 0
 
 
-def _draw(view: RunView, transcript: list[dict[str, object]]) -> None:
+def _as_object(whole: Whole) -> dict[str, object]:
+    children = [_as_object(child) for child in whole.children]
+    return {**asdict(whole.run), "events": whole.transcript, "children": children}
+
+
+def _draw(whole: Whole) -> None:
     from rich.console import Console
 
     from daemon.cli.drawing import draw_run
 
-    Console(highlight=False).print(draw_run(view, transcript))
+    Console(highlight=False).print(draw_run(whole))
 
 
-async def _look_up(paths: Paths, turn: str) -> tuple[RunView, list[dict[str, object]]]:
+async def _look_up(paths: Paths, turn: str, *, deep: bool) -> Whole:
     from daemon.app.doors import reading_door
 
     async with reading_door(paths) as door:
         view = await door.run(turn)
         if view is None:
             raise AidaemonError(f"there is no run {turn!r} in {paths.home}; `aidaemon runs` lists them")
-        return view, await door.transcript(turn)
+        return await _whole(door, view, deep)
+
+
+async def _whole(door: Door | Reading, view: RunView, deep: bool) -> Whole:
+    children = [found for name in view.children if (found := await door.run(name))] if deep else []
+    return Whole(view, await door.transcript(view.turn), [await _whole(door, child, deep) for child in children])

@@ -79,6 +79,8 @@ class RunLine:
     stop_reason: str | None
     started: str | None
     ended: str | None
+    agent: str = "default"
+    parent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

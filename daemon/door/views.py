@@ -101,7 +101,8 @@ def queued_view(inbox: InboxRow, kin: ChildRow | None = None) -> RunView:
 def run_line(row: TurnRow) -> RunLine:
     """The run in a list."""
     reason = row.stop_reason.value if row.stop_reason else None
-    return RunLine(row.id, row.session, row.state, reason, _instant(row.started_at), _instant(row.ended_at))
+    times = (_instant(row.started_at), _instant(row.ended_at))
+    return RunLine(row.id, row.session, row.state, reason, *times, row.agent, row.parent or None)
 
 
 def queued_line(inbox: InboxRow) -> RunLine:

@@ -51,7 +51,7 @@ async def test_runs_lists_newest_first_the_same_with_and_without_a_daemon(past: 
     alone = aidaemon("runs", "--json", home=past.home)
     assert past.live["runs", "--json"].stdout == alone.stdout, alone.stderr
     newest, oldest = json.loads(alone.stdout)
-    assert list(newest) == ["turn", "session", "state", "stop_reason", "started", "ended"]
+    assert list(newest) == ["turn", "session", "state", "stop_reason", "started", "ended", "agent", "parent"]
     assert (newest["session"], oldest["session"], oldest["turn"]) == ("web:other", "web:clock", past.turn)
     assert (oldest["state"], oldest["stop_reason"]) == ("ended", "done")
 

@@ -1,21 +1,33 @@
-"""A run drawn as a tree of its iterations: every kind of event has a place in it."""
+"""A run drawn as a tree of its iterations: every kind of event has a place in it (B9)."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from io import StringIO
 
+import pytest
 from rich.console import Console
 
 from daemon.cli.drawing import draw_run, draw_runs
+from daemon.cli.show import Whole
 from daemon.core.events import (
+    Alarm,
     Answer,
     ApprovalAnswered,
     ApprovalAsked,
     BudgetExtended,
+    BudgetRaised,
     CallJudged,
+    ChildReturned,
+    ChildSpawned,
+    Classified,
     Coached,
+    Consulted,
+    Consulting,
     Event,
+    HistoryCompressed,
+    IterationRefunded,
     Limits,
+    MemoryHit,
     ModelAsked,
     ModelFailed,
     ModelReplied,
@@ -25,18 +37,23 @@ from daemon.core.events import (
     Steered,
     Stop,
     Suspended,
+    Todo,
+    TodosSet,
     ToolFinished,
     ToolRetried,
     ToolStarted,
     TurnEnded,
     TurnResumed,
     UserSaid,
+    Verified,
 )
 from daemon.core.label import Decision, Effect, Label
 from daemon.core.messages import ToolCall, Usage
+from daemon.core.terms import Intent
 from daemon.door.base import RunLine, RunView, UsageView
 from daemon.door.views import transcript_line
 
+BUDGET = '{"budget": "turn", "limit": 2.0, "more": 2.0, "of": "usd", "used": 2.0004}'
 AT = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 SAID = UserSaid("tidy up", "me", "i1", Label.TRUSTED, 0.5, Limits())
 
@@ -49,11 +66,17 @@ def replied(text: str, *calls: ToolCall, usd: float | None = 0.001) -> ModelRepl
     return ModelReplied(text, calls, Usage(10, 5, 2, usd), "openai", "small", "stop", 0.5, 1.2)
 
 
-def drawn(events: Sequence[Event], run: RunView | None = None) -> list[str]:
-    """The picture's lines, without the lines of the tree itself."""
-    lines = [transcript_line(Recorded(seq, AT, event)) for seq, event in enumerate(events, 1)]
-    console = Console(file=(out := StringIO()), width=200, color_system=None)
-    console.print(draw_run(run or RunView("t1", "terminal:main", "ended", "done"), lines))
+def lines_of(events: Sequence[Event]) -> list[dict[str, object]]:
+    return [transcript_line(Recorded(seq, AT, event)) for seq, event in enumerate(events, 1)]
+
+
+def drawn(
+    events: Sequence[Event], run: RunView | None = None, children: Sequence[Whole] = (), width: int = 200
+) -> list[str]:
+    """The picture's lines."""
+    lines = lines_of(events)
+    console = Console(file=(out := StringIO()), width=width, color_system=None)
+    console.print(draw_run(Whole(run or RunView("t1", "terminal:main", "ended", "done"), lines, children)))
     return out.getvalue().splitlines()
 
 
@@ -140,3 +163,159 @@ def test_runs_are_one_line_each():
     console.print(draw_runs(lines))
     head, second, first = out.getvalue().splitlines()
     assert head.startswith("turn") and second.split()[:3] == ["t2", "web:a", "running"] and "done" in first
+
+
+def below(lines: Sequence[str], part: str) -> list[str]:
+    """The lines of the branch whose head has this in it."""
+    at = next(place for place, line in enumerate(lines) if part in line)
+    rest = lines[at + 1 :]
+    return rest[: next((n for n, line in enumerate(rest) if depth(line) <= depth(lines[at])), len(rest))]
+
+
+def spawned(key: str, child: str, report: str = "") -> ChildSpawned:
+    return ChildSpawned(
+        key, child, "sub-1-x", "in2", "scout", "look around", "me", Label.TRUSTED, Limits(), 1, report=report
+    )
+
+
+def child_run(turn: str, *events: Event) -> Whole:
+    run = RunView(turn, "sub-1-x", "ended", "done", "found", agent="scout", parent="t1")
+    return Whole(run, lines_of([UserSaid("look around", "me", "i", Label.TRUSTED, 0.5, Limits()), *events]))
+
+
+def test_b9_a_plan_is_a_check_list_at_the_call_that_wrote_it():
+    """B9, E3"""
+    plan = (Todo("read", "done"), Todo("write", "doing"), Todo("check"))
+    lines = drawn([SAID, asked(1), replied("", ToolCall("c", "todo", "{}")), TodosSet("3.0", plan)])
+    twig = below(lines, "todo  {}")
+    assert "plan  1 of 3 done" in twig[0]
+    assert [line.lstrip("│├└─ ") for line in twig[1:]] == ["[x] read", "[>] write", "[ ] check"]
+
+
+def test_b9_a_compression_says_from_how_many_tokens_to_how_many_and_shows_the_summary():
+    """B9, B4"""
+    lines = drawn([SAID, HistoryCompressed("periodic-summary", 30_000, 9_500, 3, 4, "They like tea.")])
+    (head,) = [line for line in lines if "compressed (periodic-summary)" in line]
+    assert "30,000 -> 9,500 tokens" in head and "3 turns before this one" in head and "4 messages of this one" in head
+    assert "They like tea." in below(lines, "compressed (periodic-summary)")[0]
+
+
+def test_b9_a_check_hangs_at_the_reply_that_it_was_held_against_and_says_what_failed():
+    """B9, E10, F6"""
+    lines = drawn(
+        [
+            SAID,
+            asked(1),
+            replied("I sent it."),
+            Verified("claims", False, "no result shows it", "(Nothing was sent.)"),
+            Verified("contains: x", True),
+            Consulting("judge", "openai", "small", 10, 0.1),
+            Consulted("judge", "FAIL it is short", Usage(7, 3, 0, 0.002), "openai", "small", seconds=0.4),
+            Coached("claims", "put it right"),
+        ]
+    )
+    branch = below(lines, "iteration 1")
+    assert "no result shows it" in below(lines, "check claims  failed")[0]
+    assert "(Nothing was sent.)" in below(lines, "check claims  failed")[1]
+    assert any("check contains: x  passed" in line for line in branch)
+    (judge,) = [line for line in branch if "consulted (judge)" in line]
+    assert "openai/small" in judge and "7 in (0 cached), 3 out, 0.0020 USD" in judge
+    assert "FAIL it is short" in below(lines, "consulted (judge)")[0]
+    assert not any("coached" in line for line in branch)
+
+
+def test_b9_a_model_that_nobody_reached_and_one_that_was_never_heard_of_say_so():
+    begun = Consulting("summary", "openai", "small", 9, 0.1)
+    failed = drawn([SAID, begun, Consulted("summary", "", Usage(), "", "", error="slow")])
+    assert "nobody answered" in failed[2] and "failed  slow" in failed[3]
+    lost = drawn([SAID, begun])
+    assert "consulted (summary)  openai/small  no answer is known; counted as spent" in lost[2]
+
+
+def test_b9_limits_alarms_intents_memories_and_refunds_are_told():
+    """B9, D6, E3, E4, F2"""
+    said = UserSaid(
+        "tidy up", "me", "i1", Label.TRUSTED, 0.5, Limits(), (MemoryHit("m1", "likes order"),), intent=Intent.MULTI_STEP
+    )
+    lines = drawn(
+        [
+            said,
+            Classified(Intent.COMPLEX),
+            ApprovalAsked("budget.1", "extend_budget", BUDGET, "h", Effect.WRITE, "t", AT),
+            ApprovalAnswered("budget.1", Answer.ONCE, "me"),
+            BudgetRaised("budget.1", Limits(max_usd=4.0, max_input_tokens=900_000)),
+            BudgetRaised("budget.2", Limits(), day_usd=2.5),
+            IterationRefunded(("3.0",)),
+            Alarm("budget_exhausted", "again and again"),
+        ]
+    )
+    for part in (
+        "user me  tidy up  (multi_step)", "memory  likes order", "intent  complex",
+        "asked: The turn's money is used up ($2.00 of $2). Go on with $2 more?", "answered  once by me",
+        "budget raised  now 4 USD and 900,000 tokens in for this run", "budget raised  2.5 USD more today",
+        "does not count", "alarm (budget_exhausted)  again and again",
+    ):  # fmt: skip
+        assert any(part in line for line in lines), (part, lines)
+
+
+def test_b9_a_sub_agent_is_a_tree_at_the_call_that_set_it_to_work():
+    """B9, A17"""
+    inner = child_run("c2", asked(1), replied("deep"), TurnEnded(Stop.DONE, "", "deep"))
+    child = child_run("c1", asked(1), replied("", ToolCall("c", "spawn_agent", '{"task": "deeper"}')), spawned("3.0", "c2"))
+    events = [
+        SAID,
+        asked(1),
+        replied("", ToolCall("c", "spawn_agent", '{"task": "look"}')),
+        spawned("3.0", "c1"),
+        ToolFinished("3.0", "spawn_agent", Outcome.OK, "found", Effect.READ, 0.3),
+    ]
+    lines = drawn(events, children=[Whole(child.run, child.transcript, [inner])])
+    tree = below(lines, "agent scout  turn c1")
+    assert "task  look around" in tree[0] and any("iteration 1" in line for line in tree)
+    deeper = below(tree, "agent scout  turn c2")
+    assert any("ended  done" in line for line in deeper) and any("0 iterations" in line for line in deeper)
+    assert depth(next(line for line in lines if "turn c1" in line)) == depth(next(line for line in lines if "ok  0.00 s" in line))
+
+
+def test_b9_the_steps_of_a_composite_stand_side_by_side_and_a_background_agent_is_called_one():
+    """B9, B11"""
+    kids = [child_run(name, asked(1), replied(name)) for name in ("c1", "c2")]
+    returned = [ChildReturned(f"agent.{n}", f"c{n + 1}", "done", "found", Label.TRUSTED) for n in range(2)]
+    lines = drawn([SAID, spawned("agent.0", "c1"), spawned("agent.1", "c2", "r1"), *returned], children=kids)
+    first = next(line for line in lines if "agent scout  agent.0  turn c1  ended" in line)
+    second = next(line for line in lines if "agent scout  agent.1  in the background  turn c2" in line)
+    assert depth(first) == depth(second) == depth(next(line for line in lines if "user me" in line))
+
+
+def test_b9_a_long_run_of_a_sub_agent_is_folded_to_its_head_and_its_end():
+    many = [event for n in range(1, 60) for event in (asked(n), replied(f"word {n}"))]
+    child = child_run("c1", *many, TurnEnded(Stop.DONE, "", "the end"))
+    lines = drawn([SAID, spawned("agent.0", "c1")], children=[child])
+    tree = below(lines, "agent scout")
+    assert any("word 3" in line for line in tree) and not any("word 40" in line for line in tree)
+    assert any("94 events more: aidaemon show c1" in line for line in tree) and any("the end" in line for line in tree)
+    assert any("word 59" in line for line in drawn([SAID, *many]))
+
+
+def test_b9_a_sub_agent_s_own_picture_says_who_set_it_to_work():
+    child = child_run("c1", asked(1))
+    console = Console(file=(out := StringIO()), width=200, color_system=None)
+    console.print(draw_run(child))
+    lines = out.getvalue().splitlines()
+    assert "agent scout" in lines[0] and "set to work by  turn t1" in lines[1] and "task  look around" in lines[2]
+
+
+@pytest.mark.parametrize("width", [40, 80, 130])
+def test_b9_every_line_fits_the_window(width: int):
+    events: list[Event] = [
+        SAID,
+        asked(1),
+        replied("word " * 80, ToolCall("c", "shell", '{"command": "' + "ls " * 80 + '"}')),
+        TodosSet("3.0", (Todo("step " * 30),)),
+        Verified("regex: " + "x" * 200, False, "feedback " * 40),
+        spawned("3.0", "c1"),
+        HistoryCompressed("rolling-window", 10**6, 10**5, 3, 4, "summary " * 50),
+        Alarm("budget_exhausted", "again " * 50),
+    ]
+    child = child_run("c1", asked(1), replied("word " * 90))
+    assert max(map(len, drawn(events, children=[child], width=width))) <= width

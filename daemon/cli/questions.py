@@ -1,0 +1,48 @@
+"""What the house itself asks a person, in words: for more budget (F2), for a look at an answer (E10), at an attempt (C3)."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from daemon.agent.questions import EXTEND, REVIEW
+from daemon.loops.telling import REVIEW_TOOL
+
+CENTS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class HouseQuestion:
+    """The question, and the text that it is about, whole."""
+
+    title: str
+    text: str = ""
+
+
+def house_question(tool: str, arguments: str) -> HouseQuestion | None:
+    """In words; None for a call of a tool, which is shown as it will run."""
+    if tool not in (EXTEND, REVIEW, REVIEW_TOOL):
+        return None
+    try:
+        about = json.loads(arguments)
+    except ValueError:
+        return None
+    match tool:
+        case "extend_budget":
+            return HouseQuestion(_extend(about))
+        case "review_answer":
+            return HouseQuestion("Is this answer all right?", str(about.get("answer", "")))
+        case _:
+            return HouseQuestion(f"Will attempt {about.get('iteration', '')} do?", str(about.get("output", "")))
+
+
+def _extend(about: Mapping[str, object]) -> str:
+    whose, kind = about.get("budget", "turn"), about.get("of")
+    used, limit, more = (_number(about.get(name)) for name in ("used", "limit", "more"))
+    if kind == "usd":
+        gone = f"${used:.2f}" if used >= CENTS else f"${used:.4g}"
+        return f"The {whose}'s money is used up ({gone} of ${limit:g}). Go on with ${more:g} more?"
+    return f"The {whose}'s tokens are used up ({used:,.0f} of {limit:,.0f}). Go on with {more:,.0f} more?"
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
