@@ -69,7 +69,7 @@ class RemoteLoops:
     async def _do(self, loop: LoopView, verb: str, **body: object) -> LoopView | None:
         """409 says that it was not in a state for that."""
         raw = TypeAdapter(dict[str, object]).validate_json(await self.ask("POST", _path(loop.agent, verb), body=body, also=409))
-        return None if "error" in raw else from_wire(raw)
+        return from_wire(raw) if "loopId" in raw else None
 
 
 def _path(agent: str, verb: str) -> str:
