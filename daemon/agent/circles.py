@@ -5,7 +5,7 @@ from typing import Literal
 
 from daemon.agent.halting import Halt, HaltCondition
 from daemon.agent.recent import fresh, just_coached
-from daemon.agent.stall import FAILURES, WINDOW, coaching, failing_alike, pingpong, stuck_on
+from daemon.agent.stall import FAILURES, MEMORY, WINDOW, Recent, coaching, failing_alike, pingpong, steps, stuck_on
 from daemon.core.events import Stop
 from daemon.core.turn import Turn
 
@@ -38,35 +38,30 @@ def coached_first(reason: Stop, on_stall: OnStall, look: Callable[[Turn], Notice
     return check
 
 
-def stalled(on_stall: OnStall) -> HaltCondition:
-    """The same call with the same outcome again and again (A11)."""
+def circling(on_stall: OnStall) -> HaltCondition:
+    """The same again, back and forth, or one tool failing in the same way whatever it is given (A11, E9)."""
 
     def look(turn: Turn) -> Notice | None:
-        tool = stuck_on(turn)
-        return (f"{tool} was called {WINDOW} times running with the same outcome", coaching(tool)) if tool else None
+        recent = steps(turn, MEMORY)
+        return _stuck(turn, recent) or _round(turn, recent) or _failing(turn, recent)
 
     return coached_first(Stop.STALLED, on_stall, look)
 
 
-def going_back_and_forth(on_stall: OnStall) -> HaltCondition:
-    """A, B, A, B, A, B with the same outcomes (A11)."""
-
-    def look(turn: Turn) -> Notice | None:
-        tools = pingpong(turn)
-        if not tools:
-            return None
-        return f"it went back and forth between {tools} with the same outcomes", ROUND.format(times=WINDOW, tools=tools)
-
-    return coached_first(Stop.STALLED, on_stall, look)
+def _stuck(turn: Turn, recent: Recent) -> Notice | None:
+    tool = stuck_on(turn, recent=recent)
+    return (f"{tool} was called {WINDOW} times running with the same outcome", coaching(tool)) if tool else None
 
 
-def failing_in_a_row(on_stall: OnStall) -> HaltCondition:
-    """One tool failing in the same way again and again with ever other arguments (E9)."""
+def _round(turn: Turn, recent: Recent) -> Notice | None:
+    tools = pingpong(turn, recent)
+    if not tools:
+        return None
+    return f"it went back and forth between {tools} with the same outcomes", ROUND.format(times=WINDOW, tools=tools)
 
-    def look(turn: Turn) -> Notice | None:
-        tool = failing_alike(turn)
-        if not tool:
-            return None
-        return f"{tool} failed {FAILURES} times running in the same way", FAILING.format(times=FAILURES, tool=tool)
 
-    return coached_first(Stop.STALLED, on_stall, look)
+def _failing(turn: Turn, recent: Recent) -> Notice | None:
+    tool = failing_alike(turn, recent=recent)
+    if not tool:
+        return None
+    return f"{tool} failed {FAILURES} times running in the same way", FAILING.format(times=FAILURES, tool=tool)

@@ -39,6 +39,9 @@ class Step:
     changes: bool = field(compare=False)
 
 
+Recent = list[frozenset[Step]]
+
+
 def similar(arguments: str) -> str:
     """Arguments with what does not matter taken out: key order, white space, quotes, case."""
     with suppress(ValueError, RecursionError):
@@ -56,9 +59,9 @@ def steps(turn: Turn, window: int) -> list[frozenset[Step]]:
     return [deeds(turn, done) for done in islice(iterations(turn), window)]
 
 
-def stuck_on(turn: Turn, window: int = WINDOW) -> str:
+def stuck_on(turn: Turn, window: int = WINDOW, recent: Recent | None = None) -> str:
     """The tool that was called in each of the last `window` iterations with similar arguments and the same outcome; or ""."""
-    recent = steps(turn, MEMORY)
+    recent = recent or steps(turn, MEMORY)
     if len(recent) < window:
         return ""
     news = _news(recent, window - 1)
@@ -66,15 +69,15 @@ def stuck_on(turn: Turn, window: int = WINDOW) -> str:
     return min((step.tool for step in held), default="")
 
 
-def pingpong(turn: Turn) -> str:
+def pingpong(turn: Turn, recent: Recent | None = None) -> str:
     """The tools of a round of two to four steps that was gone three times running to the same outcomes: "a and b"; or ""."""
-    recent = steps(turn, MEMORY)
+    recent = recent or steps(turn, MEMORY)
     return next((names for period in PERIODS if (names := _round(recent, period))), "")
 
 
-def failing_alike(turn: Turn, window: int = FAILURES) -> str:
+def failing_alike(turn: Turn, window: int = FAILURES, recent: Recent | None = None) -> str:
     """The tool that failed in the same way in each of the last `window` iterations, whatever its arguments; or ""."""
-    recent = steps(turn, MEMORY)
+    recent = recent or steps(turn, MEMORY)
     if len(recent) < window or any(not new.failure for new in _news(recent, window - 1)):
         return ""
     kinds = (frozenset((step.tool, step.failure) for step in done if step.failure) for done in recent[:window])

@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from daemon.agent.circles import failing_in_a_row, going_back_and_forth, stalled
+from daemon.agent.circles import circling
 from daemon.agent.confidence import low_confidence
 from daemon.agent.halting import HaltCondition, out_of_iterations
 from daemon.agent.repetition import repeating
@@ -17,9 +17,7 @@ def standing(terms: Terms) -> tuple[HaltCondition, ...]:
     return (
         unrecoverable(terms.critical),
         out_of_iterations,
-        stalled(coach),
-        going_back_and_forth(coach),
-        failing_in_a_row(coach),
+        circling(coach),
         repeating(coach),
         low_confidence,
     )

@@ -1,5 +1,6 @@
 """The same question again: it is answered with what came of it before, and not run again (A11)."""
 
+from functools import lru_cache
 from itertools import takewhile
 
 from daemon.core.events import Outcome, ToolFinished
@@ -49,6 +50,7 @@ def _changed(result: ToolFinished) -> bool:
     return result.effect is not Effect.READ and result.outcome not in IDLE
 
 
+@lru_cache(maxsize=256)
 def _hash(name: str, arguments: str) -> str:
     try:
         return args_hash(name, parsed(arguments))

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from daemon.core.errors import ConfigError
 from daemon.core.messages import ToolSpec
@@ -48,7 +49,7 @@ class Tools(Toolbox):
     def search(self, query: str, limit: int = 8) -> tuple[ToolSpec, ...]:
         """Tools whose name or description has words of the query, the best first."""
         words = {word.casefold() for word in WORD.findall(query) if len(word) > 2}
-        scored = [(_score(tool.spec, words), tool.spec) for tool in self._tools.values()]
+        scored = [(_score(tool.spec.name, tool.spec.description, words), tool.spec) for tool in self._tools.values()]
         found = sorted((pair for pair in scored if pair[0]), key=lambda pair: -pair[0])
         return tuple(spec for _, spec in found[:limit])
 
@@ -72,10 +73,13 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def _score(spec: ToolSpec, words: set[str]) -> int:
-    name = [word.casefold() for word in WORD.findall(spec.name)]
-    told = [word.casefold() for word in WORD.findall(spec.description)]
-    return sum(3 * _has(name, word) + _has(told, word) for word in words)
+def _score(name: str, description: str, words: set[str]) -> int:
+    return sum(3 * _has(_words(name), word) + _has(_words(description), word) for word in words)
+
+
+@lru_cache(maxsize=1024)
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.casefold() for word in WORD.findall(text))
 
 
 def _has(texts: Sequence[str], word: str) -> bool:

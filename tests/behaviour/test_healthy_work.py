@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from daemon.agent.circles import failing_in_a_row, going_back_and_forth
+from daemon.agent.circles import circling
 from daemon.agent.confidence import low_confidence
-from daemon.agent.circles import stalled
 from daemon.agent.halting import first
 from daemon.agent.repetition import repeating
 from daemon.agent.unrecoverable import unrecoverable
@@ -59,7 +58,7 @@ def test_the_recordings_are_the_61_tasks() -> None:
 def test_a11_d4_no_condition_holds_at_any_step_of_recorded_work(task: RecordedTask, split: Split) -> None:
     told, tools = Story(), tools_of(TASKS)
     conditions = [
-        stalled("stop"), going_back_and_forth("stop"), failing_in_a_row("stop"), repeating("stop"),
+        circling("stop"), repeating("stop"),
         low_confidence, unrecoverable(tools),
     ]  # fmt: skip
     for step in split(task):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.agent.circles import OnStall, failing_in_a_row, going_back_and_forth
+from daemon.agent.circles import OnStall, circling
 from daemon.agent.repetition import repeating
 from daemon.agent.stall import failing_alike, pingpong, stuck_on
 from daemon.core.events import Stop
@@ -64,7 +64,7 @@ FAILING = [failed("fetch", n, "TimedOut") for n in range(5)]
 
 
 def test_a11_going_back_and_forth_is_coached_first_and_stopped_when_it_goes_on() -> None:
-    check, told = going_back_and_forth("coach"), story(*ROUND)
+    check, told = circling("coach"), story(*ROUND)
     halt = check(told.turn)
     assert halt and (halt.reason, halt.coachable) == (Stop.STALLED, True)
     assert "list and read" in halt.detail and "list and read" in halt.coach
@@ -75,11 +75,11 @@ def test_a11_going_back_and_forth_is_coached_first_and_stopped_when_it_goes_on()
 
 def test_a11_what_changes_after_coaching_goes_on() -> None:
     told = story(*ROUND).coached("stalled").does(did("search", "elsewhere", "found"))
-    assert going_back_and_forth("coach")(told.turn) is None
+    assert circling("coach")(told.turn) is None
 
 
 def test_e9_a_failing_tool_is_coached_first_and_stopped_when_it_goes_on() -> None:
-    check, told = failing_in_a_row("coach"), story(*FAILING)
+    check, told = circling("coach"), story(*FAILING)
     halt = check(told.turn)
     assert halt and halt.coach.startswith("fetch has now failed 5 times") and "fetch failed 5 times" in halt.detail
     halt = check(told.coached("stalled").does(failed("fetch", "another", "TimedOut")).turn)
@@ -90,7 +90,7 @@ def test_a11_coached_once_for_either_kind_of_circle_the_next_one_stops() -> None
     told = story(*FAILING).coached("stalled")
     for deeds in ROUND:
         told.does(*deeds)
-    halt = going_back_and_forth("coach")(told.turn)
+    halt = circling("coach")(told.turn)
     assert halt and not halt.coach
 
 
@@ -99,14 +99,14 @@ def test_a11_no_second_coaching_on_top_of_one_that_is_not_answered() -> None:
     for deeds in ROUND:
         told.does(*deeds, text="I look again.")
     told.coached("repeating")
-    assert going_back_and_forth("coach")(told.turn) is None
-    assert going_back_and_forth("stop")(told.turn) is None
+    assert circling("coach")(told.turn) is None
+    assert circling("stop")(told.turn) is None
 
 
 @pytest.mark.parametrize("work", [ROUND, [[deed] for deed in FAILING]], ids=["round", "failing"])
 def test_a11_on_stall_stop_gives_no_second_chance(work: Work) -> None:
     stopping: OnStall = "stop"
-    halts = [check(stopping)(story(*work).turn) for check in (going_back_and_forth, failing_in_a_row)]
+    halts = [circling(stopping)(story(*work).turn)]
     assert [(halt.reason, halt.coach) for halt in halts if halt] == [(Stop.STALLED, "")]
 
 
@@ -119,7 +119,7 @@ BAD = st.builds(failed, TOOLS, st.integers(0, 2), st.just("TimedOut"))
 def test_d7_a_turn_in_which_every_iteration_brings_a_new_result_never_trips(
     work: list[tuple[str, list[Deed], str]],
 ) -> None:
-    told, conditions = Story(), [going_back_and_forth("stop"), failing_in_a_row("stop"), repeating("stop")]
+    told, conditions = Story(), [circling("stop"), circling("stop"), repeating("stop")]
     for number, (tool, others, text) in enumerate(work):
         turn = told.does(did(tool, "it", f"result {'x' * number}"), *others, text=text).turn
         assert stuck_on(turn) == ""
