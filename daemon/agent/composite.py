@@ -1,19 +1,23 @@
-"""Several agents at one task: in a row, at once, against each other, or round after round until it is done (B11)."""
+"""Several agents at one task: in a row, at once, against each other, or round after round until it is done (B11).
 
-import asyncio
-from collections.abc import Callable, Sequence
+Pure: the same results give the same next steps, before a crash and after it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from typing import assert_never
 
-from daemon.agent.children import Children, Returned
-from daemon.agent.context import Scene
-from daemon.core.errors import ConfigError
-from daemon.core.events import ChildReturned, ChildSpawned, Event, TurnEnded, UserSaid
+from daemon.core.events import ChildReturned, TurnEnded
 from daemon.core.outcomes import Stop
 from daemon.core.terms import Composite, Member
-from daemon.core.turn import Turn
 
-WELL = ("done", "condition", "max_iterations")
+JUDGE = "judge"
+WELL = (Stop.DONE.value, Stop.CONDITION.value, Stop.MAX_ITERATIONS.value)
+WEIGH = "Weigh these answers against each other and give the one final answer to the task."
+ANSWER_AGAIN = "Answer again in the light of what the others say: keep what is right, put right what is not."
+MARKS = " \t\r\n.!:*_`\"'()[]<>-"
+
+Results = Mapping[str, ChildReturned]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,149 +29,160 @@ class Step:
     task: str
 
 
-Results = Callable[[str], ChildReturned | None]
-
-
 def next_steps(composite: Composite, task: str, results: Results) -> Sequence[Step] | TurnEnded:
-    """What comes next, or the end. Pure: the same results give the same steps, before a crash and after it."""
-    failed = [one for key in keys(composite) if (one := results(key)) and one.stop not in WELL]
-    if failed and composite.strategy in ("sequential", "iterative"):
-        first = failed[0]
-        return TurnEnded(Stop.FAILED, f"{first.key} ended {first.stop}", f"The step {first.key} did not end well:\n{first.text}")
-    for stage in stages(composite, task, results):
-        missing = [step for step in stage if results(step.key) is None]
-        if missing:
-            return missing
-        if _is_done(composite, stage, results):
-            break
-    return _ended(composite, task, results)
-
-
-def stages(composite: Composite, task: str, results: Results) -> "Sequence[Sequence[Step]]":
-    """The steps, those that may run at once together; only as far as the results before them are known."""
+    """What comes next, all of it at once, or the end. Only what is not known yet, and only once all that it builds on is."""
     match composite.strategy:
         case "parallel":
-            return [[Step(f"agent.{n}", member.agent, _told(member, task)) for n, member in enumerate(composite.members)]]
+            return _at_once(composite, task, results)
         case "debate":
             return _debate(composite, task, results)
-        case "iterative":
-            return _in_a_row(composite, task, results, max(1, composite.rounds))
+        case "sequential" | "iterative":
+            return _in_a_row(composite, task, results)
         case _:
-            return _in_a_row(composite, task, results, 1)
-
-
-def _in_a_row(composite: Composite, task: str, results: Results, rounds: int) -> list[list[Step]]:
-    found: list[list[Step]] = []
-    before = ""
-    for turn in range(rounds):
-        for n, member in enumerate(composite.members):
-            key = f"round.{turn}.agent.{n}"
-            found.append([Step(key, member.agent, _told(member, task, before))])
-            done = results(key)
-            if done is None:
-                return found
-            before = f"## What {member.agent} answered\n{done.text}"
-    return found
-
-
-def _debate(composite: Composite, task: str, results: Results) -> list[list[Step]]:
-    found: list[list[Step]] = []
-    before = ""
-    for turn in range(max(1, composite.rounds)):
-        told = [(f"round.{turn}.agent.{n}", member, _told(member, task, before)) for n, member in enumerate(composite.members)]
-        stage = [Step(key, member.agent, text) for key, member, text in told]
-        found.append(stage)
-        done = [results(step.key) for step in stage]
-        if any(one is None for one in done):
-            return found
-        before = _said(composite, done)
-    if composite.judge:
-        found.append([Step("judge", composite.judge, f"{task}\n\n{before}\n\nWeigh these answers and give the final one.")])
-    return found
-
-
-def _is_done(composite: Composite, stage: Sequence[Step], results: Results) -> bool:
-    if composite.strategy != "iterative" or not composite.until:
-        return False
-    return any(composite.until in done.text for step in stage if (done := results(step.key)))
-
-
-def _ended(composite: Composite, task: str, results: Results) -> TurnEnded:
-    done = [(key, one) for key in keys(composite) if (one := results(key))]
-    well = [one for _, one in done if one.stop in WELL]
-    if not well:
-        text = "\n\n".join(f"{key} ended {one.stop}: {one.text}" for key, one in done)
-        return TurnEnded(Stop.FAILED, "no agent came to an answer", f"No agent came to an answer.\n{text}")
-    if composite.strategy == "parallel" or (composite.strategy == "debate" and not composite.judge):
-        last = [key for key in keys(composite) if key != "judge"][-len(composite.members) :]
-        return TurnEnded(Stop.DONE, "", _said(composite, [results(key) for key in last]))
-    unmet = composite.strategy == "iterative" and composite.until and composite.until not in well[-1].text
-    return TurnEnded(Stop.MAX_ITERATIONS if unmet else Stop.DONE, f"{composite.rounds} rounds" if unmet else "", well[-1].text)
+            assert_never(composite.strategy)
 
 
 def keys(composite: Composite) -> list[str]:
-    """All keys there can be, in order."""
-    members = range(len(composite.members))
-    if composite.strategy == "parallel":
-        return [f"agent.{n}" for n in members]
-    return [*(f"round.{turn}.agent.{n}" for turn in range(max(1, composite.rounds)) for n in members), "judge"]
+    """Of all steps that there can be, in order."""
+    rounds = [key for number in range(_rounds(composite)) for key, _ in _round(composite, number)]
+    return [*rounds, JUDGE] if composite.strategy == "debate" and composite.judge else rounds
 
 
-def _told(member: Member, task: str, before: str = "") -> str:
-    return "\n\n".join(part for part in (member.brief, task, before) if part)
+def share(composite: Composite, results: Results) -> float:
+    """What each of the next steps may use of what is left, so that something is left for all that may still come."""
+    return 1 / max(1, sum(key not in results for key in keys(composite)))
 
 
-def _said(composite: Composite, done: "Sequence[ChildReturned | None]") -> str:
-    parts = [f"## {member.agent}\n{one.text}" for member, one in zip(composite.members, done, strict=False) if one]
-    return "\n\n".join(parts)
+def so_far(composite: Composite, results: Results) -> str:
+    """The answers there are, for one that was cut."""
+    names = dict(_names(composite))
+    done = [(key, results[key]) for key in keys(composite) if key in results]
+    return "\n\n".join(_shown(names[key], one) for key, one in done if _well(one))
 
 
-@dataclass(frozen=True, slots=True)
-class Crew:
-    """Sets the next agents of a composite to work, each with its slice of the budget, and waits for them."""
-
-    children: Children
-    now: Callable[[], datetime]
-
-    async def advance(self, turn: Turn, scene: Scene) -> Sequence[Event]:
-        """What came of the next steps, or the end."""
-        composite, first = turn.terms.composite, turn.events[0].event
-        if composite is None or not isinstance(first, UserSaid):
-            return []
-
-        def results(key: str) -> ChildReturned | None:
-            child = turn.children.get(key)
-            return child.returned if child else None
-
-        steps = next_steps(composite, first.text, results)
-        if isinstance(steps, TurnEnded):
-            return [steps]
-        try:
-            events = await self._spawn(turn, steps)
-        except ConfigError as error:
-            return [TurnEnded(Stop.FAILED, "agent", f"I cannot go on: {error}")]
-        done = await asyncio.gather(*(self.children.returned(event) for event in events))
-        return [_returned(event, one) for event, one in zip(events, done, strict=True)]
-
-    async def _spawn(self, turn: Turn, steps: Sequence[Step]) -> list[ChildSpawned]:
-        """All of one stage in one write; those that a crash left behind are only waited for."""
-        events = []
-        new = []
-        for step in steps:
-            known = turn.children.get(step.key)
-            event = known.spawned if known else self.children.spawned(
-                turn, step.key, step.task, agent=step.agent, share=1 / len(steps)
-            )
-            events.append(event)
-            if known is None:
-                new.append(event)
-        for event in new:
-            turn.record(event, self.now())
-        await turn.commit()
-        for event in events:
-            await self.children.rouse(event.child)
-        return events
+def _at_once(composite: Composite, task: str, results: Results) -> Sequence[Step] | TurnEnded:
+    stage = [Step(key, member.agent, _told(member, task)) for key, member in _round(composite, 0)]
+    if missing := [step for step in stage if step.key not in results]:
+        return missing
+    names = dict(_names(composite))
+    done = [(names[step.key], results[step.key]) for step in stage]
+    if not any(_well(one) for _, one in done):
+        return _nobody(done)
+    return TurnEnded(Stop.DONE, _who_failed(done), "\n\n".join(_shown(name, one) for name, one in done))
 
 
-def _returned(event: ChildSpawned, returned: Returned) -> ChildReturned:
-    return ChildReturned(event.key, event.child, returned.stop, returned.text, returned.label)
+def _in_a_row(composite: Composite, task: str, results: Results) -> Sequence[Step] | TurnEnded:
+    """Each is given the one before; in rounds, what everybody said last, its own answer too."""
+    names, most = dict(_names(composite)), len(composite.members) if composite.strategy == "iterative" else 1
+    done: list[tuple[str, ChildReturned]] = []
+    for number in range(_rounds(composite)):
+        for key, member in _round(composite, number):
+            if key not in results:
+                return [Step(key, member.agent, _told(member, task, *(_shown(name, one) for name, one in done[-most:])))]
+            done.append((names[key], results[key]))
+            if not _well(results[key]):
+                return _broken(*done[-1])
+            if composite.until and composite.until in results[key].text:
+                return TurnEnded(Stop.DONE, "", _approved(composite.until, done))
+    if composite.until:
+        return _unfinished(composite, done[-most:])
+    return TurnEnded(Stop.DONE, "", done[-1][1].text)
+
+
+def _debate(composite: Composite, task: str, results: Results) -> Sequence[Step] | TurnEnded:
+    """Who fails is left out from then on; the last good answer of everybody counts."""
+    names, alive = dict(_names(composite)), list(range(len(composite.members)))
+    latest: dict[str, ChildReturned] = {}
+    failed: list[tuple[str, ChildReturned]] = []
+    for number in range(_rounds(composite)):
+        stage = [(n, *_round(composite, number)[n]) for n in alive]
+        steps = [Step(key, member.agent, _argued(member, task, names[key], latest)) for _, key, member in stage]
+        if missing := [step for step in steps if step.key not in results]:
+            return missing
+        failed += [(names[key], results[key]) for _, key, _ in stage if not _well(results[key])]
+        latest |= {names[key]: results[key] for _, key, _ in stage if _well(results[key])}
+        alive = [n for n, key, _ in stage if _well(results[key])]
+        if len(alive) < 2:
+            break
+    return _weighed(composite, task, results, latest, failed) if latest else _nobody(failed)
+
+
+def _weighed(
+    composite: Composite,
+    task: str,
+    results: Results,
+    latest: Results,
+    failed: Sequence[tuple[str, ChildReturned]],
+) -> Sequence[Step] | TurnEnded:
+    """The judge has the last word, where there is one and it comes to one."""
+    said = "\n\n".join(_shown(name, one) for name, one in latest.items())
+    if composite.judge and JUDGE not in results:
+        return [Step(JUDGE, composite.judge, "\n\n".join((task, said, WEIGH)))]
+    if composite.judge:
+        verdict = results[JUDGE]
+        failed = failed if _well(verdict) else [*failed, (f"the judge, {composite.judge},", verdict)]
+        said = verdict.text if _well(verdict) else said
+    notes = [f"({name} ended {one.stop}: {one.text})" for name, one in failed]
+    return TurnEnded(Stop.DONE, _who_failed(failed), "\n\n".join((said, *notes)))
+
+
+def _approved(until: str, done: Sequence[tuple[str, ChildReturned]]) -> str:
+    """Whoever says nothing else means what was said before."""
+    last = done[-1][1].text
+    bare = not last.replace(until, "").strip(MARKS)
+    return done[-2][1].text if bare and len(done) > 1 else last
+
+
+def _unfinished(composite: Composite, last: Sequence[tuple[str, ChildReturned]]) -> TurnEnded:
+    why = f"{_rounds(composite)} rounds, and nobody said {composite.until!r}"
+    said = last[-1][1].text if len(last) == 1 else "\n\n".join(_shown(name, one) for name, one in last)
+    return TurnEnded(Stop.MAX_ITERATIONS, why, f"{said}\n\n(Not finished: {why}.)")
+
+
+def _broken(name: str, one: ChildReturned) -> TurnEnded:
+    return TurnEnded(Stop.FAILED, f"{name} ended {one.stop}", f"{name} did not come to a good end ({one.stop}):\n{one.text}")
+
+
+def _nobody(done: Sequence[tuple[str, ChildReturned]]) -> TurnEnded:
+    told = "\n\n".join(_shown(name, one) for name, one in done)
+    return TurnEnded(Stop.FAILED, "no agent came to an answer", f"No agent came to an answer.\n\n{told}")
+
+
+def _who_failed(done: Sequence[tuple[str, ChildReturned]]) -> str:
+    return ", ".join(f"{name} ended {one.stop}" for name, one in done if not _well(one))
+
+
+def _well(one: ChildReturned) -> bool:
+    return one.stop in WELL
+
+
+def _rounds(composite: Composite) -> int:
+    return max(1, composite.rounds) if composite.strategy in ("debate", "iterative") else 1
+
+
+def _round(composite: Composite, number: int) -> list[tuple[str, Member]]:
+    return [(f"round.{number}.agent.{n}", member) for n, member in enumerate(composite.members)]
+
+
+def _names(composite: Composite) -> Iterator[tuple[str, str]]:
+    """What everybody is called, by key; the same agent twice is two."""
+    agents = [member.agent for member in composite.members]
+    for number in range(_rounds(composite)):
+        for n, (key, member) in enumerate(_round(composite, number)):
+            yield key, f"{member.agent} {agents[: n + 1].count(member.agent)}" if agents.count(member.agent) > 1 else member.agent
+    yield JUDGE, f"the judge, {composite.judge}"
+
+
+def _told(member: Member, task: str, *before: str) -> str:
+    return "\n\n".join(part for part in (member.brief, task, *before) if part)
+
+
+def _argued(member: Member, task: str, name: str, latest: Results) -> str:
+    others = [_shown(other, one) for other, one in latest.items() if other != name]
+    own = [f"## What you answered\n{latest[name].text}"] if name in latest else []
+    return _told(member, task, *own, *others, ANSWER_AGAIN if others else "")
+
+
+def _shown(name: str, one: ChildReturned) -> str:
+    how = "answered" if _well(one) else f"ended {one.stop} and said"
+    return f"## What {name} {how}\n{one.text}"

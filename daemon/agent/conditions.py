@@ -31,6 +31,11 @@ def ends_by_condition(turn: Turn, short: Shortage) -> bool:
     return spent and any(isinstance(one, BudgetExhausted) and short.used >= one.usd for one in turn.terms.conditions)
 
 
+def out_of_money(halt: Halt) -> bool:
+    """It ends because nothing more can be paid, not because the work is done."""
+    return halt.reason is Stop.CONDITION and halt.detail.startswith("budget-exhausted")
+
+
 def named(condition: Condition) -> str:
     """As it is told: "text-includes: <task-complete>"."""
     match condition:

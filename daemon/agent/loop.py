@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from daemon.agent.asking import Asking
 from daemon.agent.budgets import Budgets, OverBudget
 from daemon.agent.closing import closing_text, failure_text, last_word
-from daemon.agent.conditions import declared, ends_by_condition, nudge
+from daemon.agent.conditions import declared, ends_by_condition, nudge, out_of_money
 from daemon.agent.context import Scene
 from daemon.agent.control import Control
 from daemon.agent.halting import Halt, first, out_of_iterations, over_budget, past_deadline
 from daemon.agent.parts import Crew, Dispatcher, Extending, Preparing, Verdicts, Watch
 from daemon.agent.prompt import CLOSING
 from daemon.agent.standing import standing
+from daemon.agent.verdicts import sent_back
 from daemon.core.budget import Shortage
 from daemon.core.clock import Clock
 from daemon.core.errors import ErrorClass, ProviderError
@@ -70,8 +71,8 @@ class Agent:
             await self._dispatch(turn, scene, control)
         elif turn.terms.composite:
             await self._delegate(turn, scene, control)
-        elif halt := declared(turn, scene.account.spent.usd):
-            self._end(turn, halt.reason, halt.detail, turn.answer or closing_text(turn, halt))
+        elif (halt := declared(turn, scene.account.spent.usd)) and not sent_back(turn):
+            await self._declared(turn, scene, control, halt)
         elif turn.awaiting_verdict and turn.terms.conditions and not out_of_iterations(turn):
             self._record(turn, Coached("nudge", nudge(turn)))
         elif turn.awaiting_verdict and not turn.terms.conditions and not await control.steered():
@@ -95,7 +96,8 @@ class Agent:
         if turn.pending:
             self.tools.settle_cut(turn, halt.detail)
         answer = turn.answer if turn.awaiting_verdict and halt.reason is not Stop.CANCELLED else ""
-        self._end(turn, halt.reason, halt.detail, answer or closing_text(turn, halt))
+        told = (answer or closing_text(turn, halt), self.crew.so_far(turn))
+        self._end(turn, halt.reason, halt.detail, "\n\n".join(part for part in told if part))
 
     def _over(self, turn: Turn, scene: Scene, short: Shortage) -> None:
         """Ask for more, where somebody may say yes; else stop (F2)."""
@@ -120,21 +122,37 @@ class Agent:
                 self._record(turn, IterationRefunded(tuple(state.call_id for state in turn.calls)))
 
     async def _delegate(self, turn: Turn, scene: Scene, control: Control) -> None:
+        """Nobody here reads what the user says meanwhile: it is the next turn's."""
+        control.open = False
         async with control.within(turn.limits.max_seconds):
-            await self._record_all(turn, control, await self.crew.advance(turn, scene))
+            events = await self.crew.advance(turn, scene)
+            done = next((event for event in events if isinstance(event, TurnEnded) and event.reason is Stop.DONE), None)
+            self._record_all(turn, await self.verdicts.judge(turn, scene, done) if done else events)
+
+    async def _declared(self, turn: Turn, scene: Scene, control: Control, halt: Halt) -> None:
+        """What says that the goal is reached is held against the author's checks, too (D2)."""
+        end = TurnEnded(halt.reason, halt.detail, turn.answer or closing_text(turn, halt))
+        if not (turn.terms.checks or turn.terms.output_schema) or out_of_money(halt):
+            self._record_all(turn, [end])
+            return
+        async with control.within(turn.limits.max_seconds):
+            self._record_all(turn, await self.verdicts.judge(turn, scene, end))
 
     async def _judge(self, turn: Turn, scene: Scene, control: Control) -> None:
+        """But an end is none when the user has just said something more."""
         async with control.within(turn.limits.max_seconds):
-            await self._record_all(turn, control, await self.verdicts.judge(turn, scene))
+            events = await self.verdicts.judge(turn, scene)
+            if await control.steered():
+                events = [event for event in events if not isinstance(event, TurnEnded)]
+            control.open = not any(isinstance(event, TurnEnded) for event in events)
+            self._record_all(turn, events)
 
-    async def _record_all(self, turn: Turn, control: Control, events: Sequence[Event]) -> None:
-        """What a part found out; but an end is none when the user has just said something more."""
+    def _record_all(self, turn: Turn, events: Sequence[Event]) -> None:
         for event in events:
-            if not isinstance(event, TurnEnded):
-                self._record(turn, event)
-            elif not await control.steered():
-                control.open = False
+            if isinstance(event, TurnEnded):
                 self._end(turn, event.reason, event.detail, event.reply)
+            else:
+                self._record(turn, event)
 
     async def _halt(self, turn: Turn, scene: Scene, control: Control, halt: Halt) -> None:
         """Coach where the condition gives another chance; else one closing call without tools, so that there is an answer."""
@@ -193,7 +211,7 @@ class Agent:
     def _end(self, turn: Turn, reason: Stop, detail: str, reply: str) -> None:
         if alarm := self.watch.ended(turn.terms.agent, reason):
             self._record(turn, alarm)
-        self._record(turn, TurnEnded(reason, detail, reply))
+        self._record(turn, self.verdicts.honest(turn, TurnEnded(reason, detail, reply)))
 
     def _record(self, turn: Turn, event: Event) -> None:
         log.debug("turn %s: %s", turn.id, type(event).__name__)

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from daemon.agent.context import Scene
 from daemon.core.budget import Shortage
-from daemon.core.events import Alarm, ApprovalAsked, BudgetRaised, Event, HistoryCompressed, Stop
+from daemon.core.events import Alarm, ApprovalAsked, BudgetRaised, Event, HistoryCompressed, Stop, TurnEnded
 from daemon.core.label import Label
 from daemon.core.turn import Turn
 
@@ -37,8 +37,14 @@ class Preparing(Protocol):
 class Verdicts(Protocol):
     """Holds a final text against what was asked for (E10, F6, D2)."""
 
-    async def judge(self, turn: Turn, scene: Scene) -> Sequence[Event]:
-        """What follows: an end, a correction for the model, or a question to a person. Never nothing."""
+    async def judge(self, turn: Turn, scene: Scene, end: TurnEnded | None = None) -> Sequence[Event]:
+        """What follows: an end, a correction for the model, or a question to a person. Never nothing. `end` is one that was
+        declared, or that other agents came to; without it the reply itself is the end.
+        """
+        ...
+
+    def honest(self, turn: Turn, end: TurnEnded) -> TurnEnded:
+        """The end with what is to be known of its text: claims that nothing shows, checks that were not passed."""
         ...
 
 
@@ -58,7 +64,11 @@ class Crew(Protocol):
     """The agents of a composite (B11)."""
 
     async def advance(self, turn: Turn, scene: Scene) -> Sequence[Event]:
-        """Set the next ones to work and wait for them; what came of it, or the end."""
+        """Set the next ones to work and wait for them; nothing more to do until then, or the end."""
+        ...
+
+    def so_far(self, turn: Turn) -> str:
+        """The answers there are, when it is cut."""
         ...
 
 

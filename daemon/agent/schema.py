@@ -27,18 +27,25 @@ Schema = Mapping[str, object] | bool
 
 def schema_fault(reply: str, schema: str) -> str:
     """What is wrong with this answer, in words for the model that wrote it and may correct it once; "" when it fits."""
+    faults = schema_faults(reply, schema)
+    return told_faults(faults) if faults else ""
+
+
+def schema_faults(reply: str, schema: str) -> list[str]:
+    """What is wrong with this answer, each with its place; none when it fits."""
     wanted = _loads(schema)
     try:
         value = _loads(_unfenced(reply))
-        faults = list(islice(_faults(value, wanted, wanted, "answer", 0), MOST))
+        return list(islice(_faults(value, wanted, wanted, "answer", 0), MOST))
     except ValueError as error:
-        faults = [f"it is not JSON: {error}"]
+        return [f"it is not JSON: {error}"]
     except (RecursionError, OverflowError):
-        faults = ["it is nested too deeply, or a number in it is too large"]
-    if not faults:
-        return ""
-    told = "\n".join(f"- {fault}" for fault in faults)
-    return FAULT.format(told=told)
+        return ["it is nested too deeply, or a number in it is too large"]
+
+
+def told_faults(faults: Sequence[str]) -> str:
+    """In words for the model that wrote the answer."""
+    return FAULT.format(told="\n".join(f"- {fault}" for fault in faults))
 
 
 def schema_mistakes(schema: object, root: object = None, where: str = "") -> list[str]:

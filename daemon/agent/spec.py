@@ -71,7 +71,8 @@ class AgentSpec(BaseModel):
     def terms(self, defaults: AgentConfig) -> Terms:
         """What a turn of it is begun under."""
         cycles, tools = self.iteration, self.tools
-        checks = defaults.verify if self.verify is None else self.verify
+        usual = [] if self.composite else defaults.verify  # its members are held against them
+        checks = usual if self.verify is None else self.verify
         return Terms(
             agent=self.name,
             instructions=self.identity.instructions,

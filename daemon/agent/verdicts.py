@@ -1,7 +1,7 @@
 """A final text is held against what was asked for before anybody is told (E10, F6, D2, D3, D4)."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import takewhile
 
@@ -10,109 +10,161 @@ from daemon.agent.confidence import low_confidence
 from daemon.agent.context import Scene
 from daemon.agent.questions import REVIEW, house_question
 from daemon.agent.reflect import Reflect
-from daemon.agent.schema import schema_fault
-from daemon.agent.verify import Verify
+from daemon.agent.schema import schema_faults, told_faults
+from daemon.agent.verify import Verify, named
 from daemon.core.clock import Clock
-from daemon.core.events import ApprovalAsked, Coached, Event, ModelReplied, TurnEnded, Verified
-from daemon.core.outcomes import Stop
+from daemon.core.events import ApprovalAsked, ChildReturned, Coached, Event, ModelReplied, Recorded, TurnEnded, Verified
+from daemon.core.outcomes import Answer, Stop
 from daemon.core.terms import Check
 from daemon.core.turn import Turn
 
 CLAIMS, SCHEMA, VERIFY = "claims", "schema", "verify"
 MOST_ROUNDS = 3
 REVIEW_HOURS = 24
-AGAIN = "Your answer does not hold against the check \"{check}\". {feedback}\nPut it right, then answer again."
-FAILED = "(The check \"{check}\" did not pass: {feedback})"
+AGAIN = 'Your answer does not hold against the check "{check}". {feedback}\nPut it right, then answer again.'
+FAILED = '(The check "{check}" did not pass: {feedback})'
+MISFIT = "(This answer does not have the form that it must have: {faults})"
+UNCHECKED = "(It ended before this could be checked: {checks}.)"
 NOBODY = "nobody looked at the answer in time"
+NOT_CONTENT = "The user is not content with it."
 
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """Every check in turn: the first that fails has the model try again; the last word is honest about what did not pass."""
+    """Every check in turn: the first that fails has the model try again; the last word is honest about what did not pass.
+
+    Each is made once for each reply; what was found out is an event, so that nothing is done twice after a crash.
+    """
 
     verify: Verify
     reflect: Reflect
     clock: Clock
     new_token: Callable[[], str]
 
-    async def judge(self, turn: Turn, scene: Scene) -> Sequence[Event]:
-        """What follows: an end, a correction for the model, or a question to a person. Never nothing."""
-        done = since_reply(turn)
-        for look in (self._confidence, self._schema, self._claims):
-            if (events := look(turn, done)) is not None:
-                return events
+    async def judge(self, turn: Turn, scene: Scene, end: TurnEnded | None = None) -> Sequence[Event]:
+        """What follows: an end, a correction for the model, or a question to a person. Never nothing.
+
+        `end` is one that was declared, or that other agents came to; without it the reply itself is the end.
+        """
+        text = end.reply if end else final_text(turn)
+        looks = (self._schema,) if end else (self._confidence, self._schema, self._claims)
+        events = next((events for look in looks if (events := look(turn, text)) is not None), None)
         for check in turn.terms.checks:
-            if (events := await self._check(check, turn, scene, done)) is not None:
-                return events
-        if turn.terms.reflect and not any(one.purpose == "reflection" for one in turn.consulted):
+            events = events or await self._check(check, turn, scene, text)
+        events = events or [end or TurnEnded(Stop.DONE, "", text)]
+        if isinstance(events[-1], TurnEnded) and turn.terms.reflect and turn.reply:
             await self.reflect.reflect(turn, scene)
-        notes = [one.note for one in done if one.note]
-        return [TurnEnded(Stop.DONE, "", "\n\n".join((turn.answer, *notes)))]
+        return events
 
-    def _confidence(self, turn: Turn, done: Sequence[Verified]) -> Sequence[Event] | None:
+    def honest(self, turn: Turn, end: TurnEnded) -> TurnEnded:
+        """The end with what is to be known of its text: claims that nothing shows, checks that were not passed (F6, E10).
+
+        Where the text must have a form, it stays as it is and the end's detail says so.
+        """
+        text = final_text(turn)
+        if not text or text not in end.reply:
+            return end
+        notes = [note for note in (*_notes(turn), *_claimed(turn, text), *_unchecked(turn, end)) if note not in end.reply]
+        if turn.terms.output_schema and end.reason in (Stop.DONE, Stop.CONDITION):
+            return replace(end, detail=" ".join((end.detail, *notes)).strip())
+        return replace(end, reply="\n\n".join((end.reply, *dict.fromkeys(notes))))
+
+    def _confidence(self, turn: Turn, text: str) -> Sequence[Event] | None:
         hedged = low_confidence(turn)
-        return [TurnEnded(Stop.LOW_CONFIDENCE, hedged.detail, turn.answer)] if hedged else None
+        return [TurnEnded(Stop.LOW_CONFIDENCE, hedged.detail, text)] if hedged else None
 
-    def _schema(self, turn: Turn, done: Sequence[Verified]) -> Sequence[Event] | None:
+    def _schema(self, turn: Turn, text: str) -> Sequence[Event] | None:
         """Its own output must fit; one correction, then it is an error that nothing helps (D3)."""
-        fault = schema_fault(turn.answer, turn.terms.output_schema) if turn.terms.output_schema else ""
-        if not fault:
+        faults = schema_faults(text, turn.terms.output_schema) if turn.terms.output_schema else []
+        if not faults:
             return None
-        if SCHEMA not in turn.coached:
-            return [Verified(SCHEMA, False, fault), Coached(SCHEMA, fault)]
-        return [Verified(SCHEMA, False, fault), TurnEnded(Stop.FAILED, f"schema: {fault}", turn.answer)]
+        found = Verified(SCHEMA, False, told_faults(faults))
+        if turn.reply and SCHEMA not in turn.coached:
+            return [found, Coached(SCHEMA, told_faults(faults))]
+        told = "; ".join(faults)
+        return [found, TurnEnded(Stop.FAILED, f"schema: {told}", f"{text}\n\n{MISFIT.format(faults=told)}")]
 
-    def _claims(self, turn: Turn, done: Sequence[Verified]) -> Sequence[Event] | None:
-        """A claim that no result shows: one correction, then an honest line (F6)."""
-        if not turn.terms.check_claims or any(one.check == CLAIMS for one in done):
-            return None
-        claims = false_claims(turn.answer, turn.past)
-        if not claims:
-            return None
-        if CLAIMS not in turn.coached:
-            return [Verified(CLAIMS, False, correction(claims)), Coached(CLAIMS, correction(claims))]
-        return [Verified(CLAIMS, False, note=honest_line(claims))]
+    def _claims(self, turn: Turn, text: str) -> Sequence[Event] | None:
+        """A claim that no result shows: one correction; what is left of it then gets an honest line (F6)."""
+        claims = false_claims(text, turn.past) if turn.terms.check_claims and CLAIMS not in turn.coached else ()
+        return [Verified(CLAIMS, False, correction(claims)), Coached(CLAIMS, correction(claims))] if claims else None
 
-    async def _check(self, check: Check, turn: Turn, scene: Scene, done: Sequence[Verified]) -> Sequence[Event] | None:
+    async def _check(self, check: Check, turn: Turn, scene: Scene, text: str) -> Sequence[Event] | None:
         if check.kind == "manual":
-            return self._review(turn)
-        verified = await self.verify.holds(check, turn, scene)
-        if verified.passed:
-            known = any(one.check == verified.check for one in done)
-            return None if known or not verified.note else [verified]
-        return self._again(turn, verified)
+            return self._review(check, turn, text)
+        if any(one.check == named(check) and (one.passed or one.note) for one in since_reply(turn)):
+            return None
+        await turn.commit()  # the reply has cost something, and a check may take a minute
+        verified = await self.verify.holds(check, turn, scene, text)
+        return [verified] if verified.passed or verified.note else self._again(turn, verified, text)
 
-    def _again(self, turn: Turn, verified: Verified) -> Sequence[Event]:
+    def _again(self, turn: Turn, verified: Verified, text: str) -> Sequence[Event]:
+        """To be put right, by the one who wrote it; where several agents did, nobody of them is there any more."""
         rounds = sum(isinstance(entry.event, Coached) and entry.event.kind == VERIFY for entry in turn.events)
-        if rounds < MOST_ROUNDS:
-            return [verified, Coached(VERIFY, AGAIN.format(check=verified.check, feedback=verified.feedback))]
-        note = FAILED.format(check=verified.check, feedback=verified.feedback)
-        return [verified, TurnEnded(Stop.REJECTED, f"the check {verified.check!r} did not pass", f"{turn.answer}\n\n{note}")]
+        told = {"check": verified.check, "feedback": verified.feedback}
+        if turn.reply and rounds < MOST_ROUNDS:
+            return [verified, Coached(VERIFY, AGAIN.format(**told))]
+        detail = f"the check {verified.check!r} did not pass"
+        return [verified, TurnEnded(Stop.REJECTED, detail, f"{text}\n\n{FAILED.format(**told)}")]
 
-    def _review(self, turn: Turn) -> Sequence[Event] | None:
+    def _review(self, check: Check, turn: Turn, text: str) -> Sequence[Event] | None:
         """A person looks at each answer: asked once per reply; a no is feedback, silence is the end."""
-        name = f"review.{reply_seq(turn)}"
+        name = f"review.{_latest(turn)}"
         question = turn.questions.get(name)
         if question is None:
-            return [self._question(name, turn)]
+            return [self._question(name, check, text)]
         if question.agreed:
             return None
         answered = question.answered
-        if answered is None or answered.answer.value == "expired":
-            return [TurnEnded(Stop.REJECTED, NOBODY, f"{turn.answer}\n\n({NOBODY})")]
-        return self._again(turn, Verified("manual", False, answered.reason or "The user is not content with it."))
+        if answered is None or answered.answer is Answer.EXPIRED:
+            return [Verified(named(check), False, NOBODY), TurnEnded(Stop.REJECTED, NOBODY, f"{text}\n\n({NOBODY})")]
+        return self._again(turn, Verified(named(check), False, answered.reason or NOT_CONTENT), text)
 
-    def _question(self, name: str, turn: Turn) -> ApprovalAsked:
+    def _question(self, name: str, check: Check, text: str) -> ApprovalAsked:
+        about = {"answer": text, "look_at": check.value} if check.value else {"answer": text}
         expires = self.clock.now() + timedelta(hours=REVIEW_HOURS)
-        return house_question(name, REVIEW, {"answer": turn.answer}, self.new_token(), expires)
+        return house_question(name, REVIEW, about, self.new_token(), expires)
+
+
+def sent_back(turn: Turn) -> bool:
+    """The latest reply was found wanting, and the model has been told so."""
+    return any(isinstance(entry.event, Coached) and entry.event.kind in (SCHEMA, VERIFY) for entry in _since(turn))
 
 
 def since_reply(turn: Turn) -> list[Verified]:
-    """What was found out about the latest reply."""
-    later = takewhile(lambda entry: not isinstance(entry.event, ModelReplied), reversed(turn.events))
-    return [entry.event for entry in later if isinstance(entry.event, Verified)]
+    """What was found out about the latest reply, in that order."""
+    return [entry.event for entry in reversed(list(_since(turn))) if isinstance(entry.event, Verified)]
 
 
-def reply_seq(turn: Turn) -> int:
-    """The place of the latest reply."""
-    return next(entry.seq for entry in reversed(turn.events) if isinstance(entry.event, ModelReplied))
+def final_text(turn: Turn) -> str:
+    """What is to be delivered; one that must have a form is the latest reply alone."""
+    return turn.reply.text if turn.terms.output_schema and turn.reply else turn.answer
+
+
+def _since(turn: Turn) -> Iterator[Recorded]:
+    """The latest first."""
+    return takewhile(lambda entry: not isinstance(entry.event, ModelReplied), reversed(turn.events))
+
+
+def _latest(turn: Turn) -> int:
+    """The place of the text that is judged: the latest reply, or the last word of another agent."""
+    replied = (entry.seq for entry in reversed(turn.events) if isinstance(entry.event, ModelReplied | ChildReturned))
+    return next(replied, 0)
+
+
+def _notes(turn: Turn) -> list[str]:
+    return [one.note for one in since_reply(turn) if one.note]
+
+
+def _claimed(turn: Turn, text: str) -> list[str]:
+    claims = false_claims(text, turn.past) if turn.terms.check_claims else ()
+    return [honest_line(claims)] if claims else []
+
+
+def _unchecked(turn: Turn, end: TurnEnded) -> list[str]:
+    """A turn that was cut has not been held against everything."""
+    if end.reason in (Stop.DONE, Stop.CONDITION, Stop.REJECTED, Stop.FAILED):
+        return []
+    passed = {one.check for one in since_reply(turn) if one.passed or one.note}
+    left = [name for check in turn.terms.checks if (name := named(check)) not in passed]
+    return [UNCHECKED.format(checks=", ".join(left))] if left else []

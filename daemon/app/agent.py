@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from daemon.agent.asking import Asking
 from daemon.agent.budgets import Budgets
 from daemon.agent.children import Children
-from daemon.agent.composite import Crew
 from daemon.agent.compress import Compressor
 from daemon.agent.consult import Consult
 from daemon.agent.context import Context
+from daemon.agent.crew import Crew
 from daemon.agent.extending import Extending
 from daemon.agent.ledger import Ledger
 from daemon.agent.loop import Agent

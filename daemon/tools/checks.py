@@ -20,11 +20,15 @@ FENCELESS = (
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """Whether it is met, and what the command printed. `warning` is what a person should know of how it was looked at."""
+    """Whether it is met, and what the command printed. `warning` is what a person should know of how it was looked at.
+
+    `unmade`: it could not be looked at, through no fault of whoever did the work; `warning` says why.
+    """
 
     met: bool
     output: str = ""
     warning: str = ""
+    unmade: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +47,14 @@ class Checks:
     async def passes(self, command: str) -> Looked:
         """Split on white space, never a shell; 60 seconds."""
         if self.obstacle:
-            return Looked(False, warning=self.obstacle)
+            return Looked(False, warning=self.obstacle, unmade=True)
         try:
             ran = await run_process(
                 self.sandbox.argv(command.split()), cwd=self.sandbox.workspace, env=self.sandbox.env,
                 timeout_s=self.command_s, max_chars=SHOWN, on_output=lambda text: None,
             )  # fmt: skip
         except OSError as error:
-            return Looked(False, warning=f"the command could not be started: {error.strerror or error}")
+            return Looked(False, warning=f"the command could not be started: {error.strerror or error}", unmade=True)
         if ran.timed_out:
             return Looked(False, ran.output, f"the command took longer than {self.command_s:g} s and was killed")
         return Looked(ran.exit_code == 0, ran.output)
@@ -60,8 +64,11 @@ class Checks:
         try:
             re.compile(pattern)
         except (re.error, RecursionError, OverflowError) as error:
-            return Looked(False, warning=f"{pattern!r} is no regular expression ({error})")
-        return await _search(pattern, text, self.pattern_s)
+            return Looked(False, warning=f"{pattern!r} is no regular expression ({error})", unmade=True)
+        try:
+            return await _search(pattern, text, self.pattern_s)
+        except OSError as error:
+            return Looked(False, warning=f"it could not be looked for: {error.strerror or error}", unmade=True)
 
 
 async def _search(pattern: str, text: str, seconds: float) -> Looked:
@@ -73,7 +80,7 @@ async def _search(pattern: str, text: str, seconds: float) -> Looked:
         async with asyncio.timeout(seconds):
             await process.communicate(json.dumps([pattern, text]).encode())
     except TimeoutError:
-        return Looked(False, warning=f"the pattern took longer than {seconds:g} s to look for")
+        return Looked(False, warning=f"the pattern took longer than {seconds:g} s to look for", unmade=True)
     finally:
         if process.returncode is None:
             process.kill()
