@@ -8,7 +8,7 @@ from typing import Protocol
 from channels.terminal_items import Activity, Item, Note, Question, Spoken, Typed
 from daemon.cli.chat_story import Story
 from daemon.core.clock import Clock
-from daemon.door.base import Delivery, Door, LiveEvent
+from daemon.door.base import ApprovalView, Delivery, Door, LiveEvent
 
 Data = Mapping[str, object]
 
@@ -49,6 +49,7 @@ class Follower:
     following: set[str] = field(default_factory=set)
     _shown: set[tuple[str, int]] = field(default_factory=set)
     _told: set[str] = field(default_factory=set)
+    _of_others: set[tuple[str, str]] = field(default_factory=set)
 
     async def follow(self, turn: str) -> Data:
         """Tell this run to its end; what `run.completed` says of it, nothing when the run is told already."""
@@ -85,8 +86,23 @@ class Follower:
         """Only what is still open is asked: an event may be an old one, told again."""
         for view in await self.door.approvals(session=self.session):
             if (view.turn, view.call_id) == (turn, call_id):
-                until = lapses(view.expires, self.clock.now())
-                await self.asker.asked(Question(turn, call_id, view.tool, view.arguments, view.effect, view.label, until))
+                await self.asker.asked(self._question_of(view))
+
+    def _question_of(self, view: ApprovalView) -> Question:
+        until = lapses(view.expires, self.clock.now())
+        return Question(view.turn, view.call_id, view.tool, view.arguments, view.effect, view.label, until)
+
+    async def others(self) -> None:
+        """Questions of agents and loops that work for this session (A17, C12): their runs are not followed here, so this looks."""
+        views = [view for view in await self.door.approvals(session=self.session) if view.session != self.session]
+        gone = self._of_others.difference((view.turn, view.call_id) for view in views)
+        self._of_others -= gone
+        for turn, call_id in gone:
+            await self.asker.settled(turn, call_id)
+        for view in views:
+            if (view.turn, view.call_id) not in self._of_others:
+                self._of_others.add((view.turn, view.call_id))
+                await self.asker.asked(self._question_of(view))
 
     async def notices(self, *, of: str = "", without: Collection[str] = ()) -> None:
         """Show what was said to the session and not seen yet; of one run, or of all. Replies to runs that are followed

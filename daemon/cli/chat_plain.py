@@ -19,6 +19,7 @@ from daemon.door.base import Delivery, Door, RunView
 NOBODY = "nobody could be asked: this is no terminal, and neither --yes nor --deny-all was given"
 FAILURES = {"failed", "quarantined"}
 INTERRUPTED = 130
+LOOK_EVERY_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +126,19 @@ class PlainChat:
             self._print(RunView("", self.session, "ended", reply=accepted.reply))
 
     async def _finish(self, turn: str) -> None:
-        await self.follower.follow(turn)
+        async with asyncio.TaskGroup() as group:
+            looking = group.create_task(self._look_out())
+            await self.follower.follow(turn)
+            looking.cancel()
         view = await self.door.run(turn)
         if view:
             self._print(view)
+
+    async def _look_out(self) -> None:
+        """Agents that work for this run may ask, too."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            await self.follower.others()
 
     def _print(self, view: RunView) -> None:
         failed = view.stop_reason in FAILURES or view.state == "quarantined"

@@ -70,6 +70,7 @@ class Conversation:
             for turn in await self.door.unfinished(self.session):
                 self._follow(turn, group)
             await self.follower.notices()
+            await self.follower.others()
 
     async def _greet_past(self) -> None:
         """The last finished exchange, quietly, so that one sees where one was."""
