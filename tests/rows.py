@@ -16,8 +16,6 @@ SPAN = re.compile(r"\b([A-F])(\d{1,2})-\1?(\d{1,2})\b")
 ROWS: Mapping[str, str] = {
     "A1": "messages are kept with an importance score",
     "A2": "the model is chosen by the kind of work; /model pins, /auto unpins",
-    "A3": "system prompt, known facts",
-    "A4": "memories that fit are found",
     "A5": "each iteration sees old memories and recent messages",
     "A6": "request_more_iterations: 10 more, 25 in all",
     "A7": "every class of provider error has its own answer",
@@ -75,6 +73,8 @@ ROWS: Mapping[str, str] = {
     "F6": "claims against the ledger",
 }
 LATER: Mapping[str, str] = {
+    "A3": "skills come with the memory; the base prompt and known facts are here (A5)",
+    "A4": "recency and salience come with the memory; facts are found by their words",
     "A14": "Telegram, Slack and Discord come with the channels",
     "A16": "mail, webhooks and schedules come with the triggers",
     "A18": "consolidation comes with the memory",

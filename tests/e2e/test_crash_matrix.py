@@ -1,4 +1,4 @@
-"""Kill -9 at every moment of a turn with two tools, then a restart at which nobody types (B5 #1 to #16, #19; DESIGN 5)."""
+"""Kill -9 at every moment of a turn with two tools, then a restart at which nobody types (F1; B5 #1 to #16, #19; DESIGN 5)."""
 
 import asyncio
 import random
@@ -11,7 +11,8 @@ import pytest
 import pytest_asyncio
 
 from daemon.core.events import Outcome, ToolFinished
-from tests.e2e.crash.life import Life, Said
+from tests.e2e.crash.life import Life
+from tests.e2e.crash.person import Said
 from tests.e2e.crash.promises import broken
 from tests.e2e.crash.remains import Remains
 from tests.e2e.crash.world import World, world

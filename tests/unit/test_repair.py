@@ -1,4 +1,4 @@
-"""A9: from any mutilated history comes one that every provider accepts, with no user text lost."""
+"""A9, E8: from any mutilated history comes one that every provider accepts, with no user text lost."""
 
 from contextlib import suppress
 from itertools import pairwise
