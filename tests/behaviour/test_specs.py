@@ -1,4 +1,7 @@
-"""An agent of agents/NAME.toml, run through the real house: what its author declared is what the loop keeps to (B1-B8, D3). F4: each condition is checked by machine on a live run."""
+"""An agent of agents/NAME.toml, run through the real house: what its author declared is what the loop keeps to (B1-B8, D3).
+
+F4: each condition is checked by machine on a live run.
+"""
 
 import asyncio
 import itertools
