@@ -13,6 +13,7 @@ from daemon.core.messages import Message, Role
 from daemon.core.turn import Turn
 from daemon.tools.results import head_and_tail
 
+LOOP = "loop:"
 TOKENS = 400
 LONGEST, LONGEST_TEXT = 24_000, 2_000
 ASKED = """Here is an assistant's work on one request, as it went. Write a reflection for the assistant, three short lines:
@@ -31,7 +32,12 @@ class Reflect:
     keep: Keep
 
     async def reflect(self, turn: Turn, scene: Scene) -> None:
-        """Recorded in the turn, once for each reply; kept in memory for other sessions, where the same text twice is one."""
+        """Recorded in the turn, once for each reply; kept in memory for other sessions, where the same text twice is one.
+
+        An attempt of a loop leaves its line in the progress log and nothing else (C1).
+        """
+        if turn.session.startswith(LOOP):
+            return
         known = thought(turn)
         text = known.text if known else await self._ask(turn, scene)
         if text.strip():

@@ -1,4 +1,4 @@
-"""A loop: one agent at one task, attempt after attempt, until its criterion holds (C1). Its row, and the names that follow from it."""
+"""A loop: one agent at one task, attempt after attempt, until its criterion holds (C1). Its row, and what is named after it."""
 
 from dataclasses import dataclass
 from datetime import datetime

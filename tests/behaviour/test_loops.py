@@ -1,25 +1,31 @@
 """Loops in a whole daemon, over a scripted model: fresh context, progress log, criteria, reviews, pause and stop (C1-C7, C12)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+import json
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from daemon.app import Parts
-from daemon.core.errors import UsageError
+from daemon.core.errors import StoreUnavailable, UsageError
 from daemon.core.events import Answer
 from daemon.core.label import Effect, Label
 from daemon.core.loops import LoopRow, LoopStage
 from daemon.loops.events import LoopEvent, told
 from daemon.loops.orders import LoopBusy, LoopNotEnabled, Order
+from daemon.store.protocol import ReadTx, Store, Tx
+from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import ToolOutput
 from daemon.tools.decorate import bind, tool
 from tests.fakes.house import SESSION, Living, living
 from tests.fakes.openai import FakeOpenAI, calls, fails, gate, hangs, says
 
+T = TypeVar("T")
 TERMINAL = "terminal:main"
 
 
@@ -99,6 +105,12 @@ async def test_each_attempt_is_a_turn_of_its_own_in_the_loops_own_lane_c1(tmp_pa
         assert [turn.id for turn in turns] == [f"{loop.id}-3", f"{loop.id}-2", f"{loop.id}-1"]
         lane = await it.house.store.read(lambda tx: tx.session(f"loop:{loop.id}"))
         assert lane and (lane.root, lane.channel, lane.agent) == (TERMINAL, "terminal", "default")
+
+
+async def test_no_reflection_on_an_attempt_reaches_the_next_c1(tmp_path: Path, model: FakeOpenAI) -> None:
+    async with house(tmp_path, model, looping(most=2, reflect=True)) as it:
+        assert (await over(it, await begin(it, "mend the fence"))).attempt == 2
+    assert model.count == 2 and "Reflection" not in str(model.requests[1]["messages"])
 
 
 async def test_a_pattern_in_the_output_completes_the_loop_with_all_of_that_output_c3_c5(
@@ -240,6 +252,89 @@ async def test_the_conversation_that_started_it_hears_of_each_attempt_and_the_en
         assert [line.startswith(f"[loop:{loop.id}] ") for line in lines] == [True] * 3
         assert "Attempt 1 of 2: first try" in lines[0] and "Attempt 2 of 2" in lines[1]
         assert "Completed after 2 attempts" in lines[2]
+
+
+async def test_where_questions_have_buttons_the_review_is_put_with_its_choices_c4(tmp_path: Path, model: FakeOpenAI) -> None:
+    """action_required: no second notice beside the question itself."""
+    model.script(says("look"))
+    async with house(tmp_path, model, looping("manual")) as it:
+        loop = await until(it, await begin(it, session="telegram:42"), LoopStage.REVIEWING)
+        sent = await it.house.store.read(lambda tx: tx.outbox("new", "telegram"))
+        assert [(row.kind, row.session, row.chat) for row in sent] == [
+            ("notice", "telegram:42", "42"),
+            ("approval", "telegram:42", "42"),
+        ]
+        question = json.loads(sent[1].body)
+        assert (question["tool"], question["call_id"]) == ("loop_review", "review")
+        assert json.loads(question["arguments"]) == {"loopId": loop.id, "iteration": 1, "output": "look"}
+
+
+class FullDisk:
+    """The journal, when the disk is `full` for a while."""
+
+    def __init__(self, inner: Store) -> None:
+        self.inner = inner
+        self.full = False
+        self.refused = asyncio.Event()
+
+    @property
+    def healthy(self) -> bool:
+        return True
+
+    async def write(self, work: Callable[[Tx], T]) -> T:
+        if self.full:
+            self.refused.set()
+            raise StoreUnavailable
+        return await self.inner.write(work)
+
+    async def read(self, look: Callable[[ReadTx], T]) -> T:
+        return await self.inner.read(look)
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+
+
+def full_disk() -> tuple[list[FullDisk], Parts]:
+    opened: list[FullDisk] = []
+
+    async def open_store(path: Path) -> Store:
+        opened.append(FullDisk(await SqliteStore.open(path)))
+        return opened[0]
+
+    return opened, Parts(open_store=open_store)
+
+
+async def test_a_full_disk_holds_a_loop_up_and_loses_nothing_of_it_c6(tmp_path: Path, model: FakeOpenAI) -> None:
+    disks, parts = full_disk()
+    async with house(tmp_path, model, looping("test_pass", "cat gate", most=1), parts) as it:
+        gate = tmp_path / "workspace" / "gate"
+        os.mkfifo(gate)
+        loop = await begin(it)
+        writing = await asyncio.to_thread(gate.open, "w")  # the attempt is over, its criterion is being looked at
+        disks[0].full = True
+        with it.house.loops.hub.watch() as happening:
+            writing.close()
+            gate.unlink()
+            gate.write_text("from now on it succeeds at once")
+            await asyncio.wait_for(disks[0].refused.wait(), 30)
+            disks[0].full = False
+            await up_to_the_end(happening)
+        assert (await over(it, loop)).stage is LoopStage.COMPLETED and model.count == 1
+
+
+async def test_a_full_disk_holds_up_no_stop_c6(tmp_path: Path, model: FakeOpenAI) -> None:
+    disks, parts = full_disk()
+    model.script(hangs())
+    async with house(tmp_path, model, looping(), parts) as it:
+        loop = await begin(it)
+        await model.hanging.wait()
+        disks[0].full = True
+        with pytest.raises(StoreUnavailable):
+            await it.house.loops.stop(loop.id, "stopped by the owner")
+        await asyncio.wait_for(model.gone.wait(), 1)
+        disks[0].full = False
+        assert (await it.settled(f"{loop.id}-1")).stop_reason == "cancelled" and model.count == 1
+        assert await it.house.loops.stop(loop.id, "stopped by the owner")
 
 
 async def test_a_pause_is_honoured_before_the_next_attempt_and_resume_goes_on_c6(tmp_path: Path, model: FakeOpenAI) -> None:
