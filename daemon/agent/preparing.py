@@ -10,7 +10,6 @@ from daemon.agent.models import Models
 from daemon.core.clock import Clock
 from daemon.core.events import Classified, Coached, HistoryCompressed, ModelReplied, UserSaid
 from daemon.core.messages import Message, Role
-from daemon.core.terms import Intent
 from daemon.core.turn import Turn
 
 CLASS_TOKENS = 16
@@ -61,12 +60,13 @@ class Preparing:
         return self.compressor.shrunk(turn, scene, self.context.wanted(turn, scene))
 
     async def _classify(self, turn: Turn, scene: Scene) -> None:
-        """A cheap model is asked where the rules were not sure, and where there is one (E3). Without a word: a simple query."""
-        if scene.model or turn.terms.model:
+        """A cheap model is asked where the rules were not sure, and where there is one (E3). Else it is the primary's."""
+        if scene.model or turn.terms.model or any(one.purpose == "intent" for one in turn.consulted):
             return
         said = turn.events[0].event
         asked = question(said.text if isinstance(said, UserSaid) else "")
         words = await self.consult.consult(
             turn, scene, "intent", [Message(Role.USER, asked)], max_tokens=CLASS_TOKENS, work="fast", patience_s=PATIENCE_S
         )
-        turn.record(Classified((answered(words) if words else None) or Intent.SIMPLE_QUERY), self.clock.now())
+        if words and (intent := answered(words)):
+            turn.record(Classified(intent), self.clock.now())

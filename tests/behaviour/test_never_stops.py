@@ -18,7 +18,7 @@ from daemon.door.base import RunView
 from daemon.tools.decorate import bind, tool
 from tests.fakes.daemon_process import running_daemon, scripted
 from tests.fakes.house import Living, living
-from tests.fakes.openai import Exchange, FakeOpenAI, Json, Step, by, calls, says, tokens
+from tests.fakes.openai import Exchange, FakeOpenAI, Json, Step, by, calls, fails, hangs, says, tokens
 
 CAP = 25
 MB = 1_000_000
@@ -282,6 +282,41 @@ async def test_e2_a_slow_drip(tmp_path: Path, model: FakeOpenAI, stream: bool) -
         await asyncio.wait_for(model.gone.wait(), 1)
     assert (run.stop_reason, run.iterations, model.count) == ("deadline", 1, 2)
     useful(run, "the time for one turn is used up (1.5 s)", "Done: look.", "Ask me to go on, or raise max_seconds")
+
+
+async def test_e2_a_call_that_hangs_ends_by_its_own_time_limit(tmp_path: Path, model: FakeOpenAI) -> None:
+    """A7: it is asked once more, then it is told, with what was done before."""
+    model.script(calls(("look", {"at": "home"})))
+    model.otherwise(hangs())
+    async with living(tmp_path, model, {"provider": {"timeout_s": 0.3}}, PARTS) as it:
+        run = await ask(it, model)
+    assert (run.stop_reason, model.count) == ("failed", 3)
+    useful(run, "could not get an answer from the model", "Done: look.", "Your message is kept. Ask again")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("silent", [hangs(), drips()], ids=["hangs", "drips"])
+async def test_e2_stop_reaches_into_a_call_within_a_second(
+    tmp_path: Path, model: FakeOpenAI, silent: Step, stream: bool
+) -> None:
+    """D5, E7: and the connection is closed."""
+    model.otherwise(silent)
+    async with living(tmp_path, model) as it:
+        turn = (await it.house.door.send("web:test", PARENT, stream=stream)).turn
+        await asyncio.wait_for(model.hanging.wait(), 10)
+        assert await it.command("/stop") == "Stopping 1 task."
+        run = await asyncio.wait_for(it.settled(turn), 1)
+        await asyncio.wait_for(model.gone.wait(), 1)
+    assert (run.stop_reason, model.count) == ("cancelled", 1)
+    useful(run, "Stopped.", "Say what you want instead, or ask again.")
+
+
+async def test_e2_the_deadline_reaches_into_a_wait_between_two_tries(tmp_path: Path, model: FakeOpenAI) -> None:
+    """A7, E1: the provider wants a minute, the turn has half a second."""
+    model.otherwise(fails(429, headers={"Retry-After": "60"}))
+    async with living(tmp_path, model, {"agent": {"max_seconds": 0.5}}) as it:
+        run = await ask(it, model, within=5)
+    assert (run.stop_reason, model.count) == ("deadline", 1)
 
 
 async def test_e1_whatever_the_way_the_end_is_on_record_once(tmp_path: Path, model: FakeOpenAI) -> None:
