@@ -31,6 +31,7 @@ from channels.terminal_status import FRAME_SECONDS, FRAMES, PLAIN_FRAMES, Status
 STYLES = {
     "status": "ansicyan",
     "dim": "ansibrightblack",
+    "doing": "bold",
     "hint": "ansiyellow",
     "prompt": "bold ansicyan",
     "ask": "bold ansiyellow",
@@ -83,6 +84,7 @@ class Terminal:
     output: Output | None = None
     status: Status = field(default_factory=Status)
     asking: bool = False
+    asks_for: str = "allow? "
     _armed: bool = False
     _aside: Document | None = None
     _session: PromptSession[str] | None = None
@@ -127,9 +129,9 @@ class Terminal:
             self.status.activities[turn] = activity
         self._refresh()
 
-    def ask(self, asking: bool) -> None:
+    def ask(self, asking: bool, what: str = "allow? ") -> None:
         """The next line is an answer: what stood in the input is put aside, so that nobody says yes with half a sentence."""
-        self.asking = asking
+        self.asking, self.asks_for = asking, what
         if self._session is None:
             return
         buffer = self._session.default_buffer
@@ -183,7 +185,7 @@ class Terminal:
         width, height = (size.columns, size.rows) if size else (80, 24)
         lines = self.status.lines(width, max(height - ROOM_FOR_INPUT, 1), self.monotonic())
         above: StyleAndTextTuples = [(style, text + "\n") for style, text in lines]
-        return [*above, ("class:ask", "allow? ") if self.asking else ("class:prompt", "› ")]
+        return [*above, ("class:ask", self.asks_for) if self.asking else ("class:prompt", "› ")]
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()

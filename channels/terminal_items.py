@@ -8,16 +8,21 @@ from channels.terminal_text import exact, fields, lookalikes, one_line, readable
 LONG = 2000
 STEP_WIDTH = 160
 CHOICES = "[y]es once · [s]ession · [a]lways · [n]o"
+PLAIN_CHOICES = "[y]es · [n]o"
+TASK = 60
+
+Plan = tuple[tuple[str, str], ...]
 
 
 @dataclass(slots=True)
 class Activity:
-    """One running turn: what it does since when, what it has said so far, what its tool prints."""
+    """One running turn: what it does since when, what it has said so far, what its tool prints, its plan as (step, state)."""
 
     doing: str = ""
     since: float = 0.0
     draft: str = ""
     output: str = ""
+    plan: Plan = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,24 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Errand:
+    """An agent at work for the run: its task; and once it is over, how it ended and what it answered. One line."""
+
+    agent: str
+    task: str
+    ended: str = ""
+    answer: str = ""
+
+    def fitted(self, width: int) -> str:
+        """The line; the task gives way before the outcome does."""
+        head = f"• agent {one_line(self.agent, TASK)}: "
+        if not self.ended:
+            return head + one_line(self.task, max(width - len(head), 1))
+        outcome = one_line(f"{self.ended}: {self.answer}" if self.answer else self.ended, max(width // 2, 1))
+        return f"{head}{one_line(self.task, max(width - len(head) - len(outcome) - 3, 1))} → {outcome}"
+
+
+@dataclass(frozen=True, slots=True)
 class Trouble:
     """Something went wrong."""
 
@@ -80,7 +103,11 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A call that waits for a yes or no. `until` says when the question lapses, in the person's words."""
+    """A call that waits for a yes or no. `until` says when the question lapses, in the person's words.
+
+    A question of the house itself has a `title` in words, and a `text` that it is about, which is always shown whole. `agent`
+    is the one at work that asks, where it is not the run itself.
+    """
 
     turn: str
     call_id: str
@@ -90,25 +117,41 @@ class Question:
     label: str = ""
     until: str = ""
     whole: bool = False
+    title: str = ""
+    text: str = ""
+    agent: str = ""
 
     @property
     def long(self) -> bool:
         """Too long to be shown whole at once: it has to be viewed before it can be allowed."""
-        return len(self.arguments) > LONG and not self.whole
+        return len(self.arguments) > LONG and not self.whole and not self.title
+
+    @property
+    def choices(self) -> str:
+        """What can be answered."""
+        return PLAIN_CHOICES if self.title else CHOICES
+
+    @property
+    def otherwise(self) -> str:
+        """What any other words are taken for: a no, and this."""
+        return "what to do instead" if not self.title else "what to change" if self.text else "why not"
 
     def body(self) -> list[str]:
-        """The lines that say exactly what would be done."""
-        lines = [line for name, value in fields(self.arguments) for line in _argument(name, value)]
+        """The lines that say exactly what would be done, or what the question is about."""
+        lines = readable(self.text).split("\n") if self.title and self.text else []
+        if not self.title:
+            lines = [line for name, value in fields(self.arguments) for line in _argument(name, value)]
         if self.long:
             text = "\n".join(lines)
             lines = f"{text[: LONG // 2]}\n… {len(text) - LONG // 2} more characters; v shows them all".split("\n")
         if self.label == "untrusted":
             lines.append("! this turn has read text from outside; it may not be your wish")
-        lines.extend(f"! letters of different alphabets that look alike: {word}" for word in lookalikes(self.arguments))
+        suspect = "" if self.title else self.arguments
+        lines.extend(f"! letters of different alphabets that look alike: {word}" for word in lookalikes(suspect))
         return lines
 
 
-Item = Typed | Spoken | Draft | Correction | Note | Step | Trouble | Question
+Item = Typed | Spoken | Draft | Correction | Note | Step | Errand | Trouble | Question
 
 
 def _argument(name: str, value: str) -> list[str]:
@@ -128,19 +171,21 @@ def plain(item: Item) -> str:
             return f"Correction:\n{readable(item.text)}"
         case Note():
             return "· " + readable(item.text)
-        case Step():
+        case Step() | Errand():
             return item.fitted(STEP_WIDTH)
         case Question():
-            return "\n".join([f"{question_title(item)} ({question_terms(item)})", *("  " + line for line in item.body())])
+            terms = f" ({question_terms(item)})" if question_terms(item) else ""
+            return "\n".join([question_title(item) + terms, *("  " + line for line in item.body())])
         case _:
             assert_never(item)
 
 
 def question_title(question: Question) -> str:
     """The headline of an approval."""
-    return f"allow {exact(question.tool)}?"
+    who = f"agent {one_line(exact(question.agent), TASK)}: " if question.agent else ""
+    return who + (readable(question.title) or f"allow {exact(question.tool)}?")
 
 
 def question_terms(question: Question) -> str:
     """What the call does to the world, and how long it can be answered."""
-    return f"{question.effect}, {question.until}" if question.until else question.effect
+    return ", ".join(part for part in ("" if question.title else question.effect, question.until) if part)

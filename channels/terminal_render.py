@@ -15,9 +15,9 @@ from rich.text import Text
 from rich.theme import Theme
 
 from channels.terminal_items import (
-    CHOICES,
     Correction,
     Draft,
+    Errand,
     Item,
     Note,
     Question,
@@ -57,12 +57,13 @@ class Code(CodeBlock):
 
 @dataclass(frozen=True, slots=True)
 class OneLine:
-    """A finished call on one line of whatever width there is."""
+    """A finished call, or an agent at work, on one line of whatever width there is."""
 
-    step: Step
+    line: Step | Errand
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Text(self.step.fitted(options.max_width), "dim", no_wrap=True, overflow="ellipsis")
+        style = "green" if isinstance(self.line, Errand) else "dim"
+        yield Text(self.line.fitted(options.max_width), style, no_wrap=True, overflow="ellipsis")
 
 
 class Reply(Markdown):
@@ -102,7 +103,7 @@ def drawn(item: Item) -> RenderableType:
             return Padding(_corrected(item), (0, 0, 1, 0))
         case Note():
             return Text(plain(item), "dim")
-        case Step():
+        case Step() | Errand():
             return OneLine(item)
         case Trouble():
             return Text(plain(item), "red")
@@ -126,7 +127,7 @@ def _panel(item: Question) -> Panel:
     body = Text()
     for line in item.body():
         body.append(line + "\n", "yellow" if line.startswith("! ") else "")
-    body.append(CHOICES + " · or say what to do instead", "dim")
+    body.append(f"{item.choices} · or say {item.otherwise}", "dim")
     title = Text(question_title(item), "bold yellow")
     terms = Text(question_terms(item), "yellow")
     return Panel(

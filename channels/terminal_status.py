@@ -4,13 +4,15 @@ from dataclasses import dataclass, field
 
 from rich.cells import cell_len, chop_cells
 
-from channels.terminal_items import Activity
+from channels.terminal_items import Activity, Plan
 from channels.terminal_text import one_line, readable
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 PLAIN_FRAMES = "|/-\\"
 FRAME_SECONDS = 0.1
 SHOW_SECONDS_AFTER = 3.0
+PLAN_LINES = 7
+MARKS = {"done": ("class:dim", "[x]"), "doing": ("class:doing", "[>]")}
 
 Line = tuple[str, str]
 
@@ -40,7 +42,7 @@ class Status:
         return (above + below)[-height:]
 
     def _moving(self, activity: Activity, width: int, now: float) -> list[Line]:
-        lines: list[Line] = []
+        lines = planned(activity.plan, width)
         if activity.output:
             lines.append(("class:dim", cut("  " + one_line(activity.output, width), width)))
         if activity.doing:
@@ -55,6 +57,20 @@ def doing(activity: Activity, now: float) -> str:
     """What is being done, and for how long once that is worth saying."""
     seconds = now - activity.since
     return activity.doing if seconds < SHOW_SECONDS_AFTER else f"{activity.doing} · {int(seconds)} s"
+
+
+def planned(plan: Plan, width: int) -> list[Line]:
+    """The plan as a small check list, gone once all is done; of a long one what is at hand, and how much there is beside."""
+    if all(state == "done" for _, state in plan):
+        return []
+    at = next((place for place, (_, state) in enumerate(plan) if state != "done"), 0)
+    first = max(0, min(at - 1, len(plan) - PLAN_LINES))
+    lines: list[Line] = [("class:dim", f"    … {first} done")] if first else []
+    for text, state in plan[first : first + PLAN_LINES]:
+        style, mark = MARKS.get(state, ("", "[ ]"))
+        lines.append((style, cut(f"  {mark} {one_line(text, width)}", width)))
+    rest = len(plan) - first - PLAN_LINES
+    return [*lines, ("class:dim", f"    … {rest} more")] if rest > 0 else lines
 
 
 def wrapped(text: str, width: int) -> list[str]:

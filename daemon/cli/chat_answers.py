@@ -1,22 +1,66 @@
-"""What a person types at an approval, and what it means."""
+"""What a person is asked in a chat, what is typed at the prompt, and what it means."""
 
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from channels.terminal_items import Question
+from daemon.agent.questions import EXTEND
+from daemon.cli.questions import house_question
 from daemon.core.events import Answer
+from daemon.door.base import ApprovalView
 
 BY = "terminal"
-ANSWERS = {
-    **dict.fromkeys(("y", "yes", "once"), Answer.ONCE),
-    **dict.fromkeys(("s", "session"), Answer.SESSION),
-    **dict.fromkeys(("a", "always"), Answer.ALWAYS),
-    **dict.fromkeys(("n", "no"), Answer.DENY),
-}
+YES = dict.fromkeys(("y", "yes", "once"), Answer.ONCE)
+NO = dict.fromkeys(("n", "no"), Answer.DENY)
+SCOPES = {**dict.fromkeys(("s", "session"), Answer.SESSION), **dict.fromkeys(("a", "always"), Answer.ALWAYS)}
+NOBODY = "nobody could be asked: this is no terminal, and neither --yes nor --deny-all was given"
+RAISED_ONCE = "--yes raises the budget of a run once"
 
 
-def understood(text: str) -> tuple[Answer, str]:
-    """The answer and its reason: any other text is a no, and says why."""
-    answer = ANSWERS.get(text.strip().lower())
+def question_of(view: ApprovalView, now: datetime, agent: str = "") -> Question:
+    """A question as a chat puts it: a call as it will run, a question of the house in words."""
+    asked = (view.turn, view.call_id, view.tool, view.arguments, view.effect, view.label, lapses(view.expires, now))
+    house = house_question(view.tool, view.arguments)
+    return Question(*asked, title=house.title, text=house.text, agent=agent) if house else Question(*asked, agent=agent)
+
+
+def understood(text: str, question: Question | None = None) -> tuple[Answer, str]:
+    """The answer and its reason: any other text is a no, and says why. Only calls can be allowed for longer."""
+    known = {**YES, **NO} if question and question.title else {**YES, **NO, **SCOPES}
+    answer = known.get(text.strip().lower())
     return (answer, "") if answer else (Answer.DENY, text.strip())
 
 
 def wants_view(text: str) -> bool:
     """A question too long to be shown whole is to be shown whole, asked for or not, before it can be allowed."""
     return text.strip().lower() in {"v", "view"} or understood(text)[0] is not Answer.DENY
+
+
+@dataclass(slots=True)
+class Standing:
+    """What --yes and --deny-all say to everything. A yes raises the budget of a run once: a limit stays one (F2)."""
+
+    answer: Answer | None
+    _raised: set[str] = field(default_factory=set)
+
+    def to(self, question: Question) -> tuple[Answer, str] | None:
+        """The answer and its reason; None when the person is to be asked."""
+        if self.answer is None:
+            return None
+        if question.tool == EXTEND and self.answer is not Answer.DENY and question.turn in self._raised:
+            return Answer.DENY, RAISED_ONCE
+        if question.tool == EXTEND:
+            self._raised.add(question.turn)
+        return self.answer, ""
+
+
+def lapses(expires: str, now: datetime) -> str:
+    """Until when a question can be answered, in the person's words."""
+    try:
+        at = datetime.fromisoformat(expires)
+    except ValueError:
+        return ""
+    minutes = (at - now).total_seconds() / 60
+    if minutes > 90:
+        return f"until {at.astimezone():%d %b %H:%M}"
+    return f"lapses in {minutes:.0f} min" if minutes >= 1 else "lapses in less than a minute"

@@ -1,16 +1,21 @@
-"""Following runs on behalf of a screen: events are told, questions are passed on, what was shown is marked as delivered."""
+"""Following runs on behalf of a screen: events are told, questions are passed on, what was shown is marked as delivered.
 
-from collections.abc import Collection, Mapping
+Agents that a run sets to work are followed beside it: what they do is seen, what they ask is asked here (A17).
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Protocol
 
 from channels.terminal_items import Activity, Item, Note, Question, Spoken, Typed
+from daemon.cli.chat_answers import question_of
+from daemon.cli.chat_errand import ErrandStory
 from daemon.cli.chat_story import Story
+from daemon.cli.chat_words import Data, text_of
 from daemon.core.clock import Clock
-from daemon.door.base import ApprovalView, Delivery, Door, LiveEvent
-
-Data = Mapping[str, object]
+from daemon.door.base import Delivery, Door, LiveEvent
 
 
 class Screen(Protocol):
@@ -47,19 +52,31 @@ class Follower:
     asker: Asker
     clock: Clock
     following: set[str] = field(default_factory=set)
+    _group: asyncio.TaskGroup | None = None
+    _errands: set[asyncio.Task[None]] = field(default_factory=set)
+    _open: set[tuple[str, str]] = field(default_factory=set)
     _shown: set[tuple[str, int]] = field(default_factory=set)
     _told: set[str] = field(default_factory=set)
-    _of_others: set[tuple[str, str]] = field(default_factory=set)
+
+    @asynccontextmanager
+    async def accompanying(self) -> AsyncIterator[None]:
+        """As long as this lasts, agents are followed too, those in the background beyond the end of their run."""
+        async with asyncio.TaskGroup() as self._group:
+            yield
+            for task in self._errands:
+                task.cancel()
 
     async def follow(self, turn: str) -> Data:
         """Tell this run to its end; what `run.completed` says of it, nothing when the run is told already."""
+        return await self._follow(turn, Story(now=self.clock.monotonic), "")
+
+    async def _follow(self, turn: str, story: Story | ErrandStory, agent: str) -> Data:
         if turn in self.following or turn in self._told:
             return {}
         self.following.add(turn)
-        story = Story(now=self.clock.monotonic)
         try:
             async for event in self.door.events(turn):
-                await self._tell(turn, story, event)
+                await self._tell(turn, story, event, agent)
             self._told.add(turn)
             await self._mark(turn)
         except KeyError:
@@ -69,7 +86,7 @@ class Follower:
             self.screen.move(turn, None)
         return story.ended or {}
 
-    async def _tell(self, turn: str, story: Story, event: LiveEvent) -> None:
+    async def _tell(self, turn: str, story: Story | ErrandStory, event: LiveEvent, agent: str) -> None:
         items = story.take(event)
         if event.name == "run.completed":
             await self.notices(of=turn)
@@ -78,31 +95,50 @@ class Follower:
             await self.screen.show(*items)
         match event.name:
             case "approval.asked":
-                await self._ask(turn, str(event.data.get("call_id", "")))
+                await self._ask(turn, text_of(event.data, "call_id"), agent)
             case "approval.answered":
-                await self.asker.settled(turn, str(event.data.get("call_id", "")))
+                await self._settled(turn, text_of(event.data, "call_id"))
+            case "agent.started":
+                self._accompany(event.data)
+            case "run.completed":
+                for call_id in [call_id for of, call_id in self._open if of == turn]:
+                    await self._settled(turn, call_id)
 
-    async def _ask(self, turn: str, call_id: str) -> None:
+    def _accompany(self, started: Data) -> None:
+        if self._group is None:
+            return
+        agent, turn = text_of(started, "agent"), text_of(started, "turn")
+        story = Story(now=self.clock.monotonic)
+        errand = ErrandStory(agent, text_of(started, "task"), bool(started.get("background")), story)
+        task = self._group.create_task(self._beside(turn, errand))
+        self._errands.add(task)
+        task.add_done_callback(self._errands.discard)
+
+    async def _beside(self, turn: str, errand: ErrandStory) -> None:
+        await self._follow(turn, errand, errand.agent)
+
+    async def _ask(self, turn: str, call_id: str, agent: str) -> None:
         """Only what is still open is asked: an event may be an old one, told again."""
         for view in await self.door.approvals(session=self.session):
-            if (view.turn, view.call_id) == (turn, call_id):
-                await self.asker.asked(self._question_of(view))
+            if (view.turn, view.call_id) == (turn, call_id) and (turn, call_id) not in self._open:
+                self._open.add((turn, call_id))
+                await self.asker.asked(question_of(view, self.clock.now(), agent))
 
-    def _question_of(self, view: ApprovalView) -> Question:
-        until = lapses(view.expires, self.clock.now())
-        return Question(view.turn, view.call_id, view.tool, view.arguments, view.effect, view.label, until)
+    async def _settled(self, turn: str, call_id: str) -> None:
+        self._open.discard((turn, call_id))
+        await self.asker.settled(turn, call_id)
 
     async def others(self) -> None:
-        """Questions of agents and loops that work for this session (A17, C12): their runs are not followed here, so this looks."""
-        views = [view for view in await self.door.approvals(session=self.session) if view.session != self.session]
-        gone = self._of_others.difference((view.turn, view.call_id) for view in views)
-        self._of_others -= gone
-        for turn, call_id in gone:
-            await self.asker.settled(turn, call_id)
+        """Questions of agents and loops that work for this session (A17, C12), where their run is not followed here."""
+        views = await self.door.approvals(session=self.session)
+        waiting = {(view.turn, view.call_id) for view in views}
+        for turn, call_id in [gone for gone in self._open - waiting if gone[0] not in self.following]:
+            await self._settled(turn, call_id)
         for view in views:
-            if (view.turn, view.call_id) not in self._of_others:
-                self._of_others.add((view.turn, view.call_id))
-                await self.asker.asked(self._question_of(view))
+            known = view.turn in self.following or (view.turn, view.call_id) in self._open
+            if view.session != self.session and not known:
+                self._open.add((view.turn, view.call_id))
+                await self.asker.asked(question_of(view, self.clock.now()))
 
     async def notices(self, *, of: str = "", without: Collection[str] = ()) -> None:
         """Show what was said to the session and not seen yet; of one run, or of all. Replies to runs that are followed
@@ -131,15 +167,3 @@ class Follower:
         for said in await self.door.undelivered(self.session):
             if said.turn == turn:
                 await self._deliver(said)
-
-
-def lapses(expires: str, now: datetime) -> str:
-    """Until when a question can be answered, in the person's words."""
-    try:
-        at = datetime.fromisoformat(expires)
-    except ValueError:
-        return ""
-    minutes = (at - now).total_seconds() / 60
-    if minutes > 90:
-        return f"until {at.astimezone():%d %b %H:%M}"
-    return f"lapses in {minutes:.0f} min" if minutes >= 1 else "lapses in less than a minute"

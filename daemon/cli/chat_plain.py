@@ -3,20 +3,20 @@
 import asyncio
 import json
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import TextIO
 
-from channels.terminal_items import CHOICES, Activity, Item, Note, Question, Spoken, Step, plain
+from channels.terminal_items import Activity, Errand, Item, Note, Question, Spoken, Step, plain
 from channels.terminal_lines import Lines
 from channels.terminal_text import readable
-from daemon.cli.chat_answers import BY, understood, wants_view
+from daemon.cli.chat_answers import BY, NOBODY, Standing, understood, wants_view
 from daemon.cli.chat_follow import Follower
 from daemon.core.clock import Clock
 from daemon.core.events import Answer
 from daemon.door.base import Delivery, Door, RunView
 
-NOBODY = "nobody could be asked: this is no terminal, and neither --yes nor --deny-all was given"
 FAILURES = {"failed", "quarantined"}
 INTERRUPTED = 130
 LOOK_EVERY_S = 0.5
@@ -32,7 +32,7 @@ class Pages:
     async def show(self, *items: Item) -> None:
         """What happens on the way. The reply is printed by who asked for it, when the run has ended."""
         for item in items:
-            if isinstance(item, Note | Step | Question) or (isinstance(item, Spoken) and item.interim):
+            if isinstance(item, Note | Step | Errand | Question) or (isinstance(item, Spoken) and item.interim):
                 self.tell(plain(item) + "\n")
 
     def tell(self, text: str) -> None:
@@ -65,31 +65,52 @@ class PlainChat:
     failed: bool = False
     cut: bool = False
     follower: Follower = field(init=False)
+    _always: Standing = field(init=False)
+    _prompt: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _asking: dict[tuple[str, str], asyncio.Task[None]] = field(default_factory=dict)
+    _group: asyncio.TaskGroup | None = None
 
     def __post_init__(self) -> None:
         """The follower tells on these pages."""
         self.follower = Follower(self.door, self.session, self.pages, self, self.clock)
+        self._always = Standing(self.standing)
 
     async def converse(self) -> int:
         """Every line a message, until there are no more; first what an earlier visit left open."""
         self.lines.start()
-        await self._catch_up()
-        while not self.cut:
-            if self.ask:
-                self.pages.tell("> ")
-            line = await self.lines.next()
-            if line is None:
-                break
-            if line.strip():
-                await self._exchange(line)
+        async with self._attending():
+            await self._catch_up()
+            while not self.cut:
+                line = await self._line("> " if self.ask else "")
+                if line is None:
+                    break
+                if line.strip():
+                    await self._exchange(line)
         return self._code()
 
     async def once(self, text: str) -> int:
         """One message and its reply."""
         if self.ask:
             self.lines.start()
-        await self._exchange(text)
+        async with self._attending():
+            await self._exchange(text)
         return self._code()
+
+    @asynccontextmanager
+    async def _attending(self) -> AsyncIterator[None]:
+        """What is asked meanwhile, by agents and loops at work for this session too, is answered."""
+        async with asyncio.TaskGroup() as self._group, self.follower.accompanying():
+            looking = self._group.create_task(self._look_out())
+            yield
+            for task in (looking, *self._asking.values()):
+                task.cancel()
+
+    async def _line(self, prompt: str) -> str | None:
+        """The next line; who asks for it second waits."""
+        async with self._prompt:
+            if prompt:
+                self.pages.tell(prompt)
+            return await self.lines.next()
 
     def _code(self) -> int:
         return INTERRUPTED if self.cut else int(self.failed)
@@ -126,16 +147,12 @@ class PlainChat:
             self._print(RunView("", self.session, "ended", reply=accepted.reply))
 
     async def _finish(self, turn: str) -> None:
-        async with asyncio.TaskGroup() as group:
-            looking = group.create_task(self._look_out())
-            await self.follower.follow(turn)
-            looking.cancel()
+        await self.follower.follow(turn)
         view = await self.door.run(turn)
         if view:
             self._print(view)
 
     async def _look_out(self) -> None:
-        """Agents that work for this run may ask, too."""
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             await self.follower.others()
@@ -151,26 +168,35 @@ class PlainChat:
             self.pages.tell(f"aidaemon: {readable(failure(view))}\n")
 
     async def asked(self, question: Question) -> None:
-        """As the command line said; else a person at the terminal; else no."""
-        answer, reason = (self.standing, "") if self.standing else await self._put(question)
+        """As the command line said; else a person at the terminal, in their own time; else no."""
+        answered = self._always.to(question) or (None if self.ask else (Answer.DENY, NOBODY))
+        if answered or self._group is None:
+            await self._answer(question, *(answered or (Answer.DENY, NOBODY)))
+        else:
+            self._asking[question.turn, question.call_id] = self._group.create_task(self._put(question))
+
+    async def settled(self, turn: str, call_id: str) -> None:
+        """Nobody need type an answer any more."""
+        if asking := self._asking.pop((turn, call_id), None):
+            asking.cancel()
+
+    async def _answer(self, question: Question, answer: Answer, reason: str) -> None:
         if not await self.door.answer(question.turn, question.call_id, answer, BY, reason):
             await self.pages.show(Note("that question is not open any more"))
 
-    async def settled(self, turn: str, call_id: str) -> None:
-        """Nothing stays on paper."""
+    async def _put(self, question: Question) -> None:
+        async with self._prompt:
+            text = await self._typed(question)
+            while text is not None and question.long and wants_view(text):
+                question = replace(question, whole=True)
+                text = await self._typed(question)
+        self._asking.pop((question.turn, question.call_id), None)
+        await self._answer(question, *((Answer.DENY, NOBODY) if text is None else understood(text or "no", question)))
 
-    async def _put(self, question: Question) -> tuple[Answer, str]:
-        if not self.ask:
-            return Answer.DENY, NOBODY
-        while True:
-            await self.pages.show(question)
-            self.pages.tell(f"{CHOICES}: ")
-            text = await self.lines.next()
-            if text is None:
-                return Answer.DENY, NOBODY
-            if not (question.long and wants_view(text)):
-                return understood(text or "no")
-            question = replace(question, whole=True)
+    async def _typed(self, question: Question) -> str | None:
+        await self.pages.show(question)
+        self.pages.tell(f"{question.choices}: ")
+        return await self.lines.next()
 
 
 def as_object(view: RunView) -> str:

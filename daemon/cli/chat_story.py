@@ -2,31 +2,30 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from channels.terminal_items import Activity, Correction, Draft, Item, Note, Spoken, Step, Trouble
+from channels.terminal_items import Activity, Correction, Draft, Errand, Item, Note, Spoken, Step, Trouble
 from channels.terminal_text import call_text, one_line
+from daemon.cli.chat_words import (
+    ANSWERS,
+    ERRORS,
+    FAILED,
+    REFUSALS,
+    Data,
+    ended_of,
+    number_of,
+    outcome,
+    plan_of,
+    plan_words,
+    raised_words,
+    running,
+    text_of,
+)
+from daemon.cli.questions import HouseQuestion, house_question
 from daemon.door.base import LiveEvent
 
-Data = Mapping[str, object]
 TAIL, CALL = 2000, 160
-
-ERRORS = {
-    "auth": "the key was refused",
-    "billing": "no credit left",
-    "rate_limit": "rate limited",
-    "overloaded": "the model is overloaded",
-    "timeout": "no answer in time",
-    "network": "no connection",
-    "server": "the server failed",
-    "malformed": "the answer was garbled",
-    "not_found": "no such model",
-    "context_too_long": "too long for this model",
-    "bad_request": "the request was refused",
-}
-FAILED = {"failed", "quarantined"}
-ANSWERS = {"once": "allowed once", "session": "allowed for this session", "always": "always allowed from now on"}
-REFUSALS = {"deny": "not allowed", "expired": "nobody answered in time, not allowed"}
+SENT_BACK = ("claims", "schema", "verify")
 
 
 @dataclass(slots=True)
@@ -37,6 +36,10 @@ class Story:
     now: Callable[[], float] = time.monotonic
     ended: Data | None = None
     _calls: dict[str, tuple[str, str]] = field(default_factory=dict)
+    _house: dict[str, HouseQuestion] = field(default_factory=dict)
+    _errands: dict[str, Errand] = field(default_factory=dict)
+    _background: set[str] = field(default_factory=set)
+    _fault: str = ""
     _answer: str = ""
     _printed: str = ""
     _refused: set[str] = field(default_factory=set)
@@ -62,7 +65,7 @@ class Story:
     def _delta(self, data: Data) -> list[Item]:
         if not self.activity.draft:
             self._does("writing")
-        self.activity.draft += _text(data, "text")
+        self.activity.draft += text_of(data, "text")
         self._partial = True
         return []
 
@@ -73,22 +76,32 @@ class Story:
 
     def _retry(self, data: Data) -> list[Item]:
         self.activity.draft, self._partial = "", False
-        error = _text(data, "error")
+        error = text_of(data, "error")
         why = ERRORS.get(error, error.replace("_", " ")) or "it failed"
-        wait, model = _number(data, "wait_s"), _text(data, "next_model")
+        wait, model = number_of(data, "wait_s"), text_of(data, "next_model")
         self._does(f"waiting {wait:.3g} s: {why}, trying again" if wait else f"{why}, trying {model or 'again'}")
         return []
 
     def _response(self, data: Data) -> list[Item]:
-        text, self._partial = _text(data, "text"), False
+        text, self._partial = text_of(data, "text"), False
         if not data.get("tool_calls"):
             self._answer = self.activity.draft = text
             return []
         self.activity.draft = ""
         return [Spoken(text, interim=True)] if text.strip() else []
 
+    def _verified(self, data: Data) -> list[Item]:
+        if not data.get("passed"):
+            self._fault = one_line(f"{text_of(data, 'check')}: {text_of(data, 'feedback')}", CALL)
+        return []
+
     def _coached(self, data: Data) -> list[Item]:
-        return self._set_aside()
+        """An answer that does not hold goes back to the model; the person is told why another one comes (E12)."""
+        items = self._set_aside()
+        if text_of(data, "kind") in SENT_BACK:
+            items.append(Note(f"sent back, as it does not hold: {self._fault or text_of(data, 'kind')}"))
+        self._fault = ""
+        return items
 
     def _steered(self, data: Data) -> list[Item]:
         """A full answer, then more words of the person: the answer stands, another one follows."""
@@ -101,30 +114,32 @@ class Story:
         return [Draft(answer)] if answer.strip() else []
 
     def _called(self, data: Data) -> list[Item]:
-        self._calls[_text(data, "call_id")] = (_text(data, "tool"), _text(data, "arguments"))
+        self._calls[text_of(data, "call_id")] = (text_of(data, "tool"), text_of(data, "arguments"))
         return []
 
     def _started(self, data: Data) -> list[Item]:
-        self._does(running(*self._calls.get(_text(data, "call_id"), (_text(data, "tool"), ""))))
+        self._does(running(*self._calls.get(text_of(data, "call_id"), (text_of(data, "tool"), ""))))
         return []
 
     def _output(self, data: Data) -> list[Item]:
-        self._printed = (self._printed + _text(data, "text"))[-TAIL:]
+        self._printed = (self._printed + text_of(data, "text"))[-TAIL:]
         self.activity.output = self._printed.rstrip().rpartition("\n")[2]
         return []
 
     def _tool_retry(self, data: Data) -> list[Item]:
-        why = one_line(_text(data, "error"), 60)
-        self._does(f"waiting {_number(data, 'wait_s'):.3g} s: {why}, trying again")
+        why = one_line(text_of(data, "error"), 60)
+        self._does(f"waiting {number_of(data, 'wait_s'):.3g} s: {why}, trying again")
         return []
 
     def _result(self, data: Data) -> list[Item]:
-        call_id = _text(data, "call_id")
-        tool, arguments = self._calls.get(call_id, (_text(data, "tool"), ""))
+        call_id = text_of(data, "call_id")
+        tool, arguments = self._calls.get(call_id, (text_of(data, "tool"), ""))
         self.activity.output = ""
-        if call_id in self._refused:
-            return []
-        return [Step(call_text(tool, arguments, CALL), outcome(data))]
+        if errand := self._errands.pop(call_id, None):
+            ended = ended_of(text_of(data, "text")) or (outcome(data), "")
+            return [] if call_id in self._background else [replace(errand, ended=ended[0], answer=ended[1])]
+        kept_in_view = tool == "todo" and not data.get("is_error")
+        return [] if call_id in self._refused or kept_in_view else [Step(call_text(tool, arguments, CALL), outcome(data))]
 
     def _results(self, data: Data) -> list[Item]:
         self._does("thinking")
@@ -132,30 +147,64 @@ class Story:
 
     def _asked(self, data: Data) -> list[Item]:
         self._does("waiting for your answer")
+        if house := house_question(text_of(data, "tool"), text_of(data, "arguments")):
+            self._house[text_of(data, "call_id")] = house
+            if house.text:
+                self._answer = self.activity.draft = ""  # the question shows it whole
         return []
 
     def _answered(self, data: Data) -> list[Item]:
-        call_id, answer, reason = _text(data, "call_id"), _text(data, "answer"), _text(data, "reason")
+        call_id, answer, reason = text_of(data, "call_id"), text_of(data, "answer"), text_of(data, "reason")
+        why = f" ({one_line(reason, 80)})" if reason else ""
+        self._does("thinking")
+        if house := self._house.get(call_id):
+            short = {"deny": "no", "expired": "nobody answered in time"}.get(answer, "yes")
+            return [Note(f"{house.title} {short}{why}")]
         tool, arguments = self._calls.get(call_id, ("", ""))
         said = ANSWERS.get(answer, REFUSALS.get(answer, answer))
         if answer in REFUSALS:
             self._refused.add(call_id)
-        self._does("thinking")
-        return [Note(f"{said}: {call_text(tool, arguments)}" + (f" ({one_line(reason, 80)})" if reason else ""))]
+        return [Note(f"{said}: {call_text(tool, arguments)}{why}")]
+
+    def _planned(self, data: Data) -> list[Item]:
+        self.activity.plan = plan_of(data)
+        return [Step("plan", plan_words(self.activity.plan))]
+
+    def _agent_began(self, data: Data) -> list[Item]:
+        key, errand = text_of(data, "key"), Errand(text_of(data, "agent"), text_of(data, "task"))
+        self._errands[key] = errand
+        if data.get("background"):
+            self._background.add(key)
+        else:
+            waits = len(self._errands.keys() - self._background)
+            self._does(f"waiting for agent {errand.agent}" if waits == 1 else f"waiting for {waits} agents")
+        return [errand]
+
+    def _agent_ended(self, data: Data) -> list[Item]:
+        errand = self._errands.pop(text_of(data, "key"), None) or Errand(text_of(data, "key"), "")
+        return [replace(errand, ended=text_of(data, "stop_reason").replace("_", " "), answer=text_of(data, "text"))]
+
+    def _compressed(self, data: Data) -> list[Item]:
+        before, after = number_of(data, "tokens_before"), number_of(data, "tokens_after")
+        return [Note(f"the conversation got long: {before:,.0f} → {after:,.0f} tokens are shown to the model")]
+
+    def _raised(self, data: Data) -> list[Item]:
+        return [Note(f"goes on, {raised_words(data)}")]
 
     def _extended(self, data: Data) -> list[Item]:
-        return [Note(f"goes on, up to {_number(data, 'max_iterations'):.0f} steps: {one_line(_text(data, 'reason'), 80)}")]
+        return [Note(f"goes on, up to {number_of(data, 'max_iterations'):.0f} steps: {one_line(text_of(data, 'reason'), 80)}")]
 
     def _terminated(self, data: Data) -> list[Item]:
-        silent = _text(data, "reason") in {"done", "cancelled", "failed", "rejected", ""}
-        self._ending = "" if silent else _text(data, "detail") or _text(data, "reason").replace("_", " ")
+        silent = text_of(data, "reason") in {"done", "cancelled", "failed", "rejected", ""}
+        self._ending = "" if silent else text_of(data, "detail") or text_of(data, "reason").replace("_", " ")
         return []
 
     def _completed(self, data: Data) -> list[Item]:
         self.ended = data
-        reason, reply, ending = _text(data, "stop_reason"), _text(data, "reply"), self._ending
+        reason, reply, ending = text_of(data, "stop_reason"), text_of(data, "reply"), self._ending
         draft, partial = self.activity.draft, self._partial
         self.activity.doing = self.activity.draft = self.activity.output = ""
+        self.activity.plan = ()
         if reason in FAILED:
             return [Trouble(reply or ending or "The message could not be answered; it is kept in the journal.")]
         items = _closing(reply, draft, partial, misled=self._misled and reason != "cancelled")
@@ -165,7 +214,7 @@ class Story:
 def _closing(reply: str, draft: str, partial: bool, misled: bool) -> list[Item]:
     """The reply, after the draft where the draft was something else; a draft that was seen whole is corrected (E12)."""
     seen, said = draft.strip(), reply.strip()
-    kept = not seen or seen == said or (partial and said.startswith(seen))
+    kept = not seen or seen == said or said.startswith(seen if partial else seen + "\n")
     items: list[Item] = [] if kept else [Draft(draft)]
     wrong = misled or not (kept or partial)
     return [*items, Correction(reply) if wrong else Spoken(reply)] if said else items
@@ -188,37 +237,12 @@ TELLERS: Mapping[str, Callable[[Story, Data], list[Item]]] = {
     "steered": Story._steered,
     "coached": Story._coached,
     "budget.extended": Story._extended,
+    "budget.raised": Story._raised,
+    "todos": Story._planned,
+    "verified": Story._verified,
+    "history.compressed": Story._compressed,
+    "agent.started": Story._agent_began,
+    "agent.ended": Story._agent_ended,
     "run.terminated_by": Story._terminated,
     "run.completed": Story._completed,
 }
-
-
-def running(tool: str, arguments: str) -> str:
-    """What the spinner says while a tool runs."""
-    return f"running {call_text(tool, arguments).removeprefix('shell ').removesuffix('…')} …"
-
-
-def outcome(data: Data) -> str:
-    """How a call ended, in a few words."""
-    text, how, code = _text(data, "text"), _text(data, "outcome"), data.get("exit_code")
-    lines = [line for line in text.split("\n") if line.strip() and not line.startswith("exit_code: ")]
-    first = one_line(lines[0], 80) if lines else ""
-    if how in {"not_run", "unknown"}:
-        return "not run" if how == "not_run" else "outcome unknown: it may or may not have happened"
-    if how == "rejected":
-        return "not allowed"
-    if isinstance(code, int) and code != 0:
-        return f"exit {code}" + (f": {first}" if first else "")
-    if data.get("is_error"):
-        return f"failed: {first}" if first else "failed"
-    return (first or "done") if len(lines) <= 1 else f"{len(lines)} lines"
-
-
-def _text(data: Data, key: str) -> str:
-    value = data.get(key)
-    return value if isinstance(value, str) else ""
-
-
-def _number(data: Data, key: str) -> float:
-    value = data.get(key)
-    return float(value) if isinstance(value, int | float) else 0.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from channels.terminal import Terminal
 from channels.terminal_items import Note, Question, Spoken, Trouble, Typed
-from daemon.cli.chat_answers import BY, understood, wants_view
+from daemon.cli.chat_answers import BY, Standing, understood, wants_view
 from daemon.cli.chat_follow import Follower
 from daemon.commands.base import parse
 from daemon.core.clock import Clock
@@ -34,6 +34,7 @@ class Conversation:
     screen: Terminal = field(init=False)
     follower: Follower = field(init=False)
     questions: list[Question] = field(default_factory=list)
+    _always: Standing = field(init=False)
     _inputs: asyncio.Queue[str | None] = field(default_factory=asyncio.Queue)
     _runs: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 
@@ -41,11 +42,12 @@ class Conversation:
         """Give it its screen, which is given what to call."""
         self.screen = make_screen(self._inputs.put_nowait, lambda: self._inputs.put_nowait(None))
         self.follower = Follower(self.door, self.session, self.screen, self, self.clock)
+        self._always = Standing(self.standing)
 
     async def run(self, greeting: str, leaving: str = "", notice: str = "") -> None:
         """Greet, tell what was missed, then talk until the person leaves. `leaving` is said when something runs then."""
         await self.screen.show(Note(greeting), *([Trouble(notice)] if notice else []))
-        async with asyncio.TaskGroup() as group:
+        async with asyncio.TaskGroup() as group, self.follower.accompanying():
             await self._catch_up(group)
             tasks = [group.create_task(self._listen(group)), group.create_task(self._look_out(group))]
             await self.screen.run()
@@ -117,8 +119,8 @@ class Conversation:
 
     async def asked(self, question: Question) -> None:
         """Answer it as the command line said, or put it to the person."""
-        if self.standing:
-            await self.door.answer(question.turn, question.call_id, self.standing, BY)
+        if answered := self._always.to(question):
+            await self.door.answer(question.turn, question.call_id, answered[0], BY, answered[1])
             return
         self.questions.append(question)
         if len(self.questions) == 1:
@@ -134,14 +136,15 @@ class Conversation:
     async def _put(self) -> None:
         if self.questions:
             await self.screen.show(self.questions[0])
-        self.screen.ask(bool(self.questions))
+        house = bool(self.questions and self.questions[0].title)
+        self.screen.ask(bool(self.questions), "yes or no? " if house else "allow? ")
 
     async def _answer(self, question: Question, text: str) -> None:
         if question.long and wants_view(text):
             self.questions[0] = dataclasses.replace(question, whole=True)
             await self._put()
             return
-        answer, reason = understood(text)
+        answer, reason = understood(text, question)
         if not await self.door.answer(question.turn, question.call_id, answer, BY, reason):
             await self.screen.show(Note("that question is not open any more"))
         await self.settled(question.turn, question.call_id)

@@ -145,7 +145,8 @@ async def window(*words: str, columns: int = 80, env: Mapping[str, str] | None =
     """`aidaemon WORDS` in a window of so many columns."""
     terminal, inside = os.openpty()
     fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
-    surroundings = {**os.environ, "TERM": "xterm", "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8", **(env or {})}
+    inherited = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}  # the window has its own
+    surroundings = {**inherited, "TERM": "xterm", "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8", **(env or {})}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
