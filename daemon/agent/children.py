@@ -8,6 +8,7 @@ from uuid import NAMESPACE_URL, uuid5
 from daemon.agent.config import AgentConfig, SubagentsConfig
 from daemon.agent.control import Control
 from daemon.agent.specs import Specs
+from daemon.core.budget import Caps
 from daemon.core.events import ChildSpawned, Event, Limits, UserSaid
 from daemon.core.label import Label
 from daemon.core.live import Glimpse, Live, Over, SetAside
@@ -53,11 +54,11 @@ class Children:
     _running: dict[str, tuple[str, Control]] = field(default_factory=dict)
 
     def spawned(
-        self, turn: Turn, key: str, task: str, *, agent: str, background: bool = False, share: float = 1.0
+        self, turn: Turn, key: str, task: str, *, agent: str, background: bool = False, room: Caps | None = None
     ) -> ChildSpawned:
         """The event of a new child of this turn; nothing has happened yet. Its id follows from the call, so it cannot be two.
 
-        `share` is the part of what its parent may still use up that is the child's own slice.
+        `room` is the child's own slice of its parent's budget; without it, all that the parent has left of its own.
         """
         depth = turn.terms.depth + 1
         name = uuid5(NAMESPACE_URL, f"{turn.id}/{key}")
@@ -71,26 +72,24 @@ class Children:
             task=task,
             sender=said.sender if isinstance(said, UserSaid) else "",
             label=turn.label,
-            limits=self._limits(turn, agent, share),
+            limits=self._limits(turn, agent, room or room_of(turn.limits, turn.spent.input_tokens, turn.spent.charged_usd)),
             depth=depth,
             max_chars=self.config.max_response_chars,
             report=self.new_id() if background else "",
         )
 
-    def _limits(self, turn: Turn, agent: str, share: float) -> Limits:
+    def _limits(self, turn: Turn, agent: str, room: Caps) -> Limits:
         """Its own spec's limits, within what sub-agents may, within what the parent has left; iterations are its own."""
-        own, mine, spent = self.specs.get(agent).limits(self.defaults), turn.limits, turn.spent
+        own = self.specs.get(agent).limits(self.defaults)
         _, control = self._running.get(turn.id, ("", None))
-        worked = control.seconds if control else spent.seconds
-        tokens = None if mine.max_input_tokens is None else int(max(0, mine.max_input_tokens - spent.input_tokens) * share)
-        usd = None if mine.max_usd is None else max(0.0, mine.max_usd - spent.charged_usd) * share
+        worked = control.seconds if control else turn.spent.seconds
         cycles = min(own.max_iterations, self.config.max_iterations)
         return Limits(
             max_iterations=cycles,
             max_iterations_cap=min(own.max_iterations_cap, max(cycles, self.config.max_iterations)),
-            max_seconds=min(own.max_seconds, self.config.timeout_s, max(1.0, mine.max_seconds - worked)),
-            max_input_tokens=min((n for n in (own.max_input_tokens, tokens) if n is not None), default=None),
-            max_usd=min((n for n in (own.max_usd, usd) if n is not None), default=None),
+            max_seconds=min(own.max_seconds, self.config.timeout_s, max(1.0, turn.limits.max_seconds - worked)),
+            max_input_tokens=min((n for n in (own.max_input_tokens, room.sent) if n is not None), default=None),
+            max_usd=min((n for n in (own.max_usd, room.usd) if n is not None), default=None),
         )
 
     async def begin(self, turn: Turn, event: ChildSpawned, write: Write) -> None:
@@ -150,6 +149,14 @@ class Children:
             if control:
                 yield control
             parent = grandparent
+
+
+def room_of(limits: Limits, sent: int, usd: float, share: float = 1.0) -> Caps:
+    """A part of what is left of these limits when so much is used up."""
+    return Caps(
+        sent=None if limits.max_input_tokens is None else int(max(0, limits.max_input_tokens - sent) * share),
+        usd=None if limits.max_usd is None else max(0.0, limits.max_usd - usd) * share,
+    )
 
 
 def _known(tx: ReadTx, child: str) -> tuple[TurnRow | None, bool]:

@@ -5,14 +5,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from daemon.agent.children import Children, Returned
+from daemon.agent.children import Children, Returned, room_of
 from daemon.agent.composite import Results, Step, next_steps, share, so_far
 from daemon.agent.context import Scene
 from daemon.core.errors import ConfigError
 from daemon.core.events import ChildReturned, ChildSpawned, Event, TurnEnded, UserSaid
 from daemon.core.messages import Role
 from daemon.core.outcomes import Stop
-from daemon.core.terms import Composite
 from daemon.core.turn import Turn
 from daemon.tools.results import head_and_tail
 
@@ -39,9 +38,10 @@ class Crew:
         if turn.terms.depth >= self.children.config.max_depth:
             return [TurnEnded(Stop.FAILED, "too deep", TOO_DEEP.format(most=self.children.config.max_depth))]
         try:
-            events = self._spawned(turn, composite, steps)
+            events = self._spawned(turn, scene, steps, share(composite, results(turn)))
         except ConfigError as error:
-            return [TurnEnded(Stop.FAILED, "agent", f"I cannot go on: {error}")]
+            told = (f"I cannot go on: {error}", self.so_far(turn))
+            return [TurnEnded(Stop.FAILED, "agent", "\n\n".join(part for part in told if part))]
         await self._at_work(turn, events)
         return []
 
@@ -49,12 +49,13 @@ class Crew:
         """The answers there are, for a composite that is cut."""
         return so_far(turn.terms.composite, results(turn)) if turn.terms.composite else ""
 
-    def _spawned(self, turn: Turn, composite: Composite, steps: Sequence[Step]) -> list[ChildSpawned]:
+    def _spawned(self, turn: Turn, scene: Scene, steps: Sequence[Step], part: float) -> list[ChildSpawned]:
         """All of them or none. Those that a crash left behind are there already, and are only waited for."""
         known = {step.key: child.spawned for step in steps if (child := turn.children.get(step.key))}
-        part = share(composite, results(turn))
+        spent = scene.account.spent  # its children's too
+        room = room_of(turn.limits, spent.sent, spent.usd, part)
         new = [
-            self.children.spawned(turn, step.key, step.task, agent=step.agent, share=part)
+            self.children.spawned(turn, step.key, step.task, agent=step.agent, room=room)
             for step in steps
             if step.key not in known
         ]

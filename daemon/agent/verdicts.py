@@ -15,7 +15,7 @@ from daemon.agent.verify import Verify, named
 from daemon.core.clock import Clock
 from daemon.core.events import ApprovalAsked, ChildReturned, Coached, Event, ModelReplied, Recorded, TurnEnded, Verified
 from daemon.core.outcomes import Answer, Stop
-from daemon.core.terms import Check
+from daemon.core.terms import Check, Intent
 from daemon.core.turn import Turn
 
 CLAIMS, SCHEMA, VERIFY = "claims", "schema", "verify"
@@ -52,7 +52,8 @@ class Verdicts:
         for check in turn.terms.checks:
             events = events or await self._check(check, turn, scene, text)
         events = events or [end or TurnEnded(Stop.DONE, "", text)]
-        if isinstance(events[-1], TurnEnded) and turn.terms.reflect and turn.reply:
+        worked = turn.reply is not None and turn.intent is not Intent.TRIVIAL
+        if isinstance(events[-1], TurnEnded) and turn.terms.reflect and worked:
             await self.reflect.reflect(turn, scene)
         return events
 

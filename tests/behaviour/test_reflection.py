@@ -152,3 +152,10 @@ async def test_a_cleared_session_is_shown_none_e10(tmp_path: Path, model: FakeOp
         await it.command("/clear")
         run = await it.ask("Tell me a story about a fox and a hen, at least a page of it.")
         assert await memories(it, run.turn) == []
+
+
+async def test_a_greeting_earns_none_e10(tmp_path: Path, model: FakeOpenAI) -> None:
+    """E3: a trivial message takes the minimal path."""
+    async with living(tmp_path, model, ON) as it:
+        run = await it.ask("hi")
+        assert (len(model.requests), await thoughts(it, run.turn)) == (1, [])
