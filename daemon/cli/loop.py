@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, get_args
 from daemon.config.paths import Paths, resolve
 from daemon.core.errors import AidaemonError, UsageError
 from daemon.core.events import Answer
-from daemon.core.loops import Criterion
+from daemon.core.loops import Criterion, Order
 from daemon.door.base import SESSION_NAME
 from daemon.door.loops import LoopView, named, to_wire
 
@@ -98,7 +98,6 @@ async def _look_up(paths: Paths, name: str, *, open_only: bool) -> LoopView | No
 async def _start(args: argparse.Namespace, paths: Paths) -> int:
     """With a daemon it is begun there; without, it runs here to its end."""
     from daemon.app import open_door
-    from daemon.loops.orders import Order
 
     _fetch_model(paths)
     async with open_door(paths, session=NO_SESSION) as opened:
@@ -119,10 +118,9 @@ async def _act(args: argparse.Namespace, paths: Paths) -> int:
     seen = await _look_up(paths, args.name, open_only=True)
     if seen is None:
         raise NoLoop(f"no loop {args.name!r} is active" if args.name else "no loop is active")
-    session = f"loop:{seen.loop_id}" if args.verb == "resume" else NO_SESSION
     if args.verb == "resume":
         _fetch_model(paths)
-    async with open_door(paths, session=session) as opened:
+    async with open_door(paths, session=NO_SESSION) as opened:
         view = await _do(args.verb, opened, seen)
         if view is None:
             reason = NOTHING.get(args.verb, NOTHING["approve"])

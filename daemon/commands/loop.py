@@ -2,8 +2,8 @@
 
 from daemon.commands.base import Command, Desk, Spoken
 from daemon.core.errors import ConfigError, UsageError
-from daemon.core.loops import LoopRow, LoopStage
-from daemon.loops.orders import LoopRefused, Order
+from daemon.core.loops import LoopRow, LoopStage, Order
+from daemon.loops.orders import LoopRefused
 
 USAGE = "Say /loop start MESSAGE, /loop stop, /loop pause, /loop resume, or /loop for how it stands."
 STOPPED = "stopped by /loop stop"

@@ -62,3 +62,16 @@ class LoopRow:
     def turn(self, attempt: int) -> str:
         """The turn that this attempt is: a name that follows from the loop, so that no attempt is ever begun twice."""
         return f"{self.id}-{attempt}"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """`session` is the conversation that is asked and told. What is None is as the agent's settings say."""
+
+    agent: str
+    message: str
+    session: str
+    sender: str = "owner"
+    criterion: Criterion | None = None
+    value: str | None = None
+    max_iterations: int | None = None

@@ -14,7 +14,7 @@ from daemon.core.label import Label
 from daemon.core.live import Glimpse, Live, Over, SetAside, TextDelta
 from daemon.core.rows import InboxRow, OutboxRow, SessionRow
 from daemon.door.base import Accepted, ApprovalView, Door, HealthView, LiveEvent, RunView
-from daemon.door.loops import LocalLoops
+from daemon.door.local_loops import LocalLoops
 from daemon.door.narrate import Narrator, glimpse
 from daemon.door.reading import Reading
 from daemon.door.views import approval_view, row_of, run_view

@@ -1,28 +1,20 @@
 """Loops as a client sees them: one shape, in-process and over HTTP (C8)."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Protocol
 
-from pydantic import ConfigDict, TypeAdapter
-from pydantic.alias_generators import to_camel
-
-from daemon.core.loops import REVIEW, LoopRow, LoopStage
+from daemon.core.loops import REVIEW, LoopRow, LoopStage, Order
 from daemon.core.rows import TurnRow
-from daemon.loops.engine import Engine
-from daemon.loops.orders import Order
 from daemon.store.protocol import ReadTx, Store
 
 MOST = 20
-CAMEL = ConfigDict(alias_generator=to_camel, populate_by_name=True)
 SHOWN_AS = {LoopStage.REVIEWING: "paused"}
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptView:
     """One attempt: the run that it was, and all it said. `output` is None while it runs."""
-
-    __pydantic_config__ = CAMEL
 
     iteration: int
     turn: str
@@ -42,8 +34,6 @@ class CriteriaView:
 @dataclass(frozen=True, slots=True)
 class LoopView:
     """A loop as it stands. status: running, paused, completed, failed; `review` is the question that waits for a person."""
-
-    __pydantic_config__ = CAMEL
 
     loop_id: str
     agent: str
@@ -66,7 +56,7 @@ class Loops(Protocol):
     """What a client can do with loops; all but `all` by the loop's id."""
 
     async def start(self, order: Order) -> LoopView:
-        """Begin one. Raises ConfigError, UsageError, LoopBusy."""
+        """Begin one. Raises ConfigError, UsageError, LoopRefused; over HTTP DaemonRefused."""
         ...
 
     async def all(self, agent: str | None = None) -> list[LoopView]:
@@ -101,40 +91,6 @@ class LoopReading:
         return await self.store.read(lambda tx: [loop_view(tx, row) for row in tx.loops(agent, MOST)])
 
 
-@dataclass(frozen=True, slots=True)
-class LocalLoops(LoopReading):
-    """Everything a client can do with loops, done here."""
-
-    engine: Engine
-
-    async def start(self, order: Order) -> LoopView:
-        """Begin one."""
-        return await self._view(await self.engine.start(order))
-
-    async def stop(self, loop: LoopView) -> LoopView | None:
-        """End it now."""
-        row = await self.engine.stop(loop.loop_id, "stopped by the owner")
-        return await self._view(row) if row else None
-
-    async def pause(self, loop: LoopView) -> LoopView | None:
-        """Not another attempt."""
-        row = await self.engine.pause(loop.loop_id)
-        return await self._view(row) if row else None
-
-    async def resume(self, loop: LoopView) -> LoopView | None:
-        """Go on, in this process."""
-        row = await self.engine.resume(loop.loop_id)
-        return await self._view(row) if row else None
-
-    async def review(self, loop: LoopView, *, approved: bool, by: str, reason: str = "") -> LoopView | None:
-        """Say whether the attempt will do."""
-        row = await self.engine.review(loop.loop_id, approved=approved, by=by, reason=reason)
-        return await self._view(row) if row else None
-
-    async def _view(self, row: LoopRow) -> LoopView:
-        return await self.store.read(lambda tx: loop_view(tx, row))
-
-
 def loop_view(tx: ReadTx, row: LoopRow) -> LoopView:
     """The loop with its attempts, whose full output stays readable (C5)."""
     tried = [(number, tx.turn(row.turn(number))) for number in range(1, row.attempt + 1)]
@@ -166,12 +122,22 @@ def _attempt(row: LoopRow, number: int, turn: TurnRow | None) -> AttemptView:
 
 def to_wire(view: LoopView) -> dict[str, object]:
     """LoopState, in the names that its clients know."""
-    return TypeAdapter(LoopView).dump_python(view, mode="json", by_alias=True)
+    return {_camel(name): _wired(value) for name, value in asdict(view).items()}
 
 
-def from_wire(raw: Mapping[str, object]) -> LoopView:
-    """Back again; what is more than this is for other clients."""
-    return TypeAdapter(LoopView).validate_python(raw)
+def _wired(value: object) -> object:
+    match value:
+        case dict():
+            return {_camel(name): _wired(inner) for name, inner in value.items()}
+        case list():
+            return [_wired(inner) for inner in value]
+        case _:
+            return value
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
 
 
 def named(loops: Sequence[LoopView], name: str, *, open_only: bool) -> LoopView | None:

@@ -1,5 +1,6 @@
 """Loops of a daemon that runs in another process."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -7,8 +8,10 @@ from urllib.parse import quote
 
 from pydantic import TypeAdapter
 
-from daemon.door.loops import LoopView, from_wire
-from daemon.loops.orders import Order
+from daemon.core.loops import Order
+from daemon.door.loops import LoopView
+
+UPPER = re.compile("([A-Z])")
 
 
 class Ask(Protocol):
@@ -70,6 +73,21 @@ class RemoteLoops:
         """409 says that it was not in a state for that."""
         raw = TypeAdapter(dict[str, object]).validate_json(await self.ask("POST", _path(loop.agent, verb), body=body, also=409))
         return from_wire(raw) if "loopId" in raw else None
+
+
+def from_wire(raw: Mapping[str, object]) -> LoopView:
+    """LoopState back again."""
+    return TypeAdapter(LoopView).validate_python(_snaked(raw))
+
+
+def _snaked(value: object) -> object:
+    match value:
+        case dict():
+            return {UPPER.sub(r"_\1", str(name)).lower(): _snaked(inner) for name, inner in value.items()}
+        case list():
+            return [_snaked(inner) for inner in value]
+        case _:
+            return value
 
 
 def _path(agent: str, verb: str) -> str:

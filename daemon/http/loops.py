@@ -9,11 +9,12 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 from pydantic.alias_generators import to_camel
 
 from daemon.core.errors import ConfigError
+from daemon.core.loops import Order
 from daemon.door.base import SESSION_NAME, Door
 from daemon.door.loops import LoopView, named, to_wire
 from daemon.http.messages import Text
 from daemon.http.wire import Problem, answer, body, invalid, not_found
-from daemon.loops.orders import LoopNotEnabled, LoopRefused, NoSuchAgent, Order
+from daemon.loops.orders import LoopNotEnabled, LoopRefused, NoSuchAgent
 
 OWNER = "owner"
 CHANNELS = ("web", "terminal")

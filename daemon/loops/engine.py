@@ -11,11 +11,11 @@ from daemon.core.clock import Clock
 from daemon.core.errors import StoreUnavailable
 from daemon.core.ids import NewId
 from daemon.core.live import Glimpse, Live, Over, SetAside
-from daemon.core.loops import REVIEW, LoopRow, LoopStage
-from daemon.core.rows import InboxRow, TurnRow
+from daemon.core.loops import REVIEW, LoopRow, LoopStage, Order
+from daemon.core.rows import InboxRow, SessionRow, TurnRow
 from daemon.loops.criteria import Criteria, Verdict
 from daemon.loops.events import AgentStatus, Hub
-from daemon.loops.orders import LoopBusy, LoopRefused, NoSuchAgent, Order, loop_of, root_of, settings_for
+from daemon.loops.orders import LoopBusy, LoopRefused, NoSuchAgent, loop_of, root_of, settings_for
 from daemon.loops.settling import SHUTDOWN, Tried, tried
 from daemon.loops.telling import events
 from daemon.loops.writing import Moved, answer, begin, end, look_at_review, pause, resume, settle
@@ -90,9 +90,19 @@ class Engine:
         resumed = await self._move(loop_id, lambda tx: resume(tx, loop_id, self.clock.now()))
         if loop_id in self._tasks:
             return resumed
-        row = await self.store.read(lambda tx: tx.loop(loop_id))
-        if row is None or row.over:
+        return await self._adopt(loop_id)
+
+    async def _adopt(self, loop_id: str) -> LoopRow | None:
+        """A loop that a former process left, with its lane."""
+
+        def look(tx: ReadTx) -> tuple[LoopRow | None, SessionRow | None]:
+            row = tx.loop(loop_id)
+            return row, tx.session(row.lane) if row else None
+
+        row, lane = await self.store.read(look)
+        if row is None or lane is None or row.over:
             return None
+        self.sessions.take_up(lane, row.turn(row.attempt))
         self.take_up(loop_id)
         return row
 

@@ -1,6 +1,5 @@
 """What somebody wants a loop to do, held against what the agent's spec allows (C7)."""
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from pydantic import ValidationError
@@ -8,7 +7,7 @@ from pydantic import ValidationError
 from daemon.agent.spec_parts import LoopPart
 from daemon.core.errors import AidaemonError, ConfigError, UsageError
 from daemon.core.label import Label
-from daemon.core.loops import CHANNEL, Criterion, LoopRow
+from daemon.core.loops import CHANNEL, LoopRow, Order
 from daemon.core.rows import InboxRow, SessionRow
 from daemon.loops.progress import message_of
 
@@ -27,19 +26,6 @@ class NoSuchAgent(UsageError):
 
 class LoopNotEnabled(ConfigError):
     """The agent's settings do not allow loops."""
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """`session` is the conversation that is asked and told. What is None is as the agent's settings say."""
-
-    agent: str
-    message: str
-    session: str
-    sender: str = "owner"
-    criterion: Criterion | None = None
-    value: str | None = None
-    max_iterations: int | None = None
 
 
 def settings_for(order: Order, spec: LoopPart) -> LoopPart:

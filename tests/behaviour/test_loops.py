@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -11,18 +12,19 @@ from typing import TypeVar
 
 import pytest
 
-from daemon.app import Parts
+from daemon.app import Parts, open_house
+from daemon.config.load import load
 from daemon.core.errors import StoreUnavailable, UsageError
 from daemon.core.events import Answer
 from daemon.core.label import Effect, Label
-from daemon.core.loops import LoopRow, LoopStage
+from daemon.core.loops import LoopRow, LoopStage, Order
 from daemon.loops.events import LoopEvent, told
-from daemon.loops.orders import LoopBusy, LoopNotEnabled, Order
+from daemon.loops.orders import LoopBusy, LoopNotEnabled
 from daemon.store.protocol import ReadTx, Store, Tx
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import ToolOutput
 from daemon.tools.decorate import bind, tool
-from tests.fakes.house import SESSION, Living, living
+from tests.fakes.house import SESSION, Living, living, write_config
 from tests.fakes.openai import FakeOpenAI, calls, fails, gate, hangs, says
 
 T = TypeVar("T")
@@ -335,6 +337,20 @@ async def test_a_full_disk_holds_up_no_stop_c6(tmp_path: Path, model: FakeOpenAI
         disks[0].full = False
         assert (await it.settled(f"{loop.id}-1")).stop_reason == "cancelled" and model.count == 1
         assert await it.house.loops.stop(loop.id, "stopped by the owner")
+
+
+async def test_a_loop_that_a_crash_cut_off_is_resumed_from_a_chat_c6(tmp_path: Path, model: FakeOpenAI) -> None:
+    model.script(hangs())
+    async with house(tmp_path / "home", model, looping(most=2)) as it:
+        loop = await begin(it)
+        await model.hanging.wait()
+        shutil.copytree(tmp_path / "home", tmp_path / "crashed")
+    paths = write_config(tmp_path / "crashed", model.base_url, looping(most=2))
+    async with open_house(paths, load(paths.config, env={}, secrets={})) as alone:
+        it = Living(alone, paths, model)
+        assert loop.id in await it.command("/loop start another", TERMINAL)
+        assert "running, attempt 1 of 2" in await it.command("/loop resume", TERMINAL)
+        assert (await over(it, loop)).stage is LoopStage.COMPLETED
 
 
 async def test_a_pause_is_honoured_before_the_next_attempt_and_resume_goes_on_c6(tmp_path: Path, model: FakeOpenAI) -> None:

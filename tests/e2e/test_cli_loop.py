@@ -1,4 +1,4 @@
-"""`aidaemon loop` as a real process: a failing pytest project is made to pass, alone, beside a daemon, through kills (C3 C6 C8)."""
+"""`aidaemon loop` as a real process: a failing pytest project made to pass, alone, beside a daemon, through kills (C3 C6 C8)."""
 
 import asyncio
 import importlib.util
@@ -336,6 +336,8 @@ async def test_ctrl_c_stops_a_loop_of_this_process_in_good_order_and_a_crashed_o
     world.model.otherwise(hangs())
     assert await begin(signal.SIGINT) == 130
     assert json.loads(await command(world, "status", "--json"))["error"] == "stopped by the owner"
+    assert await begin(signal.SIGKILL) == -signal.SIGKILL
+    assert "stopped by the owner" in await command(world, "stop")
     assert await begin(signal.SIGKILL) == -signal.SIGKILL
     assert "running" in await command(world, "status")
     assert "resume" in await command(world, "start", "default", "another", exits=1)

@@ -9,6 +9,8 @@ from daemon.core.events import Answer, Stop
 from daemon.core.label import Effect, Label
 from daemon.core.loops import LoopRow, LoopStage
 from daemon.core.rows import ApprovalRow, TurnRow
+from daemon.door.loops import AttemptView, CriteriaView, LoopView, to_wire
+from daemon.door.remote_loops import from_wire
 from daemon.loops.progress import learning, message_of
 from daemon.loops.settling import REJECTED, Tried, after_attempt, after_review, tried
 from tests.fakes.tools import NOON
@@ -134,3 +136,15 @@ def test_a_yes_completes_a_no_fails_and_silence_waits_c3(asked: ApprovalRow, sta
     after = after_review(waiting, asked, "all of it", NOON)
     assert (after.stage, after.error) == (stage, error)
     assert after.final_output == ("all of it" if stage is LoopStage.COMPLETED else "")
+
+
+def test_a_loop_goes_over_the_wire_in_the_names_of_loopstate_and_comes_back_whole_c8():
+    attempt = AttemptView(1, "l1-1", "ended", "done", "all I said")
+    view = LoopView("l1", "coder", 2, 10, CriteriaView("regex", "a_b"), "running", "web:x", "go", ["one_two"], [attempt])
+    told = to_wire(view)
+    assert {"loopId", "agent", "iteration", "maxIterations", "criteria", "status", "progressLog"} <= set(told)
+    assert {"attempts", "finalOutput", "error"} <= set(told)
+    assert told["attempts"] == [
+        {"iteration": 1, "turn": "l1-1", "state": "ended", "stopReason": "done", "output": "all I said"}
+    ]
+    assert from_wire(told) == view
