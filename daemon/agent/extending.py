@@ -31,7 +31,7 @@ class Extending:
 
     def question(self, turn: Turn, scene: Scene, short: Shortage) -> ApprovalAsked | None:
         """The question, where somebody may be asked and has not said no yet: not for sub-agents, not for strangers."""
-        refused = any(question.answered and not question.agreed for question in turn.questions.values())
+        refused = any(one.answered and not one.agreed for one in turn.questions.values() if one.asked.tool == EXTEND)
         theirs = short.account not in (turn.id, DAY) or scene.session_label is Label.UNTRUSTED
         if turn.terms.on_budget != "ask" or refused or theirs or turn.parent or turn.session.startswith("loop:"):
             return None
@@ -44,8 +44,9 @@ class Extending:
 
     def raised(self, turn: Turn, scene: Scene) -> BudgetRaised | None:
         """What a yes means for the limits; the accounts know it at once."""
-        agreed = next((name for name, one in turn.questions.items() if one.agreed and not one.settled), "")
-        if not agreed or turn.questions[agreed].asked.tool != EXTEND:
+        asked_for = ((name, one) for name, one in turn.questions.items() if one.asked.tool == EXTEND)
+        agreed = next((name for name, one in asked_for if one.agreed and not one.settled), "")
+        if not agreed:
             return None
         asked = json.loads(turn.questions[agreed].asked.arguments)
         raised = _raised(agreed, turn.limits, asked)

@@ -14,7 +14,7 @@ from daemon.tools.base import ToolOutput
 from daemon.tools.decorate import bind, tool
 from daemon.tools.sandbox import probe
 from tests.fakes.house import SESSION, Living, living
-from tests.fakes.openai import FakeOpenAI, Json, Step, by, calls, fails, gate, hangs, says
+from tests.fakes.openai import FakeOpenAI, Json, Step, by, calls, fails, gate, hangs, says, tokens
 
 Check = Mapping[str, object]
 CONTAINS: Check = {"kind": "contains", "value": "Sources:"}
@@ -471,3 +471,56 @@ async def test_after_more_words_of_the_user_the_latest_answer_alone_must_have_th
         await it.say("look closer")
         free.set()
         assert (await it.settled(turn)).reply == '{"verdict": "bad"}'
+
+
+async def test_words_typed_while_a_person_is_asked_are_the_reason_e10(tmp_path: Path, model: FakeOpenAI) -> None:
+    """DESIGN 3."""
+    model.script(says("Hey Eva"), says("Dear Eva"))
+    async with living(tmp_path, model, checked(MANUAL)) as it:
+        turn = await it.say("write to Eva")
+        await review(it, turn)
+        await it.say("too familiar, start with Dear")
+        await review(it, turn, 1)
+        assert "too familiar, start with Dear" in model.requests[1].last("user")["content"]
+        await it.command("/approve")
+        assert (await it.settled(turn)).reply == "Dear Eva"
+
+
+async def test_nobody_looks_and_it_is_rejected_in_the_end_e10(
+    tmp_path: Path, model: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wall = tmp_path / "clock"
+    wall.write_text("2026-03-01T09:00:00+00:00")
+    monkeypatch.setenv("AIDAEMON_TEST_CLOCK", str(wall))
+    model.script(says("Dear Eva"))
+    async with living(tmp_path, model, checked(MANUAL)) as it:
+        turn = await it.say("write to Eva")
+        await review(it, turn)
+        wall.write_text("2026-03-02T10:00:00+00:00")
+        run = await it.settled(turn)
+        assert run.stop_reason == "rejected"
+        assert run.reply == "Dear Eva\n\n(nobody looked at the answer in time)"
+
+
+async def test_a_yes_to_an_answer_is_none_to_a_budget_and_a_no_neither_e10(tmp_path: Path, model: FakeOpenAI) -> None:
+    """F2: two kinds of question in one turn do not mix."""
+    model.script(says("Hey Eva", usage=tokens(60_000, 5)), says("Dear Eva", usage=tokens(10, 5)))
+    async with living(tmp_path, model, checked(MANUAL, max_input_tokens=50_000)) as it:
+        turn = await it.say("write to Eva")
+        for at, said in enumerate(("/deny too familiar", "/approve", "/approve")):
+            asked = await review(it, turn, at)
+            assert asked.tool == ("extend_budget" if at == 1 else "review_answer")
+            await it.command(said)
+        run = await it.settled(turn)
+        assert (run.stop_reason, run.reply) == ("done", "Dear Eva")
+
+
+async def test_without_a_sandbox_a_command_is_not_run_and_nobody_is_blamed_for_it_e10(
+    tmp_path: Path, model: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))  # where no bubblewrap is
+    model.script(says("It is done."))
+    async with living(tmp_path / "home", model, checked(GREEN)) as it:
+        run = await it.ask("do it")
+        assert (run.stop_reason, len(model.requests)) == ("done", 1)
+        assert run.reply and "could not be made" in run.reply and "install bubblewrap" in run.reply
