@@ -45,6 +45,7 @@ from daemon.store.sqlite import SqliteStore
 from daemon.tools.approvals import new_token
 from daemon.tools.base import Tool
 from daemon.tools.builtin import builtin
+from daemon.tools.checks import Checks
 from daemon.tools.decorate import bind
 from daemon.tools.dispatch import Dispatcher
 from daemon.tools.sandbox import Sandbox
@@ -124,7 +125,7 @@ class Builder:
         agent = await works.agent(self._dispatcher(store, tools), Chain(sleep=asyncio.sleep, prices=self._prices()), specs)
         sessions = Sessions(self._workshop(store, agent, works.budgets, children, specs, Recollect(memory)))
         children.wake, children.stop = partial(sessions.deliver, watched=False), sessions.cancel
-        loops = Engine(store, sessions, specs, Criteria(sandbox), self.clock, self.parts.new_id, self.live)
+        loops = Engine(store, sessions, specs, Criteria(Checks(sandbox)), self.clock, self.parts.new_id, self.live)
         desk = Desk(store, sessions, self.clock, routes, ledger.today, self.parts.new_id, specs, loops)
         intake = Intake(store, sessions, self.clock, self.parts.new_id)
         ailing = ("the journal cannot be written",)

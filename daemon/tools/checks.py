@@ -11,6 +11,7 @@ from daemon.tools.sandbox import Sandbox
 
 COMMAND_S, PATTERN_S = 60.0, 10.0
 SHOWN = 1000
+NOT_RUN = (126, 127)
 MATCH = "import json, re, sys; p, t = json.load(sys.stdin); sys.exit(0 if re.search(p, t, re.IGNORECASE) else 1)"
 FENCELESS = (
     "test_pass runs what the model wrote without asking, so it needs a sandbox, and this machine has none:"
@@ -57,7 +58,8 @@ class Checks:
             return Looked(False, warning=f"the command could not be started: {error.strerror or error}", unmade=True)
         if ran.timed_out:
             return Looked(False, ran.output, f"the command took longer than {self.command_s:g} s and was killed")
-        return Looked(ran.exit_code == 0, ran.output)
+        warning = f"the command could not be run: {ran.output.strip()}" if ran.exit_code in NOT_RUN else ""
+        return Looked(ran.exit_code == 0, ran.output, warning)
 
     async def matches(self, pattern: str, text: str) -> Looked:
         """Case does not matter. In a process of its own: a pattern can take for ever, and would stop the whole daemon."""
