@@ -15,7 +15,7 @@ QUOTED = re.compile(
 )
 EDGE = 4000
 GREETING = r"dear|hi|hello|hallo|liebe[rs]?|sehr geehrte[rs]?|bonjour|chere?|hola|estimad[oa]"
-LETTER = re.compile(rf"^\s*(?:{GREETING})\b[^.\n]{{0,40}},\s*$", re.MULTILINE | re.IGNORECASE)
+LETTER = re.compile(rf"^[^\S\n]*(?:{GREETING})\b[^.\n]{{0,40}},[^\S\n]*$", re.MULTILINE | re.IGNORECASE)
 SENTENCE = re.compile(r"(?<=[.!?…])\s+|\n")
 CONTRACTED = (
     ("i'm", "i am"), ("don't", "do not"), ("can't", "cannot"), ("can not", "cannot"), ("i've", "i have"), ("i'll", "i will"),

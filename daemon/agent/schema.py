@@ -8,6 +8,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
 
@@ -21,8 +22,23 @@ FENCED = re.compile(r"```[ \t]*(?:json)?[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL | 
 FAULT = "Your answer does not have the form that it must have:\n{told}\nAnswer again with the whole JSON value, and nothing else."
 DEEPEST = 60
 MOST = 5
+MOST_STEPS = 100_000
 
 Schema = Mapping[str, object] | bool
+
+
+@dataclass(slots=True)
+class _Root:
+    """The schema that a `$ref` is looked up in, and how many steps are left: forms within forms can take for ever."""
+
+    schema: object
+    left: int = MOST_STEPS
+
+    def step(self) -> None:
+        """One more. Raises RecursionError when that is too many."""
+        self.left -= 1
+        if self.left < 0:
+            raise RecursionError
 
 
 def schema_fault(reply: str, schema: str) -> str:
@@ -36,11 +52,11 @@ def schema_faults(reply: str, schema: str) -> list[str]:
     wanted = _loads(schema)
     try:
         value = _loads(_unfenced(reply))
-        return list(islice(_faults(value, wanted, wanted, "answer", 0), MOST))
+        return list(islice(_faults(value, wanted, _Root(wanted), "answer", 0), MOST))
     except ValueError as error:
         return [f"it is not JSON: {error}"]
     except (RecursionError, OverflowError):
-        return ["it is nested too deeply, or a number in it is too large"]
+        return ["it is nested too deeply, holds too much, or a number in it is too large"]
 
 
 def told_faults(faults: Sequence[str]) -> str:
@@ -63,12 +79,16 @@ def _mistakes(name: str, value: object, root: object, place: str) -> list[str]:
         told = RULES[name].mistake(value)
         return [f"{place} is {shown(value)}, expected {told}"] if told else []
     if name == "$ref":
-        found = isinstance(value, str) and pointed(root, value) is not None
-        return [] if found else [f'{place} is {shown(value)}, expected a place in this schema like "#/$defs/NAME"']
+        found = pointed(root, value) if isinstance(value, str) else None
+        if found is None:
+            return [f'{place} is {shown(value)}, expected a place in this schema like "#/$defs/NAME"']
+        return [f"{place} is {shown(value)}, which refers to itself without end"] if _endless(found, root, (), set()) else []
     if name in ONE:
         return schema_mistakes(value, root, place)
     if name in MANY:
         parts = value if isinstance(value, list) else [value]
+        if not parts:
+            return [f"{place} is [], expected a list of schemas"]
         return [fault for index, part in enumerate(parts) for fault in schema_mistakes(part, root, f"{place}.{index}")]
     if name in NAMED or name == "definitions":
         parts = value if isinstance(value, Mapping) else {"": value}
@@ -78,6 +98,24 @@ def _mistakes(name: str, value: object, root: object, place: str) -> list[str]:
     near = get_close_matches(name, KEYWORDS, n=1)
     hint = f"did you mean {near[0]}?" if near else f"it checks {', '.join(KEYWORDS)}"
     return [f"{place} is a keyword that this version does not check; {hint}"]
+
+
+def _endless(schema: object, root: object, above: tuple[int, ...], sound: set[int]) -> bool:
+    """It asks for itself of the very same value, and not of something within that."""
+    if not isinstance(schema, Mapping) or id(schema) in sound:
+        return False
+    if id(schema) in above:
+        return True
+    parts = [part for name in ("allOf", "anyOf", "oneOf", "not") for part in _listed(schema.get(name))]
+    parts += [pointed(root, str(schema["$ref"]))] if "$ref" in schema else []
+    if any(_endless(part, root, (*above, id(schema)), sound) for part in parts):
+        return True
+    sound.add(id(schema))
+    return False
+
+
+def _listed(value: object) -> Sequence[object]:
+    return value if isinstance(value, list) else [value]
 
 
 def _loads(text: str) -> object:
@@ -97,12 +135,13 @@ def _unfenced(reply: str) -> str:
     return fences[0] if len(fences) == 1 and not reply.lstrip().startswith(("{", "[")) else reply.strip()
 
 
-def _faults(value: object, schema: object, root: object, where: str, depth: int) -> Iterator[str]:
+def _faults(value: object, schema: object, root: _Root, where: str, depth: int) -> Iterator[str]:
     if isinstance(schema, bool):
         yield from () if schema else (f"{where} must not be there",)
         return
     if not isinstance(schema, Mapping):
         return
+    root.step()
     if depth > DEEPEST:
         yield f"{where}: the schema refers to itself without end"
         return
@@ -118,10 +157,10 @@ def _faults(value: object, schema: object, root: object, where: str, depth: int)
         yield from _items(value, schema, root, where, depth + 1)
 
 
-def _combined(name: str, value: object, wanted: object, root: object, where: str, depth: int) -> Iterator[str]:
-    parts: Sequence[object] = wanted if isinstance(wanted, list) else [wanted]
+def _combined(name: str, value: object, wanted: object, root: _Root, where: str, depth: int) -> Iterator[str]:
+    parts = _listed(wanted)
     if name == "$ref":
-        yield from _faults(value, pointed(root, str(wanted)), root, where, depth)
+        yield from _faults(value, pointed(root.schema, str(wanted)), root, where, depth)
         return
     told = [list(_faults(value, part, root, where, depth)) for part in parts]
     fitting = sum(not faults for faults in told)
@@ -138,7 +177,7 @@ def _combined(name: str, value: object, wanted: object, root: object, where: str
             pass
 
 
-def _members(value: Mapping[str, object], schema: Mapping[str, object], root: object, where: str, depth: int) -> Iterator[str]:
+def _members(value: Mapping[str, object], schema: Mapping[str, object], root: _Root, where: str, depth: int) -> Iterator[str]:
     known = schema.get("properties")
     properties: Mapping[str, object] = known if isinstance(known, Mapping) else {}
     for name, inner in value.items():
@@ -151,7 +190,7 @@ def _members(value: Mapping[str, object], schema: Mapping[str, object], root: ob
             yield from _faults(inner, schema.get("additionalProperties", True), root, place, depth)
 
 
-def _items(value: Sequence[object], schema: Mapping[str, object], root: object, where: str, depth: int) -> Iterator[str]:
+def _items(value: Sequence[object], schema: Mapping[str, object], root: _Root, where: str, depth: int) -> Iterator[str]:
     first = schema.get("prefixItems")
     prefix: Sequence[object] = first if isinstance(first, list) else ()
     rest = schema.get("items", True)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
 
+from daemon.core.patterns import pattern_fault
+
 TYPES: dict[str, Callable[[object], bool]] = {
     "object": lambda value: isinstance(value, dict),
     "array": lambda value: isinstance(value, list),
@@ -41,7 +43,7 @@ def pointed(root: object, reference: str) -> object:
         name = unquote(part).replace("~1", "/").replace("~0", "~")
         if isinstance(place, Mapping):
             place = place.get(name)
-        elif isinstance(place, list) and name.isdecimal() and int(name) < len(place):
+        elif isinstance(place, list) and name.isascii() and name.isdecimal() and int(name) < len(place):
             place = place[int(name)]
         else:
             return None
@@ -70,7 +72,8 @@ def _names(value: object) -> str:
 
 def _types(value: object) -> str:
     listed = value if isinstance(value, list) else [value]
-    return "" if listed and all(name in TYPES for name in listed) else f"one of {', '.join(TYPES)}, or a list of them"
+    known = listed and all(isinstance(name, str) and name in TYPES for name in listed)
+    return "" if known else f"one of {', '.join(TYPES)}, or a list of them"
 
 
 def _choices(value: object) -> str:
@@ -82,11 +85,7 @@ def _truth(value: object) -> str:
 
 
 def _pattern(value: object) -> str:
-    try:
-        re.compile(value if isinstance(value, str) else "(")
-    except re.error:
-        return "a regular expression"
-    return ""
+    return "a regular expression" if pattern_fault(value if isinstance(value, str) else "(") else ""
 
 
 def _anything(value: object) -> str:

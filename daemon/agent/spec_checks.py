@@ -1,20 +1,18 @@
 """[[verify]]: the criteria that a final answer is held against, as a file says them (E10)."""
 
-import re
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, Field
 
 from daemon.agent.spec_parts import STRICT, Text
+from daemon.core.patterns import pattern_fault
 from daemon.core.terms import Check
 
 
 def sound_pattern(pattern: str) -> str:
     """A regular expression that can be used. Raises ValueError."""
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"expected a regular expression: {error}") from error
+    if fault := pattern_fault(pattern):
+        raise ValueError(f"expected a regular expression: {fault}")
     return pattern
 
 

@@ -7,11 +7,14 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from daemon.agent.schema import schema_mistakes
+from daemon.core.patterns import pattern_fault
 from daemon.core.terms import BudgetExhausted, Composite, Composition, Member, Strategy, TextIncludes, ToolResult
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 UNFIT = "expected letters, digits, '-', '_' and '.', at most 64 of them"
 STRICT = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+MOST_MEMBERS = 50
+SHOWN = 200
 ROUNDS: dict[Composition, int] = {"debate": 2, "iterative": 5}
 Effort = Literal["", "low", "medium", "high", "max"]
 OnStall = Literal["coach", "stop"]
@@ -155,7 +158,7 @@ class CompositePart(BaseModel):
     model_config = STRICT
 
     strategy: Composition
-    agents: list[MemberPart] = Field(min_length=1)
+    agents: list[MemberPart] = Field(min_length=1, max_length=MOST_MEMBERS)
     rounds: int | None = Field(None, ge=1, le=20)
     judge: MaybeName = ""
     until: str = ""
@@ -203,22 +206,24 @@ class LoopPart(BaseModel):
 
     def warnings(self) -> list[str]:
         """What will not do what was probably meant."""
-        if self.criterion != "regex":
-            return []
-        try:
-            re.compile(self.value)
-        except re.error as error:
-            return [f"loop.value: {self.value!r} is no regular expression ({error}): the loop goes on to its last attempt"]
-        return []
+        fault = pattern_fault(self.value) if self.criterion == "regex" else ""
+        shown = self.value if len(self.value) <= SHOWN else f"{self.value[:SHOWN]}..."
+        told = f"loop.value: {shown!r} is no regular expression ({fault}): the loop goes on to its last attempt"
+        return [told] if fault else []
+
+
+def _loaded(schema: str) -> object:
+    try:
+        found: object = json.loads(schema)
+        json.dumps(found, allow_nan=False)  # Python reads Infinity, which is no JSON
+    except ValueError as error:
+        raise ValueError(f"expected a table, or a text that is JSON: {error}") from error
+    return found
 
 
 def _checkable(schema: object) -> object:
-    if isinstance(schema, str):
-        try:
-            schema = json.loads(schema)
-        except ValueError as error:
-            raise ValueError(f"expected a table, or a text that is JSON: {error}") from error
     try:
+        schema = _loaded(schema) if isinstance(schema, str) else schema
         mistakes = schema_mistakes(schema)
     except RecursionError as error:
         raise ValueError("expected a schema that is not nested so deeply") from error

@@ -1,10 +1,12 @@
 """All agents there are: the files of HOME/agents, and the default one (B1)."""
 
 import logging
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from itertools import islice
 from pathlib import Path
 
 from daemon.agent.config import AgentConfig
@@ -14,7 +16,9 @@ from daemon.core.errors import ConfigError
 from daemon.core.toml import read, refusal
 
 log = logging.getLogger(__name__)
+DEEPEST, MOST_TOLD = 20, 5
 Stamp = tuple[int, int, int]
+Fault = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,7 @@ class Specs:
     def get(self, name: str) -> AgentSpec:
         """The agent as its file says now, all that it sets to work included. Raises ConfigError: file, key, what was expected."""
         spec = self._own(name)
-        faults = list(self._members(spec, (name,)))
+        faults = list(self._members(spec, (name,), {}))
         if faults:
             raise refusal(self._path(name), faults)
         return spec
@@ -121,23 +125,31 @@ class Specs:
             spec = spec.model_copy(update={"loop": self.defaults.loop})
         return Kept(stamp, spec)
 
-    def _members(self, spec: AgentSpec, above: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """What is wrong with the agents that a composite sets to work, by the key that names them."""
+    def _members(self, spec: AgentSpec, above: Sequence[str], known: dict[str, list[str]]) -> Iterator[Fault]:
+        """What is wrong with the agents that a composite sets to work, by the key that names them; each is looked at once."""
         for key, name in spec.composite.named() if spec.composite else ():
             if name in above:
                 yield key, f"{name} would work for itself: {' -> '.join((*above, name))}"
                 continue
-            try:
-                inner = list(self._members(self._own(name), (*above, name)))
-            except ConfigError as error:
-                yield key, "; ".join(str(error).splitlines())
+            if len(above) > DEEPEST:
+                yield key, f"expected no more than {DEEPEST} agents below one another"
                 continue
-            yield from ((key, f"{name} cannot be used: {at}: {fault}") for at, fault in inner)
+            if name not in known:
+                known[name] = self._within(name, above, known)
+            yield from ((key, fault) for fault in known[name])
+
+    def _within(self, name: str, above: Sequence[str], known: dict[str, list[str]]) -> list[str]:
+        try:
+            inner = list(islice(self._members(self._own(name), (*above, name), known), MOST_TOLD))
+        except ConfigError as error:
+            return ["; ".join(str(error).splitlines())]
+        return [f"{name} cannot be used: {at}: {fault}" for at, fault in inner]
 
 
 def unknown(name: str, names: Sequence[str]) -> str:
     """There is none of that name; those there are, and the nearest."""
-    return f"there is no agent {name!r}; there are: {', '.join(names)}{_nearest(name, names)}"
+    asked, fit = name[:100], [known for known in names if NAME.fullmatch(known)]
+    return f"there is no agent {asked!r}; there are: {', '.join(fit)}{_nearest(asked, fit)}"
 
 
 def _nearest(name: str, names: Sequence[str]) -> str:
@@ -153,5 +165,7 @@ def _stamp(path: Path) -> Stamp | None:
     try:
         found = path.stat()
     except OSError:
+        return None
+    if stat.S_ISFIFO(found.st_mode) or stat.S_ISCHR(found.st_mode):  # to read these may take for ever
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino

@@ -14,6 +14,7 @@ from daemon.core.keys import descend, names_at, nearest
 HIDDEN = re.compile(r"(^|_)(token|secret|password|api_key|headers)$|^tokens$", re.IGNORECASE)
 NAME_ITSELF = "[key]"  # pydantic's word for a fault of the name and not of the value
 TAGS = ("union_tag_invalid", "union_tag_not_found")
+LONGEST = 200
 ABSENT = ("missing", "value_error", *TAGS)
 PASSWORD = re.compile(r"//[^/@]*@")
 EXPECTED = {
@@ -37,6 +38,7 @@ EXPECTED = {
     "less_than_equal": "{le} or less",
     "string_too_short": "text that is not empty",
     "too_short": "a list of {min_length} or more",
+    "too_long": "a list of {max_length} at most",
     "literal_error": "{expected}",
     "enum": "{expected}",
     "union_tag_invalid": "{expected_tags}",
@@ -111,6 +113,7 @@ def _shown(key: str, value: object) -> str:
     if isinstance(value, Mapping):
         return "a table"
     shown = PASSWORD.sub("//***@", json.dumps(value, default=str, ensure_ascii=False))
+    shown = shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}..."
     return '"***"' if is_hidden(key) and value != "" else shown
 
 

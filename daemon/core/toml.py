@@ -8,6 +8,7 @@ from pathlib import Path
 
 from daemon.core.errors import ConfigError
 
+LONGEST = 2000
 ENDLESS = "found no finite number, expected one; for no limit see config.toml.example"
 POSITION = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
@@ -32,6 +33,8 @@ def table(text: str, path: Path) -> dict[str, object]:
         raise ConfigError(f"{path}: {_where(str(error), text)}") from error
     except RecursionError as error:
         raise ConfigError(f"{path}: is nested too deeply") from error
+    except ValueError as error:  # a number of thousands of digits is no mistake to tomllib
+        raise ConfigError(f"{path}: a number in it has too many digits") from error
 
 
 def endless(value: object, key: str = "") -> Iterator[str]:
@@ -51,7 +54,13 @@ def endless(value: object, key: str = "") -> Iterator[str]:
 
 def refusal(path: Path, faults: Sequence[tuple[str, str]]) -> ConfigError:
     """All faults of a file, (key, what is wrong), one a line."""
-    return ConfigError("\n".join(f"{path}: {key}: {fault}" if key else f"{path}: {fault}" for key, fault in faults))
+    return ConfigError("\n".join(_line(f"{path}: {key}: {fault}" if key else f"{path}: {fault}") for key, fault in faults))
+
+
+def _line(text: str) -> str:
+    """Keys and names of files may hold anything; what is told of them is one line, and not without end."""
+    shown = "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text[:LONGEST])
+    return shown if len(text) <= LONGEST else f"{shown}..."
 
 
 def _where(message: str, text: str) -> str:

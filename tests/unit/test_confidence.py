@@ -1,6 +1,7 @@
 """Low confidence is what it says: the model cannot go on, or nearly nothing works (D4)."""
 
 from dataclasses import replace
+from time import process_time
 
 import pytest
 
@@ -27,6 +28,12 @@ def test_d4_a_very_long_reply_is_read_at_both_ends(filling: str) -> None:
     assert hedge(f"I'm stuck.\n{filling * 100_000}")
     assert hedge(f"{filling * 100_000}.\nSo it is. I'm stuck.")
     assert hedge(filling * 100_000) == ""
+
+
+def test_d4_a_reply_of_nothing_but_new_lines_holds_nobody_up() -> None:
+    began = process_time()
+    assert hedge("\n" * 8000) == ""
+    assert process_time() - began < 1
 
 
 def test_d4_the_reason_names_the_sentence_and_nothing_is_coached() -> None:

@@ -131,6 +131,11 @@ def test_a_schema_that_refers_to_itself_is_followed_as_deep_as_the_value_goes():
         ({"required": "a"}, 'required is "a", expected a list of names'),
         ({"multipleOf": 0}, "multipleOf is 0, expected a number above 0"),
         ({"enum": []}, "enum is [], expected a list of values"),
+        ({"anyOf": []}, "anyOf is [], expected a list of schemas"),
+        ({"type": [["object"]]}, "expected one of object, array"),
+        ({"type": {"a": 1}}, "expected one of object, array"),
+        ({"pattern": "a{99999999999999999999}"}, "expected a regular expression"),
+        ({"allOf": [{"$ref": "#"}]}, 'allOf.0.$ref is "#", which refers to itself without end'),
         ({"uniqueItems": 1}, "uniqueItems is 1, expected true or false"),
         ({"properties": ["a"]}, 'properties is ["a"], expected a table'),
         ("text", 'it is "text", expected a table'),
@@ -144,3 +149,13 @@ def test_a_schema_that_cannot_be_checked_in_full_says_where(schema: object, told
 
 def test_what_only_tells_is_no_mistake():
     assert schema_mistakes({"title": "T", "description": "D", "format": "date", "examples": [1], "default": 1}) == []
+
+
+def test_forms_within_forms_that_would_take_for_ever_are_given_up():
+    """D3: whoever wrote the schema, and whatever the model answers, the daemon goes on."""
+    either = {"anyOf": [{"type": "array", "items": {"$ref": "#"}}, {"type": "array", "items": {"$ref": "#"}}]}
+    assert schema_mistakes(either) == []
+    value: object = 1
+    for _ in range(28):
+        value = [value]
+    assert "holds too much" in fault(value, either)

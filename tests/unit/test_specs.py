@@ -180,3 +180,61 @@ def test_what_is_wrong_is_logged_when_the_daemon_opens_the_folder(tmp_path: Path
     assert "coder.toml: loop.value: '(' is no regular expression" in caplog.text
     assert f"critic.toml: itration: is a section that this version ({VERSION}) does not know" in caplog.text
     assert len(specs.warnings()) == 1
+
+
+MEMBERS = '{ agent = "default" },' * 1000
+HOSTILE = {
+    "a number of 5000 digits": f"[iteration]\nmax_cycles = {'9' * 5000}\n",
+    "a pattern nested too deeply": f'[[verify]]\nkind = "regex"\nvalue = "{"(?:" * 20_000}a{")" * 20_000}"\n',
+    "a pattern that repeats too often": '[[verify]]\nkind = "regex"\nvalue = "a{99999999999999999999}"\n',
+    "a schema nested too deeply": f"[output]\nschema = '{'[' * 200_000}'\n",
+    "a schema with a list for a name": '[output]\nschema = { type = [["object"]] }\n',
+    "a schema with endless numbers": "[output]\nschema = '{\"minimum\": Infinity}'\n",
+    "a thousand members": f'[composite]\nstrategy = "parallel"\nagents = [{MEMBERS}]\n',
+    "a key of signs that steer a terminal": '"\\u001b[31m\\n" = 1\n',
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+def test_no_file_keeps_the_daemon_from_starting_and_each_is_told_about_in_a_line(tmp_path: Path, write: Write, text: str):
+    """B1: file, key, what was expected; the others can be used."""
+    write("good")
+    path = write("wrong", text)
+    specs = specs_of(tmp_path)
+    [line] = specs.faults()
+    assert line.startswith(f"{path}: ") and line.isprintable() and len(line) < 3000
+    assert specs.get("good").name == "good"
+
+
+@pytest.mark.parametrize("value", ["a{99999999999999999999}", f"{'(?:' * 20_000}a{')' * 20_000}"])
+def test_a_loops_pattern_of_any_kind_only_means_keep_going(tmp_path: Path, write: Write, value: str):
+    """C3"""
+    write("coder", f'[loop]\ncriterion = "regex"\nvalue = "{value}"\n')
+    [warning] = specs_of(tmp_path).warnings_of("coder")
+    assert "is no regular expression" in warning and len(warning) < 500
+
+
+def test_agents_that_set_the_same_ones_to_work_again_and_again_are_looked_at_once(tmp_path: Path, write: Write):
+    """B11: else this took for ever, before the daemon had begun."""
+    for number in range(18):
+        write(f"a{number}", composite(f"a{number + 1}", f"a{number + 1}"))
+    write("a18")
+    assert specs_of(tmp_path).faults() == []
+    for number in range(18, 30):
+        write(f"a{number}", composite(f"a{number + 1}", f"a{number + 1}"))
+    write("a30")
+    with pytest.raises(ConfigError, match="no more than 20 agents below one another"):
+        specs_of(tmp_path).get("a0")
+
+
+def test_what_is_no_file_is_no_agent(tmp_path: Path, write: Write):
+    """B1: to open a pipe would take for ever."""
+    write("good")
+    os.mkfifo(tmp_path / "agents" / "pipe.toml")
+    (tmp_path / "agents" / "zero.toml").symlink_to("/dev/zero")
+    specs = specs_of(tmp_path)
+    assert specs.names() == ["default", "good"]
+    for name in ("pipe", "zero", "../good", "a/b", "", "\0", "\udcff", "n" * 100_000):
+        with pytest.raises(ConfigError, match=r"there is no agent .*; there are: default, good") as caught:
+            specs.get(name)
+        assert len(str(caught.value)) < 1000
