@@ -198,7 +198,7 @@ HOSTILE = {
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
 def test_no_file_keeps_the_daemon_from_starting_and_each_is_told_about_in_a_line(tmp_path: Path, write: Write, text: str):
     """B1: file, key, what was expected; the others can be used."""
-    write("good")
+    write("good", "")
     path = write("wrong", text)
     specs = specs_of(tmp_path)
     [line] = specs.faults()
@@ -218,18 +218,18 @@ def test_agents_that_set_the_same_ones_to_work_again_and_again_are_looked_at_onc
     """B11: else this took for ever, before the daemon had begun."""
     for number in range(18):
         write(f"a{number}", composite(f"a{number + 1}", f"a{number + 1}"))
-    write("a18")
+    write("a18", "")
     assert specs_of(tmp_path).faults() == []
     for number in range(18, 30):
         write(f"a{number}", composite(f"a{number + 1}", f"a{number + 1}"))
-    write("a30")
+    write("a30", "")
     with pytest.raises(ConfigError, match="no more than 20 agents below one another"):
         specs_of(tmp_path).get("a0")
 
 
 def test_what_is_no_file_is_no_agent(tmp_path: Path, write: Write):
     """B1: to open a pipe would take for ever."""
-    write("good")
+    write("good", "")
     os.mkfifo(tmp_path / "agents" / "pipe.toml")
     (tmp_path / "agents" / "zero.toml").symlink_to("/dev/zero")
     specs = specs_of(tmp_path)
