@@ -72,8 +72,7 @@ class Step:
 
     def fitted(self, width: int) -> str:
         """The line; the call gives way before the outcome does."""
-        outcome = one_line(self.outcome, max(width // 2, 1))
-        return f"· {one_line(self.call, max(width - len(outcome) - 5, 1))} → {outcome}"
+        return _then("· ", self.call, self.outcome, width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +89,7 @@ class Errand:
         head = f"• agent {one_line(self.agent, TASK)}: "
         if not self.ended:
             return head + one_line(self.task, max(width - len(head), 1))
-        outcome = one_line(f"{self.ended}: {self.answer}" if self.answer else self.ended, max(width // 2, 1))
-        return f"{head}{one_line(self.task, max(width - len(head) - len(outcome) - 3, 1))} → {outcome}"
+        return _then(head, self.task, f"{self.ended}: {self.answer}" if self.answer else self.ended, width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +130,12 @@ class Question:
         return PLAIN_CHOICES if self.title else CHOICES
 
     @property
-    def otherwise(self) -> str:
-        """What any other words are taken for: a no, and this."""
-        return "what to do instead" if not self.title else "what to change" if self.text else "why not"
+    def hint(self) -> str:
+        """The choices, and what any other words are taken for: a no, and this."""
+        other = "or say what to change" if self.title else "or say what to do instead"
+        if self.title and not self.text:
+            other = "anything else is a no"
+        return f"{self.choices} · {other}"
 
     def body(self) -> list[str]:
         """The lines that say exactly what would be done, or what the question is about."""
@@ -152,6 +153,13 @@ class Question:
 
 
 Item = Typed | Spoken | Draft | Correction | Note | Step | Errand | Trouble | Question
+
+
+def _then(lead: str, what: str, outcome: str, width: int) -> str:
+    """`what → outcome` on one line; the outcome has half of it, and what room the other leaves."""
+    taken = len(one_line(what, width)) + len(lead) + 3
+    outcome = one_line(outcome, max(width // 2, width - taken, 1))
+    return f"{lead}{one_line(what, max(width - len(lead) - len(outcome) - 3, 1))} → {outcome}"
 
 
 def _argument(name: str, value: str) -> list[str]:

@@ -123,12 +123,17 @@ def _corrected(item: Correction) -> RenderableType:
     return Reply(f"**Correction:**\n\n{item.text}")
 
 
+def _headline(item: Question) -> str:
+    """A headline is cut where it does not fit, so a question that is nothing but its title stands in the panel itself."""
+    return question_title(item) if item.text or not item.title else f"agent {item.agent} asks" if item.agent else "a question"
+
+
 def _panel(item: Question) -> Panel:
-    body = Text()
+    body = Text(f"{item.title}\n" if item.title and not item.text else "", "bold")
     for line in item.body():
         body.append(line + "\n", "yellow" if line.startswith("! ") else "")
-    body.append(f"{item.choices} · or say {item.otherwise}", "dim")
-    title = Text(question_title(item), "bold yellow")
+    body.append(item.hint, "dim")
+    title = Text(_headline(item), "bold yellow")
     terms = Text(question_terms(item), "yellow")
     return Panel(
         body, title=title, title_align="left", subtitle=terms, subtitle_align="left", box=box.ROUNDED, border_style="yellow"

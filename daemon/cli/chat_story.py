@@ -25,7 +25,11 @@ from daemon.cli.questions import HouseQuestion, house_question
 from daemon.door.base import LiveEvent
 
 TAIL, CALL = 2000, 160
-SENT_BACK = ("claims", "schema", "verify")
+SENT_BACK = {
+    "claims": "nothing that was done here bears it out",
+    "schema": "it has not the form that was asked for",
+    "verify": "{check} does not hold",
+}
 
 
 @dataclass(slots=True)
@@ -39,7 +43,7 @@ class Story:
     _house: dict[str, HouseQuestion] = field(default_factory=dict)
     _errands: dict[str, Errand] = field(default_factory=dict)
     _background: set[str] = field(default_factory=set)
-    _fault: str = ""
+    _failed_check: str = ""
     _answer: str = ""
     _printed: str = ""
     _refused: set[str] = field(default_factory=set)
@@ -92,16 +96,15 @@ class Story:
 
     def _verified(self, data: Data) -> list[Item]:
         if not data.get("passed"):
-            self._fault = one_line(f"{text_of(data, 'check')}: {text_of(data, 'feedback')}", CALL)
+            self._failed_check = text_of(data, "check")
         return []
 
     def _coached(self, data: Data) -> list[Item]:
         """An answer that does not hold goes back to the model; the person is told why another one comes (E12)."""
-        items = self._set_aside()
-        if text_of(data, "kind") in SENT_BACK:
-            items.append(Note(f"sent back, as it does not hold: {self._fault or text_of(data, 'kind')}"))
-        self._fault = ""
-        return items
+        items, why = self._set_aside(), SENT_BACK.get(text_of(data, "kind"), "")
+        if self._failed_check == "manual":
+            return items  # the person has just said so
+        return [*items, Note(f"sent back: {why.format(check=one_line(self._failed_check or 'a check', 100))}")] if why else items
 
     def _steered(self, data: Data) -> list[Item]:
         """A full answer, then more words of the person: the answer stands, another one follows."""
@@ -137,6 +140,7 @@ class Story:
         self.activity.output = ""
         if errand := self._errands.pop(call_id, None):
             ended = ended_of(text_of(data, "text")) or (outcome(data), "")
+            self._wait_for_agents()
             return [] if call_id in self._background else [replace(errand, ended=ended[0], answer=ended[1])]
         kept_in_view = tool == "todo" and not data.get("is_error")
         return [] if call_id in self._refused or kept_in_view else [Step(call_text(tool, arguments, CALL), outcome(data))]
@@ -159,7 +163,8 @@ class Story:
         self._does("thinking")
         if house := self._house.get(call_id):
             short = {"deny": "no", "expired": "nobody answered in time"}.get(answer, "yes")
-            return [Note(f"{house.title} {short}{why}")]
+            goes_on = short == "yes" and not house.text  # that is told by what follows from it
+            return [] if goes_on else [Note(f"{house.title} {short}{why}")]
         tool, arguments = self._calls.get(call_id, ("", ""))
         said = ANSWERS.get(answer, REFUSALS.get(answer, answer))
         if answer in REFUSALS:
@@ -175,13 +180,17 @@ class Story:
         self._errands[key] = errand
         if data.get("background"):
             self._background.add(key)
-        else:
-            waits = len(self._errands.keys() - self._background)
-            self._does(f"waiting for agent {errand.agent}" if waits == 1 else f"waiting for {waits} agents")
+        self._wait_for_agents()
         return [errand]
+
+    def _wait_for_agents(self) -> None:
+        waits = [errand.agent for key, errand in self._errands.items() if key not in self._background]
+        if waits:
+            self._does(f"waiting for agent {waits[0]}" if len(waits) == 1 else f"waiting for {len(waits)} agents")
 
     def _agent_ended(self, data: Data) -> list[Item]:
         errand = self._errands.pop(text_of(data, "key"), None) or Errand(text_of(data, "key"), "")
+        self._wait_for_agents()
         return [replace(errand, ended=text_of(data, "stop_reason").replace("_", " "), answer=text_of(data, "text"))]
 
     def _compressed(self, data: Data) -> list[Item]:

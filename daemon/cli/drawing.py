@@ -20,14 +20,20 @@ OF_A_REPLY = ("judge", "reflection")
 def draw_runs(lines: Sequence[RunLine]) -> Table:
     """Runs at a glance."""
     drawn = Table(box=None, pad_edge=False, header_style="dim")
-    several = any(line.agent != "default" for line in lines)
-    for name in ("turn", "session", *(("agent",) if several else ()), "state", "why it ended", "started", "took"):
+    for name in ("turn", "session", "state", "why", "started", "took"):
         drawn.add_column(name, no_wrap=name != "session", overflow="fold")
     for line in lines:
         reason, started = coloured(line.stop_reason or ""), local(line.started)[:-3]
-        agent = (printable(line.agent),) if several else ()
-        drawn.add_row(line.turn, printable(line.session), *agent, coloured(line.state), reason, started, took(line))
+        drawn.add_row(line.turn, _where(line), coloured(line.state), reason, started, took(line))
     return drawn
+
+
+def _where(line: RunLine) -> Text:
+    """The session, and who answers in it; a sub-agent's own session says less than its name."""
+    if line.parent:
+        return Text.assemble(("agent ", "dim"), printable(line.agent))
+    agent = "" if line.agent == "default" else f" ({printable(line.agent)})"
+    return Text.assemble(printable(line.session), (agent, "dim"))
 
 
 def draw_run(whole: Whole) -> Tree:
@@ -52,6 +58,7 @@ class Drawing:
     whole: Whole
     branch: Tree | None = None
     calls: dict[str, Tree] = field(default_factory=dict)
+    answered: set[str] = field(default_factory=set)
 
     def add(self, line: Line) -> None:
         """Draw one line of the transcript where it belongs."""
@@ -70,7 +77,7 @@ class Drawing:
             case "TurnEnded":
                 self._ended(line)
             case _:
-                draw_aside(self._place(line), line)
+                self._aside(line)
 
     def finished(self) -> Tree:
         """With what is known of the run as a whole."""
@@ -83,12 +90,13 @@ class Drawing:
         self.root.add(Text(spent(run), style="dim"))
         return self.root
 
-    def _place(self, line: Line) -> Tree:
+    def _aside(self, line: Line) -> None:
         """What concerns a call hangs at it, what concerns a reply at its iteration."""
-        if line["kind"] == "TodosSet":
-            return self.calls.get(str(line["call_id"])) or self.branch or self.root
         of_reply = line["kind"] == "Verified" or line.get("purpose") in OF_A_REPLY
-        return self.branch if of_reply and self.branch else self.root
+        place = self.branch if of_reply and self.branch else self.root
+        if line["kind"] == "TodosSet" and (twig := self.calls.get(str(line["call_id"]))):
+            place, twig.label = twig, Text("todo", "bold cyan")  # the plan below it says it all
+        draw_aside(place, line)
 
     def _said(self, line: Line) -> None:
         if line["kind"] == "Steered":
@@ -138,7 +146,7 @@ class Drawing:
             case "ToolRetried":
                 twig.add(told(f"retry {line['attempt']}", f"{head(line['error'])}; after {line['wait_s']} s", "yellow"))
             case _:
-                _result(twig, line)
+                _result(twig, line, known=str(line["call_id"]) in self.answered)
 
     def _child(self, line: Line) -> None:
         """A sub-agent's run is a tree at the call, or for the step, that it was set to work by; folded where it is long."""
@@ -160,6 +168,8 @@ class Drawing:
             twig.add(Text(rest, "dim"))
             drawing.add(lines[-1])
         drawing.finished()
+        if not line["report"]:
+            self.answered.add(str(line["key"]))
 
     def _ended(self, line: Line) -> None:
         reason = told("ended", printable(line["reason"]), COLOURS.get(str(line["reason"]), "yellow"))
@@ -173,12 +183,14 @@ def _asked(line: Line) -> Text:
     return told(f"asked: {printable(house.title)}" if house else "approval asked", expires, "yellow")
 
 
-def _result(twig: Tree, line: Line) -> None:
+def _result(twig: Tree, line: Line, *, known: bool) -> None:
+    """`known`: the text is the answer of an agent whose run stands right above."""
     code = "" if line["exit_code"] is None else f"exit code {line['exit_code']}, "
     result = twig.add(coloured(str(line["outcome"])).append(f"  {code}{line['seconds']:.2f} s", style="dim"))
     if line.get("repeat_of"):
         result.add(Text(f"the result of call {line['repeat_of']} again; it was not run a second time", style="yellow"))
-    result.add(Text(head(line["text"])))
+    if not known:
+        result.add(Text(head(line["text"])))
 
 
 def _agent(line: Line) -> Text:

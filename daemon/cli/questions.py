@@ -38,10 +38,15 @@ def house_question(tool: str, arguments: str) -> HouseQuestion | None:
 def _extend(about: Mapping[str, object]) -> str:
     whose, kind = about.get("budget", "turn"), about.get("of")
     used, limit, more = (_number(about.get(name)) for name in ("used", "limit", "more"))
-    if kind == "usd":
-        gone = f"${used:.2f}" if used >= CENTS else f"${used:.4g}"
-        return f"The {whose}'s money is used up ({gone} of ${limit:g}). Go on with ${more:g} more?"
-    return f"The {whose}'s tokens are used up ({used:,.0f} of {limit:,.0f}). Go on with {more:,.0f} more?"
+    what, plural = ("money", False) if kind == "usd" else ("tokens", True)
+    gone = f"{_money(used)} of ${limit:g}" if kind == "usd" else f"{used:,.0f} of {limit:,.0f}"
+    are, do = ("are", "do") if plural else ("is", "does")
+    state = f"{are} used up ({gone})" if used >= limit else f"{do} not suffice for the next step ({gone} used)"
+    return f"The {whose}'s {what} {state}. Go on with {f'${more:g}' if kind == 'usd' else f'{more:,.0f}'} more?"
+
+
+def _money(usd: float) -> str:
+    return f"${usd:.2f}" if usd >= CENTS else f"${usd:.4g}"
 
 
 def _number(value: object) -> float:

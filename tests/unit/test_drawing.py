@@ -162,6 +162,9 @@ def test_runs_are_one_line_each():
     lines = [RunLine("t2", "web:a", "running", None, AT.isoformat(), None), RunLine("t1", "web:b", "ended", "done", None, None)]
     console.print(draw_runs(lines))
     head, second, first = out.getvalue().splitlines()
+    child = RunLine("c1", "sub-1-0123", "ended", "done", None, None, "scout", "t1")
+    console.print(draw_runs([child, RunLine("t3", "web:a", "ended", "done", None, None, "lead")]))
+    assert [line.split()[1:3] for line in out.getvalue().splitlines()[-2:]] == [["agent", "scout"], ["web:a", "(lead)"]]
     assert head.startswith("turn") and second.split()[:3] == ["t2", "web:a", "running"] and "done" in first
 
 
@@ -187,7 +190,7 @@ def test_b9_a_plan_is_a_check_list_at_the_call_that_wrote_it():
     """B9, E3"""
     plan = (Todo("read", "done"), Todo("write", "doing"), Todo("check"))
     lines = drawn([SAID, asked(1), replied("", ToolCall("c", "todo", "{}")), TodosSet("3.0", plan)])
-    twig = below(lines, "todo  {}")
+    twig = below(lines, "todo")
     assert "plan  1 of 3 done" in twig[0]
     assert [line.lstrip("│├└─ ") for line in twig[1:]] == ["[x] read", "[>] write", "[ ] check"]
 
@@ -319,3 +322,14 @@ def test_b9_every_line_fits_the_window(width: int):
     ]
     child = child_run("c1", asked(1), replied("word " * 90))
     assert max(map(len, drawn(events, children=[child], width=width))) <= width
+
+
+def test_a_list_of_runs_is_readable_in_eighty_columns():
+    console = Console(file=(out := StringIO()), width=80, color_system=None)
+    at = AT.isoformat()
+    lines = [
+        RunLine("3e3f9451d1b0502a9ce5", "sub-1-3e3f9451-d1b0-502a-9ce5-1bb3a28b571a", "ended", "done", at, at, "scout", "t"),
+        RunLine("1m80j8mehz4j5ecn", "terminal:main", "suspended", None, at, None),
+    ]
+    console.print(draw_runs(lines))
+    assert len(out.getvalue().splitlines()) == 3 and "terminal:main" in out.getvalue()

@@ -35,7 +35,7 @@ def test_E12_an_answer_that_was_sent_back_is_corrected_even_when_the_next_one_co
     response = ("model.response", {"text": "2+2=5", "tool_calls": 0})
     better = ("model.response", {"text": "2+2=4", "tool_calls": 0})
     items = told(Story(), ASKED, response, ("coached", {"kind": "verify", "text": "no"}), ASKED, better, ends("2+2=4"))
-    assert items == [Draft("2+2=5"), Note("sent back, as it does not hold: verify"), Correction("2+2=4")]
+    assert items == [Draft("2+2=5"), Note("sent back: a check does not hold"), Correction("2+2=4")]
 
 
 def test_a_stopped_turn_leaves_what_was_written_so_far_and_corrects_nothing() -> None:
