@@ -32,11 +32,19 @@ class FakeDoor:
         """One more event of this run."""
         self._events(turn).put_nowait(LiveEvent(name, data))
 
-    def asks(self, turn: str, call_id: str, tool: str, arguments: str, effect: str = "destructive") -> None:
-        """A call of this run waits for a person."""
-        self.questions.append(ApprovalView(turn, call_id, "terminal:main", tool, arguments, effect, "trusted", FAR))
-        self.happens(turn, "tool_call", call_id=call_id, tool=tool, arguments=arguments)
+    def asks(
+        self, turn: str, call_id: str, tool: str, arguments: str, effect: str = "destructive", session: str = "terminal:main"
+    ) -> None:
+        """A call of this run waits for a person; or the house itself asks, where the id is no number."""
+        self.questions.append(ApprovalView(turn, call_id, session, tool, arguments, effect, "trusted", FAR))
+        if call_id[0].isdigit():
+            self.happens(turn, "tool_call", call_id=call_id, tool=tool, arguments=arguments)
         self.happens(turn, "approval.asked", call_id=call_id, tool=tool, arguments=arguments, effect=effect, expires=FAR)
+
+    def spawns(self, turn: str, key: str, child: str, task: str, agent: str = "scout", *, background: bool = False) -> None:
+        """This run sets an agent to work."""
+        told = {"key": key, "turn": child, "session": f"sub-1-{child}", "agent": agent, "task": task, "background": background}
+        self._events(turn).put_nowait(LiveEvent("agent.started", told))
 
     def ends(self, turn: str, reply: str, reason: str = "done") -> None:
         """The run is over."""

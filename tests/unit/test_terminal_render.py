@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.cells import cell_len
 
-from channels.terminal_items import Activity, Correction, Draft, Item, Note, Question, Spoken, Step, Trouble, Typed
+from channels.terminal_items import Activity, Correction, Draft, Errand, Item, Note, Question, Spoken, Step, Trouble, Typed
 from channels.terminal_render import drawn, new_console
 from channels.terminal_status import Status, cut, wrapped
 
@@ -19,7 +19,11 @@ ITEMS: list[Item] = [
     Correction("correct " * 20),
     Note("note " * 20),
     Step("shell " + "ls " * 50, "exit 2: " + "no such file " * 20),
+    Errand("scout", "look for it " * 20),
+    Errand("scout" * 30, "look for it " * 20, "max iterations", "answer " * 20),
     Trouble("trouble " * 20),
+    Question("t", "budget.1", "extend_budget", "{}", "write", title="The money is used up. " * 5 + "Go on?", agent="a" * 99),
+    Question("t", "review.3", "review_answer", "{}", "write", title="Is this answer all right?", text="answer " * 90),
     Question("t", "3.0", "shell", '{"command": "' + "ls " * 50 + '"}', "destructive", until="lapses in 5 min"),
 ]
 
@@ -103,3 +107,34 @@ def test_wide_letters_are_counted_as_they_are_drawn() -> None:
 
 def test_a_draft_wraps_between_words() -> None:
     assert wrapped("one two three", 9) == ["one two", "three"]
+
+
+def test_F2_a_question_of_the_house_is_read_whole_in_the_panel_and_is_answered_yes_or_no() -> None:
+    title = "The turn's money is used up ($2.00 of $2). Go on with $2 more?"
+    shown = screen(Question("t", "budget.1", "extend_budget", '{"of": "usd"}', "write", until="lapses in 5 min", title=title), 60)
+    words = " ".join(shown.replace("│", "").split())
+    assert title in words and "[y]es · [n]o" in words and "lapses in 5 min" in words
+    assert "always" not in words and "write" not in words and "usd" not in words
+
+
+def test_E10_a_review_shows_the_whole_answer_however_long_and_then_asks() -> None:
+    text = "line\n" * 900 + "the last line"
+    shown = screen(Question("t", "review.3", "review_answer", "{}", "write", title="Is this answer all right?", text=text), 80)
+    assert shown.count("line") == 901 and "or say what to change" in shown.splitlines()[-2]
+
+
+def test_A17_a_question_of_a_sub_agent_says_whose_it_is() -> None:
+    assert "agent scout: allow shell?" in screen(Question("c", "3.0", "shell", "{}", "destructive", agent="scout"), 80)
+
+
+def test_E3_a_plan_is_a_check_list_above_the_spinner_that_goes_when_all_is_done() -> None:
+    plan = (("read", "done"), ("write", "doing"), ("check", "open"))
+    lines = [text for _, text in Status({"t": Activity(doing="thinking", plan=plan)}).lines(80, 10, 0.0)]
+    assert lines[:3] == ["  [x] read", "  [>] write", "  [ ] check"] and "thinking" in lines[3]
+    assert len(Status({"t": Activity(doing="thinking", plan=(("read", "done"),))}).lines(80, 10, 0.0)) == 1
+
+
+def test_E3_of_a_long_plan_what_is_at_hand_is_seen() -> None:
+    plan = tuple((f"step {n}", "done" if n < 12 else "doing" if n == 12 else "open") for n in range(25))
+    lines = [text for _, text in Status({"t": Activity(doing="x", plan=plan)}).lines(80, 30, 0.0)]
+    assert lines[0] == "    … 11 done" and lines[2] == "  [>] step 12" and lines[8] == "    … 7 more" and len(lines) == 10

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from channels.terminal_items import Correction, Draft, Item, Note, Spoken, Step, Trouble
+from channels.terminal_items import Correction, Draft, Errand, Item, Note, Spoken, Step, Trouble
+from daemon.cli.chat_errand import ErrandStory
 from daemon.cli.chat_story import Story
 from daemon.door.base import LiveEvent
 
@@ -13,6 +14,15 @@ def told(story: Story, *events: tuple[str, Mapping[str, object]]) -> list[Item]:
 
 def ends(reply: str, reason: str = "done") -> tuple[str, Mapping[str, object]]:
     return "run.completed", {"reply": reply, "stop_reason": reason}
+
+
+def began(key: str, turn: str, task: str, agent: str = "scout", background: bool = False) -> tuple[str, Mapping[str, object]]:
+    return "agent.started", {"key": key, "turn": turn, "agent": agent, "task": task, "background": background}
+
+
+def given_back(call_id: str, text: str) -> tuple[str, Mapping[str, object]]:
+    data = {"call_id": call_id, "tool": "spawn_agent", "outcome": "ok", "is_error": False, "text": text}
+    return "tool_result", data
 
 
 ASKED = ("cycle.start", {"iteration": 1, "model": "m"})
@@ -125,3 +135,115 @@ def test_an_answer_before_more_words_of_the_person_stands_and_another_follows() 
 
 def test_events_nobody_here_knows_are_passed_over() -> None:
     assert told(Story(), ("something.new", {"x": 1})) == []
+
+
+def test_A17_a_sub_agent_is_told_when_it_begins_and_with_its_answer_when_it_ends() -> None:
+    story = Story()
+    both = began("3.0", "c1", "look"), began("3.1", "c2", "count")
+    assert told(story, *both) == [Errand("scout", "look"), Errand("scout", "count")]
+    assert story.activity.doing == "waiting for 2 agents"
+    ended = given_back("3.0", '{"turn": "c1", "stop_reason": "max_iterations"}\nso far: two')
+    assert told(story, ended) == [Errand("scout", "look", "max iterations", "so far: two")]
+    assert story.activity.doing == "waiting for agent scout"
+
+
+def test_A17_a_sub_agent_that_never_answered_says_how_that_came() -> None:
+    story = Story()
+    told(story, began("3.0", "c1", "look"))
+    cut = {"call_id": "3.0", "tool": "spawn_agent", "outcome": "not_run", "text": "stopped"}
+    assert told(story, ("tool_result", cut)) == [Errand("scout", "look", "not run")]
+
+
+def test_A17_a_background_agent_is_not_over_when_its_call_returns() -> None:
+    story = Story()
+    told(story, began("3.0", "c1", "look", background=True))
+    assert story.activity.doing == ""
+    assert told(story, given_back("3.0", "started as turn c1; its result will come as a message")) == []
+
+
+def test_B11_the_steps_of_a_composite_are_told_as_they_end() -> None:
+    story = Story()
+    told(story, began("agent.0", "c1", "look"))
+    ended = ("agent.ended", {"key": "agent.0", "turn": "c1", "stop_reason": "done", "text": "found"})
+    assert told(story, ended) == [Errand("scout", "look", "done", "found")]
+
+
+def test_A17_what_a_sub_agent_says_is_not_said_to_the_person() -> None:
+    errand = ErrandStory("scout", "look", False, Story())
+    text = LiveEvent("model.response", {"text": "Let me see.", "tool_calls": 1})
+    deltas = LiveEvent("model.delta", {"text": "Let me"})
+    call = LiveEvent("tool_call", {"call_id": "3.0", "tool": "shell", "arguments": '{"command": "ls"}'})
+    started, ended = LiveEvent("tool.started", {"call_id": "3.0", "tool": "shell"}), LiveEvent(*ends("All of it."))
+    assert [item for event in (deltas, text, call, started) for item in errand.take(event)] == []
+    assert (errand.activity.doing, errand.activity.draft) == ("agent scout: running ls …", "")
+    assert errand.take(ended) == [] and errand.activity.doing == ""
+
+
+def test_A17_a_background_agent_s_end_and_every_agent_s_answered_questions_are_told_under_its_name() -> None:
+    errand = ErrandStory("scout", "look", True, Story())
+    errand.take(LiveEvent("tool_call", {"call_id": "3.0", "tool": "shell", "arguments": '{"command": "rm x"}'}))
+    answered = LiveEvent("approval.answered", {"call_id": "3.0", "answer": "once", "by": "me", "reason": ""})
+    assert errand.take(answered) == [Note("agent scout: allowed once: shell rm x")]
+    assert errand.take(LiveEvent(*began("4.0", "c2", "deeper", "digger"))) == [Errand("digger", "deeper")]
+    assert errand.take(LiveEvent(*ends("Found.", "over_budget"))) == [Errand("scout", "look", "over budget", "Found.")]
+
+
+def test_E3_a_plan_is_seen_while_it_is_worked_at_and_each_step_of_it_is_one_line() -> None:
+    story = Story()
+    items = [{"text": "read", "state": "done"}, {"text": "write", "state": "doing"}, {"text": "check", "state": "open"}]
+    call = ("tool_call", {"call_id": "3.0", "tool": "todo", "arguments": "{}"})
+    result = {"call_id": "3.0", "tool": "todo", "outcome": "ok", "is_error": False, "text": "written down"}
+    lines = told(story, call, ("todos", {"items": items}), ("tool_result", result))
+    assert lines == [Step("plan", "1 of 3 done, now: write")]
+    assert story.activity.plan == (("read", "done"), ("write", "doing"), ("check", "open"))
+    told(story, ends("Done."))
+    assert story.activity.plan == ()
+
+
+def test_E3_a_plan_that_could_not_be_written_down_is_a_failed_call() -> None:
+    result = {"call_id": "3.0", "tool": "todo", "outcome": "error", "is_error": True, "text": "too long"}
+    call = ("tool_call", {"call_id": "3.0", "tool": "todo", "arguments": "{}"})
+    assert told(Story(), call, ("tool_result", result)) == [Step("todo", "failed: too long")]
+
+
+def test_E10_E12_an_answer_that_a_check_sent_back_is_a_draft_with_the_reason_below_and_then_corrected() -> None:
+    response, better = ({"text": text, "tool_calls": 0} for text in ("I sent it.", "I did not send it."))
+    failed = ("verified", {"check": "contains: x", "passed": False, "feedback": "must contain x", "note": ""})
+    items = told(
+        Story(), ASKED, ("model.response", response), failed, ("coached", {"kind": "verify"}),
+        ASKED, ("model.response", better), ends("I did not send it."),
+    )  # fmt: skip
+    assert items == [Draft("I sent it."), Note("sent back: contains: x does not hold"), Correction("I did not send it.")]
+
+
+def test_E12_a_note_that_a_check_added_below_an_answer_corrects_nothing() -> None:
+    response = ("model.response", {"text": "I sent it.", "tool_calls": 0})
+    honest = "I sent it.\n\n(Nothing was sent.)"
+    assert told(Story(), ASKED, response, ends(honest)) == [Spoken(honest)]
+
+
+def test_F2_a_budget_that_was_raised_says_to_what_and_one_that_was_not_says_so() -> None:
+    arguments = '{"budget": "turn", "of": "usd", "used": 2.0, "limit": 2, "more": 2}'
+    asked = ("approval.asked", {"call_id": "budget.1", "tool": "extend_budget", "arguments": arguments})
+    yes, no = (("approval.answered", {"call_id": "budget.1", "answer": answer, "reason": ""}) for answer in ("once", "deny"))
+    raised = ("budget.raised", {"max_usd": 4.0, "max_input_tokens": 9000, "day_tokens": 0, "day_usd": 0.0})
+    assert told(Story(), asked, yes, raised) == [Note("goes on, up to $4 and 9,000 tokens")]
+    assert told(Story(), asked, no) == [Note("The turn's money is used up ($2.00 of $2). Go on with $2 more? no")]
+    day = ("budget.raised", {"max_usd": 4.0, "max_input_tokens": None, "day_tokens": 0, "day_usd": 2.5})
+    assert told(Story(), day) == [Note("goes on, $2.5 more today")]
+
+
+def test_E10_an_answer_that_a_person_reviews_is_no_draft_beside_the_question_that_shows_it() -> None:
+    story = Story()
+    response = ("model.response", {"text": "Four.", "tool_calls": 0})
+    asked = ("approval.asked", {"call_id": "review.3", "tool": "review_answer", "arguments": '{"answer": "Four."}'})
+    told(story, ASKED, response, asked)
+    assert story.activity.draft == ""
+    yes = ("approval.answered", {"call_id": "review.3", "answer": "once", "reason": ""})
+    assert told(story, yes, ends("Four.")) == [Note("Is this answer all right? yes"), Spoken("Four.")]
+
+
+def test_B4_a_conversation_that_was_shortened_says_by_how_much() -> None:
+    data = {"strategy": "rolling-window", "summary": "", "tokens_before": 30_000, "tokens_after": 9_000}
+    (line,) = told(Story(), ("history.compressed", data))
+    assert isinstance(line, Note) and "30,000 → 9,000 tokens" in line.text

@@ -285,3 +285,101 @@ async def test_history_is_kept_for_the_owner_alone_and_without_answers_to_questi
     kept = tmp_path / "new" / "history"
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert [line for line in kept.read_text().split("\n") if line.startswith("+")] == ["+remember me"]
+
+
+BUDGET = '{"budget": "turn", "limit": 2.0, "more": 2.0, "of": "usd", "used": 2.0}'
+
+
+async def test_A17_what_a_sub_agent_asks_is_asked_at_this_prompt_and_what_it_says_is_not_the_reply(tmp_path: Path) -> None:
+    async with sitting(tmp_path) as sits:
+        sits.types("go\r")
+        await sits.door.until(sent=1)
+        sits.door.spawns("t1", "3.0", "c1", "tidy the workspace")
+        await sits.sees("• agent scout: tidy the workspace")
+        sits.door.happens("c1", "model.response", text="I am the child.", tool_calls=0)
+        sits.door.asks("c1", "2.0", "shell", '{"command": "rm x"}', session="sub-1-c1")
+        await sits.sees("agent scout: allow shell?")
+        sits.types("y\r")
+        await sits.door.until(answers=1)
+        assert sits.door.answers == [("c1", "2.0", Answer.ONCE, "")]
+        await sits.sees("agent scout: allowed once: shell rm x")
+        sits.door.happens("c1", "run.completed", reply="I am the child.", stop_reason="done")
+        text = '{"turn": "c1", "stop_reason": "done"}\nI am the child.'
+        sits.door.happens("t1", "tool_result", call_id="3.0", tool="spawn_agent", outcome="ok", text=text)
+        sits.door.ends("t1", "All is tidy.")
+        await sits.sees("All is tidy.")
+        lines = [line.strip() for line in sits.page.getvalue().splitlines()]
+        assert "• agent scout: tidy the workspace → done: I am the child." in lines and "I am the child." not in lines
+
+
+async def test_A17_an_agent_below_an_agent_is_followed_too(tmp_path: Path) -> None:
+    async with sitting(tmp_path) as sits:
+        sits.types("go\r")
+        await sits.door.until(sent=1)
+        sits.door.spawns("t1", "3.0", "c1", "look")
+        sits.door.spawns("c1", "3.0", "c2", "look deeper", "digger")
+        sits.door.asks("c2", "2.0", "shell", '{"command": "rm deep"}', session="sub-2-c2")
+        await sits.sees("• agent digger: look deeper")
+        await sits.sees("agent digger: allow shell?")
+
+
+async def test_A17_a_background_agent_goes_on_being_followed_when_the_reply_is_there(tmp_path: Path) -> None:
+    async with sitting(tmp_path) as sits:
+        sits.types("go\r")
+        await sits.door.until(sent=1)
+        sits.door.spawns("t1", "3.0", "c1", "look", background=True)
+        sits.door.ends("t1", "It is under way.")
+        await sits.sees("It is under way.")
+        sits.door.asks("c1", "2.0", "shell", '{"command": "rm late"}', session="sub-1-c1")
+        await sits.sees("command: rm late")
+        sits.types("n\r")
+        await sits.door.until(answers=1)
+        sits.door.happens("c1", "run.completed", reply="Found it.", stop_reason="done")
+        await sits.sees("• agent scout: look → done: Found it.")
+
+
+async def test_A17_a_sub_agent_that_is_stopped_while_it_asks_leaves_no_question_behind(tmp_path: Path) -> None:
+    async with sitting(tmp_path) as sits:
+        sits.types("go\r")
+        await sits.door.until(sent=1)
+        sits.door.spawns("t1", "3.0", "c1", "look")
+        sits.door.asks("c1", "2.0", "shell", '{"command": "rm x"}', session="sub-1-c1")
+        await sits.until(lambda: sits.talk.screen.asking)
+        sits.door.happens("c1", "run.completed", reply="", stop_reason="cancelled")
+        await sits.until(lambda: not sits.talk.screen.asking)
+
+
+async def test_F2_a_used_up_budget_is_a_yes_or_no_in_words(tmp_path: Path) -> None:
+    async with sitting(tmp_path) as sits:
+        sits.types("go\r")
+        await sits.door.until(sent=1)
+        sits.door.asks("t1", "budget.1", "extend_budget", BUDGET, "write")
+        await sits.sees("The turn's money is used up ($2.00 of $2). Go on with $2 more?")
+        await sits.until(lambda: sits.talk.screen.asks_for == "yes or no? ")
+        sits.types("always\r")
+        await sits.door.until(answers=1)
+        assert sits.door.answers == [("t1", "budget.1", Answer.DENY, "always")]  # nothing is allowed for longer than once
+
+
+async def test_F2_yes_on_the_command_line_raises_the_budget_of_a_run_once(tmp_path: Path) -> None:
+    async with sitting(tmp_path, standing=Answer.ONCE) as sits:
+        sits.types("go\r")
+        await sits.door.until(sent=1)
+        sits.door.asks("t1", "budget.1", "extend_budget", BUDGET, "write")
+        sits.door.asks("t1", "4.0", "shell", '{"command": "rm a"}')
+        sits.door.asks("t1", "budget.2", "extend_budget", BUDGET, "write")
+        await sits.door.until(answers=3)
+        assert [answer for _, _, answer, _ in sits.door.answers] == [Answer.ONCE, Answer.ONCE, Answer.DENY]
+        assert "once" in sits.door.answers[-1][3]
+
+
+async def test_E10_words_at_a_review_are_what_is_to_be_changed(tmp_path: Path) -> None:
+    async with sitting(tmp_path) as sits:
+        sits.types("go\r")
+        await sits.door.until(sent=1)
+        sits.door.asks("t1", "review.3", "review_answer", '{"answer": "Four."}', "write")
+        await sits.sees("Is this answer all right?")
+        assert "Four." in sits.page.getvalue()
+        sits.types("say why\r")
+        await sits.door.until(answers=1)
+        assert sits.door.answers == [("t1", "review.3", Answer.DENY, "say why")]
