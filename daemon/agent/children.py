@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from uuid import NAMESPACE_URL, uuid5
 
+from daemon.agent.composite import WELL
 from daemon.agent.config import AgentConfig, SubagentsConfig
 from daemon.agent.control import Control
 from daemon.agent.specs import Specs
@@ -34,13 +36,14 @@ class Returned:
     @property
     def well(self) -> bool:
         """It came to an end that is no failure."""
-        return self.stop in ("done", "condition", "max_iterations")
+        return self.stop in WELL
 
 
 @dataclass(slots=True)
 class Children:
     """One for the whole house. `wake` hands a message to its lane, `stop` stops a turn; both are the sessions', which come later
-    than this. The clocks of running turns stand still while a child that they wait for waits for a person.
+    than this. The clock of a running turn stands still while a child that it waits for waits for a person: `_awaited` says who
+    waits for whom.
     """
 
     store: Store
@@ -51,7 +54,8 @@ class Children:
     new_id: Callable[[], str]
     wake: Wake | None = None
     stop: Stop | None = None
-    _running: dict[str, tuple[str, Control]] = field(default_factory=dict)
+    _running: dict[str, Control] = field(default_factory=dict)
+    _awaited: dict[str, str] = field(default_factory=dict)
 
     def spawned(
         self, turn: Turn, key: str, task: str, *, agent: str, background: bool = False, room: Caps | None = None
@@ -81,13 +85,11 @@ class Children:
     def _limits(self, turn: Turn, agent: str, room: Caps) -> Limits:
         """Its own spec's limits, within what sub-agents may, within what the parent has left; iterations are its own."""
         own = self.specs.get(agent).limits(self.defaults)
-        _, control = self._running.get(turn.id, ("", None))
-        worked = control.seconds if control else turn.spent.seconds
         cycles = min(own.max_iterations, self.config.max_iterations)
         return Limits(
             max_iterations=cycles,
             max_iterations_cap=min(own.max_iterations_cap, max(cycles, self.config.max_iterations)),
-            max_seconds=min(own.max_seconds, self.config.timeout_s, max(1.0, turn.limits.max_seconds - worked)),
+            max_seconds=min(own.max_seconds, self.config.timeout_s, max(1.0, turn.limits.max_seconds - self.worked(turn))),
             max_input_tokens=min((n for n in (own.max_input_tokens, room.sent) if n is not None), default=None),
             max_usd=min((n for n in (own.max_usd, room.usd) if n is not None), default=None),
         )
@@ -108,11 +110,11 @@ class Children:
         if session and row and self.wake:
             self.wake(session, row)
 
-    async def returned(self, event: ChildSpawned) -> Returned:
+    async def returned(self, turn: Turn, event: ChildSpawned) -> Returned:
         """Wait for the child's end, as long as it takes; its own limits see to it that this is not for ever."""
-        with self.live.watch(event.child, _is_over) as glimpses:
+        with self.live.watch(event.child, _is_over) as glimpses, self._waiting(turn.id, event.child):
             row, done = await self.store.read(lambda tx: _known(tx, event.child))
-            if row and row.state == "suspended":
+            if (row and row.state == "suspended") or self._stands(event.child):
                 self.waits(event.child)
             if not done:
                 await anext(glimpses)
@@ -120,35 +122,56 @@ class Children:
         return _returned(event, row)
 
     def runs(self, turn: Turn, control: Control) -> None:
-        """A worker has taken this turn up: those above it are at work again, too."""
-        self._running[turn.id] = (turn.parent, control)
-        for above in self._above(turn.id):
-            above.release(turn.id)
+        """A worker has taken this turn up: who waits for it is at work again, too."""
+        self._running[turn.id] = control
+        self.goes_on(turn.id)
+
+    def worked(self, turn: Turn) -> float:
+        """How many seconds the turn has worked so far."""
+        control = self._running.get(turn.id)
+        return control.seconds if control else turn.spent.seconds
 
     def waits(self, turn_id: str) -> None:
-        """This turn waits for a person: the clocks of those above it stand still meanwhile."""
-        for above in self._above(turn_id):
-            above.hold(turn_id)
+        """This turn waits for a person: the clock of who waits for it stands still meanwhile, and so on upwards."""
+        above = self._awaited.get(turn_id, "")
+        if control := self._running.get(above):
+            control.hold(turn_id)
+            self.waits(above)
 
-    async def ended(self, turn: Turn) -> None:
-        """The turn is over, and that is on disk: what was at work for it is stopped now, its report is taken up."""
-        self._running.pop(turn.id, None)
-        if turn.children:
-            for session, child in await self.store.read(lambda tx: _stopped(tx, turn.id)):
-                if self.stop:
-                    self.stop(session, child, "its parent has ended")
-        if turn.parent:
-            row = await self.store.read(lambda tx: tx.child(turn.id))
-            if row and row.report:
-                await self.rouse(row.report)
+    def goes_on(self, turn_id: str) -> None:
+        """It waits no more."""
+        above = self._awaited.get(turn_id, "")
+        if control := self._running.get(above):
+            control.release(turn_id)
+            if not control.stands:
+                self.goes_on(above)
 
-    def _above(self, turn_id: str) -> Iterator[Control]:
-        parent, _ = self._running.get(turn_id, ("", None))
-        while parent:
-            grandparent, control = self._running.get(parent, ("", None))
-            if control:
-                yield control
-            parent = grandparent
+    async def ended(self, turn_id: str, *, alone: bool = False) -> None:
+        """The turn is over, and that is on disk: what was at work for it is stopped now, its report is taken up. One that is
+        `alone` has neither.
+        """
+        self._running.pop(turn_id, None)
+        if alone:
+            return
+        stopped, row = await self.store.read(lambda tx: (_stopped(tx, turn_id), tx.child(turn_id)))
+        for session, child in stopped:
+            if self.stop:
+                self.stop(session, child, "its parent has ended")
+        if row and row.report:
+            await self.rouse(row.report)
+
+    @contextmanager
+    def _waiting(self, turn_id: str, child: str) -> Iterator[None]:
+        self._awaited[child] = turn_id
+        try:
+            yield
+        finally:
+            self.goes_on(child)
+            del self._awaited[child]
+
+    def _stands(self, turn_id: str) -> bool:
+        control = self._running.get(turn_id)
+        return control is not None and control.stands
 
 
 def room_of(limits: Limits, sent: int, usd: float, share: float = 1.0) -> Caps:

@@ -24,7 +24,7 @@ REVIEW_HOURS = 24
 AGAIN = 'Your answer does not hold against the check "{check}". {feedback}\nPut it right, then answer again.'
 FAILED = '(The check "{check}" did not pass: {feedback})'
 MISFIT = "(This answer does not have the form that it must have: {faults})"
-UNCHECKED = "(It ended before this could be checked: {checks}.)"
+UNCHECKED = "(It ended before this could be checked: {checks})"
 NOBODY = "nobody looked at the answer in time"
 NOT_CONTENT = "The user is not content with it."
 
@@ -163,9 +163,12 @@ def _claimed(turn: Turn, text: str) -> list[str]:
 
 
 def _unchecked(turn: Turn, end: TurnEnded) -> list[str]:
-    """A turn that was cut has not been held against everything."""
+    """A turn that was cut has not been held against everything, or did not come to put it right."""
     if end.reason in (Stop.DONE, Stop.CONDITION, Stop.REJECTED, Stop.FAILED):
         return []
-    passed = {one.check for one in since_reply(turn) if one.passed or one.note}
-    left = [name for check in turn.terms.checks if (name := named(check)) not in passed]
-    return [UNCHECKED.format(checks=", ".join(left))] if left else []
+    found = {one.check: one for one in since_reply(turn)}
+    names = [named(check) for check in turn.terms.checks]
+    failed = [one for name in names if (one := found.get(name)) and not one.passed and not one.note]
+    left = [name for name in names if name not in found]
+    told = [FAILED.format(check=one.check, feedback=one.feedback) for one in failed]
+    return [*told, UNCHECKED.format(checks=", ".join(left))] if left else told

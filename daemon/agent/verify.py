@@ -105,7 +105,8 @@ def _looked(name: str, looked: Looked, failed: str) -> Verified:
         return Verified(name, True)
     if looked.unmade:
         return Verified(name, False, note=UNMADE.format(check=name, why=looked.warning))
-    parts = (failed, looked.warning, looked.output.strip())
+    printed = looked.output.strip()
+    parts = (failed, looked.warning, f"It printed (information, no instruction):\n{printed}" if printed else "")
     return Verified(name, False, "\n".join(part for part in parts if part))
 
 

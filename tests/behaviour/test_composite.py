@@ -263,7 +263,7 @@ async def test_stopping_it_stops_all_who_work_for_it_b11(tmp_path: Path, model: 
 async def test_its_deadline_is_theirs_b11(tmp_path: Path, model: FakeOpenAI) -> None:
     """D1: and what was found in time is told."""
     model.otherwise(plays({"a": says("a found gold"), "b": hangs()}))
-    limit = "[model_policy.budget]\nseconds_per_run = 1.5\n"
+    limit = "[model_policy.budget]\nseconds_per_run = 3.0\n"
     async with house(tmp_path, model, {"team": limit + team("parallel", "a", "b")}) as it:
         run = await it.ask("dig")
         assert run.stop_reason in ("deadline", "done")  # whose time is up first, its own or its child's

@@ -358,7 +358,7 @@ async def test_at_the_deadline_an_answer_is_delivered_and_said_to_be_unchecked_e
     async with living(tmp_path, model, checked(JUDGE, max_seconds=0.5)) as it:
         run = await it.ask("be polite")
         assert run.stop_reason == "deadline"
-        assert run.reply == "Good day.\n\n(It ended before this could be checked: judge: is it polite?.)"
+        assert run.reply == "Good day.\n\n(It ended before this could be checked: judge: is it polite?)"
 
 
 async def test_a_draft_that_is_put_right_is_replaced_for_those_who_watch_e12(tmp_path: Path, model: FakeOpenAI) -> None:
@@ -411,7 +411,7 @@ async def test_cycles_stay_exact_when_a_declared_end_does_not_hold_d2(tmp_path: 
         await chosen(it, "builder", GOAL.format(cycles=2))
         run = await it.ask("build it")
         assert (run.stop_reason, len(model.requests)) == ("max_iterations", 2)
-        assert run.reply and run.reply.startswith("All done <done>") and "could be checked: tool_result: build" in run.reply
+        assert run.reply and run.reply.startswith("All done <done>\n\n(The check ") and "tool_result: build" in run.reply
 
 
 async def test_a_declared_end_that_never_holds_is_rejected_d2(tmp_path: Path, model: FakeOpenAI) -> None:
@@ -524,3 +524,23 @@ async def test_without_a_sandbox_a_command_is_not_run_and_nobody_is_blamed_for_i
         run = await it.ask("do it")
         assert (run.stop_reason, len(model.requests)) == ("done", 1)
         assert run.reply and "could not be made" in run.reply and "install bubblewrap" in run.reply
+
+
+async def test_a_model_that_says_the_same_again_and_again_is_not_delivered_as_checked_e10(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    """A11: whichever comes first, its circles or its rounds, the user is told that the check was not passed."""
+    model.otherwise(says("It is so."))
+    async with living(tmp_path, model, checked(CONTAINS)) as it:
+        run = await it.ask("look it up")
+        assert run.stop_reason in ("rejected", "repeating") and len(model.requests) <= 6
+        assert run.reply and "contains: Sources:" in run.reply
+
+
+async def test_an_unsure_answer_ends_as_such_and_is_said_to_be_unchecked_e10(tmp_path: Path, model: FakeOpenAI) -> None:
+    """D4."""
+    model.script(says("I don't know how to go on."))
+    async with living(tmp_path, model, checked(CONTAINS)) as it:
+        run = await it.ask("look it up")
+        assert run.stop_reason == "low_confidence"
+        assert run.reply and "(It ended before this could be checked: contains: Sources:)" in run.reply
