@@ -12,7 +12,6 @@ from daemon.core.events import ApprovalAsked, Coached, ModelReplied, Verified
 from daemon.core.label import Effect
 from daemon.tools.base import ToolOutput
 from daemon.tools.decorate import bind, tool
-from daemon.tools.sandbox import probe
 from tests.fakes.house import SESSION, Living, living
 from tests.fakes.openai import FakeOpenAI, Json, Step, by, calls, fails, gate, hangs, says, tokens
 
@@ -54,10 +53,6 @@ async def found(it: Living, turn: str) -> list[tuple[str, bool]]:
 
 async def coached(it: Living, turn: str) -> list[str]:
     return [event.kind for event in await it.events(turn) if isinstance(event, Coached)]
-
-
-async def fenced(tmp_path: Path) -> bool:
-    return await probe(tmp_path) == "bubblewrap"
 
 
 PASSING: list[tuple[Check, list[Step]]] = [
@@ -159,8 +154,6 @@ async def test_a_failing_result_is_not_proof_and_a_later_good_one_is_e10(tmp_pat
 async def test_a_command_really_runs_in_the_sandbox_and_its_output_is_the_feedback_e10(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
-    if not await fenced(tmp_path):
-        pytest.skip("no bubblewrap here")
     script = "import pathlib, sys; found = pathlib.Path('green.txt').exists(); print('looked around'); sys.exit(not found)"
     model.script(
         says("done"),
@@ -178,8 +171,6 @@ async def test_a_command_really_runs_in_the_sandbox_and_its_output_is_the_feedba
 
 async def test_a_command_is_no_shell_line_e10(tmp_path: Path, model: FakeOpenAI) -> None:
     """What stands behind && is an argument like any other."""
-    if not await fenced(tmp_path):
-        pytest.skip("no bubblewrap here")
     model.script(says("done"))
     async with living(tmp_path, model, checked({"kind": "test_pass", "value": "true && false"})) as it:
         assert (await it.ask("do it")).stop_reason == "done"
@@ -315,8 +306,6 @@ async def test_a_restart_between_rounds_repeats_nothing_that_was_done_e10(tmp_pa
 
 
 async def test_a_restart_while_a_command_runs_keeps_the_answer_it_was_run_for_e10(tmp_path: Path, model: FakeOpenAI) -> None:
-    if not await fenced(tmp_path):
-        pytest.skip("no bubblewrap here")
     model.script(says("It is done."))
     slow = {"kind": "test_pass", "value": "sleep 50"}
     async with living(tmp_path, model, checked(slow, drain_seconds=0)) as it:
