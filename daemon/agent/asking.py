@@ -19,6 +19,7 @@ from daemon.core.turn import Turn
 from daemon.providers.chain import Route
 
 OUTPUT = 8_192
+THOUGHTS = {"low": 2_048, "medium": 8_192, "high": 24_000, "max": 24_000}
 LEAST_OUTPUT = 256
 UNBILLED = (
     ErrorClass.AUTH, ErrorClass.BILLING, ErrorClass.NOT_FOUND, ErrorClass.BAD_REQUEST,
@@ -99,19 +100,21 @@ class Asking:
             await self.models.answered()  # a fallback that answered says nothing good of the config
 
     async def _hold(self, scene: Scene, prompt: Prompt, routes: Sequence[Route]) -> Call:
-        """The worst that the call can cost, set aside; where little is left, the reply must be short. Raises OverBudget."""
-        sent, wanted = worst_tokens(prompt.tokens, prompt.request.messages), prompt.request.max_tokens or OUTPUT
+        """The worst that the call can cost, set aside; where little is left, the reply must be short and soon. Raises OverBudget."""
+        request = prompt.request
+        sent = worst_tokens(prompt.tokens, request.messages)
+        wanted = (request.max_tokens or OUTPUT) + THOUGHTS.get(request.effort or "", 0)
         held = Cost(sent, wanted, await self.models.worst(routes[0], sent, wanted))
         try:
             await self.budgets.hold(scene.account, held)
-            return Call(routes, prompt.request, held)
+            return Call(routes, request, held)
         except OverBudget:
             output = await self._affordable(scene, routes[0], sent, wanted)
             if output < min(wanted, LEAST_OUTPUT):
                 raise
         held = Cost(sent, output, await self.models.worst(routes[0], sent, output))
         await self.budgets.hold(scene.account, held)
-        return Call(routes, replace(prompt.request, max_tokens=output), held)
+        return Call(routes, replace(request, max_tokens=output, effort=None), held)
 
     async def _cover(self, scene: Scene, call: Call, event: ModelRetried) -> None:
         """A fallback that is asked next may be dearer than the model before it. Raises OverBudget."""

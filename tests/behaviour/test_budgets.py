@@ -344,6 +344,15 @@ async def test_f2_where_little_is_left_the_reply_must_be_short_and_where_nearly_
     assert "max_tokens" not in model.requests[1].body
 
 
+async def test_e13_where_little_is_left_there_is_no_long_thinking_either(tmp_path: Path, model: FakeOpenAI) -> None:
+    """F2: what a model thinks is output, too, and is set aside on top of what it says."""
+    for home, cap in (("one", 4.0), ("two", 2.0)):
+        async with living(tmp_path / home, model, limits({"max_usd": cap, "on_budget": "stop", "effort": "high"})) as it:
+            assert (await it.ask("write me a poem")).reply == "ok"
+    asked = [(request.body.get("reasoning_effort"), request.body.get("max_tokens", 0) > OUTPUT) for request in model.requests]
+    assert asked == [("high", False), (None, True)]
+
+
 async def test_f2_a_reservation_that_was_never_settled_counts_as_spent(tmp_path: Path, model: FakeOpenAI) -> None:
     """A19: of the turn, and of the day: the daemon was cut off in the middle of a call, so nobody knows what that cost."""
     async with living(tmp_path / "probe", model, limits({})) as it:
@@ -368,7 +377,7 @@ async def test_f2_a_reservation_that_was_never_settled_counts_as_spent(tmp_path:
 async def test_f2_what_the_provider_refused_costs_nothing(tmp_path: Path, model: FakeOpenAI) -> None:
     """A7: a wrong key does not use the day up."""
     model.otherwise(fails(401))
-    async with living(tmp_path, model, limits({}, budget={"daily_usd": 1.0})) as it:
+    async with living(tmp_path, model, limits({"on_budget": "stop"}, budget={"daily_usd": 1.0})) as it:
         reasons = {(await it.ask(f"write poem {n}")).stop_reason for n in range(5)}
         assert reasons == {"failed"}
         assert "Today: 0 tokens, $0.0000 of $1" in await it.command("/status")
