@@ -171,7 +171,7 @@ def test_runs_are_one_line_each():
 def below(lines: Sequence[str], part: str) -> list[str]:
     """The lines of the branch whose head has this in it."""
     at = next(place for place, line in enumerate(lines) if part in line)
-    rest = lines[at + 1 :]
+    rest = [*lines[at + 1 :]]
     return rest[: next((n for n, line in enumerate(rest) if depth(line) <= depth(lines[at])), len(rest))]
 
 
