@@ -44,7 +44,7 @@ class Control:
 
     async def going(self) -> None:
         """Wait while the session is paused; its clock stands still meanwhile."""
-        if self.held:
+        while self.held:
             self.stand_still()
             self._resumed.clear()
             await self._resumed.wait()
@@ -81,6 +81,11 @@ class Control:
             if self._scope and not self.cancelled and not self._scope.expired():
                 self._scope.reschedule(None)
         self._holders.add(name)
+
+    @property
+    def stands(self) -> bool:
+        """Somebody below waits for a person."""
+        return bool(self._holders)
 
     def release(self, name: str) -> None:
         """They go on, and so does the clock."""

@@ -69,7 +69,7 @@ class Crew:
         for event in events:
             await self.children.rouse(event.child)
         spawned = {event.child: event for event in events}
-        waiting = [asyncio.ensure_future(self.children.returned(event)) for event in events]
+        waiting = [asyncio.ensure_future(self.children.returned(turn, event)) for event in events]
         try:
             for coming in asyncio.as_completed(waiting):
                 done = await coming

@@ -164,7 +164,10 @@ class Lane:
         await self.shop.store.write(lambda tx: tx.quarantine(turn_id, self.shop.clock.now(), notice))
         log.error("turn %s of %s is set aside after %d tries without any progress", turn_id, self.session.id, TRIES)
         self.shop.live.publish(turn_id, SetAside(notice))
+        if self.running:
+            self.shop.budgets.close(self.running)
         self._let_go(turn_id)
+        await self.shop.children.ended(turn_id)
 
     async def _begin(self, row: InboxRow) -> None:
         if row.id in self.left:  # by a former daemon, which may have died of it before the turn began
@@ -257,7 +260,7 @@ class Lane:
             self.inputs.extendleft(reversed([replace(row, steers="") for row in control.take_steers()]))
             self._let_go(turn.id)
             self.shop.live.publish(turn.id, Over(turn))
-            await self.shop.children.ended(turn)
+            await self.shop.children.ended(turn.id, alone=not (turn.children or turn.parent))
 
     def _keep_for_later(self, turn_id: str) -> None:
         """What people said to a turn that does not end now, a stop too, waits until it is taken up again."""

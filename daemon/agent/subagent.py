@@ -32,8 +32,10 @@ async def spawn_agent(
         await children.rouse(event.child)
     if event.background:
         return ToolOutput(f"started as turn {event.child}; its result will come as a message when it is done")
-    returned = await children.returned(event)
-    return ToolOutput(told(returned), is_error=not returned.well, label=returned.label)
+    before = children.worked(turn)
+    returned = await children.returned(turn, event)
+    seconds = children.worked(turn) - before
+    return ToolOutput(told(returned), is_error=not returned.well, label=returned.label, seconds=seconds)
 
 
 def _check(children: Children, depth: int, task: str, background: bool) -> None:

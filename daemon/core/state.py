@@ -1,5 +1,6 @@
 """The parts of a turn's state: a call, a question of the house, a child, what was spent."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from daemon.core.events import (
@@ -12,6 +13,7 @@ from daemon.core.events import (
     ModelAsked,
     ToolFinished,
 )
+from daemon.core.label import Effect
 from daemon.core.messages import ToolCall, Usage
 from daemon.core.outcomes import YES, Outcome
 
@@ -93,6 +95,12 @@ class Spent:
         if asked:
             self.reserved_tokens += asked.reserved_tokens
             self.reserved_usd += asked.reserved_usd or 0.0
+
+
+def seconds_of(results: Sequence[ToolFinished]) -> float:
+    """How long the calls of one reply took in all: effects one after the other, what only reads side by side."""
+    reads = [result.seconds for result in results if result.effect is Effect.READ]
+    return sum(result.seconds for result in results if result.effect is not Effect.READ) + max(reads, default=0.0)
 
 
 def failed(result: ToolFinished) -> bool:

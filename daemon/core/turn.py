@@ -43,7 +43,7 @@ from daemon.core.label import Label
 from daemon.core.messages import Message, Role, ToolCall
 from daemon.core.shown import of_people, result_message, summary_message, with_memories
 from daemon.core.sink import EventSink
-from daemon.core.state import CallState, Child, Question, Spent
+from daemon.core.state import CallState, Child, Question, Spent, seconds_of
 from daemon.core.terms import Intent, Limits, Terms
 from daemon.core.waiting import uninterrupted
 
@@ -234,6 +234,7 @@ class Turn:
                 self._classify(event.intent)
             case ChildSpawned():
                 self.children[event.key] = Child(event)
+                self.news = self.seq
             case ChildReturned():
                 self.children[event.key].returned = event
                 self.label = self.label.joined(event.label)
@@ -286,7 +287,6 @@ class Turn:
 
     def _finished(self, state: CallState, event: ToolFinished) -> None:
         state.result = event
-        self.spent.seconds += event.seconds
         self.label = self.label.joined(event.label)
         self.offers.extend(name for name in event.offers if name not in self.offers)
         if not self.pending:
@@ -295,5 +295,6 @@ class Turn:
     def _settle(self) -> None:
         """All results are in: the model sees them together, in the order it asked (B5)."""
         done = [(state.result, state.call) for state in self.calls if state.result]
+        self.spent.seconds += seconds_of([result for result, _ in done])
         self.past.extend(done)
         self.messages.extend(result_message(call, result) for result, call in done)

@@ -26,7 +26,9 @@ class Unavailable(RetryableToolError):
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """What a tool gives back. `also` are events recorded with the result; `offers` names tools to add to the list."""
+    """What a tool gives back. `also` are events recorded with the result; `offers` names tools to add to the list; `seconds` is
+    how long it worked, where that is less than it took: it waited for a person.
+    """
 
     text: str
     is_error: bool = False
@@ -34,6 +36,7 @@ class ToolOutput:
     label: Label = Label.TRUSTED
     offers: tuple[str, ...] = ()
     also: tuple[Event, ...] = ()
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

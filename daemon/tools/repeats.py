@@ -18,9 +18,9 @@ IDLE = (Outcome.NOT_RUN, Outcome.REJECTED)
 def repeated(turn: Turn, call: Ready) -> ToolFinished | None:
     """The result for a call that only reads, was made before in this turn, and went well; None when it has to be run.
 
-    Whatever may have changed something in between makes it new: an effect, a word of the user's, a wait.
+    Whatever may have changed something in between makes it new: an effect, a word of the user's, a wait, another agent.
     """
-    if not call.only_reads or call.tool.meta.volatile or call.state.starts or _effect_before(turn, call):
+    if not call.only_reads or call.tool.meta.volatile or call.state.starts or _effect_before(turn, call) or _helped(turn):
         return None
     wanted = args_hash(call.tool.name, call.arguments)
     for result, asked in reversed(turn.past):
@@ -44,6 +44,11 @@ def _effect_before(turn: Turn, call: Ready) -> bool:
     """The same reply asks for an effect first, which will have happened by then."""
     before = takewhile(lambda state: state is not call.state, turn.calls)
     return any(state.judged and state.judged.effect is not Effect.READ for state in before)
+
+
+def _helped(turn: Turn) -> bool:
+    """An agent in the background may change anything at any time."""
+    return any(child.spawned.background for child in turn.children.values())
 
 
 def _changed(result: ToolFinished) -> bool:

@@ -72,19 +72,18 @@ class Runner:
 
     async def _finish(self, call: Ready) -> None:
         async with self.pool:
-            began = self.clock.monotonic()
             result, also = await self._result(call)
         now = self.clock.now()
         for event in also:
             self.turn.record(event, now)
-        self.turn.record(replace(result, seconds=self.clock.monotonic() - began), now)
+        self.turn.record(result, now)
         if call.only_reads:
             self.pen.soon()
         else:
             await self.pen.commit()
 
     async def _result(self, call: Ready) -> tuple[ToolFinished, tuple[Event, ...]]:
-        effect, error_class = call.tool.meta.effect, ""
+        effect, error_class, began = call.tool.meta.effect, "", self.clock.monotonic()
         try:
             output = await self._attempts(call)
         except (Fenced, StoreUnavailable):
@@ -102,7 +101,8 @@ class Runner:
             call.state, outcome, output.text, effect=effect, label=output.label, error_class=error_class,
             limit=call.tool.meta.max_chars or self.max_chars,
         )
-        return replace(result, exit_code=output.exit_code, offers=output.offers), output.also
+        seconds = self.clock.monotonic() - began if output.seconds is None else output.seconds
+        return replace(result, exit_code=output.exit_code, offers=output.offers, seconds=seconds), output.also
 
     async def _attempts(self, call: Ready) -> ToolOutput:
         attempt = 1

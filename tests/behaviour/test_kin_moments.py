@@ -1,0 +1,196 @@
+"""Agents at work for others at awkward moments: clocks, restarts, poison, what was read before (A17, A11, F2, E7, B8)."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from daemon.app import Parts
+from daemon.core.events import ChildSpawned, ToolFinished
+from daemon.core.label import Effect
+from daemon.tools.decorate import bind, tool
+from tests.fakes.house import Living, living
+from tests.fakes.openai import FakeOpenAI, Json, Step, by, calls, gate, hangs, says
+
+BREAKS = 13
+SEND = ("send", {"text": "x"})
+
+
+@tool(effect=Effect.EGRESS)
+async def send(text: str) -> str:
+    """Send something."""
+    return "sent"
+
+
+@tool(effect=Effect.READ, parallel=True)
+async def nap(number: int) -> str:
+    """Take a moment."""
+    await asyncio.sleep(0.3)
+    return f"slept {number}"
+
+
+def broken(arguments: Mapping[str, object]) -> None:
+    """A faulty add-on."""
+    if arguments["number"] == BREAKS:
+        raise RuntimeError("an add-on broke")
+
+
+PARTS = Parts(tools=[*bind([send], {}), replace(bind([nap], {})[0], check=broken)])
+BREAK = calls(("nap", {"number": BREAKS}))
+
+
+def first(body: Json) -> str:
+    return str(next(message["content"] for message in body["messages"] if message["role"] == "user"))
+
+
+def play(parts: dict[str, list[Step]]) -> Step:
+    """Each conversation has a script of its own, found by what its first message begins with."""
+
+    def choose(body: Json) -> Step:
+        for begins, steps in parts.items():
+            if first(body).startswith(begins):
+                return steps.pop(0) if steps else says("nothing more")
+        return says("ok")
+
+    return by(choose)
+
+
+def spawn(task: str, **more: object) -> Step:
+    return calls(("spawn_agent", {"task": task, **more}))
+
+
+async def child_of(it: Living, turn: str, at: int = 0) -> ChildSpawned:
+    return [event for event in await it.events(turn) if isinstance(event, ChildSpawned)][at]
+
+
+async def results(it: Living, turn: str, name: str) -> list[str]:
+    return [event.text for event in await it.events(turn) if isinstance(event, ToolFinished) and event.tool == name]
+
+
+async def suspended(it: Living, turn: str, at: int = 0) -> str:
+    """The child of this turn, once it waits for a person."""
+    await it.until(turn, "agent.started")
+    child = (await child_of(it, turn, at)).child
+    await it.until(child, "run.suspended")
+    return child
+
+
+async def test_a11_what_was_read_before_an_agent_went_to_work_is_read_anew_after_it(tmp_path: Path, model: FakeOpenAI) -> None:
+    """A17: nobody can say what it has changed."""
+    read = calls(("read_file", {"path": "plan.txt"}))
+    write = calls(("write_file", {"path": "plan.txt", "text": "new"}))
+    model.otherwise(play({"parent": [read, spawn("child, edit"), read, says("done")], "child": [write, says("edited")]}))
+    async with living(tmp_path, model) as it:
+        (tmp_path / "workspace").mkdir(exist_ok=True)
+        (tmp_path / "workspace" / "plan.txt").write_text("old")
+        run = await it.ask("parent, go")
+        before, after = await results(it, run.turn, "read_file")
+    assert "old" in before and "new" in after, after
+
+
+async def test_a17_the_parents_clock_stands_still_for_a_waiting_agent_after_a_restart_too(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    config = {"agent": {"max_seconds": 1, "drain_seconds": 0}}
+    model.otherwise(play({"parent": [spawn("child sends"), says("done")], "child": [calls(SEND), says("I sent it")]}))
+    async with living(tmp_path, model, config, PARTS) as it:
+        turn = await it.say("parent, go")
+        await suspended(it, turn)
+    async with living(tmp_path, model, config, PARTS) as it:
+        await asyncio.sleep(1.3)  # longer than the parent may work: nothing to wait for but the time itself
+        assert "Approved" in await it.command("/approve")
+        assert (await it.settled(turn)).reply == "done"
+
+
+async def test_a17_waiting_for_an_agent_that_waits_counts_for_nothing_after_a_restart(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    """D1: what a call took is not what the turn worked, where a person was waited for."""
+    config = {"agent": {"max_seconds": 1, "drain_seconds": 0}}
+    script = {"parent": [spawn("child sends"), hangs()], "child": [calls(SEND), says("I sent it")]}
+    model.otherwise(play(script))
+    async with living(tmp_path, model, config, PARTS) as it:
+        turn = await it.say("parent, go")
+        await suspended(it, turn)
+        await asyncio.sleep(1.3)
+        assert "Approved" in await it.command("/approve")
+        await asyncio.wait_for(model.hanging.wait(), 10)
+    model.otherwise(says("done"))
+    async with living(tmp_path, model, config, PARTS) as it:
+        assert (await it.settled(turn)).reply == "done"
+
+
+async def test_d1_calls_that_ran_together_count_once_after_a_restart(tmp_path: Path, model: FakeOpenAI) -> None:
+    naps = [("nap", {"number": number}) for number in range(8)]
+    model.script(calls(*naps), hangs())
+    config = {"agent": {"max_seconds": 2, "drain_seconds": 0}}
+    async with living(tmp_path, model, config, PARTS) as it:
+        turn = await it.say("rest")
+        await asyncio.wait_for(model.hanging.wait(), 10)
+    model.otherwise(says("all done"))
+    async with living(tmp_path, model, config, PARTS) as it:
+        assert (await it.settled(turn)).reply == "all done"
+
+
+async def test_a17_a_clock_that_stood_still_for_an_agent_goes_on_when_who_waited_for_it_is_stopped(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    """D1: the top agent hangs afterwards, and its deadline ends it."""
+    script = {
+        "top": [spawn("middle"), hangs()],
+        "middle": [spawn("child sends")],
+        "child": [calls(SEND), says("I sent it")],
+    }
+    model.otherwise(play(script))
+    async with living(tmp_path, model, {"agent": {"max_seconds": 2}}, PARTS) as it:
+        top = await it.say("top, go")
+        await it.until(top, "agent.started")
+        middle = (await child_of(it, top)).child
+        await suspended(it, middle)
+        assert await it.house.door.cancel(middle)
+        assert (await it.settled(middle)).stop_reason == "cancelled"
+        assert (await asyncio.wait_for(it.settled(top), 6)).stop_reason == "deadline"
+
+
+async def test_a17_an_agent_in_the_background_that_waits_does_not_stop_its_parents_clock(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    asks = asyncio.Event()
+    script = {"parent": [spawn("child", background=True), gate(asks, hangs())], "child": [calls(SEND)]}
+    model.otherwise(play(script))
+    async with living(tmp_path, model, {"agent": {"max_seconds": 1}}, PARTS) as it:
+        turn = await it.say("parent, go")
+        await suspended(it, turn)
+        asks.set()
+        assert (await asyncio.wait_for(it.settled(turn), 5)).stop_reason == "deadline"
+
+
+async def test_b5_25_a_background_agent_that_is_set_aside_is_reported_without_a_restart(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    """A17."""
+    asks = asyncio.Event()
+    child = gate(asks, BREAK)
+    script = {"parent": [spawn("child", background=True), says("at work"), says("it broke")], "child": [child] * 9}
+    model.otherwise(play(script))
+    async with living(tmp_path, model, parts=PARTS) as it:
+        run = await it.ask("parent, go")
+        asks.set()
+        spawned = await child_of(it, run.turn)
+        assert (await it.settled(spawned.child)).state == "quarantined"
+        report = await asyncio.wait_for(it.settled(spawned.report), 5)
+        assert report.reply == "it broke"
+
+
+async def test_b5_25_agents_of_a_turn_that_is_set_aside_are_stopped_at_once(tmp_path: Path, model: FakeOpenAI) -> None:
+    """A17."""
+    asks = asyncio.Event()
+    parent = [spawn("child", background=True), *[gate(asks, BREAK)] * 9]
+    model.otherwise(play({"parent": parent, "child": [hangs()]}))
+    async with living(tmp_path, model, parts=PARTS) as it:
+        turn = await it.say("parent, go")
+        await asyncio.wait_for(model.hanging.wait(), 10)
+        asks.set()
+        assert (await it.settled(turn)).state == "quarantined"
+        child = await asyncio.wait_for(it.settled((await child_of(it, turn)).child), 5)
+        assert child.stop_reason == "cancelled"
