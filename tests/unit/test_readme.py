@@ -1,8 +1,10 @@
 """README says what is there: set-up commands that users and CI rely on, commands that exist, the promise."""
 
 import re
+import tomllib
 from pathlib import Path
 
+from daemon.agent.config import SubagentsConfig
 from daemon.agent.spec import parse_spec
 from daemon.cli.parsing import COMMANDS
 
@@ -41,3 +43,47 @@ def test_the_promise_has_its_five_points():
     promise = README.split("## The promise")[1].split("\n## ")[0]
     assert re.findall(r"^(\d)\. ", promise, re.MULTILINE) == list("12345")
     assert "at most once" in promise and "at least once" in promise and "quarantined" in promise
+
+
+def the_map() -> list[set[str]]:
+    """The layers that the map draws, top first; braced lines are one layer, an empty line ends the layers of the daemon."""
+    drawn: list[set[str]] = []
+    for line in README.split("## Map")[1].split("\n## ")[0].splitlines():
+        room = re.match(r"    (?P<brace>[┌├└ ]) (?P<name>\w+) +\S", line)
+        if room and room["brace"] in "├└":
+            drawn[-1].add(room["name"])
+        elif room:
+            drawn.append({room["name"]})
+    return drawn
+
+
+def rooms(package: str) -> set[str]:
+    """The packages and modules in it."""
+    inside = (ROOT / package).iterdir()
+    return {path.stem for path in inside if (path / "__init__.py").exists() or (path.suffix == ".py" and path.stem != "__init__")}
+
+
+def test_the_map_has_every_room_of_the_house_and_no_other():
+    named = [name for layer in the_map() for name in layer]
+    assert sorted(named) == sorted([*rooms("daemon"), "channels", "memory"])
+
+
+def test_the_map_draws_the_layers_that_the_code_is_held_to():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    held = [{name.strip(" ()").removeprefix("daemon.") for name in layer.split("|")} & rooms("daemon") for layer in layers]
+    (leaves,) = (set(contract["modules"]) for contract in contracts if contract["type"] == "independence")
+    assert the_map() == [*held, {"plugins"}, leaves]
+
+
+def test_the_map_says_of_each_room_what_it_is_for_in_one_line():
+    lines = [line for line in README.split("## Map")[1].split("\n## ")[0].splitlines() if line.startswith("    ")]
+    assert len([line for line in lines if line.strip()]) == len([name for layer in the_map() for name in layer])
+    assert all(len(line) <= 130 and len(line.split()) > 3 for line in lines if line.strip("┌├└ "))
+
+
+def test_the_limits_it_names_are_those_that_hold():
+    """A17"""
+    said, limits = " ".join(README.split()), SubagentsConfig.model_validate({})
+    assert f"{limits.max_depth} deep, with {limits.max_iterations} iterations and {limits.timeout_s:g} seconds each" in said
+    assert f"{limits.max_response_chars:,} characters of it at most" in said
