@@ -146,6 +146,18 @@ async def test_e3_what_is_not_sorted_is_not_asked_again_in_the_same_turn(tmp_pat
     assert asked(model) == ["?small", "middle", "middle"]
 
 
+async def test_e3_nor_when_the_first_call_is_made_again_with_a_shorter_history(tmp_path: Path, model: FakeOpenAI) -> None:
+    """B4."""
+    async with living(tmp_path, model, config()) as it:
+        for n in range(8):
+            model.script(says(f"tale {n} " * 400))
+            await it.ask("hi")
+        too_long = fails(400, {"error": {"message": "too long", "type": "invalid", "code": "context_length_exceeded"}})
+        model.script(says("purple"), too_long, says("shorter"))
+        assert (await it.ask(UNSURE)).reply == "shorter"
+    assert asked(model)[8:] == ["?small", "middle", "middle"]
+
+
 async def test_e2_stop_reaches_into_the_question_what_kind_of_work_it_is(tmp_path: Path, model: FakeOpenAI) -> None:
     """E7: within a second; and so does the deadline."""
     model.otherwise(hangs())
