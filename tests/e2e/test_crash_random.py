@@ -10,7 +10,8 @@ from time import monotonic
 import pytest
 import pytest_asyncio
 
-from tests.e2e.crash.life import Life, Plan, Said
+from tests.e2e.crash.life import Life
+from tests.e2e.crash.person import Plan, Said
 from tests.e2e.crash.world import World, world
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

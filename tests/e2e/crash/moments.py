@@ -50,8 +50,13 @@ class Outside:
 
     @property
     def questions(self) -> Notebook:
-        """Questions that a person has seen, and the answers that were taken: {turn, call, what}."""
+        """Questions that a person has seen, and the answers that were taken: {turn, call, what, answer}."""
         return Notebook(self.folder / "questions")
+
+    @property
+    def stops(self) -> Notebook:
+        """Turns whose stop was taken: {turn}."""
+        return Notebook(self.folder / "stops")
 
     @property
     def shown(self) -> Notebook:

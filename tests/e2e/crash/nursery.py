@@ -1,6 +1,6 @@
-"""A process that has imported the daemon and forks a fresh one for each life: `python -m tests.e2e.crash.nursery`.
+"""A process that has lived once and forks a fresh daemon for each life: `python -m tests.e2e.crash.nursery`.
 
-It has no event loop and no thread of its own. A line of JSON in is a life; a line out is how it ended.
+It has no event loop and no thread when it forks. A line of JSON in is a life; a line out is how it ended.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import logging
 import os
 import signal
 import sys
+import tempfile
 import threading
 import traceback
 from pathlib import Path
@@ -18,14 +19,19 @@ from time import sleep
 from daemon import plugins
 from daemon.providers.prices import PriceTable
 from tests.e2e.crash.life import Life, live
+from tests.e2e.crash.model import Deadly
+from tests.e2e.crash.person import Said
+from tests.fakes.openai import FakeOpenAI
 
 LONGEST_S = 60
 
 
 def main() -> None:
     """Until nobody asks any more."""
-    plugins.load("providers", "openai")  # what the house imports late, here before any fork
-    PriceTable().load()
+    asyncio.run(_warm_up())
+    for thread in threading.enumerate():
+        if thread is not threading.main_thread():
+            thread.join(LONGEST_S)  # asyncio waits for a child process in a thread, which may still be about to end
     gc.freeze()
     for line in sys.stdin:
         life = Life.read(json.loads(line))
@@ -40,6 +46,16 @@ def main() -> None:
         ended = {"pid": pid, "status": os.waitstatus_to_exitcode(status)}
         sys.stdout.write(json.dumps(ended) + "\n")
         sys.stdout.flush()
+
+
+async def _warm_up() -> None:
+    """One life in good order: what a first one imports and builds late is there before any fork."""
+    plugins.load("providers", "openai")
+    PriceTable().load()
+    with tempfile.TemporaryDirectory() as folder:
+        async with FakeOpenAI() as model:
+            model.otherwise(Deadly())
+            await live(Life(folder, model.base_url, {"terminal:a": [Said("k0", "[k0 look spawn.a] {a note}")]}))
 
 
 def _live(life: Life) -> None:

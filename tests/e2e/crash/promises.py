@@ -1,6 +1,5 @@
 """The promise (DESIGN 5, B4), held against what really happened. Each check names what did not hold."""
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -10,33 +9,38 @@ from daemon.core.events import (
     Answer,
     ApprovalAnswered,
     ApprovalAsked,
+    Consulting,
     ModelAsked,
     ModelReplied,
     Outcome,
     Steered,
+    Stop,
     ToolFinished,
     ToolStarted,
     TurnEnded,
     UserSaid,
 )
 from daemon.core.label import Effect
+from daemon.core.loops import REVIEW as LOOP_REVIEW
 from daemon.store.protocol import Tx
 from daemon.store.sqlite import SqliteStore
-from tests.e2e.crash.model import markers
+from tests.e2e.crash.model import is_summary, markers, names
+from tests.e2e.crash.promises_house import OF_HOUSE
+from tests.e2e.crash.promises_kin import KIN
+from tests.e2e.crash.promises_loops import OF_LOOPS
 from tests.e2e.crash.remains import Remains, Row
 
 TRIES = 3
-NAME = re.compile(r"\[(\w+)")
 OVER = ("ended", "quarantined")
 Check = Callable[[Remains], Iterator[str]]
 
 
 def messages_have_one_outcome(it: Remains) -> Iterator[str]:
     """Promise 1: every message that was taken is answered, folded in, taken as an answer, or set aside; once."""
-    rows = {row["external_id"]: row for row in it.inbox}
+    rows = {row["external_id"]: row for row in it.said}
     said = {f"{session}/{one.client}" for session, messages in it.plan.items() for one in messages}
-    if len(rows) != len(it.inbox) or set(rows) != said:
-        yield f"the inbox has {sorted(row['external_id'] for row in it.inbox)}, said was {sorted(said)}"
+    if len(rows) != len(it.said) or set(rows) != said:
+        yield f"the inbox has {sorted(row['external_id'] for row in it.said)}, said was {sorted(said)}"
     for line in it.outside.accepted.lines():
         row = rows.get(f"{line['session']}/{line['client']}")
         if row is None or row["body"] != line["text"] or not _as_promised(it, row, line["turn"]):
@@ -83,9 +87,11 @@ def every_message_was_heard(it: Remains) -> Iterator[str]:
             yield f"turn {turn.id} is {turn.state}" if turn.state not in OVER else ""
             continue
         texts = [one.text for kind in (UserSaid, Steered) for one in it.of(turn.id, kind)]
-        replies = " ".join(one.text for one in it.of(turn.id, ModelReplied))
-        yield from (f"{text} is not in {replies!r}" for text in texts for name in NAME.findall(text) if name not in replies)
-    for session in it.plan:
+        replies = " ".join((turn.reply, *(one.text for one in it.of(turn.id, ModelReplied))))
+        stopped = turn.stop_reason is Stop.CANCELLED
+        unheard = [name for text in texts for name in names(text) if name not in replies]
+        yield f"{unheard} are not in {replies!r}" if unheard and not stopped else ""
+    for session in {row["session"] for row in it.inbox}:
         ids = [row["id"] for row in it.inbox if row["session"] == session]
         began = [turn.input_id for turn in it.turns.values() if turn.session == session]
         if began != [one for one in ids if one in began]:
@@ -145,22 +151,28 @@ def unknown_outcomes_are_told(it: Remains) -> Iterator[str]:
                 continue
             if not any(f"outcome of {result.tool} is unknown" in notice for notice in it.view(turn).notices):
                 yield f"turn {turn}: its owner was not told that the outcome of {result.tool} is unknown"
-            names = set(NAME.findall(" ".join(one.text for kind in (UserSaid, Steered) for one in it.of(turn, kind))))
-            told = [one for one in it.requests if names.intersection(markers(one)) and result.text in str(one["messages"])]
-            if not told:
+            about = {name for kind in (UserSaid, Steered) for one in it.of(turn, kind) for name in names(one.text)}
+            told = [one for one in it.requests if about.intersection(markers(one)) and result.text in str(one["messages"])]
+            if not told and it.turns[turn].stop_reason is not Stop.CANCELLED:
                 yield f"turn {turn}: the model was not told that the outcome of {result.tool} is unknown"
 
 
 def model_calls_are_written_down_first(it: Remains) -> Iterator[str]:
     """Promise 2; B5 #5 #6: no request without its ModelAsked, no question repeated whose answer is in the journal."""
     for turn in it.turns:
-        first = NAME.findall(it.of(turn, UserSaid)[0].text)[0]
+        first = names(it.of(turn, UserSaid)[0].text)[0]
         requests = [one for one in it.requests if first in markers(one)]
         asked, replied = len(it.of(turn, ModelAsked)), len(it.of(turn, ModelReplied))
-        if len(requests) > asked:
-            yield f"turn {turn}: {len(requests)} requests, {asked} written down"
-        if asked - replied > it.kills:
-            yield f"turn {turn}: asked {asked} times for {replied} replies, with {it.kills} kills"
+        cuts = it.kills + (it.turns[turn].stop_reason is Stop.CANCELLED)
+        if it.of(turn, UserSaid)[0].terms.composite:
+            continue  # asks nobody itself
+        if not 0 <= asked - len(requests) <= cuts:
+            yield f"turn {turn}: {len(requests)} requests, {asked} written down, with {cuts} cuts"
+        if asked - replied > cuts:
+            yield f"turn {turn}: asked {asked} times for {replied} replies, with {cuts} cuts"
+    summed, consulted = sum(is_summary(one.body) for one in it.requests), sum(len(it.of(turn, Consulting)) for turn in it.turns)
+    if not 0 <= consulted - summed <= it.kills:
+        yield f"{summed} requests for a summary, {consulted} written down"
 
 
 def approvals_survive(it: Remains) -> Iterator[str]:
@@ -168,11 +180,13 @@ def approvals_survive(it: Remains) -> Iterator[str]:
     rows = {(row["turn"], row["call_id"]): row for row in it.approvals}
     for line in it.outside.questions.lines():
         turn, call = line["turn"], line["call"]
+        if call == LOOP_REVIEW:
+            continue  # put when its turn had ended: see promises_loops
         asked = [one for one in it.of(turn, ApprovalAsked) if one.call_id == call]
         answered = [one.answer for one in it.of(turn, ApprovalAnswered) if one.call_id == call]
         if len(asked) != 1 or (turn, call) not in rows:
             yield f"question {turn} {call} was asked {len(asked)} times"
-        if line["what"] == "answered" and it.turns[turn].state == "ended" and answered != [Answer.ONCE]:
+        if line["what"] == "answered" and it.turns[turn].state == "ended" and answered != [Answer(line["answer"])]:
             yield f"the answer to {turn} {call} was taken, and became {answered}"
     yield from (f"question {key} is still {row['state']}" for key, row in rows.items() if row["state"] in ("pending", "answered"))
 
@@ -181,7 +195,7 @@ def replies_are_shown_in_order(it: Remains) -> Iterator[str]:
     """Promise 4; B5 #11 #12 #13: at least once, in order, and twice only for a kill between showing and marking."""
     shown = it.outside.shown.lines()
     firsts = list(dict.fromkeys((line["turn"], line["part"]) for line in shown))
-    for session in it.plan:
+    for session in {row["session"] for row in it.outbox}:
         due = [(row["turn"], row["part"]) for row in it.outbox if row["session"] == session and row["kind"] != "approval"]
         seen = [one for one in firsts if one in due]
         if seen != due:
@@ -190,7 +204,7 @@ def replies_are_shown_in_order(it: Remains) -> Iterator[str]:
         yield f"{len(shown)} shown, {len(firsts)} different ones, {it.kills} kills"
     bodies = {row["turn"]: row["body"] for row in it.outbox if row["kind"] == "reply"}
     for turn in it.turns.values():
-        if turn.state == "ended" and (bodies.get(turn.id) != turn.reply or not turn.reply):
+        if it.own(turn.id) and turn.state == "ended" and (bodies.get(turn.id) != turn.reply or not turn.reply):
             yield f"turn {turn.id}: reply {turn.reply!r}, delivered {bodies.get(turn.id)!r}"
     yield from (f"delivery {row['turn']} is {row['state']}" for row in it.outbox if row["state"] != "sent")
 
@@ -198,7 +212,7 @@ def replies_are_shown_in_order(it: Remains) -> Iterator[str]:
 def no_fenced_write_was_accepted(it: Remains) -> Iterator[str]:
     """B5 #19: each life has an epoch of its own in each session, and the journal took them in order."""
     lines = it.outside.writes.lines()
-    for session in it.plan:
+    for session in {line["session"] for line in lines}:
         mine = [(int(line["epoch"]), line["pid"]) for line in lines if line["session"] == session]
         owners = {(epoch, pid) for epoch, pid in mine}
         if len(owners) != len({epoch for epoch, _ in owners}) or any(a[0] > b[0] for a, b in pairwise(mine)):
@@ -220,7 +234,7 @@ CHECKS: tuple[Check, ...] = (
 
 def broken(it: Remains) -> list[str]:
     """Every promise that did not hold; nothing when all is well."""
-    return [fault for check in CHECKS for fault in check(it) if fault]
+    return [fault for check in (*CHECKS, *KIN, *OF_HOUSE, *OF_LOOPS) for fault in check(it) if fault]
 
 
 async def stale_owners_are_refused(it: Remains) -> list[str]:

@@ -8,18 +8,19 @@ from pathlib import Path
 from typing import TypeVar
 
 from daemon.core.events import Event, Recorded
-from daemon.core.rows import TurnRow
+from daemon.core.loops import LoopRow
+from daemon.core.rows import ChildRow, TurnRow
 from daemon.door.base import RunView
 from daemon.door.views import run_view
 from daemon.store.protocol import ReadTx
 from daemon.store.sqlite import SqliteStore
-from tests.e2e.crash.life import Plan
-from tests.e2e.crash.model import markers
 from tests.e2e.crash.moments import Outside
+from tests.e2e.crash.person import Plan
 from tests.fakes.openai import Asked
 
 E = TypeVar("E", bound=Event)
 Row = dict[str, str]
+HOUSE = ("agent", "loop")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,18 @@ class Remains:
     lanes: list[Row]
     requests: Sequence[Asked]
     kills: int
+    children: list[ChildRow]
+    loops: list[LoopRow]
+
+    @property
+    def said(self) -> list[Row]:
+        """What people said, of the inbox; the rest is what agents and loops say to each other."""
+        return [row for row in self.inbox if row["channel"] not in HOUSE]
+
+    def own(self, turn: str) -> bool:
+        """A turn of a conversation of people: its reply goes to them."""
+        row = self.turns[turn]
+        return not row.parent and not row.session.startswith("loop:")
 
     def of(self, turn: str, kind: type[E]) -> list[E]:
         """The turn's events of this kind."""
@@ -51,13 +64,14 @@ async def remains(folder: Path, plan: Plan, requests: Sequence[Asked], kills: in
     path = folder / "home" / "journal.db"
     store = await SqliteStore.open(path)
     turns, events = await store.read(_turns)
+    children = await store.read(lambda tx: [row for turn in turns for row in tx.children(turn)])
+    loops = await store.read(lambda tx: tx.loops())
     await store.aclose()
     with closing(sqlite3.connect(path)) as db:
         db.row_factory = sqlite3.Row
         inbox, outbox, approvals, lanes = (_rows(db, table) for table in ("inbox", "outbox", "approvals", "lanes"))
-    mine = {said.client for messages in plan.values() for said in messages}
-    asked = [one for one in requests if mine.intersection(markers(one))]
-    return Remains(plan, Outside(folder), turns, events, inbox, outbox, approvals, lanes, asked, kills)
+    asked = [one for one in requests if one.headers["X-Home"] == str(folder)]
+    return Remains(plan, Outside(folder), turns, events, inbox, outbox, approvals, lanes, asked, kills, children, loops)
 
 
 def _turns(tx: ReadTx) -> tuple[dict[str, TurnRow], dict[str, list[Recorded]]]:

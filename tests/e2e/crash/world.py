@@ -11,8 +11,9 @@ from pathlib import Path
 from signal import SIGKILL
 
 from tests.e2e.crash.life import Life
-from tests.e2e.crash.model import deadly
+from tests.e2e.crash.model import Deadly
 from tests.e2e.crash.promises import broken, stale_owners_are_refused
+from tests.e2e.crash.promises_kin import budgets_add_up
 from tests.e2e.crash.remains import Remains, remains
 from tests.fakes.command_line import ROOT
 from tests.fakes.openai import FakeOpenAI
@@ -72,7 +73,7 @@ class World:
         it = await remains(Path(last.folder), last.plan, self.model.requests, kills)
         for death in it.outside.deaths.lines():
             self.places[death["at"]] = self.places.get(death["at"], 0) + 1
-        faults = broken(it) + await stale_owners_are_refused(it)
+        faults = broken(it) + await stale_owners_are_refused(it) + await budgets_add_up(it)
         return it, [f"{last.folder}: {fault}\n{_log(last)}" for fault in faults]
 
 
@@ -84,7 +85,7 @@ def _log(life: Life) -> str:
 async def world() -> AsyncIterator[World]:
     """Open it; every process that bears daemons ends with it."""
     async with FakeOpenAI() as model:
-        model.otherwise(deadly)
+        model.otherwise(Deadly())
         free: asyncio.Queue[asyncio.subprocess.Process] = asyncio.Queue()
         nurseries = [await _nursery() for _ in range(NURSERIES)]
         for nursery in nurseries:

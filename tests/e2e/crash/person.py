@@ -1,0 +1,196 @@
+"""Who talks to the daemon: says what is in the plan, answers questions, stops what takes for ever, reads what is delivered."""
+
+from asyncio import TaskGroup
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from daemon.app import House
+from daemon.core.events import Answer
+from daemon.core.loops import REVIEW as LOOP_REVIEW
+from daemon.core.loops import Criterion
+from daemon.door.base import Door, LiveEvent
+from daemon.door.loops import LoopView
+from daemon.loops.events import LoopEvent
+from daemon.loops.orders import Order
+from daemon.store.protocol import ReadTx
+from tests.e2e.crash.moments import Moment, Outside
+
+DOUBTED = ("review_answer", "loop_review")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Something a person says. `at_once`: without waiting for what was said before; `instead`: when asked a question, as the
+    answer to it. `twice`: the network repeats it.
+    """
+
+    client: str
+    text: str
+    at_once: bool = False
+    instead: bool = False
+    twice: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A loop that a person starts. `pauses`: holds it up at each attempt that looks, and lets it go on when that is over."""
+
+    session: str
+    text: str
+    criterion: Criterion = "max_iterations"
+    value: str = ""
+    most: int = 3
+    pauses: bool = False
+
+
+Plan = Mapping[str, Sequence[Said]]
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Says what is in the plan and has not been taken yet. Where something waits for ever, the person's patience ends."""
+
+    house: House
+    outside: Outside
+    moment: Moment
+    hasty: bool
+    chosen: str
+    doubts: int
+
+    @property
+    def door(self) -> Door:
+        """Where the person stands."""
+        return self.house.door
+
+    async def talk(self, plan: Plan, task: Task | None) -> None:
+        """In all sessions at once; then the loop, from its start to its end."""
+        taken = {line["client"] for line in self.outside.accepted.lines()}
+        async with TaskGroup() as tasks:
+            for session, messages in plan.items():
+                tasks.create_task(self._converse(session, [said for said in messages if said.client not in taken]))
+        if task:
+            await self._pursue(task)
+            await self._see_to_the_end(task.session)
+
+    async def _converse(self, session: str, messages: Sequence[Said]) -> None:
+        if messages and self.chosen:
+            await self.door.choose(session, self.chosen)
+        for said in messages:
+            if said.instead:
+                await self._until_asked(session)
+            elif not said.at_once:
+                await self._see_to_the_end(session)
+            await self._say(session, said)
+        await self._see_to_the_end(session)
+
+    async def _say(self, session: str, said: Said) -> None:
+        accepted = await self.door.send(session, said.text, said.client)
+        if said.twice:
+            self.moment("before a repeated message")
+            assert await self.door.send(session, said.text, said.client) == accepted
+        turn = accepted.turn or accepted.steered
+        self.outside.accepted.note(client=said.client, session=session, text=said.text, turn=turn)
+
+    async def _until_asked(self, session: str) -> None:
+        for turn in await self.door.unfinished(session):
+            async for event in self.door.events(turn):
+                if event.name == "approval.asked":
+                    return
+
+    async def _see_to_the_end(self, session: str) -> None:
+        while turns := await self._at_work(session):
+            await self._see_to(session, turns)
+        for item in await self.door.undelivered(session):
+            self.moment("before it is shown")
+            shown = {"turn": item.turn, "part": str(item.part), "kind": item.kind, "body": item.body}
+            self.outside.shown.note(session=session, **shown)
+            self.moment("after it was shown")
+            await self.door.delivered(item.turn, item.part)
+
+    async def _at_work(self, session: str) -> list[str]:
+        """What the session waits for, at one glance: its own turns, and agents that work for it in the background."""
+        return await self.house.store.read(lambda tx: _at_work(tx, session))
+
+    async def _see_to(self, session: str, turns: Sequence[str], pausing: LoopView | None = None) -> None:
+        """Until these have ended, and all that they set to work."""
+        async with TaskGroup() as tasks:
+            followed: set[str] = set()
+
+            def follow(turn: str) -> None:
+                if turn not in followed:
+                    followed.add(turn)
+                    tasks.create_task(watch(turn))
+
+            async def watch(turn: str) -> None:
+                async for event in self._seen(session, turn, pausing):
+                    if event.name == "agent.started":
+                        follow(str(event.data["turn"]))
+
+            for turn in turns:
+                follow(turn)
+
+    async def _seen(self, session: str, turn: str, pausing: LoopView | None) -> AsyncIterator[LiveEvent]:
+        asked: list[tuple[str, str]] = []
+        async for event in self.door.events(turn):
+            match event.name, event.data.get("tool"):
+                case "approval.asked", tool:
+                    asked.append((str(event.data["call_id"]), str(tool)))
+                case "tool.started", "wait":
+                    await self._stop(session)
+                case "tool.started", "look" if pausing:
+                    await self.door.loops().pause(pausing)
+            if self.hasty or event.name == "run.suspended":
+                while asked:
+                    await self._answer(turn, *asked.pop(0))
+            yield event
+
+    async def _stop(self, session: str) -> None:
+        self.moment("before a stop")
+        for turn in await self.door.stop(session):
+            self.outside.stops.note(turn=turn)
+        self.moment("after a stop")
+
+    async def _answer(self, turn: str, call: str, tool: str, loop: LoopView | None = None) -> None:
+        if all((line["turn"], line["call"]) != (turn, call) for line in self.outside.questions.lines()):
+            self.outside.questions.note(turn=turn, call=call, what="seen", answer="")
+        denied = sum(line["answer"] == Answer.DENY.value for line in self.outside.questions.lines())
+        answer = Answer.DENY if tool in DOUBTED and denied < self.doubts else Answer.ONCE
+        self.moment("while a question is open")
+        if loop and not self.hasty:
+            taken = await self.door.loops().review(loop, approved=answer is Answer.ONCE, by="owner") is not None
+        else:
+            taken = await self.door.answer(turn, call, answer, "owner")
+        if taken:
+            self.outside.questions.note(turn=turn, call=call, what="answered", answer=answer.value)
+            self.moment("after a question was answered")
+
+    async def _pursue(self, task: Task) -> None:
+        """Start the loop, unless a former life did; see to its attempts, answer, go on after a pause; until it is over."""
+        loops = self.door.loops()
+        with self.house.loops.hub.watch() as happened:
+            if not await loops.all():
+                order = Order("default", task.text, task.session, "owner", task.criterion, task.value, task.most)
+                await loops.start(order)
+            while (loop := (await loops.all())[0]).status not in ("completed", "failed"):
+                await self._see_to_loop(loop, task, happened)
+
+    async def _see_to_loop(self, loop: LoopView, task: Task, happened: AsyncIterator[LoopEvent]) -> None:
+        attempt = loop.attempts[-1]
+        if loop.review:
+            await self._answer(attempt.turn, LOOP_REVIEW, "loop_review", loop)
+            await anext(happened)
+        elif attempt.state in ("running", "suspended") or await self._queued(attempt.turn):
+            await self._see_to(task.session, [attempt.turn], loop if task.pauses else None)
+        elif loop.status == "paused":
+            await self.door.loops().resume(loop)
+        else:
+            await anext(happened)
+
+    async def _queued(self, turn: str) -> bool:
+        view = await self.door.run(turn)
+        return view is not None and view.state == "queued"
+
+
+def _at_work(tx: ReadTx, session: str) -> list[str]:
+    begun, below = [row.id for row in tx.unfinished_turns(session)], [child.turn for child in tx.busy_children(session)]
+    return [*begun, *(row.turn for row in tx.waiting_inputs(session) if not row.steers and row.turn not in begun), *below]
