@@ -13,7 +13,7 @@ from daemon.providers.counting import ASIDE, Count, estimate
 from daemon.providers.errors import Fault, midway
 from daemon.providers.reading import BOM, MOST_RECEIVED, endless
 
-FULL = "model_context_window_exceeded"
+FULL, REFUSED = "model_context_window_exceeded", "refusal"
 
 
 class _Wire(BaseModel):
@@ -184,6 +184,8 @@ class Draft:
     def _nothing(self) -> Fault:
         if self.finish == FULL:
             return Fault(ErrorClass.CONTEXT_TOO_LONG, "no room was left for an answer")
+        if self.finish == REFUSED:
+            return Fault(ErrorClass.BAD_REQUEST, f"it withholds its answer ({self.finish})")
         why = f" (it stopped because of {self.finish!r})" if self.finish not in ("", "end_turn") else ""
         return Fault(ErrorClass.MALFORMED, f"an empty reply{why}")
 

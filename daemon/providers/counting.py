@@ -1,4 +1,4 @@
-"""Tokens: as servers tell them, and as we guess them where a server is silent."""
+"""Parts of replies in general. Tokens: as servers tell them, and as we guess them where a server is silent."""
 
 import json
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
-from daemon.core.messages import ModelRequest, ToolCall, Usage
+from daemon.core.messages import ModelRequest, Native, ToolCall, Usage
 
 MOST_TOKENS = 10**9
 
@@ -32,6 +32,14 @@ def estimate(request: ModelRequest, text: str, calls: Iterable[ToolCall]) -> Usa
     sent = sum(len(m.text) + _length(m.calls) for m in request.messages)
     sent += sum(len(t.name) + len(t.description) + len(json.dumps(t.parameters)) for t in request.tools)
     return Usage(sent // 4 + 1, (len(text) + _length(calls)) // 4 + 1, estimated=True)
+
+
+def kept(blocks: object) -> Native | None:
+    """A reply's own blocks for its provider and model to be filled in; none where they hold NaN, which is read but is no JSON."""
+    try:
+        return Native("", "", json.dumps(blocks, ensure_ascii=False, separators=(",", ":"), allow_nan=False))
+    except ValueError:
+        return None
 
 
 def _length(calls: Iterable[ToolCall]) -> int:

@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
 from daemon.core.errors import ErrorClass
-from daemon.core.messages import ModelReply, ModelRequest, Native, ToolCall, Usage
-from daemon.providers.counting import ASIDE, Count, estimate
+from daemon.core.messages import ModelReply, ModelRequest, ToolCall, Usage
+from daemon.providers.counting import ASIDE, Count, estimate, kept
 from daemon.providers.errors import Fault, midway
 from daemon.providers.reading import BOM, MOST_RECEIVED, endless
 
@@ -145,7 +145,7 @@ class Draft:
             raise Fault(ErrorClass.MALFORMED, "a tool call without a name")
         calls = tuple(_numbered(self.calls))
         usage = self.usage or estimate(request, text, calls)
-        native = Native("", "", json.dumps(self.parts, ensure_ascii=False, separators=(",", ":"))) if self._signed else None
+        native = kept(self.parts) if self._signed else None
         return ModelReply(text=text, calls=calls, usage=usage, finish=self.finish, native=native)
 
     def _ending(self, what: str) -> str:

@@ -13,6 +13,8 @@ from daemon.providers.counting import ASIDE, Count, estimate
 from daemon.providers.errors import Fault, midway
 from daemon.providers.reading import BOM, MOST_RECEIVED, endless
 
+WITHHELD = "content_filter"
+
 
 def _listed(value: object) -> object:
     """Some servers fill a list with nulls, or send one part without a list around it."""
@@ -148,6 +150,8 @@ class Draft:
         """The whole of it. Raises Fault when there is nothing in it."""
         text = "".join(self.text)
         if not text.strip() and not self.calls:
+            if self.finish == WITHHELD:
+                raise Fault(ErrorClass.BAD_REQUEST, f"its filter withholds the answer ({self.finish})")
             why = f" (it stopped because of {self.finish!r})" if self.finish not in ("", "stop") else ""
             raise Fault(ErrorClass.MALFORMED, f"an empty reply{why}")
         if any(not call.name for call in self.calls):

@@ -47,9 +47,23 @@ async def rest(response: aiohttp.ClientResponse, first: bytes) -> bytes:
 async def pieces(response: aiohttp.ClientResponse, first: bytes) -> AsyncIterator[bytes]:
     """All of it; and the empty line that some servers leave out after their last event."""
     yield first
+    total = len(first)
     async for received in response.content.iter_any():
+        total += len(received)
+        if total > MOST_RECEIVED:
+            raise endless()
         yield received
     yield b"\n\n"
+
+
+async def at_most(response: aiohttp.ClientResponse, most: int) -> bytes:
+    """Its beginning, if there is more."""
+    received = bytearray()
+    async for piece in response.content.iter_any():
+        received += piece
+        if len(received) >= most:
+            break
+    return bytes(received[:most])
 
 
 async def finish(response: aiohttp.ClientResponse) -> None:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from daemon.core.errors import ErrorClass
 from daemon.core.messages import ModelReply, ModelRequest, Native, ToolCall, Usage
-from daemon.providers.counting import ASIDE, Count, estimate
+from daemon.providers.counting import ASIDE, Count, estimate, kept
 from daemon.providers.errors import Fault, midway
 from daemon.providers.reading import BOM, MOST_RECEIVED, endless
 
@@ -219,7 +219,7 @@ def _kept(outputs: list[_Output]) -> Native | None:
     sound = all(thought.encrypted_content for thought in thoughts) and items[-1].type != "reasoning"
     if not sound or not all(output.done for output in outputs):
         return None
-    return Native("", "", json.dumps([output.raw for output in outputs], ensure_ascii=False, separators=(",", ":")))
+    return kept([output.raw for output in outputs])
 
 
 def _numbered(asked: list[_Item]) -> Iterator[ToolCall]:

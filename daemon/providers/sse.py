@@ -16,7 +16,7 @@ class ServerEvent:
 class EventStream:
     """Puts events together from bytes. What no empty line ends is not an event yet, and never is if the stream stops there."""
 
-    _rest: bytes = b""
+    _rest: bytearray = field(default_factory=bytearray)
     _after_cr: bool = False
     _data: list[str] = field(default_factory=list)
     _event: str = ""
@@ -30,8 +30,11 @@ class EventStream:
         if not received:
             return []
         self._after_cr = received.endswith(b"\r")
-        lines = (self._rest + received).splitlines(keepends=True)
-        self._rest = b"" if lines[-1].endswith((b"\n", b"\r")) else lines.pop()
+        if b"\n" not in received and b"\r" not in received:
+            self._rest += received
+            return []
+        lines = bytes(self._rest + received).splitlines(keepends=True)
+        self._rest = bytearray() if lines[-1].endswith((b"\n", b"\r")) else bytearray(lines.pop())
         return [event for line in lines if (event := self._line(line))]
 
     def _line(self, raw: bytes) -> ServerEvent | None:

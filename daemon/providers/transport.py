@@ -12,6 +12,7 @@ from yarl import URL
 from daemon.core.clock import Clock
 from daemon.core.errors import ErrorClass
 from daemon.providers.errors import Fault, refused
+from daemon.providers.reading import at_most
 
 LARGE = 1_000_000
 
@@ -50,7 +51,12 @@ class Transport:
     async def _refused(self, response: aiohttp.ClientResponse) -> Fault:
         if response.status < 400:
             return Fault(ErrorClass.BAD_REQUEST, f"it redirects to {response.headers.get('Location')}", status=response.status)
-        return refused(response.status, response.headers, await response.read(), self._clock.now())
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                words = await at_most(response, LARGE)
+        except TimeoutError:
+            words = b""  # the status says enough
+        return refused(response.status, response.headers, words, self._clock.now())
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None or self._session.closed:

@@ -151,3 +151,33 @@ def test_arguments_nested_too_deep_can_be_sent_back() -> None:
     )
     sent = json.loads(to_wire("m", ModelRequest(history)))
     assert list(json.loads(sent["messages"][1]["tool_calls"][0]["function"]["arguments"])) == ["invalid"]
+
+
+def floods(piece: bytes, status: int = 200) -> Step:
+    async def step(x: Exchange) -> web.StreamResponse:
+        response = web.StreamResponse(status=status, headers={"Content-Type": "text/event-stream"})
+        await response.prepare(x.request)
+        while True:  # until the other side has had enough
+            await response.write(piece)
+
+    return step
+
+
+@pytest.mark.parametrize(
+    ("piece", "status", "wanted"),
+    [(b"data" + b"a" * 60_000, 200, ErrorClass.MALFORMED), (b"sorry " * 10_000, 401, ErrorClass.AUTH)],
+    ids=["a line without end", "an error without end"],
+)
+async def test_an_answer_without_end_does_not_fill_the_memory_a7(piece: bytes, status: int, wanted: ErrorClass) -> None:
+    """A7: the error is in its class all the same."""
+    with pytest.raises(ProviderError) as raised:
+        await answered(floods(piece, status), stream=True)
+    assert raised.value.kind is wanted
+
+
+async def test_an_answer_that_a_filter_withholds_is_not_asked_for_again_a7() -> None:
+    """A7: asking again would be refused again."""
+    withheld = json.dumps({"choices": [{"message": {"content": None}, "finish_reason": "content_filter"}]}).encode()
+    with pytest.raises(ProviderError, match="withholds the answer") as raised:
+        await answered(sends("application/json", withheld), stream=False)
+    assert raised.value.kind is ErrorClass.BAD_REQUEST

@@ -464,6 +464,12 @@ def test_an_answer_without_room_for_one_says_that_the_conversation_is_too_long()
     assert raised.value.kind is ErrorClass.CONTEXT_TOO_LONG
 
 
+def test_an_answer_that_is_withheld_is_not_asked_for_again_a7() -> None:
+    with pytest.raises(Fault, match="withholds its answer") as raised:
+        read(answer(stop_reason="refusal"))
+    assert raised.value.kind is ErrorClass.BAD_REQUEST
+
+
 def test_kinds_of_blocks_and_events_that_nobody_knows_yet_are_no_trouble() -> None:
     assert read(answer({"type": "hologram", "beam": 1}, TEXT, None)).text == "hi"
     draft = Draft()

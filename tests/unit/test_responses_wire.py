@@ -346,6 +346,11 @@ KEPT = [
 ]
 
 
+def test_what_would_spoil_the_next_request_is_not_given_back() -> None:
+    """NaN is read by us, and is no JSON: every request after it would be refused."""
+    assert read(whole(reasoning() | {"odd": float("nan")}, message("hm"))).native is None
+
+
 @pytest.mark.parametrize(("output", "kept"), [case[1:] for case in KEPT], ids=[name for name, *_ in KEPT])
 def test_items_are_kept_if_they_are_worth_it_and_will_be_taken_back(output: tuple[Json, ...], kept: bool) -> None:
     assert (read(whole(*output)).native is not None) is kept
