@@ -109,9 +109,7 @@ class Asking:
             await self.budgets.hold(scene.account, held)
             return Call(routes, request, held)
         except OverBudget:
-            output = await self._affordable(scene, routes[0], sent, wanted)
-            if output < min(wanted, LEAST_OUTPUT):
-                raise
+            output = max(min(wanted, LEAST_OUTPUT), await self._affordable(scene, routes[0], sent, wanted))
         held = Cost(sent, output, await self.models.worst(routes[0], sent, output))
         await self.budgets.hold(scene.account, held)
         return Call(routes, replace(request, max_tokens=output, effort=None), held)

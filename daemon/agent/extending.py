@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from math import ceil
 
 from daemon.agent.budgets import caps_of
 from daemon.agent.context import Scene
@@ -37,7 +38,7 @@ class Extending:
             return None
         name = f"budget.{len(turn.questions) + 1}"
         whose = DAY if short.account == DAY else TURN
-        used, more = round(short.used, MONEY), self._more(turn, short)
+        used, more = round(short.used, MONEY), max(self._more(turn, short), _rounded_up(short))
         what = {"budget": whose, "of": short.kind, "used": used, "limit": short.cap, "more": more}
         expires = self.clock.now() + timedelta(minutes=self.minutes)
         return house_question(name, EXTEND, what, self.new_token(), expires)
@@ -59,7 +60,12 @@ class Extending:
         if short.account == DAY:
             return self.ledger.budget.daily_usd if short.kind == "usd" else self.ledger.budget.daily_tokens
         asked = (json.loads(one.asked.arguments) for one in turn.questions.values() if one.asked.tool == EXTEND)
-        return next((what["more"] for what in asked if (what["budget"], what["of"]) == (TURN, short.kind)), short.cap)
+        return next((what["limit"] for what in asked if (what["budget"], what["of"]) == (TURN, short.kind)), short.cap)
+
+
+def _rounded_up(short: Shortage) -> float:
+    """What is missing for the next call: one yes is enough for it, however small the limit was."""
+    return ceil(short.missing * 10**MONEY) / 10**MONEY if short.kind == "usd" else short.missing
 
 
 def _raised(name: str, limits: Limits, asked: dict[str, float | str]) -> BudgetRaised:

@@ -30,12 +30,15 @@ class Caps:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """Which account stands in the way, of what kind, and what it has used up of how much."""
+    """Which account stands in the way, of what kind, and what it has used up of how much; `missing` is what there would have to
+    be on top, for the call that was meant.
+    """
 
     account: str
     kind: str
     used: float
     cap: float
+    missing: float = 0.0
 
 
 @dataclass(slots=True, eq=False)
@@ -111,5 +114,5 @@ class Account:
         )
         for kind, cap, wanted, gone in table:
             if cap is not None and (wanted > cap or (reached and wanted >= cap)):
-                return Shortage(self.name, kind, gone, cap)
+                return Shortage(self.name, kind, gone, cap, wanted - cap)
         return None

@@ -1,0 +1,38 @@
+"""Questions about budgets, through the real house: one yes is one yes (F2)."""
+
+import json
+from pathlib import Path
+
+from daemon.core.events import ApprovalAsked
+from tests.fakes.house import SESSION, Living, living
+from tests.fakes.openai import FakeOpenAI, says
+
+PRICED = {"prices": {"scripted": {"input": 10.0, "output": 100.0}}}
+
+
+def limited(usd: float, **more: object) -> dict[str, object]:
+    return {"agent": {"max_input_tokens": 0, "max_usd": usd, **more}, "provider": PRICED}
+
+
+async def asked(it: Living, turn: str, number: int) -> str:
+    """What is asked when the turn waits for the n-th time."""
+    waits = 0
+    async for event in it.house.door.events(turn):
+        waits += event.name == "run.suspended"
+        if waits == number:
+            break
+    [question] = await it.house.door.approvals(session=SESSION)
+    return question.tool
+
+
+async def test_f2_what_is_asked_for_is_enough_for_the_next_call(tmp_path: Path, model: FakeOpenAI) -> None:
+    """One yes is one yes: nobody is asked nine times because the first limit was small."""
+    model.otherwise(says("here it is"))
+    async with living(tmp_path, model, limited(0.01)) as it:
+        turn = await it.say("sum this up: " + "word " * 8_000)  # more than ten cents to send
+        assert await asked(it, turn, 1) == "extend_budget"
+        [question] = [event for event in await it.events(turn) if isinstance(event, ApprovalAsked)]
+        about = json.loads(question.arguments)
+        assert about["limit"] == 0.01 and about["more"] > 0.1
+        await it.command("/approve")
+        assert (await it.settled(turn)).reply == "here it is"
