@@ -29,8 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--agent", metavar="NAME", help="which agent answers in it from now on (agents/NAME.toml)")
     parser.add_argument("--once", metavar="TEXT", help="say this, print the reply, leave")
     standing = parser.add_mutually_exclusive_group()
-    standing.add_argument("--yes", action="store_true", help="allow, once, every call that would be asked about")
-    standing.add_argument("--deny-all", action="store_true", help="deny every call that would be asked about")
+    standing.add_argument("--yes", action="store_true", help="say yes, once, to all that is asked; raise a run's budget once")
+    standing.add_argument("--deny-all", action="store_true", help="say no to all that is asked")
     parser.add_argument("--json", action="store_true", help="print each reply as one JSON object")
 
 

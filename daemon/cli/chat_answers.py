@@ -17,9 +17,10 @@ NOBODY = "nobody could be asked: this is no terminal, and neither --yes nor --de
 RAISED_ONCE = "--yes raises the budget of a run once"
 
 
-def question_of(view: ApprovalView, now: datetime, agent: str = "") -> Question:
-    """A question as a chat puts it: a call as it will run, a question of the house in words."""
-    asked = (view.turn, view.call_id, view.tool, view.arguments, view.effect, view.label, lapses(view.expires, now))
+def question_of(view: ApprovalView, now: datetime | None = None, agent: str = "") -> Question:
+    """A question as a person is put it: a call as it will run, a question of the house in words."""
+    until = lapses(view.expires, now) if now else ""
+    asked = (view.turn, view.call_id, view.tool, view.arguments, view.effect, view.label, until)
     house = house_question(view.tool, view.arguments)
     return Question(*asked, title=house.title, text=house.text, agent=agent) if house else Question(*asked, agent=agent)
 

@@ -5,16 +5,15 @@ import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from channels.terminal_items import CHOICES, Question, plain
+from channels.terminal_items import plain
 from channels.terminal_lines import Lines
-from daemon.cli.chat_answers import BY, understood, wants_view
+from daemon.cli.chat_answers import BY, NOBODY, question_of, understood, wants_view
 from daemon.core.events import Answer
 from daemon.door.base import ApprovalView, Door
 from daemon.door.loops import LoopView, named
 
 LOOK_EVERY_S = 0.3
 FAILED, INTERRUPTED = 1, 130
-NOBODY = "nobody could be asked: this is no terminal, and neither --yes nor --deny-all was given"
 LEFT = "the daemon goes on with it; `aidaemon loop stop` ends it"
 
 
@@ -87,14 +86,14 @@ class LoopFollower:
         """What the person says; None when somebody else has said it, or is to say it."""
         if not self.ask:
             return None if self.remote else (Answer.DENY, NOBODY)
-        question = Question(asked.turn, asked.call_id, asked.tool, asked.arguments, asked.effect, asked.label)
+        question = question_of(asked)
         while True:
-            self.tell(f"{plain(question)}\n{CHOICES}: ")
+            self.tell(f"{plain(question)}\n{question.choices}: ")
             text = await self._line(asked)
             if text is None:
                 return None
             if not (question.long and wants_view(text)):
-                return understood(text or "no")
+                return understood(text or "no", question)
             question = replace(question, whole=True)
 
     async def _line(self, asked: ApprovalView) -> str | None:

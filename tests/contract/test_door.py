@@ -64,6 +64,17 @@ async def test_what_is_said_becomes_a_run_with_a_reply(room: Room) -> None:
     assert await room.door.run(view.turn) == view
 
 
+async def test_a_run_names_the_agents_it_set_to_work_and_they_name_it(room: Room) -> None:
+    """A17: whoever waited for it is told the same as the journal says."""
+    room.script.on("errand", says("done that"))
+    run = await room.ask(room.script.on("family", calls(("spawn_agent", {"task": "an errand"})), says("all done")))
+    (child,) = run.children
+    below = await room.door.settled(child)
+    assert (run.parent, run.agent, below.parent, below.children, below.reply) == (None, "default", run.turn, [], "done that")
+    assert (await room.door.run(run.turn), await room.door.run(child)) == (run, below)
+    assert {line.turn: line.parent for line in await room.door.runs()} == {run.turn: None, child: run.turn}
+
+
 async def test_a_text_nobody_watches_is_answered_all_the_same(room: Room) -> None:
     accepted = await room.door.send(HERE, "hi", stream=False)
     assert (await room.door.settled(accepted.turn)).reply == "ok"
