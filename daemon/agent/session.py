@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from daemon.agent.briefing import Brief
 from daemon.agent.closing import ending
 from daemon.agent.control import Control
-from daemon.agent.past import Past, load_past, rebuild, scene_of
+from daemon.agent.past import Past, load_past, progress_of, rebuild, scene_of
 from daemon.agent.sink import LaneSink, Opening, Tenure
 from daemon.agent.tries import TRIES, Failures, note_attempt, poison
 from daemon.agent.workshop import Workshop
@@ -95,7 +95,10 @@ class Lane:
             names = [*(turn.id for turn in turns), *(row.turn for row in rows)]
             return session, load_past(tx, session), turns, rows, {name: why for name in names if (why := tx.cancelled(name))}
 
-        self.session, self.past, turns, rows, stopped = await self.shop.store.read(look)
+        seen, found = self.session, await self.shop.store.read(look)
+        while self.session is not seen:  # a command changed it meanwhile: what was read may be from before
+            seen, found = self.session, await self.shop.store.read(look)
+        self.session, self.past, turns, rows, stopped = found
         self.cancels = stopped | self.cancels
         unfinished = {turn.id for turn in turns}
         self.wakes.extend(turn.id for turn in turns if turn.id not in self.wakes)
@@ -199,19 +202,19 @@ class Lane:
     async def _resume(self, turn_id: str) -> None:
         """Take a turn up again: cut off by a crash, answered by a person, or to be stopped."""
 
-        def look(tx: ReadTx) -> tuple[Turn, list[ApprovalRow]]:
+        def look(tx: ReadTx) -> tuple[Turn, list[ApprovalRow], int]:
             row = tx.turn(turn_id)
             turn = rebuild(turn_id, self.session.id, tx.events(turn_id), self._sink(), row.parent if row else "")
             asked = [tx.approval(turn_id, name) for name in turn.waiting]
-            return turn, [row for row in asked if row]
+            return turn, [row for row in asked if row], progress_of(tx, turn)
 
-        turn, approvals = await self.shop.store.read(look)
+        turn, approvals, progress = await self.shop.store.read(look)
         if turn.ended or not turn.events:  # over; or still in the queue, where its message will meet the same cancel
             return
         answers = [answer for row in approvals if (answer := self._answer(row))]
         if turn.suspended and not answers and turn_id not in self.cancels:
             return
-        if await note_attempt(self.shop.store, self.tenure, turn_id, turn.progress) > TRIES:
+        if await note_attempt(self.shop.store, self.tenure, turn_id, progress) > TRIES:
             await self._quarantine(turn_id)
             return
         why = "answered" if answers else "stopped" if turn_id in self.cancels else "restart"

@@ -163,12 +163,13 @@ async def test_b5_25_what_breaks_again_and_again_but_gets_further_is_not_set_asi
 
 @dataclass
 class SlowDesk:
-    """A journal where one write, once asked for it, lies around for a while before it is done."""
+    """A journal where one write, or what was read, once asked for it, lies around for a while before it is done, or told."""
 
     store: Store
     lies: asyncio.Event = field(default_factory=asyncio.Event)
     done: asyncio.Event = field(default_factory=asyncio.Event)
     next_lies: bool = False
+    next_read_lies: bool = False
 
     async def write(self, work: Callable[[Tx], T]) -> T:
         if self.next_lies:
@@ -178,7 +179,12 @@ class SlowDesk:
         return await self.store.write(work)
 
     async def read(self, look: Callable[[ReadTx], T]) -> T:
-        return await self.store.read(look)
+        found = await self.store.read(look)
+        if self.next_read_lies:
+            self.next_read_lies = False
+            self.lies.set()
+            await self.done.wait()
+        return found
 
     @property
     def healthy(self) -> bool:
@@ -264,3 +270,24 @@ async def test_commands_given_at_once_do_not_undo_each_other(tmp_path: Path, mod
         (row,) = await it.house.store.read(lambda tx: tx.sessions())
         assert (row.paused, row.model, row.effort, row.cleared_at is None) == (True, "other", "low", False)
         assert it.house.sessions.known(SESSION) in (None, row)
+
+
+async def test_a_command_that_comes_while_its_lane_wakes_up_holds(tmp_path: Path, model: FakeOpenAI) -> None:
+    """B1, D5: `chat --agent NAME` chooses just when the conversation of before is taken up."""
+    desk: list[SlowDesk] = []
+
+    async def open_store(path: Path) -> Store:
+        desk.append(SlowDesk(await SqliteStore.open(path)))
+        return desk[-1]
+
+    async with living(tmp_path, model, parts=Parts(open_store=open_store)) as it:
+        await it.ask("hi")
+        (row,) = await it.house.store.read(lambda tx: tx.sessions())
+    async with living(tmp_path, model, parts=Parts(open_store=open_store)) as it:
+        desk[-1].next_read_lies = True
+        it.house.sessions.take_up(row, "none")
+        await desk[-1].lies.wait()
+        await it.command("/model other")
+        desk[-1].done.set()
+        await it.ask("hi")
+        assert model.requests[-1].body["model"] == "other"
