@@ -36,6 +36,12 @@ def rebuild(turn_id: str, session: str, recorded: Sequence[Recorded], sink: Even
     return turn
 
 
+def progress_of(tx: ReadTx, turn: Turn) -> int:
+    """How far it has come, with all who work for it: whoever waits for one that gets further is not stuck (B5 #25)."""
+    below = (rebuild(child.turn, child.session, tx.events(child.turn)) for child in tx.children(turn.id))
+    return turn.progress + sum(progress_of(tx, one) for one in below) if turn.children else turn.progress
+
+
 @dataclass(slots=True)
 class Past:
     """What a session said before, a group for each turn, oldest first, behind the summary of what is shown no more; and the

@@ -36,6 +36,8 @@ class Deadly:
             self.kills += 1
             os.kill(self.pid, signal.SIGKILL)
             return drops()
+        if said == "delegate" and not step:
+            return calls(("spawn_agent", {"task": "long"}))
         return calls(("current_time", {})) if said == "long" and step < 5 else says(f"re: {said}")
 
 
@@ -62,7 +64,9 @@ async def test_b5_25_a_message_that_kills_the_daemon_three_times_is_set_aside_an
             assert (await daemon.ask("harmless"))["reply"] == "re: harmless"
 
 
-async def test_b5_25_a_kill_while_the_turn_makes_progress_does_not_count(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["long", "delegate"])
+async def test_b5_25_a_kill_while_the_turn_makes_progress_does_not_count(tmp_path: Path, text: str) -> None:
+    """A17: nor does one while an agent that it waits for makes some."""
     deadly = Deadly()
     async with FakeOpenAI() as model:
         model.otherwise(by(deadly.choose))
@@ -70,12 +74,12 @@ async def test_b5_25_a_kill_while_the_turn_makes_progress_does_not_count(tmp_pat
         for _ in range(6):
             async with running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon:
                 deadly.pid = daemon.process.pid
-                turn = turn or await daemon.begin("long")
+                turn = turn or await daemon.begin(text)
                 await ended_by_the_model(daemon)
         async with running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon:
             await daemon.until(turn, "run.completed")
             run = await daemon.run(turn)
-        assert (run["state"], run["reply"], deadly.kills) == ("ended", "re: long", 6)
+        assert (run["state"], run["reply"], deadly.kills) == ("ended", f"re: {text}", 6)
 
 
 async def command(daemon: Daemon, text: str) -> None:
