@@ -138,7 +138,9 @@ class Follower:
             known = view.turn in self.following or (view.turn, view.call_id) in self._open
             if view.session != self.session and not known:
                 self._open.add((view.turn, view.call_id))
-                await self.asker.asked(question_of(view, self.clock.now()))
+                run = await self.door.run(view.turn)
+                agent = run.agent if run and run.parent else ""
+                await self.asker.asked(question_of(view, self.clock.now(), agent))
 
     async def notices(self, *, of: str = "", without: Collection[str] = ()) -> None:
         """Show what was said to the session and not seen yet; of one run, or of all. Replies to runs that are followed

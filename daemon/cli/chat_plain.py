@@ -22,12 +22,13 @@ INTERRUPTED = 130
 LOOK_EVERY_S = 0.5
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Pages:
-    """Where lines go: replies to `out`, what happens on the way to `err`."""
+    """Where lines go: replies to `out`, what happens on the way to `err`. `prompt` is what waits for a line to be typed."""
 
     out: TextIO
     err: TextIO
+    prompt: str = ""
 
     async def show(self, *items: Item) -> None:
         """What happens on the way. The reply is printed by who asked for it, when the run has ended."""
@@ -36,9 +37,18 @@ class Pages:
                 self.tell(plain(item) + "\n")
 
     def tell(self, text: str) -> None:
-        """To stderr, now."""
-        self.err.write(text)
+        """To stderr, now; below the line of an open prompt, which is then shown again."""
+        self.err.write(f"\n{text}{self.prompt}" if self.prompt else text)
         self.err.flush()
+
+    async def ask(self, prompt: str, lines: Lines) -> str | None:
+        """The line that is typed at this prompt."""
+        self.tell(prompt)
+        self.prompt = prompt
+        try:
+            return await lines.next()
+        finally:
+            self.prompt = ""
 
     def reply(self, text: str) -> None:
         """To stdout, now."""
@@ -108,9 +118,7 @@ class PlainChat:
     async def _line(self, prompt: str) -> str | None:
         """The next line; who asks for it second waits."""
         async with self._prompt:
-            if prompt:
-                self.pages.tell(prompt)
-            return await self.lines.next()
+            return await self.pages.ask(prompt, self.lines)
 
     def _code(self) -> int:
         return INTERRUPTED if self.cut else int(self.failed)
@@ -195,8 +203,7 @@ class PlainChat:
 
     async def _typed(self, question: Question) -> str | None:
         await self.pages.show(question)
-        self.pages.tell(f"{question.choices}: ")
-        return await self.lines.next()
+        return await self.pages.ask(f"{question.choices}: ", self.lines)
 
 
 def as_object(view: RunView) -> str:

@@ -17,8 +17,8 @@ from channels.terminal_render import new_console
 from daemon.cli.chat_talk import Conversation
 from daemon.core.clock import SystemClock
 from daemon.core.events import Answer
-from daemon.door.base import Accepted, Delivery
-from tests.fakes.door import FakeDoor
+from daemon.door.base import Accepted, ApprovalView, Delivery, RunView
+from tests.fakes.door import FAR, FakeDoor
 
 CTRL_C, CTRL_D, ALT_ENTER = "\x03", "\x04", "\x1b\r"
 
@@ -383,3 +383,12 @@ async def test_E10_words_at_a_review_are_what_is_to_be_changed(tmp_path: Path) -
         sits.types("say why\r")
         await sits.door.until(answers=1)
         assert sits.door.answers == [("t1", "review.3", Answer.DENY, "say why")]
+
+
+async def test_A17_a_question_that_a_sub_agent_asked_before_this_visit_is_asked_under_its_name(tmp_path: Path) -> None:
+    door = FakeDoor(views={"c1": RunView("c1", "sub-1-c1", "suspended", agent="scout", parent="t0")})
+    door.questions.append(ApprovalView("c1", "2.0", "sub-1-c1", "shell", '{"command": "rm x"}', "destructive", "trusted", FAR))
+    async with sitting(tmp_path, door) as sits:
+        await sits.sees("agent scout: allow shell?")
+        door.questions.clear()
+        await sits.until(lambda: not sits.talk.screen.asking)  # it was answered elsewhere
