@@ -39,15 +39,22 @@ class Briefing:
     defaults: Callable[[], AgentConfig]
     recall: Callable[[str], Awaitable[Sequence[MemoryHit]]]
 
-    async def __call__(self, session: SessionRow, row: InboxRow, child: ChildRow | None) -> Brief:
-        """The brief. A wrong spec is a fault that the user is told, not an error."""
+    async def __call__(self, session: SessionRow, row: InboxRow, child: ChildRow | None, above: Terms | None = None) -> Brief:
+        """The brief. A wrong spec is a fault that the user is told, not an error. `above`: the terms of who set a child to work."""
         try:
             spec = self.specs.get(child.agent if child else session.agent)
         except ConfigError as error:
             return Brief(Terms(agent=session.agent), Limits(), fault=str(error))
         terms, limits = spec.terms(self.defaults()), spec.limits(self.defaults())
         if child:
-            terms, limits = replace(terms, depth=child.depth, on_budget="stop"), child.limits
+            terms, limits = replace(_under(above or Terms(), terms), depth=child.depth, on_budget="stop"), child.limits
         intent = by_rules(row.body)
         memories = () if intent is Intent.TRIVIAL else tuple(await self.recall(row.body))
         return Brief(terms, limits, intent, memories)
+
+
+def _under(above: Terms, terms: Terms) -> Terms:
+    """What an author wants to be asked about holds for all that the agent sets to work, whomever its model chooses (B8)."""
+    always = "always" in (above.approvals, terms.approvals)
+    guarded = tuple(dict.fromkeys((*above.protected_paths, *terms.protected_paths)))
+    return replace(terms, approvals="always" if always else terms.approvals, protected_paths=guarded)

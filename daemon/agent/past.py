@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from daemon.agent.context import Scene
 from daemon.agent.earlier import Earlier, Group, latest
 from daemon.core.codec import UnreadableEvent
-from daemon.core.events import MemoryHit, Recorded, TurnEnded
+from daemon.core.events import MemoryHit, Recorded, TurnEnded, UserSaid
 from daemon.core.label import Label, join_all
 from daemon.core.messages import Message, Role
 from daemon.core.rows import SessionRow, TurnRow
 from daemon.core.sink import EventSink
+from daemon.core.terms import Terms
 from daemon.core.turn import Turn
 from daemon.store.protocol import ReadTx
 
@@ -34,6 +35,12 @@ def rebuild(turn_id: str, session: str, recorded: Sequence[Recorded], sink: Even
     for entry in recorded:
         turn.replay(entry)
     return turn
+
+
+def terms_of(tx: ReadTx, turn_id: str) -> Terms:
+    """What a turn was begun under."""
+    said = next((entry.event for entry in tx.events(turn_id)), None)
+    return said.terms if isinstance(said, UserSaid) else Terms()
 
 
 def progress_of(tx: ReadTx, turn: Turn) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from daemon.agent.briefing import Brief
 from daemon.agent.closing import ending
 from daemon.agent.control import Control
-from daemon.agent.past import Past, load_past, progress_of, rebuild, scene_of
+from daemon.agent.past import Past, load_past, progress_of, rebuild, scene_of, terms_of
 from daemon.agent.sink import LaneSink, Opening, Tenure
 from daemon.agent.tries import TRIES, Failures, note_attempt, poison
 from daemon.agent.workshop import Workshop
@@ -17,7 +17,8 @@ from daemon.core.importance import importance
 from daemon.core.label import Label
 from daemon.core.live import Over, SetAside
 from daemon.core.messages import Role
-from daemon.core.rows import ApprovalRow, InboxRow, SessionRow, TurnRow
+from daemon.core.rows import ApprovalRow, ChildRow, InboxRow, SessionRow, TurnRow
+from daemon.core.terms import Terms
 from daemon.core.turn import Turn
 from daemon.store.protocol import ReadTx, Tx
 
@@ -179,8 +180,8 @@ class Lane:
                 await self._quarantine(row.turn)
                 return
         at = self.shop.clock.now()
-        child = await self.shop.store.read(lambda tx: tx.child(row.turn)) if row.channel == AGENT else None
-        brief = (await self.shop.brief(self.session, row, child)).after(self._shown().reflection)
+        child, above = await self.shop.store.read(lambda tx: kin_of(tx, row.turn)) if row.channel == AGENT else (None, None)
+        brief = (await self.shop.brief(self.session, row, child, above)).after(self._shown().reflection)
         label = row.label.joined(self._shown().label)
         parent = child.parent if child else ""
         begun = TurnRow(row.turn, self.session.id, parent, row.id, "running", label, at, agent=brief.terms.agent)
@@ -283,6 +284,12 @@ class Lane:
 
     def _sink(self, opening: Opening | None = None) -> LaneSink:
         return LaneSink(self.shop.store, self.tenure, self.shop.live, opening, self.shop.leaving)
+
+
+def kin_of(tx: ReadTx, turn_id: str) -> tuple[ChildRow | None, Terms | None]:
+    """Whose child the turn is, and what that one was begun under."""
+    child = tx.child(turn_id)
+    return child, terms_of(tx, child.parent) if child else None
 
 
 def said(row: InboxRow, brief: Brief, label: Label) -> UserSaid:

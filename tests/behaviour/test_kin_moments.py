@@ -5,11 +5,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from daemon.app import Parts
 from daemon.core.events import ChildSpawned, ToolFinished
 from daemon.core.label import Effect
 from daemon.tools.decorate import bind, tool
-from tests.fakes.house import Living, living
+from tests.fakes.house import SESSION, Living, living
 from tests.fakes.openai import FakeOpenAI, Json, Step, by, calls, gate, hangs, says
 
 BREAKS = 13
@@ -163,6 +165,27 @@ async def test_a17_an_agent_in_the_background_that_waits_does_not_stop_its_paren
         await suspended(it, turn)
         asks.set()
         assert (await asyncio.wait_for(it.settled(turn), 5)).stop_reason == "deadline"
+
+
+@pytest.mark.parametrize("guard", ['approvals = "always"', 'protected_paths = ["note.txt"]'])
+async def test_b8_what_an_agents_author_wants_to_be_asked_about_is_asked_of_those_it_sets_to_work_too(
+    tmp_path: Path, model: FakeOpenAI, guard: str
+) -> None:
+    """A17: two deep, or the model would only have to choose another agent."""
+    write = calls(("write_file", {"path": "note.txt", "text": "x"}))
+    script = {"parent": [spawn("middle"), says("done")], "middle": [spawn("child")], "child": [write, says("as you like")]}
+    model.otherwise(play(script))
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "careful.toml").write_text(f'[identity]\nname = "careful"\n[tools]\n{guard}\n')
+    async with living(tmp_path, model) as it:
+        await it.command("/agent careful")
+        turn = await it.say("parent, go")
+        await it.until(turn, "agent.started")
+        child = await suspended(it, (await child_of(it, turn)).child)
+        [asked] = await it.house.door.approvals(session=SESSION)
+        assert (asked.turn, asked.tool) == (child, "write_file")
+        await it.command("/approve")
+        assert (await it.settled(turn)).reply == "done"
 
 
 async def test_b5_25_a_background_agent_that_is_set_aside_is_reported_without_a_restart(
