@@ -8,7 +8,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from daemon.cli.drawing_house import draw_aside
-from daemon.cli.drawing_text import COLOURS, Line, coloured, head, local, printable, spent, told, took, usage
+from daemon.cli.drawing_text import COLOURS, Line, coloured, head, local, printable, spent, spent_tokens, told, took, usage
 from daemon.cli.questions import house_question
 from daemon.cli.show import Whole
 from daemon.door.base import RunLine
@@ -88,6 +88,8 @@ class Drawing:
         for notice in run.notices:
             self.root.add(Text.assemble(("notice: ", "yellow"), printable(notice)))
         self.root.add(Text(spent(run), style="dim"))
+        if self.whole.children:
+            self.root.add(Text(f"with its agents: {spent_tokens(self.whole.usage)}", style="dim"))
         return self.root
 
     def _aside(self, line: Line) -> None:

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from rich.text import Text
 
-from daemon.door.base import RunLine, RunView
+from daemon.door.base import RunLine, RunView, UsageView
 
 HEAD_LINES, HEAD_CHARS = 6, 600
 COLOURS = {
@@ -63,10 +63,14 @@ def took(line: RunLine) -> str:
 
 
 def spent(run: RunView) -> str:
-    """What the run used up; a price that is not known is not shown as nothing."""
-    price = "price unknown" if run.usage.usd is None else f"{run.usage.usd:.4f} USD"
-    tokens = f"{run.usage.input_tokens} tokens in ({run.usage.cached_tokens} cached), {run.usage.output_tokens} out"
-    return f"{count(run.iterations, 'iteration')}, {tokens}, {price}"
+    """What the run itself used up."""
+    return f"{count(run.iterations, 'iteration')}, {spent_tokens(run.usage)}"
+
+
+def spent_tokens(used: UsageView) -> str:
+    """Tokens and money; a price that is not known is not shown as nothing."""
+    price = "price unknown" if used.usd is None else f"{used.usd:.4f} USD"
+    return f"{used.input_tokens} tokens in ({used.cached_tokens} cached), {used.output_tokens} out, {price}"
 
 
 def usage(line: Line) -> str:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 from daemon.config.paths import Paths, resolve
 from daemon.core.errors import AidaemonError
-from daemon.door.base import Door, RunView
+from daemon.door.base import Door, RunView, UsageView
 from daemon.door.reading import Reading
 
 HELP = "show one run, step by step"
@@ -21,6 +21,18 @@ class Whole:
     run: RunView
     transcript: Sequence[Mapping[str, object]]
     children: Sequence["Whole"] = ()
+
+    @property
+    def usage(self) -> UsageView:
+        """What it used up, with all that worked for it."""
+        used = [self.run.usage, *(child.usage for child in self.children)]
+        prices = [one.usd for one in used]
+        return UsageView(
+            sum(one.input_tokens for one in used),
+            sum(one.output_tokens for one in used),
+            sum(one.cached_tokens for one in used),
+            None if None in prices else sum(price for price in prices if price),
+        )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -333,3 +333,13 @@ def test_a_list_of_runs_is_readable_in_eighty_columns():
     ]
     console.print(draw_runs(lines))
     assert len(out.getvalue().splitlines()) == 3 and "terminal:main" in out.getvalue()
+
+
+def test_a17_what_the_agents_used_up_is_in_the_sum_and_an_unknown_price_makes_it_unknown():
+    def used(turn: str, usd: float | None) -> Whole:
+        return Whole(RunView(turn, "s", "ended", "done", usage=UsageView(10, 5, 1, usd)), [])
+
+    whole = Whole(RunView("t1", "s", "ended", "done", usage=UsageView(1, 2, 0, 0.5)), [], [used("c1", 0.25), used("c2", 0.25)])
+    assert whole.usage == UsageView(21, 12, 2, 1.0)
+    lines = drawn([SAID], RunView("t1", "s", "ended", "done"), [used("c1", None)])
+    assert "with its agents: 10 tokens in (1 cached), 5 out, price unknown" in lines[-1]
