@@ -145,8 +145,10 @@ class Person:
             yield event
 
     async def _stop(self, session: str) -> None:
+        """All of the session; a hasty person only what it can see, the session's own turns."""
         self.moment("before a stop")
-        for turn in await self.door.stop(session):
+        seen = await self.door.unfinished(session) if self.hasty else []
+        for turn in [turn for turn in seen if await self.door.cancel(turn)] or await self.door.stop(session):
             self.outside.stops.note(turn=turn)
         self.moment("after a stop")
 

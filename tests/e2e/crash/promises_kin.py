@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from pathlib import Path
 
 from daemon.agent.budgets import Budgets
 from daemon.agent.config import BudgetConfig
@@ -161,9 +162,9 @@ KIN = (
 )
 
 
-async def budgets_add_up(it: Remains) -> list[str]:
+async def budgets_add_up(folder: Path, it: Remains) -> list[str]:
     """F2: the account that a restart rebuilds says what the events say, for each turn and all below it; and nothing was free."""
-    store = await SqliteStore.open(it.outside.folder / "home" / "journal.db")
+    store = await SqliteStore.open(folder / "home" / "journal.db")
     try:
         budgets = Budgets(store, Ledger(SystemClock(), BudgetConfig()))
         faults = []

@@ -1,5 +1,6 @@
 """Everything that is left when the last life has ended well: the journal, the world outside, what the model was asked."""
 
+import shutil
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
@@ -59,8 +60,19 @@ class Remains:
         return run_view(self.turns[turn], self.events[turn])
 
 
+def copied(folder: Path) -> Path:
+    """The journal as a kill left it, in a place where it can be looked at without changing what the next life finds."""
+    place = folder / "halfway"
+    (place / "home").mkdir(parents=True, exist_ok=True)
+    for file in place.glob("home/*"):
+        file.unlink()
+    for file in folder.glob("home/journal.db*"):
+        shutil.copy(file, place / "home" / file.name)
+    return place
+
+
 async def remains(folder: Path, plan: Plan, requests: Sequence[Asked], kills: int) -> Remains:
-    """Read it all."""
+    """Read it all; `requests` are those that this daemon made."""
     path = folder / "home" / "journal.db"
     store = await SqliteStore.open(path)
     turns, events = await store.read(_turns)
@@ -70,8 +82,7 @@ async def remains(folder: Path, plan: Plan, requests: Sequence[Asked], kills: in
     with closing(sqlite3.connect(path)) as db:
         db.row_factory = sqlite3.Row
         inbox, outbox, approvals, lanes = (_rows(db, table) for table in ("inbox", "outbox", "approvals", "lanes"))
-    asked = [one for one in requests if one.headers["X-Home"] == str(folder)]
-    return Remains(plan, Outside(folder), turns, events, inbox, outbox, approvals, lanes, asked, kills, children, loops)
+    return Remains(plan, Outside(folder), turns, events, inbox, outbox, approvals, lanes, requests, kills, children, loops)
 
 
 def _turns(tx: ReadTx) -> tuple[dict[str, TurnRow], dict[str, list[Recorded]]]:

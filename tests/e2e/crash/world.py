@@ -14,9 +14,9 @@ from tests.e2e.crash.life import Life
 from tests.e2e.crash.model import Deadly
 from tests.e2e.crash.promises import broken, stale_owners_are_refused
 from tests.e2e.crash.promises_kin import budgets_add_up
-from tests.e2e.crash.remains import Remains, remains
+from tests.e2e.crash.remains import Remains, copied, remains
 from tests.fakes.command_line import ROOT
-from tests.fakes.openai import FakeOpenAI
+from tests.fakes.openai import Asked, FakeOpenAI
 
 NURSERIES = 3
 LONGEST_S = 90.0
@@ -65,16 +65,28 @@ class World:
 
     async def lives(self, lives: Sequence[Life]) -> tuple[Remains, list[str]]:
         """All of them in a row in one place, then as many as it takes to come to a good end; what broke."""
-        kills = 0
+        kills, halfway = 0, []
         for life in lives:
             kills += (await self.live(life)).status == -SIGKILL
+            halfway += await self._halfway(life)
         last = replace(lives[-1], die_at=0, die_asking="", die_after=0.0)
         await self.live(last)
-        it = await remains(Path(last.folder), last.plan, self.model.requests, kills)
+        it = await remains(Path(last.folder), last.plan, self._asked(last), kills)
         for death in it.outside.deaths.lines():
             self.places[death["at"]] = self.places.get(death["at"], 0) + 1
-        faults = broken(it) + await stale_owners_are_refused(it) + await budgets_add_up(it)
-        return it, [f"{last.folder}: {fault}\n{_log(last)}" for fault in faults]
+        faults = broken(it) + await stale_owners_are_refused(it) + await budgets_add_up(it.outside.folder, it)
+        return it, [f"{last.folder}: {fault}\n{_log(last)}" for fault in (*halfway, *faults)]
+
+    async def _halfway(self, life: Life) -> list[str]:
+        """What must hold at every moment, before anybody has put anything right."""
+        if not (Path(life.folder) / "home" / "journal.db").exists():
+            return []
+        place = copied(Path(life.folder))
+        it = await remains(place, life.plan, self._asked(life), kills=1)
+        return [f"at the kill: {fault}" for fault in await budgets_add_up(place, it)]
+
+    def _asked(self, life: Life) -> list[Asked]:
+        return [one for one in self.model.requests if one.headers["X-Home"] == life.folder]
 
 
 def _log(life: Life) -> str:
