@@ -100,7 +100,7 @@ class Asking:
             await self.models.answered()  # a fallback that answered says nothing good of the config
 
     async def _hold(self, scene: Scene, prompt: Prompt, routes: Sequence[Route]) -> Call:
-        """The worst that the call can cost, set aside; where little is left, the reply must be short and soon. Raises OverBudget."""
+        """The worst that the call can cost, set aside; with little left, the reply must be short and soon. Raises OverBudget."""
         request = prompt.request
         sent = worst_tokens(prompt.tokens, request.messages)
         wanted = (request.max_tokens or OUTPUT) + THOUGHTS.get(request.effort or "", 0)

@@ -40,7 +40,7 @@ class Briefing:
     recall: Callable[[str], Awaitable[Sequence[MemoryHit]]]
 
     async def __call__(self, session: SessionRow, row: InboxRow, child: ChildRow | None, above: Terms | None = None) -> Brief:
-        """The brief. A wrong spec is a fault that the user is told, not an error. `above`: the terms of who set a child to work."""
+        """The brief; a wrong spec is a fault that the user is told, not an error. `above`: the terms of who set it to work."""
         try:
             spec = self.specs.get(child.agent if child else session.agent)
         except ConfigError as error:

@@ -1,5 +1,6 @@
 """Agents at work for other agents: set to work with the event that says so, waited for, stopped with their parent (A17)."""
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from daemon.agent.config import AgentConfig, SubagentsConfig
 from daemon.agent.control import Control
 from daemon.agent.specs import Specs
 from daemon.core.budget import Caps
+from daemon.core.errors import AidaemonError
 from daemon.core.events import ChildSpawned, Event, Limits, UserSaid
 from daemon.core.label import Label
 from daemon.core.live import Glimpse, Live, Over, SetAside
@@ -22,6 +24,10 @@ CUT = "\n[... the rest of the answer was left out ...]"
 Wake = Callable[[SessionRow, InboxRow], None]
 Stop = Callable[[SessionRow, str, str], None]
 Write = Callable[[Event], Awaitable[None]]
+
+
+class TooMany(AidaemonError):
+    """No more agents may work in the background of this conversation now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,7 @@ class Children:
     stop: Stop | None = None
     _running: dict[str, Control] = field(default_factory=dict)
     _awaited: dict[str, str] = field(default_factory=dict)
+    _beginning: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def spawned(
         self, turn: Turn, key: str, task: str, *, agent: str, background: bool = False, room: Caps | None = None
@@ -95,9 +102,19 @@ class Children:
         )
 
     async def begin(self, turn: Turn, event: ChildSpawned, write: Write) -> None:
-        """Write it down, with everything that makes the child; then its lane may begin."""
-        await write(event)
+        """Write it down, with everything that makes the child; then its lane may begin. Raises TooMany."""
+        if event.background:
+            async with self._beginning:
+                await self._make_room(turn.session)
+                await write(event)
+        else:
+            await write(event)
         await self.rouse(event.child)
+
+    async def _make_room(self, session: str) -> None:
+        busy = await self.store.read(lambda tx: sum(bool(row.report) for row in tx.busy_children(session)))
+        if busy >= self.config.max_background:
+            raise TooMany(f"{busy} agents are at work in the background already, and that is the most; wait for their results")
 
     async def rouse(self, child: str) -> None:
         """Hand the child's message to its lane, if it has not begun; the same one twice is one."""
@@ -113,18 +130,22 @@ class Children:
     async def returned(self, turn: Turn, event: ChildSpawned) -> Returned:
         """Wait for the child's end, as long as it takes; its own limits see to it that this is not for ever."""
         with self.live.watch(event.child, _is_over) as glimpses, self._waiting(turn.id, event.child):
-            row, done = await self.store.read(lambda tx: _known(tx, event.child))
-            if (row and row.state == "suspended") or self._stands(event.child):
+            row, done, waits = await self.store.read(lambda tx: _known(tx, event))
+            if waits or self._stands(event.child):
                 self.waits(event.child)
             if not done:
                 await anext(glimpses)
-                row, _ = await self.store.read(lambda tx: _known(tx, event.child))
+                row, _, _ = await self.store.read(lambda tx: _known(tx, event))
         return _returned(event, row)
 
     def runs(self, turn: Turn, control: Control) -> None:
         """A worker has taken this turn up: who waits for it is at work again, too."""
         self._running[turn.id] = control
-        self.goes_on(turn.id)
+        self.changed(turn.id)
+
+    def changed(self, turn_id: str) -> None:
+        """It is paused, or works."""
+        (self.waits if self._stands(turn_id) else self.goes_on)(turn_id)
 
     def worked(self, turn: Turn) -> float:
         """How many seconds the turn has worked so far."""
@@ -171,7 +192,7 @@ class Children:
 
     def _stands(self, turn_id: str) -> bool:
         control = self._running.get(turn_id)
-        return control is not None and control.stands
+        return control is not None and (control.stands or control.held)
 
 
 def room_of(limits: Limits, sent: int, usd: float, share: float = 1.0) -> Caps:
@@ -182,10 +203,11 @@ def room_of(limits: Limits, sent: int, usd: float, share: float = 1.0) -> Caps:
     )
 
 
-def _known(tx: ReadTx, child: str) -> tuple[TurnRow | None, bool]:
-    """Its turn, where it has begun, and whether it is over: it may have been set aside before it began."""
-    kin = tx.child(child)
-    return tx.turn(child), bool(kin and kin.done)
+def _known(tx: ReadTx, event: ChildSpawned) -> tuple[TurnRow | None, bool, bool]:
+    """Its turn, where it has begun; whether it is over, for it may have been set aside before it began; whether it waits."""
+    row, kin, session = tx.turn(event.child), tx.child(event.child), tx.session(event.session)
+    waits = (row is not None and row.state == "suspended") or (session is not None and session.paused)
+    return row, bool(kin and kin.done), waits
 
 
 def _stopped(tx: ReadTx, turn_id: str) -> list[tuple[SessionRow, str]]:

@@ -73,3 +73,4 @@ class SubagentsConfig(BaseModel):
     max_iterations: int = Field(10, ge=1, le=1000, description="iterations of a sub-agent")
     timeout_s: float = Field(300, gt=0, description="seconds of work of a sub-agent")
     max_response_chars: int = Field(8000, ge=200, description="characters of its answer that the parent is given")
+    max_background: int = Field(8, ge=0, description="agents at work in the background at once for one conversation")

@@ -171,6 +171,7 @@ class Agent:
         async with control.within(turn.limits.max_seconds):
             await self.preparing.ready(turn, scene)
         if not self._cut(turn, control):
+            self._fold_in(turn, control)  # what was said meanwhile, too (E7)
             await self._ask(turn, scene, control)
 
     async def _ask(self, turn: Turn, scene: Scene, control: Control, closing: Halt | None = None) -> None:

@@ -86,8 +86,9 @@ class Sessions:
         before, lane.session = lane.session, session
         if session.cleared_at != before.cleared_at and lane.past is not None:
             lane.past = Past()
-        if lane.control:
+        if lane.control and lane.running:
             (lane.control.pause if session.paused else lane.control.resume)()
+            self.shop.children.changed(lane.running.id)
         if not session.paused:
             self._wake(lane)
 

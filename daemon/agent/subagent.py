@@ -1,8 +1,9 @@
 """spawn_agent: another agent at work for this one (A17)."""
 
-from daemon.agent.children import Children, told
+from daemon.agent.children import Children, TooMany, told
 from daemon.core.errors import ConfigError
 from daemon.core.label import Effect
+from daemon.core.turn import Turn
 from daemon.tools.base import ToolContext, ToolError, ToolOutput
 from daemon.tools.decorate import tool
 
@@ -21,12 +22,12 @@ async def spawn_agent(
     turn = context.turn
     known = turn.children.get(context.call_id)
     if known is None:
-        _check(children, turn.terms.depth, task, background)
+        _check(children, turn, task, background)
         try:
             event = children.spawned(turn, context.call_id, task.strip(), agent=agent, background=background)
-        except ConfigError as error:
+            await children.begin(turn, event, context.note)
+        except (ConfigError, TooMany) as error:
             raise ToolError(str(error)) from error
-        await children.begin(turn, event, context.note)
     else:
         event = known.spawned
         await children.rouse(event.child)
@@ -38,11 +39,11 @@ async def spawn_agent(
     return ToolOutput(told(returned), is_error=not returned.well, label=returned.label, seconds=seconds)
 
 
-def _check(children: Children, depth: int, task: str, background: bool) -> None:
+def _check(children: Children, turn: Turn, task: str, background: bool) -> None:
     if not task.strip():
         raise ToolError("task is empty; say what the sub-agent is to do, with everything it needs to know")
-    most = children.config.max_depth
+    most, depth = children.config.max_depth, turn.terms.depth
     if depth >= most:
         raise ToolError(f"sub-agents may be {most} deep, and this one is: do the task yourself")
-    if background and depth:
+    if background and (depth or turn.session.startswith("loop:")):
         raise ToolError("nobody would hear of it: only the agent that the user talks to can work in the background")

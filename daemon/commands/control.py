@@ -89,14 +89,28 @@ async def cancel(desk: Desk, spoken: Spoken) -> str:
 
 async def pause(desk: Desk, spoken: Spoken) -> str:
     """Hold before the next step."""
-    await change(desk, spoken.session, lambda row: replace(row, paused=True))
+    await _hold(desk, spoken.session, paused=True)
     return "Paused. What runs holds before its next step; new messages are kept. /resume goes on."
 
 
 async def resume(desk: Desk, spoken: Spoken) -> str:
     """Go on."""
-    await change(desk, spoken.session, lambda row: replace(row, paused=False))
+    await _hold(desk, spoken.session, paused=False)
     return "Going on."
+
+
+async def _hold(desk: Desk, session: SessionRow, *, paused: bool) -> None:
+    """The agents at work for it hold, and go on, with it (A17)."""
+
+    def work(tx: Tx) -> list[SessionRow]:
+        rows = [tx.session(session.id) or session, *(row for row, _ in below(tx, session.id))]
+        edited = [replace(row, paused=paused) for row in rows]
+        for row in edited:
+            tx.put_session(row)
+        return edited
+
+    for row in await desk.store.write(work):
+        desk.sessions.changed(row)
 
 
 async def clear(desk: Desk, spoken: Spoken) -> str:

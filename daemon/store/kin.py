@@ -92,6 +92,7 @@ def _session_of(born: ChildBorn, parent_id: str, parent: SessionRow | None) -> S
         model=above.model,
         effort=above.effort,
         root=above.root or above.id,
+        paused=above.paused,
     )
 
 

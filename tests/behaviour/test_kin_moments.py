@@ -10,6 +10,7 @@ import pytest
 from daemon.app import Parts
 from daemon.core.events import ChildSpawned, ToolFinished
 from daemon.core.label import Effect
+from daemon.core.loops import Order
 from daemon.tools.decorate import bind, tool
 from tests.fakes.house import SESSION, Living, living
 from tests.fakes.openai import FakeOpenAI, Json, Step, by, calls, gate, hangs, says
@@ -217,3 +218,55 @@ async def test_b5_25_agents_of_a_turn_that_is_set_aside_are_stopped_at_once(tmp_
         assert (await it.settled(turn)).state == "quarantined"
         child = await asyncio.wait_for(it.settled((await child_of(it, turn)).child), 5)
         assert child.stop_reason == "cancelled"
+
+
+async def test_e7_pause_holds_the_agents_below_too_and_that_takes_no_time(tmp_path: Path, model: FakeOpenAI) -> None:
+    """A17."""
+    asks = asyncio.Event()
+    child = [gate(asks, calls(("nap", {"number": 1}))), says("rested")]
+    model.otherwise(play({"parent": [spawn("child naps"), says("done")], "child": child}))
+    async with living(tmp_path, model, {"agent": {"max_seconds": 2}}, PARTS) as it:
+        turn = await it.say("parent, go")
+        await model.asked(2)
+        await it.command("/pause")
+        asks.set()
+        await asyncio.sleep(2.3)  # longer than the parent may work: nothing to wait for but the time itself
+        assert model.count == 2
+        await it.command("/resume")
+        assert (await it.settled(turn)).reply == "done"
+
+
+async def test_a17_so_many_agents_at_once_work_in_the_background_and_no_more(tmp_path: Path, model: FakeOpenAI) -> None:
+    wanted = [("spawn_agent", {"task": f"child {n}", "background": True}) for n in range(12)]
+    parent = [calls(*wanted), says("at work")]
+    model.otherwise(by(lambda body: parent.pop(0) if first(body) == "go" else hangs()))
+    async with living(tmp_path, model, {"subagents": {"max_background": 5}}) as it:
+        run = await it.ask("go")
+        told = await results(it, run.turn, "spawn_agent")
+        assert sum(text.startswith("started as turn") for text in told) == 5
+        assert sum("5 agents are at work in the background" in text for text in told) == 7
+        await it.command("/stop")
+
+
+async def test_a17_an_attempt_of_a_loop_sets_nobody_to_work_behind_its_back(tmp_path: Path, model: FakeOpenAI) -> None:
+    """C1: the next attempt begins afresh, so nobody would hear of it."""
+    model.script(spawn("child", background=True), says("so be it"))
+    config = {"agent": {"loop": {"enabled": True, "criterion": "max_iterations", "max_iterations": 1}}}
+    async with living(tmp_path, model, config) as it:
+        loop = await it.house.loops.start(Order("default", "go", SESSION))
+        await it.settled(loop.turn(1))
+        assert "nobody would hear of it" in (await results(it, loop.turn(1), "spawn_agent"))[0]
+
+
+async def test_e7_what_is_said_while_a_call_is_being_prepared_is_in_that_call(tmp_path: Path, model: FakeOpenAI) -> None:
+    """E3: a cheap model is asked first what kind of work it is."""
+    sorts = asyncio.Event()
+    model.script(gate(sorts, says("SIMPLE_QUERY")), says("both"))
+    config = {"provider": {"models": {"primary": "one", "fast": "two"}}}
+    async with living(tmp_path, model, config) as it:
+        turn = await it.say("the thing from yesterday, as we said, for the others as well if they are there")
+        await model.asked(1)
+        assert await it.say("and this") == turn
+        sorts.set()
+        assert (await it.settled(turn)).reply == "both"
+        assert "and this" in str(model.requests[1]["messages"])

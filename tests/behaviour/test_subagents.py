@@ -3,13 +3,15 @@
 import asyncio
 from pathlib import Path
 
+from aiohttp import web
+
 from daemon.app import Parts
 from daemon.core.events import ChildSpawned
 from daemon.core.label import Effect, Label
 from daemon.tools.base import ToolOutput
 from daemon.tools.decorate import bind, tool
 from tests.fakes.house import SESSION, Living, living
-from tests.fakes.openai import Asked, FakeOpenAI, Json, Step, by, calls, gate, hangs, says
+from tests.fakes.openai import Asked, Exchange, FakeOpenAI, Json, Step, by, calls, gate, hangs, says
 
 
 def first(body: Json) -> str:
@@ -200,7 +202,7 @@ async def test_a17_many_at_once_run_in_parallel_and_each_is_answered_in_its_plac
             wanted = [("spawn_agent", {"task": f"child {n}"}) for n in range(6)]
             return says("|".join(result[-1] for result in results(body))) if results(body) else calls(*wanted)
 
-        async def step(x):  # noqa: ANN001, ANN202
+        async def step(x: Exchange) -> web.StreamResponse:
             await everyone.wait()
             return await says(first(body)[-1])(x)
 

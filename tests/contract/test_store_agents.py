@@ -39,7 +39,7 @@ async def test_a_child_is_born_with_the_event_that_says_so(store: Store) -> None
     await store.write(lambda tx: tx.put_session(parent))
     epoch = await begun(store, said(), replied(calls=1))
     await add(store, epoch, spawned(label=Label.UNTRUSTED), first=3, at=after(5))
-    own = SessionRow(CHILD, "terminal", "chat-1", Label.UNTRUSTED, after(5), "digger", "big", "high", root=HOME)
+    own = SessionRow(CHILD, "terminal", "chat-1", Label.UNTRUSTED, after(5), "digger", "big", "high", paused=True, root=HOME)
     task = InboxRow("m2", "agent", "", "t1/2.0", CHILD, "ann", "dig here", Label.UNTRUSTED, "t2", after(5))
     assert await store.read(lambda tx: (tx.session(CHILD), tx.input_of("t2"))) == (own, task)
     assert await store.read(lambda tx: (tx.child("t2"), tx.children("t1"), tx.busy_children(HOME))) == (BORN, [BORN], [BORN])
