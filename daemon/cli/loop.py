@@ -73,7 +73,13 @@ def run(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace) -> None:
     if not SESSION_NAME.fullmatch(args.session):
         raise UsageError(f"--session: found {args.session!r}, expected a name without ':' and '/', of at most 100 characters")
-    args.message = args.message.encode(errors="surrogateescape").decode(errors="replace")
+    args.message = _text(args.message)
+    args.value = None if args.value is None else _text(args.value)
+
+
+def _text(argument: str) -> str:
+    """What the command line gave as bytes that are no text is told with question marks in their place."""
+    return argument.encode(errors="surrogateescape").decode(errors="replace")
 
 
 async def _status(args: argparse.Namespace, paths: Paths) -> int:

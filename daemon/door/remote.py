@@ -26,6 +26,7 @@ ORDINARY = ClientTimeout(total=30.0, sock_connect=5.0)
 STREAM = ClientTimeout(total=None, sock_connect=5.0, sock_read=45.0)
 DELAYS = (0.1, 0.3, 1.0, 2.0)
 LOST = (ClientConnectionError, ClientPayloadError, TimeoutError)
+WRONG = ("invalid", "no_agent", "not_enabled")
 NOT_TAKEN = "the daemon cannot be reached, so the message was not taken: start the daemon again and repeat it"
 PERHAPS_TAKEN = "the daemon stopped while it was taking the message: start it again and look whether the message is there"
 
@@ -40,6 +41,10 @@ class DaemonRefused(AidaemonError):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
+
+
+class AskedWrongly(DaemonRefused, UsageError):
+    """What was asked cannot be meant, whoever is asked."""
 
 
 @dataclass(slots=True)
@@ -88,12 +93,7 @@ class RemoteDoor:
 
     async def choose(self, session: str, agent: str) -> None:
         """This agent answers in the session, from the next message on."""
-        try:
-            await self._ask("POST", f"/v1/sessions/{_quoted(session)}/agent", body={"agent": agent})
-        except DaemonRefused as error:
-            if error.status == 400:
-                raise UsageError(str(error)) from error
-            raise
+        await self._ask("POST", f"/v1/sessions/{_quoted(session)}/agent", body={"agent": agent})
 
     async def settled(self, turn: str) -> RunView:
         """The run once it has ended or was quarantined. Raises KeyError for no such run."""
@@ -246,10 +246,11 @@ async def _check(response: ClientResponse) -> None:
     if response.ok:
         return
     try:
-        message = TypeAdapter(dict[str, dict[str, str]]).validate_json(await response.read())["error"]["message"]
+        error = TypeAdapter(dict[str, dict[str, str]]).validate_json(await response.read())["error"]
+        kind, message = error["type"], error["message"]
     except (ValueError, KeyError):
-        message = f"the daemon answered {response.status} {response.reason}"
-    raise DaemonRefused(response.status, message)
+        kind, message = "", f"the daemon answered {response.status} {response.reason}"
+    raise (AskedWrongly if kind in WRONG else DaemonRefused)(response.status, message)
 
 
 def _told(sent: ServerEvent) -> LiveEvent:

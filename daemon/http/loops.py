@@ -79,8 +79,10 @@ class Loops:
         try:
             return answer(to_wire(await self.door.loops().start(order)), 202)
         except NoSuchAgent as error:
-            raise Problem(404, "not_found", str(error)) from error
-        except (LoopRefused, LoopNotEnabled) as error:
+            raise Problem(404, "no_agent", str(error)) from error
+        except LoopNotEnabled as error:
+            raise Problem(409, "not_enabled", str(error)) from error
+        except LoopRefused as error:
             raise Problem(409, "refused", str(error)) from error
         except ConfigError as error:
             raise invalid(str(error)) from error

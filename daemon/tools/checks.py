@@ -54,8 +54,8 @@ class Checks:
                 self.sandbox.argv(command.split()), cwd=self.sandbox.workspace, env=self.sandbox.env,
                 timeout_s=self.command_s, max_chars=SHOWN, on_output=lambda text: None,
             )  # fmt: skip
-        except OSError as error:
-            return Looked(False, warning=f"the command could not be started: {error.strerror or error}", unmade=True)
+        except (OSError, ValueError) as error:  # the second: it holds a NUL
+            return Looked(False, warning=f"the command could not be started: {_why(error)}", unmade=True)
         if ran.timed_out:
             return Looked(False, ran.output, f"the command took longer than {self.command_s:g} s and was killed")
         warning = f"the command could not be run: {ran.output.strip()}" if ran.exit_code in NOT_RUN else ""
@@ -70,7 +70,11 @@ class Checks:
         try:
             return await _search(pattern, text, self.pattern_s)
         except OSError as error:
-            return Looked(False, warning=f"it could not be looked for: {error.strerror or error}", unmade=True)
+            return Looked(False, warning=f"it could not be looked for: {_why(error)}", unmade=True)
+
+
+def _why(error: OSError | ValueError) -> str:
+    return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
 async def _search(pattern: str, text: str, seconds: float) -> Looked:

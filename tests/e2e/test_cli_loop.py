@@ -279,8 +279,8 @@ async def test_http_reviews_a_manual_loop_once_c8(world: World, approved: bool, 
 async def test_http_refuses_what_cannot_be_meant_c8(world: World) -> None:
     async with running_daemon(world.home, scripted(world.model.base_url)) as daemon:
         for agent, body, expected in (
-            ("default", {"message": "go"}, (409, "refused")),
-            ("nobody", {"message": "go"}, (404, "not_found")),
+            ("default", {"message": "go"}, (409, "not_enabled")),
+            ("nobody", {"message": "go"}, (404, "no_agent")),
             ("default", {"message": " "}, (400, "invalid")),
             ("default", {"message": "go", "session": "telegram:1"}, (400, "invalid")),
             ("default", {"message": "go", "criterion": "magic"}, (400, "invalid")),
@@ -320,6 +320,16 @@ async def test_a_loop_that_is_not_enabled_or_not_meant_exits_2_c7(world: World) 
     assert "no loops yet" in await command(world, "status")
     assert await command(world, "status", "--json") == "null\n"
     assert "no loop 'x'" in await command(world, "status", "x", exits=1)
+
+
+async def test_what_cannot_be_meant_exits_2_beside_a_daemon_too_c8(world: World) -> None:
+    async with running_daemon(world.home, scripted(world.model.base_url)):
+        assert "enabled = true" in await command(world, "start", "default", "go", exits=2)
+        assert "no agent 'nobody'" in await command(world, "start", "nobody", "go", exits=2)
+    async with running_daemon(world.home, looping(world.model.base_url, "max_iterations", "")):
+        assert "max_iterations" in await command(world, "start", "default", "go", "--max-iterations", "101", exits=2)
+        odd = os.fsdecode(b"\xff")
+        assert "has begun" in await command(world, "start", "default", odd, "--criterion", "regex", "--value", odd)
 
 
 async def test_ctrl_c_stops_a_loop_of_this_process_in_good_order_and_a_crashed_one_can_be_resumed_c6(world: World) -> None:

@@ -87,6 +87,12 @@ async def test_a_command_that_is_not_there_is_warned_about_c3(sandbox: Sandbox) 
     assert not verdict.met and "nosuchprogram" in verdict.warning
 
 
+async def test_a_command_that_no_system_takes_is_warned_about_c3(sandbox: Sandbox) -> None:
+    """C6: else the loop stood still, and its agent could not begin another one."""
+    verdict = await Criteria(Checks(sandbox)).met(loop("test_pass", "true\0"), "")
+    assert not verdict.met and "could not be started" in verdict.warning
+
+
 async def test_a_command_runs_in_the_workspace_and_sees_no_other_files_c12(
     sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
