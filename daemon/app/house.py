@@ -33,6 +33,7 @@ from daemon.core.clock import Clock, FileClock, SystemClock
 from daemon.core.errors import ConfigError
 from daemon.core.ids import NewId, new_id
 from daemon.core.live import Live
+from daemon.core.rows import GrantRow
 from daemon.door.local import LocalDoor
 from daemon.intake import Intake
 from daemon.loops.criteria import Criteria
@@ -40,7 +41,7 @@ from daemon.loops.engine import Engine
 from daemon.providers.chain import Chain
 from daemon.providers.local_prompt import CORE_TOOLS
 from daemon.providers.prices import Prices, PriceTable
-from daemon.store.protocol import Store
+from daemon.store.protocol import ReadTx, Store
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.approvals import new_token
 from daemon.tools.base import Tool
@@ -83,8 +84,13 @@ class StoredGrants:
     store: Store
 
     async def granted(self, session: str, tool: str, args_hash: str) -> bool:
-        """A person has allowed exactly this, here or everywhere."""
-        rows = await self.store.read(lambda tx: tx.grants(session))
+        """A person has allowed exactly this: here, in the chat that this works for, or everywhere."""
+
+        def look(tx: ReadTx) -> list[GrantRow]:
+            own = tx.session(session)
+            return tx.grants(session) + (tx.grants(own.root) if own and own.root else [])
+
+        rows = await self.store.read(look)
         return any(row.tool == tool and row.args_hash == args_hash for row in rows)
 
 

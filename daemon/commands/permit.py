@@ -17,7 +17,7 @@ async def answer_call(
     def work(tx: Tx) -> ApprovalRow | None:
         row = tx.answer_approval(turn, call_id, answer, by, reason, now)
         if row and answer in (Answer.SESSION, Answer.ALWAYS) and row.call_id[0].isdigit():  # the house's questions are asked anew
-            where = row.session if answer is Answer.SESSION else ""
+            where = _chat_of(tx, row.session) if answer is Answer.SESSION else ""
             tx.add_grant(GrantRow(desk.new_id()[-6:], where, row.tool, row.args_hash, row.arguments, by, now))
         return row
 
@@ -26,6 +26,12 @@ async def answer_call(
     if row and session:
         desk.sessions.take_up(session, row.turn)
     return row is not None
+
+
+def _chat_of(tx: Tx, session: str) -> str:
+    """Where the person is: agents that work for a chat come and go."""
+    own = tx.session(session)
+    return own.root if own and own.root else session
 
 
 async def approve(desk: Desk, spoken: Spoken) -> str:

@@ -270,3 +270,19 @@ async def test_e7_what_is_said_while_a_call_is_being_prepared_is_in_that_call(tm
         sorts.set()
         assert (await it.settled(turn)).reply == "both"
         assert "and this" in str(model.requests[1]["messages"])
+
+
+async def test_a15_allowed_in_this_chat_is_allowed_to_all_who_work_for_it(tmp_path: Path, model: FakeOpenAI) -> None:
+    """A17, C12: the chat is the person's; the session of an agent is over when its task is."""
+    script = {
+        "parent": [spawn("child one"), spawn("child two"), calls(SEND), says("done")],
+        "child one": [calls(SEND), says("sent")],
+        "child two": [calls(SEND), says("sent")],
+    }
+    model.otherwise(play(script))
+    async with living(tmp_path, model, parts=PARTS) as it:
+        turn = await it.say("parent, go")
+        await suspended(it, turn)
+        await it.command("/approve session")
+        assert (await asyncio.wait_for(it.settled(turn), 10)).reply == "done"
+        assert "(this chat)" in await it.command("/grants")
