@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT, which lets running turns finish for a while; `ready URL` and logs go to stderr."""
-    from daemon.app import serve
+    from daemon.app.serve import serve
 
     logging.basicConfig(stream=sys.stderr, level=logging.DEBUG if args.verbose else logging.INFO, format=LINE)
     return asyncio.run(serve(resolve(args.home, args.config), _tell))

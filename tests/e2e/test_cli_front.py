@@ -45,6 +45,12 @@ def test_one_command_imports_no_other_command():
     assert loaded == {"daemon.cli.parsing", "daemon.cli.config"}
 
 
+def test_a_chat_of_its_own_brings_no_server_and_no_provider_that_nobody_asked_for():
+    code = "import sys, daemon.app; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"daemon.http.api", "daemon.providers.anthropic", "daemon.providers.gemini", "daemon.providers.responses"} & {*loaded}
+
+
 def test_the_embedded_model_is_not_fetched_where_nothing_can_run_it(tmp_path: Path):
     """CONTRACT: a configured part whose extra is missing exits 2 with the pip command; before 1.1 GB, not after."""
     without = "import sys; sys.modules['xllamacpp'] = None; from daemon.cli import main; sys.exit(main(sys.argv[1:]))"
