@@ -109,8 +109,9 @@ class Verdicts:
         return [verified, TurnEnded(Stop.REJECTED, detail, f"{text}\n\n{FAILED.format(**told)}")]
 
     def _review(self, check: Check, turn: Turn, text: str) -> Sequence[Event] | None:
-        """A person looks at each answer: asked once per reply; a no is feedback, silence is the end."""
-        name = f"review.{_latest(turn)}"
+        """A person looks at each answer: asked once per reply and check; a no is feedback, silence is the end."""
+        before = [one for one in turn.terms.checks if one.kind == "manual"].index(check)
+        name = f"review.{_latest(turn)}" + (f".{before}" if before else "")
         question = turn.questions.get(name)
         if question is None:
             return [self._question(name, check, text)]

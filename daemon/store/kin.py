@@ -60,12 +60,14 @@ def bear(tx: KinTx, session: str, parent: str, born: ChildBorn) -> None:
 
 
 def part(tx: KinTx, turn_id: str, closed: TurnClosed) -> None:
-    """A turn is over: those who still work for it are stopped, and who set it to work hears of it."""
+    """A turn is over: those who still work for it are stopped, and who set it to work hears of it; but a stop is a stop, and
+    sets nobody to work again.
+    """
     _stop_children(tx, turn_id, closed.reason)
     child = tx.child(turn_id)
     if child:
         tx.finish_child(turn_id)
-    if child and child.report:
+    if child and child.report and closed.reason is not Stop.CANCELLED:
         _report(tx, child, closed)
 
 

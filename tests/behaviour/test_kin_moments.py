@@ -286,3 +286,16 @@ async def test_a15_allowed_in_this_chat_is_allowed_to_all_who_work_for_it(tmp_pa
         await it.command("/approve session")
         assert (await asyncio.wait_for(it.settled(turn), 10)).reply == "done"
         assert "(this chat)" in await it.command("/grants")
+
+
+async def test_e7_who_is_stopped_reports_nothing_and_nobody_is_set_to_work_again(tmp_path: Path, model: FakeOpenAI) -> None:
+    """A17."""
+    model.otherwise(play({"parent": [spawn("child hangs", background=True), says("it is at work")], "child": [hangs()]}))
+    async with living(tmp_path, model) as it:
+        run = await it.ask("parent, go")
+        await asyncio.wait_for(model.hanging.wait(), 10)
+        spawned = await child_of(it, run.turn)
+        await it.command("/stop")
+        assert (await it.settled(spawned.child)).stop_reason == "cancelled"
+        await it.ask("next")
+        assert [line.turn for line in await it.house.door.runs(SESSION)][1:] == [run.turn]

@@ -1,4 +1,4 @@
-"""Questions about budgets, through the real house: one yes is one yes (F2)."""
+"""Questions of the house to a person, through the real house: one yes is one yes, to one thing (F2, E10, D2)."""
 
 import json
 from pathlib import Path
@@ -36,3 +36,17 @@ async def test_f2_what_is_asked_for_is_enough_for_the_next_call(tmp_path: Path, 
         assert about["limit"] == 0.01 and about["more"] > 0.1
         await it.command("/approve")
         assert (await it.settled(turn)).reply == "here it is"
+
+
+async def test_d2_each_thing_that_a_person_is_to_look_at_is_asked_about(tmp_path: Path, model: FakeOpenAI) -> None:
+    """E10: a yes to the tone is none to the facts."""
+    checks = [{"kind": "manual", "value": "the tone"}, {"kind": "manual", "value": "the facts"}]
+    model.script(says("draft"), says("draft with facts"))
+    async with living(tmp_path, model, {"agent": {"verify": checks}}) as it:
+        turn = await it.say("write it")
+        for number, answer in enumerate(("/approve", "/deny the year is wrong", "/approve", "/approve"), 1):
+            assert await asked(it, turn, number) == "review_answer"
+            await it.command(answer)
+        assert (await it.settled(turn)).reply == "draft with facts"
+        looks = [json.loads(event.arguments)["look_at"] for event in await it.events(turn) if isinstance(event, ApprovalAsked)]
+        assert looks == ["the tone", "the facts"] * 2

@@ -88,8 +88,11 @@ def _heard(it: Remains, turn: str, child: str, text: str, *, well: bool) -> Iter
 
 
 def reports_come_once(it: Remains) -> Iterator[str]:
-    """A background agent's result is one message that begins one turn, in the order in which they ended (A17; B5 #1 to #3)."""
-    due = {row.report: row for row in it.children if row.report}
+    """A background agent's result is one message that begins one turn, in the order in which they ended (A17; B5 #1 to #3). One
+    that was stopped has none.
+    """
+    stopped = {row.id for row in it.turns.values() if row.stop_reason is Stop.CANCELLED}
+    due = {row.report: row for row in it.children if row.report and row.turn not in stopped}
     reports = [row for row in it.inbox if row["external_id"].endswith("/report")]
     if Counter(row["turn"] for row in reports) != Counter(due.keys()):
         yield f"reports due are {sorted(due)}, there are {[row['turn'] for row in reports]}"
