@@ -9,7 +9,7 @@ from daemon.agent.models import Chain, Models
 from daemon.agent.sizing import tokens_of, worst_tokens
 from daemon.core.budget import Cost
 from daemon.core.clock import Clock
-from daemon.core.errors import ErrorClass, ProviderError
+from daemon.core.errors import UNBILLED, ProviderError
 from daemon.core.events import ModelAsked, ModelReplied, ModelRetried
 from daemon.core.importance import importance
 from daemon.core.live import DraftDropped, Live, TextDelta
@@ -21,10 +21,6 @@ from daemon.providers.chain import Route
 OUTPUT = 8_192
 THOUGHTS = {"low": 2_048, "medium": 8_192, "high": 24_000, "max": 24_000}
 LEAST_OUTPUT = 256
-UNBILLED = (
-    ErrorClass.AUTH, ErrorClass.BILLING, ErrorClass.NOT_FOUND, ErrorClass.BAD_REQUEST,
-    ErrorClass.RATE_LIMIT, ErrorClass.OVERLOADED, ErrorClass.CONTEXT_TOO_LONG,
-)  # fmt: skip
 
 
 @dataclass(slots=True)

@@ -47,6 +47,12 @@ class ErrorClass(StrEnum):
     UNKNOWN = "unknown"
 
 
+UNBILLED = (
+    ErrorClass.AUTH, ErrorClass.BILLING, ErrorClass.NOT_FOUND, ErrorClass.BAD_REQUEST,
+    ErrorClass.RATE_LIMIT, ErrorClass.OVERLOADED, ErrorClass.CONTEXT_TOO_LONG,
+)  # fmt: skip
+
+
 class ProviderError(AidaemonError):
     """The model could not be reached or would not answer."""
 

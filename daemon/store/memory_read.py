@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import takewhile, zip_longest
 
+from daemon.core.errors import UNBILLED
 from daemon.core.events import Alarm, Consulted, Consulting, ModelAsked, ModelFailed, ModelReplied, Recorded
 from daemon.core.loops import LoopRow
 from daemon.core.outcomes import Stop
@@ -13,7 +14,7 @@ from daemon.store.project import DayRaised
 from daemon.store.tables.grants import EVERYWHERE
 
 Charge = tuple[str, datetime, UsageRow]
-CALLS, SETTLED = (ModelAsked, Consulting), (ModelReplied, Consulted, ModelFailed)
+CALLS, SETTLED = (ModelAsked, Consulting), (ModelReplied, Consulted)
 
 
 class MemoryReadTx:
@@ -156,9 +157,10 @@ class MemoryReadTx:
 
 
 def _cut_off(recorded: Sequence[Recorded], since: datetime) -> Iterator[ModelAsked | Consulting]:
-    told = [one.event for one in recorded if one.at >= since and isinstance(one.event, (*CALLS, *SETTLED))]
+    told = [one.event for one in recorded if one.at >= since and isinstance(one.event, (*CALLS, *SETTLED, ModelFailed))]
     for event, following in zip_longest(told, told[1:]):
-        if isinstance(event, CALLS) and not isinstance(following, SETTLED):
+        refused = isinstance(following, ModelFailed) and following.error in UNBILLED
+        if isinstance(event, CALLS) and not (refused or isinstance(following, SETTLED)):
             yield event
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from daemon.core.events import ApprovalAsked
 from tests.fakes.house import SESSION, Living, living
-from tests.fakes.openai import FakeOpenAI, says
+from tests.fakes.openai import FakeOpenAI, fails, says
 
 PRICED = {"prices": {"scripted": {"input": 10.0, "output": 100.0}}}
 
@@ -50,3 +50,17 @@ async def test_d2_each_thing_that_a_person_is_to_look_at_is_asked_about(tmp_path
         assert (await it.settled(turn)).reply == "draft with facts"
         looks = [json.loads(event.arguments)["look_at"] for event in await it.events(turn) if isinstance(event, ApprovalAsked)]
         assert looks == ["the tone", "the facts"] * 2
+
+
+async def test_f2_what_a_day_has_cost_is_the_same_after_a_restart_though_nobody_answered(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    """A19: a server that breaks may have worked, and may bill it."""
+    model.otherwise(fails(500))
+    config = {"budget": {"daily_usd": 100.0}}
+    async with living(tmp_path, model, config) as it:
+        assert (await it.ask("go")).stop_reason == "failed"
+        before = it.house.sessions.shop.budgets.ledger.account.spent
+    async with living(tmp_path, model, config) as it:
+        after = it.house.sessions.shop.budgets.ledger.account.spent
+    assert (before.sent, before.usd) == (after.sent, after.usd) and before.usd > 0

@@ -109,6 +109,13 @@ async def test_what_was_set_aside_for_calls_that_were_cut_off_is_known(store: St
     assert await store.read(lambda tx: tx.unsettled(after(20))) == (0, 0.0)
 
 
+async def test_what_was_refused_costs_nothing_and_what_nobody_answered_may_have(store: Store) -> None:
+    """F2."""
+    cut = asked_model(100, 0.5)
+    await begun(store, said(), cut, ModelFailed("rate_limit", "slow down"), cut, ModelFailed("timeout", "no answer"), ended())
+    assert await store.read(lambda tx: tx.unsettled(NOW)) == (100, 0.5)
+
+
 async def test_stops_are_told_back_to_the_one_that_raised_an_alarm(store: Store) -> None:
     """D6: what led to one alarm leads to no other."""
 

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from daemon.core.errors import UNBILLED
 from daemon.core.rows import UsageRow
 from daemon.store.instants import to_db
 from daemon.store.project import UsageAdded
@@ -13,8 +14,11 @@ SUMS = """SELECT provider, model, COUNT(*), SUM(input_tokens), SUM(output_tokens
     CASE WHEN COUNT(usd) = COUNT(*) THEN SUM(usd) END
     FROM usage WHERE at >= ?1 AND (?2 IS NULL OR session = ?2) GROUP BY provider, model ORDER BY provider, model"""
 
-UNSETTLED = """WITH calls AS (
-        SELECT e.turn, e.seq, e.kind, LEAD(e.kind) OVER (PARTITION BY e.turn ORDER BY e.seq) AS following
+REFUSED = ", ".join(f"'{kind.value}'" for kind in UNBILLED)
+UNSETTLED = f"""WITH calls AS (
+        SELECT e.turn, e.seq, e.kind, LEAD(CASE WHEN e.kind <> 'ModelFailed' OR NOT json_valid(e.payload)
+            OR json_extract(e.payload, '$.error') IN ({REFUSED}) THEN e.kind END)
+            OVER (PARTITION BY e.turn ORDER BY e.seq) AS following
         FROM turns AS t JOIN events AS e ON e.turn = t.id
         WHERE (t.ended_at IS NULL OR t.ended_at >= ?1) AND e.at >= ?1
         AND e.kind IN ('ModelAsked', 'Consulting', 'ModelReplied', 'Consulted', 'ModelFailed'))
