@@ -2,8 +2,10 @@
 
 from daemon.agent.children import Children, TooMany, told
 from daemon.core.errors import ConfigError
+from daemon.core.events import Steered, UserSaid
 from daemon.core.label import Effect
 from daemon.core.turn import Turn
+from daemon.store.kin import REPORT
 from daemon.tools.base import ToolContext, ToolError, ToolOutput
 from daemon.tools.decorate import tool
 
@@ -47,3 +49,12 @@ def _check(children: Children, turn: Turn, task: str, background: bool) -> None:
         raise ToolError(f"sub-agents may be {most} deep, and this one is: do the task yourself")
     if background and (depth or turn.session.startswith("loop:")):
         raise ToolError("nobody would hear of it: only the agent that the user talks to can work in the background")
+    if background and _told(turn):
+        raise ToolError("this turn was begun by a report, and the user has not spoken since: do it without background")
+
+
+def _told(turn: Turn) -> bool:
+    """Each report begins a turn with a budget of its own: one must not lead to the next for ever (F2)."""
+    said = turn.events[0].event
+    spoken = any(isinstance(entry.event, Steered) for entry in turn.events)
+    return isinstance(said, UserSaid) and said.input_id.endswith(REPORT) and not spoken

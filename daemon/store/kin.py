@@ -8,7 +8,7 @@ from daemon.core.rows import ChildRow, InboxRow, OutboxRow, SessionRow
 from daemon.store.project import ChildBorn, Posted, TurnClosed, report_text
 from daemon.store.protocol import Tx
 
-CHANNEL = "agent"
+CHANNEL, REPORT = "agent", ".report"
 
 
 class KinTx(Tx, Protocol):
@@ -118,7 +118,7 @@ def _report(tx: KinTx, child: ChildRow, closed: TurnClosed) -> None:
     label = join_all(row.label for row in (began, turn) if row)
     tx.accept(
         InboxRow(
-            f"{child.report}.report",
+            f"{child.report}{REPORT}",
             CHANNEL,
             "",
             f"{child.turn}/report",

@@ -299,3 +299,22 @@ async def test_e7_who_is_stopped_reports_nothing_and_nobody_is_set_to_work_again
         assert (await it.settled(spawned.child)).stop_reason == "cancelled"
         await it.ask("next")
         assert [line.turn for line in await it.house.door.runs(SESSION)][1:] == [run.turn]
+
+
+async def test_a17_a_report_does_not_begin_a_chain_that_nobody_ends(tmp_path: Path, model: FakeOpenAI) -> None:
+    """F2: each report begins a turn with a budget of its own; only a person's word may begin another agent in the background."""
+
+    def choose(body: Json) -> Step:
+        said = max(at for at, message in enumerate(body["messages"]) if message["role"] == "user")
+        if "child" in first(body) or len(body["messages"]) > said + 1:
+            return says("well")
+        return spawn("child again", background=True)
+
+    model.otherwise(by(choose))
+    async with living(tmp_path, model) as it:
+        run = await it.ask("go")
+        spawned = await child_of(it, run.turn)
+        await it.settled(spawned.child)
+        report = await it.settled(spawned.report)
+        assert report.reply == "well"
+        assert "begun by a report" in (await results(it, report.turn, "spawn_agent"))[0]
