@@ -181,16 +181,16 @@ class Person:
         if loop.review:
             await self._answer(attempt.turn, LOOP_REVIEW, "loop_review", loop)
             await anext(happened)
-        elif attempt.state in ("running", "suspended") or await self._queued(attempt.turn):
+        elif await self._goes_on(attempt.turn):
             await self._see_to(task.session, [attempt.turn], loop if task.pauses else None)
         elif loop.status == "paused":
             await self.door.loops().resume(loop)
         else:
             await anext(happened)
 
-    async def _queued(self, turn: str) -> bool:
+    async def _goes_on(self, turn: str) -> bool:
         view = await self.door.run(turn)
-        return view is not None and view.state == "queued"
+        return view is not None and view.state in ("queued", "running", "suspended")
 
 
 def _at_work(tx: ReadTx, session: str) -> list[str]:

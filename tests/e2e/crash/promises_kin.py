@@ -166,11 +166,14 @@ KIN = (
 
 
 async def budgets_add_up(folder: Path, it: Remains) -> list[str]:
-    """F2: the account that a restart rebuilds says what the events say, for each turn and all below it; and nothing was free."""
+    """F2: the accounts that a restart rebuilds say what the events say, of each turn and all below it, and of the day."""
     store = await SqliteStore.open(folder / "home" / "journal.db")
     try:
-        budgets = Budgets(store, Ledger(SystemClock(), BudgetConfig()))
-        faults = []
+        ledger, faults = Ledger(SystemClock(), BudgetConfig()), []
+        await ledger.load(store)
+        budgets, everything = Budgets(store, ledger), sum((_of_events(events) for events in it.events.values()), Cost())
+        if not _same(ledger.account.spent, everything):
+            faults.append(f"the day's account says {ledger.account.spent}, the events {everything}")
         for turn in it.turns.values():
             account = await budgets.open(rebuild(turn.id, turn.session, it.events[turn.id], parent=turn.parent))
             want = _spent(it, turn.id)
@@ -178,8 +181,8 @@ async def budgets_add_up(folder: Path, it: Remains) -> list[str]:
                 faults.append(f"turn {turn.id}: its account says {account.spent}, its events {want}")
     finally:
         await store.aclose()
-    charged = sum(_of_events(events).sent for events in it.events.values())
-    return faults if charged >= TOKENS * len(it.requests) else [*faults, f"{len(it.requests)} requests for {charged} tokens"]
+    free = everything.sent < TOKENS * len(it.requests)
+    return [*faults, f"{len(it.requests)} requests for {everything.sent} tokens"] if free else faults
 
 
 def _same(one: Cost, other: Cost) -> bool:
