@@ -22,6 +22,7 @@ BROAD = {"Exception", "BaseException"}
 BORDERS = {
     "daemon/tools/running.py": "a tool may raise anything; the call still gets its one result",
     "daemon/agent/session.py": "a message that crashes its worker must not stop its lane",
+    "daemon/loops/engine.py": "a loop that breaks off ends as failed and says so; it blocks nobody and nothing else",
     "daemon/http/api.py": "whatever goes wrong in a request, the daemon goes on",
 }
 MAKERS = {

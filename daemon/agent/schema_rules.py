@@ -1,12 +1,9 @@
 """The keywords of JSON Schema that look at one value, without going into it."""
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
-
-from daemon.core.patterns import pattern_fault
 
 TYPES: dict[str, Callable[[object], bool]] = {
     "object": lambda value: isinstance(value, dict),
@@ -84,10 +81,6 @@ def _truth(value: object) -> str:
     return "" if isinstance(value, bool) else "true or false"
 
 
-def _pattern(value: object) -> str:
-    return "a regular expression" if pattern_fault(value if isinstance(value, str) else "(") else ""
-
-
 def _anything(value: object) -> str:
     return ""
 
@@ -111,11 +104,6 @@ def _enum_faults(value: object, wanted: object) -> Iterator[str]:
 
 def _const_faults(value: object, wanted: object) -> Iterator[str]:
     return _enum_faults(value, [wanted])
-
-
-def _pattern_faults(value: object, wanted: object) -> Iterator[str]:
-    if isinstance(value, str) and not re.search(str(wanted), value):
-        yield f"found {shown(value)}, expected text that matches {wanted}"
 
 
 def _unique_faults(value: object, wanted: object) -> Iterator[str]:
@@ -172,7 +160,6 @@ RULES: dict[str, Rule] = {
     "uniqueItems": Rule(_truth, _unique_faults),
     "minLength": _sized(str, lambda size, least: size >= least, "{} characters or more"),
     "maxLength": _sized(str, lambda size, most: size <= most, "{} characters at most"),
-    "pattern": Rule(_pattern, _pattern_faults),
     "minimum": _compared(lambda value, least: value >= least, "at least"),
     "maximum": _compared(lambda value, most: value <= most, "at most"),
     "exclusiveMinimum": _compared(lambda value, least: value > least, "more than"),

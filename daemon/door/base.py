@@ -143,7 +143,7 @@ class LiveEvent:
     agent.ended {key, turn, stop_reason, text}: a step of a composite; else `tool_result` of call `key`, or a message, says so
     alarm {kind, text}
     run.suspended {waiting_for}              run.resumed {why}
-    run.terminated_by {reason, detail}
+    run.terminated_by {reason, detail, ok}
     run.completed {reply, text_length, stop_reason, iterations, usage, label}: always the last
     """
 

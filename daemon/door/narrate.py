@@ -28,6 +28,7 @@ from daemon.core.events import (
     Outcome,
     Recorded,
     Steered,
+    Stop,
     Suspended,
     TodosSet,
     ToolFinished,
@@ -44,6 +45,7 @@ from daemon.core.messages import Usage
 from daemon.door.base import LiveEvent, UsageView
 
 COMPLETED = "run.completed"
+MAX_CYCLES = "maxCycles"  # so it is called where it is the author's own ceiling (B3)
 Told = tuple[str, Mapping[str, object]]
 OfTurn = Steered | Coached | Suspended | TurnResumed | TurnEnded
 OfLimits = BudgetExtended | BudgetRaised | IterationRefunded | Alarm
@@ -54,6 +56,7 @@ class Narrator:
     """Tells one turn from its first event on; the small fold is what single events do not say: counts, sums, the label."""
 
     iteration: int = 0
+    cycles: bool = False
     most: int = 0
     iterations: int = 0
     open_calls: int = 0
@@ -71,12 +74,14 @@ class Narrator:
     def quarantined(self, notice: str) -> list[LiveEvent]:
         """The end of a turn that was set aside; no event of its own says so."""
         data = self._summary("", "quarantined")
-        return [LiveEvent("run.terminated_by", {"reason": "quarantined", "detail": notice}), LiveEvent(COMPLETED, data)]
+        ended = {"reason": "quarantined", "detail": notice, "ok": False}
+        return [LiveEvent("run.terminated_by", ended), LiveEvent(COMPLETED, data)]
 
     def _tell(self, event: Event, seq: int) -> list[Told]:
         match event:
             case UserSaid():
                 self.label, self.most = self.label.joined(event.taint), event.limits.max_iterations
+                self.cycles = event.terms.cycles
                 return []
             case Steered() | Coached() | Suspended() | TurnResumed() | TurnEnded():
                 return self._tell_of_turn(event)
@@ -141,9 +146,10 @@ class Narrator:
             case TurnResumed():
                 return [("run.resumed", {"why": event.why})]
             case TurnEnded():
-                reason = event.reason.value
-                ended = {"reason": reason, "detail": event.detail}
-                return [("run.terminated_by", ended), (COMPLETED, self._summary(event.reply, reason))]
+                spent = self.cycles and event.reason is Stop.MAX_ITERATIONS
+                ended = {"reason": MAX_CYCLES if spent else event.reason.value, "detail": event.detail}
+                ok = spent or event.reason in (Stop.DONE, Stop.CONDITION)
+                return [("run.terminated_by", ended | {"ok": ok}), (COMPLETED, self._summary(event.reply, event.reason.value))]
 
     def _tell_of_model(self, event: ModelAsked | ModelRetried | ModelReplied | Consulted, seq: int) -> list[Told]:
         match event:

@@ -134,7 +134,7 @@ class Engine:
         if loop is None:
             return
         task = self._tasks.get(loop.id)
-        if task:
+        if task and task is not asyncio.current_task():
             task.cancel()
         lane = await self.store.read(lambda tx: tx.session(loop.lane))
         if lane:
@@ -167,6 +167,10 @@ class Engine:
             except StoreUnavailable as exc:
                 log.error("loop %s rests: %s", loop_id, exc)
                 await asyncio.sleep(REST_S)
+            except Exception as error:  # the border of a loop's task: it ends, and says why
+                log.error("loop %s broke off", loop_id, exc_info=error)
+                await self.stop(loop_id, f"an error in the program itself: {type(error).__name__}: {error}")
+                return
 
     async def _step(self, loop_id: str) -> bool:
         """The one thing that is next, as the journal says; False when the loop is over."""

@@ -176,7 +176,8 @@ async def test_d1_input_tokens_are_a_breaker_of_their_own(tmp_path: Path, model:
 async def test_d1_usd_is_a_breaker_of_its_own(tmp_path: Path, model: FakeOpenAI) -> None:
     model.otherwise(calls(("current_time", {}), usage=tokens(1_000_000, 0)))
     prices = {"prices": {"scripted": {"input": 0.6, "output": 1.0}}}
-    async with living(tmp_path, model, {"agent": {"max_usd": 1.0, "max_input_tokens": 0, "on_budget": "stop"}, "provider": prices}) as it:
+    limits = {"max_usd": 1.0, "max_input_tokens": 0, "on_budget": "stop"}
+    async with living(tmp_path, model, {"agent": limits, "provider": prices}) as it:
         run = await it.ask("go")
         assert (run.stop_reason, len(model.requests), run.usage.usd) == ("over_budget", 2, 1.2)
 

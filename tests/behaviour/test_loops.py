@@ -581,3 +581,48 @@ async def test_the_chat_command_starts_shows_pauses_and_stops_c6(tmp_path: Path,
         assert "failed" in await it.command("/loop stop")
         assert "Nothing to stop" in await it.command("/loop stop")
         assert row.id in await it.command("/loop")
+
+
+class Stumbling:
+    """The real journal, which raises once what nobody foresaw to the worker of a loop."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.armed = False
+
+    async def write(self, work: Callable[[Tx], T]) -> T:
+        return await self._store.write(work)
+
+    async def read(self, look: Callable[[ReadTx], T]) -> T:
+        found = await self._store.read(look)
+        task = asyncio.current_task()
+        if self.armed and task and task.get_name().startswith("loop "):
+            self.armed = False
+            raise RuntimeError("nobody foresaw this")
+        return found
+
+    @property
+    def healthy(self) -> bool:
+        return self._store.healthy
+
+    async def aclose(self) -> None:
+        await self._store.aclose()
+
+
+async def test_a_loop_that_breaks_off_ends_as_failed_and_does_not_block_its_agent_c7(tmp_path: Path, model: FakeOpenAI) -> None:
+    stumbling: list[Stumbling] = []
+
+    async def open_store(path: Path) -> Store:
+        stumbling.append(Stumbling(await SqliteStore.open(path)))
+        return stumbling[0]
+
+    free = asyncio.Event()
+    model.script(gate(free, says("first")))
+    async with house(tmp_path, model, parts=Parts(open_store=open_store)) as it:
+        loop = await begin(it)
+        await model.asked(1)
+        stumbling[0].armed = True
+        free.set()
+        ended = await over(it, loop)
+        assert (ended.stage, "nobody foresaw this" in ended.error) == (LoopStage.FAILED, True)
+        assert (await begin(it)).id != loop.id

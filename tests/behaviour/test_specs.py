@@ -103,6 +103,8 @@ async def test_max_cycles_is_exact_with_tools_in_all_of_them_and_no_closing_call
         assert all(request.body.get("tool_choice", "auto") == "auto" for request in model.requests)
         assert [call.result for call in run.calls] == ["page 1", "page 2", "page 3", "page 4"]
         assert run.reply == "looking on"
+        ended = await it.until(run.turn, "run.terminated_by")
+        assert (ended.data["reason"], ended.data["ok"]) == ("maxCycles", True)
         assert not [event for event in await it.events(run.turn) if isinstance(event, ModelReplied) and event.closing]
 
 
@@ -129,7 +131,7 @@ async def test_text_that_includes_the_signal_ends_the_run_as_a_condition(tmp_pat
         run = await it.ask("do it")
         assert (run.state, run.stop_reason, run.reply) == ("ended", "condition", "All done. <task-complete>")
         ended = await it.until(run.turn, "run.terminated_by")
-        assert ended.data == {"reason": "condition", "detail": "text-includes: <task-complete>"}
+        assert ended.data == {"reason": "condition", "detail": "text-includes: <task-complete>", "ok": True}
 
 
 async def test_a_signal_beside_tool_calls_is_heard_after_the_tools_have_run(tmp_path: Path, model: FakeOpenAI) -> None:

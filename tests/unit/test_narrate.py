@@ -243,7 +243,7 @@ def test_a_quarantined_turn_ends_for_its_watchers_too() -> None:
     narrator = Narrator()
     narrator.narrate(Recorded(1, NOON, said()))
     why, end = narrator.quarantined("crashed three times")
-    assert why.data == {"reason": "quarantined", "detail": "crashed three times"}
+    assert why.data == {"reason": "quarantined", "detail": "crashed three times", "ok": False}
     assert (end.name, end.data["stop_reason"], end.seq) == ("run.completed", "quarantined", None)
 
 
