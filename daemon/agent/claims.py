@@ -6,6 +6,7 @@ Only plain reports of the assistant's own work count; where a sentence can be re
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from daemon.agent.claim_english import ENGLISH
 from daemon.agent.claim_tongues import FRENCH, GERMAN, SPANISH
@@ -58,7 +59,7 @@ def false_claims(reply: str, past: Sequence[tuple[ToolFinished, ToolCall]]) -> t
     read = any(_tells(result) for result, _ in past)
     shown, text = SHOWN.search(reply) is not None, own_words(reply)
     found: dict[Kind, Claim] = {}
-    for said in _said(text):
+    for said in _said_in(text):
         doubtful = (said.if_read and read) or (said.if_shown and shown) or (said.if_long and len(text) > SHORT_REPLY)
         if said.kind not in found and not doubtful and not any(proves(said.kind, result, call) for result, call in past):
             found[said.kind] = Claim(said.kind, said.words[:MOST_WORDS])
@@ -86,18 +87,23 @@ def _tells(result: ToolFinished) -> bool:
     return looked and result.tool not in NO_NEWS
 
 
+@lru_cache(maxsize=64)
+def _said_in(text: str) -> tuple[_Said, ...]:
+    """The same reply is looked at when it comes and when it is delivered."""
+    return tuple(_said(text))
+
+
 def _said(text: str) -> Iterator[_Said]:
     marked = tuple(tongue for tongue in TONGUES if re.search(tongue.marked, text, re.IGNORECASE))
     for part in SENTENCE.finditer(text):
         sentence = " ".join(part.group().split())[:LONGEST_SENTENCE]
         listed = LISTED.match(text, text.rfind("\n", 0, part.start()) + 1) is not None
-        for tongue in TONGUES:
-            yield from _in_sentence(sentence, tongue, marked=tongue in marked, news=listed and tongue not in marked)
+        for tongue, verbs in zip(TONGUES, VERBS, strict=True):
+            if re.search(verbs, sentence, re.IGNORECASE):
+                yield from _in_sentence(sentence, tongue, marked=tongue in marked, news=listed and tongue not in marked)
 
 
 def _in_sentence(sentence: str, tongue: Tongue, *, marked: bool, news: bool) -> Iterator[_Said]:
-    if not re.search(_any(tongue.rows + tongue.bases), sentence, re.IGNORECASE):
-        return
     if SPEAKER.match(sentence) or re.search(tongue.innocent, sentence, re.IGNORECASE):
         return
     told = re.search(tongue.told, sentence, re.IGNORECASE) is not None
@@ -138,3 +144,7 @@ def _row(rows: Iterable[Row], verb: str, sentence: str, tail: str) -> Row | None
 
 def _any(rows: Iterable[Row]) -> str:
     return "(?:" + "|".join(row.verbs for row in rows) + ")"
+
+
+VERBS = tuple(_any(tongue.rows + tongue.bases) for tongue in TONGUES)
+"""Without one of these there is nothing to look at."""

@@ -6,6 +6,7 @@ Sentences are compared without case, accents, contractions, and the small words 
 
 import re
 import unicodedata
+from functools import lru_cache
 
 QUOTED = re.compile(
     r"""```.*?(?:```|\Z) | `[^`\n]*` | "[^"]*" | “[^”]*” | „[^“”]*[“”] | «[^»]*»
@@ -86,6 +87,7 @@ SOLVED = re.compile(
 )
 
 
+@lru_cache(maxsize=64)
 def hedge(text: str) -> str:
     """The sentence of a reply that says "I cannot go on"; or "". It stands at the beginning or at the end of a long one."""
     text = text if len(text) <= 2 * EDGE else f"{text[:EDGE]}\n{text[-EDGE:]}"
