@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from daemon.agent.budgets import Budgets, OverBudget
 from daemon.agent.context import Context, Prompt, Scene
+from daemon.agent.fit.sizing import tokens_of, worst_tokens
 from daemon.agent.models import Chain, Models
-from daemon.agent.sizing import tokens_of, worst_tokens
+from daemon.agent.money.budgets import Budgets, OverBudget
 from daemon.core.budget import Cost
 from daemon.core.clock import Clock
 from daemon.core.errors import UNBILLED, ProviderError

@@ -3,8 +3,8 @@
 from itertools import islice
 
 from daemon.agent.halting import Halt
-from daemon.agent.recent import replies
-from daemon.agent.repetition import degenerate, normal
+from daemon.agent.halts.recent import replies
+from daemon.agent.halts.repetition import degenerate, normal
 from daemon.core.errors import ErrorClass, ProviderError
 from daemon.core.events import Outcome, Stop
 from daemon.core.turn import Turn

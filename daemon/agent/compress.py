@@ -9,9 +9,9 @@ from itertools import pairwise
 from typing import Protocol
 
 from daemon.agent.context import SHRINK, Context, Scene
-from daemon.agent.earlier import Earlier
-from daemon.agent.fitting import LEAST_ROOM, iterations, shortened
-from daemon.agent.sizing import CHARS_PER_TOKEN, DUE_PERCENT, due, tokens_of
+from daemon.agent.fit.earlier import Earlier
+from daemon.agent.fit.fitting import LEAST_ROOM, iterations, shortened
+from daemon.agent.fit.sizing import CHARS_PER_TOKEN, DUE_PERCENT, due, tokens_of
 from daemon.core.events import HistoryCompressed
 from daemon.core.label import join_all
 from daemon.core.messages import Message, Role

@@ -4,8 +4,8 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from daemon.agent.spec_checks import CheckPart
-from daemon.agent.spec_parts import LoopPart
+from daemon.agent.specs.checks import CheckPart
+from daemon.agent.specs.parts import LoopPart
 from daemon.core.events import Limits
 from daemon.core.terms import Strategy
 

@@ -5,10 +5,10 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from daemon.agent.budgets import Budgets, OverBudget
 from daemon.agent.context import Scene
+from daemon.agent.fit.sizing import tokens_of, worst_tokens
 from daemon.agent.models import Chain, Models, Work
-from daemon.agent.sizing import tokens_of, worst_tokens
+from daemon.agent.money.budgets import Budgets, OverBudget
 from daemon.core.budget import Cost
 from daemon.core.clock import Clock
 from daemon.core.errors import ProviderError

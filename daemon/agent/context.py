@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
-from daemon.agent.earlier import Earlier
-from daemon.agent.fitting import bounded, fitted
+from daemon.agent.fit.earlier import Earlier
+from daemon.agent.fit.fitting import bounded, fitted
+from daemon.agent.fit.sizing import CHARS_PER_TOKEN, digest_of, due, tokens_of
 from daemon.agent.prompt import SYSTEM
-from daemon.agent.sizing import CHARS_PER_TOKEN, digest_of, due, tokens_of
 from daemon.core.budget import Account
 from daemon.core.label import Label
 from daemon.core.messages import Message, ModelRequest, Role, ToolSpec

@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from daemon.agent.asking import Asking
-from daemon.agent.budgets import Budgets, OverBudget
 from daemon.agent.closing import closing_text, failure_text, last_word
-from daemon.agent.conditions import declared, ends_by_condition, nudge, out_of_money
 from daemon.agent.context import Scene
-from daemon.agent.control import Control
 from daemon.agent.halting import Halt, first, out_of_iterations, over_budget, past_deadline
+from daemon.agent.halts.conditions import declared, ends_by_condition, nudge, out_of_money
+from daemon.agent.halts.standing import standing
+from daemon.agent.lanes.control import Control
+from daemon.agent.money.budgets import Budgets, OverBudget
 from daemon.agent.parts import Crew, Dispatcher, Extending, Preparing, Verdicts, Watch
 from daemon.agent.prompt import CLOSING
-from daemon.agent.standing import standing
 from daemon.agent.verdicts import sent_back
 from daemon.core.budget import Shortage
 from daemon.core.clock import Clock

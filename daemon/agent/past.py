@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from daemon.agent.context import Scene
-from daemon.agent.earlier import Earlier, Group, latest
+from daemon.agent.fit.earlier import Earlier, Group, latest
 from daemon.core.codec import UnreadableEvent
 from daemon.core.events import MemoryHit, Recorded, TurnEnded, UserSaid
 from daemon.core.label import Label, join_all

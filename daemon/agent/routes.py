@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from daemon.agent.ledger import Ledger
 from daemon.agent.models import Work
+from daemon.agent.money.ledger import Ledger
 from daemon.core.errors import ErrorClass
 from daemon.core.messages import Usage
 from daemon.core.terms import Intent

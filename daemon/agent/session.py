@@ -4,13 +4,13 @@ import logging
 from collections import deque
 from dataclasses import dataclass, field, replace
 
-from daemon.agent.briefing import Brief
 from daemon.agent.closing import ending
-from daemon.agent.control import Control
+from daemon.agent.lanes.briefing import Brief
+from daemon.agent.lanes.control import Control
+from daemon.agent.lanes.sink import LaneSink, Opening, Tenure
+from daemon.agent.lanes.tries import TRIES, Failures, note_attempt, poison
+from daemon.agent.lanes.workshop import Workshop
 from daemon.agent.past import Past, load_past, progress_of, rebuild, scene_of, terms_of
-from daemon.agent.sink import LaneSink, Opening, Tenure
-from daemon.agent.tries import TRIES, Failures, note_attempt, poison
-from daemon.agent.workshop import Workshop
 from daemon.core.errors import Fenced, StoreUnavailable
 from daemon.core.events import Answer, ApprovalAnswered, Stop, TurnEnded, TurnResumed, UserSaid
 from daemon.core.importance import importance

@@ -7,8 +7,8 @@ from typing import Self
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from daemon.agent.config import AgentConfig
-from daemon.agent.spec_checks import CheckPart
-from daemon.agent.spec_parts import (
+from daemon.agent.specs.checks import CheckPart
+from daemon.agent.specs.parts import (
     STRICT,
     CompositePart,
     IdentityPart,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 
-from daemon.agent.recent import Done, iterations
+from daemon.agent.halts.recent import Done, iterations
 from daemon.core.events import Outcome, ToolFinished
 from daemon.core.label import Effect
 from daemon.core.turn import Turn

@@ -1,6 +1,6 @@
 """spawn_agent: another agent at work for this one (A17)."""
 
-from daemon.agent.children import Children, TooMany, told
+from daemon.agent.crew.children import Children, TooMany, told
 from daemon.core.errors import ConfigError
 from daemon.core.events import Steered, UserSaid
 from daemon.core.label import Effect

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import takewhile
 
-from daemon.agent.claims import correction, false_claims, honest_line
-from daemon.agent.confidence import low_confidence
+from daemon.agent.claims.claims import correction, false_claims, honest_line
 from daemon.agent.context import Scene
-from daemon.agent.questions import REVIEW, house_question
+from daemon.agent.halts.confidence import low_confidence
+from daemon.agent.money.questions import REVIEW, house_question
 from daemon.agent.reflect import Reflect
-from daemon.agent.schema import schema_faults, told_faults
+from daemon.agent.specs.schema import schema_faults, told_faults
 from daemon.agent.verify import Verify, named
 from daemon.core.clock import Clock
 from daemon.core.events import ApprovalAsked, ChildReturned, Coached, Event, ModelReplied, Recorded, TurnEnded, Verified

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from daemon.agent.circles import circling
-from daemon.agent.confidence import low_confidence
 from daemon.agent.halting import first
-from daemon.agent.repetition import repeating
-from daemon.agent.unrecoverable import unrecoverable
+from daemon.agent.halts.circles import circling
+from daemon.agent.halts.confidence import low_confidence
+from daemon.agent.halts.repetition import repeating
+from daemon.agent.halts.unrecoverable import unrecoverable
 from daemon.app import Parts
 from daemon.core.events import Coached, Outcome, Stop
 from daemon.core.label import Effect

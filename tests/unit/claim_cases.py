@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from daemon.agent.claim_words import Kind
+from daemon.agent.claims.words import Kind
 from daemon.core.events import Outcome, ToolFinished
 from daemon.core.label import Effect
 from daemon.core.messages import ToolCall

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from daemon.agent.budgets import Budgets, OverBudget
 from daemon.agent.config import BudgetConfig
-from daemon.agent.ledger import Ledger
+from daemon.agent.money.budgets import Budgets, OverBudget
+from daemon.agent.money.ledger import Ledger
 from daemon.core.budget import Account, Caps, Cost
 from daemon.core.events import BudgetRaised, Limits
 from daemon.core.turn import Turn

@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-from daemon.agent.claim_words import Kind
-from daemon.agent.claims import correction, false_claims, honest_line
-from daemon.agent.own_words import own_words
+from daemon.agent.claims.claims import correction, false_claims, honest_line
+from daemon.agent.claims.own_words import own_words
+from daemon.agent.claims.words import Kind
 from daemon.core.label import Effect
 from tests.unit import claim_cases
 from tests.unit.claim_cases import Case, Ledger, did, ran

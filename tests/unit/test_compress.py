@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from daemon.agent.compress import Compressor, dropped, due, plan
 from daemon.agent.context import SHRINK, Context
-from daemon.agent.fitting import iterations
+from daemon.agent.fit.fitting import iterations
+from daemon.agent.fit.sizing import CHARS_PER_TOKEN, tokens_of
 from daemon.agent.past import Nowhere, Past, rebuild
 from daemon.agent.repair import repair
-from daemon.agent.sizing import CHARS_PER_TOKEN, tokens_of
 from daemon.core.events import HistoryCompressed, Limits, MemoryHit, Stop, TurnEnded, UserSaid
 from daemon.core.label import Label
 from daemon.core.messages import Message, Native, Role

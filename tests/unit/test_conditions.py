@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from daemon.agent.conditions import declared, named, nudge
+from daemon.agent.halts.conditions import declared, named, nudge
 from daemon.core.events import CallJudged, ModelReplied, Outcome, Stop, ToolFinished, ToolStarted, UserSaid
 from daemon.core.label import Decision, Effect, Label
 from daemon.core.messages import ToolCall, Usage

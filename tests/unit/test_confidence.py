@@ -5,8 +5,8 @@ from time import process_time
 
 import pytest
 
-from daemon.agent.confidence import low_confidence
-from daemon.agent.hedging import hedge
+from daemon.agent.halts.confidence import low_confidence
+from daemon.agent.halts.hedging import hedge
 from daemon.core.events import Stop
 from tests.fakes.turns import Story, did, failed, story
 from tests.unit.halting_cases import CAN_GO_ON, CANNOT_GO_ON, MOSTLY_FAILING, WORKING_WELL_ENOUGH, Work

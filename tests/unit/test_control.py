@@ -3,7 +3,7 @@
 import asyncio
 from time import monotonic
 
-from daemon.agent.control import Control
+from daemon.agent.lanes.control import Control
 from daemon.core.waiting import uninterrupted
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from daemon.agent.repetition import degenerate, repeated, repeating
+from daemon.agent.halts.repetition import degenerate, repeated, repeating
 from daemon.core.events import Stop
 from tests.fakes.turns import Deed, Story, did, failed
 

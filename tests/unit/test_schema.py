@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from daemon.agent.schema import schema_fault, schema_mistakes
+from daemon.agent.specs.schema import schema_fault, schema_mistakes
 
 REVIEW: dict[str, object] = {
     "type": "object",

@@ -6,8 +6,8 @@ import pytest
 
 from daemon.agent.config import AgentConfig
 from daemon.agent.spec import AgentSpec, default_spec, parse_spec
-from daemon.agent.spec_checks import TextCheckPart
-from daemon.agent.spec_parts import LoopPart
+from daemon.agent.specs.checks import TextCheckPart
+from daemon.agent.specs.parts import LoopPart
 from daemon.core.errors import ConfigError
 from daemon.core.terms import BudgetExhausted, Check, Composite, Limits, Member, Terms, TextIncludes, ToolResult
 

@@ -9,8 +9,8 @@ import pytest
 from daemon import VERSION
 from daemon.agent.config import AgentConfig
 from daemon.agent.spec import default_spec
-from daemon.agent.spec_parts import LoopPart
-from daemon.agent.specs import Specs
+from daemon.agent.specs.parts import LoopPart
+from daemon.agent.specs.registry import Specs
 from daemon.core.errors import ConfigError
 
 DEFAULTS = AgentConfig()

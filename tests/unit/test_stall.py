@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.agent.circles import OnStall, circling
-from daemon.agent.repetition import repeating
+from daemon.agent.halts.circles import OnStall, circling
+from daemon.agent.halts.repetition import repeating
 from daemon.agent.stall import failing_alike, pingpong, stuck_on
 from daemon.core.events import Stop
 from tests.fakes.turns import Deed, Story, did, failed, story

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from daemon.agent.unrecoverable import unrecoverable
+from daemon.agent.halts.unrecoverable import unrecoverable
 from daemon.core.events import Outcome, Stop
 from daemon.core.label import Effect
 from daemon.tools.base import RetryableToolError, Unavailable

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
 
-from daemon.agent.questions import EXTEND, REVIEW
+from daemon.agent.money.questions import EXTEND, REVIEW
 from daemon.core.events import (
     ApprovalAnswered,
     ApprovalAsked,

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from daemon.agent.budgets import Budgets
 from daemon.agent.config import BudgetConfig
-from daemon.agent.ledger import Ledger
+from daemon.agent.money.budgets import Budgets
+from daemon.agent.money.ledger import Ledger
 from daemon.agent.past import rebuild
 from daemon.core.budget import Cost
 from daemon.core.clock import SystemClock

@@ -5,11 +5,11 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from daemon.agent.control import Control
+from daemon.agent.lanes.control import Control
+from daemon.agent.lanes.sink import Tenure
+from daemon.agent.lanes.workshop import Workshop
 from daemon.agent.past import Past
 from daemon.agent.session import Lane
-from daemon.agent.sink import Tenure
-from daemon.agent.workshop import Workshop
 from daemon.core.errors import Fenced, StoreUnavailable
 from daemon.core.rows import ApprovalRow, InboxRow, SessionRow
 from daemon.store.protocol import ReadTx

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from daemon.agent.sink import Tenure
+from daemon.agent.lanes.sink import Tenure
 from daemon.store.protocol import Store, Tx
 
 TRIES = 3

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from math import ceil
 
-from daemon.agent.budgets import caps_of
 from daemon.agent.context import Scene
 from daemon.agent.halting import DAY
-from daemon.agent.ledger import Ledger
-from daemon.agent.questions import EXTEND, house_question
+from daemon.agent.money.budgets import caps_of
+from daemon.agent.money.ledger import Ledger
+from daemon.agent.money.questions import EXTEND, house_question
 from daemon.core.budget import Shortage
 from daemon.core.clock import Clock
 from daemon.core.events import ApprovalAsked, BudgetRaised, Limits

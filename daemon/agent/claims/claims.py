@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from daemon.agent.claim_english import ENGLISH
-from daemon.agent.claim_tongues import FRENCH, GERMAN, SPANISH
-from daemon.agent.claim_words import Kind, Row, Shape, Tongue
-from daemon.agent.own_words import own_words
-from daemon.agent.proof import proves
+from daemon.agent.claims.english import ENGLISH
+from daemon.agent.claims.own_words import own_words
+from daemon.agent.claims.proof import proves
+from daemon.agent.claims.tongues import FRENCH, GERMAN, SPANISH
+from daemon.agent.claims.words import Kind, Row, Shape, Tongue
 from daemon.core.events import ToolFinished
 from daemon.core.label import Effect
 from daemon.core.messages import ToolCall

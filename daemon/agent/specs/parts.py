@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from daemon.agent.schema import schema_mistakes
+from daemon.agent.specs.schema import schema_mistakes
 from daemon.core.patterns import pattern_fault
 from daemon.core.terms import BudgetExhausted, Composite, Composition, Member, Strategy, TextIncludes, ToolResult
 

@@ -2,11 +2,11 @@
 
 from functools import cache
 
-from daemon.agent.circles import circling
-from daemon.agent.confidence import low_confidence
 from daemon.agent.halting import HaltCondition, out_of_iterations
-from daemon.agent.repetition import repeating
-from daemon.agent.unrecoverable import unrecoverable
+from daemon.agent.halts.circles import circling
+from daemon.agent.halts.confidence import low_confidence
+from daemon.agent.halts.repetition import repeating
+from daemon.agent.halts.unrecoverable import unrecoverable
 from daemon.core.terms import Terms
 
 

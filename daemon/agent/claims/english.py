@@ -1,6 +1,6 @@
 """What a claimed effect sounds like in English; the other languages are in claim_tongues.py. Data, no decisions (F6)."""
 
-from daemon.agent.claim_words import Kind, Row, Shape, Tongue
+from daemon.agent.claims.words import Kind, Row, Shape, Tongue
 
 PATH = r"(?:item\b|[\w-]*[\w/-]+\.[a-z]{1,5}\b|[\w.~-]*/[\w./-]+)"
 TEXTUAL = (

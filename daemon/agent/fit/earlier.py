@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import chain, pairwise
 
+from daemon.agent.fit.sizing import digest_of, tokens_of
 from daemon.agent.repair import repair
-from daemon.agent.sizing import digest_of, tokens_of
 from daemon.core.label import Label, join_all
 from daemon.core.messages import Message, Role
 from daemon.core.turn import Turn

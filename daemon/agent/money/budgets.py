@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from daemon.agent.ledger import Ledger
+from daemon.agent.money.ledger import Ledger
 from daemon.agent.past import rebuild
 from daemon.core.budget import Account, Caps, Cost, Shortage
 from daemon.core.rows import ChildRow

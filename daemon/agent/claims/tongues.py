@@ -1,6 +1,6 @@
 """What a claimed effect sounds like in German, French and Spanish, as far as plain rules carry. Data, no decisions (F6)."""
 
-from daemon.agent.claim_words import Kind, Row, Shape, Tongue
+from daemon.agent.claims.words import Kind, Row, Shape, Tongue
 
 START = r"(?:.*[,;:!(—–-]\s*|.*\b(?:und|aber|et|mais|donc|y|e|pero|ahora|bestätige|confirme que|confirmo que)\s+)?\W*"
 END = (

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from daemon.agent.config import AgentConfig
 from daemon.agent.spec import DEFAULT, AgentSpec, default_spec, parse_spec
-from daemon.agent.spec_parts import NAME, UNFIT
+from daemon.agent.specs.parts import NAME, UNFIT
 from daemon.core.errors import ConfigError
 from daemon.core.toml import read, refusal
 

@@ -9,8 +9,8 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 
-from daemon.agent.earlier import Earlier, Group
-from daemon.agent.sizing import CHARS_PER_TOKEN, tokens_of
+from daemon.agent.fit.earlier import Earlier, Group
+from daemon.agent.fit.sizing import CHARS_PER_TOKEN, tokens_of
 from daemon.core.messages import Message, Role, ToolCall
 from daemon.core.shown import of_people
 from daemon.core.turn import Turn

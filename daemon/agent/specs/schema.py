@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
 
-from daemon.agent.schema_rules import RULES, pointed, shown
+from daemon.agent.specs.schema_rules import RULES, pointed, shown
 
 NOTES = frozenset({"$schema", "$id", "$comment", "$defs", "definitions", "title", "description", "default", "examples", "format"})
 NOTES_TOO = frozenset({"deprecated", "readOnly", "writeOnly"})

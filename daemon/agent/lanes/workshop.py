@@ -5,11 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from daemon.agent.briefing import Briefing
-from daemon.agent.budgets import Budgets
-from daemon.agent.children import Children
 from daemon.agent.context import Scene
-from daemon.agent.control import Control
+from daemon.agent.crew.children import Children
+from daemon.agent.lanes.briefing import Briefing
+from daemon.agent.lanes.control import Control
+from daemon.agent.money.budgets import Budgets
 from daemon.core.clock import Clock
 from daemon.core.live import Live
 from daemon.core.turn import Turn

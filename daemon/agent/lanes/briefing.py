@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from daemon.agent.config import AgentConfig
 from daemon.agent.intent import by_rules
-from daemon.agent.specs import Specs
+from daemon.agent.specs.registry import Specs
 from daemon.core.errors import ConfigError
 from daemon.core.events import Limits, MemoryHit
 from daemon.core.rows import ChildRow, InboxRow, SessionRow

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from daemon.agent.halting import Halt, HaltCondition
-from daemon.agent.recent import fresh, just_coached
+from daemon.agent.halts.recent import fresh, just_coached
 from daemon.agent.stall import FAILURES, MEMORY, WINDOW, Recent, coaching, failing_alike, pingpong, steps, stuck_on
 from daemon.core.events import Stop
 from daemon.core.turn import Turn

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 
-from daemon.agent.claim_words import Kind
+from daemon.agent.claims.words import Kind
 from daemon.core.events import ToolFinished
 from daemon.core.label import Effect
 from daemon.core.messages import ToolCall

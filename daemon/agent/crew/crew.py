@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from daemon.agent.children import Children, Returned, room_of
 from daemon.agent.composite import Results, Step, next_steps, share, so_far
 from daemon.agent.context import Scene
+from daemon.agent.crew.children import Children, Returned, room_of
 from daemon.core.errors import ConfigError
 from daemon.core.events import ChildReturned, ChildSpawned, Event, TurnEnded, UserSaid
 from daemon.core.messages import Role

@@ -4,9 +4,9 @@ import re
 from collections import Counter
 from itertools import islice
 
-from daemon.agent.circles import Notice, OnStall, coached_first
 from daemon.agent.halting import HaltCondition
-from daemon.agent.recent import replies
+from daemon.agent.halts.circles import Notice, OnStall, coached_first
+from daemon.agent.halts.recent import replies
 from daemon.agent.stall import deeds
 from daemon.core.events import Stop
 from daemon.core.turn import Turn

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, Field
 
-from daemon.agent.spec_parts import STRICT, Text
+from daemon.agent.specs.parts import STRICT, Text
 from daemon.core.patterns import pattern_fault
 from daemon.core.terms import Check
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from itertools import islice
 
 from daemon.agent.halting import Halt
-from daemon.agent.hedging import hedge
-from daemon.agent.recent import iterations, replies
+from daemon.agent.halts.hedging import hedge
+from daemon.agent.halts.recent import iterations, replies
 from daemon.core.events import Outcome, Stop, ToolFinished
 from daemon.core.turn import Turn
 

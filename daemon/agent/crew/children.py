@@ -9,8 +9,8 @@ from uuid import NAMESPACE_URL, uuid5
 
 from daemon.agent.composite import WELL
 from daemon.agent.config import AgentConfig, SubagentsConfig
-from daemon.agent.control import Control
-from daemon.agent.specs import Specs
+from daemon.agent.lanes.control import Control
+from daemon.agent.specs.registry import Specs
 from daemon.core.budget import Caps
 from daemon.core.errors import AidaemonError
 from daemon.core.events import ChildSpawned, Event, Limits, UserSaid

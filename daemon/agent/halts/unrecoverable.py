@@ -7,7 +7,7 @@ from itertools import islice
 from urllib.parse import urlsplit
 
 from daemon.agent.halting import Halt, HaltCondition
-from daemon.agent.recent import Done, iterations
+from daemon.agent.halts.recent import Done, iterations
 from daemon.core.events import Outcome, Stop, ToolFinished
 from daemon.core.messages import ToolCall
 from daemon.core.turn import Turn

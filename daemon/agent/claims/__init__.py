@@ -1,0 +1,1 @@
+"""What a reply claims, and what the ledger shows."""

@@ -1,0 +1,1 @@
+"""Agents at work for other agents."""

@@ -1,0 +1,1 @@
+"""What of a history fits into a request."""

@@ -1,0 +1,1 @@
+"""Why a turn may have to stop, condition by condition."""

@@ -1,0 +1,1 @@
+"""What a lane works with."""

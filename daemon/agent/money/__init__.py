@@ -1,0 +1,1 @@
+"""Budgets: accounts, the day, and the question for more."""

@@ -1,0 +1,1 @@
+"""What an agent's spec may say, and where specs are kept."""
