@@ -3,8 +3,8 @@
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
-from daemon.agent.control import Control
-from daemon.agent.sessions import Sessions
+from daemon.agent.lanes.control import Control
+from daemon.agent.lanes.sessions import Sessions
 from daemon.core.clock import Clock
 from daemon.core.events import Answer
 from daemon.core.ids import NewId

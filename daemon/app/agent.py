@@ -6,23 +6,23 @@ import sqlite3
 from dataclasses import dataclass, field
 
 from daemon.agent.asking import Asking
-from daemon.agent.budgets import Budgets
-from daemon.agent.children import Children
 from daemon.agent.compress import Compressor
 from daemon.agent.consult import Consult
 from daemon.agent.context import Context
-from daemon.agent.crew import Crew
-from daemon.agent.extending import Extending
-from daemon.agent.ledger import Ledger
+from daemon.agent.crew.children import Children
+from daemon.agent.crew.crew import Crew
+from daemon.agent.halts.watch import Watch
 from daemon.agent.loop import Agent
 from daemon.agent.models import Chain
+from daemon.agent.money.budgets import Budgets
+from daemon.agent.money.extending import Extending
+from daemon.agent.money.ledger import Ledger
 from daemon.agent.preparing import Preparing
 from daemon.agent.reflect import Reflect
 from daemon.agent.routes import Routes
-from daemon.agent.specs import Specs
+from daemon.agent.specs.registry import Specs
 from daemon.agent.verdicts import Verdicts
 from daemon.agent.verify import Verify
-from daemon.agent.watch import Watch
 from daemon.config.model import Config
 from daemon.core.clock import Clock
 from daemon.core.label import Label

@@ -9,18 +9,18 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from daemon.agent.briefing import Briefing
-from daemon.agent.budgets import Budgets
-from daemon.agent.children import Children
 from daemon.agent.context import Context
-from daemon.agent.ledger import Ledger
+from daemon.agent.crew.children import Children
+from daemon.agent.lanes.briefing import Briefing
+from daemon.agent.lanes.sessions import Sessions
+from daemon.agent.lanes.workshop import Workshop
 from daemon.agent.loop import Agent
+from daemon.agent.money.budgets import Budgets
+from daemon.agent.money.ledger import Ledger
 from daemon.agent.prompt import COMPACT, SYSTEM
 from daemon.agent.routes import Routes
-from daemon.agent.sessions import Sessions
-from daemon.agent.specs import Specs
+from daemon.agent.specs.registry import Specs
 from daemon.agent.subagent import spawn_agent
-from daemon.agent.workshop import Workshop
 from daemon.app.agent import AgentWorks
 from daemon.app.models import ModelConfig
 from daemon.app.recollect import Recollect

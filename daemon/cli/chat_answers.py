@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from channels.terminal_items import Question
-from daemon.agent.questions import EXTEND
+from daemon.agent.money.questions import EXTEND
 from daemon.cli.questions import house_question
 from daemon.core.events import Answer
 from daemon.door.base import ApprovalView

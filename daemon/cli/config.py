@@ -11,7 +11,7 @@ from typing import assert_never
 import tomli_w
 
 from daemon.agent.config import AgentConfig
-from daemon.agent.specs import Specs
+from daemon.agent.specs.registry import Specs
 from daemon.config.load import Loaded, load
 from daemon.config.model import Config
 from daemon.config.paths import Paths, resolve

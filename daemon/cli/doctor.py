@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _patient(paths: Paths) -> "Patient":
     """Fact-finding that cannot fail: a config that does not load is a finding."""
-    from daemon.agent.specs import Specs
+    from daemon.agent.specs.registry import Specs
     from daemon.config.load import load
     from daemon.config.model import Config
     from daemon.config.secrets import Secrets

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from daemon.agent.questions import EXTEND, REVIEW
+from daemon.agent.money.questions import EXTEND, REVIEW
 from daemon.loops.telling import REVIEW_TOOL
 
 CENTS = 0.1

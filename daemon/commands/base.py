@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from daemon.agent.halting import Today
-from daemon.agent.sessions import Sessions
-from daemon.agent.specs import Specs
+from daemon.agent.lanes.sessions import Sessions
+from daemon.agent.specs.registry import Specs
 from daemon.core.clock import Clock
 from daemon.core.ids import NewId
 from daemon.core.rows import SessionRow

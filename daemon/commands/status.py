@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
-from daemon.agent.ledger import midnight
+from daemon.agent.money.ledger import midnight
 from daemon.agent.past import rebuild
 from daemon.commands.base import Command, Desk, Spoken
 from daemon.core.rows import ChildRow, TurnRow, UsageRow

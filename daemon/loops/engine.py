@@ -5,8 +5,8 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from daemon.agent.sessions import Sessions
-from daemon.agent.specs import Specs, unknown
+from daemon.agent.lanes.sessions import Sessions
+from daemon.agent.specs.registry import Specs, unknown
 from daemon.core.clock import Clock
 from daemon.core.errors import StoreUnavailable
 from daemon.core.ids import NewId

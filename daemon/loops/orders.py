@@ -4,7 +4,7 @@ from datetime import datetime
 
 from pydantic import ValidationError
 
-from daemon.agent.spec_parts import LoopPart
+from daemon.agent.specs.parts import LoopPart
 from daemon.core.errors import AidaemonError, ConfigError, UsageError
 from daemon.core.label import Label
 from daemon.core.loops import CHANNEL, LoopRow, Order

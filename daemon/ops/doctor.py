@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from daemon.agent.specs import Specs
+from daemon.agent.specs.registry import Specs
 from daemon.core.errors import ConfigError, ProviderError
 from daemon.ops.backup import integrity
 from daemon.ops.doctor_network import Reached, ask_daemon, ask_provider
