@@ -10,7 +10,7 @@ from rich.tree import Tree
 from daemon.cli.drawing_house import draw_aside
 from daemon.cli.drawing_text import COLOURS, Line, coloured, head, local, printable, spent, spent_tokens, told, took, usage
 from daemon.cli.questions import house_question
-from daemon.cli.show import Whole
+from daemon.cli.whole import Whole
 from daemon.door.base import RunLine
 
 FOLDED, KEPT = 40, 25

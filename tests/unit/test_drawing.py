@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from daemon.cli.drawing import draw_run, draw_runs
-from daemon.cli.show import Whole
+from daemon.cli.whole import Whole
 from daemon.core.events import (
     Alarm,
     Answer,
