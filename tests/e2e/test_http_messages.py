@@ -96,7 +96,7 @@ async def test_runs_and_sessions_are_listed_newest_first(daemon: Daemon) -> None
     turns = [(await daemon.ask(f"hi {n}", "listed"))["turn"] for n in range(3)]
     lines = await daemon.listed("/v1/runs", session="web:listed", limit="2")
     assert [line["turn"] for line in lines] == turns[:0:-1]
-    assert set(lines[0]) == {"turn", "session", "state", "stop_reason", "started", "ended"}
+    assert set(lines[0]) == {"turn", "session", "state", "stop_reason", "started", "ended", "agent", "parent"}
     sessions = await daemon.listed("/v1/sessions")
     assert sessions[0]["id"] == "web:listed" and sessions[0]["label"] == "trusted"
 
