@@ -168,10 +168,11 @@ class Agent:
 
     async def _go_on(self, turn: Turn, scene: Scene, control: Control) -> None:
         self._fold_in(turn, control)
-        async with control.within(turn.limits.max_seconds):
-            await self.preparing.ready(turn, scene)
-        if not self._cut(turn, control):
+        if self.preparing.due(turn, scene):
+            async with control.within(turn.limits.max_seconds):
+                await self.preparing.ready(turn, scene)
             self._fold_in(turn, control)  # what was said meanwhile, too (E7)
+        if not self._cut(turn, control):
             await self._ask(turn, scene, control)
 
     async def _ask(self, turn: Turn, scene: Scene, control: Control, closing: Halt | None = None) -> None:

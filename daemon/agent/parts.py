@@ -25,6 +25,10 @@ class Dispatcher(Protocol):
 class Preparing(Protocol):
     """What comes before a model call."""
 
+    def due(self, turn: Turn, scene: Scene) -> bool:
+        """Something comes before the next call."""
+        ...
+
     async def ready(self, turn: Turn, scene: Scene) -> None:
         """Class of the message, guidance, compression: recorded where they are due."""
         ...

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from daemon.agent.consult import Consult
 from daemon.agent.context import Context, Scene
+from daemon.agent.fit.sizing import due
 from daemon.agent.intent import answered, guidance, question
 from daemon.agent.models import Models
 from daemon.core.clock import Clock
@@ -39,16 +40,32 @@ class Preparing:
     models: Models
     clock: Clock
 
+    def due(self, turn: Turn, scene: Scene) -> bool:
+        """Something comes before the next call; mostly nothing does."""
+        wanted, window = self.context.wanted(turn, scene), self.context.window_of(turn)
+        return self._unsure(turn, scene) or bool(self._advice(turn)) or due(wanted, window)
+
     async def ready(self, turn: Turn, scene: Scene) -> None:
         """Class of the message, guidance, compression: recorded where they are due."""
-        if turn.reply is None and turn.intent is None and self.models.named("fast") != self.models.named("primary"):
+        if self._unsure(turn, scene):
             await self._classify(turn, scene)
-        advice = guidance(turn.intent, turn.iterations, bool(turn.todos)) if turn.intent else ""
-        if advice and turn.coached.get(TODO) != turn.iterations:
+        if advice := self._advice(turn):
             turn.record(Coached(TODO, advice), self.clock.now())
         shorter = await self.compressor.compress(turn, scene, self.context.wanted(turn, scene))
         if shorter:
             turn.record(shorter, self.clock.now())
+
+    def _advice(self, turn: Turn) -> str:
+        if turn.intent is None or turn.coached.get(TODO) == turn.iterations:
+            return ""
+        return guidance(turn.intent, turn.iterations, bool(turn.todos))
+
+    def _unsure(self, turn: Turn, scene: Scene) -> bool:
+        """The rules did not know, and there is a cheap model to ask (E3)."""
+        if turn.reply or turn.intent or scene.model or turn.terms.model:
+            return False
+        cheap = self.models.named("fast") != self.models.named("primary")
+        return cheap and not any(one.purpose == "intent" for one in turn.consulted)
 
     def shrunk(self, turn: Turn, scene: Scene) -> HistoryCompressed | None:
         """A shorter history, once, for a provider that found it too long (B4)."""
@@ -60,9 +77,7 @@ class Preparing:
         return self.compressor.shrunk(turn, scene, self.context.wanted(turn, scene))
 
     async def _classify(self, turn: Turn, scene: Scene) -> None:
-        """A cheap model is asked where the rules were not sure, and where there is one (E3). Else it is the primary's."""
-        if scene.model or turn.terms.model or any(one.purpose == "intent" for one in turn.consulted):
-            return
+        """A cheap model is asked; without its word the primary answers (E3)."""
         said = turn.events[0].event
         asked = question(said.text if isinstance(said, UserSaid) else "")
         words = await self.consult.consult(

@@ -1,10 +1,11 @@
 """What a turn is begun with: its agent's terms and limits, its kind of work, what memory has to say (A3, A4, E3)."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from daemon.agent.config import AgentConfig
 from daemon.agent.intent import by_rules
+from daemon.agent.spec import AgentSpec
 from daemon.agent.specs.registry import Specs
 from daemon.core.errors import ConfigError
 from daemon.core.events import Limits, MemoryHit
@@ -12,6 +13,8 @@ from daemon.core.rows import ChildRow, InboxRow, SessionRow
 from daemon.core.terms import Intent, Terms
 
 SUB = "sub-"
+
+Made = tuple[AgentSpec, AgentConfig, Terms, Limits]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,7 @@ class Briefing:
     specs: Specs
     defaults: Callable[[], AgentConfig]
     recall: Callable[[str], Awaitable[Sequence[MemoryHit]]]
+    _made: dict[str, Made] = field(default_factory=dict)
 
     async def __call__(self, session: SessionRow, row: InboxRow, child: ChildRow | None, above: Terms | None = None) -> Brief:
         """The brief; a wrong spec is a fault that the user is told, not an error. `above`: the terms of who set it to work."""
@@ -45,12 +49,20 @@ class Briefing:
             spec = self.specs.get(child.agent if child else session.agent)
         except ConfigError as error:
             return Brief(Terms(agent=session.agent), Limits(), fault=str(error))
-        terms, limits = spec.terms(self.defaults()), spec.limits(self.defaults())
+        terms, limits = self._of(spec)
         if child:
             terms, limits = replace(_under(above or Terms(), terms), depth=child.depth, on_budget="stop"), child.limits
         intent = by_rules(row.body)
         memories = () if intent is Intent.TRIVIAL else tuple(await self.recall(row.body))
         return Brief(terms, limits, intent, memories)
+
+
+    def _of(self, spec: AgentSpec) -> tuple[Terms, Limits]:
+        """Worked out once for as long as neither its file nor the config changes."""
+        defaults, made = self.defaults(), self._made.get(spec.name)
+        if made is None or made[0] is not spec or made[1] is not defaults:
+            made = self._made[spec.name] = spec, defaults, spec.terms(defaults), spec.limits(defaults)
+        return made[2:]
 
 
 def _under(above: Terms, terms: Terms) -> Terms:
