@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -73,14 +74,31 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of a name or a description, as they are looked for."""
+
+    known: frozenset[str]
+    joined: str
+
+    def has(self, word: str) -> bool:
+        """This word, or one that begins alike: for longer words an ending may differ."""
+        if word in self.known:
+            return True
+        return len(word) > 3 and (f" {word[:-1]}" in self.joined or not self.known.isdisjoint(_beginnings(word)))
+
+
 def _score(name: str, description: str, words: set[str]) -> int:
-    return sum(3 * _has(_words(name), word) + _has(_words(description), word) for word in words)
+    named, told = _words(name), _words(description)
+    return sum(3 * named.has(word) + told.has(word) for word in words)
 
 
 @lru_cache(maxsize=1024)
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(word.casefold() for word in WORD.findall(text))
+def _words(text: str) -> Words:
+    found = [word.casefold() for word in WORD.findall(text)]
+    return Words(frozenset(found), " " + " ".join(found))
 
 
-def _has(texts: Sequence[str], word: str) -> bool:
-    return any(text == word or (len(word) > 3 and (text.startswith(word[:-1]) or word.startswith(text))) for text in texts)
+@lru_cache(maxsize=256)
+def _beginnings(word: str) -> frozenset[str]:
+    return frozenset(word[:end] for end in range(1, len(word)))
