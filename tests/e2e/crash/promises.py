@@ -160,8 +160,8 @@ def unknown_outcomes_are_told(it: Remains) -> Iterator[str]:
 def model_calls_are_written_down_first(it: Remains) -> Iterator[str]:
     """Promise 2; B5 #5 #6: no request without its ModelAsked, no question repeated whose answer is in the journal."""
     for turn in it.turns:
-        first = names(it.of(turn, UserSaid)[0].text)[0]
-        requests = [one for one in it.requests if first in markers(one)]
+        about = {name for kind in (UserSaid, Steered) for one in it.of(turn, kind) for name in names(one.text)}
+        requests = [one for one in it.requests if about.intersection(markers(one))]
         asked, replied = len(it.of(turn, ModelAsked)), len(it.of(turn, ModelReplied))
         cuts = it.kills + (it.turns[turn].stop_reason is Stop.CANCELLED)
         if it.of(turn, UserSaid)[0].terms.composite:

@@ -1,7 +1,7 @@
 """What must hold of what the house asks and does by itself: more budget, reviews, a shorter history (F2, E10, B4; B5)."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from daemon.agent.money.questions import EXTEND, REVIEW
@@ -9,9 +9,11 @@ from daemon.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
     BudgetRaised,
+    Coached,
     Event,
     ModelAsked,
     ModelReplied,
+    Recorded,
     Steered,
     Stop,
     TurnEnded,
@@ -70,10 +72,22 @@ def what_people_say_is_always_shown(it: Remains) -> Iterator[str]:
         cuts = it.kills + (row.stop_reason is Stop.CANCELLED)
         for one in it.events[turn]:
             for name in names(one.event.text) if isinstance(one.event, UserSaid | Steered) else ():
-                asked = sum(later.seq > one.seq and _is_asked(later.event) for later in it.events[turn])
+                asked = sum(_is_asked(later.event) for later in _until_answered(it.events[turn], one.seq))
                 shown = sum(name in markers(request) for request in it.requests)
                 if shown < asked - cuts:
                     yield f"turn {turn}: {name} was shown {shown} times in {asked} requests, with {cuts} cuts"
+
+
+def _until_answered(recorded: Sequence[Recorded], after: int) -> Iterator[Recorded]:
+    """What followed, up to a final text that was complete when the person went on: the model may take that for the end of it."""
+    final = False
+    for one in recorded:
+        if one.seq <= after:
+            continue
+        if final and isinstance(one.event, Steered):
+            return
+        final = (isinstance(one.event, ModelReplied) and not one.event.calls) or (final and not isinstance(one.event, Coached))
+        yield one
 
 
 def _is_asked(event: Event) -> bool:
