@@ -1,118 +1,56 @@
 """Google's Gemini, by generateContent."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import AsyncGenerator
+from functools import partial
+from typing import Unpack
 
-import aiohttp
 from yarl import URL
 
-from daemon.core.clock import Clock
 from daemon.core.errors import ErrorClass
 from daemon.core.messages import ModelReply, ModelRequest
 from daemon.providers import reading
+from daemon.providers.adapter import Adapter, Connection
 from daemon.providers.base import OnText
-from daemon.providers.credentials import credentials
-from daemon.providers.errors import Fault, broke_off
+from daemon.providers.errors import Fault
 from daemon.providers.gemini_reply import Draft, from_wire
 from daemon.providers.gemini_request import encode_tools, to_wire
 from daemon.providers.openai_request import ToolsMemo
-from daemon.providers.refused import Refused
-from daemon.providers.sse import EventStream, ServerEvent
-from daemon.providers.transport import Transport
 
-OWN_HOST = "generativelanguage.googleapis.com"
 BAD_SIGNATURE = re.compile(r"thought.?signature", re.IGNORECASE)
 
 
-class Gemini:
-    """A provider. It streams when somebody watches; the reply is the same either way."""
+class Gemini(Adapter):
+    """A provider."""
 
-    def __init__(
-        self,
-        *,
-        base_url: str,
-        clock: Clock,
-        api_key: str = "",
-        timeout_s: float = 120.0,
-        extra_headers: Mapping[str, str] | None = None,
-    ) -> None:
-        self._base = URL(base_url)
-        base = self._base
-        self._host = (base.host or "") if base.is_default_port() else f"{base.host}:{base.port}"
-        headers = {**credentials("gemini", api_key), **(extra_headers or {})}
-        self._secrets = (api_key, *(value for value in headers.values() if len(value) >= 8))
-        self._refused = Refused()
+    kind = "gemini"
+    own_host = "generativelanguage.googleapis.com"
+
+    def __init__(self, **connection: Unpack[Connection]) -> None:
+        super().__init__(**connection)
         self._tools = ToolsMemo(encode_tools)
-        self._transport = Transport(url=base, headers=headers, timeout_s=timeout_s, clock=clock)
 
-    @property
-    def name(self) -> str:
-        """`gemini`, with the host where it is not Google's own."""
-        return "gemini" if self._host == OWN_HOST else f"gemini:{self._host}"
-
-    async def complete(self, model: str, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
-        """The whole reply; with `on_text` its text is shown piece by piece as it comes. Raises ProviderError."""
-        try:
-            return await self._complete(model, request, on_text)
-        except Fault as fault:
-            raise fault.told(self._host, self._secrets) from None  # the fault's own words may echo the key
-
-    async def _complete(self, model: str, request: ModelRequest, on_text: OnText | None) -> ModelReply:
-        told = self._refused.without(request)
-        try:
-            return await self._ask(model, told, on_text)
-        except Fault as fault:
-            if fault.kind is not ErrorClass.BAD_REQUEST or not BAD_SIGNATURE.search(fault.detail):
-                raise
-            if not self._refused.learn(told, self.name, model):
-                raise
-        return await self._ask(model, self._refused.without(told), on_text)
+    def _refuses(self, fault: Fault) -> bool:
+        return fault.kind is ErrorClass.BAD_REQUEST and BAD_SIGNATURE.search(fault.detail) is not None
 
     async def _ask(self, model: str, request: ModelRequest, on_text: OnText | None) -> ModelReply:
         body = to_wire(self.name, model, request, tools=self._tools)
         async with self._transport.post(body, self._url(model, on_text is not None)) as response:
-            reply = await _read(response, request, on_text)
-        native = replace(reply.native, provider=self.name, model=model) if reply.native else None
-        return replace(reply, provider=self.name, model=model, native=native)
+            return await reading.reply(response, on_text, partial(from_wire, request=request), partial(_streamed, request))
 
     def _url(self, model: str, stream: bool) -> URL:
         """The model is part of the address, and so is the way of answering; the key never is."""
         resource = model if "/" in model else f"models/{model}"
-        verb = "streamGenerateContent" if stream else "generateContent"
-        url = self._base.with_path(f"{self._base.path.rstrip('/')}/{resource}:{verb}", keep_query=True)
+        url = self._below(f"/{resource}:{'streamGenerateContent' if stream else 'generateContent'}")
         return url.update_query(alt="sse") if stream else url
 
-    async def aclose(self) -> None:
-        """Let go of connections."""
-        await self._transport.aclose()
 
-
-async def _read(response: aiohttp.ClientResponse, request: ModelRequest, on_text: OnText | None) -> ModelReply:
-    show = on_text or (lambda _: None)
-    first = await reading.beginning(response)
-    if reading.is_stream(response, first):
-        return (await _stream(response, first, show)).reply(request)
-    reply = from_wire(await reading.rest(response, first), request)
-    if reply.text:
-        show(reply.text)
-    return reply
-
-
-async def _stream(response: aiohttp.ClientResponse, first: bytes, show: OnText) -> Draft:
+async def _streamed(request: ModelRequest, data: AsyncGenerator[str], show: OnText) -> ModelReply:
     """To the end of the answer, as nothing else tells that it ends: usage may come after the reason to finish."""
-    draft, events = Draft(), EventStream()
-    async for received in reading.pieces(response, first):
-        for event in events.feed(received):
-            if text := _add(draft, event):
-                show(text)
+    draft = Draft()
+    async for received in data:
+        if text := draft.add(received):
+            show(text)
     if not draft.finish:
         raise Fault(ErrorClass.NETWORK, "the answer was cut off")
-    return draft
-
-
-def _add(draft: Draft, event: ServerEvent) -> str:
-    """The text that the event adds; one without data is there to keep the connection open."""
-    if event.event == "error":
-        raise broke_off(event.data.encode())
-    return draft.add(event.data) if event.data.strip() else ""
+    return draft.reply(request)

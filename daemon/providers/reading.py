@@ -1,13 +1,16 @@
 """What a server sends, read by what it does and not by what it was asked or what it calls it: some stream never, some always."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, suppress
 
 import aiohttp
 
 from daemon.core.errors import ErrorClass
-from daemon.providers.errors import Fault
+from daemon.core.messages import ModelReply
+from daemon.providers.base import OnText
+from daemon.providers.errors import Fault, broke_off
+from daemon.providers.sse import EventStream
 
 BOM = b"\xef\xbb\xbf"
 MOST_RECEIVED = 64 << 20
@@ -54,6 +57,37 @@ async def pieces(response: aiohttp.ClientResponse, first: bytes) -> AsyncIterato
             raise endless()
         yield received
     yield b"\n\n"
+
+
+async def told(response: aiohttp.ClientResponse, first: bytes) -> AsyncGenerator[str]:
+    """The data of each event, but for those that only keep the connection open. Raises Fault for an event that is an error."""
+    events = EventStream()
+    async for received in pieces(response, first):
+        for event in events.feed(received):
+            if event.event == "error":
+                raise broke_off(event.data.encode())
+            if data := event.data.strip():
+                yield data
+
+
+async def reply(
+    response: aiohttp.ClientResponse,
+    on_text: OnText | None,
+    whole: Callable[[bytes], ModelReply],
+    streamed: Callable[[AsyncGenerator[str], OnText], Awaitable[ModelReply]],
+) -> ModelReply:
+    """What the server answers, in the way in which it does; shown as it comes."""
+    show = on_text or (lambda _: None)
+    first = await beginning(response)
+    if is_stream(response, first):
+        async with aclosing(told(response, first)) as data:
+            found = await streamed(data, show)
+        await finish(response)
+        return found
+    found = whole(await rest(response, first))
+    if found.text:
+        show(found.text)
+    return found
 
 
 async def at_most(response: aiohttp.ClientResponse, most: int) -> bytes:
