@@ -4,14 +4,14 @@ import json
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from daemon.core.errors import ErrorClass
 from daemon.core.messages import ModelReply, ModelRequest, ToolCall, Usage
 from daemon.providers.anthropic_messages import THOUGHTS, Block, arguments
 from daemon.providers.counting import ASIDE, Count, estimate
 from daemon.providers.errors import Fault, midway
-from daemon.providers.reading import BOM, MOST_RECEIVED, endless
+from daemon.providers.reading import BOM, MOST_RECEIVED, endless, parsed
 
 FULL, REFUSED = "model_context_window_exceeded", "refusal"
 
@@ -126,10 +126,7 @@ class Draft:
         self._received += len(received)
         if self._received > MOST_RECEIVED:
             raise endless()
-        try:
-            event = _Event.model_validate_json(received)
-        except ValidationError as error:
-            raise Fault(ErrorClass.MALFORMED, f"not a message: {_shown(received)}") from error
+        event = parsed(_Event, received, "a message")
         if event.type == "error" or event.error:
             raise midway(event.error or "the server broke off with an error")
         match event.type:
@@ -211,7 +208,3 @@ def _ids(uses: list[_Part]) -> list[str]:
     for index, use in enumerate(uses):
         given.append(use.id if use.id and use.id not in given else f"{use.id or 'call'}_{index}")
     return given
-
-
-def _shown(received: str | bytes) -> str:
-    return received[:100].decode("utf-8", "replace") if isinstance(received, bytes) else received[:100]

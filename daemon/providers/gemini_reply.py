@@ -12,9 +12,9 @@ from daemon.core.errors import ErrorClass
 from daemon.core.messages import ModelReply, ModelRequest, ToolCall, Usage
 from daemon.providers.counting import ASIDE, Count, estimate, kept
 from daemon.providers.errors import Fault, midway
-from daemon.providers.reading import BOM, MOST_RECEIVED, endless
+from daemon.providers.reading import BOM, MOST_RECEIVED, endless, not_a
 
-SHOWN = 100
+ANSWER = "an answer of generateContent"
 SPOILT = ("MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS")
 WITHHELD = ("SAFETY", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "LANGUAGE", "MODEL_ARMOR", "MISSING_THOUGHT_SIGNATURE")
 
@@ -102,7 +102,7 @@ class Draft:
             answer = _Answer.model_validate_json(received)
             parts = [_Part.model_validate(part) for part in _parts(answer)]
         except ValidationError as error:
-            raise Fault(ErrorClass.MALFORMED, f"not an answer of generateContent: {_shown(received)}") from error
+            raise not_a(ANSWER, received) from error
         if answer.error:
             raise midway(answer.error)
         if answer.prompt_feedback and answer.prompt_feedback.block_reason:
@@ -167,7 +167,7 @@ def _listed(body: bytes) -> list[bytes]:
     try:
         pieces: list[object] = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise Fault(ErrorClass.MALFORMED, f"not an answer of generateContent: {_shown(body)}") from error
+        raise not_a(ANSWER, body) from error
     return [json.dumps(piece).encode() for piece in pieces]
 
 
@@ -188,7 +188,3 @@ def _numbered(calls: Iterable[_Call]) -> Iterable[ToolCall]:
         provider_id = call.id if call.id and call.id not in used else f"{call.id or 'call'}_{index}"
         used.add(provider_id)
         yield ToolCall(provider_id, call.name or "", json.dumps(call.args or {}, ensure_ascii=False))
-
-
-def _shown(received: str | bytes) -> str:
-    return received[:SHOWN].decode("utf-8", "replace") if isinstance(received, bytes) else received[:SHOWN]

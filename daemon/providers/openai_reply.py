@@ -5,13 +5,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from daemon.core.errors import ErrorClass
 from daemon.core.messages import ModelReply, ModelRequest, ToolCall, Usage
 from daemon.providers.counting import ASIDE, Count, estimate
 from daemon.providers.errors import Fault, midway
-from daemon.providers.reading import BOM, MOST_RECEIVED, endless
+from daemon.providers.reading import BOM, MOST_RECEIVED, endless, parsed
 
 WITHHELD = "content_filter"
 
@@ -108,10 +108,7 @@ class Draft:
         self._received += len(received)
         if self._received > MOST_RECEIVED:
             raise endless()
-        try:
-            piece = _Completion.model_validate_json(received)
-        except ValidationError as error:
-            raise Fault(ErrorClass.MALFORMED, f"not a chat completion: {_shown(received)}") from error
+        piece = parsed(_Completion, received, "a chat completion")
         if piece.error:
             raise midway(piece.error)
         if piece.usage and (used := piece.usage.usage()) != Usage():
@@ -175,7 +172,3 @@ def _numbered(calls: Iterable[_Pieces]) -> Iterable[ToolCall]:
         provider_id = call.id if call.id and call.id not in used else f"{call.id or 'call'}_{index}"
         used.add(provider_id)
         yield ToolCall(provider_id, call.name, "".join(call.arguments))
-
-
-def _shown(received: str | bytes) -> str:
-    return received[:100].decode("utf-8", "replace") if isinstance(received, bytes) else received[:100]

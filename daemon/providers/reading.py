@@ -3,8 +3,10 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, suppress
+from typing import TypeVar
 
 import aiohttp
+from pydantic import BaseModel, ValidationError
 
 from daemon.core.errors import ErrorClass
 from daemon.core.messages import ModelReply
@@ -15,12 +17,29 @@ from daemon.providers.sse import EventStream
 BOM = b"\xef\xbb\xbf"
 MOST_RECEIVED = 64 << 20
 LINGER_S = 1.0
+SHOWN = 100
 EVENTS_BEGIN = (b":", b"d", b"e", b"i", b"r")
+Model = TypeVar("Model", bound=BaseModel)
 
 
 def endless() -> Fault:
     """An answer that would fill the memory."""
     return Fault(ErrorClass.MALFORMED, f"the answer does not end: more than {MOST_RECEIVED >> 20} MiB")
+
+
+def parsed(kind: type[Model], received: str | bytes, what: str) -> Model:
+    """A JSON object of the server's, in its form. Raises Fault: it is not `what` it should be."""
+    try:
+        return kind.model_validate_json(received)
+    except ValidationError as error:
+        raise not_a(what, received) from error
+
+
+def not_a(what: str, received: str | bytes) -> Fault:
+    """What came is something else, and how it begins."""
+    begins = received[:SHOWN]
+    shown = begins.decode("utf-8", "replace") if isinstance(begins, bytes) else begins
+    return Fault(ErrorClass.MALFORMED, f"not {what}: {shown}")
 
 
 def is_stream(response: aiohttp.ClientResponse, first: bytes) -> bool:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
@@ -11,15 +11,14 @@ from daemon.core.errors import ErrorClass
 from daemon.core.messages import ModelReply, ModelRequest, Native, ToolCall, Usage
 from daemon.providers.counting import ASIDE, Count, estimate, kept
 from daemon.providers.errors import Fault, midway
-from daemon.providers.reading import BOM, MOST_RECEIVED, endless
+from daemon.providers.reading import BOM, MOST_RECEIVED, endless, not_a, parsed
 
-SHOWN = 100
+RESPONSE = "a response"
 BETWEEN = "\n\n"
 ENDS = ("response.completed", "response.incomplete", "response.failed")
 TEXTS = ("response.output_text.delta", "response.refusal.delta")
 
 
-Model = TypeVar("Model", bound=BaseModel)
 
 
 class _Wire(BaseModel):
@@ -116,7 +115,7 @@ class Draft:
         self._received += len(received)
         if self._received > MOST_RECEIVED:
             raise endless()
-        event = _read(_Event, received)
+        event = parsed(_Event, received, RESPONSE)
         if event.type == "error":
             raise midway(_error_of(received))
         if event.type in ENDS:
@@ -133,7 +132,7 @@ class Draft:
 
     def whole(self, received: bytes) -> str:
         """Take in a response that came in one piece; gives its text."""
-        return self._end(_read(_Response, received))
+        return self._end(parsed(_Response, received, RESPONSE))
 
     def _end(self, response: _Response) -> str:
         if response.error or response.status in ("failed", "cancelled"):
@@ -189,19 +188,11 @@ def from_wire(body: bytes, request: ModelRequest) -> ModelReply:
     return draft.reply(request)
 
 
-def _read(kind: type[Model], received: str | bytes) -> Model:
-    try:
-        return kind.model_validate_json(received)
-    except ValidationError as error:
-        shown = received[:SHOWN].decode("utf-8", "replace") if isinstance(received, bytes) else received[:SHOWN]
-        raise Fault(ErrorClass.MALFORMED, f"not a response: {shown}") from error
-
-
 def _item(output: _Output) -> _Item:
     try:
         return output.item()
     except ValidationError as error:
-        raise Fault(ErrorClass.MALFORMED, f"not an output item: {json.dumps(output.raw)[:SHOWN]}") from error
+        raise not_a("an output item", json.dumps(output.raw)) from error
 
 
 def _error_of(received: str | bytes) -> object:

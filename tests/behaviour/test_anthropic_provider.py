@@ -2,18 +2,18 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from itertools import pairwise
 
 import aiohttp
 import pytest
 from aiohttp import web
 
-from daemon.core.clock import SystemClock
-from daemon.core.errors import ErrorClass, ProviderError
+from daemon.core.errors import ErrorClass
 from daemon.core.messages import Message, ModelReply, ModelRequest, Role, ToolSpec
 from daemon.providers.anthropic import Anthropic
 from daemon.providers.anthropic_request import MARK, to_wire
+from tests.fakes.adapters import failure, made
 from tests.fakes.anthropic import KEY, FakeAnthropic, breaks_midstream, calls, refuses, says, thinks
 from tests.fakes.anthropic.thoughts import Thoughts
 from tests.fakes.openai import Exchange, Step, drops, fails, hangs, raw
@@ -33,21 +33,8 @@ async def fake() -> AsyncIterator[FakeAnthropic]:
 
 @pytest.fixture
 async def make(fake: FakeAnthropic) -> AsyncIterator[Make]:
-    made: list[Anthropic] = []
-
-    def make(base_url: str = "", timeout_s: float = 30.0) -> Anthropic:
-        made.append(Anthropic(base_url=base_url or fake.base_url, api_key=KEY, timeout_s=timeout_s, clock=SystemClock()))
-        return made[-1]
-
-    yield make
-    for provider in made:
-        await provider.aclose()
-
-
-async def failure(call: Awaitable[object]) -> ProviderError:
-    with pytest.raises(ProviderError) as raised:
-        await call
-    return raised.value
+    async with made(Anthropic, fake.base_url, KEY) as make:
+        yield make
 
 
 # every way to fail

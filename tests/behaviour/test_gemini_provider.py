@@ -2,20 +2,20 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from daemon.core.clock import SystemClock
-from daemon.core.errors import ErrorClass, ProviderError
+from daemon.core.errors import ErrorClass
 from daemon.core.events import ModelReplied
 from daemon.core.messages import Message, ModelRequest, Role, ToolCall
 from daemon.ops.doctor_network import ask_provider
 from daemon.providers.credentials import credentials
 from daemon.providers.gemini import Gemini
+from tests.fakes.adapters import failure, made
 from tests.fakes.gemini import SIGNATURE, FakeGemini, Step, blocks, calls, refuses, replies, says, text, tokens
 from tests.fakes.house import SESSION, living
 from tests.fakes.openai import breaks_midstream, drops, fails, hangs, raw
@@ -37,21 +37,8 @@ async def fake() -> AsyncIterator[FakeGemini]:
 
 @pytest.fixture
 async def make(fake: FakeGemini) -> AsyncIterator[Make]:
-    made: list[Gemini] = []
-
-    def make(base_url: str = "", timeout_s: float = 30.0) -> Gemini:
-        made.append(Gemini(base_url=base_url or fake.base_url, api_key=KEY, timeout_s=timeout_s, clock=SystemClock()))
-        return made[-1]
-
-    yield make
-    for provider in made:
-        await provider.aclose()
-
-
-async def failure(call: Awaitable[object]) -> ProviderError:
-    with pytest.raises(ProviderError) as raised:
-        await call
-    return raised.value
+    async with made(Gemini, fake.base_url, KEY) as make:
+        yield make
 
 
 REFUSALS: list[tuple[ErrorClass, float | None, Step]] = [

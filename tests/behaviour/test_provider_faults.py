@@ -2,19 +2,19 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from email.utils import format_datetime
 
 import pytest
 
-from daemon.core.clock import SystemClock
-from daemon.core.errors import ErrorClass, ProviderError
+from daemon.core.errors import ErrorClass
 from daemon.core.events import ModelRetried
 from daemon.core.messages import Message, ModelRequest, Role
 from daemon.providers.chain import Chain, Route
 from daemon.providers.openai import OpenAI
 from daemon.providers.prices import Prices, PriceTable
+from tests.fakes.adapters import failure, made
 from tests.fakes.openai import FakeOpenAI, Step, breaks_midstream, drops, fails, hangs, raw, says
 
 KEY = "sk-very-secret-key"
@@ -30,21 +30,8 @@ async def fake() -> AsyncIterator[FakeOpenAI]:
 
 @pytest.fixture
 async def make(fake: FakeOpenAI) -> AsyncIterator[Make]:
-    made: list[OpenAI] = []
-
-    def make(base_url: str = "", timeout_s: float = 30.0) -> OpenAI:
-        made.append(OpenAI(base_url=base_url or fake.base_url, api_key=KEY, timeout_s=timeout_s, clock=SystemClock()))
-        return made[-1]
-
-    yield make
-    for provider in made:
-        await provider.aclose()
-
-
-async def failure(call: Awaitable[object]) -> ProviderError:
-    with pytest.raises(ProviderError) as raised:
-        await call
-    return raised.value
+    async with made(OpenAI, fake.base_url, KEY) as make:
+        yield make
 
 
 def says_error(message: str = "no", code: object = None, kind: str = "invalid_request_error") -> dict[str, object]:

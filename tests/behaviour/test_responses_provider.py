@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from daemon.core.clock import SystemClock
-from daemon.core.errors import ErrorClass, ProviderError
+from daemon.core.errors import ErrorClass
 from daemon.core.events import ModelReplied
 from daemon.core.messages import Message, ModelRequest, Role, ToolCall
 from daemon.providers.config import FallbackConfig, ProviderConfig
 from daemon.providers.gemini_request import UNSIGNED
 from daemon.providers.responses import Responses
+from tests.fakes.adapters import failure, made
 from tests.fakes.gemini import SIGNATURE, FakeGemini
 from tests.fakes.gemini import calls as gemini_calls
 from tests.fakes.gemini import says as gemini_says
@@ -38,21 +38,8 @@ async def fake() -> AsyncIterator[FakeResponses]:
 
 @pytest.fixture
 async def make(fake: FakeResponses) -> AsyncIterator[Make]:
-    made: list[Responses] = []
-
-    def make(base_url: str = "", timeout_s: float = 30.0) -> Responses:
-        made.append(Responses(base_url=base_url or fake.base_url, api_key=KEY, timeout_s=timeout_s, clock=SystemClock()))
-        return made[-1]
-
-    yield make
-    for provider in made:
-        await provider.aclose()
-
-
-async def failure(call: Awaitable[object]) -> ProviderError:
-    with pytest.raises(ProviderError) as raised:
-        await call
-    return raised.value
+    async with made(Responses, fake.base_url, KEY) as make:
+        yield make
 
 
 FAULTS: list[tuple[str, ErrorClass, Step]] = [

@@ -1,0 +1,34 @@
+"""Adapters of services, made for a test and closed after it; and what a failing call says."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import pytest
+
+from daemon.core.clock import SystemClock
+from daemon.core.errors import ProviderError
+from daemon.providers.adapter import Adapter
+
+A = TypeVar("A", bound=Adapter)
+
+
+@asynccontextmanager
+async def made(kind: type[A], base_url: str, key: str) -> AsyncIterator[Callable[..., A]]:
+    """Makes them: `base_url` is where they ask unless they are told otherwise."""
+    adapters: list[A] = []
+
+    def make(elsewhere: str = "", timeout_s: float = 30.0) -> A:
+        adapters.append(kind(base_url=elsewhere or base_url, api_key=key, timeout_s=timeout_s, clock=SystemClock()))
+        return adapters[-1]
+
+    yield make
+    for adapter in adapters:
+        await adapter.aclose()
+
+
+async def failure(call: Awaitable[object]) -> ProviderError:
+    """The error with which the call ends."""
+    with pytest.raises(ProviderError) as raised:
+        await call
+    return raised.value
