@@ -12,7 +12,6 @@ from daemon import VERSION
 from daemon.core.keys import descend, names_at, nearest
 
 HIDDEN = re.compile(r"(^|_)(token|secret|password|api_key|headers)$|^tokens$", re.IGNORECASE)
-NAME_ITSELF = "[key]"  # pydantic's word for a fault of the name and not of the value
 TAGS = ("union_tag_invalid", "union_tag_not_found")
 LONGEST = 200
 ABSENT = ("missing", "value_error", *TAGS)

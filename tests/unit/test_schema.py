@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from daemon.agent.specs.schema import schema_fault, schema_mistakes
+from daemon.agent.specs.schema import schema_faults, schema_mistakes, told_faults
 
 REVIEW: dict[str, object] = {
     "type": "object",
@@ -18,6 +18,11 @@ REVIEW: dict[str, object] = {
     "$defs": {"point": {"type": "object", "properties": {"text": {"type": "string", "minLength": 3}}, "required": ["text"]}},
 }
 GOOD = {"verdict": "good", "score": 7, "points": [{"text": "clear"}]}
+
+
+def schema_fault(reply: str, schema: str) -> str:
+    faults = schema_faults(reply, schema)
+    return told_faults(faults) if faults else ""
 
 
 def fault(value: object, schema: object) -> str:

@@ -9,7 +9,6 @@ TEXTUAL = (
     r"|headings?|duplicates?|repetitions?|mentions?|characters?|letters|adjectives|wording|tone|title|parts?|steps?|functions?"
     r"|variables?|points?|examples?|numbers?|spaces?|brackets?|whitespace|placeholders?)\b"
 )
-NEAR = r"^(?:\s+[\w'’.@-]+){0,8}?[\s(]+"
 MESSAGE = (
     r"(?:e-?mails?|mails?|messages?|repl(?:y|ies)|responses?|answers?|invit(?:e|es|ation|ations)|notifications?|texts?|sms"
     r"|letters?"

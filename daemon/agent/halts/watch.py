@@ -41,8 +41,3 @@ class Watch:
         ends.clear()  # the next alarm needs three more
         reasons = ", ".join(sorted({end.value for end in spent}))
         return Alarm("budget_exhausted", ALARM.format(agent=agent, count=len(spent), of=LATEST, reasons=reasons))
-
-    def counts(self, agent: str) -> dict[str, int]:
-        """How the latest turns of this agent ended."""
-        ends = [end.value for end in self._ends.get(agent, ())]
-        return {reason: ends.count(reason) for reason in dict.fromkeys(ends)}

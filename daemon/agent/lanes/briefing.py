@@ -12,8 +12,6 @@ from daemon.core.events import Limits, MemoryHit
 from daemon.core.rows import ChildRow, InboxRow, SessionRow
 from daemon.core.terms import Intent, Terms
 
-SUB = "sub-"
-
 Made = tuple[AgentSpec, AgentConfig, Terms, Limits]
 
 

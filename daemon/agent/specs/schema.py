@@ -41,12 +41,6 @@ class _Root:
             raise RecursionError
 
 
-def schema_fault(reply: str, schema: str) -> str:
-    """What is wrong with this answer, in words for the model that wrote it and may correct it once; "" when it fits."""
-    faults = schema_faults(reply, schema)
-    return told_faults(faults) if faults else ""
-
-
 def schema_faults(reply: str, schema: str) -> list[str]:
     """What is wrong with this answer, each with its place; none when it fits."""
     wanted = _loads(schema)
