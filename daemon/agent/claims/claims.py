@@ -56,11 +56,13 @@ class _Said:
 
 def false_claims(reply: str, past: Sequence[tuple[ToolFinished, ToolCall]]) -> tuple[Claim, ...]:
     """What the reply says was done in this turn though no result shows it; one of each kind, in the order they are said."""
+    said_here, shown, long = _looked(reply)
+    if not said_here:
+        return ()
     read = any(_tells(result) for result, _ in past)
-    shown, text = SHOWN.search(reply) is not None, own_words(reply)
     found: dict[Kind, Claim] = {}
-    for said in _said_in(text):
-        doubtful = (said.if_read and read) or (said.if_shown and shown) or (said.if_long and len(text) > SHORT_REPLY)
+    for said in said_here:
+        doubtful = (said.if_read and read) or (said.if_shown and shown) or (said.if_long and long)
         if said.kind not in found and not doubtful and not any(proves(said.kind, result, call) for result, call in past):
             found[said.kind] = Claim(said.kind, said.words[:MOST_WORDS])
     return tuple(found.values())
@@ -88,9 +90,10 @@ def _tells(result: ToolFinished) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _said_in(text: str) -> tuple[_Said, ...]:
-    """The same reply is looked at when it comes and when it is delivered."""
-    return tuple(_said(text))
+def _looked(reply: str) -> tuple[tuple[_Said, ...], bool, bool]:
+    """What is said in it, whether it shows a text, whether it is long. It is looked at when it comes and when it is delivered."""
+    text = own_words(reply)
+    return tuple(_said(text)), SHOWN.search(reply) is not None, len(text) > SHORT_REPLY
 
 
 def _said(text: str) -> Iterator[_Said]:
