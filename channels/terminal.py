@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
@@ -17,13 +18,14 @@ from prompt_toolkit.enums import DEFAULT_BUFFER
 from prompt_toolkit.filters import Condition, has_focus
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory
-from prompt_toolkit.input import Input, create_input
+from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import Output
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 from rich.console import Console
 
+from channels.terminal_input import patient_input
 from channels.terminal_items import Activity, Item
 from channels.terminal_render import drawn, new_console
 from channels.terminal_status import FRAME_SECONDS, FRAMES, PLAIN_FRAMES, Status
@@ -80,7 +82,7 @@ class Terminal:
     on_line: Callable[[str], None]
     on_interrupt: Callable[[], None]
     console: Console = field(default_factory=new_console)
-    input: Input | None = None
+    input: Input = field(default_factory=patient_input)
     output: Output | None = None
     status: Status = field(default_factory=Status)
     asking: bool = False
@@ -89,6 +91,10 @@ class Terminal:
     _aside: Document | None = None
     _session: PromptSession[str] | None = None
     _moving: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def listening(self) -> AbstractContextManager[None]:
+        """From here on no key is lost: the prompt, once it stands, reads what was typed before."""
+        return self.input.raw_mode()
 
     async def run(self) -> None:
         """Until the person leaves: Ctrl-D, or Ctrl-C twice."""
@@ -165,7 +171,7 @@ class Terminal:
     def _new_session(self) -> PromptSession[str]:
         session: PromptSession[str] = PromptSession(
             self._message,
-            input=self.input or create_input(),
+            input=self.input,
             output=self.output or quiet_output(sys.stdout),
             history=private_history(self.history),
             completer=CommandCompleter(self.commands),

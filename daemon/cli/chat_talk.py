@@ -46,13 +46,14 @@ class Conversation:
 
     async def run(self, greeting: str, leaving: str = "", notice: str = "") -> None:
         """Greet, tell what was missed, then talk until the person leaves. `leaving` is said when something runs then."""
-        await self.screen.show(Note(greeting), *([Trouble(notice)] if notice else []))
-        async with asyncio.TaskGroup() as group, self.follower.accompanying():
-            await self._catch_up(group)
-            tasks = [group.create_task(self._listen(group)), group.create_task(self._look_out(group))]
-            await self.screen.run()
-            for task in [*tasks, *self._runs.values()]:
-                task.cancel()
+        with self.screen.listening():
+            await self.screen.show(Note(greeting), *([Trouble(notice)] if notice else []))
+            async with asyncio.TaskGroup() as group, self.follower.accompanying():
+                await self._catch_up(group)
+                tasks = [group.create_task(self._listen(group)), group.create_task(self._look_out(group))]
+                await self.screen.run()
+                for task in [*tasks, *self._runs.values()]:
+                    task.cancel()
         if self._runs:
             await self.screen.show(Note(leaving))
 

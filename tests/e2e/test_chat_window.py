@@ -136,6 +136,20 @@ async def test_ctrl_d_leaves_and_the_terminal_is_as_before(tmp_path: Path) -> No
         assert "\x1b[6n" not in shown.raw  # nobody asks the terminal anything: the answer would be typed into the shell
 
 
+async def test_a_key_pressed_before_the_prompt_stands_counts_like_any_other(tmp_path: Path) -> None:
+    async with desk(tmp_path, says("Fine.")) as at:
+        for keys, seen in (("early words\r", "› early words"), (CTRL_D, "aidaemon")):
+            async with at.chat() as shown:
+                await shown.sees("aidaemon")  # the greeting, drawn before there is a prompt
+                shown.types(keys)
+                screen = await shown.sees(seen)
+                assert "^D" not in screen
+                if keys != CTRL_D:
+                    await shown.sees("Fine.")
+                    shown.types(CTRL_D)
+                assert await shown.ends() == 0
+
+
 async def test_leaving_in_the_middle_waits_unless_ctrl_c_is_pressed_and_then_it_goes_on_later(tmp_path: Path) -> None:
     async with desk(tmp_path, hangs(), says("At last.")) as at:
         async with at.chat() as shown:
