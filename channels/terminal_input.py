@@ -1,4 +1,4 @@
-"""Keys of the terminal that are never lost: what is typed while something is drawn, or before the prompt stands, waits for the prompt."""
+"""Keys of the terminal are never lost: what is typed while something is drawn, or before the prompt stands, waits for it."""
 
 import sys
 from contextlib import AbstractContextManager, nullcontext
@@ -10,7 +10,7 @@ from prompt_toolkit.input.vt100 import Vt100Input
 class PatientInput(Vt100Input):
     """An input that stays raw while lines are drawn above it.
 
-    In the usual ("cooked") state between two drawings the terminal itself would act on a Ctrl-D or Ctrl-C and echo letters into the text.
+    In the usual ("cooked") state meanwhile the terminal itself would act on a Ctrl-D or Ctrl-C and echo letters into the text.
     """
 
     def cooked_mode(self) -> AbstractContextManager[None]:
