@@ -74,7 +74,7 @@ class Context:
     system: str = SYSTEM
     window: int = 32_000
     max_tokens: int | None = None
-    _shelves: dict[tuple[str, ...], Shelf] = field(default_factory=dict)
+    _shelves: dict[tuple[int, tuple[str, ...]], Shelf] = field(default_factory=dict)
     _lists: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
 
     def prompt(self, turn: Turn, scene: Scene, *, tools_allowed: bool = True) -> Prompt:
@@ -132,10 +132,11 @@ class Context:
         return self._lists[patterns]
 
     def _shelf(self, names: tuple[str, ...]) -> Shelf:
-        if names not in self._shelves:
+        key = (self.toolbox.edition, names)
+        if key not in self._shelves:
             specs = self.toolbox.specs(names)
             text = json.dumps([(spec.name, spec.description, spec.parameters) for spec in specs])
             digest = blake2b(text.encode(), digest_size=12).hexdigest()
             size = (len(text) + 40 * len(specs)) // CHARS_PER_TOKEN
-            self._shelves[names] = Shelf(specs, tuple(spec.name for spec in specs), digest, size)
-        return self._shelves[names]
+            self._shelves[key] = Shelf(specs, tuple(spec.name for spec in specs), digest, size)
+        return self._shelves[key]

@@ -58,7 +58,8 @@ class ToolMeta:
 
     `paths` names the arguments that are paths in the workspace; `warning` is added to what a person is told before saying yes.
     `volatile`: asked again, it may well say something else, so it is run again. `max_chars`: how long its result may be, where
-    that is not what holds for all.
+    that is not what holds for all. `outside`: its results bring text from outside as it stood there, so an address in them is
+    one that the model has read, not one that it made (DESIGN 6).
     """
 
     effect: Effect = Effect.DESTRUCTIVE
@@ -71,11 +72,13 @@ class ToolMeta:
     warning: str = ""
     volatile: bool = False
     max_chars: int = 0
+    outside: bool = False
 
 
 Run = Callable[[Mapping[str, object], ToolContext], Awaitable[ToolOutput]]
 Check = Callable[[Mapping[str, object]], None]
 IsSafe = Callable[[Mapping[str, object]], bool]
+Preview = Callable[[Mapping[str, object]], str]
 
 
 def any_arguments(arguments: Mapping[str, object]) -> None:
@@ -87,11 +90,17 @@ def never_safe(arguments: Mapping[str, object]) -> bool:
     return False
 
 
+def no_preview(arguments: Mapping[str, object]) -> str:
+    """For tools whose arguments say all there is to know."""
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class Tool:
     """A tool ready to run. `run` takes the model's arguments, without any that start with `_`; raises ToolError for bad ones.
 
-    `check` raises the same ToolError before anybody is asked; `is_safe` knows arguments that need no approval (DESIGN 6).
+    `check` raises the same ToolError before anybody is asked; `is_safe` knows arguments that need no approval (DESIGN 6);
+    `preview` is what a person is shown beside the arguments before they say yes: a change as a diff, a command explained.
     """
 
     spec: ToolSpec
@@ -99,6 +108,7 @@ class Tool:
     run: Run = field(repr=False)
     check: Check = field(default=any_arguments, repr=False)
     is_safe: IsSafe = field(default=never_safe, repr=False)
+    preview: Preview = field(default=no_preview, repr=False)
 
     @property
     def name(self) -> str:
@@ -107,7 +117,9 @@ class Tool:
 
 
 class Toolbox(Protocol):
-    """All tools there are."""
+    """All tools there are. `edition` changes whenever some come or go."""
+
+    edition: int
 
     def get(self, name: str) -> Tool | None:
         """The tool of that name; the same one for the whole of a turn (D7)."""

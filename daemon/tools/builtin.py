@@ -34,8 +34,8 @@ def builtin(*, config: ToolsConfig, sandbox: Sandbox, memories: Memories, more: 
     tools = [*bind([*OWN, shell_tool(terminal)], parts), *more]
     check_names([*(tool.name for tool in tools), find_tools.name], enabled=config.enabled, disabled=config.disabled)
     catalogue = Tools(tools, enabled=config.enabled, disabled=config.disabled)
-    finder = bind([find_tools], {Tools: catalogue})
-    return Tools([*tools, *finder], enabled=config.enabled, disabled=config.disabled)
+    catalogue.adopt(find_tools.name, bind([find_tools], {Tools: catalogue}))
+    return catalogue
 
 
 OWN: tuple[Definition, ...] = (

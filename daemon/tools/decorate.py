@@ -6,7 +6,7 @@ from inspect import getdoc
 
 from daemon.core.label import Effect
 from daemon.core.messages import ToolSpec
-from daemon.tools.base import Check, IsSafe, Run, Tool, ToolContext, ToolMeta, ToolOutput, never_safe
+from daemon.tools.base import Check, IsSafe, Preview, Run, Tool, ToolContext, ToolMeta, ToolOutput, never_safe, no_preview
 from daemon.tools.signature import Signature, read_signature
 
 Function = Callable[..., Awaitable[str | ToolOutput]]
@@ -19,6 +19,7 @@ class Definition:
     function: Function = field(repr=False)
     meta: ToolMeta
     is_safe: IsSafe = field(default=never_safe, repr=False)
+    preview: Preview = field(default=no_preview, repr=False)
 
     @property
     def name(self) -> str:
@@ -43,11 +44,13 @@ def tool(
     paths: tuple[str, ...] = (),
     volatile: bool = False,
     max_chars: int = 0,
+    outside: bool = False,
 ) -> Callable[[Function], Definition]:
     """Make an async function a tool: plain parameters are the model's, ToolContext and `_...` the house's, the rest are parts."""
     meta = ToolMeta(
-        effect, parallel, idempotent, retries, timeout_s, critical, paths, volatile=volatile, max_chars=max_chars
-    )
+        effect, parallel, idempotent, retries, timeout_s, critical, paths,
+        volatile=volatile, max_chars=max_chars, outside=outside,
+    )  # fmt: skip
     return lambda function: Definition(function, meta)
 
 
@@ -63,7 +66,7 @@ def _bound(definition: Definition, parts: Mapping[type, object]) -> Tool:
     given = {name: _part(definition.name, kind, parts) for name, kind in wants.parts.items()}
     spec = ToolSpec(definition.name, definition.description, wants.schema())
     run, check = _runner(definition.function, wants, given), _checker(wants)
-    return Tool(spec, definition.meta, run, check, definition.is_safe)
+    return Tool(spec, definition.meta, run, check, definition.is_safe, definition.preview)
 
 
 def _part(tool: str, kind: type, parts: Mapping[type, object]) -> object:

@@ -16,15 +16,33 @@ WORD = re.compile(r"[^\W_]+")
 
 
 class Tools(Toolbox):
-    """A fixed set of tools: a name means the same one for as long as this lives (D7)."""
+    """All tools: the house's own, and those of sources that come and go (`adopt`). A name never passes to another source (D7)."""
 
     def __init__(self, tools: Sequence[Tool], *, enabled: Sequence[str] = (), disabled: Sequence[str] = ()) -> None:
         """`enabled` and `disabled` are names or patterns; with no `enabled` all are. Raises ConfigError for a name used twice."""
         names = [tool.name for tool in tools]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ConfigError(f"two tools have the same name: {', '.join(twice)}")
-        chosen = [name for name in names if not enabled or _matches(name, enabled)]
-        self._tools = {tool.name: tool for tool in tools if tool.name in chosen and not _matches(tool.name, disabled)}
+        self._enabled, self._disabled = tuple(enabled), tuple(disabled)
+        self._tools = {tool.name: tool for tool in tools if self._wanted(tool.name)}
+        self._from: dict[str, tuple[str, ...]] = {}
+        self._gone: dict[str, ToolSpec] = {}
+        self.edition = 0
+
+    def adopt(self, source: str, tools: Sequence[Tool]) -> tuple[str, ...]:
+        """From now on these are the tools of that source, instead of those it had. A name that is taken stays with whom it is;
+        gives the names that were refused for that.
+        """
+        self.edition += 1
+        for name in self._from.pop(source, ()):
+            self._gone[name] = self._tools.pop(name).spec
+        fresh = {tool.name: tool for tool in tools if tool.name not in self._tools}
+        self._from[source] = tuple(name for name in fresh if self._wanted(name))
+        self._tools |= {name: fresh[name] for name in self._from[source]}
+        return tuple(tool.name for tool in tools if fresh.get(tool.name) is not tool)
+
+    def _wanted(self, name: str) -> bool:
+        return (not self._enabled or _matches(name, self._enabled)) and not _matches(name, self._disabled)
 
     def get(self, name: str) -> Tool | None:
         """The tool of that name; None when there is none or it is switched off."""
@@ -39,8 +57,9 @@ class Tools(Toolbox):
         return tuple(name for name in CORE if name in self._tools)
 
     def specs(self, names: tuple[str, ...]) -> tuple[ToolSpec, ...]:
-        """What the model is shown of these, in this order; names that do not exist are left out."""
-        return tuple(self._tools[name].spec for name in names if name in self._tools)
+        """What the model is shown of these, in this order. One that is gone stays listed and answers with an error (DESIGN 7)."""
+        known = self._gone | {name: tool.spec for name, tool in self._tools.items() if name in names}
+        return tuple(known[name] for name in names if name in known)
 
     def nearest(self, name: str) -> str | None:
         """The tool that was perhaps meant."""

@@ -88,6 +88,8 @@ class Consultant:
 
 
 class Shelf(Toolbox):
+    edition = 0
+
     """Tools in name only."""
 
     def __init__(self, *names: str) -> None:
