@@ -88,9 +88,9 @@ class Consultant:
 
 
 class Shelf(Toolbox):
-    edition = 0
-
     """Tools in name only."""
+
+    edition = 0
 
     def __init__(self, *names: str) -> None:
         self._names = names
