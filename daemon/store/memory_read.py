@@ -33,6 +33,7 @@ class MemoryReadTx:
         self._charges: MemoryTable[int, Charge] = MemoryTable(undo)
         self._loops: MemoryTable[str, LoopRow] = MemoryTable(undo)
         self._raises: MemoryTable[int, DayRaised] = MemoryTable(undo)
+        self._kept: MemoryTable[tuple[str, str], str] = MemoryTable(undo)
 
     def session(self, session: str) -> SessionRow | None:
         """One session."""
@@ -99,6 +100,14 @@ class MemoryReadTx:
     def approval(self, turn_id: str, call_id: str) -> ApprovalRow | None:
         """The question about one call."""
         return self._approvals.get((turn_id, call_id))
+
+    def kept(self, kind: str, name: str) -> str | None:
+        """What is kept under this name; None when nothing is."""
+        return self._kept.get((kind, name))
+
+    def all_kept(self, kind: str) -> dict[str, str]:
+        """Everything of this kind, by name, in order of the names."""
+        return {name: self._kept[(kind, name)] for name in sorted(name for one, name in self._kept.keys() if one == kind)}
 
     def grants(self, session: str) -> list[GrantRow]:
         """Standing permissions that hold in this session; all of them for session "*"."""

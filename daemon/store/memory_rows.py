@@ -102,6 +102,14 @@ class MemoryRows(MemoryReadTx):
         """Take it back; False when there is none of that id."""
         return self._grants.drop(grant_id)
 
+    def keep(self, kind: str, name: str, value: str) -> None:
+        """Keep it, instead of what was there."""
+        self._kept.put((kind, name), value)
+
+    def drop(self, kind: str, name: str) -> bool:
+        """Keep it no more; False when nothing was there."""
+        return self._kept.drop((kind, name))
+
     def post(self, row: OutboxRow) -> None:
         """Something to deliver that is not the outcome of an event."""
         born = birth_state(row.channel, row.kind) if row.state == "new" else row.state

@@ -27,6 +27,10 @@ class MemoryTable(Generic[K, V]):
     def __getitem__(self, key: K) -> V:
         return self._rows[key]
 
+    def keys(self) -> Iterator[K]:
+        """The keys, in order of arrival."""
+        return iter(self._rows)
+
     def get(self, key: K) -> V | None:
         """The row, where there is one."""
         return self._rows.get(key)

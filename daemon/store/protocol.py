@@ -118,6 +118,14 @@ class ReadTx(Protocol):
         """Standing permissions that hold in this session: its own and those for everywhere; all of them for session "*"."""
         ...
 
+    def kept(self, kind: str, name: str) -> str | None:
+        """What a room keeps under this name; None when nothing is."""
+        ...
+
+    def all_kept(self, kind: str) -> dict[str, str]:
+        """Everything of this kind, by name, in order of the names."""
+        ...
+
     def loop(self, loop_id: str) -> LoopRow | None:
         """One loop."""
         ...
@@ -210,6 +218,14 @@ class Tx(ReadTx, Protocol):
 
     def revoke_grant(self, grant_id: str) -> bool:
         """Take it back; False when there is none of that id."""
+        ...
+
+    def keep(self, kind: str, name: str, value: str) -> None:
+        """Keep this text under this name, instead of what was there."""
+        ...
+
+    def drop(self, kind: str, name: str) -> bool:
+        """Keep it no more; False when nothing was there."""
         ...
 
     def post(self, row: OutboxRow) -> None:

@@ -35,6 +35,7 @@ from daemon.store.tables.day_raises import DayRaises
 from daemon.store.tables.events import Events
 from daemon.store.tables.grants import Grants
 from daemon.store.tables.inbox import Inbox
+from daemon.store.tables.kept import Kept
 from daemon.store.tables.lanes import Lanes
 from daemon.store.tables.loops import Loops
 from daemon.store.tables.outbox import Outbox
@@ -43,7 +44,9 @@ from daemon.store.tables.turns import Turns
 from daemon.store.tables.usage import UsageLedger
 
 
-class SqliteTx(Sessions, Inbox, Lanes, Turns, Children, Events, Approvals, Grants, Outbox, UsageLedger, DayRaises, Loops):
+class SqliteTx(
+    Sessions, Inbox, Lanes, Turns, Children, Events, Approvals, Grants, Outbox, UsageLedger, DayRaises, Loops, Kept
+):  # fmt: skip
     """`Tx` of SQLite. Transactions are begun and ended outside (store/batch.py)."""
 
     def begin_turn(self, row: TurnRow, epoch: int) -> None:
