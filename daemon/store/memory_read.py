@@ -107,7 +107,7 @@ class MemoryReadTx:
 
     def all_kept(self, kind: str) -> dict[str, str]:
         """Everything of this kind, by name, in order of the names."""
-        return {name: self._kept[(kind, name)] for name in sorted(name for one, name in self._kept.keys() if one == kind)}
+        return {name: self._kept[(kind, name)] for name in sorted(name for one, name in self._kept.names() if one == kind)}
 
     def grants(self, session: str) -> list[GrantRow]:
         """Standing permissions that hold in this session; all of them for session "*"."""

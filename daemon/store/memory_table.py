@@ -27,7 +27,7 @@ class MemoryTable(Generic[K, V]):
     def __getitem__(self, key: K) -> V:
         return self._rows[key]
 
-    def keys(self) -> Iterator[K]:
+    def names(self) -> Iterator[K]:
         """The keys, in order of arrival."""
         return iter(self._rows)
 
