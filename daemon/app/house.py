@@ -83,7 +83,9 @@ class StoredGrants:
 
     store: Store
 
-    async def granted(self, session: str, tool: str, args_hash: str) -> bool:
+    async def granted(
+        self, session: str, tool: str, args_hash: str, *, paths: Sequence[str], untrusted: bool, call: str
+    ) -> bool:
         """A person has allowed exactly this: here, in the chat that this works for, or everywhere."""
 
         def look(tx: ReadTx) -> list[GrantRow]:

@@ -23,6 +23,8 @@ class ApprovalAsked:
     """A call waits for a person. The row beside it is the wait; `token_hash` is what an answer must match.
 
     The house asks in the same way when it needs a word itself; its questions are named, not numbered: "budget.1" (F2).
+    `preview` is what a person is shown beside the arguments; `paths` are the places in the workspace that the call is about,
+    where it is about nothing else: a standing permission may then be for places instead of for exactly this call.
     """
 
     call_id: str
@@ -32,6 +34,8 @@ class ApprovalAsked:
     effect: Effect
     token_hash: str
     expires: datetime
+    preview: str = ""
+    paths: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,11 +110,17 @@ class ApprovalRow:
     answer: Answer | None = None
     answered_by: str = ""
     reason: str = ""
+    preview: str = ""
+    paths: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class GrantRow:
-    """A standing permission: this tool with exactly these arguments, in one session or (session "") everywhere."""
+    """A standing permission: this tool with exactly these arguments, in one session or (session "") everywhere.
+
+    It is bounded by a number of uses or by time: `uses_left` None is any number, `expires` None only with a number of uses.
+    With `paths`, a pattern of places in the workspace, it is for every call of the tool there, whatever its other arguments.
+    """
 
     id: str
     session: str
@@ -123,6 +129,9 @@ class GrantRow:
     arguments: str
     granted_by: str
     created_at: datetime
+    uses_left: int | None = None
+    expires: datetime | None = None
+    paths: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,11 @@ from hashlib import sha256
 from secrets import token_hex
 
 from daemon.core.events import Answer, ApprovalAsked
-from daemon.core.label import Effect, Label
+from daemon.core.label import Label
 from daemon.core.state import CallState
 from daemon.tools.arguments import args_hash, canonical
+from daemon.tools.base import Tool
+from daemon.tools.grants import grantable_paths
 
 
 def new_token() -> str:
@@ -31,16 +33,17 @@ class Questions:
     untrusted_hours: float = 24
 
     def ask(
-        self, state: CallState, effect: Effect, arguments: Mapping[str, object], session_label: Label, now: datetime
+        self, state: CallState, tool: Tool, arguments: Mapping[str, object], session_label: Label, now: datetime
     ) -> ApprovalAsked:
         """The question about this call with these arguments."""
         trusted = session_label is Label.TRUSTED
         stands = timedelta(minutes=self.minutes) if trusted else timedelta(hours=self.untrusted_hours)
-        tool, token = state.call.name, self.new_token()
-        bound = args_hash(tool, arguments)
+        bound, hashed = args_hash(tool.name, arguments), token_hash(self.new_token())
+        effect = state.judged.effect if state.judged else tool.meta.effect
         return ApprovalAsked(
-            state.call_id, tool, canonical(arguments), bound, effect, token_hash(token), now + stands
-        )
+            state.call_id, tool.name, canonical(arguments), bound, effect, hashed, now + stands,
+            preview=tool.preview(arguments), paths=grantable_paths(tool.meta, arguments),
+        )  # fmt: skip
 
 
 def refusal(state: CallState) -> str:

@@ -1,6 +1,6 @@
 """What a tool is: one decorated function (the decorator is in tools/decorate.py), its metadata, its result."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -137,6 +137,12 @@ class Toolbox(Protocol):
 class Grants(Protocol):
     """Standing permissions."""
 
-    async def granted(self, session: str, tool: str, args_hash: str) -> bool:
-        """A person has allowed exactly this, here or everywhere."""
+    async def granted(
+        self, session: str, tool: str, args_hash: str, *, paths: Sequence[str], untrusted: bool, call: str
+    ) -> bool:
+        """A person has allowed this, here or everywhere; True uses the permission up by one.
+
+        `paths`: where the call goes, when nothing else about it counts; `untrusted`: the session is one from outside; `call`
+        is the call's own name, and the same one uses a permission once, however often it is asked for (B5 #7).
+        """
         ...

@@ -15,6 +15,7 @@ from daemon.tools.approvals import Questions, refusal
 from daemon.tools.arguments import args_hash, is_protected, parsed, paths_in
 from daemon.tools.base import Grants, Tool, ToolError
 from daemon.tools.batches import POOL, Ready, in_batches
+from daemon.tools.grants import grantable_paths
 from daemon.tools.pen import Pen
 from daemon.tools.policy import Approvals, judge
 from daemon.tools.repeats import repeated
@@ -99,7 +100,7 @@ class Dispatcher:
         if state.answered:
             return self._settle(turn, rejected(state, refusal(state)))
         now = self.clock.now()
-        turn.record(self._questions.ask(state, judged.effect, call.arguments, session_label, now), now)
+        turn.record(self._questions.ask(state, call.tool, call.arguments, session_label, now), now)
         return None
 
     async def _judge(self, turn: Turn, call: Ready, session_label: Label) -> CallJudged:
@@ -112,13 +113,21 @@ class Dispatcher:
             approvals=approvals, protected=protected, safe=call.tool.is_safe(call.arguments),
         )  # fmt: skip
         decision, reason = verdict(granted=False)
-        if decision is Decision.ASK and await self.grants.granted(turn.session, name, args_hash(name, call.arguments)):
+        allowed_if_granted = decision is Decision.ASK and verdict(granted=True)[0] is Decision.ALLOW
+        if allowed_if_granted and await self._granted(turn, call, session_label):
             decision, reason = verdict(granted=True)
         if decision is Decision.ASK and meta.warning:
             reason = f"{reason}; {meta.warning}"
         judged = CallJudged(call.state.call_id, name, meta.effect, decision, reason)
         turn.record(judged, self.clock.now())
         return judged
+
+    async def _granted(self, turn: Turn, call: Ready, session_label: Label) -> bool:
+        name = call.tool.name
+        return await self.grants.granted(
+            turn.session, name, args_hash(name, call.arguments), paths=grantable_paths(call.tool.meta, call.arguments),
+            untrusted=session_label is Label.UNTRUSTED, call=f"{turn.id}/{call.state.call_id}",
+        )  # fmt: skip
 
     def _no_such_tool(self, turn: Turn, state: CallState, session_label: Label) -> ToolFinished:
         """Whoever is trusted is helped to the right name; text from outside is only refused."""

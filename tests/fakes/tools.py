@@ -73,7 +73,9 @@ class SomeGrants:
 
     tools: tuple[str, ...] = ()
 
-    async def granted(self, session: str, tool: str, args_hash: str) -> bool:
+    async def granted(
+        self, session: str, tool: str, args_hash: str, *, paths: Sequence[str], untrusted: bool, call: str
+    ) -> bool:
         return tool in self.tools
 
 
