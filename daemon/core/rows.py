@@ -7,6 +7,9 @@ from daemon.core.label import Effect, Label
 from daemon.core.outcomes import Answer, Stop
 from daemon.core.terms import Limits
 
+EVENT = "event"
+HTTP, NOBODY = "http", "nobody"
+
 
 @dataclass(frozen=True, slots=True)
 class InboxRow:
@@ -33,8 +36,9 @@ class InboxRow:
 class SessionRow:
     """One conversation and what was set for it by commands. `cleared_at`: history before it is not shown to the model.
 
-    `root` is the conversation that a sub-agent's or a loop's session works for: its people are asked and told, there; "" for a
-    conversation of its own.
+    `root` is the conversation that a sub-agent's, a loop's or an event's session works for: its people are asked and told,
+    there; "" for a conversation of its own. HTTP and NOBODY are no conversations: of HTTP, questions wait at /v1/approvals for
+    whoever has the owner's token, and nothing is delivered; of NOBODY, nothing is asked either.
     """
 
     id: str
@@ -48,6 +52,11 @@ class SessionRow:
     paused: bool = False
     cleared_at: datetime | None = None
     root: str = ""
+
+    @property
+    def unheard(self) -> bool:
+        """No person whom the house trusts stands behind it: what would have to be asked is refused (DESIGN 6)."""
+        return self.label is Label.UNTRUSTED and self.root in ("", NOBODY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +129,7 @@ class GrantRow:
 
     It is bounded by a number of uses or by time: `uses_left` None is any number, `expires` None only with a number of uses.
     With `paths`, a pattern of places in the workspace, it is for every call of the tool there, whatever its other arguments.
+    `uses`: how often it has been used.
     """
 
     id: str
@@ -132,6 +142,7 @@ class GrantRow:
     uses_left: int | None = None
     expires: datetime | None = None
     paths: str = ""
+    uses: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ class MemoryReadTx:
         self._events: MemoryTable[str, tuple[Recorded, ...]] = MemoryTable(undo)
         self._approvals: MemoryTable[tuple[str, str], ApprovalRow] = MemoryTable(undo)
         self._grants: MemoryTable[str, GrantRow] = MemoryTable(undo)
+        self._grant_uses: MemoryTable[str, str] = MemoryTable(undo)
         self._outbox: MemoryTable[tuple[str, int], OutboxRow] = MemoryTable(undo)
         self._charges: MemoryTable[int, Charge] = MemoryTable(undo)
         self._loops: MemoryTable[str, LoopRow] = MemoryTable(undo)
@@ -112,6 +113,10 @@ class MemoryReadTx:
     def grants(self, session: str) -> list[GrantRow]:
         """Standing permissions that hold in this session; all of them for session "*"."""
         return [row for row in self._grants if session == EVERYWHERE or row.session in ("", session)]
+
+    def grant_used(self, call: str) -> bool:
+        """This call has used a permission that still stands."""
+        return self._grant_uses.get(call) is not None
 
     def loop(self, loop_id: str) -> LoopRow | None:
         """One loop."""

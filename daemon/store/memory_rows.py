@@ -100,7 +100,19 @@ class MemoryRows(MemoryReadTx):
 
     def revoke_grant(self, grant_id: str) -> bool:
         """Take it back; False when there is none of that id."""
+        for call in [call for call in self._grant_uses.names() if self._grant_uses[call] == grant_id]:
+            self._grant_uses.drop(call)
         return self._grants.drop(grant_id)
+
+    def use_grant(self, grant_id: str, call: str, now: datetime) -> bool:
+        """One use more; False when there is none left."""
+        row = self._grants.get(grant_id)
+        if row is None or self.grant_used(call) or row.uses_left == 0 or (row.expires and row.expires <= now):
+            return False
+        left = None if row.uses_left is None else row.uses_left - 1
+        self._grants.put(grant_id, replace(row, uses_left=left, uses=row.uses + 1))
+        self._grant_uses.put(call, grant_id)
+        return True
 
     def keep(self, kind: str, name: str, value: str) -> None:
         """Keep it, instead of what was there."""
@@ -181,6 +193,8 @@ class MemoryRows(MemoryReadTx):
             asked.token_hash,
             opened.at,
             asked.expires,
+            preview=asked.preview,
+            paths=asked.paths,
         )
         self._approvals.drop((turn.id, asked.call_id))
         self._approvals.put((turn.id, asked.call_id), row)

@@ -118,6 +118,10 @@ class ReadTx(Protocol):
         """Standing permissions that hold in this session: its own and those for everywhere; all of them for session "*"."""
         ...
 
+    def grant_used(self, call: str) -> bool:
+        """This call has used a standing permission that nobody has revoked since."""
+        ...
+
     def kept(self, kind: str, name: str) -> str | None:
         """What a room keeps under this name; None when nothing is."""
         ...
@@ -218,6 +222,10 @@ class Tx(ReadTx, Protocol):
 
     def revoke_grant(self, grant_id: str) -> bool:
         """Take it back; False when there is none of that id."""
+        ...
+
+    def use_grant(self, grant_id: str, call: str, now: datetime) -> bool:
+        """Count one use of it, by this call; False when none is left, it has lapsed, or the call has used one already."""
         ...
 
     def keep(self, kind: str, name: str, value: str) -> None:

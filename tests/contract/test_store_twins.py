@@ -173,13 +173,17 @@ class Twins(RuleBasedStateMachine):
     def answer(self, number: int, call: str, answer: Answer, at: int) -> None:
         self.both(lambda tx: tx.answer_approval(f"t{number}", call, answer, "ann", "why", after(at)))
 
-    @rule(number=numbers, where=st.sampled_from(["", *WHERE]))
-    def permit(self, number: int, where: str) -> None:
-        self.both(lambda tx: tx.add_grant(grant(f"g{number}", where)))
+    @rule(number=numbers, where=st.sampled_from(["", *WHERE]), bound=st.sampled_from([None, 1, 2]))
+    def permit(self, number: int, where: str, bound: int | None) -> None:
+        self.both(lambda tx: tx.add_grant(replace(grant(f"g{number}", where), uses_left=bound, expires=after(60 * number))))
 
     @rule(number=numbers)
     def revoke(self, number: int) -> None:
         self.both(lambda tx: tx.revoke_grant(f"g{number}"))
+
+    @rule(number=numbers, call=st.sampled_from(["t1/2.0", "t1/2.1", "t2/2.0"]), at=seconds)
+    def use(self, number: int, call: str, at: int) -> None:
+        self.both(lambda tx: tx.use_grant(f"g{number}", call, after(at)))
 
     @rule(number=numbers, stage=st.sampled_from(LoopStage), attempt=numbers)
     def loop(self, number: int, stage: LoopStage, attempt: int) -> None:
@@ -224,6 +228,7 @@ def everything(tx: ReadTx) -> list[object]:
         (tx.turns(None, 3), tx.unfinished_sessions(), tx.grants("*")),
         (tx.approvals(), tx.approvals("pending"), tx.approvals("void", WHERE[0])),
         [(tx.outbox(state), tx.outbox(state, "web"), tx.outbox(state, None, WHERE[0])) for state in STATES],
+        [tx.grant_used(call) for call in ("t1/2.0", "t1/2.1", "t2/2.0")],
         (tx.loop("l1"), tx.loops(), tx.loops("agent 1", 1), tx.loops_at_work(), tx.loops_at_work("agent 0")),
         (tx.usage(NOW), tx.usage(after(60), WHERE[0]), tx.stop_counts(NOW), tx.stop_counts(after(60))),
     ]

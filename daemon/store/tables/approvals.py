@@ -1,5 +1,6 @@
 """Questions to a person about one call: asked once, answered once."""
 
+import json
 from datetime import datetime
 
 from daemon.core.events import Answer, ApprovalAnswered, ApprovalAsked
@@ -9,9 +10,9 @@ from daemon.store.instants import from_db, to_db
 from daemon.store.tables.rows import Rows
 
 COLUMNS = """turn, call_id, session, tool, arguments, args_hash, effect, label, token_hash, asked_at, expires,
-    state, answer, answered_by, reason"""
+    state, answer, answered_by, reason, preview, paths"""
 ASK = f"""INSERT OR REPLACE INTO approvals ({COLUMNS})
-    SELECT ?, ?, ?, ?, ?, ?, ?, label, ?, ?, ?, 'pending', NULL, '', '' FROM turns WHERE id = ?"""
+    SELECT ?, ?, ?, ?, ?, ?, ?, label, ?, ?, ?, 'pending', NULL, '', '', ?, ? FROM turns WHERE id = ?"""
 ONE = f"SELECT {COLUMNS} FROM approvals WHERE turn = ? AND call_id = ?"
 OF_SESSION = """(?1 IS NULL OR session = ?1
     OR session IN (SELECT id FROM sessions WHERE root = ?1 AND root <> ''))"""
@@ -24,7 +25,7 @@ CLOSE = "UPDATE approvals SET state = ?, answer = ?, answered_by = ?, reason = ?
 SETTLE = "UPDATE approvals SET state = ? WHERE turn = ? AND call_id = ?"
 VOID = "UPDATE approvals SET state = 'void' WHERE turn = ? AND state IN ('pending', 'answered')"
 
-Columns = tuple[str, str, str, str, str, str, str, str, str, int, int, str, str | None, str, str]
+Columns = tuple[str, str, str, str, str, str, str, str, str, int, int, str, str | None, str, str, str, str]
 
 
 class Approvals(Rows):
@@ -54,7 +55,8 @@ class Approvals(Rows):
     def open_approval(self, session: str, turn_id: str, asked: ApprovalAsked, at: datetime) -> None:
         """The wait is a row; its label is what the turn had read when it asked."""
         call = (turn_id, asked.call_id, session, asked.tool, asked.arguments, asked.args_hash, asked.effect.value)
-        self._db.execute(ASK, (*call, asked.token_hash, to_db(at), to_db(asked.expires), turn_id))
+        shown = (asked.preview, json.dumps(asked.paths))
+        self._db.execute(ASK, (*call, asked.token_hash, to_db(at), to_db(asked.expires), *shown, turn_id))
 
     def close_approval(self, turn_id: str, answered: ApprovalAnswered, state: str) -> None:
         """The turn has taken the answer in."""
@@ -71,7 +73,7 @@ class Approvals(Rows):
 
 
 def _row(found: Columns) -> ApprovalRow:
-    effect, label, token_hash, asked_at, expires, state, answer = found[6:13]
+    effect, label, token_hash, asked_at, expires, state, answer, by, reason, preview, paths = found[6:]
     return ApprovalRow(
         *found[:6],
         Effect(effect),
@@ -81,5 +83,8 @@ def _row(found: Columns) -> ApprovalRow:
         from_db(expires),
         state,
         None if answer is None else Answer(answer),
-        *found[13:],
+        by,
+        reason,
+        preview,
+        tuple(json.loads(paths)),
     )
