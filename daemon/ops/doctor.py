@@ -18,7 +18,7 @@ from daemon.ops.models import DEFAULT_MODEL, find_model
 from daemon.providers.config import FallbackConfig, ProviderConfig
 from daemon.providers.credentials import credentials
 from daemon.providers.local_engine import check_memory, check_runtime, free_memory
-from daemon.tools.sandbox import probe
+from daemon.tools.sandbox import LEVELS, probe
 
 State = Literal["ok", "warn", "fail"]
 OLDEST = (3, 11)
@@ -124,13 +124,9 @@ async def check_sandbox(workspace: Path) -> Check:
     with tempfile.TemporaryDirectory(prefix="aidaemon-doctor-") as spare:
         kind = await probe(_existing(workspace, Path(spare)))
     if kind == "bubblewrap":
-        return Check("sandbox", "ok", "bubblewrap: commands see the workspace only, and no network")
-    return Check(
-        "sandbox",
-        "warn",
-        "none: a command can reach all that you can, so each one is asked about",
-        "install bubblewrap (Debian, Ubuntu: apt install bubblewrap) and allow user namespaces",
-    )
+        return Check("sandbox", "ok", LEVELS[kind])
+    advice = "install bubblewrap (Debian, Ubuntu: apt install bubblewrap) and allow user namespaces"
+    return Check("sandbox", "warn", LEVELS[kind], advice)
 
 
 async def check_provider(provider: ProviderConfig, models: Path) -> list[Check]:

@@ -1,15 +1,21 @@
-"""Where commands run: a bubblewrap with the workspace, a read-only system and no network, or nothing at all (DESIGN 6)."""
+"""Where commands run: a bubblewrap, or landlock where that does not work, or nothing at all (DESIGN 6).
+
+In both fences there is the workspace to write to, a read-only system, no network and a clean environment.
+"""
 
 import asyncio
+import os
 import shutil
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from daemon.tools import landlock
 from daemon.tools.process import GATE, run_process
 
-Kind = Literal["bubblewrap", "none"]
+Kind = Literal["bubblewrap", "landlock", "none"]
 Wanted = Literal["auto", "bubblewrap"]
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -18,16 +24,27 @@ SETTINGS = (
     "alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "passwd", "group", "nsswitch.conf", "localtime", "timezone",
     "ssl", "pki", "ca-certificates", "mime.types", "os-release", "profile", "bash.bashrc", "java", "python3",
 )  # fmt: skip
-# Core files, file size (512-byte blocks) and memory (KiB); processes where the shell knows how, which only a sandbox can count.
-LIMITS = "ulimit -c 0; ulimit -f 4194304; ulimit -v 16777216; "
+NAMES = ("resolv.conf", "hosts", "host.conf", "gai.conf", "services", "protocols")
+# Core files, file size (512-byte blocks), memory (KiB) and CPU seconds; a server may take more of the last two.
+LIMITS = "ulimit -c 0; ulimit -f 4194304; ulimit -v 16777216; ulimit -t 3600; "
+SERVER_LIMITS = "ulimit -c 0; ulimit -f 4194304; ulimit -v 134217728; "
+# Where the shell knows how, and only where it counts those in the sandbox alone.
 PROCESSES = "ulimit -u 1024 2>/dev/null || ulimit -p 1024 2>/dev/null; "
+RUN = 'exec "$@"'
 PROBE_S = 5.0
 UNSANDBOXED = "this machine has no sandbox: the command can reach everything that the daemon's user can, and the network"
+WARNINGS: Mapping[Kind, str] = {"bubblewrap": "", "landlock": "", "none": UNSANDBOXED}
+LEVELS: Mapping[Kind, str] = {
+    "bubblewrap": "bubblewrap: commands see the workspace only, and no network",
+    "landlock": "landlock: commands read the workspace and the system, write in the workspace alone and have no network;"
+    " they can see which other programs run, and a killed daemon may leave some of them running",
+    "none": "none: a command can reach all that you can, so each one is asked about, and none runs for text from outside",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """How a command line becomes one that is fenced in. `workspace` is the only place it can write to."""
+    """How a command line becomes one that is fenced in. `workspace` is the only place a command can write to."""
 
     workspace: Path
     kind: Kind
@@ -41,45 +58,94 @@ class Sandbox:
     @property
     def warning(self) -> str:
         """What a person must know before saying yes to a command; empty when it is fenced in."""
-        return "" if self.kind == "bubblewrap" else UNSANDBOXED
+        return WARNINGS[self.kind]
 
     @property
     def env(self) -> dict[str, str]:
         """The whole environment of a command: nothing of the daemon's own."""
-        return {"PATH": PATH, "HOME": str(self.workspace), "LANG": "C.UTF-8", "TERM": "dumb"}
+        place = {"TMPDIR": str(self.workspace)} if self.kind == "landlock" else {}
+        return {"PATH": PATH, "HOME": str(self.workspace), "LANG": "C.UTF-8", "TERM": "dumb", **place}
 
-    def argv(self, inner: Sequence[str]) -> list[str]:
-        """The command line that runs `inner` in here."""
+    def argv(self, inner: Sequence[str], network: bool = False) -> list[str]:
+        """The command line that runs `inner` in here; `network`: it shares this machine's."""
+        limited = self._shell(GATE + LIMITS, inner)
+        if self.kind == "bubblewrap":
+            variables = [word for name, value in self.env.items() for word in ("--setenv", name, value)]
+            places = [*_writable([self.workspace]), *_kept(self.workspace), "--chdir", str(self.workspace)]
+            return [*bubblewrap(network), "--clearenv", *variables, *places, "--", *limited]
+        return self._landlocked(limited, network=network, readable=(), writable=[self.workspace])
+
+    def argv_for(
+        self,
+        inner: Sequence[str],
+        *,
+        network: bool,
+        writable: Sequence[Path],
+        readable: Sequence[Path],
+        env: Mapping[str, str],
+        cwd: Path,
+    ) -> list[str]:
+        """The command line of a server that runs beside the daemon, such as an MCP server; it dies with the daemon.
+
+        It reaches the system's programs and these places, and not the workspace unless that is one of them. `env` is all of
+        its environment: start the line with exactly this (`env=`). Values never stand in the line, where other users of this
+        machine could read them; variables of the daemon that come along all the same are unset. What does not exist is left out.
+        """
+        foreign = [name for name in os.environ if name not in env and name.isidentifier()]
+        unset = f"unset {' '.join(foreign)}; " if foreign else ""
+        limited = self._shell(unset + SERVER_LIMITS, inner)
+        if self.kind == "bubblewrap":
+            places = [*_readable(readable), *_writable(writable), *(word for one in writable for word in _kept(one))]
+            return [*bubblewrap(network), *places, "--dir", str(cwd), "--chdir", str(cwd), "--", *limited]
+        return self._landlocked(limited, network=network, readable=[*readable, cwd], writable=writable)
+
+    def _shell(self, before: str, inner: Sequence[str]) -> list[str]:
+        processes = PROCESSES if self.kind == "bubblewrap" else ""
+        return ["/bin/sh", "-c", before + processes + RUN, "sh", *inner]
+
+    def _landlocked(
+        self, limited: Sequence[str], *, network: bool, readable: Iterable[Path], writable: Iterable[Path]
+    ) -> list[str]:
         if self.kind == "none":
-            return ["/bin/sh", "-c", GATE + LIMITS + 'exec "$@"', "sh", *inner]
-        limited = ["/bin/sh", "-c", GATE + LIMITS + PROCESSES + 'exec "$@"', "sh", *inner]
-        return [*bubblewrap(self.workspace, self.env), "--", *limited]
+            return list(limited)
+        settings = (Path("/etc") / name for name in (*SETTINGS, *(NAMES if network else ())))
+        system = [*(Path(place) for place in SYSTEM), *settings, *readable]
+        places = [word for place in system for word in ("--read", str(place))]
+        places += [word for place in writable for word in ("--write", str(place))]
+        wrapper = [sys.executable, "-I", "-S", str(Path(landlock.__file__))]
+        return [*wrapper, *(["--network"] if network else []), *places, "--", *limited]
 
 
 async def probe(workspace: Path) -> Kind:
-    """Whether bubblewrap is here and may do its work (some systems forbid it to ordinary users)."""
-    if not shutil.which("bwrap"):
-        return "none"
-    sandbox = Sandbox(workspace, "bubblewrap")
+    """The best fence that works here: some systems have no bubblewrap, or forbid it to ordinary users."""
+    if shutil.which("bwrap") and await _works(Sandbox(workspace, "bubblewrap")):
+        return "bubblewrap"
+    if landlock.is_able() and await _works(Sandbox(workspace, "landlock")):
+        return "landlock"
+    return "none"
+
+
+async def _works(sandbox: Sandbox) -> bool:
     argv = sandbox.argv(["/bin/sh", "-c", "echo fenced"])
     try:
         ran = await run_process(
-            argv, cwd=workspace, env=sandbox.env, timeout_s=PROBE_S, max_chars=100, on_output=lambda text: None
+            argv, cwd=sandbox.workspace, env=sandbox.env, timeout_s=PROBE_S, max_chars=100, on_output=lambda text: None
         )
     except OSError:
-        return "none"
-    return "bubblewrap" if ran.exit_code == 0 and ran.output.strip() == "fenced" else "none"
+        return False
+    return ran.exit_code == 0 and ran.output.strip() == "fenced"
 
 
-def bubblewrap(workspace: Path, env: dict[str, str]) -> list[str]:
-    """The fence: own namespaces, no network, no capabilities, it dies with the daemon and cannot type into its terminal."""
+def bubblewrap(network: bool) -> list[str]:
+    """The fence: own namespaces, no capabilities, it dies with the daemon and cannot type into its terminal; a bare system."""
     fence = [shutil.which("bwrap") or "bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
-    variables = [word for name, value in env.items() for word in ("--setenv", name, value)]
+    if network:
+        fence.append("--share-net")
     settings = [word for name in SETTINGS for word in _bound(Path("/etc") / name)]
+    names = [word for name in NAMES for word in _followed(Path("/etc") / name)] if network else []
     system = [word for place in SYSTEM for word in _bound(Path(place))]
     own = ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--dir", "/run", "--dir", "/var"]
-    place = ["--bind", str(workspace), str(workspace), "--chdir", str(workspace)]
-    return [*fence, "--clearenv", *variables, *system, *settings, *own, *place]
+    return [*fence, *system, *settings, *names, *own]
 
 
 def _bound(path: Path) -> list[str]:
@@ -87,3 +153,23 @@ def _bound(path: Path) -> list[str]:
     if path.is_symlink():
         return ["--symlink", str(path.readlink()), str(path)]
     return ["--ro-bind", str(path), str(path)] if path.exists() else []
+
+
+def _followed(path: Path) -> list[str]:
+    """What a link leads to, in its place: names of hosts are often settled under /run, which is not there."""
+    return ["--ro-bind", str(path.resolve()), str(path)] if path.exists() else []
+
+
+def _readable(places: Iterable[Path]) -> list[str]:
+    return [word for place in places if place.exists() for word in ("--ro-bind", str(place), str(place))]
+
+
+def _writable(places: Iterable[Path]) -> list[str]:
+    return [word for place in places if place.exists() for word in ("--bind", str(place), str(place))]
+
+
+def _kept(place: Path) -> list[str]:
+    """What a command finds in the workspace and may not change: programs that git would run for the owner, outside the fence."""
+    hooks = place / ".git" / "hooks"
+    real = hooks.is_dir() and not hooks.is_symlink() and not hooks.parent.is_symlink()
+    return ["--ro-bind", str(hooks), str(hooks)] if real else []

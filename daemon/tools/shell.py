@@ -36,11 +36,9 @@ class Shell:
 
     def refuse(self, untrusted: bool) -> None:
         """No sandbox, no command: for text from outside always, for anybody when the config says so. Raises ToolError."""
-        if self.sandbox.kind == "bubblewrap":
-            return
-        if untrusted:
+        if self.sandbox.kind == "none" and untrusted:
             raise ToolError("there is no sandbox on this machine, so no command runs for text from outside")
-        if self.config.sandbox == "bubblewrap":
+        if self.sandbox.kind != "bubblewrap" and self.config.sandbox == "bubblewrap":
             raise ToolError("bubblewrap does not work on this machine, and tools.shell.sandbox asks for it; see aidaemon doctor")
 
 
