@@ -1,0 +1,144 @@
+"""Secrets are taken out of every text that enters the journal, goes to a model, a log or a person (A6 of the reference).
+
+By exact value and the usual ways of writing it; nothing is guessed from what merely looks like a secret. What is left of one
+is `[secret NAME]`. The text's label stays what it was.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import TypeVar, cast
+
+from daemon.core.needles import Needles, Span
+from daemon.core.written import SHORTEST, forms
+
+T = TypeVar("T")
+Source = Callable[[], Mapping[str, str]]
+
+
+def marker(name: str) -> str:
+    """What stands where a secret was."""
+    return f"[secret {name}]"
+
+
+def handle(name: str) -> str:
+    """How the model names a secret to a tool; it is passed on as it is."""
+    return f"{{{{secret:{name}}}}}"
+
+
+def usable(value: str, names: Mapping[str, object]) -> bool:
+    """It can be looked for: long enough, and no part of the very words that stand for secrets."""
+    return len(value) >= SHORTEST and not any(value in marker(name) or value in handle(name) for name in names)
+
+
+def no_secrets() -> Mapping[str, str]:
+    """For who has none."""
+    return _NONE
+
+
+_NONE: Mapping[str, str] = {}
+
+
+def compiled(secrets: Mapping[str, str]) -> Needles:
+    """Everything to look for; `secrets` are values by name."""
+    names: dict[bytes, str] = {}
+    for name, value in secrets.items():
+        if usable(value, secrets):
+            for form in forms(value):
+                names.setdefault(form.encode(), name)
+    return Needles.of(names)
+
+
+@dataclass(slots=True)
+class Redactor:
+    """`source` gives the values by name, the same mapping as long as nothing changed; new ones are looked for at once."""
+
+    source: Source = no_secrets
+    _seen: Mapping[str, str] | None = field(default=None, repr=False)
+    _needles: Needles = field(default_factory=lambda: Needles.of({}), repr=False)
+
+    @property
+    def needles(self) -> Needles:
+        """What is looked for now."""
+        secrets = self.source()
+        if secrets is not self._seen:
+            self._seen, self._needles = secrets, compiled(secrets)
+        return self._needles
+
+    def text(self, text: str) -> str:
+        """Without any secret."""
+        data = text.encode("utf-8", "surrogatepass")
+        spans = self.needles.find(data)
+        return Cut().through(data, spans, len(data)) if spans else text
+
+    def value(self, thing: T) -> T:
+        """The same with every text in it cleaned: a dataclass, a tuple, a list, a mapping. The very thing if none is there."""
+        return cast(T, self._cleaned(thing))
+
+    def stream(self) -> "Stream":
+        """For a text that comes in pieces."""
+        return Stream(self)
+
+    def _cleaned(self, thing: object) -> object:
+        if type(thing) is str:
+            return self.text(thing)
+        if isinstance(thing, tuple | list):
+            items = [self._cleaned(item) for item in thing]
+            return thing if _same(items, thing) else type(thing)(items)
+        if isinstance(thing, Mapping):
+            pairs = [(self._cleaned(key), self._cleaned(item)) for key, item in thing.items()]
+            same = all(key is old and item is thing[old] for (key, item), old in zip(pairs, thing, strict=True))
+            return thing if same else dict(pairs)
+        if is_dataclass(thing) and not isinstance(thing, type):
+            held = {one.name: getattr(thing, one.name) for one in fields(thing) if one.init}
+            cleaned = {name: self._cleaned(item) for name, item in held.items()}
+            changed = {name: item for name, item in cleaned.items() if item is not held[name]}
+            return replace(thing, **changed) if changed else thing
+        return thing
+
+
+def _same(items: list[object], old: tuple[object, ...] | list[object]) -> bool:
+    return all(item is before for item, before in zip(items, old, strict=True))
+
+
+@dataclass(slots=True)
+class Cut:
+    """Takes spans out of a text, piece by piece: `at` is how much of what comes is already gone, `last` what it was."""
+
+    at: int = 0
+    last: str = ""
+
+    def through(self, data: bytes, spans: list[Span], until: int) -> str:
+        """The text up to there; a span that begins before and ends behind it is taken out with its whole."""
+        kept: list[str] = []
+        for start, end, name in spans:
+            if end <= self.at or start >= until:
+                continue
+            if start >= self.at or name != self.last:
+                kept += (data[self.at : start].decode("utf-8", "surrogatepass"), marker(name))
+            self.at, self.last = end, name
+        kept.append(data[self.at : until].decode("utf-8", "surrogatepass"))
+        self.at = max(self.at - until, 0)
+        return "".join(kept)
+
+
+@dataclass(slots=True)
+class Stream:
+    """A text in pieces. Held back is only what may be the beginning of a secret, at most the longest of them."""
+
+    redactor: Redactor
+    _held: bytes = b""
+    _cut: Cut = field(default_factory=Cut)
+
+    def feed(self, chunk: str) -> str:
+        """What can be shown by now."""
+        needles, data = self.redactor.needles, self._held + chunk.encode("utf-8", "surrogatepass")
+        until = needles.unfinished(data)
+        self._held = data[until:]
+        return self._cut.through(data, needles.find(data), until)
+
+    def flush(self) -> str:
+        """The rest: nothing more will come."""
+        data, self._held = self._held, b""
+        shown = self._cut.through(data, self.redactor.needles.find(data), len(data))
+        self._cut = Cut()
+        return shown

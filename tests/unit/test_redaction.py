@@ -1,0 +1,164 @@
+"""No secret gets through, in whatever way it is written or cut into pieces (A6 of the reference, "Secrets")."""
+
+import base64
+import json
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
+from itertools import pairwise
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daemon.core.messages import ModelReply, ToolCall
+from daemon.core.redaction import Redactor, Stream, marker
+from daemon.core.written import SHORTEST
+
+PLAIN = "sk-9fQ2_hunter2-Zz81/+=x"
+ODD = 'pa"ss\\wörd <&\'/%> ok'
+SECRETS = {"api": PLAIN, "mail": ODD}
+
+secret = st.text(st.characters(codec="utf-8", exclude_characters="[]{}"), min_size=SHORTEST, max_size=30)
+filler = st.text(st.sampled_from("ab %=\\/é\n"), max_size=12)
+
+WAYS: dict[str, Callable[[str], str]] = {
+    "as it is": str,
+    "base64": lambda v: base64.b64encode(v.encode()).decode(),
+    "base64 without padding": lambda v: base64.b64encode(v.encode()).decode().rstrip("="),
+    "base64 behind one byte": lambda v: base64.b64encode(b":" + v.encode()).decode(),
+    "base64 behind a user's name": lambda v: base64.b64encode(b"me:" + v.encode() + b"\n").decode(),
+    "base64 in the middle": lambda v: base64.b64encode(b"user:" + v.encode() + b"@host and more").decode(),
+    "base64 for addresses": lambda v: base64.urlsafe_b64encode(v.encode()).decode(),
+    "base64 for addresses in the middle": lambda v: base64.urlsafe_b64encode(b"ab" + v.encode() + b"c").decode(),
+    "hexadecimal": lambda v: v.encode().hex(),
+    "hexadecimal in capitals": lambda v: v.encode().hex().upper(),
+    "in an address": lambda v: quote(v, safe=""),
+    "in an address, slashes kept": quote,
+    "in an address, small letters": lambda v: re.sub("%..", lambda found: found[0].lower(), quote(v, safe="")),
+    "in a form": quote_plus,
+    "every byte in an address": lambda v: "".join(f"%{byte:02x}" for byte in v.encode()),
+    "in JSON": lambda v: json.dumps(v)[1:-1],
+    "in JSON with other letters": lambda v: json.dumps(v, ensure_ascii=False)[1:-1],
+    "in JSON in JSON": lambda v: json.dumps(json.dumps(v))[3:-3],
+    "in a page": escape,
+    "in a listing of Python": lambda v: repr(v)[1:-1],
+}  # fmt: skip
+
+
+def redactor(**secrets: str) -> Redactor:
+    return Redactor(lambda: secrets)
+
+
+def in_pieces(stream: Stream, text: str, cuts: list[int]) -> list[str]:
+    marks = [0, *sorted(cut % (len(text) + 1) for cut in cuts), len(text)]
+    return [*(stream.feed(text[a:b]) for a, b in pairwise(marks)), stream.flush()]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", SECRETS)
+def test_A6_a_secret_is_taken_out_in_every_usual_way_of_writing_it(way: str, name: str):
+    written = WAYS[way](SECRETS[name])
+    shown = Redactor(lambda: SECRETS).text(f"before {written} after")
+    assert marker(name) in shown and shown.startswith("before ") and shown.endswith(" after")
+    assert written not in shown and SECRETS[name] not in shown
+
+
+@given(value=secret, before=filler, after=filler, way=st.sampled_from(list(WAYS)))
+def test_A6_no_text_around_it_hides_it(value: str, before: str, after: str, way: str):
+    written = WAYS[way](value)
+    assert written not in redactor(one=value).text(before + written + after)
+
+
+@given(values=st.lists(secret, min_size=1, max_size=4), texts=st.lists(filler, min_size=5, max_size=5), data=st.data())
+def test_A6_a_stream_gives_what_the_whole_would_however_it_is_split(values: list[str], texts: list[str], data: st.DataObject):
+    parts = [text + WAYS[data.draw(st.sampled_from(list(WAYS)))](values[i % len(values)]) for i, text in enumerate(texts)]
+    text = "".join(parts)
+    cuts = data.draw(st.lists(st.integers(0, 10_000), max_size=30))
+    known = redactor(**{f"s{i}": value for i, value in enumerate(values)})
+    shown = "".join(in_pieces(known.stream(), text, cuts))
+    assert shown == known.text(text)
+    assert not any(value in shown for value in values)
+
+
+@given(text=st.text("ab", max_size=60), values=st.lists(st.text("ab", min_size=6, max_size=20), min_size=1, max_size=5))
+def test_A6_secrets_that_overlap_hide_no_other(text: str, values: list[str]):
+    known = redactor(**{f"s{i}": value for i, value in enumerate(values)})
+    whole = known.text(text)
+    assert not any(value in whole for value in values)
+    assert "".join(in_pieces(known.stream(), text, list(range(0, 60)))) == whole
+
+
+def test_a_stream_holds_back_no_more_than_the_longest_secret_and_nothing_that_cannot_be_one():
+    known = redactor(one="0123456789" * 3)
+    stream, longest = known.stream(), max(map(len, known.needles.ordered))
+    assert stream.feed("hello, ") == "hello, "
+    shown = "".join(stream.feed(piece) for piece in ("0123456789" * 2, "0123456789" * 2, "01234567"))
+    assert shown == "" or marker("one") in shown
+    assert len(stream._held) < longest
+    assert "0123456789" * 3 not in shown + stream.flush()
+
+
+def test_a_text_without_secrets_is_the_very_same_object():
+    text = "nothing here"
+    reply = ModelReply(text, (ToolCall("1", "shell", '{"command": "ls"}'),))
+    known = Redactor(lambda: SECRETS)
+    assert known.text(text) is text and known.value(reply) is reply
+
+
+def test_every_text_of_a_value_is_cleaned_and_nothing_else_is_touched():
+    call = ToolCall("call_0", "shell", json.dumps({"command": f"echo {ODD}"}))
+    reply = Redactor(lambda: SECRETS).value(ModelReply(f"it is {PLAIN}", (call,), model="m"))
+    assert reply.text == "it is [secret api]" and reply.model == "m"
+    assert json.loads(reply.calls[0].arguments) == {"command": "echo [secret mail]"}
+
+
+@dataclass(frozen=True)
+class Nested:
+    rows: list[dict[str, object]]
+
+
+def test_lists_and_mappings_are_cleaned_to_their_keys():
+    thing = Redactor(lambda: SECRETS).value(Nested([{"a": [PLAIN, 3], PLAIN: None}]))
+    assert thing == Nested([{"a": ["[secret api]", 3], "[secret api]": None}])
+
+
+def test_A6_handles_pass_untouched():
+    text = "use {{secret:api}} and {{secret:mail}}"
+    assert Redactor(lambda: SECRETS).text(text) == text
+
+
+@pytest.mark.parametrize("value", ["abc12", "secret", "", "{{secret:x", "[secret "])
+def test_what_is_too_short_or_part_of_the_words_that_stand_for_secrets_is_not_looked_for(value: str):
+    text = f"<{value}> {{{{secret:x}}}}"
+    assert redactor(x=value).text(text) == text
+
+
+def test_a_key_of_several_lines_is_found_line_by_line_but_for_its_frame():
+    key = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nAQEFAASCBKcwggSjAgEAAoIB\n-----END PRIVATE KEY-----"
+    shown = redactor(pem=key).text("\n".join(f"    {line}" for line in key.splitlines()))
+    assert "MIIE" not in shown and "AQEF" not in shown and "BEGIN PRIVATE KEY" in shown
+
+
+def test_A6_new_secrets_are_looked_for_as_soon_as_the_source_has_them():
+    known: list[dict[str, str]] = [{}]
+    redact = Redactor(lambda: known[0])
+    assert redact.text(PLAIN) == PLAIN
+    known[0] = SECRETS
+    assert redact.text(PLAIN) == marker("api")
+
+
+def test_100_kb_with_20_secrets_and_no_hit_take_less_than_a_millisecond():
+    text = "The quick brown fox jumps over the lazy dog, 1234567890 times.\n" * 1600
+    known = redactor(**{f"s{i}": base64.b85encode(bytes(range(i, i + 32))).decode() for i in range(20)})
+    known.text("compiled now")
+
+    def once() -> float:
+        began = time.perf_counter()
+        known.text(text)
+        return time.perf_counter() - began
+
+    assert min(once() for _ in range(40)) < 0.001 * len(text) / 100_000
