@@ -1,23 +1,20 @@
-"""The one directory that file tools can reach. Every step of a path is opened by hand, so that no link leads out of it.
+"""The one directory that file tools can reach; no link leads out of it (tools/beneath.py)."""
 
-Resolving a path first and opening it then would leave a moment in which a link can be slipped in.
-"""
-
+import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from secrets import token_hex
 from typing import BinaryIO
 
 from daemon.tools.base import ToolError
+from daemon.tools.beneath import DIRECTORY, Opening, making, open_beneath
+from daemon.tools.draft import MAX_BYTES, READ, Draft, check_ordinary
 
-MAX_BYTES = 16_000_000
-DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+OUTSIDE = "outside the workspace {root}; use a path inside it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,96 +23,102 @@ class Workspace:
 
     root: Path
     max_chars: int = 4000
+    opening: Opening = field(default=open_beneath, repr=False)
 
     def parts(self, path: str) -> tuple[str, ...]:
         """The steps from the root to here. Raises ToolError for a path that would leave it."""
         if "\0" in path:
             raise ToolError(f"{path!r}: a path cannot hold a NUL character")
-        given = PurePosixPath(path)
+        given, outside = PurePosixPath(path), f"{path}: {OUTSIDE.format(root=self.root)}"
         if given.is_absolute():
             if not given.is_relative_to(self.root):
-                raise ToolError(f"{path}: outside the workspace {self.root}; use a path inside it")
+                raise ToolError(outside)
             given = given.relative_to(self.root)
         if ".." in given.parts or path.startswith("~"):
-            raise ToolError(f"{path}: outside the workspace {self.root}; use a path inside it, without '..' or '~'")
+            raise ToolError(f"{outside}, without '..' or '~'")
         return given.parts
+
+    def name(self, path: str) -> str:
+        """The one name of this place, from the root on; "" for the root. Raises ToolError."""
+        return "/".join(self.parts(path))
 
     @contextmanager
     def directory(self, path: str) -> Iterator[int]:
         """This directory, open. Raises ToolError."""
-        with self._walked(path, self.parts(path)) as place:
+        steps = self.parts(path)
+        with self._root(path) as root, told(path):
+            place = self.opening(root, steps, DIRECTORY)
+        try:
             yield place
+        finally:
+            os.close(place)
 
     @contextmanager
     def reading(self, path: str) -> Iterator[BinaryIO]:
         """This file, open for reading. Raises ToolError for what is no ordinary file of reasonable size."""
-        with self._parent(path) as (place, name), told(path), self._opened(path, name, READ, place) as handle:
-            found = os.fstat(handle)
-            _check(path, found)
-            with os.fdopen(os.dup(handle), "rb") as file:
-                yield file
+        steps = self._steps_to_file(path)
+        with self._root(path) as root, told(path):
+            handle = self.opening(root, steps, READ)
+        with os.fdopen(handle, "rb") as file, told(path):
+            check_ordinary(path, os.fstat(handle))
+            yield file
 
     def is_file(self, path: str) -> bool:
         """An ordinary file stands here."""
-        if not self.parts(path):
+        steps = self.parts(path)
+        if not steps:
             return False
-        with self._parent(path) as (place, name), told(path):
-            return stat.S_ISREG(os.stat(name, dir_fd=place, follow_symlinks=False).st_mode)
+        with self.directory("/".join(steps[:-1])) as place, told(path):
+            return stat.S_ISREG(os.stat(steps[-1], dir_fd=place, follow_symlinks=False).st_mode)
+
+    def exists(self, path: str) -> bool:
+        """Something stands here, a link perhaps."""
+        steps = self.parts(path)
+        try:
+            with self.directory("/".join(steps[:-1])) as place:
+                return not steps or bool(os.stat(steps[-1], dir_fd=place, follow_symlinks=False))
+        except (OSError, ToolError):
+            return False
 
     def read(self, path: str) -> bytes:
         """All of this file."""
         with self.reading(path) as file:
             return file.read(MAX_BYTES)
 
+    @contextmanager
+    def draft(self, path: str, fresh: str = "") -> Iterator[Draft]:
+        """A change of this file to be; directories on the way are made. Raises ToolError. `fresh` names the draft's own file."""
+        steps = self._steps_to_file(path)
+        with self._root(path) as root, told(path):
+            place = making(self.opening, root, steps[:-1])
+        draft = Draft(path, place, steps[-1], fresh or f".{token_hex(8)}.tmp")
+        try:
+            with told(path):
+                draft.look()
+                yield draft
+        finally:
+            draft.close()
+
     def write(self, path: str, data: bytes) -> None:
         """The file holds this from now on, whole or not at all; directories on the way are made. Raises ToolError."""
-        with self._parent(path, make=True) as (place, name), told(path):
-            mode = _mode_of_old(path, name, place)
-            fresh = f".{token_hex(8)}.tmp"
-            try:
-                _write_new(fresh, place, data, mode)
-                os.rename(fresh, name, src_dir_fd=place, dst_dir_fd=place)
-            except OSError:
-                with suppress(FileNotFoundError):
-                    os.unlink(fresh, dir_fd=place)
-                raise
-            os.fsync(place)
+        with self.draft(path) as draft:
+            draft.hold(data)
+            draft.put()
 
-    @contextmanager
-    def _parent(self, path: str, make: bool = False) -> Iterator[tuple[int, str]]:
-        parts = self.parts(path)
-        if not parts:
+    def _steps_to_file(self, path: str) -> tuple[str, ...]:
+        steps = self.parts(path)
+        if not steps:
             raise ToolError(f"{path or '.'}: this is the workspace itself; name a file in it")
-        with self._walked(path, parts[:-1], make) as place:
-            yield place, parts[-1]
+        return steps
 
     @contextmanager
-    def _walked(self, path: str, steps: tuple[str, ...], make: bool = False) -> Iterator[int]:
+    def _root(self, path: str) -> Iterator[int]:
         with told(path):
-            place = os.open(self.root, DIRECTORY)
+            root = os.open(self.root, DIRECTORY)
         try:
-            for step in steps:
-                following = self._step(path, step, place, make)
-                os.close(place)
-                place = following
-            yield place
+            yield root
         finally:
-            os.close(place)
-
-    def _step(self, path: str, step: str, place: int, make: bool) -> int:
-        with told(path):
-            if make:
-                with suppress(FileExistsError):
-                    os.mkdir(step, dir_fd=place)
-            return _open(path, step, DIRECTORY, place)
-
-    @contextmanager
-    def _opened(self, path: str, name: str, flags: int, place: int) -> Iterator[int]:
-        handle = _open(path, name, flags, place)
-        try:
-            yield handle
-        finally:
-            os.close(handle)
+            os.close(root)
 
 
 @contextmanager
@@ -130,53 +133,12 @@ def told(path: str) -> Iterator[None]:
     except IsADirectoryError as error:
         raise ToolError(f"{path}: this is a directory; use list_dir") from error
     except OSError as error:
-        raise ToolError(f"{path}: {error.strerror or error}; nothing was changed") from error
+        raise ToolError(f"{path}: {_why(error)}") from error
     except UnicodeEncodeError as error:
         raise ToolError(f"{path}: the path or the text holds broken characters; nothing was changed") from error
 
 
-def _open(path: str, name: str, flags: int, place: int) -> int:
-    try:
-        return os.open(name, flags, dir_fd=place)
-    except OSError as error:
-        if _is_link(name, place):
-            raise ToolError(f"{path}: {name} is a symbolic link, which is not followed; use the real path") from error
-        raise
-
-
-def _is_link(name: str, place: int) -> bool:
-    try:
-        return stat.S_ISLNK(os.stat(name, dir_fd=place, follow_symlinks=False).st_mode)
-    except OSError:
-        return False
-
-
-def _check(path: str, found: os.stat_result) -> None:
-    if stat.S_ISDIR(found.st_mode):
-        raise ToolError(f"{path}: this is a directory; use list_dir")
-    if not stat.S_ISREG(found.st_mode):
-        raise ToolError(f"{path}: not an ordinary file")
-    if found.st_nlink > 1:
-        raise ToolError(f"{path}: this file has a second name (a hard link), perhaps outside the workspace; copy it first")
-    if found.st_size > MAX_BYTES:
-        raise ToolError(f"{path}: {found.st_size} bytes are too many; use shell with head, tail or grep")
-
-
-def _mode_of_old(path: str, name: str, place: int) -> int:
-    """The permissions to keep. Only an ordinary file is ever replaced."""
-    try:
-        old = os.stat(name, dir_fd=place, follow_symlinks=False)
-    except FileNotFoundError:
-        return 0o644
-    if not stat.S_ISREG(old.st_mode):
-        kind = "a symbolic link" if stat.S_ISLNK(old.st_mode) else "not an ordinary file"
-        raise ToolError(f"{path}: this is {kind}; nothing was changed")
-    return stat.S_IMODE(old.st_mode)
-
-
-def _write_new(name: str, place: int, data: bytes, mode: int) -> None:
-    with os.fdopen(os.open(name, CREATE, 0o600, dir_fd=place), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fchmod(file.fileno(), mode & 0o777)
-        os.fsync(file.fileno())
+def _why(error: OSError) -> str:
+    if error.errno == errno.ELOOP:
+        return "it is, or leads through, a symbolic link, which is not followed; use the real path"
+    return f"{error.strerror or error}; nothing was changed"
