@@ -14,9 +14,11 @@ TABLE: dict[str, dict[str, str]] = {
         "gemini": "daemon.providers.gemini:Gemini",
         "local": "daemon.providers.local:Local",
     },
+    "secrets": {"keyring": "daemon.config.vault:Vault"},
     "channels": {},
     "tools": {},
 }
+EXTRAS = {"keyring": "keyring"}
 
 
 def names(kind: str) -> list[str]:
@@ -47,7 +49,9 @@ def _imported(kind: str, name: str, target: str) -> object:
     try:
         found: object = import_module(module)
     except ModuleNotFoundError as error:
-        raise ConfigError(f"{kind}: {name!r} needs the package {error.name!r}, which is not installed") from error
+        extra = EXTRAS.get(error.name or "")
+        how = f": pip install 'aidaemon[{extra}]'" if extra else ""
+        raise ConfigError(f"{kind}: {name!r} needs the package {error.name!r}, which is not installed{how}") from error
     for part in attribute.split(".") if attribute else ():
         if not hasattr(found, part):
             raise ConfigError(f"{kind}: {name!r} points at {target}, where there is no {part!r}")

@@ -21,6 +21,7 @@ COMMANDS = {
     "loop": "daemon.cli.loop",
     "doctor": "daemon.cli.doctor",
     "config": "daemon.cli.config",
+    "secret": "daemon.cli.secret",
     "model": "daemon.cli.model",
     "backup": "daemon.cli.backup",
 }
@@ -28,7 +29,6 @@ COMMANDS = {
 
 NOT_YET = {
     "init": 'write config.toml by hand, a few lines: README tells how ("Use another model")',
-    "secret": 'write secrets.toml by hand, lines NAME = "value", and chmod 600 it',
     "service": "let your system start `aidaemon run`",
 }
 

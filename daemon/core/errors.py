@@ -18,6 +18,10 @@ class ConfigError(AidaemonError):
     """The configuration is not usable."""
 
 
+class SecretRefused(AidaemonError):
+    """There is no such secret, or it may not be sent there."""
+
+
 class HomeInUse(AidaemonError):
     """Another daemon runs on this home directory."""
 

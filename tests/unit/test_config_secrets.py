@@ -31,7 +31,7 @@ def test_a_file_that_others_can_read_is_refused_with_the_command_that_mends_it(t
     assert f"chmod 600 {file}" in str(caught.value) and "hunter2" not in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ['key = "hunter2', "key = 12", '[key]\nvalue = "hunter2"'])
+@pytest.mark.parametrize("text", ['key = "hunter2', "key = 12", '[key]\nvalue = 12', '[key]\nvalue = "hunter2"\nhost = "x"'])
 def test_a_file_of_another_form_is_refused_without_showing_what_is_in_it(tmp_path: Path, text: str):
     file = tmp_path / "secrets.toml"
     file.write_text(text)
