@@ -21,13 +21,13 @@ async def read_file(files: Workspace, path: str, offset: int = 1, limit: int = 0
     return await asyncio.to_thread(_read_page, files, path, max(offset, 1), limit)
 
 
-@tool(effect=Effect.WRITE, parallel=True, paths=("path",))
+@tool(effect=Effect.WRITE, parallel=True, critical=("path",), paths=("path",))
 async def write_file(files: Workspace, path: str, text: str) -> str:
     """Write a text file of the workspace, replacing what it held."""
     return await asyncio.to_thread(_write, files, path, text)
 
 
-@tool(effect=Effect.WRITE, parallel=True, paths=("path",))
+@tool(effect=Effect.WRITE, parallel=True, critical=("path",), paths=("path",))
 async def edit_file(files: Workspace, path: str, old: str, new: str) -> str:
     """Replace a piece of a text file; old must stand in it exactly once."""
     return await asyncio.to_thread(_edit, files, path, old, new)
