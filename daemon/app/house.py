@@ -49,8 +49,11 @@ from daemon.tools.builtin import builtin
 from daemon.tools.checks import Checks
 from daemon.tools.decorate import bind
 from daemon.tools.dispatch import Dispatcher
+from daemon.tools.gate import Gate, NoRules
+from daemon.tools.policy import Judge, judge
 from daemon.tools.sandbox import Sandbox
 from daemon.tools.toolbox import Tools
+from daemon.triggers.events import Events
 from memory.memory import Memory
 
 TEST_CLOCK = "AIDAEMON_TEST_CLOCK"
@@ -58,11 +61,14 @@ TEST_CLOCK = "AIDAEMON_TEST_CLOCK"
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a test or an add-on may bring along: tools beside the house's own, another way to open the journal."""
+    """What a test or an add-on may bring along: tools beside the house's own, another way to open the journal. Another judge is
+    for the negative control of the security tests alone; nothing that a user can set leads here.
+    """
 
     tools: Sequence[Tool] = ()
     open_store: Callable[[Path], Awaitable[Store]] = SqliteStore.open
     new_id: NewId = new_id
+    judge: Judge = judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,7 @@ class House:
     store: Store
     warm_up: WarmUp
     loops: Engine
+    events: Events
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +147,8 @@ class Builder:
         door = LocalDoor(store, desk, intake, self.live, lambda: () if store.healthy else ailing)
         warm_up = WarmUp(routes.choice.primary, context)
         self.stack.push_async_callback(warm_up.aclose)
-        return House(self.config, door, sessions, store, warm_up, loops)
+        events = Events(self.config.events, store, sessions, self.clock, self.parts.new_id)
+        return House(self.config, door, sessions, store, warm_up, loops, events)
 
     def _children(self, store: Store, specs: Specs) -> Children:
         config = self.config
@@ -174,15 +182,21 @@ class Builder:
 
     def _dispatcher(self, store: Store, tools: Tools) -> Dispatcher:
         config = self.config.tools
-        return Dispatcher(
+        gate = Gate(
             toolbox=tools,
             grants=StoredGrants(store),
+            rules=NoRules(),
+            approvals=config.approvals,
+            protected_paths=tuple(config.protected_paths),
+            judge=self.parts.judge,
+        )
+        return Dispatcher(
+            toolbox=tools,
+            gate=gate,
             live=self.live,
             clock=self.clock,
             new_id=new_token,
-            approvals=config.approvals,
             approval_minutes=config.approval_minutes,
-            protected_paths=tuple(config.protected_paths),
             max_output_chars=config.shell.max_output_chars,
         )
 

@@ -17,6 +17,7 @@ from daemon.config.private import write_private
 from daemon.config.secrets import Secrets
 from daemon.http.api import build
 from daemon.http.config import HttpConfig
+from daemon.http.events import EventDoor
 from daemon.http.server import HttpServer
 from daemon.store.lock import HomeLock
 
@@ -44,7 +45,9 @@ async def _until_told(paths: Paths, house: House, tell: Callable[[str], None]) -
         loop.add_signal_handler(number, _told, stop)
     config = house.config.http
     token = token_of(config, Secrets(paths.secrets))
-    server = HttpServer(config, build(house.door, token))
+    senders = house.config.events
+    events = EventDoor(house.events, senders.tokens) if senders.enabled else None
+    server = HttpServer(config, build(house.door, token, users=config.users, events=events))
     url = await server.start()
     house.warm_up.start()
     try:

@@ -10,6 +10,7 @@ from daemon.agent.lanes.sessions import Sessions
 from daemon.agent.specs.registry import Specs
 from daemon.core.clock import Clock
 from daemon.core.ids import NewId
+from daemon.core.roles import Right, Role
 from daemon.core.rows import SessionRow
 from daemon.loops.engine import Engine
 from daemon.store.protocol import Store
@@ -41,12 +42,13 @@ class Desk:
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """A command as somebody gave it."""
+    """A command as somebody gave it, and what they are to the house."""
 
     session: SessionRow
     sender: str
     name: str
     argument: str
+    role: Role = Role.GUEST
 
 
 Run = Callable[[Desk, Spoken], Awaitable[str]]
@@ -54,11 +56,12 @@ Run = Callable[[Desk, Spoken], Awaitable[str]]
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command. `run` gives the reply."""
+    """One command. `run` gives the reply; `right` is what it takes to give it."""
 
     name: str
     help: str
     run: Run
+    right: Right = Right.TALK
 
 
 def parse(text: str) -> tuple[str, str] | None:

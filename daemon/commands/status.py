@@ -89,7 +89,7 @@ def head(text: str, most: int = 80) -> str:
 
 async def whoami(desk: Desk, spoken: Spoken) -> str:
     """Who I think you are."""
-    return f"You are {spoken.sender} in {spoken.session.id} ({spoken.session.label.value})."
+    return f"You are {spoken.sender}, {spoken.role.value}, in {spoken.session.id} ({spoken.session.label.value})."
 
 
 COMMANDS = (

@@ -4,6 +4,7 @@ from difflib import get_close_matches
 
 from daemon.commands import agents, choose, control, loop, permit, status
 from daemon.commands.base import Command, Desk, Spoken
+from daemon.core.roles import Right, may
 
 
 async def show_help(desk: Desk, spoken: Spoken) -> str:
@@ -22,6 +23,8 @@ TABLE = {c.name: c for c in (*HELP, *status.COMMANDS, *control.COMMANDS, *OTHERS
 async def run(desk: Desk, spoken: Spoken) -> str:
     """The reply of the command; an unknown one gets the nearest known."""
     command = TABLE.get(spoken.name)
+    if not may(spoken.role, command.right if command else Right.TALK):
+        return f"/{spoken.name} is not for you: here you are {spoken.sender}, {spoken.role.value}. Nothing was done."
     if command is None:
         near = get_close_matches(spoken.name, TABLE, n=1)
         return f"I do not know /{spoken.name}." + (f" Did you mean /{near[0]}?" if near else "") + " /help lists all."

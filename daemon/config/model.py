@@ -7,6 +7,7 @@ from daemon.http.config import HttpConfig
 from daemon.loops.config import LoopsConfig
 from daemon.providers.config import ProviderConfig
 from daemon.tools.config import ToolsConfig
+from daemon.triggers.config import EventsConfig
 
 
 class Config(BaseModel):
@@ -20,4 +21,5 @@ class Config(BaseModel):
     subagents: SubagentsConfig = Field(default_factory=SubagentsConfig, description="agents below agents")
     loops: LoopsConfig = Field(default_factory=LoopsConfig, description="loops of a live page that nobody looks at any more")
     http: HttpConfig = Field(default_factory=HttpConfig, description="the daemon's door for this machine")
+    events: EventsConfig = Field(default_factory=EventsConfig, description="what may set the assistant to work from outside")
     tools: ToolsConfig = Field(default_factory=ToolsConfig, description="what the assistant may do, and how it is asked")

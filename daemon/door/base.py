@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from daemon.core.events import Answer
+from daemon.core.roles import OWNER, Person
 from daemon.door.loops import Loops
 
 SESSION_NAME = re.compile(r"(?!\.{1,2}\Z)[^:/\x00-\x1f\x7f\ud800-\udfff]{1,100}")
@@ -165,7 +166,9 @@ class HealthView:
 class Door(Protocol):
     """Everything a client can do."""
 
-    async def send(self, session: str, text: str, client_id: str | None = None, *, stream: bool = True) -> Accepted:
+    async def send(
+        self, session: str, text: str, client_id: str | None = None, *, stream: bool = True, by: Person = OWNER
+    ) -> Accepted:
         """A person says this in this session. Durable when it returns; the same client_id again gets the same answer.
 
         `stream` false says that nobody will watch the draft, only `settled` or `run`: the model is then asked in one piece.

@@ -12,13 +12,14 @@ from daemon.core.errors import ConfigError, UsageError
 from daemon.core.events import Answer, Recorded, TurnEnded
 from daemon.core.label import Label
 from daemon.core.live import Glimpse, Live, Over, SetAside, TextDelta
+from daemon.core.roles import OWNER, Person, Role, label_of
 from daemon.core.rows import InboxRow, OutboxRow, SessionRow
 from daemon.door.base import Accepted, ApprovalView, Door, HealthView, LiveEvent, RunView
 from daemon.door.local_loops import LocalLoops
 from daemon.door.narrate import Narrator, glimpse
 from daemon.door.reading import Reading
 from daemon.door.views import approval_view, row_of, run_view
-from daemon.intake import OWNER, Inbound, Intake
+from daemon.intake import Inbound, Intake
 from daemon.store.protocol import ReadTx
 
 OVER = ("ended", "quarantined")
@@ -34,23 +35,25 @@ class LocalDoor(Reading, Door):
     live: Live
     problems: Callable[[], Sequence[str]]
 
-    async def send(self, session: str, text: str, client_id: str | None = None, *, stream: bool = True) -> Accepted:
+    async def send(
+        self, session: str, text: str, client_id: str | None = None, *, stream: bool = True, by: Person = OWNER
+    ) -> Accepted:
         """A command is done at once; anything else is taken in."""
         channel, _, chat = session.partition(":")
         external = f"{session}/{client_id or self.desk.new_id()}"
-        inbound = Inbound(channel, chat, session, OWNER, external, text, Label.TRUSTED, watched=stream)
+        inbound = Inbound(channel, chat, session, by.name, external, text, label_of(by.role), watched=stream)
         spoken = parse(text)
         if spoken:
-            return await self._command(inbound, *spoken)
+            return await self._command(inbound, by.role, *spoken)
         taken = await self.intake.take(inbound)
         return Accepted(steered=taken.steers) if taken.steers else Accepted(turn=taken.row.turn)
 
-    async def _command(self, inbound: Inbound, name: str, argument: str) -> Accepted:
+    async def _command(self, inbound: Inbound, role: Role, name: str, argument: str) -> Accepted:
         taken = await self.intake.take(inbound, command=True)
         if taken.again:
             return Accepted(command=name, reply=await self._said_before(taken.row))
         session = await self._session(inbound.session)
-        reply = await table.run(self.desk, Spoken(session, inbound.sender, name, argument))
+        reply = await table.run(self.desk, Spoken(session, inbound.sender, name, argument, role))
         now = self.desk.clock.now()
         said = OutboxRow(
             taken.row.turn, -1, session.id, session.channel, session.chat, "command", reply, now, state="sent"

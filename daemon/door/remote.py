@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 
 from daemon.core.errors import AidaemonError, UsageError
 from daemon.core.events import Answer
+from daemon.core.roles import OWNER, Person
 from daemon.door.base import Accepted, ApprovalView, Delivery, HealthView, LiveEvent, RunLine, RunView, SessionView
 from daemon.door.narrate import COMPLETED
 from daemon.door.remote_loops import RemoteLoops
@@ -77,8 +78,12 @@ class RemoteDoor:
             session, self._session = self._session, None
             await session.close()
 
-    async def send(self, session: str, text: str, client_id: str | None = None, *, stream: bool = True) -> Accepted:
-        """Say this in a terminal or web session. Raises DaemonGone, saying whether the message can have been taken."""
+    async def send(
+        self, session: str, text: str, client_id: str | None = None, *, stream: bool = True, by: Person = OWNER
+    ) -> Accepted:
+        """Say this in a terminal or web session; the daemon goes by the token for who says it, whoever `by` is. Raises
+        DaemonGone, saying whether the message can have been taken.
+        """
         channel, _, name = session.partition(":")
         if channel not in ("terminal", "web"):
             raise UsageError(f"{session}: only sessions web:NAME and terminal:NAME can be written to from here")

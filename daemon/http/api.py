@@ -1,7 +1,7 @@
 """The HTTP surface: one gate in front, one shape of error, and the routes beside it."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic
 
 from aiohttp import web
@@ -11,6 +11,8 @@ from daemon.core.errors import Fenced, StoreUnavailable, UsageError
 from daemon.door.base import Door
 from daemon.http.approvals import Approvals
 from daemon.http.auth import Gate
+from daemon.http.config import UserConfig
+from daemon.http.events import EventDoor
 from daemon.http.health import Health
 from daemon.http.live import HEARTBEAT_S, Live
 from daemon.http.loops import Loops
@@ -18,24 +20,32 @@ from daemon.http.messages import Messages
 from daemon.http.runs import Runs
 from daemon.http.sessions import Sessions
 from daemon.http.terminal import Terminal
-from daemon.http.wire import BODY_LIMIT, Problem, refusal
+from daemon.http.wire import BODY_LIMIT, Problem, refusal, too_large
 
 log = logging.getLogger(__name__)
 KINDS = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}
 WORDS = {
     404: "there is nothing at this address",
     405: "this address does not take that method",
-    413: f"this is larger than the {BODY_LIMIT} bytes that are taken at once; nothing of it was kept, send less at a time",
+    413: str(too_large(BODY_LIMIT)),
 }
 
 
 def build(
-    door: Door, token: str, *, heartbeat_s: float = HEARTBEAT_S, stopwatch: Callable[[], float] = monotonic
+    door: Door,
+    token: str,
+    *,
+    users: Sequence[UserConfig] = (),
+    events: EventDoor | None = None,
+    heartbeat_s: float = HEARTBEAT_S,
+    stopwatch: Callable[[], float] = monotonic,
 ) -> web.Application:
-    """The application, serving this door to whoever has the token."""
-    app = web.Application(middlewares=[_border(Gate(token, stopwatch))], client_max_size=BODY_LIMIT)
+    """The application, serving this door to whoever has a token: the owner's, a user's, or for an event its sender's."""
+    people = {user.token: user.person for user in users}
+    gate = Gate(token, stopwatch, people, events.tokens if events else {})
+    app = web.Application(middlewares=[_border(gate)], client_max_size=BODY_LIMIT)
     rooms = (Health(door), Messages(door), Runs(door), Live(door, heartbeat_s), Approvals(door), Sessions(door), Terminal(door))
-    for room in (*rooms, Loops(door)):
+    for room in (*rooms, Loops(door), *([events] if events else [])):
         app.add_routes(room.routes())
     return app
 

@@ -7,12 +7,14 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from daemon.core.events import Answer
+from daemon.core.label import Effect, Label
+from daemon.core.roles import may_answer
 from daemon.door.base import Door, RunView
+from daemon.http.rights import WHO, forbidden, is_own
 from daemon.http.runs import known_run
 from daemon.http.wire import Problem, answer, body, invalid, not_found
 
 STATES = ("pending", "answered", "consumed", "expired", "void")
-OWNER = "owner"
 
 
 class Answered(BaseModel):
@@ -56,13 +58,24 @@ class Approvals:
         return await self._settle(request, await body(request, Answered), Answer.DENY)
 
     async def _settle(self, request: web.Request, said: Answered, answered: Answer) -> web.Response:
-        turn = request.match_info["turn"]
-        if await self.door.answer(turn, said.call_id, answered, OWNER, said.reason):
+        turn, person = request.match_info["turn"], request[WHO]
+        await self._check(request, said.call_id, answered)
+        if await self.door.answer(turn, said.call_id, answered, person.name, said.reason):
             return answer({"turn": turn, "call_id": said.call_id, "answer": answered})
         view = await known_run(self.door, request)
         if not await self._was_asked(view, said.call_id):
             raise not_found(f"call {said.call_id!r} in run {turn!r}")
         raise Problem(409, "not_pending", f"call {said.call_id} does not wait for an answer: answered already, expired or over")
+
+    async def _check(self, request: web.Request, call_id: str, answered: Answer) -> None:
+        """Raises Problem where the person's role does not cover this question; what waits for no answer is found out later."""
+        turn, person = request.match_info["turn"], request[WHO]
+        for one in await self.door.approvals():
+            if (one.turn, one.call_id) != (turn, call_id):
+                continue
+            own = is_own(person, one.session)
+            if not may_answer(person.role, Effect(one.effect), Label(one.label), answered, own=own):
+                raise forbidden(f"only the owner may answer this ({one.tool}: {one.effect}); it still waits for an answer")
 
     async def _was_asked(self, view: RunView, call_id: str) -> bool:
         """A call of the run; or a question of the house itself, which is no call: "budget.1", "review.7"."""

@@ -1,58 +1,92 @@
-"""Who may come in: pages of other sites may not (Host, Origin), nor may anyone without the token."""
+"""Who comes in, and who that is: pages of other sites may not (Host, Origin), nor may anyone without a token."""
 
 import hmac
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, urlsplit
 
 from aiohttp import web
 
+from daemon.core.roles import OWNER, Person
 from daemon.http.config import is_loopback
+from daemon.http.rights import EVENTS, WHO, check, place_of
 from daemon.http.wire import Problem
 
-OPEN_PATHS = frozenset({"/health"})
+HEALTH = "/health"
 WRONG_TOKENS = 10
 WINDOW_S = 60.0
 
 
 @dataclass(slots=True)
 class Gate:
-    """Checks each request before it reaches a handler.
+    """Checks each request before it reaches a handler; `people` and `senders` of events are known by their tokens.
 
-    The token is long and random, so guessing is slowed only for those who guess: a right token always opens, or else a
+    Tokens are long and random, so guessing is slowed only for those who guess: a right token always opens, or else a
     forgotten script with an old token would lock its owner out.
     """
 
     token: str = field(repr=False)
     monotonic: Callable[[], float]
+    people: Mapping[str, Person] = field(default_factory=dict, repr=False)
+    senders: Mapping[str, str] = field(default_factory=dict, repr=False)
     _wrong: deque[float] = field(default_factory=lambda: deque(maxlen=WRONG_TOKENS))
 
     def __post_init__(self) -> None:
         if not self.token:
             raise ValueError("a gate needs a token")
 
-    def admit(self, request: web.BaseRequest) -> None:
-        """Raises Problem: 403 for a foreign Host or Origin, 401 without the token, 429 for a row of wrong ones."""
+    def admit(self, request: web.Request) -> None:
+        """Raises Problem: 403 for a foreign Host or Origin or what the person may not do, 401 without a token, 429 for a row
+        of wrong ones. A person who is let in stands in the request, under WHO.
+        """
         host = request.headers.get("Host", "")
         _check_host(host)
         origin = request.headers.get("Origin")
         if origin is not None:
             _check_origin(origin, host)
-        if request.path not in OPEN_PATHS:
-            self._check_token(request.headers.get("Authorization", ""))
-
-    def _check_token(self, authorization: str) -> None:
-        scheme, _, shown = authorization.partition(" ")
-        if scheme.lower() != "bearer" or not shown:
-            raise Problem(401, "unauthorized", "expected the header: Authorization: Bearer TOKEN")
-        if hmac.compare_digest(_bytes(shown.strip()), _bytes(self.token)):
+        if request.path == HEALTH:
             return
+        shown, place = _shown(request.headers.get("Authorization", "")), place_of(request)
+        if place and place[1] == EVENTS:
+            self._check_sender(shown, request.match_info["name"])
+            return
+        person = self._person(shown)
+        request[WHO] = person
+        if place:
+            check(person, place)
+
+    def _check_sender(self, shown: str, name: str) -> None:
+        """The token of this name; nobody else's, not even the owner's. Which names there are is not told."""
+        known = self.senders.get(name, "")
+        if not (_same(shown, known or self.token) and known):
+            raise self._refused("the token is not that of this event")
+
+    def _person(self, shown: str) -> Person:
+        """Compared with every token there is, so that the time it takes tells nothing."""
+        known = [(self.token, OWNER), *self.people.items()]
+        found = [person for token, person in known if _same(shown, token)]
+        if not found:
+            raise self._refused("the token is not the daemon's")
+        return found[0]
+
+    def _refused(self, message: str) -> Problem:
         now = self.monotonic()
         if len(self._wrong) == WRONG_TOKENS and now - self._wrong[0] < WINDOW_S:
-            raise Problem(429, "too_many_attempts", "too many wrong tokens; wait a minute")
+            return Problem(429, "too_many_attempts", "too many wrong tokens; wait a minute")
         self._wrong.append(now)
-        raise Problem(401, "unauthorized", "the token is not the daemon's")
+        return Problem(401, "unauthorized", message)
+
+
+def _shown(authorization: str) -> str:
+    scheme, _, shown = authorization.partition(" ")
+    if scheme.lower() != "bearer" or not shown:
+        raise Problem(401, "unauthorized", "expected the header: Authorization: Bearer TOKEN")
+    return shown.strip()
+
+
+def _same(shown: str, token: str) -> bool:
+    return hmac.compare_digest(_bytes(shown), _bytes(token))
 
 
 def _check_host(host: str) -> None:

@@ -10,13 +10,14 @@ from pydantic.alias_generators import to_camel
 
 from daemon.core.errors import ConfigError
 from daemon.core.loops import Order
+from daemon.core.roles import Person, Role
 from daemon.door.base import SESSION_NAME, Door
 from daemon.door.loops import LoopView, named, to_wire
 from daemon.http.messages import Text
+from daemon.http.rights import WHO, check_own
 from daemon.http.wire import Problem, answer, body, invalid, not_found
 from daemon.loops.orders import LoopNotEnabled, LoopRefused, NoSuchAgent
 
-OWNER = "owner"
 CHANNELS = ("web", "terminal")
 
 
@@ -26,7 +27,7 @@ class Started(BaseModel):
     model_config = ConfigDict(extra="forbid", defer_build=True, alias_generator=to_camel, populate_by_name=True)
 
     message: Text
-    session: str = "web:default"
+    session: str | None = None
     criterion: Literal["max_iterations", "regex", "test_pass", "manual"] | None = None
     value: Annotated[str, StringConstraints(max_length=10_000)] | None = None
     max_iterations: int | None = None
@@ -72,9 +73,11 @@ class Loops:
 
     async def start(self, request: web.Request) -> web.Response:
         """202 with the loop, once it is on disk."""
-        said = await body(request, Started)
+        said, person = await body(request, Started), request[WHO]
+        session = _session(said.session or _home(person))
+        check_own(person, session)
         order = Order(
-            _agent(request), said.message, _session(said.session), OWNER, said.criterion, said.value, said.max_iterations
+            _agent(request), said.message, session, person.name, said.criterion, said.value, said.max_iterations
         )
         try:
             return answer(to_wire(await self.door.loops().start(order)), 202)
@@ -105,7 +108,7 @@ class Loops:
         view = next((view for view in await self._all(request) if view.loop_id == said.loop_id), None)
         if view is None:
             raise not_found(f"loop {said.loop_id!r} of agent {_agent(request)!r}")
-        done = await self.door.loops().review(view, approved=said.approved, by=OWNER, reason=said.reason)
+        done = await self.door.loops().review(view, approved=said.approved, by=request[WHO].name, reason=said.reason)
         return _done(done, f"loop {said.loop_id} waits for no review")
 
     async def _do(
@@ -122,6 +125,10 @@ class Loops:
 
 def _agent(request: web.Request) -> str:
     return request.match_info["agent"]
+
+
+def _home(person: Person) -> str:
+    return "web:default" if person.role is Role.OWNER else f"web:{person.name}"
 
 
 def _session(name: str) -> str:

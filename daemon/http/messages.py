@@ -6,7 +6,9 @@ from typing import Annotated
 from aiohttp import web
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
 
+from daemon.core.roles import Role
 from daemon.door.base import SESSION_NAME, Accepted, Door
+from daemon.http.rights import WHO, check_own
 from daemon.http.waiting import settled
 from daemon.http.wire import answer, body, flag, invalid
 
@@ -32,9 +34,9 @@ class Said(BaseModel):
 
 
 class SaidOnTheWeb(Said):
-    """The body of a message to a web session."""
+    """The body of a message to a web session; without one it goes to the owner's web:default, or to the user's own."""
 
-    session: str = "default"
+    session: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +55,23 @@ class Messages:
     async def on_the_web(self, request: web.Request) -> web.Response:
         """A message to `web:NAME`, and to no session of another channel."""
         said = await body(request, SaidOnTheWeb)
-        return await self._take(request, f"web:{_name(said.session.removeprefix('web:'), 'web:')}", said)
+        person = request[WHO]
+        own = "default" if person.role is Role.OWNER else person.name
+        name = own if said.session is None else said.session.removeprefix("web:")
+        return await self._take(request, f"web:{_name(name, 'web:')}", said)
 
     async def in_a_terminal(self, request: web.Request) -> web.Response:
-        """A message to `terminal:NAME`."""
+        """A message to `terminal:NAME`; terminals are the owner's."""
         said = await body(request, Said)
         return await self._take(request, f"terminal:{_name(request.match_info['name'], 'terminal:')}", said)
 
     async def _take(self, request: web.Request, session: str, said: Said) -> web.Response:
+        person = request[WHO]
+        check_own(person, session)
         wait, draft = flag(request, "wait", default=False), flag(request, "stream", default=True)
         if said.agent is not None:
             await self.door.choose(session, said.agent)
-        accepted = await self.door.send(session, said.text, said.client_id, stream=draft and not wait)
+        accepted = await self.door.send(session, said.text, said.client_id, stream=draft and not wait, by=person)
         if accepted.command:
             return answer({"command": accepted.command, "reply": accepted.reply})
         if wait:

@@ -6,6 +6,7 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict
 
 from daemon.door.base import SESSION_NAME, Door
+from daemon.http.rights import WHO, check_own
 from daemon.http.runs import MOST_RUNS
 from daemon.http.wire import answer, body, not_found, number
 
@@ -58,6 +59,7 @@ class Sessions:
     async def choose(self, request: web.Request) -> web.Response:
         """Which agent answers in it from now on; a web or terminal session need not be there yet."""
         session = request.match_info["id"]
+        check_own(request[WHO], session)
         chosen = await body(request, Chosen)
         channel, _, name = session.partition(":")
         if channel not in OURS or not SESSION_NAME.fullmatch(name):

@@ -35,6 +35,13 @@ def not_found(what: str) -> Problem:
     return Problem(404, "not_found", f"there is no {what}")
 
 
+def too_large(limit: int) -> Problem:
+    """More than is taken at once."""
+    return Problem(
+        413, "too_large", f"this is larger than the {limit} bytes that are taken at once; nothing of it was kept, send less at a time"
+    )
+
+
 def answer(value: object, status: int = 200) -> web.Response:
     """A view, a list of views or a mapping, as JSON."""
     return web.Response(body=to_json(value), status=status, content_type="application/json")
@@ -47,6 +54,17 @@ def refusal(problem: Problem) -> web.Response:
 
 async def body(request: web.Request, model: type[M]) -> M:
     """The request's body as this model. Raises Problem naming the field that is wrong."""
+    raw = await raw_body(request)
+    try:
+        return model.model_validate_json(raw)
+    except ValidationError as error:
+        raise invalid(_faults(error)) from error
+
+
+async def raw_body(request: web.Request, limit: int = BODY_LIMIT) -> bytes:
+    """The request's body as it came, of at most `limit` bytes. Raises Problem."""
+    if (request.content_length or 0) > limit:
+        raise too_large(limit)
     try:
         async with asyncio.timeout(BODY_SECONDS):
             raw = await request.read()
@@ -56,10 +74,9 @@ async def body(request: web.Request, model: type[M]) -> M:
         raise invalid("the body is not what its Content-Encoding says") from error
     except ConnectionError as error:
         raise Problem(499, "gone", "the client went away before the body was whole; nothing was taken") from error
-    try:
-        return model.model_validate_json(raw)
-    except ValidationError as error:
-        raise invalid(_faults(error)) from error
+    if len(raw) > limit:
+        raise too_large(limit)
+    return raw
 
 
 def flag(request: web.Request, name: str, *, default: bool) -> bool:

@@ -4,7 +4,7 @@ from typing import Protocol
 
 from daemon.core.label import Label, join_all
 from daemon.core.outcomes import Stop
-from daemon.core.rows import ChildRow, InboxRow, OutboxRow, SessionRow
+from daemon.core.rows import EVENT, NOBODY, ChildRow, InboxRow, OutboxRow, SessionRow
 from daemon.store.project import ChildBorn, Posted, TurnClosed, report_text
 from daemon.store.protocol import Tx
 
@@ -72,14 +72,20 @@ def part(tx: KinTx, turn_id: str, closed: TurnClosed) -> None:
 
 
 def deliver(tx: Tx, session: str, turn_id: str, posted: Posted) -> None:
-    """To the session's people; those of a session that works for another are the other's, who are told its reply by that one."""
+    """To the session's people; those of a session that works for another are the other's, who are told its reply by that one.
+
+    An event has no people of its own: what came of it is a notice where the owner wants to read it, and never an answer to
+    its sender (A16).
+    """
     own = tx.session(session)
     told = tx.session(own.root) if own and own.root else own
     works_for_it = told is not own
-    if told is None or not told.channel or (works_for_it and posted.kind == "reply"):
+    event = own.chat if own and own.id.startswith(f"{EVENT}_") else ""
+    if told is None or told.channel in ("", EVENT) or (works_for_it and posted.kind == "reply" and not event):
         return
-    body = f"[{session}] {posted.body}" if works_for_it and posted.kind == "notice" else posted.body
-    tx.post(OutboxRow(turn_id, -1, told.id, told.channel, told.chat, posted.kind, body, posted.at))
+    kind = "notice" if event and posted.kind == "reply" else posted.kind
+    body = f"[{f'{EVENT} {event}' if event else session}] {posted.body}" if works_for_it and kind == "notice" else posted.body
+    tx.post(OutboxRow(turn_id, -1, told.id, told.channel, told.chat, kind, body, posted.at))
 
 
 def _session_of(born: ChildBorn, parent_id: str, parent: SessionRow | None) -> SessionRow:
@@ -93,7 +99,7 @@ def _session_of(born: ChildBorn, parent_id: str, parent: SessionRow | None) -> S
         agent=born.spawned.agent,
         model=above.model,
         effort=above.effort,
-        root=above.root or above.id,
+        root=above.root or (NOBODY if above.label is Label.UNTRUSTED else above.id),
         paused=above.paused,
     )
 

@@ -6,7 +6,7 @@ import pytest
 
 from daemon.core.events import Alarm, Answer, ChildReturned, ChildSpawned, HistoryCompressed, Stop
 from daemon.core.label import Label
-from daemon.core.rows import ChildRow, InboxRow, OutboxRow, SessionRow
+from daemon.core.rows import NOBODY, ChildRow, InboxRow, OutboxRow, SessionRow
 from daemon.store.protocol import Conflict, ReadTx, Store, Tx
 from tests.contract.journal import (
     CHILD,
@@ -34,12 +34,12 @@ BORN = ChildRow("t2", "t1", "2.0", CHILD, HOME, "digger", "dig here", 1, LIMITS,
 
 
 async def test_a_child_is_born_with_the_event_that_says_so(store: Store) -> None:
-    """A17: its session, the message that begins its turn, and its row."""
+    """A17: its session, the message that begins its turn, and its row. An untrusted parent's people are never its people."""
     parent = replace(session(), model="big", effort="high", label=Label.UNTRUSTED, paused=True)
     await store.write(lambda tx: tx.put_session(parent))
     epoch = await begun(store, said(), replied(calls=1))
     await add(store, epoch, spawned(label=Label.UNTRUSTED), first=3, at=after(5))
-    own = SessionRow(CHILD, "terminal", "chat-1", Label.UNTRUSTED, after(5), "digger", "big", "high", paused=True, root=HOME)
+    own = SessionRow(CHILD, "terminal", "chat-1", Label.UNTRUSTED, after(5), "digger", "big", "high", paused=True, root=NOBODY)
     task = InboxRow("m2", "agent", "", "t1/2.0", CHILD, "ann", "dig here", Label.UNTRUSTED, "t2", after(5))
     assert await store.read(lambda tx: (tx.session(CHILD), tx.input_of("t2"))) == (own, task)
     assert await store.read(lambda tx: (tx.child("t2"), tx.children("t1"), tx.busy_children(HOME))) == (BORN, [BORN], [BORN])

@@ -1,0 +1,61 @@
+"""[events] in config.toml."""
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from daemon.core.rows import HTTP
+
+CHANNELS = ("terminal", "web", "telegram", "slack", "discord")
+NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+def _is_a_place(notify: str) -> str:
+    channel, _, chat = notify.partition(":")
+    if notify in ("", HTTP) or (channel in CHANNELS and chat):
+        return notify
+    raise ValueError(f'expected "{HTTP}", or a conversation such as "terminal:main"')
+
+
+def _has_names(named: dict[str, str]) -> dict[str, str]:
+    wrong = next((name for name in named if not NAME.fullmatch(name)), None)
+    if wrong is not None:
+        raise ValueError(f"{wrong!r} is no name for an event; expected letters, digits, '_', '-', '.', at most 64")
+    return named
+
+
+def _fit_a_header(tokens: dict[str, str]) -> dict[str, str]:
+    wrong = next((name for name, token in tokens.items() if not (token and token.isascii() and token.isprintable())), None)
+    if wrong is not None:
+        raise ValueError(f"{wrong}: expected a token of printable ASCII, as it is sent in an HTTP header")
+    if len(set(tokens.values())) < len(tokens):
+        raise ValueError("two names have the same token; expected one of its own for each")
+    return tokens
+
+
+Named = Annotated[dict[str, str], AfterValidator(_has_names)]
+
+
+class EventsConfig(BaseModel):
+    """Who may set the assistant to work from outside, and who is told what came of it (A16). Such work is never trusted."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    enabled: bool = Field(False, description="take events at POST /v1/events/NAME")
+    notify: Annotated[str, AfterValidator(_is_a_place)] = Field(
+        "",
+        description='the conversation that is told and asked, such as "terminal:main"; "http": nobody is told, questions wait at'
+        " /v1/approvals; empty: nobody is told or asked, and what would need asking is refused",
+    )
+    tokens: Annotated[Named, AfterValidator(_fit_a_header)] = Field(
+        default_factory=dict, repr=False, description='each sender\'s name and token: { "github" = "${GITHUB_EVENTS}" }'
+    )
+    prompts: Named = Field(default_factory=dict, description='what to do with it, by name: { "github" = "Sum it up." }')
+
+    @model_validator(mode="after")
+    def _prompts_have_senders(self) -> "EventsConfig":
+        stray = next((name for name in self.prompts if name not in self.tokens), None)
+        if stray is not None:
+            raise ValueError(f"prompts has {stray!r}, which has no token; expected a name of [events.tokens]")
+        return self
