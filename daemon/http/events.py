@@ -42,8 +42,9 @@ class EventDoor:
         """202 once it is on disk; the same Idempotency-Key again gets the same answer, whatever came with it."""
         key = _key(request)
         raw = await raw_body(request, EVENT_LIMIT)
+        name = request.match_info["name"]
         try:
-            taken = await self.events.take(Arrived(request.match_info["name"], from_json(raw, allow_inf_nan=False), len(raw), key))
+            taken = await self.events.take(Arrived(name, from_json(raw, allow_inf_nan=False), len(raw), key))
         except ValueError as error:
             raise invalid(f"body: is not JSON: {error}") from error
         return answer({"session": taken.session, "turn": taken.turn}, 202)

@@ -60,13 +60,14 @@ def check(person: Person, place: tuple[str, str]) -> None:
     right = RULES.get(place)
     if right is None or not may(person.role, right):
         what = MAY.get(right, "do this") if right else "do this"
-        raise forbidden(f"{person.name} is {_a(person.role)} here and may not {what}; nothing was done. The owner can change that")
+        raise forbidden(f"{person.name} is {_a(person.role)} here and may not {what}; nothing was done")
 
 
 def check_own(person: Person, session: str) -> None:
     """Raises Problem unless this is a conversation that the person may speak in."""
     if not is_own(person, session):
-        raise forbidden(f"{person.name} may speak in web:{person.name} and in web:{person.name}.ANYTHING, and in no other conversation")
+        own = f"web:{person.name}"
+        raise forbidden(f"{person.name} may speak in {own} and in {own}.ANYTHING, and in no other conversation")
 
 
 def is_own(person: Person, session: str) -> bool:

@@ -37,9 +37,8 @@ def not_found(what: str) -> Problem:
 
 def too_large(limit: int) -> Problem:
     """More than is taken at once."""
-    return Problem(
-        413, "too_large", f"this is larger than the {limit} bytes that are taken at once; nothing of it was kept, send less at a time"
-    )
+    words = f"this is larger than the {limit} bytes that are taken at once; nothing of it was kept, send less at a time"
+    return Problem(413, "too_large", words)
 
 
 def answer(value: object, status: int = 200) -> web.Response:

@@ -47,7 +47,7 @@ class Events:
     new_mark: Callable[[], str] = secrets.token_hex
 
     async def take(self, arrived: Arrived) -> Taken:
-        """Durable when it returns. Raises StoreUnavailable: nothing was accepted; ValueError: a number that JSON does not know."""
+        """Durable when it returns. Raises StoreUnavailable: nothing was accepted; ValueError: JSON knows no such number."""
         row = self._row(arrived)
         session, kept = await self.store.write(lambda tx: self._accept(tx, arrived, row))
         if session:
