@@ -10,8 +10,8 @@ from daemon.agent.fit.fitting import bounded, fitted
 from daemon.agent.fit.sizing import CHARS_PER_TOKEN, digest_of, due, tokens_of
 from daemon.agent.prompt import SYSTEM
 from daemon.core.budget import Account
-from daemon.core.label import Label
 from daemon.core.messages import Message, ModelRequest, Role, ToolSpec
+from daemon.core.sources import Setting
 from daemon.core.turn import Turn
 from daemon.tools.base import Toolbox
 from daemon.tools.toolbox import allowed
@@ -21,9 +21,9 @@ SHRINK = "shrink"
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What a turn stands in: its session's label and settings, the turns before it, the tools found earlier, its account."""
+    """What a turn stands in: what its calls are judged by, the turns before it, the tools found earlier, its account."""
 
-    session_label: Label = Label.TRUSTED
+    setting: Setting = field(default_factory=Setting)
     earlier: Earlier = field(default_factory=Earlier)
     offers: tuple[str, ...] = ()
     model: str = ""

@@ -113,7 +113,7 @@ class Agent:
 
     async def _dispatch(self, turn: Turn, scene: Scene, control: Control) -> None:
         async with control.within(turn.limits.max_seconds):
-            await self.tools.dispatch(turn, scene.session_label)
+            await self.tools.dispatch(turn, scene.setting)
         if turn.waiting and not self._cut(turn, control):
             self._suspend(turn, control)
         elif not turn.pending and not turn.terms.cycles and turn.refunds < MOST_REFUNDS:

@@ -6,14 +6,14 @@ from typing import Protocol
 from daemon.agent.context import Scene
 from daemon.core.budget import Shortage
 from daemon.core.events import Alarm, ApprovalAsked, BudgetRaised, Event, HistoryCompressed, Stop, TurnEnded
-from daemon.core.label import Label
+from daemon.core.sources import Setting
 from daemon.core.turn import Turn
 
 
 class Dispatcher(Protocol):
     """Runs the tool calls of a turn."""
 
-    async def dispatch(self, turn: Turn, session_label: Label) -> None:
+    async def dispatch(self, turn: Turn, setting: Setting) -> None:
         """Give every pending call its result, but for those that wait for a person."""
         ...
 

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from daemon.agent.context import Scene
 from daemon.agent.fit.earlier import Earlier, Group, latest
@@ -12,6 +13,7 @@ from daemon.core.label import Label, join_all
 from daemon.core.messages import Message, Role
 from daemon.core.rows import SessionRow, TurnRow
 from daemon.core.sink import EventSink
+from daemon.core.sources import Said, Setting, said_in
 from daemon.core.terms import Terms
 from daemon.core.turn import Turn
 from daemon.store.protocol import ReadTx
@@ -52,18 +54,24 @@ def progress_of(tx: ReadTx, turn: Turn) -> int:
 @dataclass(slots=True)
 class Past:
     """What a session said before, a group for each turn, oldest first, behind the summary of what is shown no more; and the
-    tools it found. It grows with each turn that ends.
+    tools it found. It grows with each turn that ends. `said` tells who wrote what; compression takes nothing from it.
     """
 
     groups: list[Group] = field(default_factory=list)
     summary: Group | None = None
     offers: list[str] = field(default_factory=list)
     reflection: MemoryHit | None = None
+    said: list[tuple[Said, ...]] = field(default_factory=list)
 
     @property
     def label(self) -> Label:
         """Of all that is shown of it."""
         return join_all(group.label for group in (*self.groups, self.summary) if group)
+
+    @property
+    def heard(self) -> tuple[Said, ...]:
+        """Everything that was said, oldest first."""
+        return tuple(chain.from_iterable(self.said))
 
     @property
     def earlier(self) -> Earlier:
@@ -77,6 +85,7 @@ class Past:
         if turn.summary:
             self.summary = Group.of((turn.summary,))
         self.groups.append(Group.of(told(turn)))
+        self.said.append(said_in(turn))
         self.offers.extend(name for name in turn.offers if name not in self.offers)
         thoughts = [one.text for one in turn.consulted if one.purpose == REFLECTION and one.text]
         self.reflection = MemoryHit(f"reflection:{turn.id}", thoughts[-1], turn.label) if thoughts else None
@@ -85,6 +94,8 @@ class Past:
         """Keep memory bounded, by many turns at once, so that the prefix seldom changes; the journal keeps everything."""
         if len(self.groups) > most:
             self.groups[:] = latest(self.groups, kept)
+        if len(self.said) > most:
+            del self.said[:-kept]
 
 
 def told(turn: Turn) -> list[Message]:
@@ -118,7 +129,7 @@ def _cleared(row: TurnRow, session: SessionRow) -> bool:
 def scene_of(session: SessionRow, past: Past, *, effort: str, stream: bool) -> Scene:
     """What the next turn stands in."""
     return Scene(
-        session_label=session.label,
+        setting=Setting(session.label, past.heard, not session.unheard, session.root),
         earlier=past.earlier,
         offers=tuple(past.offers),
         model=session.model,

@@ -5,25 +5,23 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 
 from daemon.agent.closing import ending
-from daemon.agent.lanes.briefing import Brief
+from daemon.agent.lanes.briefing import AGENT, opening_of
 from daemon.agent.lanes.control import Control
+from daemon.agent.lanes.hearing import heard_above, is_told
 from daemon.agent.lanes.sink import LaneSink, Opening, Tenure
 from daemon.agent.lanes.tries import TRIES, Failures, note_attempt, poison
 from daemon.agent.lanes.workshop import Workshop
 from daemon.agent.past import Past, load_past, progress_of, rebuild, scene_of, terms_of
 from daemon.core.errors import Fenced, StoreUnavailable
 from daemon.core.events import Answer, ApprovalAnswered, Stop, TurnEnded, TurnResumed, UserSaid
-from daemon.core.importance import importance
-from daemon.core.label import Label
 from daemon.core.live import Over, SetAside
-from daemon.core.messages import Role
 from daemon.core.rows import ApprovalRow, ChildRow, InboxRow, SessionRow, TurnRow
+from daemon.core.sources import Said
 from daemon.core.terms import Terms
 from daemon.core.turn import Turn
 from daemon.store.protocol import ReadTx, Tx
 
 log = logging.getLogger(__name__)
-AGENT = "agent"
 LOOP = "loop:"
 
 
@@ -182,16 +180,16 @@ class Lane:
         at = self.shop.clock.now()
         child, above = await self.shop.store.read(lambda tx: kin_of(tx, row.turn)) if row.channel == AGENT else (None, None)
         brief = (await self.shop.brief(self.session, row, child, above)).after(self._shown().reflection)
-        label = row.label.joined(self._shown().label)
+        opened = opening_of(row, brief, self._shown().label)
         parent = child.parent if child else ""
-        begun = TurnRow(row.turn, self.session.id, parent, row.id, "running", label, at, agent=brief.terms.agent)
+        begun = TurnRow(row.turn, self.session.id, parent, row.id, "running", opened.taint, at, agent=brief.terms.agent)
 
         def opening(tx: Tx, epoch: int) -> None:
             tx.begin_turn(begun, epoch)
             tx.note_attempt(row.turn, turn.progress)
 
         turn = Turn(id=row.turn, session=self.session.id, sink=self._sink(opening), parent=parent)
-        turn.record(said(row, brief, label), at)
+        turn.record(opened, at)
         if brief.fault:
             turn.record(TurnEnded(Stop.FAILED, "agent", f"I cannot begin: {brief.fault}\nYour message is kept."), at)
         await self._run(turn, row.sender)
@@ -244,9 +242,14 @@ class Lane:
         account = await self.shop.budgets.open(turn)
         stream = turn.id not in self.unwatched
         effort = turn.terms.effort or self.shop.effort()
-        scene = replace(scene_of(self.session, self._shown(), effort=effort, stream=stream), account=account)
+        scene = scene_of(self.session, self._shown(), effort=effort, stream=stream)
+        heard = await self._heard(turn) if is_told(self.session, turn) else scene.setting.earlier
+        scene = replace(scene, account=account, setting=replace(scene.setting, earlier=heard))
         await self.shop.agent.run(turn, scene, control)
         await self._after(turn, control)
+
+    async def _heard(self, turn: Turn) -> tuple[Said, ...]:
+        return await self.shop.store.read(lambda tx: heard_above(tx, self.session, turn))
 
     async def _after(self, turn: Turn, control: Control) -> None:
         if turn.suspended:
@@ -290,9 +293,3 @@ def kin_of(tx: ReadTx, turn_id: str) -> tuple[ChildRow | None, Terms | None]:
     """Whose child the turn is, and what that one was begun under."""
     child = tx.child(turn_id)
     return child, terms_of(tx, child.parent) if child else None
-
-
-def said(row: InboxRow, brief: Brief, label: Label) -> UserSaid:
-    """The first event of a turn."""
-    score = importance(Role.USER, row.body)
-    return UserSaid(row.body, row.sender, row.id, label, score, brief.limits, brief.memories, brief.terms, brief.intent)

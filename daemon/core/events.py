@@ -50,7 +50,11 @@ class MemoryHit:
 
 @dataclass(frozen=True, slots=True)
 class UserSaid:
-    """The message that began the turn, and what the turn is begun under. `intent` is None where the rules were not sure (E3)."""
+    """The message that began the turn, and what the turn is begun under. `intent` is None where the rules were not sure (E3).
+
+    `label` is that of the words themselves, `before` that of what the model is shown from earlier turns. `composed` words are no
+    person's: another agent wrote them, or they hold what one said.
+    """
 
     text: str
     sender: str
@@ -61,11 +65,18 @@ class UserSaid:
     memories: tuple[MemoryHit, ...] = ()
     terms: Terms = field(default_factory=Terms)
     intent: Intent | None = None
+    before: Label = Label.TRUSTED
+    composed: bool = False
+
+    @property
+    def own(self) -> Label:
+        """The label of the message as it is shown: what was said, and what memory had to say about it."""
+        return join_all((self.label, *(hit.label for hit in self.memories)))
 
     @property
     def taint(self) -> Label:
-        """The label of all that the turn begins with: what was said, and what memory had to say about it (DESIGN 6)."""
-        return join_all((self.label, *(hit.label for hit in self.memories)))
+        """The label of all that the turn begins with, earlier turns included (DESIGN 6)."""
+        return self.own.joined(self.before)
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,7 +186,7 @@ class Turn:
             case UserSaid():
                 self.limits, self.terms, self.max_iterations = event.limits, event.terms, event.limits.max_iterations
                 self.memory_ids = tuple(hit.id for hit in event.memories)
-                self._say(with_memories(event), event.taint)
+                self._say(with_memories(event), event.own, event.before)
                 self._classify(event.intent)
             case Steered():
                 self.news = self.seq
@@ -252,9 +252,9 @@ class Turn:
         if event.summary:
             self.summary = summary_message(event)
 
-    def _say(self, text: str, label: Label) -> None:
+    def _say(self, text: str, label: Label, before: Label = Label.TRUSTED) -> None:
         self.messages.append(Message(Role.USER, text, label=label))
-        self.label = self.label.joined(label)
+        self.label = self.label.joined(label).joined(before)
 
     def _replied(self, event: ModelReplied, seq: int) -> None:
         self.asked, self.reply = None, event

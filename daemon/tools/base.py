@@ -59,7 +59,7 @@ class ToolMeta:
     `paths` names the arguments that are paths in the workspace; `warning` is added to what a person is told before saying yes.
     `volatile`: asked again, it may well say something else, so it is run again. `max_chars`: how long its result may be, where
     that is not what holds for all. `outside`: its results bring text from outside as it stood there, so an address in them is
-    one that the model has read, not one that it made (DESIGN 6).
+    one that the model has read, not one that it made (DESIGN 6); `source` is whose they are, where several tools share one.
     """
 
     effect: Effect = Effect.DESTRUCTIVE
@@ -73,6 +73,7 @@ class ToolMeta:
     volatile: bool = False
     max_chars: int = 0
     outside: bool = False
+    source: str = ""
 
 
 Run = Callable[[Mapping[str, object], ToolContext], Awaitable[ToolOutput]]

@@ -40,7 +40,7 @@ def tool(
     idempotent: bool = False,
     retries: int = 0,
     timeout_s: float = 60,
-    critical: tuple[str, ...] | None = (),
+    critical: tuple[str, ...] | None = None,
     paths: tuple[str, ...] = (),
     volatile: bool = False,
     max_chars: int = 0,

@@ -3,21 +3,20 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 
 from daemon.core.clock import Clock
 from daemon.core.events import CallJudged, Outcome, ToolFinished
 from daemon.core.label import Decision, Effect, Label
 from daemon.core.live import Live
+from daemon.core.sources import Setting
 from daemon.core.state import CallState
 from daemon.core.turn import Turn
 from daemon.tools.approvals import Questions, refusal
-from daemon.tools.arguments import args_hash, is_protected, parsed, paths_in
-from daemon.tools.base import Grants, Tool, ToolError
+from daemon.tools.arguments import parsed
+from daemon.tools.base import Tool, ToolError
 from daemon.tools.batches import POOL, Ready, in_batches
-from daemon.tools.grants import grantable_paths
+from daemon.tools.gate import Gate
 from daemon.tools.pen import Pen
-from daemon.tools.policy import Approvals, judge
 from daemon.tools.repeats import repeated
 from daemon.tools.results import MAX_CHARS, finished, rejected, settle_cut, unknown
 from daemon.tools.retry import may_run_again
@@ -30,14 +29,12 @@ class Dispatcher:
     """Gives every pending call of a turn its one result, unless it waits for a person. `new_id` gives unguessable tokens."""
 
     toolbox: Tools
-    grants: Grants
+    gate: Gate
     live: Live
     clock: Clock
     new_id: Callable[[], str]
-    approvals: Approvals = "risk"
     approval_minutes: float = 5
     untrusted_approval_hours: float = 24
-    protected_paths: tuple[str, ...] = ()
     max_output_chars: int = MAX_CHARS
     sleep: Sleep = asyncio.sleep
     _questions: Questions = field(init=False)
@@ -47,17 +44,17 @@ class Dispatcher:
             new_token=self.new_id, minutes=self.approval_minutes, untrusted_hours=self.untrusted_approval_hours
         )
 
-    async def dispatch(self, turn: Turn, session_label: Label) -> None:
+    async def dispatch(self, turn: Turn, setting: Setting) -> None:
         """When it returns, every call without a result waits for a person, or stands behind one that does.
 
         What only reads goes past a call that waits, and so does what a person has said yes to (B8); another effect does not,
         for it may build on that call's. Raises StoreUnavailable and Fenced.
         """
         states = turn.pending
-        admitted = [await self._admit(turn, state, session_label) for state in states]
+        admitted = [await self._admit(turn, state, setting) for state in states]
         first = next((at for at, state in enumerate(states) if state.waits), len(states))
         ready = [call for at, call in enumerate(admitted) if call and (at < first or call.only_reads or call.state.approved)]
-        untrusted = turn.label.joined(session_label) is Label.UNTRUSTED
+        untrusted = turn.label.joined(setting.session_label) is Label.UNTRUSTED
         async with Pen(turn) as pen:
             if len(ready) < len(admitted):
                 await pen.commit()  # questions and refusals are told before anything else runs
@@ -72,7 +69,7 @@ class Dispatcher:
         """Record a result for every pending call of a turn that is cut: not run, or outcome unknown."""
         settle_cut(turn, why, self.clock.now())
 
-    async def _admit(self, turn: Turn, state: CallState, session_label: Label) -> Ready | None:
+    async def _admit(self, turn: Turn, state: CallState, setting: Setting) -> Ready | None:
         """The call if it may run now; else what follows instead is recorded: a result, or a question."""
         if state.waits:
             return None
@@ -80,19 +77,19 @@ class Dispatcher:
         if state.starts and not (tool and may_run_again(tool.meta)):
             return self._settle(turn, unknown(state))
         if tool is None:
-            return self._settle(turn, self._no_such_tool(turn, state, session_label))
+            return self._settle(turn, self._no_such_tool(turn, state, setting))
         try:
             arguments = parsed(state.call.arguments)
             tool.check(arguments)
         except ToolError as error:
             return self._settle(turn, _misused(state, tool, error))
-        admitted = await self._judged(turn, Ready(state, tool, arguments), session_label)
+        admitted = await self._judged(turn, Ready(state, tool, arguments), setting)
         again = repeated(turn, admitted) if admitted else None
         return self._settle(turn, again) if again else admitted
 
-    async def _judged(self, turn: Turn, call: Ready, session_label: Label) -> Ready | None:
+    async def _judged(self, turn: Turn, call: Ready, setting: Setting) -> Ready | None:
         state = call.state
-        judged = state.judged or await self._judge(turn, call, session_label)
+        judged = state.judged or await self._judge(turn, call, setting)
         if state.approved or judged.decision is Decision.ALLOW:
             return call
         if judged.decision is Decision.DENY:
@@ -100,44 +97,22 @@ class Dispatcher:
         if state.answered:
             return self._settle(turn, rejected(state, refusal(state)))
         now = self.clock.now()
-        turn.record(self._questions.ask(state, call.tool, call.arguments, session_label, now), now)
+        turn.record(self._questions.ask(state, call.tool, call.arguments, setting.session_label, now), now)
         return None
 
-    async def _judge(self, turn: Turn, call: Ready, session_label: Label) -> CallJudged:
-        meta, name = call.tool.meta, call.tool.name
-        guarded = (*self.protected_paths, *turn.terms.protected_paths)
-        protected = any(is_protected(path, guarded) for path in paths_in(call.arguments, meta.paths))
-        approvals: Approvals = "always" if "always" in (self.approvals, turn.terms.approvals) else "risk"
-        verdict = partial(
-            judge, label=turn.label, session_label=session_label, meta=meta,
-            approvals=approvals, protected=protected, safe=call.tool.is_safe(call.arguments),
-        )  # fmt: skip
-        decision, reason = verdict(granted=False)
-        allowed_if_granted = decision is Decision.ASK and verdict(granted=True)[0] is Decision.ALLOW
-        if allowed_if_granted and await self._granted(turn, call, session_label):
-            decision, reason = verdict(granted=True)
-        if decision is Decision.ASK and meta.warning:
-            reason = f"{reason}; {meta.warning}"
-        judged = CallJudged(call.state.call_id, name, meta.effect, decision, reason)
+    async def _judge(self, turn: Turn, call: Ready, setting: Setting) -> CallJudged:
+        decision, reason = await self.gate.look(turn, call, setting)
+        judged = CallJudged(call.state.call_id, call.tool.name, call.tool.meta.effect, decision, reason)
         turn.record(judged, self.clock.now())
         return judged
 
-    async def _granted(self, turn: Turn, call: Ready, session_label: Label) -> bool:
-        name = call.tool.name
-        return await self.grants.granted(
-            turn.session, name, args_hash(name, call.arguments), paths=grantable_paths(call.tool.meta, call.arguments),
-            untrusted=session_label is Label.UNTRUSTED, call=f"{turn.id}/{call.state.call_id}",
-        )  # fmt: skip
-
-    def _no_such_tool(self, turn: Turn, state: CallState, session_label: Label) -> ToolFinished:
+    def _no_such_tool(self, turn: Turn, state: CallState, setting: Setting) -> ToolFinished:
         """Whoever is trusted is helped to the right name; text from outside is only refused."""
-        decision, reason = judge(
-            label=turn.label, session_label=session_label, meta=None, granted=False, approvals=self.approvals
-        )
+        decision, reason = self.gate.unknown(turn, setting)
         if not state.judged:
             judged = CallJudged(state.call_id, state.call.name, Effect.DESTRUCTIVE, decision, reason)
             turn.record(judged, self.clock.now())
-        if turn.label.joined(session_label) is Label.UNTRUSTED:
+        if turn.label.joined(setting.session_label) is Label.UNTRUSTED:
             return rejected(state, reason, error_class="UnknownTool")
         near = self.toolbox.nearest(state.call.name)
         hint = f"; nearest: {near}" if near else ""

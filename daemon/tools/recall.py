@@ -42,7 +42,7 @@ class Memories(Protocol):
         ...
 
 
-@tool(effect=Effect.WRITE, idempotent=True)
+@tool(effect=Effect.WRITE, idempotent=True, critical=())
 async def remember(memories: Memories, context: ToolContext, fact: str) -> str:
     """Keep a fact for later conversations."""
     if not fact.strip():

@@ -21,10 +21,12 @@ from daemon.core.events import (
 from daemon.core.label import Label
 from daemon.core.live import Live
 from daemon.core.messages import ToolCall, Usage
+from daemon.core.sources import Setting
 from daemon.core.turn import Turn
 from daemon.tools.base import Tool
 from daemon.tools.decorate import Definition, bind
 from daemon.tools.dispatch import Dispatcher
+from daemon.tools.gate import Gate, NoRules
 from daemon.tools.policy import Approvals
 from daemon.tools.toolbox import Tools
 
@@ -113,10 +115,14 @@ class Bench:
         tokens = itertools.count()
         definitions = [one for one in self.tools if isinstance(one, Definition)]
         ready = [one for one in self.tools if isinstance(one, Tool)]
+        toolbox = Tools([*bind(definitions, self.parts), *ready])
+        gate = Gate(
+            toolbox=toolbox, grants=SomeGrants(self.granted), rules=NoRules(), approvals=self.approvals,
+            protected_paths=self.protected,
+        )  # fmt: skip
         self.dispatcher = Dispatcher(
-            toolbox=Tools([*bind(definitions, self.parts), *ready]), grants=SomeGrants(self.granted), live=self.live,
-            clock=self.clock, new_id=lambda: f"token{next(tokens)}", approvals=self.approvals,
-            protected_paths=self.protected, max_output_chars=self.max_output_chars, sleep=self.naps,
+            toolbox=toolbox, gate=gate, live=self.live, clock=self.clock, new_id=lambda: f"token{next(tokens)}",
+            max_output_chars=self.max_output_chars, sleep=self.naps,
         )  # fmt: skip
 
     def fresh_turn(self) -> Turn:
@@ -141,7 +147,7 @@ class Bench:
 
     async def again(self) -> None:
         """Dispatch what is pending."""
-        await self.dispatcher.dispatch(self.turn, self.session_label)
+        await self.dispatcher.dispatch(self.turn, Setting(self.session_label))
 
     def answer(self, call_id: str, answer: Answer = Answer.ONCE, reason: str = "") -> None:
         """A person answers."""

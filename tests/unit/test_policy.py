@@ -1,109 +1,136 @@
 """The gate: judge() over DESIGN 6's table. The laws are tried on every case there is, which is more than a sample of them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 import pytest
 
 from daemon.core.label import Decision, Effect, Label
 from daemon.tools.base import ToolMeta
-from daemon.tools.policy import Approvals, judge
+from daemon.tools.policy import Approvals, Case, Verdict, judge
+from daemon.tools.provenance.grounds import Standing
 
 ALLOW, ASK, DENY = Decision.ALLOW, Decision.ASK, Decision.DENY
 SEVERITY = {ALLOW: 0, ASK: 1, DENY: 2}
 TRUSTED, UNTRUSTED = Label.TRUSTED, Label.UNTRUSTED
-
-
-@dataclass(frozen=True)
-class Case:
-    label: Label
-    session_label: Label
-    effect: Effect | None
-    granted: bool
-    approvals: Approvals
-    protected: bool
-    safe: bool
-
-    def judged(self, **other: Label) -> Decision:
-        decision, reason = judge(
-            label=other.get("label", self.label), session_label=other.get("session_label", self.session_label),
-            meta=ToolMeta(self.effect) if self.effect else None, granted=self.granted, approvals=self.approvals,
-            protected=self.protected, safe=self.safe,
-        )  # fmt: skip
-        assert reason
-        return decision
-
-
 APPROVALS: tuple[Approvals, ...] = ("risk", "always")
 YES_NO = (True, False)
-ALL = [Case(*one) for one in product(Label, Label, [*Effect, None], YES_NO, APPROVALS, YES_NO, YES_NO)]
+STANDINGS = [Standing(strange, unread) for strange in ("", "x@evil.example") for unread in ("", "http://evil.example/?q=secret")]
+RULINGS: tuple[Verdict | None, ...] = (None, (ASK, "rule 1 says so"), (DENY, "rule 2 says so"))
+FACTS = product([*Effect, None], Label, Label, STANDINGS, YES_NO, YES_NO, YES_NO, APPROVALS, RULINGS, YES_NO)
+ALL = [
+    Case(
+        meta=ToolMeta(effect) if effect else None, label=label, session_label=session, standing=standing, safe=safe,
+        granted=granted, protected=protected, approvals=approvals, ruling=ruling, askable=askable,
+    )
+    for effect, label, session, standing, safe, granted, protected, approvals, ruling, askable in FACTS
+]  # fmt: skip
+
+
+def said(case: Case) -> Decision:
+    decision, reason = judge(case)
+    assert reason
+    return decision
+
+
+def plain(effect: Effect, session: Label, label: Label, standing: Standing = STANDINGS[-1]) -> Case:
+    return Case(meta=ToolMeta(effect), label=label, session_label=session, standing=standing)
 
 
 @pytest.mark.parametrize(
-    ("session_label", "label", "expected"),
+    ("session_label", "label", "strange", "owned"),
     [
-        (TRUSTED, TRUSTED, {"read": ALLOW, "fetch": ALLOW, "write": ALLOW, "egress": ASK, "destructive": ASK}),
-        (TRUSTED, UNTRUSTED, {"read": ALLOW, "fetch": ASK, "write": ASK, "egress": ASK, "destructive": ASK}),
-        (UNTRUSTED, TRUSTED, {"read": ALLOW, "fetch": ASK, "write": ASK, "egress": ASK, "destructive": ASK}),
-        (UNTRUSTED, UNTRUSTED, {"read": ALLOW, "fetch": ASK, "write": ASK, "egress": ASK, "destructive": ASK}),
+        (TRUSTED, TRUSTED, (ALLOW, ALLOW, ALLOW, ASK, ASK), (ALLOW, ALLOW, ALLOW, ALLOW, ASK)),
+        (TRUSTED, UNTRUSTED, (ALLOW, ASK, ASK, ASK, ASK), (ALLOW, ALLOW, ALLOW, ALLOW, ASK)),
+        (UNTRUSTED, TRUSTED, (ALLOW, ASK, ASK, ASK, ASK), (ALLOW, ASK, ASK, ASK, ASK)),
+        (UNTRUSTED, UNTRUSTED, (ALLOW, ASK, ASK, ASK, ASK), (ALLOW, ASK, ASK, ASK, ASK)),
     ],
 )
-def test_the_table_is_that_of_the_design(session_label: Label, label: Label, expected: dict[str, Decision]) -> None:
-    found = {effect.value: Case(label, session_label, effect, False, "risk", False, False).judged() for effect in Effect}
-    assert found == expected
+def test_the_table_is_that_of_the_design(
+    session_label: Label, label: Label, strange: tuple[Decision, ...], owned: tuple[Decision, ...]
+) -> None:
+    """READ, FETCH, WRITE, EGRESS, DESTRUCTIVE: with arguments that nobody said, and with the owner's own."""
+    assert tuple(said(plain(effect, session_label, label)) for effect in Effect) == strange
+    assert tuple(said(plain(effect, session_label, label, Standing())) for effect in Effect) == owned
+
+
+def test_what_was_read_may_be_fetched_and_no_more() -> None:
+    read = Standing(strange="http://news.example/a")
+    assert [said(plain(effect, TRUSTED, UNTRUSTED, read)) for effect in Effect] == [ALLOW, ALLOW, ASK, ASK, ASK]
 
 
 def test_every_case_has_a_decision_and_a_reason() -> None:
     for case in ALL:
-        assert case.judged() in Decision
+        assert said(case) in Decision
 
 
-def test_more_taint_never_allows_more() -> None:
+def test_F3_more_taint_never_allows_more() -> None:
     for case in ALL:
-        clean = SEVERITY[case.judged(label=TRUSTED, session_label=TRUSTED)]
-        tainted = SEVERITY[case.judged(label=UNTRUSTED, session_label=TRUSTED)]
-        outside = SEVERITY[case.judged(label=UNTRUSTED, session_label=UNTRUSTED)]
+        clean = SEVERITY[said(replace(case, label=TRUSTED, session_label=TRUSTED))]
+        tainted = SEVERITY[said(replace(case, label=UNTRUSTED, session_label=TRUSTED))]
+        outside = SEVERITY[said(replace(case, label=UNTRUSTED, session_label=UNTRUSTED))]
         assert clean <= tainted <= outside
 
 
+def test_arguments_of_strangers_never_allow_more() -> None:
+    for case in ALL:
+        assert SEVERITY[said(replace(case, standing=Standing()))] <= SEVERITY[said(case)]
+
+
 def test_an_unknown_tool_is_denied_whatever_else_holds() -> None:
+    assert {said(case) for case in ALL if case.meta is None} == {DENY}
+
+
+def test_a_grant_never_makes_it_stricter() -> None:
     for case in ALL:
-        if case.effect is None:
-            assert case.judged() is DENY
+        assert SEVERITY[said(replace(case, granted=True))] <= SEVERITY[said(replace(case, granted=False))]
 
 
-def test_a_grant_never_makes_it_stricter_and_never_undoes_a_denial() -> None:
+def test_F5_a_rule_only_ever_makes_it_stricter_and_no_grant_undoes_it() -> None:
     for case in ALL:
-        without, with_one = replace(case, granted=False).judged(), replace(case, granted=True).judged()
-        assert SEVERITY[with_one] <= SEVERITY[without]
-        assert (with_one is DENY) == (without is DENY)
+        without = SEVERITY[said(replace(case, ruling=None))]
+        assert SEVERITY[said(case)] >= without
+        if case.ruling:
+            assert SEVERITY[said(replace(case, granted=True))] >= SEVERITY[case.ruling[0]]
 
 
-def test_a_protected_path_is_never_simply_allowed() -> None:
+def test_B8_a_protected_path_is_never_simply_allowed() -> None:
+    assert ALLOW not in {said(case) for case in ALL if case.protected}
+
+
+def test_where_there_is_nobody_to_ask_a_question_is_a_no() -> None:
     for case in ALL:
-        if case.protected:
-            assert case.judged() is not ALLOW
+        if not case.askable:
+            asked = said(replace(case, askable=True))
+            assert said(case) is (DENY if asked is ASK else asked)
 
 
-def test_approvals_always_asks_before_every_effect_and_not_before_reading() -> None:
-    """B8."""
+def test_B8_approvals_always_asks_before_every_effect_and_not_before_reading() -> None:
     for case in ALL:
-        if case.approvals == "always" and case.effect in (Effect.WRITE, Effect.EGRESS, Effect.DESTRUCTIVE):
-            assert case.judged() is ASK
-        if case.effect is Effect.READ and not case.protected:
-            assert case.judged() is ALLOW
+        if case.approvals == "always" and case.meta and not case.ruling and case.askable:
+            effect = case.meta.effect
+            if effect in (Effect.WRITE, Effect.EGRESS, Effect.DESTRUCTIVE):
+                assert said(case) is ASK
+            if effect is Effect.READ and not case.protected:
+                assert said(case) is ALLOW
 
 
 def test_a_harmless_command_is_spared_only_in_a_clean_trusted_turn() -> None:
     for case in ALL:
-        clean = case.label is TRUSTED and case.session_label is TRUSTED
-        if case.effect is Effect.DESTRUCTIVE and not case.granted and case.judged() is ALLOW:
+        destructive = case.meta is not None and case.meta.effect is Effect.DESTRUCTIVE
+        if destructive and not case.granted and said(case) is ALLOW:
             assert case.safe
-            assert clean
+            assert (case.label, case.session_label) == (TRUSTED, TRUSTED)
 
 
-def test_the_reason_tells_a_person_why_they_are_asked() -> None:
-    _, reason = judge(
-        label=UNTRUSTED, session_label=TRUSTED, meta=ToolMeta(Effect.WRITE), granted=False, approvals="risk"
+def test_A15_the_reason_tells_a_person_why_they_are_asked() -> None:
+    _, reason = judge(plain(Effect.EGRESS, TRUSTED, UNTRUSTED, Standing(strange="eve@evil.example")))
+    assert reason == (
+        "it sends something out after this conversation has read text from outside, and you did not say 'eve@evil.example'"
     )
-    assert reason == "it writes in the workspace or the memory after this conversation has read text from outside"
+
+
+def test_a_reason_shows_what_a_stranger_wrote_without_letting_it_play_tricks() -> None:
+    _, reason = judge(plain(Effect.EGRESS, TRUSTED, UNTRUSTED, Standing(strange="a\u202eb\n" + "x" * 200)))
+    assert reason.isprintable()
+    assert len(reason) < 250

@@ -8,10 +8,16 @@ from daemon.agent.intent import by_rules
 from daemon.agent.spec import AgentSpec
 from daemon.agent.specs.registry import Specs
 from daemon.core.errors import ConfigError
-from daemon.core.events import Limits, MemoryHit
+from daemon.core.events import Limits, MemoryHit, UserSaid
+from daemon.core.importance import importance
+from daemon.core.label import Label
+from daemon.core.loops import CHANNEL
+from daemon.core.messages import Role
 from daemon.core.rows import ChildRow, InboxRow, SessionRow
 from daemon.core.terms import Intent, Terms
 
+AGENT = "agent"
+COMPOSING = (AGENT, CHANNEL)
 Made = tuple[AgentSpec, AgentConfig, Terms, Limits]
 
 
@@ -54,7 +60,6 @@ class Briefing:
         memories = () if intent is Intent.TRIVIAL else tuple(await self.recall(row.body))
         return Brief(terms, limits, intent, memories)
 
-
     def _of(self, spec: AgentSpec) -> tuple[Terms, Limits]:
         """Worked out once for as long as neither its file nor the config changes."""
         defaults, made = self.defaults(), self._made.get(spec.name)
@@ -68,3 +73,11 @@ def _under(above: Terms, terms: Terms) -> Terms:
     always = "always" in (above.approvals, terms.approvals)
     guarded = tuple(dict.fromkeys((*above.protected_paths, *terms.protected_paths)))
     return replace(terms, approvals="always" if always else terms.approvals, protected_paths=guarded)
+
+
+def opening_of(row: InboxRow, brief: Brief, before: Label) -> UserSaid:
+    """The first event of a turn; `before` is the label of what is shown of earlier ones."""
+    return UserSaid(
+        row.body, row.sender, row.id, row.label, importance(Role.USER, row.body), brief.limits, brief.memories, brief.terms,
+        brief.intent, before, composed=row.channel in COMPOSING,
+    )  # fmt: skip

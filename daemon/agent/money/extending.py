@@ -33,7 +33,7 @@ class Extending:
     def question(self, turn: Turn, scene: Scene, short: Shortage) -> ApprovalAsked | None:
         """The question, where somebody may be asked and has not said no yet: not for sub-agents, not for strangers."""
         refused = any(one.answered and not one.agreed for one in turn.questions.values() if one.asked.tool == EXTEND)
-        theirs = short.account not in (turn.id, DAY) or scene.session_label is Label.UNTRUSTED
+        theirs = short.account not in (turn.id, DAY) or scene.setting.session_label is Label.UNTRUSTED
         if turn.terms.on_budget != "ask" or refused or theirs or turn.parent or turn.session.startswith("loop:"):
             return None
         name = f"budget.{len(turn.questions) + 1}"

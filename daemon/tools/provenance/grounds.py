@@ -1,0 +1,135 @@
+"""What the arguments of a call stand on: the owner's own words, memory and contacts, or what was read before (DESIGN 6)."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from daemon.core.label import Effect, Label
+from daemon.core.sources import Origin, Said
+from daemon.tools.base import Tool, ToolMeta
+from daemon.tools.provenance.addresses import Address, found_in, web_address
+from daemon.tools.provenance.reading import holds, leaves
+
+Known = Callable[[str], ToolMeta | None]
+OWNERS = (Origin.PERSON, Origin.MEMORY, Origin.RESULT)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What became of a call's arguments. `strange` is the first value that is not the owner's, `unread` the first that was not
+    read before either; "" where there is none.
+    """
+
+    strange: str = ""
+    unread: str = ""
+
+    @property
+    def owned(self) -> bool:
+        """All that decides where the effect goes is the owner's."""
+        return not self.strange
+
+    @property
+    def read(self) -> bool:
+        """Every address is the owner's, or stands in something that was read: it carries nothing out."""
+        return not self.unread
+
+
+@dataclass(frozen=True, slots=True)
+class Grounds:
+    """Everything that was said in a conversation, oldest first. `known` tells of a tool; contacts count as the owner's words."""
+
+    said: Sequence[Said]
+    known: Known
+    contacts: Sequence[str] = ()
+
+    def standing(self, tool: Tool, arguments: Mapping[str, object]) -> Standing:
+        """Look at every critical argument, and at the addresses that a message to somebody carries."""
+        meta, name = tool.meta, tool.name
+        critical = arguments if meta.critical is None else {key: arguments[key] for key in meta.critical if key in arguments}
+        values = [leaf for key, value in critical.items() for leaf in leaves(value, key) if not _is_choice(tool, key, leaf[1])]
+        strange = next((str(value) for key, value in values if not self.owns(key, value, name)), "")
+        if not strange and meta.effect is Effect.EGRESS:
+            strange = next((link for link in _carried(arguments, critical) if not self.owns("", link, name)), "")
+        unread = next((str(value) for key, value in values if not (self.reads(str(value)) or self.owns(key, value, name))), "")
+        return Standing(strange, unread)
+
+    def owns(self, name: str, value: str | float, tool: str) -> bool:
+        """A person said it, memory or a trusted tool knows it. What a tool says counts only when the model had not said it
+        before: many a tool repeats what it was asked.
+        """
+        if any(holds(contact, value, name, tool) for contact in self.contacts):
+            return True
+        by_model = False
+        for said in self.said:
+            if said.label is Label.TRUSTED and said.origin in OWNERS:
+                heard = said.origin is Origin.PERSON or not by_model
+                if heard and holds(said.text, value, name, tool):
+                    return True
+            by_model = by_model or (said.origin is Origin.MODEL and _mentions(said.text, str(value)))
+        return False
+
+    def reads(self, value: str) -> bool:
+        """The address stands, whole, in a text that came from outside; and before that nobody but others had named its host.
+
+        What a source gives back after it was written to may be the model's own.
+        """
+        address = web_address(value)
+        if address is None:
+            return False
+        named, written = False, set[str]()
+        for said in self.said:
+            if said.origin is Origin.MODEL:
+                if _made_up(said.text, address, named):
+                    return False
+                continue
+            meta = self.known(said.tool) if said.origin is Origin.RESULT else None
+            if meta and said.changes and meta.source:
+                written.add(meta.source)
+            if meta and meta.outside and meta.source not in written and _links_to(said.text, address):
+                return True
+            named = named or (said.origin in OWNERS and address.host in found_in(said.text).hosts)
+        return False
+
+
+def _made_up(text: str, address: Address, named: bool) -> bool:
+    """The model wrote it before it was read: its host, which nobody had named, or all of it."""
+    return (not named and _mentions(text, address.host)) or (bool(address.rest) and _mentions(text, address.host + address.rest))
+
+
+def _is_choice(tool: Tool, name: str, value: object) -> bool:
+    """One of the few values that the tool itself lists: it can carry nothing."""
+    properties = tool.spec.parameters.get("properties")
+    shape = properties.get(name) if isinstance(properties, Mapping) else None
+    choices = shape.get("enum") if isinstance(shape, Mapping) else None
+    return isinstance(choices, list) and value in choices
+
+
+def _carried(arguments: Mapping[str, object], critical: Mapping[str, object]) -> Iterator[str]:
+    """The addresses in what else is sent."""
+    for key, value in arguments.items():
+        if key in critical:
+            continue
+        for _, leaf in leaves(value, key):
+            found = found_in(str(leaf))
+            yield from (*found.links, *sorted(found.mails))
+
+
+def _links_to(text: str, address: Address) -> bool:
+    return any(address.same(other) for link in found_in(text).links if (other := web_address(link)))
+
+
+def _mentions(text: str, value: str) -> bool:
+    """Somewhere in it, in any case; looked for in what JSON says too, where it is JSON."""
+    wanted = value.casefold()
+    return wanted in text.casefold() or wanted in _plain(text)
+
+
+def _plain(text: str) -> str:
+    """The values of arguments without the escapes of JSON."""
+    if not text.startswith("{"):
+        return ""
+    try:
+        read: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return ""
+    return "\n".join(str(value) for _, value in leaves(read, "")).casefold()
