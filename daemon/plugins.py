@@ -15,6 +15,7 @@ TABLE: dict[str, dict[str, str]] = {
         "local": "daemon.providers.local:Local",
     },
     "secrets": {"keyring": "daemon.config.vault:Vault"},
+    "shells": {"bash": "daemon.tools.shells.tree:read"},
     "channels": {},
     "tools": {},
 }
