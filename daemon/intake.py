@@ -1,7 +1,7 @@
 """The way in: a message becomes a row on disk, once; only then is it acknowledged and worked on (B4.1)."""
 
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from daemon.agent.lanes.control import Control
 from daemon.agent.lanes.sessions import Sessions
@@ -9,6 +9,7 @@ from daemon.core.clock import Clock
 from daemon.core.events import Answer
 from daemon.core.ids import NewId
 from daemon.core.label import Label
+from daemon.core.redaction import Redactor
 from daemon.core.rows import ApprovalRow, InboxRow, SessionRow
 from daemon.store.protocol import Store, Tx
 
@@ -46,12 +47,13 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """One for all channels."""
+    """One for all channels. A secret that somebody types is taken out before anything is written."""
 
     store: Store
     sessions: Sessions
     clock: Clock
     new_id: NewId
+    redactor: Redactor = field(default_factory=Redactor)
 
     async def take(self, inbound: Inbound, *, command: bool = False) -> Taken:
         """Durable when it returns. Raises StoreUnavailable: nothing was accepted, send it again."""
@@ -75,7 +77,7 @@ class Intake:
             external_id=inbound.external_id,
             session=inbound.session,
             sender=inbound.sender,
-            body=inbound.text.encode("utf-8", "replace").decode(),  # half a surrogate pair is no text
+            body=self.redactor.text(inbound.text.encode("utf-8", "replace").decode()),  # half a surrogate pair is no text
             label=inbound.label,
             turn=self.new_id(),
             received_at=self.clock.now(),

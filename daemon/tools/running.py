@@ -2,18 +2,19 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from daemon.core.clock import Clock
 from daemon.core.errors import Fenced, StoreUnavailable
 from daemon.core.events import Event, Outcome, ToolFinished, ToolRetried, ToolStarted
 from daemon.core.live import Live
 from daemon.core.live import ToolOutput as Printed
+from daemon.core.redaction import Redactor, Stream
 from daemon.core.turn import Turn
 from daemon.tools.base import RetryableToolError, ToolContext, ToolError, ToolOutput
 from daemon.tools.batches import Ready
 from daemon.tools.pen import Pen
-from daemon.tools.results import failure, finished
+from daemon.tools.results import failure, finished, printable
 from daemon.tools.retry import wait_before_retry
 
 Sleep = Callable[[float], Awaitable[None]]
@@ -25,7 +26,7 @@ class TimedOut(ToolError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runner:
-    """Runs batches of calls of one turn."""
+    """Runs batches of calls of one turn. Nothing that a tool says gets past the redactor."""
 
     turn: Turn
     pen: Pen
@@ -35,6 +36,7 @@ class Runner:
     sleep: Sleep
     max_chars: int
     pool: asyncio.Semaphore
+    redactor: Redactor = field(default_factory=Redactor)
 
     async def run(self, batch: Sequence[Ready]) -> None:
         """All of them at once, as far as the pool goes; results are recorded as they come, the model sees them in order."""
@@ -75,7 +77,7 @@ class Runner:
             result, also = await self._result(call)
         now = self.clock.now()
         for event in also:
-            self.turn.record(event, now)
+            self.turn.record(self.redactor.value(event), now)
         self.turn.record(result, now)
         if call.only_reads:
             self.pen.soon()
@@ -98,11 +100,15 @@ class Runner:
             error_class = f"exit_{output.exit_code}" if output.exit_code is not None else "ToolError"
         outcome = Outcome.ERROR if output.is_error else Outcome.OK
         result = finished(
-            call.state, outcome, output.text, effect=effect, label=output.label, error_class=error_class,
+            call.state, outcome, self._shown(output.text), effect=effect, label=output.label, error_class=error_class,
             limit=call.tool.meta.max_chars or self.max_chars,
         )
         seconds = self.clock.monotonic() - began if output.seconds is None else output.seconds
         return replace(result, exit_code=output.exit_code, offers=output.offers, seconds=seconds), output.also
+
+    def _shown(self, text: str) -> str:
+        """Cleaned as a whole: what is cut later would cut a secret in two; what is unprintable would hide one."""
+        return self.redactor.text(printable(text))
 
     async def _attempts(self, call: Ready) -> ToolOutput:
         attempt = 1
@@ -110,7 +116,7 @@ class Runner:
             try:
                 return await self._once(call)
             except RetryableToolError as error:
-                self.turn.record(ToolRetried(call.state.call_id, attempt, str(error), wait), self.clock.now())
+                self.turn.record(ToolRetried(call.state.call_id, attempt, self._shown(str(error)), wait), self.clock.now())
             await self.pen.commit()
             await self.sleep(wait)
             attempt += 1
@@ -118,27 +124,32 @@ class Runner:
 
     async def _once(self, call: Ready) -> ToolOutput:
         limit = call.tool.meta.timeout_s
-        scope = asyncio.timeout(limit)
+        scope, printed = asyncio.timeout(limit), self.redactor.stream()
         try:
             async with scope:
-                return await call.tool.run(call.arguments, self._context(call))
+                return await call.tool.run(call.arguments, self._context(call, printed))
         except TimeoutError as error:
             if scope.expired():
                 raise TimedOut(f"timed out after {limit:g} s") from error
             raise
+        finally:
+            self._show(call, printed.flush())
 
-    def _context(self, call: Ready) -> ToolContext:
+    def _show(self, call: Ready, text: str) -> None:
+        if text and self.live.watched(self.turn.id):
+            self.live.publish(self.turn.id, Printed(call.state.call_id, text))
+
+    def _context(self, call: Ready, printed: Stream) -> ToolContext:
         turn, call_id = self.turn, call.state.call_id
 
         def on_output(text: str) -> None:
-            if self.live.watched(turn.id):
-                self.live.publish(turn.id, Printed(call_id, text))
+            self._show(call, printed.feed(text))
 
         return ToolContext(turn.session, turn, call_id, self.untrusted, self.clock, on_output, self._note)
 
     async def _note(self, event: Event) -> None:
         """A tool's own event, on disk before the tool goes on."""
-        self.turn.record(event, self.clock.now())
+        self.turn.record(self.redactor.value(event), self.clock.now())
         await self.pen.commit()
 
 
