@@ -1,0 +1,152 @@
+"""http_request: asking any service, with secrets that the model never sees."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol
+from urllib.parse import quote
+
+from daemon.core.label import Effect, Label
+from daemon.tools.base import ToolError, ToolOutput
+from daemon.tools.decorate import tool
+from daemon.tools.net.client import Answered, Ask, WebClient
+from daemon.tools.net.urls import Target
+from daemon.tools.web import plain_text, status_line
+
+SECRET = re.compile(r"\{\{\s*secret:([A-Za-z0-9_.-]+)\s*\}\}")
+BEFORE_PATH = re.compile(r"[^/?#]*//[^/?#]*")
+HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
+OURS = (
+    "host", "content-length", "transfer-encoding", "connection", "keep-alive", "te", "trailer", "upgrade", "expect",
+    "accept-encoding",
+)  # fmt: skip
+SHOWN = ("content-type", "location", "link", "retry-after", "etag", "last-modified", "allow", "www-authenticate")
+JSON, FORM = "application/json", "application/x-www-form-urlencoded"
+LONGEST_HEADER = 2000
+
+Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+
+
+class Secrets(Protocol):
+    """Secrets by name, each for one host."""
+
+    def value(self, name: str, host: str) -> str:
+        """The secret itself. Raises ToolError if there is none of that name, or if it is not for this host."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """What a request needs. `redact` takes every secret out of a text; longer answers than `max_chars` are cut."""
+
+    client: WebClient
+    secrets: Secrets
+    redact: Callable[[str], str]
+    max_chars: int = 8000
+
+
+@tool(effect=Effect.EGRESS, timeout_s=90, critical=("url",), max_chars=60_000)
+async def http_request(
+    outgoing: Outgoing,
+    method: Method,
+    url: str,
+    headers: dict[str, str] | None = None,
+    body: str | dict | list | None = None,
+) -> ToolOutput:
+    """Send an HTTP request to a service. {{secret:NAME}} in headers, path, query or body stands for a stored secret."""
+    target = outgoing.client.guard.check(url)
+    given = {name.lower(): value for name, value in (headers or {}).items()}
+    if body is not None and not isinstance(body, str):
+        body, given = json.dumps(body, ensure_ascii=False), {"content-type": JSON, **given}
+    filled = _Filling(outgoing, target)
+    ask = Ask(filled.url(url), method, filled.headers(given), filled.body(body, given.get("content-type", "")))
+    answer = await outgoing.client.send(ask)
+    text = "\n".join(_told(answer, outgoing))
+    return ToolOutput(text, is_error=answer.status >= 400, label=Label.UNTRUSTED)
+
+
+@dataclass(frozen=True, slots=True)
+class _Filling:
+    """Secrets put in their places, at the last moment, for this one target."""
+
+    outgoing: Outgoing
+    target: Target
+
+    def url(self, url: str) -> Target:
+        """The target with its secrets; it is still the same place."""
+        if not SECRET.search(url):
+            return self.target
+        start = BEFORE_PATH.match(url)
+        if start is None or SECRET.search(start[0]):
+            raise ToolError("Not sent: a secret cannot stand in the host of a URL.")
+        whole = self.outgoing.client.guard.check(self._fill(url, lambda value: quote(value, safe="")))
+        if whole.origin != self.target.origin:
+            raise ToolError("Not sent: with its secret the URL would lead elsewhere.")
+        return whole
+
+    def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """The headers with their secrets, none of which can break out of its line."""
+        return {_header(name): _one_line(name, self._fill(value, str)) for name, value in headers.items()}
+
+    def body(self, body: str | None, kind: str) -> bytes | None:
+        """The body with its secrets, written as its kind wants them."""
+        if body is None:
+            return None
+        write = _in_json if kind.startswith(JSON) else _in_form if kind.startswith(FORM) else str
+        return self._fill(body, write).encode("utf-8", "replace")
+
+    def _fill(self, text: str, write: Callable[[str], str]) -> str:
+        return SECRET.sub(lambda found: write(self._secret(found[1])), text)
+
+    def _secret(self, name: str) -> str:
+        if not self.target.secure and not self.outgoing.client.guard.opened(self.target):
+            raise ToolError(f"Not sent: the secret {name} would go unencrypted over http; use https.")
+        return self.outgoing.secrets.value(name, self.target.host)
+
+
+def _in_json(value: str) -> str:
+    return json.dumps(value)[1:-1]
+
+
+def _in_form(value: str) -> str:
+    return quote(value, safe="")
+
+
+def _header(name: str) -> str:
+    if not HEADER.fullmatch(name):
+        raise ToolError(f"Not sent: {name[:40]!r} is no name of a header.")
+    if name in OURS or name.startswith("proxy-"):
+        raise ToolError(f"Not sent: the header {name} is not yours to set; leave it out.")
+    return name
+
+
+def _one_line(name: str, value: str) -> str:
+    if CONTROL.search(value):
+        raise ToolError(f"Not sent: the value of the header {name} must be one line.")
+    return value
+
+
+def _told(answer: Answered, outgoing: Outgoing) -> Iterator[str]:
+    """Status, the headers that matter, and the body. Secrets go before anything is cut, so that no part of one is left."""
+    yield f"HTTP {status_line(answer.status)}"
+    for name in SHOWN:
+        if name in answer.headers:
+            yield f"{name}: {outgoing.redact(answer.headers[name])[:LONGEST_HEADER]}"
+    if answer.body:
+        yield ""
+        yield from _body(answer, outgoing)
+
+
+def _body(answer: Answered, outgoing: Outgoing) -> Iterator[str]:
+    text = plain_text(answer)
+    if text is None:
+        yield f"[{len(answer.body)} bytes that are no text]"
+        return
+    text = outgoing.redact(text)
+    yield text[: outgoing.max_chars]
+    if len(text) > outgoing.max_chars:
+        yield f"[... {len(text) - outgoing.max_chars} characters left out ...]"
+    if answer.cut:
+        yield f"[... only the first {len(answer.body)} bytes were read ...]"
