@@ -64,7 +64,10 @@ class Words:
 
     def _means(self, at: int, kinds: frozenset[str]) -> bool:
         """An ordinary word stands for somebody or something: "to bob", "the general channel"."""
-        return self.words[at].names or self._beside(at, kinds) or (at > 0 and self.words[at - 1].plain in LEADS)
+        word = self.words[at]
+        if word.plain in FILLERS:
+            return False
+        return word.names or self._beside(at, kinds) or (at > 0 and self.words[at - 1].plain in LEADS)
 
     def _runs(self, at: int, wanted: Sequence[str]) -> bool:
         return [word.plain for word in self.words[at : at + len(wanted)]] == wanted
@@ -122,7 +125,7 @@ def words_of(text: str) -> Words:
 
 
 def _bare(raw: str) -> str:
-    bare = unicodedata.normalize("NFC", raw).strip(EDGES)
+    bare = unicodedata.normalize("NFC", raw).rstrip(EDGES).lstrip(EDGES.replace(".", ""))
     for ending in ("'s", "’s"):
         bare = bare.removesuffix(ending)
     return bare.removeprefix("./") if len(bare) > 2 else bare
