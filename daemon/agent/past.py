@@ -113,7 +113,7 @@ def load_past(tx: ReadTx, session: SessionRow) -> Past:
     In the order in which they ended, as whoever lived through it has them: one that waited for a person may have ended late.
     """
     past = Past()
-    rows = [row for row in reversed(tx.turns(session.id, TURNS)) if row.state == "ended" and not _cleared(row, session)]
+    rows = [row for row in reversed(tx.turns(session.id, TURNS)) if row.state == "ended" and not is_cleared(row, session)]
     for row in sorted(rows, key=lambda row: row.ended_at or row.started_at):
         try:
             past.add(rebuild(row.id, session.id, tx.events(row.id)))
@@ -122,7 +122,8 @@ def load_past(tx: ReadTx, session: SessionRow) -> Past:
     return past
 
 
-def _cleared(row: TurnRow, session: SessionRow) -> bool:
+def is_cleared(row: TurnRow, session: SessionRow) -> bool:
+    """The turn is from before the session was last cleared."""
     return session.cleared_at is not None and row.started_at <= session.cleared_at
 
 

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from daemon.agent.money.ledger import midnight
-from daemon.agent.past import rebuild
+from daemon.agent.past import TURNS, is_cleared, rebuild
 from daemon.commands.base import Command, Desk, Spoken
-from daemon.core.rows import ChildRow, TurnRow, UsageRow
+from daemon.core.label import Label
+from daemon.core.rows import ChildRow, SessionRow, TurnRow, UsageRow
 from daemon.core.shown import plan_text
+from daemon.core.taint import tainted_at
 from daemon.core.turn import Turn
 from daemon.store.protocol import ReadTx
 
@@ -18,13 +20,15 @@ async def status(desk: Desk, spoken: Spoken) -> str:
 
     week = desk.clock.now() - timedelta(days=7)
 
-    def look(tx: ReadTx) -> tuple[int, int, int, dict[str, int]]:
+    def look(tx: ReadTx) -> tuple[int, int, int, dict[str, int], str]:
         unfinished, asked = tx.unfinished_turns(session.id), tx.approvals("pending", session.id)
-        return len(unfinished), len(tx.waiting_inputs(session.id)), len(asked), tx.stop_counts(week)
+        queued = len(tx.waiting_inputs(session.id))
+        return len(unfinished), queued, len(asked), tx.stop_counts(week), why_tainted(tx, session)
 
-    begun, queued, asked, ends = await desk.store.read(look)
+    begun, queued, asked, ends, tainted = await desk.store.read(look)
     lines = [
         f"Chat {session.id}, {session.label.value}" + (", paused" if session.paused else ""),
+        *([f"It has read text from outside, so it asks more: {tainted}. /clear begins anew."] if tainted else []),
         f"Model: {session.model or desk.models.names()[0]}" + (" (pinned)" if session.model else ""),
         f"Agent: {session.agent}",
         f"Tasks: {begun} begun, {queued} queued, {asked} waiting for your answer",
@@ -33,6 +37,16 @@ async def status(desk: Desk, spoken: Spoken) -> str:
         "Turns of seven days ended: " + (", ".join(f"{reason} {count}" for reason, count in sorted(ends.items())) or "none"),
     ]
     return "\n".join(lines)
+
+
+def why_tainted(tx: ReadTx, session: SessionRow) -> str:
+    """How text from outside came into this chat since it was last cleared; "" when none did (F3)."""
+    shown = [row for row in reversed(tx.turns(session.id, TURNS)) if not is_cleared(row, session)]
+    for row in shown:
+        found = tainted_at(tx.events(row.id)) if row.label is Label.UNTRUSTED else None
+        if found and not found.inherited:
+            return f"{found.by} (in {row.id})"
+    return "what was said before" if any(row.label is Label.UNTRUSTED for row in shown) else ""
 
 
 def budget_line(desk: Desk) -> str:
