@@ -1,13 +1,13 @@
 """What the model wrote as the arguments of a call: read, cleaned, and made comparable."""
 
 import json
-import unicodedata
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from pathlib import PurePosixPath
 
 from daemon.tools.base import ToolError
+from daemon.tools.folding import folded
 
 SHOWN = 200
 
@@ -46,8 +46,8 @@ def paths_in(arguments: Mapping[str, object], names: Iterable[str]) -> list[Pure
 
 def is_protected(path: PurePosixPath, patterns: Iterable[str]) -> bool:
     """The path is one of the protected ones or lies under one, wherever it is anchored: too many questions beat one too few."""
-    parts = [_folded(part) for part in path.parts if part not in ("/", ".")]
-    return any(_within(parts, [_folded(part) for part in PurePosixPath(pattern).parts if part != "/"]) for pattern in patterns)
+    parts = [folded(part) for part in path.parts if part not in ("/", ".")]
+    return any(_within(parts, [folded(part) for part in PurePosixPath(pattern).parts if part != "/"]) for pattern in patterns)
 
 
 def overlap(one: PurePosixPath, other: PurePosixPath) -> bool:
@@ -58,10 +58,6 @@ def overlap(one: PurePosixPath, other: PurePosixPath) -> bool:
 def _within(parts: list[str], pattern: list[str]) -> bool:
     starts = range(len(parts) - len(pattern) + 1)
     return bool(pattern) and any(all(map(fnmatchcase, parts[start:], pattern)) for start in starts)
-
-
-def _folded(part: str) -> str:
-    return unicodedata.normalize("NFC", part).casefold()
 
 
 def _shown(text: str) -> str:
