@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import assert_never
 
-from channels.terminal_text import exact, fields, lookalikes, one_line, readable
+from channels.terminal_text import exact, fields, one_line, readable, suspects
 
 LONG = 2000
 STEP_WIDTH = 160
@@ -148,7 +148,7 @@ class Question:
         if self.label == "untrusted":
             lines.append("! this turn has read text from outside; it may not be your wish")
         suspect = "" if self.title else self.arguments
-        lines.extend(f"! letters of different alphabets that look alike: {word}" for word in lookalikes(suspect))
+        lines.extend(f"! {suspicion}" for suspicion in suspects(suspect))
         return lines
 
 

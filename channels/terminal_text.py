@@ -10,6 +10,7 @@ HIDDEN_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 ODD_SPACES = {"Zs"}
 HIDDEN_LETTERS = {"\u115f", "\u1160", "\u3164", "\uffa0", "\u2800", "\u034f", "\u17b4", "\u17b5"}
 WORD = re.compile(r"[^\W\d_]+(?:[.-][^\W\d_]+)*")
+HOST = re.compile(r"://(?:[^/\s\"'?#@]*@)?([^/\s\"'?#:]+)")
 SCRIPTS = ("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE")
 
 
@@ -48,6 +49,24 @@ def _selects(char: str) -> bool:
 def lookalikes(text: str) -> list[str]:
     """Words that mix scripts whose letters look alike, as in a false domain."""
     return [word for word in dict.fromkeys(WORD.findall(text)) if not word.isascii() and len(_scripts(word)) > 1]
+
+
+def suspects(text: str) -> list[str]:
+    """What may not be what it looks like, a line each: words of several scripts, and hosts in other letters than a to z. Beside
+    each stands the name that a machine would look up (punycode).
+    """
+    mixed = lookalikes(text)
+    hosts = [host for host in dict.fromkeys(HOST.findall(text)) if not (host.isascii() or host in mixed)]
+    told = [f"letters of different alphabets that look alike: {word}{_as_looked_up(word)}" for word in mixed]
+    return told + [f"a host in other letters than a to z: {exact(host)}{_as_looked_up(host)}" for host in hosts]
+
+
+def _as_looked_up(host: str) -> str:
+    """As " (xn--...)"; nothing where no machine would look it up."""
+    try:
+        return f" ({host.encode('idna').decode()})"
+    except UnicodeError:
+        return ""
 
 
 def _scripts(word: str) -> set[str]:

@@ -22,6 +22,7 @@ from daemon.agent.routes import Routes
 from daemon.agent.specs.registry import Specs
 from daemon.agent.subagent import spawn_agent
 from daemon.app.agent import AgentWorks
+from daemon.app.grants import StoredGrants
 from daemon.app.models import ModelConfig
 from daemon.app.recollect import Recollect
 from daemon.app.warm import WarmUp
@@ -33,7 +34,6 @@ from daemon.core.clock import Clock, FileClock, SystemClock
 from daemon.core.errors import ConfigError
 from daemon.core.ids import NewId, new_id
 from daemon.core.live import Live
-from daemon.core.rows import GrantRow
 from daemon.door.local import LocalDoor
 from daemon.intake import Intake
 from daemon.loops.criteria import Criteria
@@ -41,7 +41,7 @@ from daemon.loops.engine import Engine
 from daemon.providers.chain import Chain
 from daemon.providers.local_prompt import CORE_TOOLS
 from daemon.providers.prices import Prices, PriceTable
-from daemon.store.protocol import ReadTx, Store
+from daemon.store.protocol import Store
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.approvals import new_token
 from daemon.tools.base import Tool
@@ -82,25 +82,6 @@ class House:
     warm_up: WarmUp
     loops: Engine
     events: Events
-
-
-@dataclass(frozen=True, slots=True)
-class StoredGrants:
-    """Standing permissions, as the journal has them."""
-
-    store: Store
-
-    async def granted(
-        self, session: str, tool: str, args_hash: str, *, paths: Sequence[str], untrusted: bool, call: str
-    ) -> bool:
-        """A person has allowed exactly this: here, in the chat that this works for, or everywhere."""
-
-        def look(tx: ReadTx) -> list[GrantRow]:
-            own = tx.session(session)
-            return tx.grants(session) + (tx.grants(own.root) if own and own.root else [])
-
-        rows = await self.store.read(look)
-        return any(row.tool == tool and row.args_hash == args_hash for row in rows)
 
 
 @dataclass(slots=True)
@@ -184,7 +165,7 @@ class Builder:
         config = self.config.tools
         gate = Gate(
             toolbox=tools,
-            grants=StoredGrants(store),
+            grants=StoredGrants(store, self.clock),
             rules=NoRules(),
             approvals=config.approvals,
             protected_paths=tuple(config.protected_paths),

@@ -7,9 +7,10 @@ from channels.terminal_items import Question
 from daemon.agent.money.questions import EXTEND
 from daemon.cli.questions import house_question
 from daemon.core.events import Answer
+from daemon.core.roles import Person, Role
 from daemon.door.base import ApprovalView
 
-BY = "terminal"
+BY = Person("terminal", Role.OWNER)
 YES = dict.fromkeys(("y", "yes", "once"), Answer.ONCE)
 NO = dict.fromkeys(("n", "no"), Answer.DENY)
 SCOPES = {**dict.fromkeys(("s", "session"), Answer.SESSION), **dict.fromkeys(("a", "always"), Answer.ALWAYS)}

@@ -2,7 +2,7 @@
 
 from difflib import get_close_matches
 
-from daemon.commands import agents, choose, control, loop, permit, status
+from daemon.commands import agents, choose, control, loop, permit, standing, status
 from daemon.commands.base import Command, Desk, Spoken
 from daemon.core.roles import Right, may
 
@@ -16,7 +16,7 @@ HELP = (
     Command("help", "this list", show_help),
     Command("start", "say hello", show_help),
 )
-OTHERS = (*choose.COMMANDS, *agents.COMMANDS, *loop.COMMANDS, *permit.COMMANDS)
+OTHERS = (*choose.COMMANDS, *agents.COMMANDS, *loop.COMMANDS, *permit.COMMANDS, *standing.COMMANDS)
 TABLE = {c.name: c for c in (*HELP, *status.COMMANDS, *control.COMMANDS, *OTHERS)}
 
 

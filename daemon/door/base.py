@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from daemon.core.asking import EXACT, Bounds
 from daemon.core.events import Answer
 from daemon.core.roles import OWNER, Person
 from daemon.door.loops import Loops
@@ -86,7 +87,7 @@ class RunLine:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalView:
-    """A question that waits for a person."""
+    """A question that waits for a person. `preview` is what to show beside the arguments: a change as a diff, say."""
 
     turn: str
     call_id: str
@@ -96,6 +97,23 @@ class ApprovalView:
     effect: str
     label: str
     expires: str
+    preview: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GrantView:
+    """A standing permission. session "" is everywhere, paths "" is exactly these arguments, uses_left None any number."""
+
+    id: str
+    session: str
+    tool: str
+    arguments: str
+    paths: str
+    granted_by: str
+    created: str
+    expires: str | None
+    uses_left: int | None
+    uses: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +150,7 @@ class LiveEvent:
     tool.output {call_id, text}              tool.retry {call_id, error, wait_s}
     tool_result {call_id, tool, outcome, is_error, text, exit_code}
     tool.results {iteration, count}
-    approval.asked {call_id, tool, arguments, effect, expires}
+    approval.asked {call_id, tool, arguments, effect, expires, preview}
     approval.answered {call_id, answer, by, reason}
     steered {text}   coached {kind, text}    intent {intent}
     budget.extended {reason, max_iterations} cycle.refunded {call_ids}
@@ -215,8 +233,18 @@ class Door(Protocol):
         """Questions to a person."""
         ...
 
-    async def answer(self, turn: str, call_id: str, answer: Answer, by: str, reason: str = "") -> bool:
-        """Answer one; False when it is not pending any more."""
+    async def answer(
+        self, turn: str, call_id: str, answer: Answer, by: Person = OWNER, reason: str = "", bounds: Bounds = EXACT
+    ) -> bool:
+        """Answer one; False when it is not pending any more. Raises MayNotAnswer, and UsageError for bounds that do not fit."""
+        ...
+
+    async def grants(self) -> list[GrantView]:
+        """What needs no question any more, oldest first."""
+        ...
+
+    async def revoke(self, grant_id: str) -> bool:
+        """Take a permission back; False when there is none of that id."""
         ...
 
     async def sessions(self) -> list[SessionView]:

@@ -4,21 +4,23 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
 from daemon import VERSION
-from daemon.commands import permit, table
+from daemon.commands import standing, table
 from daemon.commands.agents import choose_agent
+from daemon.commands.answering import answer_call
 from daemon.commands.base import Desk, Spoken, parse
 from daemon.commands.control import Stopped, stop_session, stop_turns
+from daemon.core.asking import EXACT, Bounds
 from daemon.core.errors import ConfigError, UsageError
 from daemon.core.events import Answer, Recorded, TurnEnded
 from daemon.core.label import Label
 from daemon.core.live import Glimpse, Live, Over, SetAside, TextDelta
 from daemon.core.roles import OWNER, Person, Role, label_of
 from daemon.core.rows import InboxRow, OutboxRow, SessionRow
-from daemon.door.base import Accepted, ApprovalView, Door, HealthView, LiveEvent, RunView
+from daemon.door.base import Accepted, ApprovalView, Door, GrantView, HealthView, LiveEvent, RunView
 from daemon.door.local_loops import LocalLoops
 from daemon.door.narrate import Narrator, glimpse
 from daemon.door.reading import Reading
-from daemon.door.views import approval_view, row_of, run_view
+from daemon.door.views import approval_view, grant_view, row_of, run_view
 from daemon.intake import Inbound, Intake
 from daemon.store.protocol import ReadTx
 
@@ -136,9 +138,19 @@ class LocalDoor(Reading, Door):
         now = self.desk.clock.now()
         return [approval_view(row) for row in rows if row.state != "pending" or row.expires > now]
 
-    async def answer(self, turn: str, call_id: str, answer: Answer, by: str, reason: str = "") -> bool:
+    async def answer(
+        self, turn: str, call_id: str, answer: Answer, by: Person = OWNER, reason: str = "", bounds: Bounds = EXACT
+    ) -> bool:
         """Answer one, once."""
-        return await permit.answer_call(self.desk, turn, call_id, answer, by, reason)
+        return await answer_call(self.desk, turn, call_id, answer, by, reason, bounds) is not None
+
+    async def grants(self) -> list[GrantView]:
+        """What needs no question any more."""
+        return [grant_view(row) for row in await standing.holding(self.desk)]
+
+    async def revoke(self, grant_id: str) -> bool:
+        """Take a permission back."""
+        return await standing.revoke(self.desk, grant_id)
 
     def loops(self) -> LocalLoops:
         """What can be done with loops."""

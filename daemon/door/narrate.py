@@ -234,7 +234,8 @@ def _tell_of_approval(event: ApprovalAsked | ApprovalAnswered) -> Told:
     match event:
         case ApprovalAsked():
             asked = {"call_id": event.call_id, "tool": event.tool, "arguments": event.arguments}
-            return "approval.asked", asked | {"effect": event.effect.value, "expires": event.expires.isoformat()}
+            terms = {"effect": event.effect.value, "expires": event.expires.isoformat(), "preview": event.preview}
+            return "approval.asked", asked | terms
         case ApprovalAnswered():
             answered = {"call_id": event.call_id, "answer": event.answer.value}
             return "approval.answered", answered | {"by": event.by, "reason": event.reason}

@@ -15,10 +15,21 @@ from aiohttp import (
 )
 from pydantic import TypeAdapter
 
+from daemon.core.asking import EXACT, Bounds
 from daemon.core.errors import AidaemonError, UsageError
 from daemon.core.events import Answer
 from daemon.core.roles import OWNER, Person
-from daemon.door.base import Accepted, ApprovalView, Delivery, HealthView, LiveEvent, RunLine, RunView, SessionView
+from daemon.door.base import (
+    Accepted,
+    ApprovalView,
+    Delivery,
+    GrantView,
+    HealthView,
+    LiveEvent,
+    RunLine,
+    RunView,
+    SessionView,
+)
 from daemon.door.narrate import COMPLETED
 from daemon.door.remote_loops import RemoteLoops
 from daemon.providers.sse import EventStream, ServerEvent
@@ -182,10 +193,13 @@ class RemoteDoor:
         params = {"state": state} | ({} if session is None else {"session": session})
         return TypeAdapter(list[ApprovalView]).validate_json(await self._ask("GET", "/v1/approvals", params=params))
 
-    async def answer(self, turn: str, call_id: str, answer: Answer, by: str, reason: str = "") -> bool:
+    async def answer(
+        self, turn: str, call_id: str, answer: Answer, by: Person = OWNER, reason: str = "", bounds: Bounds = EXACT
+    ) -> bool:
         """Answer one; the daemon goes by the token for who says it, whatever `by` is."""
         verb = "reject" if answer is Answer.DENY else "approve"
-        said = {"call_id": call_id, "reason": reason} | ({} if answer is Answer.DENY else {"scope": answer.value})
+        said: dict[str, object] = {"call_id": call_id, "reason": reason}
+        said |= {} if answer is Answer.DENY else {"scope": answer.value} | _bounds(bounds)
         try:
             await self._ask("POST", f"/v1/runs/{_quoted(turn)}/{verb}", body=said)
         except DaemonRefused as error:
@@ -193,6 +207,14 @@ class RemoteDoor:
                 return False
             raise
         return True
+
+    async def grants(self) -> list[GrantView]:
+        """What needs no question any more."""
+        return TypeAdapter(list[GrantView]).validate_json(await self._ask("GET", "/v1/grants"))
+
+    async def revoke(self, grant_id: str) -> bool:
+        """Take a permission back; False when there is none of that id."""
+        return await self._find("DELETE", f"/v1/grants/{_quoted(grant_id)}") is not None
 
     async def sessions(self) -> list[SessionView]:
         """All sessions, newest first."""
@@ -266,6 +288,12 @@ def _told(sent: ServerEvent) -> LiveEvent:
 
 def _object(raw: bytes) -> dict[str, object]:
     return TypeAdapter(dict[str, object]).validate_json(raw)
+
+
+def _bounds(bounds: Bounds) -> dict[str, object]:
+    minutes = None if bounds.lasts is None else bounds.lasts.total_seconds() / 60
+    named = {"times": bounds.uses, "minutes": minutes, "paths": bounds.paths or None}
+    return {name: value for name, value in named.items() if value is not None}
 
 
 def _quoted(part: str) -> str:

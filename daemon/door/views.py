@@ -22,9 +22,9 @@ from daemon.core.events import (
     Verified,
 )
 from daemon.core.label import Effect
-from daemon.core.rows import ApprovalRow, ChildRow, InboxRow, OutboxRow, SessionRow, TurnRow
+from daemon.core.rows import ApprovalRow, ChildRow, GrantRow, InboxRow, OutboxRow, SessionRow, TurnRow
 from daemon.core.turn import Turn
-from daemon.door.base import ApprovalView, CallView, Delivery, RunLine, RunView, SessionView, UsageView
+from daemon.door.base import ApprovalView, CallView, Delivery, GrantView, RunLine, RunView, SessionView, UsageView
 
 BREAKERS = {
     Stop.MAX_ITERATIONS: "stopped at the limit of iterations",
@@ -121,6 +121,23 @@ def approval_view(row: ApprovalRow) -> ApprovalView:
         effect=row.effect.value,
         label=row.label.value,
         expires=row.expires.isoformat(),
+        preview=row.preview,
+    )
+
+
+def grant_view(row: GrantRow) -> GrantView:
+    """A standing permission, with its bounds."""
+    return GrantView(
+        id=row.id,
+        session=row.session,
+        tool=row.tool,
+        arguments=row.arguments,
+        paths=row.paths,
+        granted_by=row.granted_by,
+        created=row.created_at.isoformat(),
+        expires=_instant(row.expires),
+        uses_left=row.uses_left,
+        uses=row.uses,
     )
 
 

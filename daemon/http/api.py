@@ -13,6 +13,7 @@ from daemon.http.approvals import Approvals
 from daemon.http.auth import Gate
 from daemon.http.config import UserConfig
 from daemon.http.events import EventDoor
+from daemon.http.grants import Grants
 from daemon.http.health import Health
 from daemon.http.live import HEARTBEAT_S, Live
 from daemon.http.loops import Loops
@@ -45,7 +46,7 @@ def build(
     gate = Gate(token, stopwatch, people, events.tokens if events else {})
     app = web.Application(middlewares=[_border(gate)], client_max_size=BODY_LIMIT)
     rooms = (Health(door), Messages(door), Runs(door), Live(door, heartbeat_s), Approvals(door), Sessions(door), Terminal(door))
-    for room in (*rooms, Loops(door), *([events] if events else [])):
+    for room in (*rooms, Grants(door), Loops(door), *([events] if events else [])):
         app.add_routes(room.routes())
     return app
 

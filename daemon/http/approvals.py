@@ -1,16 +1,16 @@
 """Questions to a person, and the answers."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Annotated, Literal
 
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from daemon.core.asking import LONGEST, MOST_USES, Bounds, MayNotAnswer
 from daemon.core.events import Answer
-from daemon.core.label import Effect, Label
-from daemon.core.roles import may_answer
 from daemon.door.base import Door, RunView
-from daemon.http.rights import WHO, forbidden, is_own
+from daemon.http.rights import WHO, forbidden
 from daemon.http.runs import known_run
 from daemon.http.wire import Problem, answer, body, invalid, not_found
 
@@ -18,13 +18,20 @@ STATES = ("pending", "answered", "consumed", "expired", "void")
 
 
 class Answered(BaseModel):
-    """The body of an answer; `scope` counts for the approval of a call only."""
+    """The body of an answer; `scope` counts for the approval of a call only, and so do the bounds of a longer one."""
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
     call_id: Annotated[str, StringConstraints(min_length=1, max_length=100)]
     scope: Literal["once", "session", "always"] = "once"
     reason: Annotated[str, StringConstraints(max_length=2000)] = ""
+    times: Annotated[int, Field(ge=1, le=MOST_USES)] | None = None
+    minutes: Annotated[float, Field(gt=0, le=LONGEST.total_seconds() / 60, allow_inf_nan=False)] | None = None
+    paths: Annotated[str, StringConstraints(max_length=1000)] = ""
+
+    def bounds(self) -> Bounds:
+        """How far a yes for the session or always goes."""
+        return Bounds(self.times, None if self.minutes is None else timedelta(minutes=self.minutes), self.paths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,23 +66,16 @@ class Approvals:
 
     async def _settle(self, request: web.Request, said: Answered, answered: Answer) -> web.Response:
         turn, person = request.match_info["turn"], request[WHO]
-        await self._check(request, said.call_id, answered)
-        if await self.door.answer(turn, said.call_id, answered, person.name, said.reason):
+        try:
+            done = await self.door.answer(turn, said.call_id, answered, person, said.reason, said.bounds())
+        except MayNotAnswer as error:
+            raise forbidden(str(error)) from error
+        if done:
             return answer({"turn": turn, "call_id": said.call_id, "answer": answered})
         view = await known_run(self.door, request)
         if not await self._was_asked(view, said.call_id):
             raise not_found(f"call {said.call_id!r} in run {turn!r}")
         raise Problem(409, "not_pending", f"call {said.call_id} does not wait for an answer: answered already, expired or over")
-
-    async def _check(self, request: web.Request, call_id: str, answered: Answer) -> None:
-        """Raises Problem where the person's role does not cover this question; what waits for no answer is found out later."""
-        turn, person = request.match_info["turn"], request[WHO]
-        for one in await self.door.approvals():
-            if (one.turn, one.call_id) != (turn, call_id):
-                continue
-            own = is_own(person, one.session)
-            if not may_answer(person.role, Effect(one.effect), Label(one.label), answered, own=own):
-                raise forbidden(f"only the owner may answer this ({one.tool}: {one.effect}); it still waits for an answer")
 
     async def _was_asked(self, view: RunView, call_id: str) -> bool:
         """A call of the run; or a question of the house itself, which is no call: "budget.1", "review.7"."""

@@ -15,6 +15,8 @@ RULES = {
     ("GET", "/v1/runs/{turn}/transcript"): Right.LOOK,
     ("GET", "/v1/runs/{turn}/events"): Right.LOOK,
     ("GET", "/v1/approvals"): Right.LOOK,
+    ("GET", "/v1/grants"): Right.LOOK,
+    ("DELETE", "/v1/grants/{id}"): Right.ANSWER,
     ("GET", "/v1/sessions"): Right.LOOK,
     ("GET", "/v1/sessions/{id}/turns"): Right.LOOK,
     ("GET", "/v1/sessions/{id}/undelivered"): Right.LOOK,

@@ -253,5 +253,6 @@ def _question(event: ApprovalAsked) -> str:
         "arguments": event.arguments,
         "effect": event.effect.value,
         "expires": event.expires.isoformat(),
+        "preview": event.preview,
     }
     return json.dumps(question, ensure_ascii=False)

@@ -93,7 +93,7 @@ async def test_time_is_counted_once_for_calls_that_ran_together(tmp_path: Path, 
     async with living(tmp_path, model, {"agent": {"max_seconds": 2}}, with_tools()) as it:
         turn = await it.say("rest, then send")
         asked = await it.until(turn, "approval.asked")
-        assert await it.house.door.answer(turn, str(asked.data["call_id"]), Answer.ONCE, "owner")
+        assert await it.house.door.answer(turn, str(asked.data["call_id"]), Answer.ONCE)
         run = await it.settled(turn)
         assert (run.stop_reason, run.reply) == ("done", "all done")
         (waited,) = [event for event in await it.events(turn) if isinstance(event, Suspended)]

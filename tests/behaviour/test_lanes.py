@@ -38,7 +38,7 @@ def sender(sent: list[str]) -> Parts:
 
 async def approve(it: Living, turn: str, answer: Answer = Answer.ONCE) -> bool:
     asked = await it.until(turn, "approval.asked")
-    return await it.house.door.answer(turn, str(asked.data["call_id"]), answer, "owner")
+    return await it.house.door.answer(turn, str(asked.data["call_id"]), answer)
 
 
 async def state(it: Living, turn: str) -> str:
@@ -253,7 +253,7 @@ async def test_a_question_is_answered_once(tmp_path: Path, model: FakeOpenAI) ->
     async with living(tmp_path, model, parts=sender(sent)) as it:
         turn = await it.say("send hello")
         asked = await it.until(turn, "approval.asked")
-        answers = [await it.house.door.answer(turn, str(asked.data["call_id"]), Answer.ONCE, "owner") for _ in range(3)]
+        answers = [await it.house.door.answer(turn, str(asked.data["call_id"]), Answer.ONCE) for _ in range(3)]
         await it.settled(turn)
         assert (answers, sent) == ([True, False, False], ["hello"])
 
@@ -265,8 +265,8 @@ async def test_two_gated_calls_wait_each_on_their_own(tmp_path: Path, model: Fak
         turn = await it.say("send both")
         await it.until(turn, "run.suspended")
         one, two = await it.house.door.approvals()
-        assert await it.house.door.answer(turn, two.call_id, Answer.ONCE, "owner")
-        assert await it.house.door.answer(turn, one.call_id, Answer.DENY, "owner", "not that one")
+        assert await it.house.door.answer(turn, two.call_id, Answer.ONCE)
+        assert await it.house.door.answer(turn, one.call_id, Answer.DENY, reason="not that one")
         run = await it.settled(turn)
         assert sent == ["second"]
         assert [call.is_error for call in run.calls] == [True, False]
@@ -301,7 +301,7 @@ async def test_a15_a_question_nobody_answers_expires_by_the_wall_clock_and_the_t
         assert asked.data["expires"] == (now + timedelta(minutes=5)).isoformat()
         wall.write_text((now + timedelta(minutes=6)).isoformat())
         assert (await it.settled(turn)).reply == "nobody answered"
-        assert not await it.house.door.answer(turn, str(asked.data["call_id"]), Answer.ONCE, "owner")
+        assert not await it.house.door.answer(turn, str(asked.data["call_id"]), Answer.ONCE)
         assert sent == []
 
 

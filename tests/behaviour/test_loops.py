@@ -187,7 +187,7 @@ async def test_a_no_at_any_door_fails_a_manual_loop_c3(tmp_path: Path, model: Fa
             case "text":
                 await it.house.door.send(TERMINAL, "rather not")
             case "door":
-                assert await it.house.door.answer(f"{loop.id}-1", "review", Answer.DENY, "owner")
+                assert await it.house.door.answer(f"{loop.id}-1", "review", Answer.DENY)
             case _:
                 assert await it.house.loops.review(loop.id, approved=False, by="me")
         done = await over(it, loop)
@@ -402,7 +402,7 @@ async def test_stop_rejects_an_open_review_c6(tmp_path: Path, model: FakeOpenAI)
         loop = await until(it, await begin(it), LoopStage.REVIEWING)
         await it.house.loops.stop(loop.id, "enough")
         assert await it.house.door.approvals("pending") == []
-        assert not await it.house.door.answer(f"{loop.id}-1", "review", Answer.ONCE, "owner")
+        assert not await it.house.door.answer(f"{loop.id}-1", "review", Answer.ONCE)
         row = await it.house.store.read(lambda tx: tx.loop(loop.id))
         assert row and (row.stage, row.error) == (LoopStage.FAILED, "enough")
 

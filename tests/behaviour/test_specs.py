@@ -255,9 +255,9 @@ async def test_with_approvals_always_each_of_two_parallel_calls_waits_on_its_own
         await it.until(turn, "run.suspended")
         door = it.house.door
         first, second = await door.approvals(session=SESSION)
-        assert await door.answer(turn, second.call_id, Answer.DENY, "owner", "not that one")
+        assert await door.answer(turn, second.call_id, Answer.DENY, reason="not that one")
         assert [row.call_id for row in await door.approvals(session=SESSION)] == [first.call_id]
-        assert await door.answer(turn, first.call_id, Answer.ONCE, "owner")
+        assert await door.answer(turn, first.call_id, Answer.ONCE)
         run = await it.settled(turn)
         assert run.stop_reason == "condition"
         assert [call.result for call in run.calls] == ["noted a", '{"rejected": true, "reason": "not that one"}']
@@ -279,7 +279,7 @@ async def test_a_protected_path_of_the_spec_is_asked_about_and_no_other(tmp_path
         await it.until(turn, "run.suspended")
         [asked] = await it.house.door.approvals(session=SESSION)
         assert "plans/secret.txt" in asked.arguments
-        await it.house.door.answer(turn, asked.call_id, Answer.ONCE, "owner")
+        await it.house.door.answer(turn, asked.call_id, Answer.ONCE)
         assert (await it.settled(turn)).stop_reason == "condition"
         assert (tmp_path / "workspace" / "plans" / "secret.txt").read_text() == "x"
 
@@ -331,7 +331,7 @@ async def test_a_turn_keeps_what_it_began_with_while_its_file_is_edited(tmp_path
         await it.until(turn, "run.suspended")
         (tmp_path / "agents" / "coder.toml").write_text('[identity]\nname = "coder"\ninstructions = "NEW"\n')
         [asked] = await it.house.door.approvals(session=SESSION)
-        await it.house.door.answer(turn, asked.call_id, Answer.ONCE, "owner")
+        await it.house.door.answer(turn, asked.call_id, Answer.ONCE)
         assert (await it.settled(turn)).reply == "first"
         await it.ask("and now")
         assert ["NEW" in request["messages"][0]["content"] for request in model.requests] == [False, False, True]
@@ -393,6 +393,6 @@ async def test_a_refused_critical_tool_of_the_spec_ends_the_turn(tmp_path: Path,
         turn = await it.say("write a note")
         await it.until(turn, "run.suspended")
         [asked] = await it.house.door.approvals(session=SESSION)
-        await it.house.door.answer(turn, asked.call_id, Answer.DENY, "owner", "no notes")
+        await it.house.door.answer(turn, asked.call_id, Answer.DENY, reason="no notes")
         run = await it.settled(turn)
         assert run.stop_reason == "failed" and len(model.requests) <= 2

@@ -116,7 +116,7 @@ async def test_what_never_was_is_told_by_its_absence(room: Room) -> None:
     assert await room.door.transcript("nosuchturn") == []
     assert await room.door.cancel("nosuchturn") is False
     assert await room.door.stop("terminal:nobody") == []
-    assert await room.door.answer("nosuchturn", "3.0", Answer.ONCE, "owner") is False
+    assert await room.door.answer("nosuchturn", "3.0", Answer.ONCE) is False
     assert await room.door.runs("terminal:nobody") == await room.door.unfinished("terminal:nobody") == []
 
 
@@ -178,8 +178,8 @@ async def test_a_question_is_answered_once(room: Room, answer: Answer) -> None:
     call_id = str((await room.told(turn, "approval.asked")).data["call_id"])
     (question,) = await room.door.approvals(session=HERE)
     assert (question.turn, question.call_id, question.tool, question.session) == (turn, call_id, "shell", HERE)
-    assert await room.door.answer(turn, call_id, answer, "owner", "because") is True
-    assert await room.door.answer(turn, call_id, answer, "owner") is False
+    assert await room.door.answer(turn, call_id, answer, reason="because") is True
+    assert await room.door.answer(turn, call_id, answer) is False
     (call,) = (await room.door.settled(turn)).calls
     assert call.is_error is (answer is Answer.DENY)
     assert await room.door.approvals() == []

@@ -59,7 +59,7 @@ async def test_a_question_shows_what_is_asked_and_nothing_to_answer_it_with(daem
     call_id = await asked(daemon, turn)
     questions = await daemon.listed("/v1/approvals", state="pending", session="web:shown")
     (question,) = questions
-    assert set(question) == {"turn", "call_id", "session", "tool", "arguments", "effect", "label", "expires"}
+    assert set(question) == {"turn", "call_id", "session", "tool", "arguments", "effect", "label", "expires", "preview"}
     assert (question["turn"], question["call_id"], question["tool"]) == (turn, call_id, "shell")
     await daemon.post(f"/v1/runs/{turn}/reject", call_id=call_id)
 

@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 
+from daemon.core.asking import EXACT, Bounds
 from daemon.core.events import Answer
-from daemon.door.base import Accepted, ApprovalView, Delivery, HealthView, LiveEvent, RunLine, RunView, SessionView
+from daemon.core.roles import OWNER, Person
+from daemon.door.base import Accepted, ApprovalView, Delivery, GrantView, HealthView, LiveEvent, RunLine, RunView, SessionView
 from daemon.door.loops import Loops
 
 FAR = "2999-01-01T00:00:00+00:00"
@@ -116,13 +118,21 @@ class FakeDoor:
     async def approvals(self, state: str = "pending", session: str | None = None) -> list[ApprovalView]:
         return list(self.questions)
 
-    async def answer(self, turn: str, call_id: str, answer: Answer, by: str, reason: str = "") -> bool:
+    async def answer(
+        self, turn: str, call_id: str, answer: Answer, by: Person = OWNER, reason: str = "", bounds: Bounds = EXACT
+    ) -> bool:
         self.answers.append((turn, call_id, answer, reason))
         was_open = any((view.turn, view.call_id) == (turn, call_id) for view in self.questions)
         self.questions = [view for view in self.questions if (view.turn, view.call_id) != (turn, call_id)]
-        self.happens(turn, "approval.answered", call_id=call_id, answer=answer.value, by=by, reason=reason)
+        self.happens(turn, "approval.answered", call_id=call_id, answer=answer.value, by=by.name, reason=reason)
         await self._note()
         return was_open
+
+    async def grants(self) -> list[GrantView]:
+        return []
+
+    async def revoke(self, grant_id: str) -> bool:
+        return False
 
     async def sessions(self) -> list[SessionView]:
         return []

@@ -181,7 +181,8 @@ def test_what_one_event_is_told_as_counts_down_to_its_last() -> None:
         (
             ApprovalAsked("1.0", "shell", "{}", "hash", Effect.DESTRUCTIVE, "secret", NOON),
             "approval.asked",
-            {"call_id": "1.0", "tool": "shell", "arguments": "{}", "effect": "destructive", "expires": NOON.isoformat()},
+            {"call_id": "1.0", "tool": "shell", "arguments": "{}", "effect": "destructive", "expires": NOON.isoformat()}
+            | {"preview": ""},
         ),
         (
             ApprovalAnswered("1.0", Answer.DENY, "owner", "not now"),

@@ -161,7 +161,7 @@ class Person:
         if loop and not self.hasty:
             taken = await self.door.loops().review(loop, approved=answer is Answer.ONCE, by="owner") is not None
         else:
-            taken = await self.door.answer(turn, call, answer, "owner")
+            taken = await self.door.answer(turn, call, answer)
         if taken:
             self.outside.questions.note(turn=turn, call=call, what="answered", answer=answer.value)
             self.moment("after a question was answered")
