@@ -10,8 +10,10 @@ import signal
 from collections.abc import Callable
 from contextlib import suppress
 
+from daemon.app.discretion import discreet_logs, undumpable
 from daemon.app.doors import config_of
 from daemon.app.house import House, Parts, open_house
+from daemon.config.hidden import redactor
 from daemon.config.paths import Paths
 from daemon.config.private import write_private
 from daemon.config.secrets import Secrets
@@ -29,9 +31,12 @@ MOST_FILES = 65_536
 async def serve(paths: Paths, tell: Callable[[str], None], parts: Parts | None = None) -> int:
     """Serve until SIGTERM or SIGINT; a second one leaves at once. Tells `ready URL`, and what ails the config. The exit code."""
     more_files()
+    undumpable()
     choice = config_of(paths)
+    known = redactor(paths, choice.loaded.config)
+    discreet_logs(known)
     if choice.notice:
-        tell(choice.notice)
+        tell(known.text(choice.notice))
     with HomeLock(paths.home):
         async with open_house(paths, choice.loaded, parts) as house:
             await _until_told(paths, house, tell)

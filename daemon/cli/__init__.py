@@ -2,7 +2,9 @@
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
+from functools import partial
 from types import TracebackType
 
 from daemon import VERSION
@@ -18,8 +20,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"aidaemon {VERSION}")
         return OK
     if "--debug" in words:
+        sys.excepthook = partial(_tell_all, words)
         return _run(words)
-    sys.excepthook = _tell_briefly
+    sys.excepthook = partial(_tell_briefly, words)
     try:
         return _run(words)
     except KeyboardInterrupt:
@@ -58,7 +61,8 @@ def _refuse(error: BaseException, words: Sequence[str]) -> int:
         return _reader_left()
     if "--debug" in words:
         sys.excepthook(type(error), error, error.__traceback__)
-    print(f"aidaemon: {_of_the_system(error) if isinstance(error, OSError) else error}", file=sys.stderr)
+    told = _of_the_system(error) if isinstance(error, OSError) else str(error)
+    print(f"aidaemon: {_without_secrets(told, words)}", file=sys.stderr)
     return WRONG_USAGE if isinstance(error, UsageError | ConfigError) else FAILED
 
 
@@ -74,10 +78,36 @@ def _first(error: BaseException) -> BaseException:
     return error
 
 
-def _tell_briefly(kind: type[BaseException], error: BaseException, _where: TracebackType | None) -> None:
+def _tell_all(
+    words: Sequence[str], kind: type[BaseException], error: BaseException, where: TracebackType | None
+) -> None:
+    """For who asked where in the program it was."""
+    print(_without_secrets("".join(traceback.format_exception(kind, error, where)), words), end="", file=sys.stderr)
+
+
+def _tell_briefly(
+    words: Sequence[str], kind: type[BaseException], error: BaseException, _where: TracebackType | None
+) -> None:
     """What nobody foresaw, in two lines."""
-    print(f"aidaemon: an error in the program itself: {kind.__name__}: {error}", file=sys.stderr)
+    told = _without_secrets(f"{kind.__name__}: {error}", words)
+    print(f"aidaemon: an error in the program itself: {told}", file=sys.stderr)
     print("What was accepted before is in the journal. Run the command again with --debug to see where.", file=sys.stderr)
+
+
+def _without_secrets(text: str, words: Sequence[str]) -> str:
+    """An error may hold whatever the program held."""
+    from daemon.cli.parsing import paths_of
+    from daemon.core.errors import AidaemonError
+
+    try:
+        paths = paths_of(words)
+        if not (paths.secrets.exists() or paths.config.exists()):
+            return text
+        from daemon.config.hidden import redactor
+
+        return redactor(paths).text(text)
+    except (AidaemonError, OSError):
+        return text
 
 
 def _reader_left() -> int:

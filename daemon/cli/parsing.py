@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import NoReturn, Protocol, cast
 
 from daemon import VERSION
+from daemon.config.paths import Paths, resolve
 from daemon.core.errors import UsageError
 
 COMMANDS = {
@@ -74,6 +75,12 @@ def parse(argv: Sequence[str]) -> Parsed:
     _add_common(parser)
     command.add_arguments(parser)
     return Parsed(command.run, argparse.Namespace(**{**vars(parser.parse_args(words[1:])), **vars(common)}))
+
+
+def paths_of(argv: Sequence[str]) -> Paths:
+    """Where the command line says that everything is. Raises UsageError."""
+    common, _ = _common().parse_known_args(argv)
+    return resolve(common.home, common.config)
 
 
 def _common() -> Parser:

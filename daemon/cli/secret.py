@@ -103,7 +103,7 @@ def _tell(secrets: "Secrets", entry: "Entry", value: str) -> None:
     else:
         print(f"Tools may send it to no host. To let them: aidaemon secret set {entry.name} --host HOST")
     print(f'config.toml may use it as "secret:{entry.name}".')
-    if not usable(value, {entry.name: value}):
+    if not usable(value, [entry.name]):
         print(
             f"It is too short or too common to be taken out of texts (at least {SHORTEST} characters): "
             "where it is printed, the model and the journal see it.",

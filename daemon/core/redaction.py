@@ -4,7 +4,7 @@ By exact value and the usual ways of writing it; nothing is guessed from what me
 is `[secret NAME]`. The text's label stays what it was.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TypeVar, cast
 
@@ -25,7 +25,7 @@ def handle(name: str) -> str:
     return f"{{{{secret:{name}}}}}"
 
 
-def usable(value: str, names: Mapping[str, object]) -> bool:
+def usable(value: str, names: Iterable[str]) -> bool:
     """It can be looked for: long enough, and no part of the very words that stand for secrets."""
     return len(value) >= SHORTEST and not any(value in marker(name) or value in handle(name) for name in names)
 
@@ -39,18 +39,18 @@ _NONE: Mapping[str, str] = {}
 
 
 def compiled(secrets: Mapping[str, str]) -> Needles:
-    """Everything to look for; `secrets` are values by name."""
-    names: dict[bytes, str] = {}
-    for name, value in secrets.items():
-        if usable(value, secrets):
+    """Everything to look for; `secrets` are names by value."""
+    names, needles = set(secrets.values()), dict[bytes, str]()
+    for value, name in secrets.items():
+        if usable(value, names):
             for form in forms(value):
-                names.setdefault(form.encode(), name)
-    return Needles.of(names)
+                needles.setdefault(form.encode(), name)
+    return Needles.of(needles)
 
 
 @dataclass(slots=True)
 class Redactor:
-    """`source` gives the values by name, the same mapping as long as nothing changed; new ones are looked for at once."""
+    """`source` gives the names by value, the same mapping as long as nothing changed; new ones are looked for at once."""
 
     source: Source = no_secrets
     _seen: Mapping[str, str] | None = field(default=None, repr=False)
