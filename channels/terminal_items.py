@@ -5,7 +5,7 @@ from typing import assert_never
 
 from channels.terminal_text import exact, fields, one_line, readable, suspects
 
-LONG = 2000
+LONG = 500
 STEP_WIDTH = 160
 CHOICES = "[y]es once · [s]ession · [a]lways · [n]o"
 PLAIN_CHOICES = "[y]es · [n]o"
@@ -104,7 +104,8 @@ class Question:
     """A call that waits for a yes or no. `until` says when the question lapses, in the person's words.
 
     A question of the house itself has a `title` in words, and a `text` that it is about, which is always shown whole. `agent`
-    is the one at work that asks, where it is not the run itself.
+    is the one at work that asks, where it is not the run itself. `preview` is shown beside the arguments: a change as a diff,
+    say. `place` is "2 of 3" where several wait.
     """
 
     turn: str
@@ -118,11 +119,13 @@ class Question:
     title: str = ""
     text: str = ""
     agent: str = ""
+    preview: str = ""
+    place: str = ""
 
     @property
     def long(self) -> bool:
         """Too long to be shown whole at once: it has to be viewed before it can be allowed."""
-        return len(self.arguments) > LONG and not self.whole and not self.title
+        return len(self.arguments) + len(self.preview) > LONG and not self.whole and not self.title
 
     @property
     def choices(self) -> str:
@@ -142,12 +145,13 @@ class Question:
         lines = readable(self.text).split("\n") if self.title and self.text else []
         if not self.title:
             lines = [line for name, value in fields(self.arguments) for line in _argument(name, value)]
+            lines += [f"    {exact(line)}" for line in self.preview.split("\n")] if self.preview else []
         if self.long:
             text = "\n".join(lines)
             lines = f"{text[: LONG // 2]}\n… {len(text) - LONG // 2} more characters; v shows them all".split("\n")
         if self.label == "untrusted":
             lines.append("! this turn has read text from outside; it may not be your wish")
-        suspect = "" if self.title else self.arguments
+        suspect = "" if self.title else f"{self.arguments}\n{self.preview}"
         lines.extend(f"! {suspicion}" for suspicion in suspects(suspect))
         return lines
 
@@ -195,5 +199,6 @@ def question_title(question: Question) -> str:
 
 
 def question_terms(question: Question) -> str:
-    """What the call does to the world, and how long it can be answered."""
-    return ", ".join(part for part in ("" if question.title else question.effect, question.until) if part)
+    """Which of several it is, what the call does to the world, and how long it can be answered."""
+    parts = (question.place, "" if question.title else question.effect, question.until)
+    return ", ".join(part for part in parts if part)

@@ -111,9 +111,16 @@ class Intake:
 
 
 def _question(tx: Tx, row: InboxRow) -> ApprovalRow | None:
-    """The latest question that is open here and that this sender may answer: of their own turn; the owner's of any."""
+    """The latest question that is open here and that this sender may answer: of their own turn; the owner's of any.
+
+    What is asked here because of something from outside is no part of the conversation: it waits for a yes or no that is meant
+    for it, and the owner goes on talking meanwhile. Nor do those who may not give orders answer anything.
+    """
+    if row.label is Label.UNTRUSTED:
+        return None
     for asked in reversed(tx.approvals("pending", row.session)):
-        begun = tx.input_of(asked.turn)
-        if asked.expires > row.received_at and begun and row.sender in (begun.sender, OWNER):
+        begun, own = tx.input_of(asked.turn), tx.session(asked.session)
+        from_outside = own is None or own.label is Label.UNTRUSTED
+        if asked.expires > row.received_at and begun and not from_outside and row.sender in (begun.sender, OWNER):
             return asked
     return None

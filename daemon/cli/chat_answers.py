@@ -23,7 +23,9 @@ def question_of(view: ApprovalView, now: datetime | None = None, agent: str = ""
     until = lapses(view.expires, now) if now else ""
     asked = (view.turn, view.call_id, view.tool, view.arguments, view.effect, view.label, until)
     house = house_question(view.tool, view.arguments)
-    return Question(*asked, title=house.title, text=house.text, agent=agent) if house else Question(*asked, agent=agent)
+    if house:
+        return Question(*asked, title=house.title, text=house.text, agent=agent)
+    return Question(*asked, agent=agent, preview=view.preview)
 
 
 def understood(text: str, question: Question | None = None) -> tuple[Answer, str]:
@@ -36,6 +38,21 @@ def understood(text: str, question: Question | None = None) -> tuple[Answer, str
 def wants_view(text: str) -> bool:
     """A question too long to be shown whole is to be shown whole, asked for or not, before it can be allowed."""
     return text.strip().lower() in {"v", "view"} or understood(text)[0] is not Answer.DENY
+
+
+@dataclass(slots=True)
+class Places:
+    """Which of several questions one is: "2 of 3". Counted anew once all are settled."""
+
+    settled: int = 0
+
+    def of_first(self, waiting: int) -> str:
+        """The place of the one that is put next; "" for one that waits alone and came alone."""
+        return f"{self.settled + 1} of {self.settled + waiting}" if self.settled + waiting > 1 else ""
+
+    def settle(self, gone: int, left: int) -> None:
+        """So many are settled, so many are left."""
+        self.settled = self.settled + gone if left else 0
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from typing import TextIO
 from channels.terminal_items import Activity, Errand, Item, Note, Question, Spoken, Step, plain
 from channels.terminal_lines import Lines
 from channels.terminal_text import readable
-from daemon.cli.chat_answers import BY, NOBODY, Standing, understood, wants_view
+from daemon.cli.chat_answers import BY, NOBODY, Places, Standing, understood, wants_view
 from daemon.cli.chat_follow import Follower
 from daemon.core.clock import Clock
 from daemon.core.events import Answer
@@ -75,6 +75,7 @@ class PlainChat:
     failed: bool = False
     cut: bool = False
     follower: Follower = field(init=False)
+    _places: Places = field(default_factory=Places)
     _always: Standing = field(init=False)
     _prompt: asyncio.Lock = field(default_factory=asyncio.Lock)
     _asking: dict[tuple[str, str], asyncio.Task[None]] = field(default_factory=dict)
@@ -186,6 +187,7 @@ class PlainChat:
     async def settled(self, turn: str, call_id: str) -> None:
         """Nobody need type an answer any more."""
         if asking := self._asking.pop((turn, call_id), None):
+            self._places.settle(1, len(self._asking))
             asking.cancel()
 
     async def _answer(self, question: Question, answer: Answer, reason: str) -> None:
@@ -194,11 +196,13 @@ class PlainChat:
 
     async def _put(self, question: Question) -> None:
         async with self._prompt:
+            question = replace(question, place=self._places.of_first(len(self._asking)))
             text = await self._typed(question)
             while text is not None and question.long and wants_view(text):
                 question = replace(question, whole=True)
                 text = await self._typed(question)
-        self._asking.pop((question.turn, question.call_id), None)
+        if self._asking.pop((question.turn, question.call_id), None):
+            self._places.settle(1, len(self._asking))
         await self._answer(question, *((Answer.DENY, NOBODY) if text is None else understood(text or "no", question)))
 
     async def _typed(self, question: Question) -> str | None:

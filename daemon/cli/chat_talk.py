@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from channels.terminal import Terminal
 from channels.terminal_items import Note, Question, Spoken, Trouble, Typed
-from daemon.cli.chat_answers import BY, Standing, understood, wants_view
+from daemon.cli.chat_answers import BY, Places, Standing, understood, wants_view
 from daemon.cli.chat_follow import Follower
 from daemon.commands.base import parse
 from daemon.core.clock import Clock
@@ -34,6 +34,7 @@ class Conversation:
     screen: Terminal = field(init=False)
     follower: Follower = field(init=False)
     questions: list[Question] = field(default_factory=list)
+    _places: Places = field(default_factory=Places)
     _always: Standing = field(init=False)
     _inputs: asyncio.Queue[str | None] = field(default_factory=asyncio.Queue)
     _runs: dict[str, asyncio.Task[None]] = field(default_factory=dict)
@@ -130,13 +131,15 @@ class Conversation:
     async def settled(self, turn: str, call_id: str) -> None:
         """It is answered, here or elsewhere: on to the next."""
         left = [question for question in self.questions if (question.turn, question.call_id) != (turn, call_id)]
+        self._places.settle(len(self.questions) - len(left), len(left))
         changed, self.questions = left[:1] != self.questions[:1], left
         if changed:
             await self._put()
 
     async def _put(self) -> None:
         if self.questions:
-            await self.screen.show(self.questions[0])
+            place = self._places.of_first(len(self.questions))
+            await self.screen.show(dataclasses.replace(self.questions[0], place=place))
         house = bool(self.questions and self.questions[0].title)
         self.screen.ask(bool(self.questions), "yes or no? " if house else "allow? ")
 
