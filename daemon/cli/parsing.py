@@ -23,6 +23,7 @@ COMMANDS = {
     "doctor": "daemon.cli.doctor",
     "config": "daemon.cli.config",
     "secret": "daemon.cli.secret",
+    "pair": "daemon.cli.pair",
     "model": "daemon.cli.model",
     "backup": "daemon.cli.backup",
 }

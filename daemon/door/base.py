@@ -12,6 +12,7 @@ from daemon.core.asking import EXACT, Bounds
 from daemon.core.events import Answer
 from daemon.core.roles import OWNER, Person
 from daemon.door.loops import Loops
+from daemon.door.people import Register
 
 SESSION_NAME = re.compile(r"(?!\.{1,2}\Z)[^:/\x00-\x1f\x7f\ud800-\udfff]{1,100}")
 """What a person may call a conversation, the same at every door; it is a part of an address too, hence no ".."."""
@@ -257,6 +258,10 @@ class Door(Protocol):
 
     async def delivered(self, turn: str, part: int) -> None:
         """It has been shown."""
+        ...
+
+    def people(self) -> Register:
+        """Who is known, and letting one more in."""
         ...
 
     def loops(self) -> Loops:

@@ -22,6 +22,7 @@ from daemon.door.narrate import Narrator, glimpse
 from daemon.door.reading import Reading
 from daemon.door.views import approval_view, grant_view, row_of, run_view
 from daemon.intake import Inbound, Intake
+from daemon.people.people import People
 from daemon.store.protocol import ReadTx
 
 OVER = ("ended", "quarantined")
@@ -151,6 +152,10 @@ class LocalDoor(Reading, Door):
     async def revoke(self, grant_id: str) -> bool:
         """Take a permission back."""
         return await standing.revoke(self.desk, grant_id)
+
+    def people(self) -> People:
+        """Who is known, and letting one more in."""
+        return People(self.store, self.desk.clock)
 
     def loops(self) -> LocalLoops:
         """What can be done with loops."""

@@ -31,6 +31,7 @@ from daemon.door.base import (
     SessionView,
 )
 from daemon.door.narrate import COMPLETED
+from daemon.door.people import RemoteRegister
 from daemon.door.remote_loops import RemoteLoops
 from daemon.providers.sse import EventStream, ServerEvent
 
@@ -228,6 +229,10 @@ class RemoteDoor:
     async def delivered(self, turn: str, part: int) -> None:
         """It has been shown."""
         await self._ask("POST", f"/v1/runs/{_quoted(turn)}/delivered", body={"part": part})
+
+    def people(self) -> RemoteRegister:
+        """Who is known, and letting one more in."""
+        return RemoteRegister(self._ask)
 
     def loops(self) -> RemoteLoops:
         """What can be done with loops."""

@@ -18,6 +18,7 @@ from daemon.http.health import Health
 from daemon.http.live import HEARTBEAT_S, Live
 from daemon.http.loops import Loops
 from daemon.http.messages import Messages
+from daemon.http.people import People
 from daemon.http.runs import Runs
 from daemon.http.sessions import Sessions
 from daemon.http.terminal import Terminal
@@ -46,7 +47,7 @@ def build(
     gate = Gate(token, stopwatch, people, events.tokens if events else {})
     app = web.Application(middlewares=[_border(gate)], client_max_size=BODY_LIMIT)
     rooms = (Health(door), Messages(door), Runs(door), Live(door, heartbeat_s), Approvals(door), Sessions(door), Terminal(door))
-    for room in (*rooms, Grants(door), Loops(door), *([events] if events else [])):
+    for room in (*rooms, Grants(door), Loops(door), People(door), *([events] if events else [])):
         app.add_routes(room.routes())
     return app
 

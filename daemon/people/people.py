@@ -1,4 +1,4 @@
-"""Who may speak on a channel (DESIGN 6): those whom its config lists, and those who had a code. Nobody else, and nobody by luck."""
+"""Who may speak on a channel (DESIGN 6): those whom its config lists, and those who had a code; nobody by coming first."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping

@@ -9,6 +9,7 @@ from daemon.core.events import Answer
 from daemon.core.roles import OWNER, Person
 from daemon.door.base import Accepted, ApprovalView, Delivery, GrantView, HealthView, LiveEvent, RunLine, RunView, SessionView
 from daemon.door.loops import Loops
+from daemon.door.people import Register
 
 FAR = "2999-01-01T00:00:00+00:00"
 
@@ -144,6 +145,9 @@ class FakeDoor:
         self.waiting = [said for said in self.waiting if (said.turn, said.part) != (turn, part)]
         self.marked.append((turn, part))
         await self._note()
+
+    def people(self) -> Register:
+        raise NotImplementedError
 
     def loops(self) -> Loops:
         raise NotImplementedError
