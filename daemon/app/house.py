@@ -27,6 +27,7 @@ from daemon.app.models import ModelConfig
 from daemon.app.recollect import Recollect
 from daemon.app.warm import WarmUp
 from daemon.commands.base import Desk
+from daemon.commands.rules import open_rules
 from daemon.config.load import Loaded
 from daemon.config.model import Config
 from daemon.config.paths import Paths
@@ -49,8 +50,9 @@ from daemon.tools.builtin import builtin
 from daemon.tools.checks import Checks
 from daemon.tools.decorate import bind
 from daemon.tools.dispatch import Dispatcher
-from daemon.tools.gate import Gate, NoRules
+from daemon.tools.gate import Gate
 from daemon.tools.policy import Judge, judge
+from daemon.tools.rules.rules import Rules
 from daemon.tools.sandbox import Sandbox
 from daemon.tools.toolbox import Tools
 from daemon.triggers.events import Events
@@ -118,11 +120,12 @@ class Builder:
         specs.knows(tools.names())
         routes, context = self._routes(ledger), self._context(tools)
         works = AgentWorks(self.config, store, self.clock, self.live, ledger, routes, context, children, sandbox, memory)
-        agent = await works.agent(self._dispatcher(store, tools), Chain(sleep=asyncio.sleep, prices=self._prices()), specs)
+        rules, chain = await open_rules(store, tools), Chain(sleep=asyncio.sleep, prices=self._prices())
+        agent = await works.agent(self._dispatcher(store, tools, rules), chain, specs)
         sessions = Sessions(self._workshop(store, agent, works.budgets, children, specs, Recollect(memory)))
         children.wake, children.stop = partial(sessions.deliver, watched=False), sessions.cancel
         loops = Engine(store, sessions, specs, Criteria(Checks(sandbox)), self.clock, self.parts.new_id, self.live)
-        desk = Desk(store, sessions, self.clock, routes, ledger.today, self.parts.new_id, specs, loops)
+        desk = Desk(store, sessions, self.clock, routes, ledger.today, self.parts.new_id, specs, loops, rules)
         intake = Intake(store, sessions, self.clock, self.parts.new_id)
         ailing = ("the journal cannot be written",)
         door = LocalDoor(store, desk, intake, self.live, lambda: () if store.healthy else ailing)
@@ -161,12 +164,12 @@ class Builder:
             max_tokens=self.config.provider.max_tokens or None,
         )
 
-    def _dispatcher(self, store: Store, tools: Tools) -> Dispatcher:
+    def _dispatcher(self, store: Store, tools: Tools, rules: Rules) -> Dispatcher:
         config = self.config.tools
         gate = Gate(
             toolbox=tools,
             grants=StoredGrants(store, self.clock),
-            rules=NoRules(),
+            rules=rules,
             approvals=config.approvals,
             protected_paths=tuple(config.protected_paths),
             judge=self.parts.judge,

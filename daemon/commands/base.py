@@ -14,6 +14,7 @@ from daemon.core.roles import Right, Role
 from daemon.core.rows import SessionRow
 from daemon.loops.engine import Engine
 from daemon.store.protocol import Store
+from daemon.tools.rules.rules import Rules
 
 SPOKEN = re.compile(r"/([a-z_]+)(?:@\w+)?(?:\s+(.*))?", re.DOTALL | re.IGNORECASE)
 
@@ -38,6 +39,7 @@ class Desk:
     new_id: NewId
     specs: Specs
     loops: Engine
+    rules: Rules
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,11 +101,6 @@ def _within(words: Sequence[str], text: str) -> bool:
     return any(word in text for word in words)
 
 
-def stricter(one: Decision, other: Decision) -> Decision:
-    """Of two decisions the one that allows less."""
-    return max(one, other, key=STRICTNESS.index)
-
-
 def strictest(guards: Iterable[tuple[str, Guard]], deed: Deed) -> tuple[Decision, str] | None:
     """What these rules say of the call, and the name of the first that says so; None when none of them means it."""
     said = [(decision, name) for name, guard in guards if (decision := guard.says(deed))]

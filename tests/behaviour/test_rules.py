@@ -1,0 +1,169 @@
+"""Pinned rules hold at the gate, whatever becomes of the conversation, and name themselves (F5)."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from daemon.app import Parts
+from daemon.core.events import Answer, CallJudged
+from daemon.core.label import Decision, Effect
+from daemon.tools.decorate import bind, tool
+from tests.fakes.house import SESSION, Living, living
+from tests.fakes.openai import FakeOpenAI, calls, says
+
+
+@dataclass
+class Mailbox:
+    """What became of the mail."""
+
+    gone: list[str] = field(default_factory=list)
+
+
+@tool(effect=Effect.WRITE)
+async def drop_letter(mailbox: Mailbox, which: str) -> str:
+    """Move an e-mail to the bin."""
+    mailbox.gone.append(which)
+    return "gone"
+
+
+@tool(effect=Effect.DESTRUCTIVE)
+async def mail__expunge(mailbox: Mailbox, which: str) -> str:
+    """Delete for good."""
+    mailbox.gone.append(which)
+    return "gone for good"
+
+
+def parts(mailbox: Mailbox) -> Parts:
+    return Parts(tools=bind([drop_letter, mail__expunge], {Mailbox: mailbox}))
+
+
+async def judged(it: Living, turn: str) -> CallJudged:
+    return next(event for event in await it.events(turn) if isinstance(event, CallJudged))
+
+
+async def tries(it: Living, name: str = "drop_letter", session: str = SESSION) -> str:
+    """A turn whose model wants to delete a mail; it stands until it ends or asks."""
+    it.model.script(calls((name, {"which": "13"})), says("done"))
+    return await it.say("tidy up", session)
+
+
+async def asked_about(it: Living, name: str = "drop_letter") -> str:
+    """The turn, once it waits for a person."""
+    turn = await tries(it, name)
+    await it.until(turn, "approval.requested")
+    return turn
+
+
+@pytest.fixture
+def mailbox() -> Mailbox:
+    return Mailbox()
+
+
+async def test_F5_without_a_rule_the_tool_runs_and_with_one_a_person_is_asked(tmp_path: Path, model: FakeOpenAI, mailbox: Mailbox) -> None:
+    async with living(tmp_path, model, parts=parts(mailbox)) as it:
+        await it.settled(await tries(it))
+        assert mailbox.gone == ["13"]
+        told = await it.command("/rules add never delete mail without asking")
+        assert "I understood rule 1: ask before every call" in told and "about mail" in told
+        assert "drop_letter" in told and "/rules confirm 1" in told
+        turn = await asked_about(it)
+        verdict = await judged(it, turn)
+        assert (verdict.decision, mailbox.gone) == (Decision.ASK, ["13"])
+        assert "rule 1 ('never delete mail without asking')" in verdict.reason
+
+
+async def test_F5_a_yes_of_a_person_lets_that_one_call_run(tmp_path: Path, model: FakeOpenAI, mailbox: Mailbox) -> None:
+    async with living(tmp_path, model, parts=parts(mailbox)) as it:
+        await it.command("/rules add never delete mail without asking")
+        turn = await asked_about(it)
+        await it.command("/approve")
+        await it.settled(turn)
+        assert mailbox.gone == ["13"]
+        await asked_about(it)
+        assert mailbox.gone == ["13"]
+
+
+async def test_F5_no_standing_permission_goes_before_a_rule(tmp_path: Path, model: FakeOpenAI, mailbox: Mailbox) -> None:
+    async with living(tmp_path, model, parts=parts(mailbox)) as it:
+        turn = await asked_about(it, "mail__expunge")
+        asked = (await it.house.door.approvals(session=SESSION))[0]
+        assert await it.house.door.answer(turn, asked.call_id, Answer.ALWAYS, "owner")
+        await it.settled(turn)
+        await it.settled(await tries(it, "mail__expunge"))
+        assert mailbox.gone == ["13", "13"]
+        await it.command("/rules add ask before deleting mail")
+        await asked_about(it, "mail__expunge")
+        assert mailbox.gone == ["13", "13"]
+
+
+async def test_F5_what_is_forbidden_is_refused_and_the_model_is_told_by_which_rule(
+    tmp_path: Path, model: FakeOpenAI, mailbox: Mailbox
+) -> None:
+    async with living(tmp_path, model, parts=parts(mailbox)) as it:
+        await it.command("/rules add never delete mail")
+        run = await it.settled(await tries(it))
+        assert (run.stop_reason, mailbox.gone) == ("done", [])
+        assert "rule 1 ('never delete mail') forbids this" in model.requests[-1].last("tool")["content"]
+
+
+async def test_F5_clear_a_restart_and_another_chat_change_nothing(tmp_path: Path, model: FakeOpenAI, mailbox: Mailbox) -> None:
+    async with living(tmp_path, model, parts=parts(mailbox)) as it:
+        await it.command("/rules add never delete mail")
+        await it.command("/clear")
+    async with living(tmp_path, model, parts=parts(mailbox)) as it:
+        for session in (SESSION, "web:other"):
+            await it.settled(await tries(it, session=session))
+        assert mailbox.gone == []
+        assert "1. never delete mail" in await it.command("/rules")
+
+
+async def test_F5_a_rule_of_one_chat_leaves_others_alone(tmp_path: Path, model: FakeOpenAI, mailbox: Mailbox) -> None:
+    async with living(tmp_path, model, parts=parts(mailbox)) as it:
+        assert "In this chat alone." in await it.command("/rules add never delete mail in this chat")
+        await it.settled(await tries(it))
+        assert mailbox.gone == []
+        await it.settled(await tries(it, session="web:other"))
+        assert mailbox.gone == ["13"]
+
+
+async def test_F5_a_rule_is_confirmed_listed_and_removed_by_its_number_which_is_never_given_again(
+    tmp_path: Path, model: FakeOpenAI, mailbox: Mailbox
+) -> None:
+    async with living(tmp_path, model, parts=parts(mailbox)) as it:
+        assert (await it.command("/rules")).startswith("There are no rules.")
+        await it.command("/rules add never delete mail")
+        assert "not confirmed yet" in await it.command("/rules list")
+        assert "is confirmed: never delete mail" in await it.command("/rules confirm 1")
+        assert "not confirmed" not in await it.command("/rules")
+        assert "is gone: never delete mail" in await it.command("/rules remove 1")
+        assert "There is no rule '1'" in await it.command("/rules remove 1")
+        await it.settled(await tries(it))
+        assert mailbox.gone == ["13"]
+        assert "rule 2" in await it.command("/rules add never send mail")
+
+
+async def test_F5_a_sentence_that_is_no_rule_makes_none_and_the_forms_are_told(
+    tmp_path: Path, model: FakeOpenAI, mailbox: Mailbox
+) -> None:
+    async with living(tmp_path, model, parts=parts(mailbox)) as it:
+        for sentence in ("lösche niemals Mails", "never frobnicate mail", ""):
+            told = await it.command(f"/rules add {sentence}")
+            assert told.startswith("No rule was made.") and "never delete mail" in told
+        assert (await it.command("/rules")).startswith("There are no rules.")
+
+
+async def test_F5_a_rule_that_no_tool_fits_says_so(tmp_path: Path, model: FakeOpenAI, mailbox: Mailbox) -> None:
+    async with living(tmp_path, model, parts=parts(mailbox)) as it:
+        assert "None of the tools there are now fits it" in await it.command("/rules add never read tea leaves")
+
+
+async def test_F5_a_rule_that_cannot_be_read_any_more_asks_instead_of_being_forgotten(
+    tmp_path: Path, model: FakeOpenAI, mailbox: Mailbox
+) -> None:
+    async with living(tmp_path, model, parts=parts(mailbox)) as it:
+        await it.house.store.write(lambda tx: tx.keep("rule", "1", '{"guard": {"from": "a later version"}}'))
+    async with living(tmp_path, model, parts=parts(mailbox)) as it:
+        assert "1. cannot be read" in await it.command("/rules")
+        await asked_about(it)
+        assert mailbox.gone == []
