@@ -1,0 +1,154 @@
+"""Who may do what at the HTTP door (C9, DESIGN 6 Roles). One daemon serves all of these tests."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from daemon.core.roles import RIGHTS, Role, may
+from daemon.http.api import build
+from daemon.http.events import EventDoor
+from daemon.http.rights import OPEN, RULES
+from daemon.triggers.events import Arrived, Taken
+from tests.fakes.daemon_process import TOKEN, Daemon, Json, error_of, running_daemon, scripted
+from tests.fakes.door import FakeDoor
+from tests.fakes.openai import FakeOpenAI, says
+from tests.fakes.wordy_model import Script, shell
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+NAMES = {role: f"{role.value}s" for role in Role}
+USERS = "".join(f'[[http.users]]\nname = "{NAMES[role]}"\nrole = "{role.value}"\ntoken = "{role.value}-token"\n' for role in Role)
+LOOPING = "[agent.loop]\nenabled = true\n"
+
+
+def shows(role: Role) -> dict[str, str]:
+    return {"Authorization": f"Bearer {role.value}-token"}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def daemon(home: Path, model: FakeOpenAI) -> AsyncIterator[Daemon]:
+    async with running_daemon(home, scripted(model.base_url, USERS + LOOPING)) as daemon:
+        yield daemon
+
+
+async def says_as(daemon: Daemon, role: Role, path: str = "/v1/messages?wait=1", **body: object) -> tuple[int, Json]:
+    async with daemon.http.post(path, json=body, headers=shows(role)) as response:
+        return response.status, await response.json()
+
+
+class NoEvents:
+    async def take(self, arrived: Arrived) -> Taken:
+        raise NotImplementedError
+
+
+async def test_C9_every_address_has_its_rule_and_every_rule_its_address() -> None:
+    app = build(FakeDoor(), TOKEN, events=EventDoor(NoEvents(), {}))
+    served = {(route.method, route.resource.canonical) for route in app.router.routes() if route.resource}
+    assert {place for place in served if place[0] != "HEAD"} == set(RULES) | OPEN
+
+
+@pytest.mark.parametrize("role", Role)
+async def test_C9_whoever_lacks_the_right_is_refused_everywhere(daemon: Daemon, role: Role) -> None:
+    for (method, pattern), right in RULES.items():
+        path = pattern.replace("{turn}", "t").replace("{agent}", "nobody")
+        path = path.replace("{id}", f"web:{NAMES[role]}").replace("{name}", "main")
+        async with daemon.http.request(method, path, headers=shows(role), json={}) as response:
+            if not may(role, right):
+                assert (await error_of(response))[:2] == (403, "POLICY_ERROR"), (method, path)
+            elif "terminal" not in path:
+                assert response.status not in (401, 403), (method, path)
+
+
+async def test_C9_a_viewer_reads_and_does_nothing(daemon: Daemon) -> None:
+    run = await daemon.ask("hello", "shared")
+    async with daemon.http.get(f"/v1/runs/{run['turn']}", headers=shows(Role.VIEWER)) as response:
+        assert (await response.json())["reply"] == "ok"
+    for path, body in (
+        ("/v1/messages", {"text": "hi"}),
+        ("/api/agents/default/loop/start", {"message": "again"}),
+        ("/api/agents/default/loop/stop", {}),
+        ("/api/agents/default/loop/approve", {"loopId": "x", "approved": True}),
+        (f"/v1/runs/{run['turn']}/cancel", {}),
+    ):
+        status, answer = await says_as(daemon, Role.VIEWER, path, **body)
+        assert (status, answer["error"]["type"]) == (403, "POLICY_ERROR")
+
+
+@pytest.mark.parametrize("role", [Role.EDITOR, Role.ADMIN])
+async def test_C9_an_editor_and_an_admin_start_and_stop_loops(daemon: Daemon, role: Role) -> None:
+    started, loop = await says_as(daemon, role, "/api/agents/default/loop/start", message="again", maxIterations=100)
+    assert (started, loop["session"]) == (202, f"web:{NAMES[role]}")
+    assert (await says_as(daemon, role, "/api/agents/default/loop/stop"))[0] in (200, 409)
+
+
+async def test_C9_people_stand_in_the_journal_under_their_own_names(daemon: Daemon) -> None:
+    status, run = await says_as(daemon, Role.EDITOR, text="hello")
+    assert (status, run["session"], run["label"]) == (200, "web:editors", "trusted")
+    (first, *_) = await daemon.listed(f"/v1/runs/{run['turn']}/transcript")
+    assert first["sender"] == "editors"
+    assert (await says_as(daemon, Role.EDITOR, text="/whoami"))[1]["reply"].startswith("You are editors, editor, in web:editors")
+    assert str((await daemon.post("/v1/messages", text="/whoami"))["reply"]).startswith("You are owner, owner, in web:default")
+
+
+@pytest.mark.parametrize("session", ["default", "web:default", "admins", "editorsx", "web:owner"])
+async def test_nobody_speaks_in_the_conversations_of_others(daemon: Daemon, session: str) -> None:
+    status, answer = await says_as(daemon, Role.EDITOR, text="hello", session=session)
+    assert (status, answer["error"]["type"]) == (403, "POLICY_ERROR")
+
+
+async def test_a_user_has_as_many_conversations_as_they_like(daemon: Daemon) -> None:
+    assert (await says_as(daemon, Role.ADMIN, text="hello", session="admins.work"))[1]["session"] == "web:admins.work"
+
+
+async def test_terminals_are_the_owners(daemon: Daemon) -> None:
+    assert (await says_as(daemon, Role.ADMIN, "/v1/terminal/main/messages", text="hello"))[0] == 403
+
+
+async def test_only_an_owner_says_yes_to_a_command(daemon: Daemon, model: FakeOpenAI) -> None:
+    word = Script(model).on("dangerous", shell("echo a; rm -f a"), says("done"))
+    turn = str((await says_as(daemon, Role.EDITOR, "/v1/messages", text=word))[1]["turn"])
+    call_id = str((await daemon.until(turn, "approval.asked")).data["call_id"])
+    for role in (Role.GUEST, Role.VIEWER, Role.EDITOR, Role.ADMIN):
+        status, answer = await says_as(daemon, role, f"/v1/runs/{turn}/approve", call_id=call_id)
+        assert (status, answer["error"]["type"]) == (403, "POLICY_ERROR")
+    assert "/approve" in (await says_as(daemon, Role.EDITOR, text="/help"))[1]["reply"]
+    await says_as(daemon, Role.EDITOR, text="/approve")
+    assert [row["turn"] for row in await daemon.listed("/v1/approvals")] == [turn]
+    assert (await says_as(daemon, Role.OWNER, f"/v1/runs/{turn}/approve", call_id=call_id))[0] == 200
+    await daemon.until(turn, "run.completed")
+    assert (await daemon.run(turn))["reply"] == "done"
+
+
+async def test_an_editor_may_take_back_what_they_asked_for_and_nobody_elses(daemon: Daemon, model: FakeOpenAI) -> None:
+    script = Script(model)
+    word = script.on("retracted", shell("echo b; rm -f b"), says("I did not"))
+    turn = str((await says_as(daemon, Role.EDITOR, "/v1/messages", text=word))[1]["turn"])
+    call_id = str((await daemon.until(turn, "approval.asked")).data["call_id"])
+    assert (await says_as(daemon, Role.EDITOR, f"/v1/runs/{turn}/reject", call_id=call_id))[0] == 200
+    word = script.on("owners", shell("echo c; rm -f c"), says("I did not"))
+    other = await daemon.begin(word, "default")
+    call_id = str((await daemon.until(other, "approval.asked")).data["call_id"])
+    assert (await says_as(daemon, Role.EDITOR, f"/v1/runs/{other}/reject", call_id=call_id))[0] == 403
+    await daemon.post(f"/v1/runs/{other}/reject", call_id=call_id)
+
+
+async def test_managing_the_house_by_a_command_is_the_owners(daemon: Daemon) -> None:
+    for command in ("/people", "/people remove x", "/rules add never delete mail without asking"):
+        for role in (Role.ADMIN, Role.EDITOR):
+            reply = (await says_as(daemon, role, text=command))[1]["reply"]
+            assert reply.endswith(f"here you are {NAMES[role]}, {role.value}. Nothing was done.")
+
+
+async def test_a_code_is_made_by_the_owner_and_people_are_listed_and_removed(daemon: Daemon) -> None:
+    invited = await daemon.post("/v1/people/codes", role="admin", channel="telegram")
+    assert (invited["role"], invited["channel"], len(str(invited["code"]))) == ("admin", "telegram", 9)
+    assert await daemon.listed("/v1/people") == []
+    assert await daemon.post("/v1/people/remove", name="telegram//1") == {"removed": False}
+    assert "aidaemon pair" in str((await daemon.post("/v1/messages", text="/people"))["reply"])
+    async with daemon.http.post("/v1/people/codes", json={"role": "emperor"}) as response:
+        assert (await error_of(response))[:2] == (400, "invalid")
+
+
+async def test_the_table_of_roles_is_the_one_that_is_used_here() -> None:
+    assert {role for role in Role if RIGHTS[role] >= set(RULES.values())} == {Role.OWNER}
