@@ -15,11 +15,12 @@ TABLE: dict[str, dict[str, str]] = {
         "local": "daemon.providers.local:Local",
     },
     "secrets": {"keyring": "daemon.config.vault:Vault"},
+    "mcp": {"client": "daemon.tools.mcp.client:connect"},
     "shells": {"bash": "daemon.tools.shells.tree:read"},
     "channels": {},
     "tools": {},
 }
-EXTRAS = {"keyring": "keyring"}
+EXTRAS = {"keyring": "keyring", "mcp": "mcp", "httpx2": "mcp"}
 
 
 def names(kind: str) -> list[str]:

@@ -21,6 +21,7 @@ TOP_LEVEL = {"pyproject.toml", "daemon", "channels", "memory", "config.toml.exam
 BROAD = {"Exception", "BaseException"}
 BORDERS = {
     "daemon/tools/running.py": "a tool may raise anything; the call still gets its one result",
+    "daemon/tools/mcp/server.py": "what a server breaks is its own connection; it is tried again, and the others go on",
     "daemon/agent/session.py": "a message that crashes its worker must not stop its lane",
     "daemon/loops/engine.py": "a loop that breaks off ends as failed and says so; it blocks nobody and nothing else",
     "daemon/http/api.py": "whatever goes wrong in a request, the daemon goes on",

@@ -7,6 +7,7 @@ from daemon.http.config import HttpConfig
 from daemon.loops.config import LoopsConfig
 from daemon.providers.config import ProviderConfig
 from daemon.tools.config import ToolsConfig
+from daemon.tools.mcp.config import McpConfig, ServerName
 from daemon.triggers.config import EventsConfig
 
 
@@ -23,3 +24,4 @@ class Config(BaseModel):
     http: HttpConfig = Field(default_factory=HttpConfig, description="the daemon's door for this machine")
     events: EventsConfig = Field(default_factory=EventsConfig, description="what may set the assistant to work from outside")
     tools: ToolsConfig = Field(default_factory=ToolsConfig, description="what the assistant may do, and how it is asked")
+    mcp: dict[ServerName, McpConfig] = Field({}, description="servers of others, whose tools the assistant may use")
