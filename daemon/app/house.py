@@ -11,6 +11,7 @@ from pathlib import Path
 
 from daemon.agent.context import Context
 from daemon.agent.crew.children import Children
+from daemon.agent.discreet import Discreet
 from daemon.agent.lanes.briefing import Briefing
 from daemon.agent.lanes.sessions import Sessions
 from daemon.agent.lanes.workshop import Workshop
@@ -28,6 +29,7 @@ from daemon.app.recollect import Recollect
 from daemon.app.warm import WarmUp
 from daemon.commands.base import Desk
 from daemon.commands.rules import open_rules
+from daemon.config.hidden import redactor
 from daemon.config.load import Loaded
 from daemon.config.model import Config
 from daemon.config.paths import Paths
@@ -35,6 +37,7 @@ from daemon.core.clock import Clock, FileClock, SystemClock
 from daemon.core.errors import ConfigError
 from daemon.core.ids import NewId, new_id
 from daemon.core.live import Live
+from daemon.core.redaction import Redactor
 from daemon.door.local import LocalDoor
 from daemon.intake import Intake
 from daemon.loops.criteria import Criteria
@@ -98,6 +101,10 @@ class Builder:
     live: Live = field(default_factory=Live)
     leaving: asyncio.Event = field(default_factory=asyncio.Event)
     table: PriceTable = field(default_factory=PriceTable)
+    redactor: Redactor = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.redactor = redactor(self.paths, self.config)
 
     @property
     def config(self) -> Config:
@@ -120,13 +127,14 @@ class Builder:
         specs.knows(tools.names())
         routes, context = self._routes(ledger), self._context(tools)
         works = AgentWorks(self.config, store, self.clock, self.live, ledger, routes, context, children, sandbox, memory)
-        rules, chain = await open_rules(store, tools), Chain(sleep=asyncio.sleep, prices=self._prices())
+        chain = Discreet(Chain(sleep=asyncio.sleep, prices=self._prices()), self.redactor)
+        rules = await open_rules(store, tools)
         agent = await works.agent(self._dispatcher(store, tools, rules), chain, specs)
         sessions = Sessions(self._workshop(store, agent, works.budgets, children, specs, Recollect(memory)))
         children.wake, children.stop = partial(sessions.deliver, watched=False), sessions.cancel
         loops = Engine(store, sessions, specs, Criteria(Checks(sandbox)), self.clock, self.parts.new_id, self.live)
         desk = Desk(store, sessions, self.clock, routes, ledger.today, self.parts.new_id, specs, loops, rules)
-        intake = Intake(store, sessions, self.clock, self.parts.new_id)
+        intake = Intake(store, sessions, self.clock, self.parts.new_id, self.redactor)
         ailing = ("the journal cannot be written",)
         door = LocalDoor(store, desk, intake, self.live, lambda: () if store.healthy else ailing)
         warm_up = WarmUp(routes.choice.primary, context)

@@ -127,5 +127,9 @@ async def _talk(args: argparse.Namespace, paths: Paths, opened: "Opened") -> int
 
 def _log_to(paths: Paths) -> None:
     """Logs would tear the screen: while it is in use they go to a file."""
+    from daemon.app.discretion import discreet_logs
+    from daemon.config.hidden import redactor
+
     paths.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
     logging.basicConfig(filename=paths.logs / "chat.log", level=logging.INFO, format=LOG_LINE)
+    discreet_logs(redactor(paths))

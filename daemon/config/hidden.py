@@ -55,7 +55,7 @@ def redactor(paths: Paths, config: BaseModel | None = None) -> Redactor:
 
 def hidden(config: BaseModel | None) -> dict[str, str]:
     """The config's own secrets: the dotted key of each by its value."""
-    return {word: key for key, value in _texts(config, "", secret=False) for word in _secret_words(key, value)}
+    return {word: key for key, value in _texts(config, "", secret=False) for word in _secret_words(key, value.strip())}
 
 
 def _loaded(paths: Paths) -> BaseModel | None:
@@ -87,10 +87,10 @@ def _below(key: str, name: str) -> str:
 
 def _secret_words(key: str, value: str) -> Iterator[str]:
     """Of a header the word behind `Bearer`; most headers are no secrets at all."""
-    if not HEADERS.search(key):
+    if value and not HEADERS.search(key):
         yield value
-    elif SECRET_HEADER.search(key.rsplit(".", 1)[-1]):
-        yield value.split()[-1] if value.strip() else value
+    elif value and SECRET_HEADER.search(key.rsplit(".", 1)[-1]):
+        yield value.split()[-1]
 
 
 def _stamp(path: Path) -> Stamp | None:
