@@ -139,7 +139,7 @@ class Builder:
         door = LocalDoor(store, desk, intake, self.live, lambda: () if store.healthy else ailing)
         warm_up = WarmUp(routes.choice.primary, context)
         self.stack.push_async_callback(warm_up.aclose)
-        events = Events(self.config.events, store, sessions, self.clock, self.parts.new_id)
+        events = Events(self.config.events, store, sessions, self.clock, self.parts.new_id, redactor=self.redactor)
         return House(self.config, door, sessions, store, warm_up, loops, events)
 
     def _children(self, store: Store, specs: Specs) -> Children:

@@ -42,6 +42,7 @@ class LocalDoor(Reading, Door):
         self, session: str, text: str, client_id: str | None = None, *, stream: bool = True, by: Person = OWNER
     ) -> Accepted:
         """A command is done at once; anything else is taken in."""
+        text = self.intake.redactor.text(text)
         channel, _, chat = session.partition(":")
         external = f"{session}/{client_id or self.desk.new_id()}"
         inbound = Inbound(channel, chat, session, by.name, external, text, label_of(by.role), watched=stream)
@@ -143,7 +144,8 @@ class LocalDoor(Reading, Door):
         self, turn: str, call_id: str, answer: Answer, by: Person = OWNER, reason: str = "", bounds: Bounds = EXACT
     ) -> bool:
         """Answer one, once."""
-        return await answer_call(self.desk, turn, call_id, answer, by, reason, bounds) is not None
+        said = self.intake.redactor.text(reason)
+        return await answer_call(self.desk, turn, call_id, answer, by, said, bounds) is not None
 
     async def grants(self) -> list[GrantView]:
         """What needs no question any more."""
@@ -159,7 +161,7 @@ class LocalDoor(Reading, Door):
 
     def loops(self) -> LocalLoops:
         """What can be done with loops."""
-        return LocalLoops(self.store, self.desk.loops)
+        return LocalLoops(self.store, self.desk.loops, self.intake.redactor)
 
     async def delivered(self, turn: str, part: int) -> None:
         """It has been shown."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from daemon.core.loops import LoopRow, Order
+from daemon.core.redaction import Redactor
 from daemon.door.loops import LoopReading, LoopView, loop_view
 from daemon.loops.engine import Engine
 
@@ -12,10 +13,11 @@ class LocalLoops(LoopReading):
     """Everything a client can do with loops, done here."""
 
     engine: Engine
+    redactor: Redactor
 
     async def start(self, order: Order) -> LoopView:
         """Begin one."""
-        return await self._view(await self.engine.start(order))
+        return await self._view(await self.engine.start(self.redactor.value(order)))
 
     async def stop(self, loop: LoopView) -> LoopView | None:
         """End it now."""
@@ -34,7 +36,7 @@ class LocalLoops(LoopReading):
 
     async def review(self, loop: LoopView, *, approved: bool, by: str, reason: str = "") -> LoopView | None:
         """Say whether the attempt will do."""
-        row = await self.engine.review(loop.loop_id, approved=approved, by=by, reason=reason)
+        row = await self.engine.review(loop.loop_id, approved=approved, by=by, reason=self.redactor.text(reason))
         return await self._view(row) if row else None
 
     async def _view(self, row: LoopRow) -> LoopView:

@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID, uuid4
 
@@ -10,6 +10,7 @@ from daemon.agent.lanes.sessions import Sessions
 from daemon.core.clock import Clock
 from daemon.core.ids import NewId
 from daemon.core.label import Label
+from daemon.core.redaction import Redactor
 from daemon.core.rows import EVENT, HTTP, InboxRow, SessionRow
 from daemon.store.protocol import Store, Tx
 from daemon.triggers.config import EventsConfig
@@ -45,6 +46,7 @@ class Events:
     new_id: NewId
     new_uuid: Callable[[], UUID] = uuid4
     new_mark: Callable[[], str] = secrets.token_hex
+    redactor: Redactor = field(default_factory=Redactor)
 
     async def take(self, arrived: Arrived) -> Taken:
         """Durable when it returns. Raises StoreUnavailable: nothing was accepted; ValueError: JSON knows no such number."""
@@ -63,7 +65,7 @@ class Events:
             external_id=f"key/{arrived.key}" if arrived.key else f"id/{self.new_id()}",
             session=f"{EVENT}_{self.new_uuid()}",
             sender=f"{EVENT}:{arrived.name}",  # with a colon, so that it is nobody's name
-            body=message_of(arrived.name, arrived.payload, arrived.sized, prompt, self.new_mark()),
+            body=message_of(arrived.name, self.redactor.value(arrived.payload), arrived.sized, prompt, self.new_mark()),
             label=Label.UNTRUSTED,
             turn=self.new_id(),
             received_at=self.clock.now(),
