@@ -111,6 +111,8 @@ def _say(key: str, value: object, detail: ErrorDetails, root: type[BaseModel]) -
 def _shown(key: str, value: object) -> str:
     if isinstance(value, Mapping):
         return "a table"
+    if isinstance(value, list) and any(isinstance(inner, Mapping) for inner in value):
+        return "a list of tables"  # there may be tokens in them
     shown = PASSWORD.sub("//***@", json.dumps(value, default=str, ensure_ascii=False))
     shown = shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}..."
     return '"***"' if is_hidden(key) and value != "" else shown

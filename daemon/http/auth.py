@@ -8,6 +8,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from aiohttp import web
 
+from daemon.core.errors import ConfigError
 from daemon.core.roles import OWNER, Person
 from daemon.http.config import is_loopback
 from daemon.http.rights import EVENTS, WHO, check, place_of
@@ -35,6 +36,9 @@ class Gate:
     def __post_init__(self) -> None:
         if not self.token:
             raise ValueError("a gate needs a token")
+        shared = next((name for name, token in self.senders.items() if token in {self.token, *self.people}), "")
+        if shared:
+            raise ConfigError(f"events.tokens.{shared}: is a person's token at the HTTP door too; expected one of its own")
 
     def admit(self, request: web.Request) -> None:
         """Raises Problem: 403 for a foreign Host or Origin or what the person may not do, 401 without a token, 429 for a row

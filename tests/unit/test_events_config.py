@@ -1,0 +1,67 @@
+"""[events] and [http] users: what is wrong is told with its key, and no token is ever shown."""
+
+from pathlib import Path
+
+import pytest
+
+from daemon.config.load import parse
+from daemon.core.errors import ConfigError
+from daemon.core.roles import OWNER, Person, Role
+from daemon.http.auth import Gate
+
+FILE = Path("config.toml")
+TOKEN = "very-private-token"
+ANN = f'[[http.users]]\nname = "ann"\nrole = "viewer"\ntoken = "{TOKEN}"\n'
+
+
+def refusal(text: str) -> str:
+    with pytest.raises(ConfigError) as error:
+        parse(text, FILE, env={}, secrets={})
+    assert TOKEN not in str(error.value)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ('[events]\nnotify = "somewhere"', "events.notify"),
+        ('[events]\nnotify = "event:github"', "events.notify"),
+        ('[events]\nnotify = "email:boss"', "events.notify"),
+        ('[events]\nnotify = "web:"', "events.notify"),
+        (f'[events.tokens]\n"a/b" = "{TOKEN}"', "events.tokens"),
+        ('[events.tokens]\na = ""', "events.tokens"),
+        (f'[events.tokens]\na = "é{TOKEN}"', "events.tokens"),
+        (f'[events.tokens]\na = "{TOKEN}"\nb = "{TOKEN}"', "events.tokens"),
+        (f'[events.tokens]\na = "{TOKEN}"\n[events.prompts]\nb = "x"', "events.prompts"),
+        (f'[events]\ntoken = "{TOKEN}"', "events.token"),
+        (ANN.replace("ann", "owner"), "http.users.0.name"),
+        (ANN.replace("ann", "default"), "http.users.0.name"),
+        (ANN.replace("ann", "a:b"), "http.users.0.name"),
+        (ANN.replace("viewer", "emperor"), "http.users.0.role"),
+        (ANN.replace(TOKEN, ""), "http.users.0.token"),
+        (ANN.replace(TOKEN, "é"), "http.users.0.token"),
+        (ANN + ANN.replace(TOKEN, "other"), "http.users"),
+        (ANN + ANN.replace("ann", "bob"), "http.users"),
+        (f'[http]\ntoken = "{TOKEN}"\n{ANN}', "http.users"),
+    ],
+)
+def test_a_fault_names_its_key_and_shows_no_token(text: str, key: str):
+    assert refusal(text).startswith(f"config.toml: {key}: ")
+
+
+@pytest.mark.parametrize("notify", ["", "http", "terminal:main", "web:default", "telegram:42", "slack:C1:171.2"])
+def test_results_may_go_to_any_conversation_of_the_owners(notify: str):
+    assert parse(f'[events]\nnotify = "{notify}"', FILE, env={}, secrets={}).config.events.notify == notify
+
+
+def test_tokens_are_not_in_what_a_config_prints():
+    config = parse(f'[events.tokens]\ngithub = "{TOKEN}"\n{ANN.replace(TOKEN, TOKEN + "2")}', FILE, env={}, secrets={})
+    assert TOKEN not in repr(config.config)
+    assert [user.person for user in config.config.http.users] == [Person("ann", Role.VIEWER)]
+
+
+@pytest.mark.parametrize("shared", ["owners", "anns"])
+def test_an_event_may_not_have_the_token_of_a_person(shared: str):
+    with pytest.raises(ConfigError, match=r"^events\.tokens\.github: is a person's token"):
+        Gate("owners", lambda: 0.0, {"anns": Person("ann", Role.VIEWER)}, {"github": shared})
+    assert OWNER.role is Role.OWNER
