@@ -1,0 +1,107 @@
+"""Which values are secrets in this house, and that logs keep them to themselves (A6 of the reference)."""
+
+import logging
+import os
+import subprocess
+import sys
+from io import StringIO
+from pathlib import Path
+
+from daemon.app.discretion import DiscreetFormatter
+from daemon.config.hidden import InUse, hidden, redactor
+from daemon.config.load import load
+from daemon.config.paths import resolve
+from daemon.config.secrets import Secrets
+from daemon.core.redaction import Redactor
+
+CONFIG = """
+[provider]
+kind = "openai"
+base_url = "http://127.0.0.1:9/v1"
+api_key = "${KEY}"
+[provider.extra_headers]
+Authorization = "Bearer header-secret-1"
+X-Title = "my assistant"
+[[provider.fallbacks]]
+kind = "anthropic"
+api_key = "fallback-secret"
+[http]
+token = "secret:door"
+"""
+
+
+def test_keys_of_the_config_that_are_nobodys_business_are_secrets_wherever_their_values_come_from(tmp_path: Path):
+    (tmp_path / "config.toml").write_text(CONFIG)
+    loaded = load(tmp_path / "config.toml", env={"KEY": "from-the-environment"}, secrets={"door": "from-the-store"})
+    assert hidden(loaded.config) == {
+        "from-the-environment": "provider.api_key",
+        "header-secret-1": "provider.extra_headers.Authorization",
+        "fallback-secret": "provider.fallbacks.0.api_key",
+        "from-the-store": "http.token",
+    }
+
+
+def test_nothing_is_a_secret_of_the_defaults(tmp_path: Path):
+    assert hidden(load(tmp_path / "config.toml", env={}, secrets={}).config) == {}
+
+
+def test_what_is_set_while_the_house_runs_is_known_at_once_and_what_was_a_secret_stays_one(tmp_path: Path):
+    secrets = Secrets(tmp_path / "secrets.toml")
+    known = Redactor(InUse(secrets, {"configured-1": "provider.api_key"}))
+    assert known.text("hunter2-old configured-1") == "hunter2-old [secret provider.api_key]"
+    secrets.put("api", "hunter2-old")
+    assert known.text("hunter2-old") == "[secret api]"
+    secrets.put("api", "hunter2-new")
+    assert known.text("hunter2-old hunter2-new") == "[secret api] [secret api]"
+    secrets.delete("api")
+    assert known.text("hunter2-new configured-1") == "[secret api] [secret provider.api_key]"
+
+
+def test_a_store_that_breaks_meanwhile_is_told_of_and_what_was_known_is_kept(tmp_path: Path, caplog):
+    secrets = Secrets(tmp_path / "secrets.toml")
+    secrets.put("api", "hunter2-old")
+    known = Redactor(InUse(secrets, {}))
+    assert known.text("hunter2-old") == "[secret api]"
+    secrets.path.chmod(0o644)
+    secrets.path.write_text("broken")
+    assert known.text("hunter2-old") == "[secret api]"
+    assert "secrets that were added since the start are not known" in caplog.text
+
+
+def test_a_config_that_does_not_load_leaves_the_store(tmp_path: Path):
+    (tmp_path / "config.toml").write_text("[nonsense")
+    Secrets(tmp_path / "secrets.toml").put("api", "hunter2-old")
+    assert redactor(resolve(str(tmp_path), None)).text("hunter2-old") == "[secret api]"
+
+
+def test_a_log_line_is_clean_with_its_arguments_and_its_traceback():
+    known = {"hunter2-abc": "api"}
+    stream, log = StringIO(), logging.Logger("test")
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(DiscreetFormatter(logging.Formatter("%(levelname)s %(message)s"), Redactor(lambda: known)))
+    log.addHandler(handler)
+    try:
+        raise ValueError("the key hunter2-abc is refused")
+    except ValueError:
+        log.exception("call of %s failed", {"key": "hunter2-abc"})
+    assert "hunter2-abc" not in stream.getvalue()
+    assert stream.getvalue().startswith("ERROR call of {'key': '[secret api]'} failed\nTraceback")
+    assert "ValueError: the key [secret api] is refused" in stream.getvalue()
+
+
+def test_an_error_that_nobody_foresaw_shows_no_secret_with_and_without_debug(tmp_path: Path):
+    Secrets(tmp_path / "secrets.toml").put("api", "hunter2-abc")
+    crash = "import sys, daemon.cli.runs as c; c.run = lambda args: 1 / len([]) if not args else int('hunter2-abc')"
+    for more in ((), ("--debug",)):
+        words = ["runs", "--home", str(tmp_path), *more]
+        code = f"{crash}; from daemon.cli import main; sys.exit(main({words!r}))"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 1 and "ValueError" in done.stderr and "[secret api]" in done.stderr, done.stderr
+        assert "hunter2-abc" not in done.stderr.replace(code, "")
+
+
+def test_who_runs_beside_the_daemon_cannot_look_into_it():
+    code = "from daemon.app.discretion import undumpable; undumpable(); import ctypes; print(ctypes.CDLL(None).prctl(3))"
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False, env=env)
+    assert done.stdout == "0\n", done.stderr
