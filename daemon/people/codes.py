@@ -14,7 +14,7 @@ from daemon.core.roles import Role
 STANDS = timedelta(minutes=10)
 MOST_WRONG, WINDOW = 5, timedelta(hours=1)
 LENGTH = 8
-LOOKALIKES = str.maketrans("OILU", "011V", "- ")
+LOOKALIKES = str.maketrans("OILU", "011V", "-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,8 @@ def new_code() -> str:
 
 def digest(code: str) -> str:
     """How a code is kept: who reads the journal cannot use it, and who mistakes O for 0 still can."""
-    return sha256(code[:100].upper().translate(LOOKALIKES).encode("utf-8", "replace")).hexdigest()
+    typed = "".join(code[:100].upper().split()).translate(LOOKALIKES)
+    return sha256(typed.encode("utf-8", "replace")).hexdigest()
 
 
 def matching(kept: Mapping[str, str], code: str) -> str:

@@ -144,7 +144,7 @@ def test_no_two_senders_have_one_name(channel: str, account: str, sender: str, o
 @given(st.integers(0, 100))
 def test_a_code_may_be_typed_as_it_is_read(_: int):
     code = new_code()
-    spoken = code.lower().replace("-", " ").replace("0", "o").replace("1", "l")
+    spoken = f" {code.lower()}\n".replace("-", " ").replace("0", "o").replace("1", "l")
     assert len(code) == 9 and digest(spoken) == digest(code)
     assert digest(code) != digest(new_code())
 
