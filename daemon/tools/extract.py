@@ -16,7 +16,7 @@ try:
 except ImportError:
     trafilatura = None
 
-MEMORY, CPU_S = 1_500_000_000, 20
+MEMORY, CPU_S = 1_500_000_000, 10
 MOST_LINKS, LONGEST_LINK, LONGEST_NAME = 300, 2000, 80
 SKIPPED = ("script", "style", "noscript", "template", "svg", "math", "iframe", "object", "select", "textarea")
 ASIDE = ("nav", "header", "footer", "aside")

@@ -14,7 +14,7 @@ from pathlib import Path
 from daemon.tools.base import ToolError
 
 CHILD = Path(__file__).with_name("extract.py")
-EXTRACT_S = 20.0
+EXTRACT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)

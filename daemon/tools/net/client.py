@@ -52,12 +52,11 @@ class Answered:
 
 
 class WebClient:
-    """Asks. No proxy, no cookies, no redirects followed, no connection used twice; closed by `aclose`."""
+    """Asks. No proxy, no cookies, no redirects followed; every request has a connection of its own, and nothing is left open."""
 
     def __init__(self, config: NetConfig, *, guard: Guard | None = None) -> None:
         self.guard = guard or Guard(config.allow)
         self._config = config
-        self._session: aiohttp.ClientSession | None = None
 
     async def send(self, ask: Ask) -> Answered:
         """The answer, whatever its status. Raises Refused, Unavailable, or ToolError that says whether anything was sent."""
@@ -68,11 +67,6 @@ class WebClient:
                 return await self._first_that_connects(ask, await self.guard.admit(ask.target))
         except TimeoutError as error:
             raise Unavailable(f"{ask.target.host} took longer than {limit:g} s.{_doubt(ask)}") from error
-
-    async def aclose(self) -> None:
-        """Let go of the connections."""
-        if self._session:
-            await self._session.close()
 
     async def _first_that_connects(self, ask: Ask, addresses: tuple[Address, ...]) -> Answered:
         for address in addresses[:-1]:
@@ -93,11 +87,14 @@ class WebClient:
         """One connection to this address, with the name's own Host and TLS name."""
         target = ask.target
         try:
-            async with self._open().request(
-                ask.method, target.url.with_host(str(address)), data=ask.body, allow_redirects=False,
-                headers={"Host": _host_header(target), "Accept-Encoding": ACCEPTED, **ask.headers},
-                server_hostname=target.host if target.secure else None,
-            ) as response:  # fmt: skip
+            async with (
+                _session() as session,
+                session.request(
+                    ask.method, target.url.with_host(str(address)), data=ask.body, allow_redirects=False,
+                    headers={"Host": _host_header(target), "Accept-Encoding": ACCEPTED, **ask.headers},
+                    server_hostname=target.host if target.secure else None,
+                ) as response,
+            ):  # fmt: skip
                 return await self._read(ask, response)
         except (*UNCONNECTED, TimeoutError):
             raise
@@ -114,19 +111,8 @@ class WebClient:
                 break
         return Answered(ask.target, response.status, headers, body.plain(), body.cut)
 
-    def _open(self) -> aiohttp.ClientSession:
-        if self._session is None or self._session.closed:
-            self._session = aiohttp.ClientSession(
-                connector=_Pinned(resolver=_NoNames(), force_close=True, limit=0, use_dns_cache=False),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                headers={"User-Agent": f"aidaemon/{VERSION}"},
-                trust_env=False, auto_decompress=False,
-            )  # fmt: skip
-        return self._session
 
-
-class _NoNames(AbstractResolver):
+class NoNames(AbstractResolver):
     """Names were looked up before; one that comes this far was not checked."""
 
     async def resolve(
@@ -139,19 +125,35 @@ class _NoNames(AbstractResolver):
         """Nothing to let go of."""
 
 
-class _Pinned(aiohttp.TCPConnector):
-    """Before anything is sent: the other end is the address that was asked for."""
+class Pinned(aiohttp.TCPConnector):
+    """Before anything is sent: the other end is the address that was asked for. It connects once: aiohttp would send again."""
+
+    used = False
 
     async def connect(
         self, req: ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout  # noqa: ASYNC109 - as aiohttp names it
     ) -> aiohttp.connector.Connection:
         """A connection whose other end was looked at. Raises Refused."""
+        if self.used:
+            raise aiohttp.ClientConnectionError("the connection broke")
+        self.used = True
         connection = await super().connect(req, traces, timeout)
         peer = connection.transport.get_extra_info("peername") if connection.transport else None
         if not peer or parse_address(str(peer[0])) != parse_address(req.url.host or ""):
             connection.close()
             raise Refused("Not sent: the connection leads to another address than the one that was checked.")
         return connection
+
+
+def _session() -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        connector=Pinned(resolver=NoNames(), force_close=True, use_dns_cache=False),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers={"User-Agent": f"aidaemon/{VERSION}"},
+        trust_env=False,
+        auto_decompress=False,
+    )
 
 
 def _host_header(target: Target) -> str:

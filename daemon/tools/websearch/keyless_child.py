@@ -2,22 +2,34 @@
 
 import json
 import sys
+from collections.abc import Callable
+from functools import partial
 
 try:
-    from ddgs import DDGS
+    import ddgs
     from ddgs.exceptions import DDGSException
 except ImportError:
-    DDGS, DDGSException = None, OSError
+    ddgs, DDGSException = None, OSError
 
 TIMEOUT_S = 20
+Rows = list[dict[str, str]]
 
 
-def searched(query: str, count: int) -> dict[str, object]:
+def public() -> Callable[[str, int], Rows] | None:
+    """The public engines; None without the package."""
+    return None if ddgs is None else partial(_found, ddgs.DDGS(timeout=TIMEOUT_S).text)
+
+
+def _found(text: Callable[..., Rows], query: str, count: int) -> Rows:
+    return text(query, max_results=count)
+
+
+def searched(query: str, count: int, engines: Callable[[str, int], Rows] | None) -> dict[str, object]:
     """The rows that were found, or what kind of trouble there was."""
-    if DDGS is None:
+    if engines is None:
         return {"rows": [], "trouble": "missing"}
     try:
-        rows = DDGS(timeout=TIMEOUT_S).text(query, max_results=count)
+        rows = engines(query, count)
     except DDGSException as error:
         return {"rows": [], "trouble": "" if "No results" in str(error) else "engines"}
     return {"rows": [{**row, "url": row.get("href", "")} for row in rows], "trouble": ""}
@@ -25,4 +37,4 @@ def searched(query: str, count: int) -> dict[str, object]:
 
 if __name__ == "__main__":
     asked = json.loads(sys.stdin.read())
-    sys.stdout.write(json.dumps(searched(asked["query"], asked["count"])))
+    sys.stdout.write(json.dumps(searched(asked["query"], asked["count"], public())))
