@@ -26,10 +26,12 @@ from daemon.app.agent import AgentWorks
 from daemon.app.grants import StoredGrants
 from daemon.app.models import ModelConfig
 from daemon.app.recollect import Recollect
+from daemon.app.settings import live_config
 from daemon.app.warm import WarmUp
 from daemon.commands.base import Desk
 from daemon.commands.rules import open_rules
 from daemon.config.hidden import redactor
+from daemon.config.live import LiveConfig
 from daemon.config.load import Loaded
 from daemon.config.model import Config
 from daemon.config.paths import Paths
@@ -51,6 +53,7 @@ from daemon.tools.approvals import new_token
 from daemon.tools.base import Tool
 from daemon.tools.builtin import builtin
 from daemon.tools.checks import Checks
+from daemon.tools.configure import config_tools
 from daemon.tools.decorate import bind
 from daemon.tools.dispatch import Dispatcher
 from daemon.tools.gate import Gate
@@ -122,8 +125,9 @@ class Builder:
         await ledger.load(store)
         specs = Specs.open(self.paths.agents, self.config.agent)
         children = self._children(store, specs)
+        settings = live_config(self.paths, self.loaded, specs, children, ledger)
         sandbox = await self._sandbox()
-        tools = self._tools(memory, children, sandbox)
+        tools = self._tools(memory, children, sandbox, settings)
         specs.knows(tools.names())
         routes, context = self._routes(ledger), self._context(tools)
         works = AgentWorks(self.config, store, self.clock, self.live, ledger, routes, context, children, sandbox, memory)
@@ -133,7 +137,7 @@ class Builder:
         sessions = Sessions(self._workshop(store, agent, works.budgets, children, specs, Recollect(memory)))
         children.wake, children.stop = partial(sessions.deliver, watched=False), sessions.cancel
         loops = Engine(store, sessions, specs, Criteria(Checks(sandbox)), self.clock, self.parts.new_id, self.live)
-        desk = Desk(store, sessions, self.clock, routes, ledger.today, self.parts.new_id, specs, loops, rules)
+        desk = Desk(store, sessions, self.clock, routes, ledger.today, self.parts.new_id, specs, loops, rules, settings)
         intake = Intake(store, sessions, self.clock, self.parts.new_id, self.redactor)
         ailing = ("the journal cannot be written",)
         door = LocalDoor(store, desk, intake, self.live, lambda: () if store.healthy else ailing)
@@ -151,8 +155,8 @@ class Builder:
         workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
         return await Sandbox.open(workspace)
 
-    def _tools(self, memory: Memory, children: Children, sandbox: Sandbox) -> Tools:
-        more = [*bind([spawn_agent], {Children: children}), *self.parts.tools]
+    def _tools(self, memory: Memory, children: Children, sandbox: Sandbox, settings: LiveConfig) -> Tools:
+        more = [*bind([spawn_agent], {Children: children}), *config_tools(settings), *self.parts.tools]
         return builtin(config=self.config.tools, sandbox=sandbox, memories=memory, more=more)
 
     def _routes(self, ledger: Ledger) -> Routes:
@@ -195,17 +199,16 @@ class Builder:
     def _workshop(
         self, store: Store, agent: Agent, budgets: Budgets, children: Children, specs: Specs, recollect: Recollect
     ) -> Workshop:
-        settings = self.config.agent
         return Workshop(
             store=store,
             live=self.live,
             clock=self.clock,
             agent=agent,
-            brief=Briefing(specs, lambda: settings, recollect),
+            brief=Briefing(specs, lambda: specs.defaults, recollect),
             budgets=budgets,
             children=children,
-            effort=lambda: settings.effort,
-            while_busy=lambda: settings.while_busy,
+            effort=lambda: specs.defaults.effort,
+            while_busy=lambda: specs.defaults.while_busy,
             owner=f"{os.getpid()}",
             leaving=self.leaving,
             questions=_set_event(),

@@ -8,6 +8,7 @@ from typing import Protocol
 from daemon.agent.halting import Today
 from daemon.agent.lanes.sessions import Sessions
 from daemon.agent.specs.registry import Specs
+from daemon.commands.settings import Settings
 from daemon.core.clock import Clock
 from daemon.core.ids import NewId
 from daemon.core.roles import Right, Role
@@ -40,6 +41,7 @@ class Desk:
     specs: Specs
     loops: Engine
     rules: Rules
+    settings: Settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,6 +83,11 @@ class Specs:
         unknown_tools = [(key, tool) for key, tool in spec.tools_meant() if self.tools and not _fits(tool, self.tools)]
         return spec.warnings() + [f"{key}: there is no tool {tool!r}{_nearest(tool, self.tools)}" for key, tool in unknown_tools]
 
+    def take(self, defaults: AgentConfig) -> None:
+        """From now on this is what the config says; who works already keeps what it began with."""
+        self.defaults, self._usual = defaults, default_spec(defaults)
+        self._kept.clear()
+
     def knows(self, tools: Sequence[str]) -> None:
         """These are the tools there are; who speaks of another one is warned about, now and whenever that agent is chosen."""
         self.tools = tuple(tools)
