@@ -54,7 +54,7 @@ class Dispatcher:
         admitted = [await self._admit(turn, state, setting) for state in states]
         first = next((at for at, state in enumerate(states) if state.waits), len(states))
         ready = [call for at, call in enumerate(admitted) if call and (at < first or call.only_reads or call.state.approved)]
-        untrusted = turn.label.joined(setting.session_label) is Label.UNTRUSTED
+        untrusted = self.gate.label(turn, setting) is Label.UNTRUSTED
         async with Pen(turn) as pen:
             if len(ready) < len(admitted):
                 await pen.commit()  # questions and refusals are told before anything else runs

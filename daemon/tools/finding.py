@@ -1,6 +1,6 @@
 """find_tools: most tools are not shown to the model until it looks for them (DESIGN 7)."""
 
-from daemon.core.label import Effect
+from daemon.core.label import Effect, Label
 from daemon.tools.base import ToolError, ToolOutput
 from daemon.tools.decorate import tool
 from daemon.tools.toolbox import Tools
@@ -13,7 +13,15 @@ async def find_tools(catalogue: Tools, query: str) -> ToolOutput:
         raise ToolError("query is empty; say in a few words what the tool should do")
     found = catalogue.search(query)
     if not found:
-        return ToolOutput(f"no tool fits {query!r}; all there are: {', '.join(catalogue.names())}")
+        names = catalogue.names()
+        return ToolOutput(f"no tool fits {query!r}; all there are: {', '.join(names)}", label=_label(catalogue, names))
     lines = [f"{spec.name}: {spec.description}" for spec in found]
     text = "You can call these from now on:\n" + "\n".join(lines)
-    return ToolOutput(text, offers=tuple(spec.name for spec in found))
+    offers = tuple(spec.name for spec in found)
+    return ToolOutput(text, label=_label(catalogue, offers), offers=offers)
+
+
+def _label(catalogue: Tools, names: tuple[str, ...]) -> Label:
+    """What a server says of its own tools is a stranger's text (A22)."""
+    others = any(tool.meta.source for name in names if (tool := catalogue.get(name)))
+    return Label.UNTRUSTED if others else Label.TRUSTED

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from daemon.core.events import ModelAsked
 from daemon.core.label import Decision, Label
 from daemon.core.sources import Setting, said_in
 from daemon.core.turn import Turn
@@ -60,6 +61,13 @@ class Gate:
             reason = f"{reason}; {call.tool.meta.warning}"
         return decision, reason
 
+    def label(self, turn: Turn, setting: Setting) -> Label:
+        """What a turn has seen: its session, its texts, and what strangers say of the tools that the model was shown (A22)."""
+        label = turn.label.joined(setting.session_label)
+        shown = next((entry.event.tools for entry in reversed(turn.events) if isinstance(entry.event, ModelAsked)), ())
+        described = any(meta.source for name in shown if (meta := self._known(name)))
+        return Label.UNTRUSTED if described else label
+
     def unknown(self, turn: Turn, setting: Setting) -> Verdict:
         """What it says to a tool that does not exist."""
         return self.judge(Case(meta=None, label=turn.label, session_label=setting.session_label))
@@ -69,7 +77,7 @@ class Gate:
         guarded = (*self.protected_paths, *turn.terms.protected_paths)
         case = Case(
             meta=meta,
-            label=turn.label,
+            label=self.label(turn, setting),
             session_label=setting.session_label,
             safe=call.tool.is_safe(call.arguments),
             protected=any(is_protected(path, guarded) for path in paths_in(call.arguments, meta.paths)),
