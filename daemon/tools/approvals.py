@@ -52,3 +52,8 @@ def refusal(state: CallState) -> str:
     if answered is None or answered.answer is Answer.EXPIRED:
         return "nobody answered in time"
     return answered.reason or f"{answered.by or 'the user'} said no"
+
+
+def is_bound_to(state: CallState, arguments: Mapping[str, object]) -> bool:
+    """The yes was to exactly these arguments: what runs is what was shown, whatever became of the journal in between (A6)."""
+    return state.asked is not None and state.asked.args_hash == args_hash(state.call.name, arguments)
