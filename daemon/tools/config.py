@@ -1,9 +1,10 @@
-"""[tools] and [tools.shell] in config.toml."""
+"""[tools] and [tools.shell] in config.toml; [tools.http] and [tools.web] are in tools/net/config.py."""
 
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from daemon.tools.net.config import NetConfig, WebConfig
 from daemon.tools.policy import Approvals
 from daemon.tools.safe import known_programs
 from daemon.tools.sandbox import Wanted
@@ -23,9 +24,11 @@ class ShellConfig(BaseModel):
     timeout_s: float = Field(30, gt=0, le=3600, description="a command is killed after so many seconds")
     max_output_chars: int = Field(4000, ge=200, le=200_000, description="longer results keep their beginning and their end")
     allowed: list[Annotated[str, AfterValidator(_has_grammar)]] = Field(
-        [], description="programs that need no approval when all their arguments are harmless: ls, cat, wc, date ..."
+        [], description="programs that need no approval when all their arguments are harmless: ls, cat, grep, git ..."
     )
-    sandbox: Wanted = Field("auto", description='"auto": bubblewrap where it works; "bubblewrap": without it no command runs')
+    sandbox: Wanted = Field("auto", description='"auto": the best there is; "bubblewrap": without it no command runs')
+    background: int = Field(4, ge=0, le=100, description="so many commands may run in the background at a time")
+    background_minutes: float = Field(60, gt=0, le=60 * 24 * 7, description="a command in the background is killed after so long")
 
 
 class ToolsConfig(BaseModel):
@@ -42,3 +45,5 @@ class ToolsConfig(BaseModel):
     )
     workspace: str = Field("workspace", description="where files and commands live; relative to HOME")
     shell: ShellConfig = Field(default_factory=ShellConfig, description="commands")
+    http: NetConfig = Field(default_factory=NetConfig, description="requests to other machines, of every tool")
+    web: WebConfig = Field(default_factory=WebConfig, description="reading pages, and searching")
