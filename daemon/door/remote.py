@@ -9,14 +9,13 @@ from aiohttp import (
     ClientConnectionError,
     ClientConnectorError,
     ClientPayloadError,
-    ClientResponse,
     ClientSession,
     ClientTimeout,
 )
 from pydantic import TypeAdapter
 
 from daemon.core.asking import EXACT, Bounds
-from daemon.core.errors import AidaemonError, UsageError
+from daemon.core.errors import UsageError
 from daemon.core.events import Answer
 from daemon.core.roles import OWNER, Person
 from daemon.door.base import (
@@ -32,6 +31,7 @@ from daemon.door.base import (
 )
 from daemon.door.narrate import COMPLETED
 from daemon.door.people import RemoteRegister
+from daemon.door.refusals import DaemonGone, DaemonRefused, check
 from daemon.door.remote_loops import RemoteLoops
 from daemon.providers.sse import EventStream, ServerEvent
 
@@ -39,25 +39,8 @@ ORDINARY = ClientTimeout(total=30.0, sock_connect=5.0)
 STREAM = ClientTimeout(total=None, sock_connect=5.0, sock_read=45.0)
 DELAYS = (0.1, 0.3, 1.0, 2.0)
 LOST = (ClientConnectionError, ClientPayloadError, TimeoutError)
-WRONG = ("invalid", "no_agent", "not_enabled")
 NOT_TAKEN = "the daemon cannot be reached, so the message was not taken: start the daemon again and repeat it"
 PERHAPS_TAKEN = "the daemon stopped while it was taking the message: start it again and look whether the message is there"
-
-
-class DaemonGone(AidaemonError):
-    """The daemon stopped; nothing was lost: start it again, the answer will come."""
-
-
-class DaemonRefused(AidaemonError):
-    """The daemon did not do what was asked."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-class AskedWrongly(DaemonRefused, UsageError):
-    """What was asked cannot be meant, whoever is asked."""
 
 
 @dataclass(slots=True)
@@ -158,7 +141,7 @@ class RemoteDoor:
         async with self._http().get(path, headers=headers, timeout=STREAM) as response:
             if response.status == 404:
                 raise KeyError(turn)
-            await _check(response)
+            await check(response)
             stream = EventStream()
             async for piece in response.content.iter_any():
                 for sent in stream.feed(piece):
@@ -254,7 +237,7 @@ class RemoteDoor:
         try:
             async with self._http().request(method, path, params=params, json=body, timeout=ORDINARY) as response:
                 if response.status != also:
-                    await _check(response)
+                    await check(response)
                 return await response.read()
         except LOST as error:
             raise DaemonGone from error
@@ -272,17 +255,6 @@ class RemoteDoor:
         if self._session is None:
             self._session = ClientSession(self.url, headers={"Authorization": f"Bearer {self.token}"})
         return self._session
-
-
-async def _check(response: ClientResponse) -> None:
-    if response.ok:
-        return
-    try:
-        error = TypeAdapter(dict[str, dict[str, str]]).validate_json(await response.read())["error"]
-        kind, message = error["type"], error["message"]
-    except (ValueError, KeyError):
-        kind, message = "", f"the daemon answered {response.status} {response.reason}"
-    raise (AskedWrongly if kind in WRONG else DaemonRefused)(response.status, message)
 
 
 def _told(sent: ServerEvent) -> LiveEvent:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -11,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.core.clock import Clock
 from daemon.core.roles import Role
 from daemon.people.codes import MOST_WRONG, STANDS, WINDOW, digest, new_code
 from daemon.people.people import People, listed, name_of
@@ -23,13 +23,17 @@ ANN = ("telegram", "", "42")
 BOB = ("telegram", "", "43")
 
 
-class Hand(Clock):
+@dataclass
+class Hand:
     """A clock that is moved by hand."""
 
-    at = datetime(2026, 3, 1, 9, tzinfo=UTC)
+    at: datetime = datetime(2026, 3, 1, 9, tzinfo=UTC)
 
     def now(self) -> datetime:
         return self.at
+
+    def monotonic(self) -> float:
+        return self.at.timestamp()
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from daemon.door.base import LiveEvent
-from daemon.door.remote import DaemonGone, DaemonRefused, RemoteDoor
+from daemon.door.refusals import DaemonGone, DaemonRefused
+from daemon.door.remote import RemoteDoor
 from tests.fakes.daemon_process import TOKEN, Daemon, running_daemon, scripted
 from tests.fakes.openai import FakeOpenAI, calls, hangs, says
 from tests.fakes.wordy_model import Script, Turnstile

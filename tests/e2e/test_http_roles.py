@@ -19,6 +19,7 @@ from tests.fakes.wordy_model import Script, shell
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 NAMES = {role: f"{role.value}s" for role in Role}
 USERS = "".join(f'[[http.users]]\nname = "{NAMES[role]}"\nrole = "{role.value}"\ntoken = "{role.value}-token"\n' for role in Role)
+REFUSED = (403, "POLICY_ERROR")
 LOOPING = "[agent.loop]\nenabled = true\n"
 
 
@@ -33,8 +34,20 @@ async def daemon(home: Path, model: FakeOpenAI) -> AsyncIterator[Daemon]:
 
 
 async def says_as(daemon: Daemon, role: Role, path: str = "/v1/messages?wait=1", **body: object) -> tuple[int, Json]:
+    """The status and the answer, whatever they are."""
     async with daemon.http.post(path, json=body, headers=shows(role)) as response:
         return response.status, await response.json()
+
+
+async def kind_as(daemon: Daemon, role: Role, path: str = "/v1/messages", **body: object) -> tuple[int, str]:
+    """The status and the type of a refusal."""
+    async with daemon.http.post(path, json=body, headers=shows(role)) as response:
+        return (await error_of(response))[:2]
+
+
+async def told_as(daemon: Daemon, role: Role, text: str) -> str:
+    """What a command replies."""
+    return str((await says_as(daemon, role, text=text))[1]["reply"])
 
 
 class NoEvents:
@@ -55,7 +68,7 @@ async def test_C9_whoever_lacks_the_right_is_refused_everywhere(daemon: Daemon, 
         path = path.replace("{id}", f"web:{NAMES[role]}").replace("{name}", "main")
         async with daemon.http.request(method, path, headers=shows(role), json={}) as response:
             if not may(role, right):
-                assert (await error_of(response))[:2] == (403, "POLICY_ERROR"), (method, path)
+                assert (await error_of(response))[:2] == REFUSED, (method, path)
             elif "terminal" not in path:
                 assert response.status not in (401, 403), (method, path)
 
@@ -71,8 +84,7 @@ async def test_C9_a_viewer_reads_and_does_nothing(daemon: Daemon) -> None:
         ("/api/agents/default/loop/approve", {"loopId": "x", "approved": True}),
         (f"/v1/runs/{run['turn']}/cancel", {}),
     ):
-        status, answer = await says_as(daemon, Role.VIEWER, path, **body)
-        assert (status, answer["error"]["type"]) == (403, "POLICY_ERROR")
+        assert await kind_as(daemon, Role.VIEWER, path, **body) == REFUSED
 
 
 @pytest.mark.parametrize("role", [Role.EDITOR, Role.ADMIN])
@@ -87,14 +99,13 @@ async def test_C9_people_stand_in_the_journal_under_their_own_names(daemon: Daem
     assert (status, run["session"], run["label"]) == (200, "web:editors", "trusted")
     (first, *_) = await daemon.listed(f"/v1/runs/{run['turn']}/transcript")
     assert first["sender"] == "editors"
-    assert (await says_as(daemon, Role.EDITOR, text="/whoami"))[1]["reply"].startswith("You are editors, editor, in web:editors")
+    assert (await told_as(daemon, Role.EDITOR, "/whoami")).startswith("You are editors, editor, in web:editors")
     assert str((await daemon.post("/v1/messages", text="/whoami"))["reply"]).startswith("You are owner, owner, in web:default")
 
 
 @pytest.mark.parametrize("session", ["default", "web:default", "admins", "editorsx", "web:owner"])
 async def test_nobody_speaks_in_the_conversations_of_others(daemon: Daemon, session: str) -> None:
-    status, answer = await says_as(daemon, Role.EDITOR, text="hello", session=session)
-    assert (status, answer["error"]["type"]) == (403, "POLICY_ERROR")
+    assert await kind_as(daemon, Role.EDITOR, text="hello", session=session) == REFUSED
 
 
 async def test_a_user_has_as_many_conversations_as_they_like(daemon: Daemon) -> None:
@@ -110,9 +121,8 @@ async def test_only_an_owner_says_yes_to_a_command(daemon: Daemon, model: FakeOp
     turn = str((await says_as(daemon, Role.EDITOR, "/v1/messages", text=word))[1]["turn"])
     call_id = str((await daemon.until(turn, "approval.asked")).data["call_id"])
     for role in (Role.GUEST, Role.VIEWER, Role.EDITOR, Role.ADMIN):
-        status, answer = await says_as(daemon, role, f"/v1/runs/{turn}/approve", call_id=call_id)
-        assert (status, answer["error"]["type"]) == (403, "POLICY_ERROR")
-    assert "/approve" in (await says_as(daemon, Role.EDITOR, text="/help"))[1]["reply"]
+        assert await kind_as(daemon, role, f"/v1/runs/{turn}/approve", call_id=call_id) == REFUSED
+    assert "/approve" in await told_as(daemon, Role.EDITOR, "/help")
     await says_as(daemon, Role.EDITOR, text="/approve")
     assert [row["turn"] for row in await daemon.listed("/v1/approvals")] == [turn]
     assert (await says_as(daemon, Role.OWNER, f"/v1/runs/{turn}/approve", call_id=call_id))[0] == 200
@@ -136,7 +146,7 @@ async def test_an_editor_may_take_back_what_they_asked_for_and_nobody_elses(daem
 async def test_managing_the_house_by_a_command_is_the_owners(daemon: Daemon) -> None:
     for command in ("/people", "/people remove x", "/rules add never delete mail without asking"):
         for role in (Role.ADMIN, Role.EDITOR):
-            reply = (await says_as(daemon, role, text=command))[1]["reply"]
+            reply = await told_as(daemon, role, command)
             assert reply.endswith(f"here you are {NAMES[role]}, {role.value}. Nothing was done.")
 
 

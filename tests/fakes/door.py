@@ -75,7 +75,9 @@ class FakeDoor:
         async with self.changed:
             self.changed.notify_all()
 
-    async def send(self, session: str, text: str, client_id: str | None = None, *, stream: bool = True) -> Accepted:
+    async def send(
+        self, session: str, text: str, client_id: str | None = None, *, stream: bool = True, by: Person = OWNER
+    ) -> Accepted:
         self.sent.append(text)
         await self._note()
         return self.replies.pop(0) if self.replies else Accepted(turn=f"t{len(self.sent)}")
