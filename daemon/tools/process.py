@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
+from typing import Protocol
 
 from daemon.tools.output import HeadTail, Ticker
 
@@ -29,17 +30,42 @@ class Ran:
     timed_out: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a process came to its end; `exit_code` as in Ran."""
+
+    exit_code: int
+    timed_out: bool = False
+
+
+class Sink(Protocol):
+    """Who takes what a process prints."""
+
+    def feed(self, data: bytes) -> None:
+        """A piece of the output."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Both:
+    kept: HeadTail
+    ticker: Ticker
+
+    def feed(self, data: bytes) -> None:
+        self.kept.feed(data)
+        self.ticker.feed(data)
+
+
 class _Pipe(asyncio.Protocol):
     """The reading end of what a process prints."""
 
-    def __init__(self, kept: HeadTail, ticker: Ticker) -> None:
-        self.kept, self.ticker = kept, ticker
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
         self.closed = asyncio.get_running_loop().create_future()
 
     def data_received(self, data: bytes) -> None:
         """A piece of the output."""
-        self.kept.feed(data)
-        self.ticker.feed(data)
+        self.sink.feed(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nobody can write any more."""
@@ -55,7 +81,21 @@ async def run_process(
     timeout_s: float,
     max_chars: int,
     on_output: Callable[[str], None],
+    clean: Callable[[str], str] = str,
 ) -> Ran:
+    """Run it to its end and keep both ends of what it prints; `clean` goes over that before anything is cut off.
+
+    Raises OSError when it cannot be started. The rest is as with run_into.
+    """
+    kept, ticker = HeadTail(4 * max_chars), Ticker(on_output)
+    try:
+        ended = await run_into(_Both(kept, ticker), argv, cwd=cwd, env=env, timeout_s=timeout_s)
+    finally:
+        ticker.flush()
+    return Ran(ended.exit_code, kept.text(max_chars, clean), ended.timed_out)
+
+
+async def run_into(sink: Sink, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout_s: float) -> Ended:
     """Run it to its end or to the end of its time. Raises OSError when it cannot be started.
 
     However this is left, by a stop too, the whole process group is dead by then. `argv` is a shell script that begins with
@@ -64,12 +104,12 @@ async def run_process(
     """
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        async with _piped(HeadTail(4 * max_chars), Ticker(on_output)) as (pipe, writing):
+        async with _piped(sink) as (pipe, writing):
             process = await _started(argv, cwd=cwd, env=env, stdin=theirs, output=writing)
             writing.close()
             theirs.close()
             timed_out = await _ended(process, ours, pipe, timeout_s)
-    return Ran(_code(process.returncode, timed_out), pipe.kept.text(max_chars), timed_out)
+    return Ended(_code(process.returncode, timed_out), timed_out)
 
 
 async def _started(
@@ -92,17 +132,16 @@ async def _started(
 
 
 @asynccontextmanager
-async def _piped(kept: HeadTail, ticker: Ticker) -> AsyncIterator[tuple[_Pipe, FileIO]]:
+async def _piped(sink: Sink) -> AsyncIterator[tuple[_Pipe, FileIO]]:
     """Our own pipe, not the child's handle: who waits for a child need not wait for all who hold its output."""
     reading, writing = os.pipe()
-    pipe = _Pipe(kept, ticker)
+    pipe = _Pipe(sink)
     with FileIO(writing, "wb") as end:
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: pipe, FileIO(reading, "rb"))
         try:
             yield pipe, end
         finally:
             transport.close()
-            ticker.flush()
 
 
 async def _ended(process: asyncio.subprocess.Process, gate: socket.socket, pipe: _Pipe, timeout_s: float) -> bool:

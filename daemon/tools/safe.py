@@ -4,63 +4,66 @@ The sandbox is the boundary; this only spares a question. Only what the user nam
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
 
-PLAIN_WORDS = re.compile(r"[A-Za-z0-9_./,:=@%+\- ]*")
-RELATIVE = re.compile(r"[A-Za-z0-9_.@%+][A-Za-z0-9_.,:=@%+\-/]*")
-NO_FILES = frozenset({"pwd", "whoami", "id", "uname", "date", "uptime", "nproc"})
+from daemon.tools.arguments import is_protected
+from daemon.tools.sandbox import Kind
+from daemon.tools.shells.git import without_settings
+from daemon.tools.shells.parsing import read_line
+from daemon.tools.shells.programs import PROGRAMS
 
-Flags = re.Pattern[str]
-GRAMMAR: Mapping[str, Flags] = {
-    "ls": re.compile(r"-[1aAlhrtSRdFp]+"),
-    "cat": re.compile(r"-[nbsAET]+"),
-    "head": re.compile(r"-\d{1,9}|-[qv]+"),
-    "tail": re.compile(r"-\d{1,9}|-[qv]+"),
-    "wc": re.compile(r"-[clmwL]+"),
-    "stat": re.compile(r"-[t]+"),
-    "du": re.compile(r"-[shkmc]+"),
-    "df": re.compile(r"-[hkTi]+"),
-    "cmp": re.compile(r"-[sl]+"),
-    "sha256sum": re.compile(r"-[bt]+"),
-    "basename": re.compile(r"-[z]"),
-    "dirname": re.compile(r"-[z]"),
-    "pwd": re.compile(r"-[LP]"),
-    "whoami": re.compile(r"(?!)"),
-    "id": re.compile(r"-[ugn]+"),
-    "uname": re.compile(r"-[asnrvmpio]+"),
-    "date": re.compile(r"-u|-I[a-z]*|-R|\+[%A-Za-z0-9:./,=_\-]*"),
-    "uptime": re.compile(r"-[ps]+"),
-    "nproc": re.compile(r"(?!)"),
-}
+BESIDES = ("network", "background")
+OWN_ROOM = frozenset({"git"})
+# Whoever writes this in a list of words believes that a shell reads it; then it does not do what they think, so it is asked.
+MEANT_FOR_A_SHELL = re.compile(r"[\d<>|&;]*[<>|&;]|>.*|.*(`|\$\(|\$\{|[<>]\().*|.*;", re.DOTALL)
 
 
 def known_programs() -> tuple[str, ...]:
     """The programs that have a grammar."""
-    return tuple(GRAMMAR)
+    return tuple(PROGRAMS)
 
 
 def words_of(arguments: Mapping[str, object]) -> list[str] | None:
-    """The command as words, if it needs no shell to be understood."""
+    """The command as words, if it needs no shell to be understood: a list of words, or a line of plain and quoted ones."""
     argv, command = arguments.get("argv"), arguments.get("command")
     if isinstance(argv, list) and argv and not command:
         return [str(word) for word in argv]
-    if isinstance(command, str) and not argv and PLAIN_WORDS.fullmatch(command):
-        return command.split()
+    if isinstance(command, str) and not argv:
+        plain = read_line(command).plain
+        return list(plain) if plain else None
     return None
 
 
 def is_harmless(words: Sequence[str] | None, allowed: Sequence[str]) -> bool:
-    """The program is allowed and every argument is one of its harmless flags or a path inside the workspace."""
-    if not words or words[0] not in allowed or words[0] not in GRAMMAR:
+    """The program is allowed, by its bare name, and its grammar knows every argument as harmless."""
+    if not words or words[0] not in allowed or words[0] not in PROGRAMS:
         return False
-    flags, takes_files = GRAMMAR[words[0]], words[0] not in NO_FILES
-    return all(flags.fullmatch(word) or (takes_files and _inside(word)) for word in words[1:])
+    return not any(map(MEANT_FOR_A_SHELL.fullmatch, words)) and PROGRAMS[words[0]].allows(list(words[1:]))
 
 
-def harmless(allowed: Sequence[str], enabled: bool) -> Callable[[Mapping[str, object]], bool]:
-    """The rule of the shell tool; with no sandbox nothing is harmless, for a link may lead anywhere."""
-    return lambda arguments: enabled and is_harmless(words_of(arguments), allowed)
+@dataclass(frozen=True, slots=True)
+class Harmless:
+    """The rule of the shell tool. `protected` are the patterns of paths that nobody touches without a question."""
 
+    allowed: Sequence[str]
+    kind: Kind
+    protected: Sequence[str] = ()
 
-def _inside(word: str) -> bool:
-    return bool(RELATIVE.fullmatch(word)) and ".." not in word.split("/")
+    def __call__(self, arguments: Mapping[str, object]) -> bool:
+        """This call needs no approval."""
+        return self.words(arguments) is not None
+
+    def words(self, arguments: Mapping[str, object]) -> list[str] | None:
+        """The words to run, without a shell; None where it must be asked. With no sandbox always: a link may lead anywhere."""
+        words = None if any(arguments.get(name) for name in BESIDES) else words_of(arguments)
+        if words is None or self.kind == "none" or not is_harmless(words, self.allowed) or self._touches(words):
+            return None
+        if words[0] not in OWN_ROOM:
+            return words
+        return without_settings(words) if self.kind == "bubblewrap" else None
+
+    def _touches(self, words: Sequence[str]) -> bool:
+        places = (part for word in words[1:] for part in word.replace(":", "=").split("=") if part)
+        return any(is_protected(PurePosixPath(place), self.protected) for place in places)

@@ -37,9 +37,8 @@ class Reading:
             return "this line could not be parsed: read it as it stands, and say no if in doubt"
         if self.plain is not None and not any(piece.remarks for piece in self.pieces):
             return ""
-        count = len(self.pieces)
-        lines = [f"{count} command{'' if count == 1 else 's'}:", *(f"- {piece}" for piece in self.pieces[:MOST])]
-        return "\n".join(lines + ([f"- and {count - MOST} more"] if count > MOST else []))
+        more = [f"- and {len(self.pieces) - MOST} more"] if len(self.pieces) > MOST else []
+        return "\n".join(["it runs:", *(f"- {piece}" for piece in self.pieces[:MOST]), *more])
 
 
 UNREADABLE = Reading(broken=True)

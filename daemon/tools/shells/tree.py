@@ -11,12 +11,12 @@ from daemon.tools.shells.parsing import LONGEST, UNREADABLE, Piece, Reading
 from daemon.tools.shells.wrappers import remarks
 
 BARE = re.compile(r"(?!~)(?:(?![:=]~)[\w./,:=@%+^~-])+")
+CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 NOT_IN_QUOTES = re.compile(r'["\\$`]')
 SHOWN = frozenset(
     ("command", "declaration_command", "unset_command", "test_command", "function_definition", "variable_assignment")
 )
 REDIRECTS = frozenset(("file_redirect", "heredoc_redirect", "herestring_redirect"))
-LEAVES = frozenset(("heredoc_body", "heredoc_start", "heredoc_end"))
 
 
 def read(line: str) -> Reading:
@@ -38,7 +38,7 @@ def _pieces(root: Node) -> Iterator[Piece]:
             head = f"define {words[0]}()" if node.type == "function_definition" else _text(node)
             yield Piece(" ".join([head, *redirects]), remarks(words) if node.type == "command" else ())
         elif node.type == "redirected_statement" and _body(node).type != "command":
-            yield Piece(f"all of that: {' '.join(_own_redirects(node))}")
+            yield Piece(f"(redirected: {' '.join(_own_redirects(node))})")
 
 
 def _nodes(root: Node) -> Iterator[Node]:
@@ -73,7 +73,7 @@ def _body(node: Node) -> Node:
 
 def _plain(root: Node, line: str) -> tuple[str, ...] | None:
     """The words, if the line is one command of plain and quoted words and nothing else; two ways of reading must agree."""
-    if root.child_count != 1 or _text(root).strip() != line.strip() or "\n" in line.strip():
+    if root.child_count != 1 or CONTROL.search(line) or _text(root).strip() != line.strip():
         return None
     command = root.children[0]
     if command.type != "command" or _text(command) != line.strip():

@@ -5,13 +5,19 @@ from pathlib import PurePosixPath
 
 OTHER = "runs another program"
 CODE = "runs words as code"
+OTHERS = (
+    "env", "nohup", "nice", "ionice", "timeout", "time", "setsid", "stdbuf", "watch", "strace", "command", "builtin", "exec",
+    "coproc", "xargs", "parallel", "busybox", "chroot", "unshare", "nsenter",
+)  # fmt: skip
+CODES = (
+    "eval", "source", ".", "trap", "alias", "bash", "sh", "dash", "zsh", "ksh", "fish", "python", "python3", "perl", "ruby",
+    "node", "php", "lua", "awk", "gawk", "mawk", "sed", "make", "npm", "npx", "uvx", "pip",
+)  # fmt: skip
 WRAPPERS: Mapping[str, str] = {
+    **dict.fromkeys(OTHERS, OTHER),
+    **dict.fromkeys(CODES, CODE),
     **dict.fromkeys(("sudo", "doas", "su", "pkexec", "runuser"), "runs another program as another user"),
-    **dict.fromkeys(("env", "nohup", "nice", "ionice", "timeout", "time", "setsid", "stdbuf", "watch", "strace"), OTHER),
-    **dict.fromkeys(("command", "builtin", "exec", "coproc", "xargs", "parallel", "busybox", "chroot", "unshare", "nsenter"), OTHER),
-    **dict.fromkeys(("eval", "source", ".", "trap", "alias", "bash", "sh", "dash", "zsh", "ksh", "fish", "python", "python3"), CODE),
-    **dict.fromkeys(("perl", "ruby", "node", "php", "lua", "awk", "gawk", "mawk", "sed", "make", "npm", "npx", "uvx", "pip"), CODE),
-    **dict.fromkeys(("ssh", "scp", "rsync", "docker", "podman", "crontab", "at", "systemctl"), "runs programs elsewhere or later"),
+    **dict.fromkeys(("ssh", "docker", "podman", "crontab", "at", "systemctl"), "runs programs elsewhere or later"),
 }
 BY_ARGUMENT: Mapping[str, Mapping[str, str]] = {
     "find": {**dict.fromkeys(("-exec", "-execdir", "-ok", "-okdir"), OTHER), "-delete": "deletes what it finds"},
@@ -33,4 +39,5 @@ def remarks(words: Sequence[str]) -> tuple[str, ...]:
     if any(sign in named[0] for sign in "$`\\{*?"):
         found.append("which program runs is decided only then")
     arguments = BY_ARGUMENT.get(program, {})
-    return (*found, *(f"{word.partition('=')[0]}: {arguments[key]}" for word in named if (key := word.partition("=")[0]) in arguments))
+    flags = (word.partition("=")[0] for word in named)
+    return (*found, *(f"{flag}: {arguments[flag]}" for flag in flags if flag in arguments))
