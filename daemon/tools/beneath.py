@@ -59,19 +59,21 @@ def by_steps(folder: int, steps: Sequence[str], flags: int) -> int:
         os.close(place)
 
 
-def making(opening: Opening, folder: int, steps: Sequence[str]) -> int:
-    """This folder below `folder`, open; what is missing of it is made. Raises OSError."""
+def making(opening: Opening, folder: int, steps: Sequence[str]) -> tuple[int, tuple[str, ...]]:
+    """This folder below `folder`, open, and what of it had to be made, as paths. Raises OSError."""
     with suppress(FileNotFoundError):
-        return opening(folder, steps, DIRECTORY)
+        return opening(folder, steps, DIRECTORY), ()
+    made: list[str] = []
     place = os.dup(folder)
     try:
-        for step in steps:
+        for count, step in enumerate(steps, 1):
             with suppress(FileExistsError):
                 os.mkdir(step, dir_fd=place)
+                made.append("/".join(steps[:count]))
             following = opening(place, (step,), DIRECTORY)
             os.close(place)
             place = following
-        return os.dup(place)
+        return os.dup(place), tuple(made)
     finally:
         os.close(place)
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from daemon.tools.base import Tool
 from daemon.tools.budget import request_more_iterations
+from daemon.tools.changes import Files
 from daemon.tools.clock import current_time
 from daemon.tools.config import ToolsConfig
 from daemon.tools.decorate import Definition, bind
@@ -18,15 +19,17 @@ from daemon.tools.toolbox import Tools, check_names
 from daemon.tools.workspace import Workspace
 
 
-def builtin(*, config: ToolsConfig, sandbox: Sandbox, memories: Memories, more: Sequence[Tool] = ()) -> Tools:
+def builtin(
+    *, config: ToolsConfig, sandbox: Sandbox, memories: Memories, more: Sequence[Tool] = (), files: Files | None = None
+) -> Tools:
     """Everything that can be called: the house's own and `more`, found by find_tools, switched as the config says.
 
     Raises ConfigError for a name in the config that fits no tool, and for two tools of one name.
     """
-    files = Workspace(sandbox.workspace, max_chars=config.shell.max_output_chars)
+    files = files or Files.forgetful(Workspace(sandbox.workspace, max_chars=config.shell.max_output_chars))
     terminal = Shell(sandbox, config.shell)
     parts: dict[type, object] = {
-        Workspace: files,
+        Files: files,
         Searchable: Searchable(files, tuple(config.protected_paths)),
         Memories: memories,
         Shell: terminal,

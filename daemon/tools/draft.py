@@ -1,12 +1,14 @@
-"""A change of one file that has not happened yet: what stands there is known, what shall stand there lies beside it, on disk."""
+"""A change of one file that has not happened yet: what stands there is known, what shall stand there is on disk elsewhere."""
 
 import os
 import stat
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
+from secrets import token_hex
 
 from daemon.tools.base import ToolError
-from daemon.tools.beneath import by_steps
+from daemon.tools.beneath import DIRECTORY, by_steps
 
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -16,7 +18,7 @@ NEW_FILE = 0o644
 
 @dataclass(slots=True)
 class Draft:
-    """`place` is the open folder, `name` the file in it, `fresh` the name that new content has until it is put in place.
+    """`place` is the open folder, `name` the file in it, `made` the folders that were made for it.
 
     `old` is what the file holds, None where there is none; `mode` its permissions. Its owner closes it, whatever happens.
     """
@@ -24,11 +26,12 @@ class Draft:
     path: str
     place: int
     name: str
-    fresh: str
+    made: tuple[str, ...] = ()
     old: bytes | None = field(init=False, default=None)
     mode: int = field(init=False, default=NEW_FILE)
     _seen: tuple[int, ...] | None = field(init=False, default=None)
-    _held: bool = field(init=False, default=False)
+    _fresh: str = field(init=False, default="")
+    _desk: int = field(init=False, default=-1)
 
     def look(self) -> None:
         """See what is there. Raises OSError, and ToolError for what is no ordinary file of reasonable size."""
@@ -41,10 +44,13 @@ class Draft:
             check_ordinary(self.path, found)
             self.old, self.mode, self._seen = file.read(MAX_BYTES), stat.S_IMODE(found.st_mode) & 0o777, _identity(found)
 
-    def hold(self, data: bytes, mode: int | None = None) -> None:
-        """Put the new content on disk, beside the old. Raises OSError."""
-        handle = os.open(self.fresh, CREATE, 0o600, dir_fd=self.place)
-        self._held = True
+    def hold(self, data: bytes, aside: Path | None = None, mode: int | None = None) -> None:
+        """Put the new content on disk: in the folder `aside` if it is on the same disk, else beside the old. Raises OSError.
+
+        What a crash leaves behind lies in `aside`, where nobody takes it for a file of the workspace.
+        """
+        self._desk, self._fresh = self._aside(aside), f".{token_hex(8)}.tmp"
+        handle = os.open(self._fresh, CREATE, 0o600, dir_fd=self._desk)
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
@@ -54,8 +60,8 @@ class Draft:
     def put(self) -> None:
         """The new content takes the place of the old, on disk. Raises OSError, and ToolError when somebody was quicker."""
         self._expect_unchanged()
-        os.rename(self.fresh, self.name, src_dir_fd=self.place, dst_dir_fd=self.place)
-        self._held = False
+        os.rename(self._fresh, self.name, src_dir_fd=self._desk, dst_dir_fd=self.place)
+        self._fresh = ""
         os.fsync(self.place)
 
     def remove(self) -> None:
@@ -66,10 +72,20 @@ class Draft:
 
     def close(self) -> None:
         """Leave nothing behind."""
-        if self._held:
+        if self._fresh:
             with suppress(OSError):
-                os.unlink(self.fresh, dir_fd=self.place)
+                os.unlink(self._fresh, dir_fd=self._desk)
+        if self._desk >= 0:
+            os.close(self._desk)
         os.close(self.place)
+
+    def _aside(self, aside: Path | None) -> int:
+        if aside:
+            desk = os.open(aside, DIRECTORY)
+            if os.fstat(desk).st_dev == os.fstat(self.place).st_dev:
+                return desk
+            os.close(desk)
+        return os.dup(self.place)
 
     def _expect_unchanged(self) -> None:
         try:

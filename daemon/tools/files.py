@@ -3,11 +3,13 @@
 import asyncio
 import os
 import stat
-from itertools import islice
+from collections.abc import Sequence
 
 from daemon.core.label import Effect
-from daemon.tools.base import ToolError
+from daemon.tools.base import ToolContext, ToolError, ToolOutput
+from daemon.tools.changes import Author, Files
 from daemon.tools.decorate import tool
+from daemon.tools.search import Searchable
 from daemon.tools.workspace import Workspace, told
 
 MOST_ENTRIES = 300
@@ -16,38 +18,48 @@ SNIFFED = 8192
 
 
 @tool(effect=Effect.READ, parallel=True, idempotent=True, paths=("path",))
-async def read_file(files: Workspace, path: str, offset: int = 1, limit: int = 0) -> str:
+async def read_file(files: Files, path: str, offset: int = 1, limit: int = 0) -> ToolOutput:
     """Read a text file of the workspace; offset and limit count lines."""
-    return await asyncio.to_thread(_read_page, files, path, max(offset, 1), limit)
+    data, label = await files.read(path)
+    text = await asyncio.to_thread(_page, data, path, max(offset, 1), limit, files.workspace.max_chars)
+    return ToolOutput(text, label=label)
 
 
 @tool(effect=Effect.WRITE, parallel=True, critical=("path",), paths=("path",))
-async def write_file(files: Workspace, path: str, text: str) -> str:
+async def write_file(files: Files, context: ToolContext, path: str, text: str) -> str:
     """Write a text file of the workspace, replacing what it held."""
-    return await asyncio.to_thread(_write, files, path, text)
+    with told(path):
+        data = text.encode()
+    await files.write(path, lambda old: data, Author.of(context))
+    return f"wrote {len(data)} bytes to {path}"
 
 
 @tool(effect=Effect.WRITE, parallel=True, critical=("path",), paths=("path",))
-async def edit_file(files: Workspace, path: str, old: str, new: str) -> str:
+async def edit_file(files: Files, context: ToolContext, path: str, old: str, new: str) -> str:
     """Replace a piece of a text file; old must stand in it exactly once."""
-    return await asyncio.to_thread(_edit, files, path, old, new)
+    await files.write(path, lambda data: _edited(data, path, old, new), Author.of(context), whole=False)
+    return f"edited {path}"
 
 
 @tool(effect=Effect.READ, parallel=True, idempotent=True, paths=("path",))
-async def list_dir(files: Workspace, path: str = "") -> str:
+async def list_dir(place: Searchable, context: ToolContext, path: str = "") -> ToolOutput:
     """List a directory of the workspace."""
-    return await asyncio.to_thread(_list, files, path)
+    place = place.within(context.turn.terms.protected_paths, path)
+    names = await asyncio.to_thread(_names, place.workspace, path)
+    before = place.label_of_names(path, names)
+    text = await asyncio.to_thread(_list, place, path, names)
+    return ToolOutput(text, label=before.joined(place.label_of_names(path, names)))
 
 
-def _read_page(files: Workspace, path: str, offset: int, limit: int) -> str:
-    text = _text(files, path)
+def _page(data: bytes, path: str, offset: int, limit: int, room: int) -> str:
+    text = _text(data, path)
     lines = text.removesuffix("\n").split("\n")
     if not text:
         return "(the file is empty)"
     if offset > len(lines):
         raise ToolError(f"{path}: it has {len(lines)} lines; offset {offset} is past its end")
     last = len(lines) if limit <= 0 else min(len(lines), offset - 1 + limit)
-    page = _fitting(lines[offset - 1 : last], files.max_chars - ROOM)
+    page = _fitting(lines[offset - 1 : last], room - ROOM)
     shown = offset - 1 + len(page)
     if offset == 1 and shown == len(lines):
         return "\n".join(page)
@@ -66,22 +78,15 @@ def _fitting(lines: list[str], room: int) -> list[str]:
     return page or [f"{lines[0][: max(room + len(lines[0]), 0)]} [line cut: it has {len(lines[0])} characters]"]
 
 
-def _text(files: Workspace, path: str) -> str:
-    data = files.read(path)
+def _text(data: bytes, path: str) -> str:
     if b"\0" in data[:SNIFFED]:
         raise ToolError(f"{path}: a binary file of {len(data)} bytes; use shell to look into it")
     return data.decode("utf-8", "replace")
 
 
-def _write(files: Workspace, path: str, text: str) -> str:
-    with told(path):
-        data = text.encode()
-    files.write(path, data)
-    return f"wrote {len(data)} bytes to {path}"
-
-
-def _edit(files: Workspace, path: str, old: str, new: str) -> str:
-    data = files.read(path)
+def _edited(data: bytes | None, path: str, old: str, new: str) -> bytes:
+    if data is None:
+        raise ToolError(f"{path}: no such file; write_file makes one")
     with told(path):
         wanted, instead = old.encode(), new.encode()
     if b"\r\n" in data and wanted not in data:
@@ -90,20 +95,22 @@ def _edit(files: Workspace, path: str, old: str, new: str) -> str:
     if found != 1:
         advice = "read the file and copy the piece exactly" if not found else "give more of the text around it"
         raise ToolError(f"{path}: old stands in it {found} times, not once; {advice}. Nothing was changed.")
-    files.write(path, data.replace(wanted, instead))
-    return f"edited {path}"
+    return data.replace(wanted, instead)
 
 
-def _list(files: Workspace, path: str) -> str:
-    with files.directory(path) as place, told(path):
-        with os.scandir(place) as entries:
-            names = sorted(entry.name for entry in entries)
-        shown = [_entry(name, place) for name in islice(names, MOST_ENTRIES)]
+def _names(workspace: Workspace, path: str) -> list[str]:
+    with workspace.directory(path) as folder, told(path), os.scandir(folder) as entries:
+        return sorted(entry.name for entry in entries)
+
+
+def _list(place: Searchable, path: str, names: Sequence[str]) -> str:
+    with place.workspace.directory(path) as folder, told(path):
+        shown = [_entry(name, folder, place.is_protected(path, name)) for name in names[:MOST_ENTRIES]]
     more = [f"[{len(names) - MOST_ENTRIES} more]"] if len(names) > MOST_ENTRIES else []
     return "\n".join(shown + more) or "(the directory is empty)"
 
 
-def _entry(name: str, place: int) -> str:
+def _entry(name: str, place: int, protected: bool) -> str:
     try:
         found = os.stat(name, dir_fd=place, follow_symlinks=False)
     except OSError:
@@ -112,4 +119,4 @@ def _entry(name: str, place: int) -> str:
         return f"{name}/"
     if stat.S_ISLNK(found.st_mode):
         return f"{name} (link, not followed)"
-    return f"{name} {found.st_size}"
+    return f"{name} (protected)" if protected else f"{name} {found.st_size}"

@@ -6,16 +6,19 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
+from typing import Self
 
-from daemon.core.label import Effect
+from daemon.core.label import Effect, Label
 from daemon.tools.arguments import is_protected
-from daemon.tools.base import ToolError
+from daemon.tools.base import ToolContext, ToolError, ToolOutput
+from daemon.tools.changes import Files
 from daemon.tools.decorate import tool
-from daemon.tools.workspace import READ, Workspace, told
+from daemon.tools.draft import READ
+from daemon.tools.workspace import Workspace, told
 
 MOST_FILES = 5_000
 MOST_BYTES = 8_000_000
@@ -38,11 +41,30 @@ for row in sys.stdin:
 
 @dataclass(frozen=True, slots=True)
 class Searchable:
-    """What search_files may look at: the workspace without its protected paths, which need a yes of their own."""
+    """What may be looked through: the workspace without its protected paths, which need a yes of their own."""
 
-    files: Workspace
+    files: Files
     protected: tuple[str, ...] = ()
     regex_s: float = 5.0
+
+    @property
+    def workspace(self) -> Workspace:
+        """Where the files are."""
+        return self.files.workspace
+
+    def within(self, protected: Sequence[str], path: str) -> Self:
+        """With these paths protected, too. Whoever was allowed to look at `path` may look at all of it."""
+        start = PurePosixPath(self.workspace.name(path))
+        return replace(self, protected=tuple(one for one in (*self.protected, *protected) if not is_protected(start, (one,))))
+
+    def is_protected(self, folder: str, name: str) -> bool:
+        """This entry of the folder is not to be looked into."""
+        return is_protected(PurePosixPath(self.workspace.name(folder)) / name, self.protected)
+
+    def label_of_names(self, folder: str, names: Iterable[str]) -> Label:
+        """Of these entries' names, and of the folder's."""
+        start = PurePosixPath(self.workspace.name(folder))
+        return self.files.marks.label_of_names(str(start / name) for name in names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +76,26 @@ class Found:
 
 
 @tool(effect=Effect.READ, parallel=True, idempotent=True, paths=("path",))
-async def search_files(place: Searchable, pattern: str, path: str = "", regex: bool = False) -> str:
+async def search_files(
+    place: Searchable, context: ToolContext, pattern: str, path: str = "", regex: bool = False
+) -> ToolOutput:
     """Find lines in the text files of the workspace; hidden files are left out."""
     if not pattern:
         raise ToolError("pattern is empty; give the text to look for")
     if regex:
         _check_regex(pattern)
+    place = place.within(context.turn.terms.protected_paths, path)
+    before = place.files.marks.snapshot()
     found = await asyncio.to_thread(_collect, place, path)
     hits = await _by_regex(pattern, found, place.regex_s) if regex else await asyncio.to_thread(_by_text, pattern, found)
+    names = {place.workspace.name(name) for name, _, _ in hits}
+    label = before.label_of_names(names).joined(place.files.marks.label_of_names(names))
     lines = [f"{name}:{number}: {line}" for name, number, line in hits]
     if len(hits) == MOST_HITS:
         lines.append(f"[the first {MOST_HITS}; there may be more]")
     if found.cut:
         lines.append("[too many files: not all were looked at; give a path]")
-    return "\n".join(lines) or f"no line holds {pattern!r}"
+    return ToolOutput("\n".join(lines) or f"no line holds {pattern!r}", label=label)
 
 
 def _check_regex(pattern: str) -> None:
@@ -119,11 +147,11 @@ def _collect(place: Searchable, path: str) -> Found:
 
 
 def _files(place: Searchable, path: str) -> Iterator[tuple[str, bytes]]:
-    if place.files.is_file(path):
-        yield path, place.files.read(path)
+    if place.workspace.is_file(path):
+        yield path, place.workspace.read(path)
         return
-    start = PurePosixPath(*place.files.parts(path))
-    with place.files.directory(path) as top, told(path):
+    start = PurePosixPath(place.workspace.name(path))
+    with place.workspace.directory(path) as top, told(path):
         for folder, folders, names, handle in os.fwalk(".", dir_fd=top, follow_symlinks=False):
             here = start / folder
             folders[:] = sorted(name for name in folders if _open_to_search(place, here, name))

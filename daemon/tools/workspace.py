@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from secrets import token_hex
 from typing import BinaryIO
 
 from daemon.tools.base import ToolError
@@ -86,12 +85,16 @@ class Workspace:
             return file.read(MAX_BYTES)
 
     @contextmanager
-    def draft(self, path: str, fresh: str = "") -> Iterator[Draft]:
-        """A change of this file to be; directories on the way are made. Raises ToolError. `fresh` names the draft's own file."""
+    def draft(self, path: str, make: bool = True) -> Iterator[Draft]:
+        """A change of this file to be; directories on the way are made where `make` says so. Raises ToolError."""
         steps = self._steps_to_file(path)
+        folder, made = steps[:-1], ()
         with self._root(path) as root, told(path):
-            place = making(self.opening, root, steps[:-1])
-        draft = Draft(path, place, steps[-1], fresh or f".{token_hex(8)}.tmp")
+            if make:
+                place, made = making(self.opening, root, folder)
+            else:
+                place = self.opening(root, folder, DIRECTORY)
+        draft = Draft(path, place, steps[-1], made)
         try:
             with told(path):
                 draft.look()

@@ -11,9 +11,10 @@ import pytest
 
 from daemon.core.events import ApprovalAsked, Outcome, ToolFinished
 from daemon.tools.base import ToolError
-from daemon.tools.files import edit_file, list_dir, read_file, write_file
-from daemon.tools.search import Searchable, search_files
-from daemon.tools.workspace import MAX_BYTES, Workspace
+from daemon.tools.beneath import Opening, by_kernel, by_steps
+from daemon.tools.draft import MAX_BYTES
+from daemon.tools.workspace import Workspace
+from tests.fakes.files import Desk
 from tests.fakes.tools import Bench
 
 SECRET = "the secret of the house"
@@ -28,10 +29,8 @@ def root(tmp_path: Path) -> Path:
     return place
 
 
-def bench(root: Path, protected: tuple[str, ...] = ()) -> Bench:
-    files = Workspace(root)
-    parts: dict[type, object] = {Workspace: files, Searchable: Searchable(files, protected, regex_s=0.5)}
-    return Bench([read_file, write_file, edit_file, list_dir, search_files], parts, protected=protected)
+async def bench(root: Path, protected: tuple[str, ...] = ()) -> Bench:
+    return (await Desk.at(root.parent)).bench(protected=protected)
 
 
 def names(place: Path) -> list[str]:
@@ -40,7 +39,7 @@ def names(place: Path) -> list[str]:
 
 async def call(root: Path, name: str, **arguments: object) -> ToolFinished:
     async with asyncio.timeout(DEADLINE):
-        return await bench(root).one(name, json.dumps(arguments))
+        return await (await bench(root)).one(name, json.dumps(arguments))
 
 
 # -- what they are for ---------------------------------------------------------
@@ -222,10 +221,11 @@ async def test_a_failed_write_leaves_the_old_file_whole(root: Path) -> None:
     assert (names(root), names(root / "folder")) == (["folder"], ["kept.txt"])
 
 
+@pytest.mark.parametrize("opening", [by_kernel, by_steps])
 @pytest.mark.parametrize("place", ["last", "middle"])
-def test_a_link_slipped_in_between_check_and_open_leads_nowhere(root: Path, place: str) -> None:
+def test_a_link_slipped_in_between_check_and_open_leads_nowhere(root: Path, place: str, opening: Opening) -> None:
     """The race of A6: a link swapped in and out while the file is read and written, 4,000 times."""
-    files, over = Workspace(root), threading.Event()
+    files, over = Workspace(root, opening=opening), threading.Event()
     outside = root.parent / "outside"
     outside.mkdir()
     (outside / "notes.txt").write_text(SECRET)
@@ -290,7 +290,7 @@ PROTECTED = (".env*", ".git/hooks", "Keys")
     ],
 )  # fmt: skip
 async def test_a_protected_path_is_asked_about(root: Path, path: str, asked: bool) -> None:
-    rig = bench(root, PROTECTED)
+    rig = await bench(root, PROTECTED)
     await rig.run(("write_file", json.dumps({"path": path, "text": "x"})))
     assert bool(rig.recorded(ApprovalAsked)) is asked
 
@@ -298,5 +298,5 @@ async def test_a_protected_path_is_asked_about(root: Path, path: str, asked: boo
 async def test_a_search_passes_protected_files_over(root: Path) -> None:
     (root / "Keys").mkdir()
     (root / "Keys/a.txt").write_text("alpha")
-    result = await bench(root, PROTECTED).one("search_files", '{"pattern": "alpha"}')
+    result = await (await bench(root, PROTECTED)).one("search_files", '{"pattern": "alpha"}')
     assert result.text == "no line holds 'alpha'"

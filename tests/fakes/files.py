@@ -1,0 +1,52 @@
+"""The file tools over a workspace on disk and a journal in memory."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from daemon.core.label import Label
+from daemon.store.memory import MemoryStore
+from daemon.store.protocol import Store
+from daemon.tools.beneath import Opening, open_beneath
+from daemon.tools.changes import Author, Files
+from daemon.tools.files import edit_file, list_dir, read_file, write_file
+from daemon.tools.search import Searchable, search_files
+from daemon.tools.workspace import Workspace
+from tests.fakes.tools import Bench, SteadyClock
+
+TOOLS = (read_file, write_file, edit_file, list_dir, search_files)
+
+
+@dataclass
+class Desk:
+    """A workspace, its versions and labels; `again` is a restart of the daemon."""
+
+    files: Files
+    store: Store
+    clock: SteadyClock = field(default_factory=SteadyClock)
+
+    @classmethod
+    async def at(cls, home: Path, store: Store | None = None, opening: Opening = open_beneath) -> Self:
+        """In home/workspace, which is made."""
+        root = home.resolve() / "workspace"
+        root.mkdir(exist_ok=True)
+        store, clock = store or MemoryStore(), SteadyClock()
+        files = await Files.open(Workspace(root, opening=opening), home / "undo", store, clock.now)
+        return cls(files, store, clock)
+
+    @property
+    def root(self) -> Path:
+        return self.files.workspace.root
+
+    async def again(self) -> "Desk":
+        return await Desk.at(self.root.parent, self.store)
+
+    def bench(self, label: Label = Label.TRUSTED, protected: tuple[str, ...] = ()) -> Bench:
+        """A turn with this label and the file tools."""
+        parts: dict[type, object] = {Files: self.files, Searchable: Searchable(self.files, protected, regex_s=0.5)}
+        return Bench(TOOLS, parts, label=label, protected=protected)
+
+    async def write(self, path: str, text: str | None, turn: str = "t1", label: Label = Label.TRUSTED) -> None:
+        """As a turn of the session "chat" would."""
+        data = None if text is None else text.encode()
+        await self.files.write(path, lambda old: data, Author("chat", turn, "call", label))
