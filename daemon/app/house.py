@@ -23,15 +23,14 @@ from daemon.agent.routes import Routes
 from daemon.agent.specs.registry import Specs
 from daemon.agent.subagent import spawn_agent
 from daemon.app.agent import AgentWorks
-from daemon.app.grants import StoredGrants
 from daemon.app.models import ModelConfig
 from daemon.app.recollect import Recollect
 from daemon.app.settings import live_config
+from daemon.app.toolworks import ToolWorks
 from daemon.app.warm import WarmUp
 from daemon.commands.base import Desk
 from daemon.commands.rules import open_rules
 from daemon.config.hidden import redactor
-from daemon.config.live import LiveConfig
 from daemon.config.load import Loaded
 from daemon.config.model import Config
 from daemon.config.paths import Paths
@@ -49,17 +48,12 @@ from daemon.providers.local_prompt import CORE_TOOLS
 from daemon.providers.prices import Prices, PriceTable
 from daemon.store.protocol import Store
 from daemon.store.sqlite import SqliteStore
-from daemon.tools.approvals import new_token
 from daemon.tools.base import Tool
-from daemon.tools.builtin import builtin
 from daemon.tools.checks import Checks
 from daemon.tools.configure import config_tools
 from daemon.tools.decorate import bind
-from daemon.tools.dispatch import Dispatcher
-from daemon.tools.gate import Gate
+from daemon.tools.mcp.servers import Servers
 from daemon.tools.policy import Judge, judge
-from daemon.tools.rules.rules import Rules
-from daemon.tools.sandbox import Sandbox
 from daemon.tools.toolbox import Tools
 from daemon.triggers.events import Events
 from memory.memory import Memory
@@ -90,6 +84,12 @@ class House:
     warm_up: WarmUp
     loops: Engine
     events: Events
+    servers: Servers | None = None
+
+    async def ready(self, seconds: float) -> None:
+        """Wait, so long at most, until MCP servers have shown their tools: a turn that begins at once is to find them."""
+        if self.servers:
+            await self.servers.ready(seconds)
 
 
 @dataclass(slots=True)
@@ -126,15 +126,19 @@ class Builder:
         specs = Specs.open(self.paths.agents, self.config.agent)
         children = self._children(store, specs)
         settings = live_config(self.paths, self.loaded, specs, children, ledger)
-        sandbox = await self._sandbox()
-        tools = self._tools(memory, children, sandbox, settings)
+        works = ToolWorks(
+            self.paths, self.config, store, self.clock, self.live, self.redactor, self.parts.new_id, self.stack
+        )
+        await works.open()
+        own = [*bind([spawn_agent], {Children: children}), *config_tools(settings), *self.parts.tools]
+        tools, sandbox = works.tools(memory, own), works.sandbox
         specs.knows(tools.names())
         routes, context = self._routes(ledger), self._context(tools)
-        works = AgentWorks(self.config, store, self.clock, self.live, ledger, routes, context, children, sandbox, memory)
+        agents = AgentWorks(self.config, store, self.clock, self.live, ledger, routes, context, children, sandbox, memory)
         chain = Discreet(Chain(sleep=asyncio.sleep, prices=self._prices()), self.redactor)
         rules = await open_rules(store, tools)
-        agent = await works.agent(self._dispatcher(store, tools, rules), chain, specs)
-        sessions = Sessions(self._workshop(store, agent, works.budgets, children, specs, Recollect(memory)))
+        agent = await agents.agent(works.dispatcher(tools, rules, self.parts.judge), chain, specs)
+        sessions = Sessions(self._workshop(store, agent, agents.budgets, children, specs, Recollect(memory)))
         children.wake, children.stop = partial(sessions.deliver, watched=False), sessions.cancel
         loops = Engine(store, sessions, specs, Criteria(Checks(sandbox)), self.clock, self.parts.new_id, self.live)
         desk = Desk(store, sessions, self.clock, routes, ledger.today, self.parts.new_id, specs, loops, rules, settings)
@@ -144,20 +148,12 @@ class Builder:
         warm_up = WarmUp(routes.choice.primary, context)
         self.stack.push_async_callback(warm_up.aclose)
         events = Events(self.config.events, store, sessions, self.clock, self.parts.new_id, redactor=self.redactor)
-        return House(self.config, door, sessions, store, warm_up, loops, events)
+        servers = await works.servers(tools)
+        return House(self.config, door, sessions, store, warm_up, loops, events, servers)
 
     def _children(self, store: Store, specs: Specs) -> Children:
         config = self.config
         return Children(store, self.live, config.subagents, config.agent, specs, self.parts.new_id)
-
-    async def _sandbox(self) -> Sandbox:
-        workspace = self.paths.home / self.config.tools.workspace
-        workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return await Sandbox.open(workspace)
-
-    def _tools(self, memory: Memory, children: Children, sandbox: Sandbox, settings: LiveConfig) -> Tools:
-        more = [*bind([spawn_agent], {Children: children}), *config_tools(settings), *self.parts.tools]
-        return builtin(config=self.config.tools, sandbox=sandbox, memories=memory, more=more)
 
     def _routes(self, ledger: Ledger) -> Routes:
         models = ModelConfig(self.paths, self.loaded, self.clock, self.stack)
@@ -174,26 +170,6 @@ class Builder:
             system=COMPACT if local else SYSTEM,
             window=self.config.agent.context_window,
             max_tokens=self.config.provider.max_tokens or None,
-        )
-
-    def _dispatcher(self, store: Store, tools: Tools, rules: Rules) -> Dispatcher:
-        config = self.config.tools
-        gate = Gate(
-            toolbox=tools,
-            grants=StoredGrants(store, self.clock),
-            rules=rules,
-            approvals=config.approvals,
-            protected_paths=tuple(config.protected_paths),
-            judge=self.parts.judge,
-        )
-        return Dispatcher(
-            toolbox=tools,
-            gate=gate,
-            live=self.live,
-            clock=self.clock,
-            new_id=new_token,
-            approval_minutes=config.approval_minutes,
-            max_output_chars=config.shell.max_output_chars,
         )
 
     def _workshop(

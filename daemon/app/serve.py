@@ -13,6 +13,7 @@ from contextlib import suppress
 from daemon.app.discretion import discreet_logs, undumpable
 from daemon.app.doors import config_of
 from daemon.app.house import House, Parts, open_house
+from daemon.app.mcp import READY_S
 from daemon.config.hidden import redactor
 from daemon.config.paths import Paths
 from daemon.config.private import write_private
@@ -57,6 +58,7 @@ async def _until_told(paths: Paths, house: House, tell: Callable[[str], None]) -
     house.warm_up.start()
     try:
         write_private(paths.daemon, json.dumps({"pid": os.getpid(), "url": url, "token": token}))
+        await house.ready(READY_S)
         await house.sessions.recover()
         await house.loops.recover()
         tell(f"ready {url}")

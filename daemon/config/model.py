@@ -24,4 +24,7 @@ class Config(BaseModel):
     http: HttpConfig = Field(default_factory=HttpConfig, description="the daemon's door for this machine")
     events: EventsConfig = Field(default_factory=EventsConfig, description="what may set the assistant to work from outside")
     tools: ToolsConfig = Field(default_factory=ToolsConfig, description="what the assistant may do, and how it is asked")
+    contacts: dict[str, list[str]] = Field(
+        {}, description="people by name, with their addresses: what is sent there was meant to go there"
+    )
     mcp: dict[ServerName, McpConfig] = Field({}, description="servers of others, whose tools the assistant may use")

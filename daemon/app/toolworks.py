@@ -1,0 +1,115 @@
+"""The tools of a house and the gate before them, put together."""
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+
+from daemon.app.grants import StoredGrants
+from daemon.app.mcp import open_servers
+from daemon.app.telling import Telling
+from daemon.config.model import Config
+from daemon.config.paths import Paths
+from daemon.config.secrets import Secrets
+from daemon.core.clock import Clock
+from daemon.core.errors import ConfigError
+from daemon.core.ids import NewId
+from daemon.core.live import Live
+from daemon.core.redaction import Redactor
+from daemon.store.protocol import Store
+from daemon.tools.approvals import new_token
+from daemon.tools.base import Tool, ToolError
+from daemon.tools.builtin import builtin
+from daemon.tools.decorate import bind
+from daemon.tools.dispatch import Dispatcher
+from daemon.tools.gate import Gate, Rules
+from daemon.tools.http import Outgoing, http_request
+from daemon.tools.mcp.servers import Servers
+from daemon.tools.net.client import WebClient
+from daemon.tools.policy import Judge
+from daemon.tools.recall import Memories
+from daemon.tools.sandbox import Sandbox
+from daemon.tools.toolbox import Tools
+from daemon.tools.web import Reading, web_fetch
+from daemon.tools.websearch.engines import engine_of
+from daemon.tools.websearch.tool import Searching, web_search
+
+
+@dataclass(frozen=True, slots=True)
+class HostSecrets:
+    """Stored secrets, each for the hosts that it was stored for."""
+
+    stored: Secrets
+
+    def value(self, name: str, host: str) -> str:
+        """The secret itself. Raises ToolError if there is none of that name, or if it is not for this host."""
+        try:
+            return self.stored.value_for(name, host)
+        except ConfigError as error:
+            raise ToolError(str(error)) from error
+
+
+@dataclass(slots=True)
+class ToolWorks:
+    """Everything that tools are made of."""
+
+    paths: Paths
+    config: Config
+    store: Store
+    clock: Clock
+    live: Live
+    redactor: Redactor
+    new_id: NewId
+    stack: AsyncExitStack
+    sandbox: Sandbox = field(init=False)
+
+    async def open(self) -> None:
+        """Look what this machine can do."""
+        workspace = self.paths.home / self.config.tools.workspace
+        workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.sandbox = await Sandbox.open(workspace)
+
+    def tools(self, memories: Memories, more: Sequence[Tool]) -> Tools:
+        """All that can be called; those of servers come later."""
+        return builtin(config=self.config.tools, sandbox=self.sandbox, memories=memories, more=[*self._web(), *more])
+
+    async def servers(self, tools: Tools) -> Servers | None:
+        """The MCP servers, starting; None without any."""
+        return await open_servers(
+            self.config, home=self.paths.home, store=self.store, tools=tools, fence=self.sandbox, clock=self.clock,
+            tell=Telling(self.store, self.clock, self.new_id), stack=self.stack,
+        )  # fmt: skip
+
+    def dispatcher(self, tools: Tools, rules: Rules, judge: Judge) -> Dispatcher:
+        """What runs them, behind the gate."""
+        config = self.config.tools
+        gate = Gate(
+            toolbox=tools,
+            grants=StoredGrants(self.store, self.clock),
+            rules=rules,
+            approvals=config.approvals,
+            protected_paths=tuple(config.protected_paths),
+            contacts=self._contacts,
+            judge=judge,
+        )
+        return Dispatcher(
+            toolbox=tools,
+            gate=gate,
+            live=self.live,
+            clock=self.clock,
+            new_id=new_token,
+            approval_minutes=config.approval_minutes,
+            max_output_chars=config.shell.max_output_chars,
+        )
+
+    def _contacts(self) -> Sequence[str]:
+        return tuple(address for addresses in self.config.contacts.values() for address in addresses)
+
+    def _web(self) -> list[Tool]:
+        config = self.config.tools
+        client = WebClient(config.http)
+        parts: dict[type, object] = {
+            Reading: Reading(client, config.web.max_chars),
+            Searching: Searching(engine_of(config.web, client), config.web.results),
+            Outgoing: Outgoing(client, HostSecrets(Secrets(self.paths.secrets)), self.redactor.text),
+        }
+        return bind([web_search, web_fetch, http_request], parts)

@@ -1,0 +1,90 @@
+"""Every call of every kind of turn goes through the one gate: the code itself is looked at (DESIGN 6)."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import daemon
+
+HOUSE = Path(daemon.__file__).parent
+MADE_ONLY_IN = {
+    "Runner": {"tools/dispatch.py"},
+    "Ready": {"tools/dispatch.py"},
+    "Dispatcher": {"app/toolworks.py"},
+    "Gate": {"app/toolworks.py"},
+}
+
+
+def calls_of(path: Path) -> Iterator[ast.Call]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call):
+            yield node
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    for path in sorted(HOUSE.rglob("*.py")):
+        yield str(path.relative_to(HOUSE)), path
+
+
+def is_of_a_tool(function: ast.expr) -> bool:
+    """`tool.run(...)`, `call.tool.run(...)`, and whatever else is called a tool."""
+    if not (isinstance(function, ast.Attribute) and function.attr == "run"):
+        return False
+    owner = function.value
+    name = owner.attr if isinstance(owner, ast.Attribute) else owner.id if isinstance(owner, ast.Name) else ""
+    return "tool" in name.lower()
+
+
+def test_F3_a_tool_is_run_in_one_place_only() -> None:
+    found = {name for name, path in modules() for call in calls_of(path) if is_of_a_tool(call.func)}
+    assert found == {"tools/running.py"}
+
+
+def test_F3_what_runs_tools_is_made_in_one_place_only() -> None:
+    """Loops, sub-agents, composites, events and the chat all come to the same dispatcher, with the same gate."""
+    made: dict[str, set[str]] = {}
+    for name, path in modules():
+        for call in calls_of(path):
+            if isinstance(call.func, ast.Name) and call.func.id in MADE_ONLY_IN:
+                made.setdefault(call.func.id, set()).add(name)
+    assert {key: value for key, value in made.items() if key != "Runner"} == {
+        key: value for key, value in MADE_ONLY_IN.items() if key != "Runner"
+    }
+    assert "tools/dispatch.py" in made["Runner"]
+
+
+def test_only_the_loop_asks_for_tools_to_be_run() -> None:
+    found = {
+        name
+        for name, path in modules()
+        for call in calls_of(path)
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "dispatch"
+    }
+    assert found == {"agent/loop.py"}
+
+
+def test_no_setting_and_no_variable_leads_to_another_judge() -> None:
+    """The negative control hands its judge to the composition root in the test; nothing else can."""
+    named = {
+        name
+        for name, path in modules()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.keyword) and node.arg == "judge"
+    }
+    assert named == {"app/toolworks.py"}
+    config = [path for name, path in modules() if name.endswith("config.py") or name.startswith("config/")]
+    assert not [path for path in config if "judge" in path.read_text()]
+
+
+def test_no_tools_name_stands_in_the_policy() -> None:
+    from daemon.tools.builtin import OWN
+
+    rooms = [HOUSE / "tools" / "policy.py", HOUSE / "tools" / "gate.py", *(HOUSE / "tools" / "provenance").glob("*.py")]
+    strings = {
+        node.value
+        for path in rooms
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    assert not strings & {definition.name for definition in OWN}
+    assert len(OWN) > 5
