@@ -12,7 +12,7 @@ from daemon.core.asking import LONGEST, Bounds, may_say, permission
 from daemon.core.escaping import MOST, shown, shown_lines
 from daemon.core.label import Effect, Label
 from daemon.core.outcomes import YES, Answer
-from daemon.core.roles import OWNER, Person, Role
+from daemon.core.roles import Person, Role
 from daemon.core.rows import ApprovalRow
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -21,6 +21,10 @@ ASKED = ApprovalRow(
 )
 TRUSTED, UNTRUSTED = Label.TRUSTED, Label.UNTRUSTED
 roles, effects, labels, answers = (st.sampled_from(kind) for kind in (Role, Effect, Label, Answer))
+UNCLEAR = (
+    "maybe", "once 5 times", "5 times", "always 0 times", "always 91 days", "always 5", "always 5 moons", "always paths",
+    "always soon", "show 2 now", "session 1001 times", "always 0 minutes", "2 maybe",
+)  # fmt: skip
 
 
 @given(role=roles, effect=effects, label=labels, answer=answers, begun=st.sampled_from(["ann", "bob"]))
@@ -50,7 +54,9 @@ def test_C9_who_asked_for_it_may_take_it_back_and_others_of_the_chat_may_not() -
     assert not may_say(ASKED, Answer.DENY, editor, begun_by="ann", session_label=UNTRUSTED)
 
 
-@given(answer=answers, uses=st.none() | st.integers(1, 9), days=st.none() | st.integers(0, 1000), paths=st.sampled_from(["", "a/*"]))
+@given(
+    answer=answers, uses=st.none() | st.integers(1, 9), days=st.none() | st.integers(0, 999), paths=st.sampled_from(["", "a/*"])
+)
 def test_a_standing_permission_always_has_an_end(answer: Answer, uses: int | None, days: int | None, paths: str) -> None:
     bounds = Bounds(uses, None if days is None else timedelta(days=days), paths)
     grant = permission(ASKED, answer, bounds, name="g1", where="", by="owner", now=NOW)
@@ -81,11 +87,7 @@ def test_A15_what_is_said_behind_approve(words: str, said: Approval) -> None:
     assert approval(words) == said
 
 
-@pytest.mark.parametrize(
-    "words",
-    ["maybe", "once 5 times", "5 times", "always 0 times", "always 91 days", "always 5", "always 5 moons", "always paths", "always soon"]
-    + ["show 2 now", "session 1001 times", "always 0 minutes", "2 maybe"],
-)
+@pytest.mark.parametrize("words", UNCLEAR)
 def test_A15_what_is_not_understood_answers_nothing(words: str) -> None:
     with pytest.raises(Misspoken):
         approval(words)
