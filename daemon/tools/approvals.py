@@ -13,6 +13,8 @@ from daemon.tools.arguments import args_hash, canonical
 from daemon.tools.base import Tool
 from daemon.tools.grants import grantable_paths
 
+CHANGED = "the call is not the one that was allowed; ask again"
+
 
 def new_token() -> str:
     """128 bits of chance: whoever answers must have been shown it."""

@@ -11,7 +11,7 @@ from daemon.core.live import Live
 from daemon.core.sources import Setting
 from daemon.core.state import CallState
 from daemon.core.turn import Turn
-from daemon.tools.approvals import Questions, refusal
+from daemon.tools.approvals import CHANGED, Questions, is_bound_to, refusal
 from daemon.tools.arguments import parsed
 from daemon.tools.base import Tool, ToolError
 from daemon.tools.batches import POOL, Ready, in_batches
@@ -90,6 +90,8 @@ class Dispatcher:
     async def _judged(self, turn: Turn, call: Ready, setting: Setting) -> Ready | None:
         state = call.state
         judged = state.judged or await self._judge(turn, call, setting)
+        if state.approved and not is_bound_to(state, call.arguments):
+            return self._settle(turn, rejected(state, CHANGED))
         if state.approved or judged.decision is Decision.ALLOW:
             return call
         if judged.decision is Decision.DENY:
