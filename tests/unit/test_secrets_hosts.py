@@ -9,6 +9,7 @@ import keyring
 import pytest
 from keyring.backend import KeyringBackend
 from keyring.backends.fail import Keyring as NoKeyring
+from keyring.compat import properties
 from keyring.errors import PasswordDeleteError
 
 from daemon.config.secrets import Entry, Secrets
@@ -18,7 +19,9 @@ from daemon.core.errors import ConfigError, SecretRefused
 class Drawer(KeyringBackend):
     """A keyring that forgets everything at the end."""
 
-    priority = 1.0
+    @properties.classproperty
+    def priority(self) -> float:
+        return 1.0
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,7 +80,7 @@ def test_no_other_host_gets_it_and_the_refusal_names_those_that_do(secrets: Secr
 def test_a_secret_without_hosts_is_the_configs_alone(secrets: Secrets):
     secrets.put("openai", "sk-1")
     assert secrets.read() == {"openai": "sk-1"} and secrets.path.read_text() == 'openai = "sk-1"\n'
-    with pytest.raises(SecretRefused, match="may be sent to no host, not to api.openai.com; nothing was sent"):
+    with pytest.raises(SecretRefused, match=r"may be sent to no host, not to api\.openai\.com; nothing was sent"):
         secrets.value_for("openai", "api.openai.com")
 
 
@@ -99,7 +102,7 @@ def test_a_table_in_the_file_is_an_entry_and_an_edit_holds_at_once(secrets: Secr
     "host", ["https://api.example.com", "*.example.com", "a b", "", "x/y", "user@host", "host:port", "a..b", "x:123456"]
 )
 def test_what_is_no_host_is_refused_in_the_file_and_on_the_way_in(secrets: Secrets, host: str):
-    with pytest.raises(ConfigError, match="is no host; expected one like api.example.com"):
+    with pytest.raises(ConfigError, match=r"is no host; expected one like api\.example\.com"):
         secrets.put("api", "hunter2", [host])
     assert not secrets.path.exists()
     written(secrets, f'[api]\nvalue = "hunter2"\nhosts = ["{host}"]\n')
@@ -158,6 +161,6 @@ def test_one_that_the_keyring_has_lost_says_how_to_put_it_back(secrets: Secrets,
 
 def test_a_machine_without_a_keyring_says_so_and_what_to_do(secrets: Secrets, drawer: Drawer):
     keyring.set_keyring(NoKeyring())
-    with pytest.raises(ConfigError, match="the keyring cannot be used here.*leave --keyring out"):
+    with pytest.raises(ConfigError, match=r"the keyring cannot be used here.*leave --keyring out"):
         secrets.put("mail", "hunter2", keyring=True)
     assert not secrets.path.exists()
