@@ -20,7 +20,7 @@ from daemon.core.errors import ConfigError, SecretRefused
 
 NAME = re.compile(r"[A-Za-z0-9_.-]+")
 HOST = re.compile(r"([a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
-HTTPS = ":443"
+PORT = re.compile(r"(?<=[^:]):[0-9]{1,5}$")
 KEYS = {"value", "hosts", "keyring"}
 
 
@@ -78,7 +78,7 @@ class Secrets:
         return {name: self._value(entry) for name, entry in self.entries().items()}
 
     def value_for(self, name: str, host: str) -> str:
-        """The value, to be sent to this host (`host`, or `host:port` where the port is not the usual one).
+        """The value, to be sent to this `host` or `host:port`. What is bound to a host may go to each of its ports.
 
         Raises SecretRefused for a name that nobody knows and for a host that it is not bound to, ConfigError.
         """
@@ -88,7 +88,8 @@ class Secrets:
             near = get_close_matches(name, entries, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise SecretRefused(f"there is no secret named {name!r}{hint}. The owner can add it: aidaemon secret set {name}")
-        if plain_host(host) not in entry.hosts:
+        plain = plain_host(host)
+        if plain not in entry.hosts and PORT.sub("", plain) not in entry.hosts:
             bound = f"only to {', '.join(entry.hosts)}" if entry.hosts else "to no host"
             raise SecretRefused(f"the secret {name!r} may be sent {bound}, not to {host}; nothing was sent")
         return self._value(entry)
@@ -184,8 +185,10 @@ def checked_host(host: str) -> str:
 
 
 def plain_host(host: str) -> str:
-    """In one way of writing: small letters, no dot at the end, no port that goes without saying."""
-    return host.lower().removesuffix(HTTPS).removesuffix(".")
+    """In one way of writing: small letters, no dot at the end, an IPv6 address in brackets."""
+    if host.count(":") > 1 and not host.startswith("["):
+        host = f"[{host}]"
+    return host.lower().removesuffix(".")
 
 
 def _written(entry: Entry) -> object:

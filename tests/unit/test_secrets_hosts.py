@@ -57,16 +57,18 @@ def written(secrets: Secrets, text: str) -> Secrets:
     return secrets
 
 
-def test_a_secret_is_given_for_its_hosts_in_whatever_letters(secrets: Secrets):
-    secrets.put("api", "hunter2", ["API.example.com.", "127.0.0.1:8443", "[::1]:9"])
-    for host in ("api.example.com", "Api.Example.COM", "api.example.com:443", "127.0.0.1:8443", "[::1]:9"):
+def test_a_secret_is_given_for_its_hosts_in_whatever_letters_and_at_any_port_where_none_was_said(secrets: Secrets):
+    secrets.put("api", "hunter2", ["API.example.com.", "127.0.0.1:8443", "[::1]:9", "::2"])
+    for host in ("api.example.com", "Api.Example.COM", "api.example.com:443", "api.example.com:80", "127.0.0.1:8443", "[::1]:9"):
+        assert secrets.value_for("api", host) == "hunter2"
+    for host in ("::2", "[::2]", "[::2]:80"):
         assert secrets.value_for("api", host) == "hunter2"
 
 
 @pytest.mark.parametrize(
     "host",
     [
-        "example.com", "evil.example.com", "api.example.com.evil.com", "api.example.com:8080", "127.0.0.1", "127.0.0.1:84",
+        "example.com", "evil.example.com", "api.example.com.evil.com", "127.0.0.1:8443:1", "127.0.0.1", "127.0.0.1:84",
         "api.example.com@evil.com", "", "*", "api.example.com/", " api.example.com",
     ],
 )  # fmt: skip
