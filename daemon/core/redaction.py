@@ -58,7 +58,7 @@ class Redactor:
 
     @property
     def needles(self) -> Needles:
-        """What is looked for now."""
+        """What is looked for."""
         secrets = self.source()
         if secrets is not self._seen:
             self._seen, self._needles = secrets, compiled(secrets)
