@@ -26,7 +26,7 @@ def _of_one(name: str, old: Pin | None, new: Pin, most: int) -> Iterator[str]:
     if not lines:
         yield f"  the change is beyond what is kept of its description ({len(new.definition.description)} characters)"
     if len(lines) > len(kept):
-        yield f"  [... {len(lines) - len(kept)} more lines; `aidaemon mcp list` shows all]"
+        yield f"  [... {len(lines) - len(kept)} more lines]"
 
 
 def _lines(pin: Pin) -> list[str]:

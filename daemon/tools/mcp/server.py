@@ -6,16 +6,16 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
 
 from daemon.core.clock import Clock
 from daemon.core.errors import AidaemonError
 from daemon.tools.base import Tool
+from daemon.tools.mcp.approving import Shelf, approve_kept, change
 from daemon.tools.mcp.config import McpConfig
-from daemon.tools.mcp.diffs import difference, visible
+from daemon.tools.mcp.diffs import visible
 from daemon.tools.mcp.launch import Fence, place_of
 from daemon.tools.mcp.naming import shown_name
-from daemon.tools.mcp.pins import Looked, Pins, approve, look
+from daemon.tools.mcp.pins import Looked, Pins, look
 from daemon.tools.mcp.session import Connect, Definition, NotSent, Said, ServerLost, Session, Tell
 from daemon.tools.mcp.texts import one_line
 from daemon.tools.mcp.tools import OFF, Changed, Maker, fit
@@ -27,18 +27,6 @@ STEADY_S = 60.0
 REACH_S = 10.0
 LOOK_EVERY_S = 1.0
 TELL_EVERY_S = 600.0
-
-
-class Shelf(Protocol):
-    """Where the pins of all servers are kept."""
-
-    async def pins(self, server: str) -> Pins | None:
-        """Those of this server; None when it was never met."""
-        ...
-
-    async def keep(self, server: str, pins: Pins) -> None:
-        """From now on these. Raises StoreUnavailable."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +165,7 @@ class Server:
         await self.means.shelf.keep(self.name, replace(pins, told=pins.code))
         await self.means.tell(
             f"The MCP server {self.name} has changed its tools. What is changed or new is switched off until you approve it:\n"
-            f"{difference(pins)}\nApprove exactly this: /mcp approve {self.name} {pins.code}"
+            f"{change(self.name, pins)}"
         )
 
     async def call(self, definition: Definition, arguments: Mapping[str, object]) -> Said:
@@ -216,16 +204,9 @@ class Server:
         return self._session
 
     async def approve(self, code: str, tools: Sequence[str] = ()) -> tuple[str, ...]:
-        """The owner's yes to what stands behind this code, or to these tools of it; the names that hold now. None of them when
-        something else waits by now.
-        """
+        """See approving.approve_kept; what is approved can be called at once."""
         async with self._looking:
-            pins = await self.means.shelf.pins(self.name) or Pins()
-            if not pins.code or pins.code != code:
-                return ()
-            names = tuple(name for name in pins.waiting if not tools or name in tools)
-            held = approve(pins, names)
-            await self.means.shelf.keep(self.name, held)
+            names = await approve_kept(self.means.shelf, self.name, code, tools)
             self._changed.set()
         if self._session:
             with suppress(AidaemonError):

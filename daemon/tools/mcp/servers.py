@@ -106,6 +106,6 @@ class Servers:
         """All that are configured."""
         return tuple(self._servers)
 
-    async def approve(self, name: str, code: str, tools: Sequence[str] = ()) -> tuple[str, ...]:
+    async def approve(self, server: str, code: str, tools: Sequence[str] = ()) -> tuple[str, ...]:
         """See Server.approve; KeyError for a server that is not configured."""
-        return await self._servers[name].approve(code, tools)
+        return await self._servers[server].approve(code, tools)
