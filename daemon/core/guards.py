@@ -86,7 +86,7 @@ class Guard:
     def _place(self, deed: Deed) -> Fit:
         fits = [Fit.SURE]
         if self.paths:
-            fits.append(places(deed.arguments, self.paths, anything=deed.effect is Effect.DESTRUCTIVE))
+            fits.append(places(deed.arguments, self.paths, anything=deed.effect in (Effect.EGRESS, Effect.DESTRUCTIVE)))
         if self.values:
             fits.append(mentions(deed.arguments, self.values))
         if self.commands:

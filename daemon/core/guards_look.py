@@ -48,14 +48,16 @@ def texts(arguments: Mapping[str, object]) -> list[str]:
 
 
 def places(arguments: Mapping[str, object], patterns: Sequence[str], *, anything: bool) -> Fit:
-    """A path in the arguments is one of these, lies under one, or holds one. `anything`: a text may be a command line."""
+    """A path in the arguments is one of these, lies under one, or holds one. `anything`: a text may be a command line.
+    """
     wanted = [_steps(pattern) for pattern in patterns]
     found = Fit.NO
     for text in texts(arguments):
         if len(text) > LONGEST_LINE and anything:
             found = max(found, Fit.PERHAPS)
         elif len(text) <= LONGEST_PATH or anything:
-            steps = [_steps(path) for path in (text, *BETWEEN.split(text)) if path]
+            parts = BETWEEN.split(text) if anything else ()
+            steps = [_steps(path) for path in (text, *parts) if path]
             found = max(found, *(_meet(have, want, anything) for have in steps for want in wanted), Fit.NO)
     return found
 

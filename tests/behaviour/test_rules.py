@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from daemon.app import Parts
-from daemon.core.events import Answer, CallJudged
+from daemon.core.events import CallJudged
 from daemon.core.label import Decision, Effect
 from daemon.tools.decorate import bind, tool
 from tests.fakes.house import SESSION, Living, living
@@ -51,7 +51,7 @@ async def tries(it: Living, name: str = "drop_letter", session: str = SESSION) -
 async def asked_about(it: Living, name: str = "drop_letter") -> str:
     """The turn, once it waits for a person."""
     turn = await tries(it, name)
-    await it.until(turn, "approval.requested")
+    await it.until(turn, "run.suspended")
     return turn
 
 
@@ -60,7 +60,9 @@ def mailbox() -> Mailbox:
     return Mailbox()
 
 
-async def test_F5_without_a_rule_the_tool_runs_and_with_one_a_person_is_asked(tmp_path: Path, model: FakeOpenAI, mailbox: Mailbox) -> None:
+async def test_F5_without_a_rule_the_tool_runs_and_with_one_a_person_is_asked(
+    tmp_path: Path, model: FakeOpenAI, mailbox: Mailbox
+) -> None:
     async with living(tmp_path, model, parts=parts(mailbox)) as it:
         await it.settled(await tries(it))
         assert mailbox.gone == ["13"]
@@ -87,8 +89,7 @@ async def test_F5_a_yes_of_a_person_lets_that_one_call_run(tmp_path: Path, model
 async def test_F5_no_standing_permission_goes_before_a_rule(tmp_path: Path, model: FakeOpenAI, mailbox: Mailbox) -> None:
     async with living(tmp_path, model, parts=parts(mailbox)) as it:
         turn = await asked_about(it, "mail__expunge")
-        asked = (await it.house.door.approvals(session=SESSION))[0]
-        assert await it.house.door.answer(turn, asked.call_id, Answer.ALWAYS, "owner")
+        await it.command("/approve always")
         await it.settled(turn)
         await it.settled(await tries(it, "mail__expunge"))
         assert mailbox.gone == ["13", "13"]

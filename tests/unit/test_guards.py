@@ -1,0 +1,145 @@
+"""A sentence becomes a typed rule, or is refused; a rule only ever makes the gate stricter (F5)."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from daemon.core.guards import Deed, Guard, from_json, strictest, to_json
+from daemon.core.label import Decision, Effect, Label
+from daemon.core.words import stem, words_of
+from daemon.tools.base import ToolMeta
+from daemon.tools.policy import STRICTNESS, Case, judge
+from daemon.tools.provenance.grounds import Standing
+from daemon.tools.rules.grammar import Refusal, Understood, guard_of
+from daemon.tools.rules.told import told
+from tests.unit.guard_cases import CALLS, REFUSED, UNDERSTOOD, Call
+
+WORDS = some.sampled_from(["mail", "file", "money", "delete", "x@example.com", "reports/a", "13", "event", "command", "ls"])
+VALUES = some.recursive(
+    some.none() | some.booleans() | some.integers() | some.floats() | some.text(max_size=20) | WORDS,
+    lambda inner: some.lists(inner, max_size=3) | some.dictionaries(WORDS | some.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+ARGUMENTS = some.dictionaries(WORDS | some.text(max_size=8), VALUES, max_size=4)
+NAMES = some.lists(WORDS, min_size=1, max_size=3).map("_".join)
+DEEDS = some.builds(Deed, some.sampled_from(Effect), NAMES, some.lists(WORDS, max_size=4).map(" ".join), ARGUMENTS)
+SENTENCES = some.sampled_from([sentence for sentence, *_ in UNDERSTOOD])
+GUARDS = SENTENCES.map(lambda sentence: understood(sentence).guard)
+CASES = some.builds(
+    Case,
+    meta=some.builds(ToolMeta, effect=some.sampled_from(Effect)),
+    label=some.sampled_from(Label),
+    session_label=some.sampled_from(Label),
+    granted=some.booleans(),
+    safe=some.booleans(),
+    protected=some.booleans(),
+    approvals=some.sampled_from(["risk", "always"]),
+    askable=some.booleans(),
+)
+
+
+def understood(sentence: str) -> Understood:
+    read = guard_of(sentence)
+    assert isinstance(read, Understood), f"{sentence}: {read}"
+    return read
+
+
+def deed(call: Call) -> Deed:
+    name, effect, description, arguments = call
+    return Deed(Effect(effect), name, description, arguments)
+
+
+@pytest.mark.parametrize("case", UNDERSTOOD, ids=lambda case: case[0])
+def test_F5_a_sentence_is_read_as_this_rule(case: tuple[str, str, tuple[str, ...], str, tuple[str, object] | None]):
+    sentence, action, effects, about, more = case
+    guard = understood(sentence).guard
+    assert (guard.action.value, set(map(Effect, effects)) <= guard.effects) == (action, True)
+    assert about in guard.about if about else guard.about == ()
+    assert more is None or getattr(guard, more[0]) == more[1]
+
+
+@pytest.mark.parametrize(("sentence", "why"), REFUSED)
+def test_F5_what_is_no_rule_is_refused_with_the_reason_and_the_forms_there_are(sentence: str, why: str):
+    read = guard_of(sentence)
+    assert isinstance(read, Refusal)
+    assert why in read.text and "never delete mail" in read.text
+
+
+@pytest.mark.parametrize(("sentence", "call", "wanted"), CALLS)
+def test_F5_what_becomes_of_a_call(sentence: str, call: Call, wanted: str | None):
+    said = understood(sentence).guard.says(deed(call))
+    assert (said.value if said else None) == wanted
+
+
+def test_F5_the_tables_are_long_enough():
+    assert len(UNDERSTOOD) >= 60 and len(CALLS) >= 40
+
+
+def test_F5_a_rule_may_hold_for_one_chat():
+    assert understood("never delete mail in this chat").here and understood("never delete mail here without asking").here
+    assert not understood("never delete mail").here and not understood("never delete mail anywhere").here
+
+
+def test_F5_what_a_rule_cannot_hold_is_told_and_makes_it_wider():
+    read = understood("never send mail to Alice")
+    assert read.guard == understood("never send mail").guard
+    assert "'Alice'" in read.notes[0]
+
+
+def test_F5_a_rule_is_told_in_words_before_it_is_confirmed():
+    assert told(understood("never spend more than 50 dollars without asking").guard).startswith("ask before every call that")
+    assert "at or under reports/" in told(understood("never write to reports/").guard)
+
+
+@given(SENTENCES)
+def test_F5_a_rule_is_the_same_after_it_was_kept(sentence: str):
+    guard = understood(sentence).guard
+    assert from_json(json.loads(json.dumps(to_json(guard)))) == guard
+
+
+@pytest.mark.parametrize(
+    "kept", [{}, {"action": "allow me"}, {"action": "ask", "until": "noon"}, {"action": "ask", "about": "mail"}]
+)
+def test_F5_what_is_no_rule_of_this_version_is_not_taken_for_one(kept: dict[str, object]):
+    with pytest.raises(ValueError):
+        from_json(kept)
+
+
+@given(some.text(max_size=80))
+def test_F5_no_text_breaks_the_reader(text: str):
+    assert isinstance(guard_of(text), Understood | Refusal)
+
+
+@given(GUARDS, DEEDS)
+def test_F5_a_rule_says_ask_or_deny_or_nothing(guard: Guard, one: Deed):
+    assert guard.says(one) in (None, Decision.ASK, Decision.DENY)
+
+
+@given(some.lists(GUARDS, max_size=4), GUARDS, DEEDS, CASES)
+def test_F5_adding_a_rule_never_allows_more(guards: list[Guard], another: Guard, one: Deed, case: Case):
+    def decided(rules: list[Guard]) -> int:
+        found = strictest([(str(at), rule) for at, rule in enumerate(rules)], one)
+        whole = Case(
+            meta=case.meta, label=case.label, session_label=case.session_label, standing=Standing("x", "y"), safe=case.safe,
+            granted=case.granted, protected=case.protected, approvals=case.approvals, askable=case.askable,
+            ruling=(found[0], found[1]) if found else None,
+        )  # fmt: skip
+        return STRICTNESS[judge(whole)[0]]
+
+    assert decided([*guards, another]) >= decided(guards)
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [("deleteEmails", "mail"), ("delete_e_mail", "mail"), ("GMail", "mail"), ("mails", "mail"), ("sendmail", "mail"),
+     ("copies", "copy"), ("HTTPServer", "server"), ("deleting", "delete"), ("meetings", "meeting"), ("sent", "send")],
+)  # fmt: skip
+def test_words_are_found_in_names_of_every_style(name: str, word: str):
+    assert stem(word) in words_of(name)
+
+
+@pytest.mark.parametrize(("name", "word"), [("profile", "file"), ("mailbox", "box"), ("red", "r"), ("status", "statu")])
+def test_only_whole_words_count(name: str, word: str):
+    assert stem(word) not in words_of(name) or stem(word) == stem(name)
