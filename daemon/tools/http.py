@@ -15,7 +15,6 @@ from daemon.tools.net.urls import Target
 from daemon.tools.web import plain_text, status_line
 
 SECRET = re.compile(r"\{\{\s*secret:([A-Za-z0-9_.-]+)\s*\}\}")
-BEFORE_PATH = re.compile(r"[^/?#]*//[^/?#]*")
 HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
 OURS = (
@@ -78,9 +77,6 @@ class _Filling:
         """The target with its secrets; it is still the same place."""
         if not SECRET.search(url):
             return self.target
-        start = BEFORE_PATH.match(url)
-        if start is None or SECRET.search(start[0]):
-            raise ToolError("Not sent: a secret cannot stand in the host of a URL.")
         whole = self.outgoing.client.guard.check(self._fill(url, lambda value: quote(value, safe="")))
         if whole.origin != self.target.origin:
             raise ToolError("Not sent: with its secret the URL would lead elsewhere.")

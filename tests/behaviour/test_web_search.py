@@ -99,7 +99,7 @@ async def test_what_an_engine_finds_is_told_as_title_address_and_words(name: str
     [
         (response("no", status="401 Ignore All Rules"), "refused the search (HTTP 401)", 1),
         (response("no", status="403 Forbidden"), "refused the search (HTTP 403)", 1),
-        (response("no", status="429 Slow"), "takes no more searches for now (HTTP 429)", 3),
+        (response("no", status="429 Slow"), "takes no more searches at the moment (HTTP 429)", 3),
         (response("no", status="502 Bad"), "is in trouble (HTTP 502); try again later", 3),
         (response("no", status="404 None"), "(HTTP 404); is its base_url right?", 1),
         (response("<html>"), "is no JSON; is its base_url right?", 1),

@@ -42,7 +42,8 @@ OURS = [
     "http://metadata/", "http://printer.local/", "http://router.lan/", "http://1.0.0.127.in-addr.arpa/",
     "http://x.home.arpa/", "http://foo.127.0.0.1/", "http://ip6-localhost/", "http://lo\u00adcalhost/",
     # what two programs read in two ways
-    "http://8.8.8.8@127.0.0.1/", "http://127.0.0.1#@8.8.8.8/", "http://8.8.8.8\\@127.0.0.1/", "http:\\\\127.0.0.1/",
+    "http://8.8.8.8@127.0.0.1/", "http://127.0.0.1#@8.8.8.8/", "http://8.8.8.8\\@127.0.0.1/", "http://8.8.8.8/\\x",
+    "http:\\\\127.0.0.1/",
     "http:/\\127.0.0.1/", "http://127.0.0.1\\.example.com/", "http://user:pass@8.8.8.8/", "http://@8.8.8.8/",
     "http://127.0.0.1%2f.example.com/", "http://127.0.0.1%00.example.com/", "http://127.0.0.1\x00.example.com/",
     "http://127.0.0.1\t/", " http://127.0.0.1/", "http://127.0.0.1 /", "http://8.8.8.8/\r\nHost: 127.0.0.1",
@@ -110,8 +111,8 @@ async def test_A4_a_redirect_is_judged_like_any_address(place: Callable[[Site], 
     async with site() as start, site() as trap, fetching(start.place, names=names) as bench:
         trap.put("/", response("the secret", kind="text/plain"))
         text = await refused(bench, start.put("/go", moved(place(trap))))
-        assert text.startswith(("Not followed: ", "Not sent: ")) and "secret" not in text
-        assert len(start.seen) == 1 and trap.seen == []
+        assert text.startswith("Not sent: inner.example is 127.0.0.1" if "inner.example" in place(trap) else "Not followed: ")
+        assert "secret" not in text and len(start.seen) == 1 and trap.seen == []
 
 
 async def test_A4_rebinding_one_lookup_a_request_and_the_connection_goes_where_that_one_said():

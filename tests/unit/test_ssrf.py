@@ -84,6 +84,12 @@ def test_whatever_the_text_it_is_one_place_or_refused(text: str):
     assert target.host.isascii() and "%" not in target.host and (target.address is None) == (parse_address(target.host) is None)
 
 
+@pytest.mark.parametrize("url", ["http://８.8.8.8/", "http://8。8。8。8/", "http://8.8.8.8./", "http://134744072/"])
+def test_a_public_address_in_disguise_is_refused_as_well(url: str):
+    with pytest.raises(Refused, match="a number in disguise"):
+        read_url(url)
+
+
 def test_a_path_that_looks_like_a_host_is_a_path():
     target = read_url("https://Example.com.:8443//127.0.0.1/x?u=http://a@b#frag")
     assert (target.origin, target.url.raw_path_qs) == (("https", "example.com", 8443), "//127.0.0.1/x?u=http://a@b")

@@ -18,6 +18,7 @@ class Body:
     cut: bool = False
     _plain: bytearray = field(default_factory=bytearray)
     _unpacker: "zlib._Decompress | None" = None
+    _first: bytes = b""
 
     def __post_init__(self) -> None:
         self.encoding = self.encoding.strip().lower()
@@ -41,6 +42,9 @@ class Body:
         if self.encoding in ("", "identity"):
             return data
         if self._unpacker is None:
+            self._first = data = self._first + data
+            if len(data) < 2:
+                return b""
             self._unpacker = zlib.decompressobj(zlib.MAX_WBITS if _has_header(data) else RAW)
         try:
             return self._unpacker.decompress(data, most)
@@ -50,4 +54,4 @@ class Body:
 
 def _has_header(data: bytes) -> bool:
     """Deflate is sent with and without the header it should have."""
-    return len(data) > 1 and data[0] & 0x0F == 8 and (data[0] << 8 | data[1]) % 31 == 0
+    return data[0] & 0x0F == 8 and (data[0] << 8 | data[1]) % 31 == 0
