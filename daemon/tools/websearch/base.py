@@ -58,7 +58,7 @@ def _check(name: str, answer: Answered, refused: str) -> None:
     if answer.status in KEY:
         raise ToolError(f"{name} refused the search (HTTP {answer.status}): {refused}")
     if answer.status == BUSY:
-        raise Unavailable(f"{name} takes no more searches at the moment (HTTP 429): too many in a short time, or the plan is used up")
+        raise Unavailable(f"{name} takes no more searches at the moment (HTTP 429): too many, or the plan is used up")
     if answer.status >= 500:
         raise Unavailable(f"{name} is in trouble (HTTP {answer.status}); try again later")
     if answer.status != 200:
