@@ -32,7 +32,7 @@ class Secrets(Protocol):
     """Secrets by name, each for one host."""
 
     def value(self, name: str, host: str) -> str:
-        """The secret itself. Raises ToolError if there is none of that name, or if it is not for this host."""
+        """The secret itself, for this `host:port`. Raises ToolError if there is none of that name, or if it is not for this host."""
         ...
 
 
@@ -99,7 +99,7 @@ class _Filling:
     def _secret(self, name: str) -> str:
         if not self.target.secure and not self.outgoing.client.guard.opened(self.target):
             raise ToolError(f"Not sent: the secret {name} would go unencrypted over http; use https.")
-        return self.outgoing.secrets.value(name, self.target.host)
+        return self.outgoing.secrets.value(name, self.target.place)
 
 
 def _in_json(value: str) -> str:

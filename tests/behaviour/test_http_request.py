@@ -31,8 +31,9 @@ class BoundSecrets:
 
     def value(self, name: str, host: str) -> str:
         value, bound = self.known.get(name, ("", ""))
-        if bound != host:
-            raise ToolError(f"Not sent: there is no secret {name} for {host}.")
+        plain = host.rpartition(":")[0]
+        if bound != plain:
+            raise ToolError(f"Not sent: there is no secret {name} for {plain}.")
         self.given.append(name)
         return value
 
