@@ -58,6 +58,7 @@ def _patient(paths: Paths) -> "Patient":
         models=models_dir(),
         daemon_json=paths.daemon.read_text() if paths.daemon.is_file() else "",
         agents=Specs(paths.agents, config.agent),
+        servers=config.mcp,
     )
 
 

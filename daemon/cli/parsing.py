@@ -24,6 +24,7 @@ COMMANDS = {
     "config": "daemon.cli.config",
     "secret": "daemon.cli.secret",
     "pair": "daemon.cli.pair",
+    "mcp": "daemon.cli.mcp",
     "model": "daemon.cli.model",
     "backup": "daemon.cli.backup",
 }

@@ -15,6 +15,7 @@ from daemon.core.roles import Right, Role
 from daemon.core.rows import SessionRow
 from daemon.loops.engine import Engine
 from daemon.store.protocol import Store
+from daemon.tools.mcp.servers import Servers
 from daemon.tools.rules.rules import Rules
 
 SPOKEN = re.compile(r"/([a-z_]+)(?:@\w+)?(?:\s+(.*))?", re.DOTALL | re.IGNORECASE)
@@ -42,6 +43,7 @@ class Desk:
     loops: Engine
     rules: Rules
     settings: Settings
+    servers: Servers | None = None
 
 
 @dataclass(frozen=True, slots=True)

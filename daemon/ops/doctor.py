@@ -1,14 +1,16 @@
 """What a doctor looks at: each check says what was found and, where something is wrong, what to do about it."""
 
+import importlib.util
 import platform
 import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from daemon.agent.specs.registry import Specs
 from daemon.core.errors import ConfigError, ProviderError
@@ -18,6 +20,7 @@ from daemon.ops.models import DEFAULT_MODEL, find_model
 from daemon.providers.config import FallbackConfig, ProviderConfig
 from daemon.providers.credentials import credentials
 from daemon.providers.local_engine import check_memory, check_runtime, free_memory
+from daemon.tools.mcp.config import McpConfig
 from daemon.tools.sandbox import LEVELS, probe
 
 State = Literal["ok", "warn", "fail"]
@@ -50,6 +53,7 @@ class Patient:
     models: Path
     daemon_json: str
     agents: Specs
+    servers: Mapping[str, McpConfig] = field(default_factory=dict)
 
 
 async def examine(patient: Patient) -> list[Check]:
@@ -58,6 +62,7 @@ async def examine(patient: Patient) -> list[Check]:
     checks += [check_home(patient.home), check_disk(patient.home)]
     checks += check_databases(patient.home)
     checks.append(await check_sandbox(patient.workspace))
+    checks += check_servers(patient.servers, fenced=checks[-1].found != LEVELS["none"])
     if patient.provider is not None:
         checks += await check_provider(patient.provider, patient.models)
     checks.append(await check_daemon(patient.daemon_json))
@@ -127,6 +132,26 @@ async def check_sandbox(workspace: Path) -> Check:
         return Check("sandbox", "ok", LEVELS[kind])
     advice = "install bubblewrap (Debian, Ubuntu: apt install bubblewrap) and allow user namespaces"
     return Check("sandbox", "warn", LEVELS[kind], advice)
+
+
+def check_servers(servers: Mapping[str, McpConfig], *, fenced: bool) -> Iterator[Check]:
+    """Servers of others can be started, as far as one sees without starting them."""
+    if servers and importlib.util.find_spec("mcp") is None:
+        yield Check("mcp", "fail", "its package is not installed", "pip install 'aidaemon[mcp]'")
+    for name, config in servers.items():
+        what = f"mcp {name}"
+        if config.url:
+            yield Check(what, "ok", f"at {urlsplit(config.url).hostname}")
+        elif shutil.which(Path(config.command).expanduser()) is None:
+            advice = f"install it, or write its whole path in [mcp.{name}] command"
+            yield Check(what, "fail", f"there is no program {config.command}", advice)
+        elif config.sandbox == "off":
+            advice = 'sandbox = "auto" fences it in; paths and network say what it may reach'
+            yield Check(what, "warn", f"{config.command} runs without a sandbox", advice)
+        elif not fenced:
+            yield Check(what, "fail", "it is not started: this machine has no sandbox", "see sandbox above")
+        else:
+            yield Check(what, "ok", f"{config.command}, in the sandbox, {'with' if config.network else 'without'} the network")
 
 
 async def check_provider(provider: ProviderConfig, models: Path) -> list[Check]:

@@ -55,7 +55,8 @@ async def serving(*, json_response: bool = False, port: int = 0) -> AsyncIterato
     """The server, listening."""
     with socket.create_server(("127.0.0.1", port)) as listening:
         server = HttpServer(listening.getsockname()[1])
-        running = uvicorn.Server(uvicorn.Config(_app(server, json_response=json_response), log_level="warning", ws="none", timeout_graceful_shutdown=1))
+        app = _app(server, json_response=json_response)
+        running = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none", timeout_graceful_shutdown=1))
         task = asyncio.create_task(running.serve(sockets=[listening]))
         while not running.started:
             await asyncio.sleep(0.01)

@@ -40,7 +40,9 @@ def test_A22_a_tool_is_usable_only_as_it_was_when_the_server_was_met(first: list
 
 
 @given(DEFINITIONS, DEFINITIONS, st.sets(st.sampled_from("abcd")))
-def test_A22_a_yes_is_to_what_waits_and_to_what_was_named(first: list[Definition], later: list[Definition], names: set[str]) -> None:
+def test_A22_a_yes_is_to_what_waits_and_to_what_was_named(
+    first: list[Definition], later: list[Definition], names: set[str]
+) -> None:
     seen = look(look(None, first).pins, later)
     held = look(approve(seen.pins, names), later)
     assert set(held.usable) == set(seen.usable) | {one for one in later if one.name in names}

@@ -1,0 +1,89 @@
+"""aidaemon mcp."""
+
+import argparse
+import asyncio
+import re
+import sys
+from collections.abc import Awaitable, Callable
+
+from daemon.config.paths import Paths, resolve
+from daemon.core.errors import AidaemonError, UsageError
+
+HELP = "servers of others whose tools are used: list them, approve what they have changed"
+SESSION = "terminal:main"
+CODE = re.compile(r"/mcp approve (\S+) ([0-9a-f]{8})")
+
+
+class NotApproved(AidaemonError):
+    """Nothing was approved: what waits by now is something else. Look again: aidaemon mcp list"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """list | approve NAME [TOOL]."""
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="list|approve")
+    verbs.add_parser("list", help="every server, its tools, and whether something waits for an approval")
+    one = verbs.add_parser("approve", help="show what a server has changed, and take it as it is after a yes")
+    one.add_argument("name", metavar="NAME", help="the server, as it stands in the config: [mcp.NAME]")
+    one.add_argument("tool", nargs="?", default="", metavar="TOOL", help="this tool only")
+    one.add_argument("--yes", action="store_true", help="do not ask after showing it")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it; 1 when it was not approved."""
+    return asyncio.run(_run(args, resolve(args.home, args.config)))
+
+
+async def _run(args: argparse.Namespace, paths: Paths) -> int:
+    """A daemon that runs is asked in words, as a chat would be; else its journal is looked at, and no server is started."""
+    from daemon.app.doors import open_door, running_daemon
+
+    if running_daemon(paths) is None:
+        return await _here(args, paths)
+    async with open_door(paths) as opened:
+
+        async def say(text: str) -> str:
+            return (await opened.door.send(SESSION, text, stream=False)).reply
+
+        return await _converse(args, say)
+
+
+async def _here(args: argparse.Namespace, paths: Paths) -> int:
+    from daemon.app.doors import config_of
+    from daemon.commands.mcp import answer
+    from daemon.store.lock import HomeLock
+    from daemon.store.sqlite import SqliteStore
+    from daemon.tools.mcp.servers import StoredPins
+
+    names = tuple(config_of(paths).loaded.config.mcp)
+    with HomeLock(paths.home):
+        store = await SqliteStore.open(paths.journal)
+        try:
+            return await _converse(args, lambda text: answer(text.removeprefix("/mcp "), StoredPins(store), names))
+        finally:
+            await store.aclose()
+
+
+async def _converse(args: argparse.Namespace, say: Callable[[str], Awaitable[str]]) -> int:
+    if args.verb == "list":
+        print(await say("/mcp list"))
+        return 0
+    shown = await say(f"/mcp whole {args.name} {args.tool}".rstrip())
+    code = CODE.search(shown)
+    if code is None:
+        raise UsageError(shown)
+    print(shown[: code.start()].rpartition("\n")[0])
+    if not args.yes and not _asked():
+        print("Nothing was approved.", file=sys.stderr)
+        return 1
+    done = await say(f"/mcp approve {args.name} {code[2]} {args.tool}".rstrip())
+    if not done.startswith("Approved"):
+        raise NotApproved
+    print(done)
+    return 0
+
+
+def _asked() -> bool:
+    if not sys.stdin.isatty():
+        print("aidaemon: not a terminal: say yes with --yes", file=sys.stderr)
+        return False
+    return input("Approve this? [y/N] ").strip().lower() in ("y", "yes")
