@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from daemon.core.errors import UsageError
 
 Steps = tuple[str, ...]
-ABSENT = object()
 
 
 def steps_of(key: str) -> Steps:
@@ -54,11 +53,11 @@ def replaced(table: object, steps: Steps, value: object) -> object:
 def changed(before: Mapping[str, object], after: Mapping[str, object]) -> list[Steps]:
     """Every place whose value differs, whichever way it is written."""
     old, new = dict(leaves(before)), dict(leaves(after))
-    return [steps for steps in dict.fromkeys((*old, *new)) if old.get(steps, ABSENT) != new.get(steps, ABSENT)]
+    return [steps for steps in dict.fromkeys((*old, *new)) if old.get(steps) != new.get(steps)]
 
 
-def leaves(value: object, above: Steps = ()) -> Iterator[tuple[Steps, object]]:
-    """(place, value) of everything that is no table and no list; an empty one counts as a value."""
+def leaves(value: object, above: Steps = ()) -> Iterator[tuple[Steps, tuple[str, object]]]:
+    """(place, (kind, value)) of everything that is no table and no list; an empty one counts as a value."""
     if isinstance(value, Mapping) and value:
         for name, inner in value.items():
             yield from leaves(inner, (*above, str(name)))

@@ -109,7 +109,7 @@ Call = tuple[str, str, str, dict[str, object]]
 NO_ASK = "never delete mail without asking"
 NO_MAIL = "never delete mail"
 FIFTY = "never spend more than 50 dollars"
-CALLS: tuple[tuple[str, Call, str], ...] = (
+CALLS: tuple[tuple[str, Call, str | None], ...] = (
     (NO_ASK, ("delete_email", DESTRUCTIVE, "", {"id": 13}), "ask"),
     (NO_ASK, ("deleteMail", DESTRUCTIVE, "", {}), "ask"),
     (NO_ASK, ("gmail__delete_message", DESTRUCTIVE, "", {}), "ask"),
