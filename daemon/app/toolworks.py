@@ -11,7 +11,7 @@ from daemon.config.model import Config
 from daemon.config.paths import Paths
 from daemon.config.secrets import Secrets
 from daemon.core.clock import Clock
-from daemon.core.errors import ConfigError
+from daemon.core.errors import ConfigError, SecretRefused
 from daemon.core.ids import NewId
 from daemon.core.live import Live
 from daemon.core.redaction import Redactor
@@ -44,7 +44,7 @@ class HostSecrets:
         """The secret itself. Raises ToolError if there is none of that name, or if it is not for this host."""
         try:
             return self.stored.value_for(name, host)
-        except ConfigError as error:
+        except (ConfigError, SecretRefused) as error:
             raise ToolError(str(error)) from error
 
 
@@ -99,6 +99,7 @@ class ToolWorks:
             new_id=new_token,
             approval_minutes=config.approval_minutes,
             max_output_chars=config.shell.max_output_chars,
+            redactor=self.redactor,
         )
 
     def _contacts(self) -> Sequence[str]:

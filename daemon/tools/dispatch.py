@@ -8,6 +8,7 @@ from daemon.core.clock import Clock
 from daemon.core.events import CallJudged, Outcome, ToolFinished
 from daemon.core.label import Decision, Effect, Label
 from daemon.core.live import Live
+from daemon.core.redaction import Redactor
 from daemon.core.sources import Setting
 from daemon.core.state import CallState
 from daemon.core.turn import Turn
@@ -37,6 +38,7 @@ class Dispatcher:
     untrusted_approval_hours: float = 24
     max_output_chars: int = MAX_CHARS
     sleep: Sleep = asyncio.sleep
+    redactor: Redactor = field(default_factory=Redactor)
     _questions: Questions = field(init=False)
 
     def __post_init__(self) -> None:
@@ -60,7 +62,7 @@ class Dispatcher:
                 await pen.commit()  # questions and refusals are told before anything else runs
             runner = Runner(
                 turn=turn, pen=pen, untrusted=untrusted, live=self.live, clock=self.clock, sleep=self.sleep,
-                max_chars=self.max_output_chars, pool=asyncio.Semaphore(POOL),
+                max_chars=self.max_output_chars, pool=asyncio.Semaphore(POOL), redactor=self.redactor,
             )  # fmt: skip
             for batch in in_batches(ready):
                 await runner.run(batch)
@@ -99,7 +101,8 @@ class Dispatcher:
         if state.answered:
             return self._settle(turn, rejected(state, refusal(state)))
         now = self.clock.now()
-        turn.record(self._questions.ask(state, call.tool, call.arguments, setting.session_label, now), now)
+        asked = self._questions.ask(state, call.tool, call.arguments, setting.session_label, now)
+        turn.record(self.redactor.value(asked), now)
         return None
 
     async def _judge(self, turn: Turn, call: Ready, setting: Setting) -> CallJudged:

@@ -36,7 +36,7 @@ EFFECTS: Mapping[str, Mapping[str, str]] = {
 }
 CRITICAL: Mapping[str, list[str]] = {
     "send_email": ["recipients", "cc", "bcc", "attachments"],
-    "create_calendar_event": ["participants", "start_time", "end_time"],
+    "create_calendar_event": ["participants"],
     "reschedule_calendar_event": ["event_id", "new_start_time", "new_end_time"],
     "add_calendar_event_participants": ["event_id", "participants"],
     "append_to_file": ["file_id"],
