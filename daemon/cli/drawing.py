@@ -85,6 +85,8 @@ class Drawing:
         if isinstance(self.root.label, Text):
             self.root.label.append_text(coloured(run.state))
             self.root.label.append("  untrusted" if run.label == "untrusted" else "", style="red")
+        if run.tainted:
+            self.root.add(Text.assemble(("untrusted: ", "red"), printable(run.tainted)))
         for notice in run.notices:
             self.root.add(Text.assemble(("notice: ", "yellow"), printable(notice)))
         self.root.add(Text(spent(run), style="dim"))

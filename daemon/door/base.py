@@ -53,7 +53,10 @@ class CallView:
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """One run. state: queued, running, suspended, ended, quarantined. `children`: runs of agents that it set to work."""
+    """One run. state: queued, running, suspended, ended, quarantined. `children`: runs of agents that it set to work.
+
+    `tainted`: what made it untrusted, and at which event; "" while it is trusted.
+    """
 
     turn: str
     session: str
@@ -70,6 +73,7 @@ class RunView:
     agent: str = "default"
     parent: str | None = None
     children: list[str] = field(default_factory=list)
+    tainted: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from daemon.core.events import (
 )
 from daemon.core.label import Effect
 from daemon.core.rows import ApprovalRow, ChildRow, GrantRow, InboxRow, OutboxRow, SessionRow, TurnRow
+from daemon.core.taint import tainted_at
 from daemon.core.turn import Turn
 from daemon.door.base import ApprovalView, CallView, Delivery, GrantView, RunLine, RunView, SessionView, UsageView
 
@@ -54,7 +55,13 @@ def run_view(row: TurnRow, recorded: Sequence[Recorded]) -> RunView:
         agent=row.agent,
         parent=row.parent or None,
         children=[item.event.child for item in recorded if isinstance(item.event, ChildSpawned)],
+        tainted=_tainted(recorded),
     )
+
+
+def _tainted(recorded: Sequence[Recorded]) -> str:
+    found = tainted_at(recorded)
+    return f"{found.by} (event {found.seq})" if found else ""
 
 
 def row_of(turn: Turn) -> TurnRow:
