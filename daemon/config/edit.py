@@ -10,10 +10,9 @@ from difflib import unified_diff
 from pathlib import Path
 
 import tomlkit
-from tomlkit.container import OutOfOrderTableProxy
 from tomlkit.exceptions import TOMLKitError
-from tomlkit.items import AbstractTable, Array
 
+from daemon.config.document import with_value
 from daemon.config.keyed import Steps, changed, literals, replaced, steps_of, written
 from daemon.config.load import Loaded, parse
 from daemon.config.private import write_private
@@ -83,7 +82,7 @@ class Editor:
         wanted = replaced(raw, steps, value)
         if not isinstance(wanted, Mapping):
             raise UsageError(f"{written(steps)} is no key of a file")
-        after = _edited(before, steps, value) if wanted != raw else before
+        after = with_value(before, steps, value) if wanted != raw else before
         if tomllib.loads(after) != wanted:
             raise ConfigError(f"{self.path}: {written(steps)}: cannot be changed by itself as it is written; edit it by hand")
         return Change(before, parse(after, self.path, env=self.env, secrets=self.secrets), tuple(changed(raw, wanted)))
@@ -135,45 +134,6 @@ def _alone(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
-
-
-def _edited(text: str, steps: Steps, value: object) -> str:
-    """The text with this one place changed; comments and order stay."""
-    document = tomlkit.parse(text)
-    place: object = document
-    try:
-        for step in steps[:-1]:
-            place = _inner(place, step)
-        _put(place, steps[-1], value)
-        return tomlkit.dumps(document)
-    except (TOMLKitError, TypeError, ValueError, KeyError, IndexError) as error:
-        raise ConfigError(f"{written(steps)}: cannot hold this: {error}") from error
-
-
-def _inner(place: object, step: str) -> object:
-    if isinstance(place, list):
-        return place[int(step)]
-    if not isinstance(place, tomlkit.TOMLDocument | AbstractTable | OutOfOrderTableProxy):
-        raise TypeError(f"{step} stands in no table")
-    if step not in place:
-        place[step] = tomlkit.table()
-    return place[step]
-
-
-def _put(place: object, step: str, value: object) -> None:
-    if isinstance(place, Array | list):
-        at = int(step)
-        if value is None:
-            del place[at]
-        else:
-            place[at] = value
-    elif isinstance(place, tomlkit.TOMLDocument | AbstractTable | OutOfOrderTableProxy):
-        if value is not None:
-            place[step] = value
-        elif step in place:
-            del place[step]
-    else:
-        raise TypeError(f"{step} stands in no table")
 
 
 def _at(value: object, steps: Steps) -> object:

@@ -9,7 +9,8 @@ import tomli_w
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
-from daemon.config.keyed import leaves
+from daemon.config.document import put
+from daemon.config.keyed import Steps, leaves
 from daemon.config.load import Loaded
 from daemon.config.model import Config
 from daemon.core.errors import UsageError
@@ -60,21 +61,24 @@ def _printed(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def masked_text(text: str, known: str = "") -> str:
-    """The file's text with every secret left out; one that does not stand in the text `known` is marked as new."""
-    found = {value for _, value in _secrets_in(text)}
-    before = {value for _, value in _secrets_in(known)} if known else found
-    for value in sorted(found, key=len, reverse=True):
-        for written in (json.dumps(value, ensure_ascii=False), f"'{value}'", value):
-            mark = MASK if value in before else NEW
-            text = text.replace(written, f'"{mark}"' if written != value else mark)
-    return PASSWORD.sub("//***@", text)
+def masked_text(text: str, known: str | None = None) -> str:
+    """The file's text with every secret left out; one that does not stand in the text `known` is marked as new.
 
-
-def _secrets_in(text: str) -> list[tuple[str, str]]:
+    Of a text that is not TOML no value is shown at all.
+    """
     try:
-        document = tomlkit.parse(text).unwrap()
+        document = tomlkit.parse(text)
     except (TOMLKitError, RecursionError):
+        return re.sub(r"=.*", f"= {MASK}", text)
+    before = [value for _, value in _secrets_in(text if known is None else known)]
+    for steps, value in _secrets_in(text):
+        put(document, steps, MASK if value in before else NEW)
+    return PASSWORD.sub("//***@", tomlkit.dumps(document))
+
+
+def _secrets_in(text: str) -> list[tuple[Steps, str]]:
+    try:
+        found = [(steps, str(value)) for steps, (_, value) in leaves(tomllib.loads(text)) if is_hidden(".".join(steps))]
+    except (ValueError, RecursionError):
         return []
-    pairs = ((".".join(steps), value) for steps, (_, value) in leaves(document))
-    return [(key, str(value)) for key, value in pairs if value and is_hidden(key) and not is_reference(str(value))]
+    return [(steps, value) for steps, value in found if value not in ("", "[]", "{}") and not is_reference(value)]
