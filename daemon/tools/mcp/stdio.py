@@ -16,7 +16,7 @@ from daemon.tools.mcp.session import Launch, OnLine
 from daemon.tools.mcp.wire import LONGEST_MESSAGE, Wire
 
 HEARD_BYTES = 64 * 1024
-GRACE_S = 2.0
+GRACE_S = 1.0
 REAP_S = 5.0
 
 Incoming = SessionMessage | Exception
