@@ -19,7 +19,7 @@ def live_config(paths: Paths, loaded: Loaded, specs: Specs, children: Children, 
         children.defaults = config.agent
 
     def budgets(config: Config) -> None:
-        ledger.budget = config.budget
+        ledger.take(config.budget)
 
     def below(config: Config) -> None:
         children.config = config.subagents

@@ -110,6 +110,10 @@ async def test_A20_a_key_that_there_is_not_names_the_nearest(tmp_path: Path, mod
         assert "did you mean agent.max_iterations?" in (await result(it, run.turn)).text
 
 
+def looks(at: int) -> Step:
+    return calls(("recall", {"query": f"thing {at}"}))
+
+
 def edit(it: Living, text: str) -> None:
     it.paths.config.write_text(it.paths.config.read_text() + text)
 
@@ -131,7 +135,7 @@ async def test_A20_reload_holds_from_the_next_turn_on_and_names_what_needs_a_res
 async def test_A20_a_turn_keeps_what_it_began_with(tmp_path: Path, model: FakeOpenAI) -> None:
     async with living(tmp_path, model) as it:
         go = asyncio.Event()
-        model.script(gate(go, calls(("current_time", {}))), *[calls(("current_time", {}))] * 3, says("done"))
+        model.script(gate(go, calls(("current_time", {}))), *[looks(at) for at in range(3)], says("done"))
         turn = await it.say("go on")
         await model.asked(1)
         edit(it, "[agent]\nmax_iterations = 1\n")

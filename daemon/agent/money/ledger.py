@@ -67,6 +67,11 @@ class Ledger:
         self._raised = (tokens + event.day_tokens, usd + event.day_usd)
         self._cap()
 
+    def take(self, budget: BudgetConfig) -> None:
+        """From now on a day may cost so much; what people let it cost beyond that stays."""
+        self.budget = budget
+        self._cap()
+
     def turn_the_page(self) -> None:
         """A new day begins with nothing spent; what is held by running calls stays held."""
         day = midnight(self.clock.now())
