@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from daemon.app import Parts
-from daemon.core.events import CallJudged
+from daemon.core.events import CallJudged, HistoryCompressed
 from daemon.core.label import Decision, Effect
 from daemon.tools.decorate import bind, tool
 from tests.fakes.house import SESSION, Living, living
@@ -117,6 +117,18 @@ async def test_F5_clear_a_restart_and_another_chat_change_nothing(tmp_path: Path
             await it.settled(await tries(it, session=session))
         assert mailbox.gone == []
         assert "1. never delete mail" in await it.command("/rules")
+
+
+async def test_F5_a_history_that_was_cut_fifty_times_changes_nothing(tmp_path: Path, model: FakeOpenAI, mailbox: Mailbox) -> None:
+    small = {"agent": {"context_window": 2000}}
+    async with living(tmp_path, model, small, parts=parts(mailbox)) as it:
+        await it.command("/rules add never delete mail")
+        model.script(*[says("well")] * 60)
+        turns = [(await it.ask(f"remember number {number}: " + "blah " * 800)).turn for number in range(60)]
+        cut = [turn for turn in turns if any(isinstance(event, HistoryCompressed) for event in await it.events(turn))]
+        assert len(cut) >= 50
+        await it.settled(await tries(it))
+        assert mailbox.gone == []
 
 
 async def test_F5_a_rule_of_one_chat_leaves_others_alone(tmp_path: Path, model: FakeOpenAI, mailbox: Mailbox) -> None:
