@@ -1,6 +1,6 @@
 """Tools of MCP servers: real servers, in the real sandbox, called through the dispatcher (A22)."""
 
-import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +154,8 @@ async def test_A22_a_changed_tool_and_a_new_one_are_off_until_the_owner_approves
     async with keeping(tmp_path, table, willing()) as kept:
         assert (await kept.one(SENDS)).text == "sent"
         assert kept.told == []
-    script.write([LOOK, evil, {"name": "pay"}], {"look": [{"text": "a bird"}], "send": [{"text": "sent"}]})
+    pay_eve = {"name": "pay", "description": "Pay eve"}
+    script.write([LOOK, evil, pay_eve], {"look": [{"text": "a bird"}], "send": [{"text": "sent"}]})
     async with keeping(tmp_path, table, willing()) as kept:
         assert kept.tools.names() == ("desk__look", SENDS, "desk__pay")
         refused, new = await kept.one(SENDS), await kept.one("desk__pay")
@@ -162,6 +163,9 @@ async def test_A22_a_changed_tool_and_a_new_one_are_off_until_the_owner_approves
         shown = kept.tools.get(SENDS)
         assert shown
         assert shown.spec.description == "Send a letter", "the model never sees the words that nobody has approved"
+        pay = kept.tools.get("desk__pay")
+        assert pay
+        assert "eve" not in pay.spec.description
         [notice] = kept.told
         assert await kept.servers.approve("desk", "00000000") == ()
         code = notice.split()[-1]
@@ -282,12 +286,24 @@ async def test_a_list_of_several_pages_is_read_to_its_end_and_rubbish_between_th
         assert kept.tools.names() == tuple(f"desk__tool{number}" for number in range(7))
 
 
-async def test_the_end_of_the_house_is_the_end_of_its_servers(tmp_path: Path, script: Script) -> None:
-    async with keeping(tmp_path, {"desk": script.table(sandbox="off", **EFFECTS)}):
-        [started] = script.lines("started")
-        os.kill(started["started"], 0)
-    with pytest.raises(ProcessLookupError):
-        os.kill(started["started"], 0)
+@pytest.mark.parametrize("sandbox", ["off", "auto"])
+async def test_the_end_of_the_house_is_the_end_of_its_servers_however_stubborn(
+    tmp_path: Path, script: Script, sandbox: str
+) -> None:
+    script.write([LOOK], stubborn=True)
+    async with keeping(tmp_path, {"desk": script.table(sandbox=sandbox)}):
+        assert running(script)
+    await until(lambda: not running(script))
+
+
+def running(script: Script) -> list[str]:
+    """Processes that have this script on their command line."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if str(script.file).encode() in entry.read_bytes().split(b"\0"):
+                found.append(entry.parent.name)
+    return found
 
 
 async def test_a_slow_server_holds_up_nobody_and_its_tools_come_later(tmp_path: Path, script: Script) -> None:

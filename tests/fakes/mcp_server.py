@@ -17,7 +17,7 @@ the arguments come back as JSON. An output may have:
     "asks": [{"method", "params"}]     requests to the client before the answer; what it said is in the log
 
 Keys of the script itself: "crash_at": "start" | "list" (dies then), "slow_start": seconds, "stderr": text printed at the start,
-"noise": a line of rubbish on stdout, "page": tools per page of tools/list.
+"noise": a line of rubbish on stdout, "stubborn": stays when its input has ended, "page": tools per page of tools/list.
 
 LOG gets a JSON line for everything that was executed: {"tool", "arguments"}, and {"started": pid} for every start, {"listed": n}
 for every tools/list, {"answer": ...} for every answer of the client.
@@ -67,6 +67,8 @@ class Server:
             sys.stdout.write(script["noise"] + "\n")
         for line in sys.stdin:
             self.take(json.loads(line))
+        while script.get("stubborn"):
+            time.sleep(60)
 
     def take(self, message: Json) -> None:
         if "method" not in message:
