@@ -12,6 +12,7 @@ from daemon.config.load import Loaded, load
 from daemon.config.paths import Paths, resolve
 from daemon.config.secrets import Secrets
 from daemon.config.shown import value_of
+from daemon.config.workspace import workspace_of
 from daemon.core.errors import ConfigError
 from daemon.store.lock import held
 
@@ -56,7 +57,9 @@ def _check(paths: Paths) -> None:
     """The config and every agent, all faults at once."""
     faults, settings = [], AgentConfig()
     try:
-        settings = _load(paths).config.agent
+        config = _load(paths).config
+        settings = config.agent
+        workspace_of(paths, config.tools.workspace)
     except ConfigError as error:
         faults.append(str(error))
     agents = Specs(paths.agents, settings)

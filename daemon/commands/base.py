@@ -15,6 +15,7 @@ from daemon.core.roles import Right, Role
 from daemon.core.rows import SessionRow
 from daemon.loops.engine import Engine
 from daemon.store.protocol import Store
+from daemon.tools.changes import Files
 from daemon.tools.mcp.servers import Servers
 from daemon.tools.rules.rules import Rules
 
@@ -44,6 +45,7 @@ class Desk:
     rules: Rules
     settings: Settings
     servers: Servers | None = None
+    files: Files | None = None
 
 
 @dataclass(frozen=True, slots=True)

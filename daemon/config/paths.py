@@ -43,6 +43,11 @@ class Paths:
         return self.home / "agents"
 
     @property
+    def undo(self) -> Path:
+        """What files of the workspace held before the house changed them (F8)."""
+        return self.home / "undo"
+
+    @property
     def logs(self) -> Path:
         """Log files."""
         return self.home / "logs"

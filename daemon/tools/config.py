@@ -1,5 +1,6 @@
 """[tools] and [tools.shell] in config.toml; [tools.http] and [tools.web] are in tools/net/config.py."""
 
+from pathlib import PurePosixPath
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -9,11 +10,21 @@ from daemon.tools.policy import Approvals
 from daemon.tools.safe import known_programs
 from daemon.tools.sandbox import Wanted
 
+HOUSE_FOLDERS = ("agents", "skills", "logs", "files", "undo")
+
 
 def _has_grammar(program: str) -> str:
     if program not in known_programs():
         raise ValueError(f"{program!r} has no grammar of harmless arguments; known: {', '.join(known_programs())}")
     return program
+
+
+def _own_folder(workspace: str) -> str:
+    """Links and whole paths are looked at when HOME is known (config/workspace.py)."""
+    place = PurePosixPath(workspace)
+    if not place.is_absolute() and (not place.parts or ".." in place.parts or place.parts[0] in HOUSE_FOLDERS):
+        raise ValueError("expected a folder with nothing of the daemon's in it: one under HOME, or the whole path of another")
+    return workspace
 
 
 class ShellConfig(BaseModel):
@@ -43,7 +54,9 @@ class ToolsConfig(BaseModel):
     protected_paths: list[str] = Field(
         [".env*", ".git/hooks"], description="ask before a file tool touches these, as they stand under the workspace"
     )
-    workspace: str = Field("workspace", description="where files and commands live; relative to HOME")
+    workspace: Annotated[str, AfterValidator(_own_folder)] = Field(
+        "workspace", description="where files and commands live; relative to HOME"
+    )
     shell: ShellConfig = Field(default_factory=ShellConfig, description="commands")
     http: NetConfig = Field(default_factory=NetConfig, description="requests to other machines, of every tool")
     web: WebConfig = Field(default_factory=WebConfig, description="reading pages, and searching")

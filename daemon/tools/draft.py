@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
+from typing import BinaryIO
 
 from daemon.tools.base import ToolError
 from daemon.tools.beneath import DIRECTORY, by_steps
@@ -39,9 +40,8 @@ class Draft:
             handle = by_steps(self.place, (self.name,), READ)
         except FileNotFoundError:
             return
-        with os.fdopen(handle, "rb") as file:
+        with ordinary(self.path, handle) as file:
             found = os.fstat(handle)
-            check_ordinary(self.path, found)
             self.old, self.mode, self._seen = file.read(MAX_BYTES), stat.S_IMODE(found.st_mode) & 0o777, _identity(found)
 
     def hold(self, data: bytes, aside: Path | None = None, mode: int | None = None) -> None:
@@ -96,8 +96,17 @@ class Draft:
             raise ToolError(f"{self.path}: somebody else changed it just now, so it was left alone; read it and try again")
 
 
-def check_ordinary(path: str, found: os.stat_result) -> None:
-    """Raises ToolError for what is no ordinary file, has a second name, or is huge."""
+def ordinary(path: str, handle: int) -> BinaryIO:
+    """The open file, which is an ordinary one of reasonable size; else it is closed, and ToolError raised."""
+    try:
+        _check_ordinary(path, os.fstat(handle))
+    except ToolError:
+        os.close(handle)
+        raise
+    return os.fdopen(handle, "rb")
+
+
+def _check_ordinary(path: str, found: os.stat_result) -> None:
     if stat.S_ISDIR(found.st_mode):
         raise ToolError(f"{path}: this is a directory; use list_dir")
     if not stat.S_ISREG(found.st_mode):

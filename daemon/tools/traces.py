@@ -140,7 +140,7 @@ def traces(sight: Sight, since_ns: int, folders: Folders | None, marks: Marks, t
     """The marks that a command leaves, given what is there after it, and where the folders were before it.
 
     Files with a new stamp are marked, new folders' names too. A folder that was moved takes the marks in it along: the stamps of
-    files in it do not tell. Where nobody knows what was moved, everything in a changed folder counts.
+    files in it do not tell. Where nobody knows what was moved, and something is marked, everything in a changed folder counts.
     """
     found = [_dark(place, turn) for place in sight.dark]
     for entry in sight.entries:
@@ -148,11 +148,15 @@ def traces(sight: Sight, since_ns: int, folders: Folders | None, marks: Marks, t
         if not entry.folder:
             found += [Mark(entry.path, Label.UNTRUSTED, turn)] if changed else []
         elif folders is None:
-            found += [_dark(entry.path, turn)] if changed else []
+            found += _unknown(marks, entry.path, turn) if changed else []
         elif (former := folders.get((entry.device, entry.number))) != entry.path:
             found += marks.of_names([entry.path], turn)
             found += _moved(marks, former, entry.path, turn) if former else []
     return found
+
+
+def _unknown(marks: Marks, place: str, turn: str) -> list[Mark]:
+    return [_dark(place, turn)] if marks.any else marks.of_names([place], turn)
 
 
 def _moved(marks: Marks, former: str, now: str, turn: str) -> Iterator[Mark]:

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from daemon.tools.base import ToolError
 from daemon.tools.beneath import DIRECTORY, Opening, making, open_beneath
-from daemon.tools.draft import MAX_BYTES, READ, Draft, check_ordinary
+from daemon.tools.draft import MAX_BYTES, READ, Draft, ordinary
 
 OUTSIDE = "outside the workspace {root}; use a path inside it"
 
@@ -58,8 +58,7 @@ class Workspace:
         steps = self._steps_to_file(path)
         with self._root(path) as root, told(path):
             handle = self.opening(root, steps, READ)
-        with os.fdopen(handle, "rb") as file, told(path):
-            check_ordinary(path, os.fstat(handle))
+        with ordinary(path, handle) as file, told(path):
             yield file
 
     def is_file(self, path: str) -> bool:
