@@ -1,0 +1,52 @@
+"""Where the workspace may lie: never where tools would reach the daemon's own files (A6 of the reference)."""
+
+from pathlib import Path
+
+import pytest
+
+from daemon.config.load import parse
+from daemon.config.paths import Paths, resolve
+from daemon.config.workspace import workspace_of
+from daemon.core.errors import ConfigError
+
+
+def home_at(place: Path) -> Paths:
+    home = place / "me/.aidaemon"
+    (home / "agents").mkdir(parents=True)
+    return resolve(str(home), None)
+
+
+@pytest.mark.parametrize("workspace", ["workspace", "work/deep", ".hidden", "/srv/project", "undone"])
+def test_a_folder_of_its_own_is_fine(workspace: str) -> None:
+    text = f'[tools]\nworkspace = "{workspace}"\n'
+    assert parse(text, Path("config.toml"), env={}, secrets={}).config.tools.workspace == workspace
+
+
+@pytest.mark.parametrize(
+    "workspace", [".", "", "./", "..", "../..", "a/../..", "agents", "agents/x", "undo", "logs", "./skills", "files/inbox"]
+)
+def test_HOME_what_is_around_it_and_the_daemon_s_folders_are_refused_as_they_are_written(workspace: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(f'[tools]\nworkspace = "{workspace}"\n', Path("config.toml"), env={}, secrets={})
+    assert f'config.toml: tools.workspace: found "{workspace}", expected a folder with nothing of the daemon\'s' in str(caught.value)
+
+
+def test_whole_paths_and_links_that_lead_there_are_refused_too(tmp_path: Path) -> None:
+    paths = home_at(tmp_path)
+    (paths.home / "link").symlink_to("..")
+    (paths.home / "specs").symlink_to("agents")
+    (paths.home / "real").mkdir()
+    (paths.home / "fine").symlink_to("real")
+    whole = [paths.home, paths.home.parent, "/", paths.home / "agents", paths.home / "undo/x"]
+    for bad in ("link", "specs", *map(str, whole)):
+        with pytest.raises(ConfigError, match=r"tools\.workspace: found .* Tools would reach what is the daemon's own"):
+            workspace_of(paths, bad)
+    assert workspace_of(paths, "fine") == (paths.home / "real").resolve()
+    assert workspace_of(paths, "not/there/yet") == (paths.home / "not/there/yet").resolve()
+    assert workspace_of(paths, str(tmp_path / "project")) == (tmp_path / "project").resolve()
+
+
+def test_a_config_file_elsewhere_must_not_lie_in_it_either(tmp_path: Path) -> None:
+    paths = Paths(home_at(tmp_path).home, tmp_path / "project/aidaemon.toml")
+    with pytest.raises(ConfigError, match=r"aidaemon\.toml is in it"):
+        workspace_of(paths, str(tmp_path / "project"))
