@@ -50,12 +50,13 @@ class Job:
             self.trouble = f"it could not be started: {error.strerror or error}"
         finally:
             self.seconds = self.context.clock.monotonic() - self.began
-            await self.look()
+            await self.look(over=True)
 
-    async def look(self) -> None:
+    async def look(self, over: bool) -> None:
         """See what it did to the files; if that cannot be found out, its output is not trusted."""
         try:
-            self.label = self.label.joined(await self.watching.ended(self.before, self.context))
+            seen = await self.watching.ended(self.before, self.context, label=self.label, over=over)
+            self.label = self.label.joined(seen)
         except AidaemonError:
             self.label = Label.UNTRUSTED
 
@@ -109,7 +110,7 @@ class Background:
         self._count += 1
         job = Job(
             id=f"{self.mark}-{self._count}", context=context, label=label.joined(context.turn.label), watching=watching,
-            before=await watching.began(), stream=redactor.stream(), began=context.clock.monotonic(),
+            before=await watching.began(context), stream=redactor.stream(), began=context.clock.monotonic(),
         )  # fmt: skip
         job.task = asyncio.create_task(job.run(start), name=f"background command {job.id}")
         self._jobs[job.id] = job
@@ -167,6 +168,6 @@ async def stop_command(jobs: Background, context: ToolContext, id: str) -> ToolO
 
 async def _told(job: Job, max_chars: int) -> ToolOutput:
     if not job.over:
-        await job.look()
+        await job.look(over=False)
     text = f"{job.id}: {job.state}\n{head_and_tail(job.news(), max_chars - ROOM) or '(nothing new)'}"
     return ToolOutput(text.rstrip(), exit_code=job.ended.exit_code if job.over and job.ended else None, label=job.label)

@@ -92,15 +92,15 @@ async def shell(
     line = terminal.line({"argv": argv or [], "command": command, "network": network, "background": background})
     if background:
         return await _begun(terminal, context, line, network)
-    before = await terminal.watching.began()
+    before = await terminal.watching.began(context)
     try:
         ran = await _ran(terminal, context, line, network)
     except OSError as error:
         raise ToolError(f"the command could not be started: {error.strerror or error}") from error
     finally:
-        seen = await terminal.watching.ended(before, context)
+        label = await terminal.watching.ended(before, context, label=terminal.label(network))
     text = _told(ran, terminal.config.timeout_s)
-    return ToolOutput(text, is_error=ran.exit_code != 0, exit_code=ran.exit_code, label=terminal.label(network).joined(seen))
+    return ToolOutput(text, is_error=ran.exit_code != 0, exit_code=ran.exit_code, label=label)
 
 
 def shell_tool(terminal: Shell) -> Definition:

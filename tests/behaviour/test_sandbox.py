@@ -1,0 +1,229 @@
+"""The fence around commands and servers, in each kind there is: real processes, a real bubblewrap, the real landlock (E5)."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from daemon.tools import landlock
+from daemon.tools.process import Ran, run_process
+from daemon.tools.sandbox import PATH, Kind, Sandbox
+from tests.behaviour.test_shell import gone, processes_with
+
+FENCES: tuple[Kind, ...] = ("bubblewrap", "landlock")
+DEADLINE = 20
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    place = tmp_path.resolve() / "workspace"
+    place.mkdir()
+    return place
+
+
+async def ran(sandbox: Sandbox, command: str, network: bool = False) -> Ran:
+    return await run_process(
+        sandbox.argv(["/bin/bash", "-c", command], network=network), cwd=sandbox.workspace, env=sandbox.env, timeout_s=DEADLINE,
+        max_chars=4000, on_output=lambda text: None,
+    )  # fmt: skip
+
+
+@asynccontextmanager
+async def listening() -> AsyncIterator[int]:
+    """A TCP server on loopback that says hello; its port."""
+
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"hello\n")
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1]
+
+
+def hearing() -> socket.socket:
+    """A UDP socket on loopback."""
+    made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    made.bind(("127.0.0.1", 0))
+    made.setblocking(False)
+    return made
+
+
+async def test_this_machine_can_do_both(workspace: Path) -> None:
+    assert landlock.is_able()
+    for kind in FENCES:
+        assert (await ran(Sandbox(workspace, kind), "echo x > made; cat made")).output == "x\n"
+        (workspace / "made").unlink()
+
+
+@pytest.mark.parametrize("kind", FENCES)
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo x > /usr/evil", "echo x > /etc/passwd", "cat ../secret.txt", "cat /etc/shadow", "ls /root", "ln ../secret.txt hard",
+        "ln -s ../secret.txt link; cat link", "mv ../secret.txt .", "rm ../secret.txt", "cat /proc/$DAEMON/environ",
+        "kill -0 $DAEMON", "ls /proc/$DAEMON/fd", "mount -t tmpfs none /usr", "chroot /", "cat /dev/mem", "ls /dev/disk/*",
+        "head -c 1 /dev/sda /dev/vda", "exec 3<>/dev/tcp/127.0.0.1/9", "touch /var/tmp/x", "cat ~root/.bash_history",
+    ],
+)  # fmt: skip
+async def test_E5_what_reaches_outside_fails(workspace: Path, kind: Kind, command: str) -> None:
+    result = await tried(workspace, kind, command)
+    assert result.exit_code != 0, result.output
+
+
+@pytest.mark.parametrize("kind", FENCES)
+@pytest.mark.parametrize(
+    "command",
+    ["echo x > ../beside", "ls -la ..", "echo > ../secret.txt", "mkdir ../new", "echo x > /tmp/new", "find / -name secret.txt"],
+)
+async def test_E5_what_seems_to_reach_outside_changes_nothing_there(workspace: Path, kind: Kind, command: str) -> None:
+    await tried(workspace, kind, command)
+
+
+async def tried(workspace: Path, kind: Kind, command: str) -> Ran:
+    """Run it beside a secret, which must stay where it is and as it is, alone and unseen."""
+    secret = workspace.parent / "secret.txt"
+    secret.write_text("hush")
+    before = sorted(workspace.parent.iterdir())
+    result = await ran(Sandbox(workspace, kind), f"DAEMON={os.getpid()}; set -e; {command}")
+    assert "hush" not in result.output
+    assert (secret.read_text(), sorted(workspace.parent.iterdir())) == ("hush", before)
+    assert not Path("/tmp/new").exists()
+    return result
+
+
+@pytest.mark.parametrize("kind", FENCES)
+async def test_E5_there_is_no_network_but_where_it_was_asked_for(workspace: Path, kind: Kind) -> None:
+    sandbox = Sandbox(workspace, kind)
+    async with listening() as port:
+        command = f"exec 3<>/dev/tcp/127.0.0.1/{port} && head -1 <&3"
+        assert (await ran(sandbox, command)).exit_code != 0
+        assert (await ran(sandbox, command, network=True)).output == "hello\n"
+
+
+@pytest.mark.parametrize("kind", FENCES)
+async def test_E5_no_datagram_leaves_either_so_no_name_can_carry_anything_out(workspace: Path, kind: Kind) -> None:
+    with hearing() as ear:
+        command = f"echo secret > /dev/udp/127.0.0.1/{ear.getsockname()[1]}"
+        await ran(Sandbox(workspace, kind), command)
+        with pytest.raises(BlockingIOError):
+            ear.recv(10)
+        await ran(Sandbox(workspace, kind), command, network=True)
+        assert ear.recv(10) == b"secret\n"
+
+
+@pytest.mark.parametrize("kind", FENCES)
+async def test_E5_services_of_this_machine_cannot_be_asked_to_act(workspace: Path, kind: Kind) -> None:
+    """A local socket, as that of a container service, is outside the workspace or closed altogether."""
+    code = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
+    with socket.socket(socket.AF_UNIX) as service:
+        service.bind(str(workspace.parent / "service"))
+        service.listen()
+        for network in (False, True):
+            result = await ran(Sandbox(workspace, kind), f'/usr/bin/python3 -c "{code}" ../service', network)
+            assert result.exit_code != 0
+            assert "Error" in result.output
+
+
+@pytest.mark.parametrize("kind", FENCES)
+async def test_E5_a_command_has_limits(workspace: Path, kind: Kind) -> None:
+    result = await ran(Sandbox(workspace, kind), "ulimit -c; ulimit -f; ulimit -v; ulimit -t; ulimit -u")
+    core, size, memory, seconds, processes = result.output.split()
+    assert (core, size, memory, seconds) == ("0", "2097152", "16777216", "3600")
+    assert int(processes) <= 1024 + 4096 * (kind == "landlock")
+
+
+@pytest.mark.parametrize("kind", FENCES)
+async def test_the_environment_is_clean(workspace: Path, kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("API_KEY", "hush")
+    assert "hush" not in (await ran(Sandbox(workspace, kind), "env; cat /proc/self/environ")).output
+
+
+async def test_hooks_that_git_would_run_for_the_owner_cannot_be_written(workspace: Path) -> None:
+    hooks = workspace / ".git" / "hooks"
+    hooks.mkdir(parents=True)
+    result = await ran(Sandbox(workspace, "bubblewrap"), "echo x > .git/config; echo evil > .git/hooks/post-checkout")
+    assert result.exit_code != 0
+    assert ((workspace / ".git" / "config").exists(), list(hooks.iterdir())) == (True, [])
+
+
+async def test_links_in_the_place_of_the_hooks_do_not_widen_the_fence(workspace: Path) -> None:
+    (workspace / ".git").mkdir()
+    (workspace.parent / "secret.txt").write_text("the secret")
+    (workspace / ".git" / "hooks").symlink_to(workspace.parent)
+    result = await ran(Sandbox(workspace, "bubblewrap"), "cat .git/hooks/secret.txt")
+    assert "the secret" not in result.output
+
+
+# -- servers -----------------------------------------------------------------------
+
+
+def served(
+    sandbox: Sandbox, command: str, env: Mapping[str, str], writable: list[Path], readable: list[Path], network: bool = False
+) -> subprocess.CompletedProcess[str]:
+    argv = sandbox.argv_for(
+        ["/bin/sh", "-c", command], network=network, writable=writable, readable=readable, env=env, cwd=sandbox.workspace
+    )
+    assert not any(value in word for word in argv for name, value in env.items() if name == "TOKEN")
+    return subprocess.run(
+        argv, input="line\n", capture_output=True, text=True, timeout=DEADLINE, check=False, env={**os.environ, **env},
+        cwd=sandbox.workspace,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [*FENCES, "none"])
+def test_E5_a_server_has_its_streams_and_its_own_environment_and_none_of_the_daemons(
+    workspace: Path, kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("API_KEY", "hush")
+    done = served(Sandbox(workspace, kind), "cat; env", {"TOKEN": "t0k3n", "PATH": PATH}, [], [])
+    assert done.stdout.startswith("line\n")
+    assert "TOKEN=t0k3n" in done.stdout
+    assert "hush" not in done.stdout
+
+
+@pytest.mark.parametrize("kind", FENCES)
+def test_E5_a_server_reaches_its_places_and_no_others(workspace: Path, tmp_path: Path, kind: Kind) -> None:
+    mine, yours, other = (tmp_path / name for name in ("mine", "yours", "other"))
+    for place in (mine, yours, other):
+        place.mkdir()
+        (place / "file").write_text(place.name)
+    command = f"cat {yours}/file; echo x > {mine}/new; echo x > {yours}/new; cat {other}/file; echo x > {workspace}/new; true"
+    done = served(Sandbox(workspace, kind), command, {"PATH": PATH}, [mine], [yours, tmp_path / "missing"])
+    assert done.stdout == "yours"
+    assert [(place / "new").exists() for place in (mine, yours, workspace)] == [True, False, False]
+
+
+SERVER = """
+    import os, subprocess, sys
+    from pathlib import Path
+    from daemon.tools.sandbox import Sandbox
+
+    place = Path(sys.argv[1])
+    argv = Sandbox(place, sys.argv[3]).argv_for(["sh", "-c", f"echo begun; sleep {sys.argv[2]}"], network=False, writable=[place],
+                                                readable=[], env={"PATH": "/usr/bin:/bin"}, cwd=place)
+    subprocess.run(argv, env={"PATH": "/usr/bin:/bin"}, cwd=place)
+"""
+
+
+async def test_a_server_dies_with_the_daemon(workspace: Path) -> None:
+    mark = f"93{os.getpid()}.5"
+    daemon = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", textwrap.dedent(SERVER), str(workspace), mark, "bubblewrap", stdout=asyncio.subprocess.PIPE,
+        env={"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]},
+    )  # fmt: skip
+    assert daemon.stdout
+    assert (await asyncio.wait_for(daemon.stdout.readline(), DEADLINE)).strip() == b"begun"
+    children = [pid for pid in processes_with(mark) if pid != daemon.pid]
+    daemon.send_signal(signal.SIGKILL)
+    await daemon.wait()
+    await gone(children)
