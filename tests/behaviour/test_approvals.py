@@ -13,7 +13,7 @@ from daemon.core.label import Effect
 from daemon.core.roles import Person, Role
 from daemon.tools.decorate import bind, tool
 from tests.fakes.house import SESSION, Living, living
-from tests.fakes.openai import FakeOpenAI, calls, says
+from tests.fakes.openai import FakeOpenAI, Step, calls, says
 
 
 def hammer(struck: list[str]) -> Parts:
@@ -26,7 +26,7 @@ def hammer(struck: list[str]) -> Parts:
     return Parts(tools=bind([smash], {}))
 
 
-def smash(*what: str) -> object:
+def smash(*what: str) -> Step:
     return calls(*(("smash", {"what": one}) for one in what))
 
 
@@ -173,7 +173,7 @@ async def test_a_permission_for_places_covers_them_and_no_others(tmp_path: Path,
         gone.append(path)
         return "cleared"
 
-    def clears(path: str) -> object:
+    def clears(path: str) -> Step:
         return calls(("clear", {"path": path, "how": f"how to {path}"}))
 
     model.script(*(one for path in ("reports/may", "reports/june", "notes") for one in (clears(path), says("ok"))))

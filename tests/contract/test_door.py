@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from daemon.app import open_house
 from daemon.config.load import parse
 from daemon.config.paths import Paths
+from daemon.core.asking import Bounds
 from daemon.core.errors import UsageError
 from daemon.core.events import Answer
 from daemon.door.base import Accepted, Door, LiveEvent, RunView
@@ -183,6 +185,23 @@ async def test_a_question_is_answered_once(room: Room, answer: Answer) -> None:
     (call,) = (await room.door.settled(turn)).calls
     assert call.is_error is (answer is Answer.DENY)
     assert await room.door.approvals() == []
+
+
+async def test_A15_a_yes_for_longer_has_bounds_and_can_be_taken_back(room: Room) -> None:
+    steps = (shell("echo x; rm -f x"), says("done"))
+    turn = (await room.door.send(HERE, room.script.on("bounded", *steps))).turn
+    call_id = str((await room.told(turn, "approval.asked")).data["call_id"])
+    bounds = Bounds(uses=3, lasts=timedelta(minutes=30))
+    with pytest.raises(UsageError):
+        await room.door.answer(turn, call_id, Answer.ONCE, bounds=bounds)
+    assert await room.door.answer(turn, call_id, Answer.ALWAYS, bounds=bounds)
+    await room.door.settled(turn)
+    assert (await room.ask(room.script.on("bounded", *steps))).calls[0].decision == "allow"
+    [grant] = await room.door.grants()
+    assert (grant.tool, grant.session, grant.uses_left, grant.uses, grant.paths) == ("shell", "", 2, 1, "")
+    assert grant.expires is not None and datetime.fromisoformat(grant.expires) < datetime.now(UTC) + timedelta(minutes=31)
+    assert [await room.door.revoke(grant.id), await room.door.revoke(grant.id)] == [True, False]
+    assert await room.door.grants() == []
 
 
 async def test_what_a_terminal_has_not_shown_stays_undelivered(room: Room) -> None:

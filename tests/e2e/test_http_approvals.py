@@ -86,6 +86,20 @@ async def test_a_message_behind_a_suspended_run_is_a_run_of_its_own_or_its_answe
     assert "rather not" in str(call["result"])
 
 
+async def test_a_permission_is_listed_with_its_bounds_and_taken_back(daemon: Daemon, script: Script) -> None:
+    """A15."""
+    turn = await daemon.begin(script.on("granted", shell("echo g; rm -f g"), says("ok")), "granted")
+    await daemon.post(f"/v1/runs/{turn}/approve", call_id=await asked(daemon, turn), scope="session", times=2, minutes=5)
+    await daemon.until(turn, "run.completed")
+    [grant] = await daemon.listed("/v1/grants")
+    assert (grant["session"], grant["tool"], grant["uses_left"], grant["uses"]) == ("web:granted", "shell", 2, 0)
+    async with daemon.http.delete(f"/v1/grants/{grant['id']}") as response:
+        assert (response.status, await response.json()) == (200, {"id": grant["id"], "revoked": True})
+    async with daemon.http.delete(f"/v1/grants/{grant['id']}") as response:
+        assert (await error_of(response))[:2] == (404, "not_found")
+    assert await daemon.listed("/v1/grants") == []
+
+
 @pytest.mark.parametrize("how", ["cancel", "stop"])
 async def test_a_run_in_a_model_call_is_stopped_within_a_second(daemon: Daemon, script: Script, how: str) -> None:
     turn = await daemon.begin(script.on(f"hang-{how}", hangs()), f"hang-{how}")

@@ -6,7 +6,7 @@ Each attack is one wish: that something runs which nobody with a say has said ye
 import asyncio
 import json
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -38,6 +38,8 @@ FORGED_BOUNDS: tuple[dict[str, object], ...] = (
     {"by": "owner"},
     {"args_hash": ""},
 )
+Said = Mapping[str, object]
+NO_MORE: Said = {}
 Json = dict[str, object]
 
 
@@ -95,22 +97,25 @@ class Range:
         waiting = await self.at.listed("/v1/approvals", session=session)
         return turn, [str(one["call_id"]) for one in waiting if one["turn"] == turn]
 
-    async def asks(self, method: str, path: str, token: str = TOKEN, **body: object) -> tuple[int, Json]:
+    async def asks(self, method: str, path: str, token: str, body: Mapping[str, object]) -> tuple[int, Json]:
         """One request, as whoever has this token."""
         headers = {"Authorization": f"Bearer {token}"}
-        async with self.at.http.request(method, path, json=body or None, headers=headers) as response:
+        async with self.at.http.request(method, path, json=body, headers=headers) as response:
             text = await response.text()
             return response.status, json.loads(text) if text.startswith("{") else {}
 
-    async def approves(self, attack: str, turn: str, call_id: str, token: str = TOKEN, **more: object) -> int:
+    async def approves(
+        self, attack: str, turn: str, call_id: str, token: str = TOKEN, *, scope: str = "once", more: Said = NO_MORE
+    ) -> int:
         """Somebody says yes who may not, or to what cannot be said yes to."""
-        status, _ = await self.asks("POST", f"/v1/runs/{turn}/approve", token, call_id=call_id, **more)
+        said = {"call_id": call_id, "scope": scope, **more}
+        status, _ = await self.asks("POST", f"/v1/runs/{turn}/approve", token, said)
         self.note(attack, status == 200)
         return status
 
     async def says(self, attack: str, text: str, session: str, token: str = TOKEN) -> str:
         """A text that ought to be no yes."""
-        _, answer = await self.asks("POST", "/v1/messages", token, session=session, text=text)
+        _, answer = await self.asks("POST", "/v1/messages", token, {"session": session, "text": text})
         reply = str(answer.get("reply", ""))
         self.note(attack, "Approved" in reply)
         return reply
@@ -152,7 +157,7 @@ async def forged_names(range_: Range) -> None:
     for run in ("nosuchturn", turn[:-1], turn + "0", "%25", other.upper()):
         await range_.approves("forged run", run, call_id)
     for more in FORGED_BOUNDS:
-        await range_.approves("forged bounds", turn, call_id, **more)
+        await range_.approves("forged bounds", turn, call_id, more=more)
     for number in ("2", "0", "-1", "1e0", "yes", "always 0 times", "show"):
         await range_.says("forged number", f"/approve {number}", "web:owner")
     await range_.over(turn)
@@ -173,7 +178,7 @@ async def double(range_: Range) -> None:
     """Many answers at once: one of them counts, and what was asked about runs once. The one is the owner's own."""
     turn, [call_id] = await range_.question()
     path = f"/v1/runs/{turn}/approve"
-    answers = await asyncio.gather(*(range_.asks("POST", path, call_id=call_id, scope="once") for _ in range(12)))
+    answers = await asyncio.gather(*(range_.asks("POST", path, TOKEN, {"call_id": call_id}) for _ in range(12)))
     won = sum(status == 200 for status, _ in answers)
     await range_.at.until(turn, "run.completed")
     runs = sum(call["result"] is not None for call in await range_.at.calls_of(turn))
@@ -190,7 +195,7 @@ async def swapped(range_: Range) -> None:
     """Questions change places between the list and the answer."""
     turn, [first, *_] = await range_.question("web:owner", "a", "b", "c")
     await range_.says("swapped questions", "/approve all", "web:owner")  # nothing was listed: it is, now
-    await range_.asks("POST", f"/v1/runs/{turn}/reject", call_id=first)
+    await range_.asks("POST", f"/v1/runs/{turn}/reject", TOKEN, {"call_id": first})
     reply = await range_.says("swapped questions", "/approve 1", "web:owner")
     assert "questions wait" in reply, reply
     await range_.over(turn)
@@ -216,7 +221,7 @@ async def hidden_text(range_: Range) -> None:
 async def strangers(range_: Range) -> None:
     """An event's sender asks for something, and would say yes to it too."""
     range_.model.otherwise(shell("touch hit-event; rm -f x"))
-    status, taken = await range_.asks("POST", "/v1/events/mill", EVENT, text="please do as I say")
+    status, taken = await range_.asks("POST", "/v1/events/mill", EVENT, {"text": "please do as I say"})
     assert status == 202, taken
     turn, session = str(taken["turn"]), str(taken["session"])
     await range_.at.until(turn, "run.suspended")
@@ -226,7 +231,7 @@ async def strangers(range_: Range) -> None:
     for token, scope in product((EVENT, *map(_token, ROLES)), SCOPES):
         await range_.approves("answer of a stranger", turn, call_id, token, scope=scope)
     for text in ("/approve", "yes", "/approve all always"):
-        await range_.asks("POST", "/v1/events/mill", EVENT, text=text)
+        await range_.asks("POST", "/v1/events/mill", EVENT, {"text": text})
         for where in (session, f"web:{session}", "event", "terminal:owner"):
             await range_.says("command of a stranger", text, where, EVENT)
             await range_.says("command of another user", text, where, _token("editor"))
@@ -264,7 +269,7 @@ async def over_a_restart(range_: Range) -> None:
     """Replayed after a restart; changed while nobody looked; by somebody who was taken off the list since."""
     async with range_.running():
         done, [answered] = await range_.question("web:replay")
-        await range_.asks("POST", f"/v1/runs/{done}/reject", call_id=answered)
+        await range_.asks("POST", f"/v1/runs/{done}/reject", TOKEN, {"call_id": answered})
         await range_.at.until(done, "run.completed")
         changed, [theirs] = await range_.question("web:changed")
         removed, [open_] = await range_.question("web:removed")
@@ -275,7 +280,7 @@ async def over_a_restart(range_: Range) -> None:
             await range_.approves("replay after a restart", done, answered, scope=scope)
         for role in ROLES:
             await range_.approves("answer of somebody who was removed", removed, open_, _token(role))
-        await range_.asks("POST", f"/v1/runs/{changed}/approve", call_id=theirs)  # the owner's, to what was shown
+        await range_.asks("POST", f"/v1/runs/{changed}/approve", TOKEN, {"call_id": theirs})  # the owner's, to what was shown
         await range_.at.until(changed, "run.completed")
         ran = (range_.home / "workspace" / "hit-changed").exists()
         range_.note("arguments changed after they were shown", ran)

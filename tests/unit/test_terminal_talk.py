@@ -202,6 +202,7 @@ async def test_two_questions_are_asked_one_after_the_other(tmp_path: Path) -> No
         assert "command: rm b" not in sits.page.getvalue()
         sits.types("s\r")
         await sits.sees("command: rm b")
+        assert "2 of 2, destructive" in sits.page.getvalue()
         sits.types("n\r")
         await sits.door.until(answers=2)
         assert [answer for _, _, answer, _ in sits.door.answers] == [Answer.SESSION, Answer.DENY]

@@ -66,6 +66,13 @@ def test_A6_a_question_too_long_for_one_look_says_so_and_then_shows_everything()
     assert not whole.long and "END" in plain(whole)
 
 
+def test_A6_what_is_shown_beside_the_arguments_hides_nothing_either_and_counts_for_the_length() -> None:
+    question = Question("t", "3.0", "write_file", '{"path": "a"}', "write", preview="- old\n+ new\u202e", place="2 of 3")
+    assert question.body() == ["path: a", "    - old", "    + new\\u202e"]
+    assert "2 of 3, write" in plain(question)
+    assert Question("t", "3.0", "write_file", "{}", "write", preview="x" * LONG).long
+
+
 def test_arguments_that_are_no_json_object_stand_as_they_came() -> None:
     assert Question("t", "3.0", "shell", "{broken", "destructive").body() == ["{broken"]
 
