@@ -195,7 +195,7 @@ def look(root: Path, most: int = MOST_ENTRIES) -> Sight:
 def _entry(place: str, entry: "os.DirEntry[str]") -> Entry | None:
     try:
         found = entry.stat(follow_symlinks=False)
-    except OSError:
+    except FileNotFoundError:
         return None
     path = f"{place}/{entry.name}" if place else entry.name
     return Entry(path, stat.S_ISDIR(found.st_mode), found.st_dev, found.st_ino, found.st_ctime_ns)

@@ -42,9 +42,10 @@ class Desk:
         return await Desk.at(self.root.parent, self.store)
 
     def bench(self, label: Label = Label.TRUSTED, protected: tuple[str, ...] = ()) -> Bench:
-        """A turn with this label and the file tools."""
+        """A turn with this label and the file tools; writing is allowed to it."""
         parts: dict[type, object] = {Files: self.files, Searchable: Searchable(self.files, protected, regex_s=0.5)}
-        return Bench(TOOLS, parts, label=label, protected=protected)
+        granted = ("write_file", "edit_file") if label is Label.UNTRUSTED else ()
+        return Bench(TOOLS, parts, label=label, granted=granted, protected=protected)
 
     async def write(self, path: str, text: str | None, turn: str = "t1", label: Label = Label.TRUSTED) -> None:
         """As a turn of the session "chat" would."""

@@ -28,7 +28,7 @@ def test_a_folder_of_its_own_is_fine(workspace: str) -> None:
 def test_HOME_what_is_around_it_and_the_daemon_s_folders_are_refused_as_they_are_written(workspace: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse(f'[tools]\nworkspace = "{workspace}"\n', Path("config.toml"), env={}, secrets={})
-    assert f'config.toml: tools.workspace: found "{workspace}", expected a folder with nothing of the daemon\'s' in str(caught.value)
+    assert f'tools.workspace: found "{workspace}", expected a folder with nothing of the daemon\'s' in str(caught.value)
 
 
 def test_whole_paths_and_links_that_lead_there_are_refused_too(tmp_path: Path) -> None:
