@@ -241,7 +241,7 @@ async def test_an_approval_is_bound_to_its_arguments(tmp_path: Path, model: Fake
         first = await it.say("send hello")
         await approve(it, first, Answer.ALWAYS)
         await it.settled(first)
-        second = await it.say("send something else")
+        second = await it.say("and now the other one")
         assert await approve(it, second, Answer.DENY)
         await it.settled(second)
         assert sent == ["hello"]
