@@ -57,8 +57,10 @@ class Harmless:
 
     def words(self, arguments: Mapping[str, object]) -> list[str] | None:
         """The words to run, without a shell; None where it must be asked. With no sandbox always: a link may lead anywhere."""
-        words = None if any(arguments.get(name) for name in BESIDES) else words_of(arguments)
-        if words is None or self.kind == "none" or not is_harmless(words, self.allowed) or self._touches(words):
+        if not self.allowed or self.kind == "none" or any(arguments.get(name) for name in BESIDES):
+            return None
+        words = words_of(arguments)
+        if words is None or not is_harmless(words, self.allowed) or self._touches(words):
             return None
         if words[0] not in OWN_ROOM:
             return words

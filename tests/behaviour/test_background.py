@@ -13,6 +13,7 @@ import pytest
 
 from daemon.core.events import CallJudged, Outcome, ToolFinished
 from daemon.core.label import Decision, Label
+from daemon.core.live import ToolOutput as Printed
 from daemon.core.redaction import Redactor
 from daemon.tools.background import Background, check_command, stop_command
 from daemon.tools.base import ToolContext
@@ -194,6 +195,26 @@ async def test_F3_what_it_did_to_files_is_looked_at_and_its_output_is_no_better_
 async def test_one_that_was_started_after_reading_outside_text_stays_so(workspace: Path) -> None:
     bench = rig(workspace, label=Label.UNTRUSTED)
     assert (await check(bench, await begin(bench, "echo x"))).label is Label.UNTRUSTED
+
+
+async def test_F3_a_command_that_is_waited_for_is_looked_at_too(workspace: Path) -> None:
+    eyes = Eyes(Label.UNTRUSTED)
+    bench = rig(workspace, eyes=eyes)
+    for given in ({"command": "true"}, {"command": "true", "network": True}):
+        assert (await bench.one("shell", json.dumps(given))).label is Label.UNTRUSTED
+    assert [seen[1:] for seen in eyes.seen] == [("trusted", True), ("untrusted", True)]
+
+
+async def test_secrets_are_taken_out_of_results_and_of_what_is_shown_meanwhile(workspace: Path) -> None:
+    bench = rig(workspace, secrets={"correct-horse-battery": "bank"})
+    shown = ""
+    with bench.live.watch("t1") as seen:
+        result = await bench.one("shell", json.dumps({"command": "printf correct-; sleep 0.3; echo horse-battery; echo bye"}))
+        while "bye" not in shown:
+            glimpse = await asyncio.wait_for(anext(seen), DEADLINE)
+            shown += glimpse.text if isinstance(glimpse, Printed) else ""
+    assert result.text == "exit_code: 0\n[secret bank]\nbye"
+    assert shown == "[secret bank]\nbye\n"
 
 
 @pytest.mark.parametrize("kind", ["landlock", "none"])

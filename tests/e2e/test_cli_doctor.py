@@ -166,6 +166,7 @@ async def test_a_daemon_that_died_without_a_word_is_a_warning(home: Path):
 async def test_without_bubblewrap_it_says_how_to_get_it(home: Path):
     _, checks = await examined(home, PATH="/nonexistent")
     assert (checks["sandbox"]["state"], "apt install bubblewrap" in checks["sandbox"]["advice"]) == ("warn", True)
+    assert checks["sandbox"]["found"].startswith("landlock: commands read the workspace and the system")
 
 
 def test_for_people_each_finding_is_a_line_with_the_advice_below_it(open_home: Path):
