@@ -21,6 +21,7 @@ from daemon.tools.marks import Mark, Marks, Scope
 KIND = "command"
 MOST_ENTRIES = 200_000
 COARSE = 5
+TICK_NS = 20_000_000
 Folders = Mapping[tuple[int, int], str]
 
 
@@ -98,7 +99,7 @@ class Traces:
         if not (untrusted or marks.any):
             await self._settle([], settled)
             return label
-        since = min(began.at_ns, self.wall_ns() - int((self.stopwatch() - began.stopwatch) * 1e9))
+        since = earliest(began.at_ns, self.wall_ns(), self.stopwatch() - began.stopwatch)
         sight = await asyncio.to_thread(look, self.files.workspace.root, self.most)
         await self._settle(traces(sight, since, began.folders, marks, context.turn.id), settled)
         await self._forget(sight)
@@ -136,13 +137,19 @@ class Traces:
             await self.files.marks.drop(self.files.marks.gone({entry.path for entry in sight.entries}))
 
 
+def earliest(began_ns: int, ended_ns: int, seconds: float) -> int:
+    """From when on stamps count as new: from the beginning, by a clock that may have been set back meanwhile."""
+    reckoned = ended_ns - int(seconds * 1e9)
+    return reckoned if reckoned < began_ns - TICK_NS else began_ns
+
+
 def traces(sight: Sight, since_ns: int, folders: Folders | None, marks: Marks, turn: str) -> list[Mark]:
     """The marks that a command leaves, given what is there after it, and where the folders were before it.
 
     Files with a new stamp are marked, new folders' names too. A folder that was moved takes the marks in it along: the stamps of
     files in it do not tell. Where nobody knows what was moved, and something is marked, everything in a changed folder counts.
     """
-    found = [_dark(place, turn) for place in sight.dark]
+    found: list[Mark] = []
     for entry in sight.entries:
         changed = entry.changed_ns >= since_ns
         if not entry.folder:
@@ -152,7 +159,7 @@ def traces(sight: Sight, since_ns: int, folders: Folders | None, marks: Marks, t
         elif (former := folders.get((entry.device, entry.number))) != entry.path:
             found += marks.of_names([entry.path], turn)
             found += _moved(marks, former, entry.path, turn) if former else []
-    return found
+    return [*found, *(_dark(place, turn) for place in sight.dark)]
 
 
 def _unknown(marks: Marks, place: str, turn: str) -> list[Mark]:

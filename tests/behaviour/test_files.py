@@ -4,12 +4,17 @@ import asyncio
 import json
 import os
 import threading
+import unicodedata
 from contextlib import suppress
-from pathlib import Path
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from daemon.core.events import ApprovalAsked, Outcome, ToolFinished
+from daemon.tools.arguments import is_protected
 from daemon.tools.base import ToolError
 from daemon.tools.beneath import Opening, by_kernel, by_steps
 from daemon.tools.draft import MAX_BYTES
@@ -300,3 +305,45 @@ async def test_a_search_passes_protected_files_over(root: Path) -> None:
     (root / "Keys/a.txt").write_text("alpha")
     result = await (await bench(root, PROTECTED)).one("search_files", '{"pattern": "alpha"}')
     assert result.text == "no line holds 'alpha'"
+
+
+async def test_B8_a_protected_name_is_listed_without_its_size_and_an_agent_s_own_paths_count_too(root: Path) -> None:
+    (root / "keys").mkdir()
+    (root / ".env").write_text("TOKEN=1")
+    (root / "plain.txt").write_text("alpha")
+    rig = await bench(root, PROTECTED)
+    assert (await rig.one("list_dir")).text == ".env (protected)\nkeys/\nplain.txt 5"
+    rig = await bench(root, PROTECTED)
+    rig.turn.terms = replace(rig.turn.terms, protected_paths=("plain*",))
+    assert (await rig.one("list_dir")).text == ".env (protected)\nkeys/\nplain.txt (protected)"
+    assert (await rig.one("search_files", '{"pattern": "alpha"}')).text == "no line holds 'alpha'"
+
+
+async def test_B8_who_was_allowed_to_search_a_protected_place_finds_what_is_in_it(root: Path) -> None:
+    (root / "Keys/deep").mkdir(parents=True)
+    (root / "Keys/deep/a.txt").write_text("alpha")
+    rig = await bench(root, PROTECTED)
+    await rig.run(("search_files", '{"pattern": "alpha", "path": "Keys"}'))
+    rig.answer(rig.turn.calls[0].call_id)
+    await rig.again()
+    [result] = rig.results
+    assert result is not None
+    assert result.text == "Keys/deep/a.txt:1: alpha"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".ENV", ".Env.local", "a/.env/b", ".e\u200bnv", ".env.", ".env ", "．env", ".ｅｎｖ", "\u2024env",
+        ".GIT/Hooks/pre-commit", "x/.git/hooks",
+        ".git/hoo\u00adks/x", ".g\u200cit/hooks/x", "KEYS", "\u212aeys/a", "keys/\ufe0f", ".env\ufe0f",
+    ],
+)  # fmt: skip
+def test_B8_every_spelling_that_some_disk_takes_for_a_protected_name_is_protected(path: str) -> None:
+    assert is_protected(PurePosixPath(path), PROTECTED)
+
+
+@given(st.sampled_from([".env", ".git/hooks/x", "keys/a"]), st.sampled_from(["NFC", "NFD", "NFKC", "NFKD"]), st.data())
+def test_B8_case_form_and_unseen_characters_hide_nothing(path: str, form: str, data: st.DataObject) -> None:
+    letters = [data.draw(st.sampled_from([one, one.upper(), f"{one}\u200d", f"\u2060{one}"])) for one in path]
+    assert is_protected(PurePosixPath(unicodedata.normalize(form, "".join(letters))), PROTECTED)
