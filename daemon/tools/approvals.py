@@ -12,6 +12,7 @@ from daemon.core.state import CallState
 from daemon.tools.arguments import args_hash, canonical
 from daemon.tools.base import Tool
 from daemon.tools.grants import grantable_paths
+from daemon.tools.policy import is_plain
 
 CHANGED = "the call is not the one that was allowed; ask again"
 
@@ -44,8 +45,15 @@ class Questions:
         effect = state.judged.effect if state.judged else tool.meta.effect
         return ApprovalAsked(
             state.call_id, tool.name, canonical(arguments), bound, effect, hashed, now + stands,
-            preview=tool.preview(arguments), paths=grantable_paths(tool.meta, arguments),
+            preview=_preview(state, tool, arguments), paths=grantable_paths(tool.meta, arguments),
         )  # fmt: skip
+
+
+def _preview(state: CallState, tool: Tool, arguments: Mapping[str, object]) -> str:
+    """What the tool has to show of it, and why it is asked where that is more than what it does."""
+    reason = state.judged.reason if state.judged else ""
+    why = "" if is_plain(reason) else f"asked because {reason}"
+    return "\n".join(part for part in (tool.preview(arguments), why) if part)
 
 
 def refusal(state: CallState) -> str:

@@ -129,7 +129,7 @@ def with_grant(case: Case) -> Case:
 
 def _by_table(case: Case, meta: ToolMeta) -> Verdict:
     cell, standing = case.cell, case.standing
-    does = f"it {DOES[meta.effect]}{WHY[case.taint]}"
+    does = _does(meta.effect, case.taint)
     match cell:
         case Cell.YES:
             return ALLOW, does
@@ -147,6 +147,15 @@ def _by_table(case: Case, meta: ToolMeta) -> Verdict:
             return ASK, does
 
 
+def is_plain(reason: str) -> bool:
+    """It tells no more than what the tool does, and that text from outside was read."""
+    return not reason or reason in PLAIN
+
+
+def _does(effect: Effect, taint: Taint) -> str:
+    return f"it {DOES[effect]}{WHY[taint]}"
+
+
 def _tightened(case: Case, meta: ToolMeta, decision: Decision, reason: str) -> Verdict:
     """A rule, a protected path and approvals = "always" only ever make it stricter."""
     if case.ruling and STRICTNESS[case.ruling[0]] > STRICTNESS[decision]:
@@ -161,6 +170,9 @@ def _tightened(case: Case, meta: ToolMeta, decision: Decision, reason: str) -> V
 
 
 STRICTNESS: Mapping[Decision, int] = {ALLOW: 0, ASK: 1, DENY: 2}
+
+
+PLAIN = frozenset(_does(effect, taint) for effect in Effect for taint in Taint)
 
 
 def _shown(value: str) -> str:

@@ -39,7 +39,7 @@ async def desk(home: Path, *steps: Step) -> AsyncIterator[Desk]:
 
 async def test_E12_text_is_seen_while_it_comes_and_rendered_when_it_is_whole(tmp_path: Path) -> None:
     gate = asyncio.Event()
-    async with desk(tmp_path, streams("The **first** half", gate, " and the second")) as at, at.chat() as shown:
+    async with desk(tmp_path, streams("The **first** half ", gate, "and the second")) as at, at.chat() as shown:
         await shown.sees("fake", "session main", PROMPT)
         shown.types("go\r")
         await shown.sees("› go", "The **first** half", "writing")
@@ -51,7 +51,7 @@ async def test_E12_text_is_seen_while_it_comes_and_rendered_when_it_is_whole(tmp
 async def test_a_draft_that_breaks_off_is_replaced_by_the_next_try(tmp_path: Path) -> None:
     gate = asyncio.Event()
     async with (
-        desk(tmp_path, breaks_midstream("broken half"), streams("Sound", gate, " answer")) as at,
+        desk(tmp_path, breaks_midstream("broken half"), streams("Sound ", gate, "answer")) as at,
         at.chat() as shown,
     ):
         await shown.sees(PROMPT)
@@ -187,7 +187,7 @@ async def test_several_lines_make_one_message(tmp_path: Path) -> None:
 
 async def test_E7_text_typed_while_it_works_steers_the_turn(tmp_path: Path) -> None:
     gate = asyncio.Event()
-    async with desk(tmp_path, streams("Working", gate, " on it."), says("Blue, then.")) as at, at.chat() as shown:
+    async with desk(tmp_path, streams("Working ", gate, "on it."), says("Blue, then.")) as at, at.chat() as shown:
         await shown.sees(PROMPT)
         shown.types("paint it\r")
         await shown.sees("Working")
@@ -233,7 +233,7 @@ async def test_the_last_session_goes_on_and_another_name_is_another_one(tmp_path
 async def test_it_is_a_client_of_a_daemon_that_runs_and_an_answer_that_was_missed_waits(tmp_path: Path) -> None:
     gate = asyncio.Event()
     async with FakeOpenAI() as model, running_daemon(tmp_path / "home", scripted(model.base_url)):
-        model.script(says("Through the daemon."), streams("Slow", gate, " answer."))
+        model.script(says("Through the daemon."), streams("Slow ", gate, "answer."))
         at = Desk(tmp_path / "home", model)
         async with at.chat() as shown:
             await shown.sees(PROMPT)

@@ -7,7 +7,7 @@ import pytest
 
 from daemon.core.label import Decision, Effect, Label
 from daemon.tools.base import ToolMeta
-from daemon.tools.policy import Approvals, Case, Verdict, judge
+from daemon.tools.policy import Approvals, Case, Verdict, is_plain, judge
 from daemon.tools.provenance.grounds import Standing
 
 ALLOW, ASK, DENY = Decision.ALLOW, Decision.ASK, Decision.DENY
@@ -134,3 +134,10 @@ def test_a_reason_shows_what_a_stranger_wrote_without_letting_it_play_tricks() -
     _, reason = judge(plain(Effect.EGRESS, TRUSTED, UNTRUSTED, Standing(strange="a\u202eb\n" + "x" * 200)))
     assert reason.isprintable()
     assert len(reason) < 250
+
+
+def test_A15_a_question_says_why_where_that_is_more_than_what_the_tool_does() -> None:
+    plain_one = judge(plain(Effect.DESTRUCTIVE, TRUSTED, UNTRUSTED))[1]
+    about = judge(plain(Effect.EGRESS, TRUSTED, TRUSTED, Standing(strange="eve@evil.example")))[1]
+    ruled = judge(Case(meta=ToolMeta(Effect.READ), label=TRUSTED, session_label=TRUSTED, ruling=(ASK, "rule 1 says so")))[1]
+    assert (is_plain(plain_one), is_plain(about), is_plain(ruled)) == (True, False, False)
