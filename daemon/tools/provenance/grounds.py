@@ -1,6 +1,6 @@
 """What the arguments of a call stand on: the owner's own words, memory and contacts, or what was read before (DESIGN 6)."""
 
-import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -8,10 +8,12 @@ from daemon.core.label import Effect, Label
 from daemon.core.sources import Origin, Said
 from daemon.tools.base import Tool, ToolMeta
 from daemon.tools.provenance.addresses import Address, found_in, web_address
-from daemon.tools.provenance.reading import holds, leaves
+from daemon.tools.provenance.echoes import mentions
+from daemon.tools.provenance.reading import Leaf, holds, leaves
 
 Known = Callable[[str], ToolMeta | None]
 OWNERS = (Origin.PERSON, Origin.MEMORY, Origin.RESULT)
+CHOICE = re.compile(r"[A-Za-z]{1,12}(?:[ _-][A-Za-z]{1,12}){0,2}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +46,11 @@ class Grounds:
 
     def standing(self, tool: Tool, arguments: Mapping[str, object]) -> Standing:
         """Look at every critical argument, and at the addresses that a message to somebody carries."""
-        meta, name = tool.meta, tool.name
-        critical = arguments if meta.critical is None else {key: arguments[key] for key in meta.critical if key in arguments}
-        values = [leaf for key, value in critical.items() for leaf in leaves(value, key) if not _is_choice(tool, key, leaf[1])]
+        name = tool.name
+        critical = _critical(tool, arguments)
+        values = list(_values(tool, critical))
         strange = next((str(value) for key, value in values if not self.owns(key, value, name)), "")
-        if not strange and meta.effect is Effect.EGRESS:
+        if not strange and tool.meta.effect is Effect.EGRESS:
             strange = next((link for link in _carried(arguments, critical) if not self.owns("", link, name)), "")
         unread = next((str(value) for key, value in values if not (self.reads(str(value)) or self.owns(key, value, name))), "")
         return Standing(strange, unread)
@@ -65,7 +67,7 @@ class Grounds:
                 heard = said.origin is Origin.PERSON or not by_model
                 if heard and holds(said.text, value, name, tool):
                     return True
-            by_model = by_model or (said.origin is Origin.MODEL and _mentions(said.text, str(value)))
+            by_model = by_model or (said.origin is Origin.MODEL and mentions(said.text, str(value)))
         return False
 
     def reads(self, value: str) -> bool:
@@ -93,15 +95,49 @@ class Grounds:
 
 def _made_up(text: str, address: Address, named: bool) -> bool:
     """The model wrote it before it was read: its host, which nobody had named, or all of it."""
-    return (not named and _mentions(text, address.host)) or (bool(address.rest) and _mentions(text, address.host + address.rest))
+    return (not named and mentions(text, address.host)) or (bool(address.rest) and mentions(text, address.host + address.rest))
+
+
+def _critical(tool: Tool, arguments: Mapping[str, object]) -> Mapping[str, object]:
+    """What decides where the effect goes; an argument that the tool does not declare may be anything."""
+    wanted, declared = tool.meta.critical, _properties(tool)
+    if wanted is None:
+        return arguments
+    return {key: value for key, value in arguments.items() if key in wanted or (declared and key not in declared)}
+
+
+def _values(tool: Tool, critical: Mapping[str, object]) -> Iterator[Leaf]:
+    known = _names(tool.spec.parameters)
+    for key, value in critical.items():
+        yield from (leaf for leaf in leaves(value, key, known) if not _is_choice(tool, key, leaf[1]))
+
+
+def _properties(tool: Tool) -> Mapping[str, object]:
+    found = tool.spec.parameters.get("properties")
+    return found if isinstance(found, Mapping) else {}
+
+
+def _names(schema: object) -> frozenset[str]:
+    """All names that a schema gives to what is in an argument."""
+    match schema:
+        case Mapping():
+            below = schema.get("properties")
+            own = frozenset(map(str, below)) if isinstance(below, Mapping) else frozenset()
+            return own.union(*map(_names, schema.values()))
+        case list():
+            return frozenset().union(*map(_names, schema))
+        case _:
+            return frozenset()
 
 
 def _is_choice(tool: Tool, name: str, value: object) -> bool:
-    """One of the few values that the tool itself lists: it can carry nothing."""
-    properties = tool.spec.parameters.get("properties")
-    shape = properties.get(name) if isinstance(properties, Mapping) else None
+    """One of the few values that the tool itself lists: it can carry nothing. Of a server's list, only plain words: an address or
+    an id in it may be there because a stranger is.
+    """
+    shape = _properties(tool).get(name)
     choices = shape.get("enum") if isinstance(shape, Mapping) else None
-    return isinstance(choices, list) and value in choices
+    listed = isinstance(choices, list) and value in choices
+    return listed and (not tool.meta.source or CHOICE.fullmatch(str(value)) is not None)
 
 
 def _carried(arguments: Mapping[str, object], critical: Mapping[str, object]) -> Iterator[str]:
@@ -116,20 +152,3 @@ def _carried(arguments: Mapping[str, object], critical: Mapping[str, object]) ->
 
 def _links_to(text: str, address: Address) -> bool:
     return any(address.same(other) for link in found_in(text).links if (other := web_address(link)))
-
-
-def _mentions(text: str, value: str) -> bool:
-    """Somewhere in it, in any case; looked for in what JSON says too, where it is JSON."""
-    wanted = value.casefold()
-    return wanted in text.casefold() or wanted in _plain(text)
-
-
-def _plain(text: str) -> str:
-    """The values of arguments without the escapes of JSON."""
-    if not text.startswith("{"):
-        return ""
-    try:
-        read: object = json.loads(text)
-    except (ValueError, RecursionError):
-        return ""
-    return "\n".join(str(value) for _, value in leaves(read, "")).casefold()
