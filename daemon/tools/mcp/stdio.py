@@ -26,10 +26,7 @@ Streams = tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[Sess
 @asynccontextmanager
 async def stdio(place: Launch, wire: Wire, heard: OnLine) -> AsyncIterator[Streams]:
     """Start it; on the way out it is asked to go, then its whole group is killed. Raises OSError when it cannot be started."""
-    process = await asyncio.create_subprocess_exec(
-        *place.argv, env=dict(place.env), cwd=place.cwd, start_new_session=True, limit=LONGEST_MESSAGE,
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+    process = await _started(place)
     arriving, incoming = anyio.create_memory_object_stream[Incoming](0)
     outgoing, leaving = anyio.create_memory_object_stream[SessionMessage](0)
     pipes = _Pipes(process, wire, heard)
@@ -47,6 +44,23 @@ async def stdio(place: Launch, wire: Wire, heard: OnLine) -> AsyncIterator[Strea
     finally:
         for stream in (arriving, incoming, outgoing, leaving):
             stream.close()
+
+
+async def _started(place: Launch) -> asyncio.subprocess.Process:
+    """The process. A stop in the middle waits until it is known what there is to end: asyncio would leave its pipes open."""
+    starting = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
+            *place.argv, env=dict(place.env), cwd=place.cwd, start_new_session=True, limit=LONGEST_MESSAGE,
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        )
+    )  # fmt: skip
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await asyncio.wait((starting,))
+        if not starting.cancelled() and not starting.exception():
+            await _ended(starting.result())
+        raise
 
 
 @dataclass(slots=True)
@@ -103,3 +117,5 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
         os.killpg(process.pid, signal.SIGKILL)
     with suppress(TimeoutError):
         await asyncio.wait_for(process.wait(), REAP_S)
+    transport = process._transport  # type: ignore[missing-attribute] # nothing public lets go of pipes that others hold, too
+    transport.close()
