@@ -141,14 +141,17 @@ class Builder:
         sessions = Sessions(self._workshop(store, agent, agents.budgets, children, specs, Recollect(memory)))
         children.wake, children.stop = partial(sessions.deliver, watched=False), sessions.cancel
         loops = Engine(store, sessions, specs, Criteria(Checks(sandbox)), self.clock, self.parts.new_id, self.live)
-        desk = Desk(store, sessions, self.clock, routes, ledger.today, self.parts.new_id, specs, loops, rules, settings)
+        servers = await works.servers(tools)
+        desk = Desk(
+            store, sessions, self.clock, routes, ledger.today, self.parts.new_id, specs, loops, rules, settings, servers,
+            works.files,
+        )  # fmt: skip
         intake = Intake(store, sessions, self.clock, self.parts.new_id, self.redactor)
         ailing = ("the journal cannot be written",)
         door = LocalDoor(store, desk, intake, self.live, lambda: () if store.healthy else ailing)
         warm_up = WarmUp(routes.choice.primary, context)
         self.stack.push_async_callback(warm_up.aclose)
         events = Events(self.config.events, store, sessions, self.clock, self.parts.new_id, redactor=self.redactor)
-        servers = await works.servers(tools)
         return House(self.config, door, sessions, store, warm_up, loops, events, servers)
 
     def _children(self, store: Store, specs: Specs) -> Children:

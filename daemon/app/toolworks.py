@@ -17,8 +17,10 @@ from daemon.core.live import Live
 from daemon.core.redaction import Redactor
 from daemon.store.protocol import Store
 from daemon.tools.approvals import new_token
+from daemon.tools.background import Background
 from daemon.tools.base import Tool, ToolError
 from daemon.tools.builtin import builtin
+from daemon.tools.changes import Files
 from daemon.tools.decorate import bind
 from daemon.tools.dispatch import Dispatcher
 from daemon.tools.gate import Gate, Rules
@@ -28,10 +30,13 @@ from daemon.tools.net.client import WebClient
 from daemon.tools.policy import Judge
 from daemon.tools.recall import Memories
 from daemon.tools.sandbox import Sandbox
+from daemon.tools.shell import Shell
 from daemon.tools.toolbox import Tools
+from daemon.tools.traces import Traces
 from daemon.tools.web import Reading, web_fetch
 from daemon.tools.websearch.engines import engine_of
 from daemon.tools.websearch.tool import Searching, web_search
+from daemon.tools.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +66,28 @@ class ToolWorks:
     new_id: NewId
     stack: AsyncExitStack
     sandbox: Sandbox = field(init=False)
+    files: Files = field(init=False)
+    terminal: Shell = field(init=False)
 
     async def open(self) -> None:
-        """Look what this machine can do."""
-        workspace = self.paths.home / self.config.tools.workspace
-        workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.sandbox = await Sandbox.open(workspace)
+        """Look what this machine can do, and after the commands of a daemon that died."""
+        config = self.config.tools
+        place = self.paths.home / config.workspace
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.sandbox = await Sandbox.open(place)
+        workspace = Workspace(self.sandbox.workspace, max_chars=config.shell.max_output_chars)
+        self.files = await Files.open(workspace, self.paths.undo, self.store, self.clock.now)
+        traces, background = Traces(self.files, self.clock.monotonic), Background.of(config.shell)
+        await traces.recover()
+        self.stack.push_async_callback(background.aclose)
+        guarded = tuple(config.protected_paths)
+        self.terminal = Shell(self.sandbox, config.shell, guarded, self.redactor, traces, background)
 
     def tools(self, memories: Memories, more: Sequence[Tool]) -> Tools:
         """All that can be called; those of servers come later."""
-        return builtin(config=self.config.tools, sandbox=self.sandbox, memories=memories, more=[*self._web(), *more])
+        return builtin(
+            config=self.config.tools, terminal=self.terminal, files=self.files, memories=memories, more=[*self._web(), *more]
+        )
 
     async def servers(self, tools: Tools) -> Servers | None:
         """The MCP servers, starting; None without any."""

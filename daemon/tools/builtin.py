@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from daemon.tools.background import Background, check_command, stop_command
 from daemon.tools.base import Tool
 from daemon.tools.budget import request_more_iterations
 from daemon.tools.changes import Files
@@ -11,28 +12,25 @@ from daemon.tools.decorate import Definition, bind
 from daemon.tools.files import edit_file, list_dir, read_file, write_file
 from daemon.tools.finding import find_tools
 from daemon.tools.recall import Memories, recall, remember
-from daemon.tools.sandbox import Sandbox
 from daemon.tools.search import Searchable, search_files
 from daemon.tools.shell import Shell, shell_tool
 from daemon.tools.todo import todo
 from daemon.tools.toolbox import Tools, check_names
-from daemon.tools.workspace import Workspace
 
 
 def builtin(
-    *, config: ToolsConfig, sandbox: Sandbox, memories: Memories, more: Sequence[Tool] = (), files: Files | None = None
+    *, config: ToolsConfig, terminal: Shell, files: Files, memories: Memories, more: Sequence[Tool] = ()
 ) -> Tools:
     """Everything that can be called: the house's own and `more`, found by find_tools, switched as the config says.
 
     Raises ConfigError for a name in the config that fits no tool, and for two tools of one name.
     """
-    files = files or Files.forgetful(Workspace(sandbox.workspace, max_chars=config.shell.max_output_chars))
-    terminal = Shell(sandbox, config.shell)
     parts: dict[type, object] = {
         Files: files,
         Searchable: Searchable(files, tuple(config.protected_paths)),
         Memories: memories,
         Shell: terminal,
+        Background: terminal.background,
     }
     tools = [*bind([*OWN, shell_tool(terminal)], parts), *more]
     check_names([*(tool.name for tool in tools), find_tools.name], enabled=config.enabled, disabled=config.disabled)
@@ -52,4 +50,6 @@ OWN: tuple[Definition, ...] = (
     list_dir,
     search_files,
     todo,
+    check_command,
+    stop_command,
 )

@@ -9,10 +9,13 @@ from pydantic import ValidationError
 from daemon.core.errors import ConfigError
 from daemon.core.label import Effect, Label
 from daemon.tools.builtin import builtin
+from daemon.tools.changes import Files
 from daemon.tools.config import ShellConfig, ToolsConfig
 from daemon.tools.decorate import bind, tool
 from daemon.tools.sandbox import Sandbox
+from daemon.tools.shell import Shell
 from daemon.tools.toolbox import CORE, Tools
+from daemon.tools.workspace import Workspace
 from memory.memory import Memory
 from tests.fakes.tools import NOON, Bench
 
@@ -31,8 +34,10 @@ async def send_mail(to: str) -> str:
 
 async def house(tmp_path: Path, config: ToolsConfig | None = None) -> tuple[Tools, Memory]:
     memory = await Memory.open(tmp_path / "memory.db")
-    sandbox = Sandbox(tmp_path, "bubblewrap")
-    tools = builtin(config=config or ToolsConfig(), sandbox=sandbox, memories=memory, more=bind([send_mail], {}))
+    config = config or ToolsConfig()
+    terminal = Shell(Sandbox(tmp_path, "bubblewrap"), config.shell)
+    files = Files.forgetful(Workspace(tmp_path))
+    tools = builtin(config=config, terminal=terminal, files=files, memories=memory, more=bind([send_mail], {}))
     return tools, memory
 
 
@@ -94,7 +99,7 @@ async def test_find_tools_offers_what_it_finds(tmp_path: Path) -> None:
     assert finder
     rig = Bench([finder])
     result = await rig.one("find_tools", '{"query": "send an email letter"}')
-    assert result.offers == ("send_mail",)
+    assert result.offers[0] == "send_mail"
     assert "send_mail: Send a letter to somebody." in result.text
     assert rig.turn.offers == ["send_mail"]
     found = await rig.one("find_tools", '{"query": "editing files"}')
