@@ -22,6 +22,7 @@ ON CONFLICT (sameness) DO UPDATE SET
     label = CASE WHEN 'trusted' IN (label, excluded.label) THEN 'trusted' ELSE 'untrusted' END
 RETURNING id
 """
+SUPPLANT = "DELETE FROM facts WHERE sameness = ? AND label = 'untrusted' AND text <> ?"
 SEARCH = """
 SELECT facts.id, facts.text, facts.at, -bm25(words) AS score, facts.label
 FROM words JOIN facts ON facts.rowid = words.rowid
@@ -57,10 +58,13 @@ class Memory:
         return cls(database, thread, empty=empty)
 
     async def remember(self, text: str, *, at: datetime, source: str, label: str = "trusted") -> str:
-        """Keep it; the same fact again only becomes newer, and trusted once somebody who is trusted has said it. Gives its id."""
+        """Keep it; the same fact again only becomes newer, and trusted once somebody who is trusted has said it. Gives its id.
+
+        Two that are the same to us may still differ in a sign ("a.b@c", "a-b@c"): the words of one who is trusted then count.
+        """
         self._empty = False
         row = (uuid4().hex, text, sameness(text), _written(at), source, label)
-        return await self._do(lambda database: str(database.execute(ADD, row).fetchall()[0][0]))
+        return await self._do(lambda database: _added(database, row))
 
     async def recall(self, query: str, limit: int) -> list[Hit]:
         """What shares words with the query: rare words count more, and newer facts a little more than older ones."""
@@ -109,6 +113,13 @@ def _opened(path: Path) -> tuple[sqlite3.Connection, bool]:
 def _in_transaction(database: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
     with database:
         return work(database)
+
+
+def _added(database: sqlite3.Connection, row: tuple[str, ...]) -> str:
+    _, text, same, _, _, label = row
+    if label == "trusted":
+        database.execute(SUPPLANT, (same, text))
+    return str(database.execute(ADD, row).fetchall()[0][0])
 
 
 def _forgotten(database: sqlite3.Connection, fact_id: str) -> bool:

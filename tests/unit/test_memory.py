@@ -139,3 +139,10 @@ async def test_strange_queries_are_only_words(memory: Memory, query: str) -> Non
     await keep(memory, "fact")
     await memory.recall(query, 5)
     assert await texts(memory, "fact") == ["fact"]
+
+
+async def test_F3_of_two_that_are_one_to_us_the_words_of_the_trusted_count(memory: Memory) -> None:
+    await keep(memory, "Max: a-b@example.com", label="untrusted")
+    await keep(memory, "Max: a.b@example.com")
+    await keep(memory, "Max: a+b@example.com", label="untrusted")
+    assert [(hit.text, hit.label) for hit in await memory.recall("Max", 5)] == [("Max: a.b@example.com", "trusted")]
