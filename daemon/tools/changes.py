@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 from weakref import WeakValueDictionary
 
 from daemon.core.clock import SystemClock
@@ -25,6 +25,7 @@ from daemon.tools.versions import NOTHING, Version, Versions, hash_of
 from daemon.tools.workspace import Workspace
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 Edit = Callable[[bytes | None], bytes | None]
 
 
@@ -91,11 +92,11 @@ class Files:
         keeping, folder = Forgetful(), workspace.root.parent / "undo"
         return cls(workspace, Versions.open(folder, keeping, SystemClock().now, ()), Marks(workspace, keeping))
 
-    async def read(self, path: str) -> tuple[bytes, Label]:
-        """What the file holds, and how far it may be trusted. Raises ToolError."""
+    async def read(self, path: str, shown: Callable[[bytes], T]) -> tuple[T, Label]:
+        """What `shown` makes, in a thread, of what the file holds, and how far that may be trusted. Raises ToolError."""
         async with self._lock(path):
-            data = await asyncio.to_thread(self.workspace.read, path)
-            return data, await self.marks.label_of(path)
+            made = await asyncio.to_thread(lambda: shown(self.workspace.read(path)))
+            return made, await self.marks.label_of(path)
 
     async def write(self, path: str, edit: Edit, author: Author, *, whole: bool = True, mode: int | None = None) -> None:
         """The file holds what `edit` makes of what it held (None: there is no file). Raises ToolError, StoreUnavailable.

@@ -20,8 +20,8 @@ SNIFFED = 8192
 @tool(effect=Effect.READ, parallel=True, idempotent=True, paths=("path",))
 async def read_file(files: Files, path: str, offset: int = 1, limit: int = 0) -> ToolOutput:
     """Read a text file of the workspace; offset and limit count lines."""
-    data, label = await files.read(path)
-    text = await asyncio.to_thread(_page, data, path, max(offset, 1), limit, files.workspace.max_chars)
+    room = files.workspace.max_chars
+    text, label = await files.read(path, lambda data: _page(data, path, max(offset, 1), limit, room))
     return ToolOutput(text, label=label)
 
 
@@ -105,7 +105,8 @@ def _names(workspace: Workspace, path: str) -> list[str]:
 
 def _list(place: Searchable, path: str, names: Sequence[str]) -> str:
     with place.workspace.directory(path) as folder, told(path):
-        shown = [_entry(name, folder, place.is_protected(path, name)) for name in names[:MOST_ENTRIES]]
+        protected = place.protected_of(path, names[:MOST_ENTRIES])
+        shown = [_entry(name, folder, name in protected) for name in names[:MOST_ENTRIES]]
     more = [f"[{len(names) - MOST_ENTRIES} more]"] if len(names) > MOST_ENTRIES else []
     return "\n".join(shown + more) or "(the directory is empty)"
 

@@ -57,9 +57,10 @@ class Searchable:
         start = PurePosixPath(self.workspace.name(path))
         return replace(self, protected=tuple(one for one in (*self.protected, *protected) if not is_protected(start, (one,))))
 
-    def is_protected(self, folder: str, name: str) -> bool:
-        """This entry of the folder is not to be looked into."""
-        return is_protected(PurePosixPath(self.workspace.name(folder)) / name, self.protected)
+    def protected_of(self, folder: str, names: Iterable[str]) -> set[str]:
+        """Those entries of the folder that are not to be looked into."""
+        start = PurePosixPath(self.workspace.name(folder))
+        return {name for name in names if is_protected(start / name, self.protected)} if self.protected else set()
 
     def label_of_names(self, folder: str, names: Iterable[str]) -> Label:
         """Of these entries' names, and of the folder's."""
