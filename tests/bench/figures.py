@@ -32,7 +32,11 @@ HEAD = ("figure", "value", "target", "ratio", "within")
 
 def table(figures: Sequence[Figure]) -> str:
     """The figures in columns."""
-    rows = [HEAD, *(_row(figure) for figure in figures)]
+    return columns([HEAD, *(_row(figure) for figure in figures)])
+
+
+def columns(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of equal length, the first column to the left and the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(_line(row, widths) for row in rows)
 
@@ -40,10 +44,11 @@ def table(figures: Sequence[Figure]) -> str:
 def _row(figure: Figure) -> tuple[str, ...]:
     target = "" if figure.target is None else f"{'>=' if figure.at_least else '<='} {figure.target:g}"
     ratio = "" if figure.ratio is None else f"{figure.ratio:.2f}"
-    return figure.name, f"{_digits(figure.value)} {figure.unit}", target, ratio, figure.within
+    return figure.name, f"{digits(figure.value)} {figure.unit}", target, ratio, figure.within
 
 
-def _digits(value: float) -> str:
+def digits(value: float) -> str:
+    """As many as tell something."""
     return f"{value:.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
 
 

@@ -3,29 +3,17 @@
 import asyncio
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from daemon.core.events import CallJudged, Outcome, ToolFinished
-from daemon.core.label import Decision, Label
-from daemon.tools.config import ShellConfig
-from daemon.tools.safe import Harmless, known_programs
-from daemon.tools.sandbox import Kind, Sandbox
-from daemon.tools.shell import Shell, shell_tool
+from daemon.core.events import Outcome, ToolFinished
+from daemon.core.label import Label
+from daemon.tools.sandbox import Kind
 from tests.fakes.tools import Bench
+from tests.security.lines import LEAST, OUR_BAD, OUR_GOOD, asked_about, given, terminal, unasked
 from tests.security.overhead import overhead
-from tests.unit.safe_cases import BAD, BAD_AS_A_LINE, GOOD
-
-CASES = Path(__file__).parents[3] / "shared" / "data" / "terminal_dev.json"
-PROTECTED = (".env*", ".git/hooks")
-LEAST = 0.9
-
-
-def cases() -> tuple[list[str], list[str]]:
-    """Bad and good lines: those of the data set, where it is here, and our own."""
-    given = json.loads(CASES.read_text()) if CASES.exists() else {"bad": [], "good": []}
-    return [line for line, _ in given["bad"]] + BAD + BAD_AS_A_LINE, given["good"] + GOOD
 
 
 @pytest.fixture
@@ -36,38 +24,19 @@ def workspace(tmp_path: Path) -> Path:
     return place
 
 
-def terminal(workspace: Path, kind: Kind = "bubblewrap", granted: tuple[str, ...] = (), label: Label = Label.TRUSTED) -> Bench:
-    """A shell with every known program allowed."""
-    made = Shell(Sandbox(workspace, kind), ShellConfig(allowed=list(known_programs())), PROTECTED)
-    return Bench([shell_tool(made)], {Shell: made}, granted=granted, label=label)
-
-
-async def judged(bench: Bench, line: str) -> Decision:
-    await bench.run(("shell", json.dumps({"command": line})))
-    event = bench.recorded(CallJudged)[-1]
-    assert isinstance(event, CallJudged)
-    return event.decision
-
-
 async def test_no_bad_line_runs_unasked(workspace: Path) -> None:
-    bad, _ = cases()
-    bench = terminal(workspace)
-    unasked = [line for line in bad if await judged(bench, line) is not Decision.ASK]
-    assert unasked == []
+    assert await unasked(workspace, [*given()[0], *OUR_BAD]) == []
     assert sorted(path.name for path in workspace.iterdir()) == ["a.txt", "src"]
 
 
-def test_at_least_nine_of_ten_good_lines_need_no_question() -> None:
-    _, good = cases()
-    rule = Harmless(known_programs(), "bubblewrap", PROTECTED)
-    asked = [line for line in good if not rule({"command": line})]
-    assert len(asked) <= (1 - LEAST) * len(good), asked
+@pytest.mark.parametrize("good", [given()[1], OUR_GOOD], ids=["given", "ours"])
+def test_at_least_nine_of_ten_good_lines_need_no_question(good: Sequence[str]) -> None:
+    asked = asked_about(good)
+    assert 100 * len(asked) <= (100 - LEAST) * len(good), asked
 
 
 async def test_after_outside_text_no_line_at_all_runs_unasked(workspace: Path) -> None:
-    _, good = cases()
-    bench = terminal(workspace, label=Label.UNTRUSTED)
-    assert [line for line in good if await judged(bench, line) is not Decision.ASK] == []
+    assert await unasked(workspace, [*given()[1], *OUR_GOOD], Label.UNTRUSTED) == []
 
 
 # -- git, whose repository may name programs to run --------------------------------
