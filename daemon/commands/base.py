@@ -44,8 +44,8 @@ class Desk:
     loops: Engine
     rules: Rules
     settings: Settings
-    servers: Servers | None = None
-    files: Files | None = None
+    servers: Servers | None
+    files: Files
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,6 @@ NONE = "No change of a file is left to take back here. What commands of the shel
 
 async def undo(desk: Desk, spoken: Spoken) -> str:
     """The latest turn of this chat that changed files, or the one that is named; "list" shows them."""
-    if desk.files is None:
-        return NONE
     versions, sessions = desk.files.versions.all, await _sessions(desk, spoken)
     if spoken.argument == "list":
         return _listed([one for one in versions if one.session in sessions])

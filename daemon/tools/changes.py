@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Self, TypeVar
 from weakref import WeakValueDictionary
 
-from daemon.core.clock import SystemClock
 from daemon.core.errors import StoreUnavailable
 from daemon.core.label import Label
 from daemon.core.waiting import uninterrupted
@@ -19,7 +18,7 @@ from daemon.tools import versions as versioning
 from daemon.tools.base import ToolContext, ToolError
 from daemon.tools.draft import Draft
 from daemon.tools.folding import folded
-from daemon.tools.keeping import Forgetful, Keeping, Looking, Noting
+from daemon.tools.keeping import Keeping, Looking, Noting
 from daemon.tools.marks import Mark, Marks
 from daemon.tools.versions import NOTHING, Version, Versions, hash_of
 from daemon.tools.workspace import Workspace
@@ -85,12 +84,6 @@ class Files:
         told, marked = await keeping.read(look)
         versions = await asyncio.to_thread(Versions.open, folder, keeping, now, told)
         return cls(workspace, versions, Marks.of(workspace, keeping, marked))
-
-    @classmethod
-    def forgetful(cls, workspace: Workspace) -> Self:
-        """For tools that are bound without a journal: versions lie beside the workspace until the next start."""
-        keeping, folder = Forgetful(), workspace.root.parent / "undo"
-        return cls(workspace, Versions.open(folder, keeping, SystemClock().now, ()), Marks(workspace, keeping))
 
     async def read(self, path: str, shown: Callable[[bytes], T]) -> tuple[T, Label]:
         """What `shown` makes, in a thread, of what the file holds, and how far that may be trusted. Raises ToolError."""

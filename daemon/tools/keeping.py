@@ -1,7 +1,6 @@
 """What tools need of the journal: small texts, kept under a kind and a name."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 T = TypeVar("T")
@@ -37,30 +36,3 @@ class Keeping(Protocol):
     async def read(self, look: Callable[[Looking], T]) -> T:
         """Run over what is committed."""
         ...
-
-
-@dataclass(slots=True)
-class Forgetful:
-    """Keeps nothing beyond this process: for tools that are bound without a journal."""
-
-    _texts: dict[tuple[str, str], str] = field(default_factory=dict)
-
-    def all_kept(self, kind: str) -> dict[str, str]:
-        """Everything of this kind, by name, in order of the names."""
-        return {name: text for (of, name), text in sorted(self._texts.items()) if of == kind}
-
-    def keep(self, kind: str, name: str, value: str) -> None:
-        """Keep this text under this name, instead of what was there."""
-        self._texts[kind, name] = value
-
-    def drop(self, kind: str, name: str) -> bool:
-        """Keep it no more; False when nothing was there."""
-        return self._texts.pop((kind, name), None) is not None
-
-    async def write(self, work: Callable[[Noting], T]) -> T:
-        """Run it."""
-        return work(self)
-
-    async def read(self, look: Callable[[Looking], T]) -> T:
-        """Run it."""
-        return look(self)

@@ -9,14 +9,13 @@ from pydantic import ValidationError
 from daemon.core.errors import ConfigError
 from daemon.core.label import Effect, Label
 from daemon.tools.builtin import builtin
-from daemon.tools.changes import Files
 from daemon.tools.config import ShellConfig, ToolsConfig
 from daemon.tools.decorate import bind, tool
 from daemon.tools.sandbox import Sandbox
 from daemon.tools.shell import Shell
 from daemon.tools.toolbox import CORE, Tools
-from daemon.tools.workspace import Workspace
 from memory.memory import Memory
+from tests.fakes.files import Desk
 from tests.fakes.tools import NOON, Bench
 
 
@@ -36,7 +35,7 @@ async def house(tmp_path: Path, config: ToolsConfig | None = None) -> tuple[Tool
     memory = await Memory.open(tmp_path / "memory.db")
     config = config or ToolsConfig()
     terminal = Shell(Sandbox(tmp_path, "bubblewrap"), config.shell)
-    files = Files.forgetful(Workspace(tmp_path))
+    files = (await Desk.at(tmp_path)).files
     tools = builtin(config=config, terminal=terminal, files=files, memories=memory, more=bind([send_mail], {}))
     return tools, memory
 
