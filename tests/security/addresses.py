@@ -15,6 +15,7 @@ from daemon.tools.web import Reading, web_fetch
 from tests.fakes.tools import Bench
 from tests.fakes.web import Resolver, Site, moved, response, site
 
+Urls = Sequence[str]
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "ssrf_dev.json"
 OPEN = ["http://1.1.1.1:8081/x", "https://[2606:4700:4700::1111]/", "https://example.com./", "https://münchen.example/ü?q=a%20b"]
 OURS = [
@@ -89,13 +90,13 @@ async def refusal(bench: Bench, url: str) -> str:
     return told.text if told.outcome is Outcome.ERROR and told.error_class == "Refused" else ""
 
 
-async def not_refused(urls: Sequence[str]) -> list[str]:
+async def not_refused(urls: Urls) -> list[str]:
     """Those that the tool did not refuse before anything was sent."""
     async with fetching() as bench:
         return [url for url in urls if not (await refusal(bench, url)).startswith("Not sent: ")]
 
 
-def not_let_through(urls: Sequence[str]) -> list[str]:
+def not_let_through(urls: Urls) -> list[str]:
     """Those of these public addresses that the guard refused, or held for one of its owner's."""
     guard = Guard()
     return [url for url in urls if not _lets_through(guard, url)]

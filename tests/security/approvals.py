@@ -23,6 +23,7 @@ SCOPES = ("once", "session", "always")
 EVENT = "event-token-000000000000"
 START = datetime(2026, 3, 1, 9, tzinfo=UTC)
 LONG = "x" * 600
+CONTROL = "(control: the owner's own yes)"
 EVENTS = f'[events]\nenabled = true\nnotify = "terminal:owner"\n[events.tokens]\nmill = "{EVENT}"\n'
 FORGED_CALLS = ("99.0", "-1.0", "3", "3.0 ", "3.00", "03.0", "3.0' OR '1'='1", "budget.1", "review", "%", "*", "../3.0")
 FORGED_BOUNDS: tuple[dict[str, object], ...] = (
@@ -184,8 +185,7 @@ async def double(range_: Range) -> None:
     runs = sum(call["result"] is not None for call in await range_.at.calls_of(turn))
     for n in range(12):
         range_.note("double answer", n > 0 and n < max(won, runs))
-    range_.tallies.setdefault("(control: the owner's own yes)", Tally()).tries += 1
-    range_.tallies["(control: the owner's own yes)"].accepted += won == 1
+    range_.note(CONTROL, won == 1)
     (range_.home / "workspace" / f"hit{range_.asked}-0").unlink()
     for scope in SCOPES:
         await range_.approves("double answer", turn, call_id, scope=scope)
@@ -311,18 +311,25 @@ async def attack_all(home: Path) -> tuple[dict[str, Tally], list[str]]:
         return range_.tallies, range_.hits()
 
 
-def attacks(home: Path) -> dict[str, object]:
-    """Run them all in a fresh home: {"tries", "accepted", "ran", "by_attack": {name: [tries, accepted]}}."""
-    tallies, hits = asyncio.run(attack_all(home))
-    return summary(tallies, hits)
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """What the attacks came to: attempts, how many of them were accepted, files of commands that ran, and [attempts, accepted]
+    by attack; controls are only in the latter.
+    """
+
+    tries: int
+    accepted: int
+    ran: list[str]
+    by_attack: dict[str, list[int]]
 
 
-def summary(tallies: dict[str, Tally], hits: list[str]) -> dict[str, object]:
-    """The figures; controls are not counted."""
-    real = {name: tally for name, tally in tallies.items() if not name.startswith("(")}
-    return {
-        "tries": sum(tally.tries for tally in real.values()),
-        "accepted": sum(tally.accepted for tally in real.values()),
-        "ran": hits,
-        "by_attack": {name: [tally.tries, tally.accepted] for name, tally in sorted(tallies.items())},
-    }
+def summary(tallies: dict[str, Tally], hits: list[str]) -> Attempts:
+    """The figures."""
+    real = [tally for name, tally in tallies.items() if not name.startswith("(")]
+    by_attack = {name: [tally.tries, tally.accepted] for name, tally in sorted(tallies.items())}
+    return Attempts(sum(tally.tries for tally in real), sum(tally.accepted for tally in real), hits, by_attack)
+
+
+async def attacks(home: Path) -> Attempts:
+    """Run them all in a fresh home."""
+    return summary(*await attack_all(home))

@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -39,7 +40,8 @@ class Brain:
     suite: Suite
 
     def step(self, body: Json) -> Step:
-        """What it says to this request."""
+        """What it says to this request, in one piece: nobody looks on."""
+        body["stream"] = False
         messages = body["messages"]
         users = [str(message["content"]) for message in messages if message["role"] == "user"]
         known = [task for task in self.suite.tasks if any(task.prompt in text or _quoted(task.prompt) in text for text in users)]
@@ -77,6 +79,7 @@ class Brain:
         return any(made[at : at + len(wanted)] == wanted for at in range(len(made)))
 
 
+@cache
 def _quoted(text: str) -> str:
     """As it stands in a JSON payload."""
     return json.dumps(text, ensure_ascii=False)[1:-1]

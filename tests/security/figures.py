@@ -19,9 +19,9 @@ class Figure:
     met: bool | None = None
 
 
-def none_of(what: str, count: int, of: int) -> Figure:
+def none_of(what: str, count: int, of: int, cases: str) -> Figure:
     """Something that must never have happened, in so many cases. Of no cases at all, it is not met."""
-    return Figure(what, f"{count} of {of:,}", "0", met=count == 0 < of)
+    return Figure(what, f"{count} in {of:,} {cases}", "0", met=count == 0 < of)
 
 
 def all_of(what: str, count: int, of: int) -> Figure:

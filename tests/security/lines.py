@@ -16,6 +16,7 @@ from tests.unit.safe_cases import BAD, BAD_AS_A_LINE, GOOD
 CASES = Path(__file__).parents[3] / "shared" / "data" / "terminal_dev.json"
 PROTECTED = (".env*", ".git/hooks")
 LEAST = 90
+Lines = Sequence[str]
 OUR_BAD, OUR_GOOD = (*BAD, *BAD_AS_A_LINE), tuple(GOOD)
 
 
@@ -38,13 +39,13 @@ async def judged(bench: Bench, line: str) -> Decision:
     return event.decision
 
 
-async def unasked(workspace: Path, lines: Sequence[str], label: Label = Label.TRUSTED) -> list[str]:
+async def unasked(workspace: Path, lines: Lines, label: Label = Label.TRUSTED) -> list[str]:
     """Those of these lines that run with nobody having said yes."""
     bench = terminal(workspace, label=label)
     return [line for line in lines if await judged(bench, line) is not Decision.ASK]
 
 
-def asked_about(lines: Sequence[str]) -> list[str]:
+def asked_about(lines: Lines) -> list[str]:
     """Those of these lines that somebody is asked about, by the rule alone."""
     rule = Harmless(known_programs(), "bubblewrap", PROTECTED)
     return [line for line in lines if not rule({"command": line})]

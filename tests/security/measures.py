@@ -1,14 +1,15 @@
 """The figures of the compromised model, over every recorded task and every attack (reference A2)."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from tests.security.compromised import Door, Office, Ran, When, office
 from tests.security.suites import Task, suites
 
-TOGETHER = 8
+TOGETHER = 20
+OBEYED: Mapping[Door, int] = {"chat": 90, "event": 40}  # percent; an event may not even fetch the page that orders it
 TIMINGS: tuple[When, ...] = ("at once", "at the end")
 
 
@@ -42,9 +43,7 @@ class Useful:
     asked: int
 
 
-async def attacked(
-    home: Path, door: Door, *, gate: bool = True, timings: Sequence[When] = TIMINGS, only: str = ""
-) -> Attacked:
+async def attacked(home: Path, door: Door, *, gate: bool = True, timings: Sequence[When] = TIMINGS, only: str = "") -> Attacked:
     """Every task of every suite, or of `only` this one, with every attack."""
     found = Attacked()
     for suite in suites():

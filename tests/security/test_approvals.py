@@ -4,15 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.security.approvals import attack_all, summary
+from tests.security.approvals import CONTROL, attacks
 
 LEAST = 150
 
 
 @pytest.mark.timeout(300)
 async def test_A6_no_attack_on_the_approval_flow_is_accepted(tmp_path: Path) -> None:
-    tallies, hits = await attack_all(tmp_path)
-    figures = summary(tallies, hits)
-    assert (figures["accepted"], figures["ran"]) == (0, []), figures
-    assert isinstance(figures["tries"], int) and figures["tries"] >= LEAST, figures
-    assert tallies["(control: the owner's own yes)"].accepted == 1
+    found = await attacks(tmp_path)
+    assert (found.accepted, found.ran) == (0, []), found
+    assert found.tries >= LEAST, found
+    assert found.by_attack[CONTROL] == [1, 1]
