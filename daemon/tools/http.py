@@ -32,7 +32,7 @@ class Secrets(Protocol):
     """Secrets by name, each for one host."""
 
     def value(self, name: str, host: str) -> str:
-        """The secret itself, for this `host:port`. Raises ToolError if there is none of that name, or if it is not for this host."""
+        """The secret itself, for this `host:port`. Raises ToolError for one that there is not, or that is for another host."""
         ...
 
 
