@@ -10,7 +10,9 @@ from daemon.tools.shells.grammar import NUMBER, Pattern, Program, is_inside, onl
 REVISION = re.compile(r"(?![-/~:])[\w./@^~{}:,=+* -]{1,300}")
 DATE = re.compile(r"[\w:+. /-]{1,40}")
 WORDS = re.compile(r"[^\x00-\x1f\x7f]{1,200}")
-SHAPE = re.compile(r"(?!.*%G)[^\x00-\x1f\x7f(]{0,200}")  # without signatures, which another program looks at
+# Without signatures, which another program looks at. Its value stands behind `=` only: git takes the next word for a flag.
+SHAPE = r"--(pretty|format)(?!.*%[-+ ]?G)(=[^\x00-\x1f\x7f(]{0,200})?"
+LINES = r"(-U|--unified=)\d{1,6}"
 CHANGES = (
     "--stat", "--shortstat", "--numstat", "--name-only", "--name-status", "--cached", "--staged", "--summary", "--patch",
     "--no-patch", "--word-diff", "--check", "--color=never", "--no-color", "--minimal", "--ignore-all-space",
@@ -21,14 +23,13 @@ HISTORY = (
 )  # fmt: skip
 OF_HISTORY: Mapping[str, Pattern] = {
     "-n": NUMBER, "--max-count": NUMBER, "--since": DATE, "--until": DATE, "--after": DATE, "--before": DATE, "--skip": NUMBER,
-    "--author": WORDS, "--grep": WORDS, "--pretty": SHAPE, "--format": SHAPE, "-U": NUMBER, "-L": REVISION,
+    "--author": WORDS, "--grep": WORDS, "-L": REVISION,
 }  # fmt: skip
-DEPTH: Mapping[str, Pattern] = {"-U": NUMBER, "--unified": NUMBER}
 VERBS: Mapping[str, Program] = {
     "status": Program(only_flags("sbv", "--short", "--branch", "--porcelain", "--long", also="-u(no|normal|all)?"), rest=None),
-    "log": Program(only_flags("pis", *HISTORY, *CHANGES, also=r"-\d{1,6}"), OF_HISTORY, rest=REVISION),
-    "show": Program(only_flags("ps", *HISTORY, *CHANGES), OF_HISTORY, rest=REVISION),
-    "diff": Program(only_flags("pbwRsz", *CHANGES), DEPTH, rest=REVISION),
+    "log": Program(only_flags("pis", *HISTORY, *CHANGES, also=rf"-\d{{1,6}}|{SHAPE}|{LINES}"), OF_HISTORY, rest=REVISION),
+    "show": Program(only_flags("ps", *HISTORY, *CHANGES, also=f"{SHAPE}|{LINES}"), OF_HISTORY, rest=REVISION),
+    "diff": Program(only_flags("pbwRsz", *CHANGES, also=LINES), rest=REVISION),
     "blame": Program(only_flags("lsew"), {"-L": REVISION}, rest=REVISION),
     "shortlog": Program(only_flags("sne"), rest=REVISION),
     "branch": Program(only_flags("arv", "--list", "--show-current", "--all"), rest=None),
