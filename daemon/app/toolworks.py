@@ -10,6 +10,7 @@ from daemon.app.telling import Telling
 from daemon.config.model import Config
 from daemon.config.paths import Paths
 from daemon.config.secrets import Secrets
+from daemon.config.workspace import workspace_of
 from daemon.core.clock import Clock
 from daemon.core.errors import ConfigError, SecretRefused
 from daemon.core.ids import NewId
@@ -72,7 +73,7 @@ class ToolWorks:
     async def open(self) -> None:
         """Look what this machine can do, and after the commands of a daemon that died."""
         config = self.config.tools
-        place = self.paths.home / config.workspace
+        place = workspace_of(self.paths, config.workspace)
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.sandbox = await Sandbox.open(place)
         workspace = Workspace(self.sandbox.workspace, max_chars=config.shell.max_output_chars)
