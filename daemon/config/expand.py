@@ -7,6 +7,7 @@ from difflib import get_close_matches
 
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 SECRET = "secret:"
+TELLING = 4
 
 
 @dataclass(slots=True)
@@ -16,6 +17,18 @@ class Expander:
     env: Mapping[str, str]
     secrets: Mapping[str, str]
     faults: list[tuple[str, str]] = field(default_factory=list)
+    _filled: dict[str, str] = field(default_factory=dict, repr=False)
+
+    def as_written(self, text: str) -> str:
+        """A message with every value that was filled in as the file names it: whoever reads a fault need not know them."""
+        for value, name in sorted(self._filled.items(), key=lambda item: -len(item[0])):
+            text = text.replace(value, name)
+        return text
+
+    def _put(self, value: str, as_written: str) -> str:
+        if len(value) >= TELLING:
+            self._filled[value] = as_written
+        return value
 
     def expand(self, value: object, key: str = "") -> object:
         """The value with everything in it filled in."""
@@ -37,11 +50,11 @@ class Expander:
     def _variable(self, name: str, as_written: str, key: str) -> str:
         if name not in self.env:
             self.faults.append((key, f"the environment variable {name} is not set; export it before the start"))
-        return self.env.get(name, as_written)
+        return self._put(self.env.get(name, as_written), as_written)
 
     def _secret(self, name: str, as_written: str, key: str) -> str:
         if name not in self.secrets:
             near = get_close_matches(name, self.secrets, n=1)
             hint = f'; did you mean "{SECRET}{near[0]}"?' if near else f'; expected a line {name} = "..." in secrets.toml'
             self.faults.append((key, f"there is no secret named {name!r}{hint}"))
-        return self.secrets.get(name, as_written)
+        return self._put(self.secrets.get(name, as_written), as_written)

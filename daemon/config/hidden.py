@@ -17,8 +17,8 @@ from daemon.core.faults import is_hidden
 from daemon.core.redaction import Redactor
 
 log = logging.getLogger(__name__)
-HEADERS = re.compile(r"(^|_)headers\.[^.]+$")
-SECRET_HEADER = re.compile(r"auth|cookie|credential|key|password|secret|signature|token", re.IGNORECASE)
+NAMED = re.compile(r"(^|[._])(headers|env)\.[^.]+$")
+TELLING = re.compile(r"auth|cookie|credential|dsn|key|pass|pwd|secret|signature|token", re.IGNORECASE)
 
 Stamp = tuple[int, int, int]
 
@@ -86,10 +86,10 @@ def _below(key: str, name: str) -> str:
 
 
 def _secret_words(key: str, value: str) -> Iterator[str]:
-    """Of a header the word behind `Bearer`; most headers are no secrets at all."""
-    if value and not HEADERS.search(key):
+    """Of a header the word behind `Bearer`; most headers, and most variables of a program, are no secrets at all."""
+    if value and not NAMED.search(key):
         yield value
-    elif value and SECRET_HEADER.search(key.rsplit(".", 1)[-1]):
+    elif value and TELLING.search(key.rsplit(".", 1)[-1]):
         yield value.split()[-1]
 
 

@@ -37,7 +37,8 @@ def parse(text: str, path: Path, *, env: Mapping[str, str], secrets: Mapping[str
         faults += [(key, ENDLESS) for key in endless(config.model_dump())]
     except ValidationError as error:
         unset = {key for key, _ in faults}
-        faults += [fault for fault in explain(error, Config, raw) if fault[0] not in unset]
+        found = explain(error, Config, raw)
+        faults += [(key, expander.as_written(words)) for key, words in found if key not in unset]
     if faults:
         raise refusal(path, faults)
     return Loaded(config, text, path)

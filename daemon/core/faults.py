@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 from daemon import VERSION
 from daemon.core.keys import descend, names_at, nearest
 
-HIDDEN = re.compile(r"(^|_)(token|secret|password|api_key|headers)$|^tokens$", re.IGNORECASE)
+HIDDEN = re.compile(r"(^|_)(token|secret|password|api_key|headers|env)$|^tokens$", re.IGNORECASE)
 TAGS = ("union_tag_invalid", "union_tag_not_found")
 LONGEST = 200
 ABSENT = ("missing", "value_error", *TAGS)

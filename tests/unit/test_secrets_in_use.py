@@ -7,11 +7,16 @@ import sys
 from io import StringIO
 from pathlib import Path
 
+import pytest
+
 from daemon.app.discretion import DiscreetFormatter
+from daemon.config.edit import Editor
 from daemon.config.hidden import InUse, hidden, redactor
 from daemon.config.load import load
 from daemon.config.paths import resolve
 from daemon.config.secrets import Secrets
+from daemon.config.shown import masked_text, value_of
+from daemon.core.errors import ConfigError
 from daemon.core.redaction import Redactor
 
 CONFIG = """
@@ -39,6 +44,30 @@ def test_keys_of_the_config_that_are_nobodys_business_are_secrets_wherever_their
         "fallback-secret": "provider.fallbacks.0.api_key",
         "from-the-store": "http.token",
     }
+
+
+def test_of_what_an_mcp_server_is_given_that_is_secret_whose_name_says_so(tmp_path: Path):
+    (tmp_path / "config.toml").write_text(
+        '[mcp.one]\ncommand = "cat"\nenv = { AWS_SECRET_ACCESS_KEY = "aws-1234", PGPASSWORD = "pg-1234", MODE = "production" }\n'
+        '[mcp.two]\nurl = "https://x/"\nheaders = { Authorization = "Bearer hdr-1234", Accept = "application/json" }\n'
+    )
+    loaded = load(tmp_path / "config.toml", env={}, secrets={})
+    assert hidden(loaded.config) == {
+        "aws-1234": "mcp.one.env.AWS_SECRET_ACCESS_KEY",
+        "pg-1234": "mcp.one.env.PGPASSWORD",
+        "hdr-1234": "mcp.two.headers.Authorization",
+    }
+    shown = value_of(loaded, "mcp") + masked_text(loaded.text)
+    assert not any(value in shown for value in ("aws-1234", "pg-1234", "hdr-1234"))
+
+
+@pytest.mark.parametrize("key", ["http.host", "tools.web.base_url", "mcp.x.url"])
+def test_A20_a_fault_of_the_config_does_not_tell_what_a_reference_stands_for(tmp_path: Path, key: str):
+    editor = Editor(tmp_path / "config.toml", {"OTHERS": "hunter2-env"}, {"store": "hunter2-store"})
+    for written in ("${OTHERS}", "secret:store"):
+        with pytest.raises(ConfigError) as refused:
+            editor.plan(key, written)
+        assert "hunter2" not in str(refused.value) and written in str(refused.value)
 
 
 def test_nothing_is_a_secret_of_the_defaults(tmp_path: Path):
