@@ -42,12 +42,12 @@ async def take_back(files: Files, turn: str, author: Author) -> list[Taken]:
 
 
 async def _take_back(files: Files, path: str, changes: Sequence[Version], author: Author) -> Taken:
-    first, last = changes[0], changes[-1]
+    first, own = changes[0], {one.new for one in changes}  # of several, the last may have been cut off before it was done
 
     def former(now: bytes | None) -> bytes | None:
         if hash_of(now) == first.old:
             return now
-        if hash_of(now) != last.new:
+        if hash_of(now) not in own:
             raise ToolError("changed since, so it was left as it is")
         return files.versions.content(first.old)
 

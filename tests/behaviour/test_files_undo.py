@@ -155,6 +155,18 @@ async def test_F8_a_file_that_was_changed_since_is_left_alone_and_told_the_other
     assert (desk.root / "a.txt").read_text() == "the owner's own"
 
 
+async def test_F8_a_turn_that_was_killed_at_its_second_change_of_a_file_can_be_taken_back(tmp_path: Path) -> None:
+    """What the journal tells of the second one never happened: the file holds what the first one put there."""
+    desk = await Desk.at(tmp_path)
+    (desk.root / "a.txt").write_text("old")
+    await desk.write("a.txt", "one")
+    await desk.write("a.txt", "two")
+    (desk.root / "a.txt").write_text("one")
+    again = await desk.again()
+    assert await undone(again) == {"a.txt": (True, "as it was before")}
+    assert (desk.root / "a.txt").read_text() == "old"
+
+
 async def test_F8_an_undo_can_be_undone_and_undone_again(tmp_path: Path) -> None:
     desk = await Desk.at(tmp_path)
     await desk.write("a.txt", "one", "t0")
