@@ -81,6 +81,16 @@ async def test_a_message_without_end_cuts_the_server_off(tmp_path: Path, script:
     assert "may or may not have happened" in result.text
 
 
+async def test_a_flood_of_what_is_no_message_cuts_the_server_off_and_does_not_fill_the_log(
+    tmp_path: Path, script: Script, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    script.write([LOOK], noise="x\n" * 100_000)
+    async with keeping(tmp_path, {"desk": script.table()}) as kept:
+        assert "lines that are no messages" in kept.servers.ailments()["desk"]
+    assert len([record for record in caplog.records if "not a message" in record.getMessage()]) <= 10 * script.starts()
+
+
 @pytest.mark.parametrize("sandbox", ["off", "auto"])
 async def test_the_end_of_the_house_is_the_end_of_its_servers_however_stubborn(
     tmp_path: Path, script: Script, sandbox: str

@@ -16,6 +16,7 @@ from daemon.tools.mcp.session import Launch, OnLine
 from daemon.tools.mcp.wire import LONGEST_MESSAGE, Wire
 
 HEARD_BYTES = 64 * 1024
+MOST_STRAY, STRAY_TOLD = 200, 10
 GRACE_S = 1.0
 REAP_S = 5.0
 
@@ -70,22 +71,29 @@ class _Pipes:
     process: asyncio.subprocess.Process
     wire: Wire
     heard: OnLine
+    stray: int = 0
 
     async def read(self, arriving: MemoryObjectSendStream[Incoming]) -> None:
         assert self.process.stdout
         with arriving, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             try:
-                while line := await self.process.stdout.readline():
+                while self.stray < MOST_STRAY and (line := await self.process.stdout.readline()):
                     await self._take(line, arriving)
-                self.wire.cut("it ended")
+                many = f"it printed {MOST_STRAY} lines that are no messages; what it says to people belongs on its stderr"
+                self.wire.cut(many if self.stray >= MOST_STRAY else "it ended")
             except ValueError:
                 self.wire.cut(f"it sent a message of more than {LONGEST_MESSAGE >> 20} MB")
+        while await self.process.stdout.read(LONGEST_MESSAGE):
+            pass  # nobody listens any more; but what it still says would keep it from being seen to end
 
     async def _take(self, line: bytes, arriving: MemoryObjectSendStream[Incoming]) -> None:
+        """Some servers greet on the wrong pipe; one that goes on doing so is cut off, or it would keep us from all else."""
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
-            self.heard(f"not a message: {line[:200].decode('utf-8', 'replace')}")
+            self.stray += 1
+            if self.stray <= STRAY_TOLD:
+                self.heard(f"not a message: {line[:200].decode('utf-8', 'replace')}")
         else:
             await arriving.send(SessionMessage(message))
 
