@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests.fakes.command_line import ROOT
+from tests.security.checks import Checked, read
 from tests.security.figures import Figure, all_of, at_least, at_most, exit_code, none_of, not_measured, table, told
 
 
@@ -48,3 +50,9 @@ def test_what_is_told_for_information_and_what_could_not_be_measured_is_neither_
     assert exit_code(figures) == 0
     _, fence, lines = table(figures).splitlines()
     assert (fence.split(), lines.split()[-1]) == (["the", "fence", "5.25", "ms"], "hand")
+
+
+def test_a_test_that_did_not_pass_counts_as_failed_whatever_the_reason(tmp_path: Path) -> None:
+    report = tmp_path / "report.xml"
+    report.write_text('<testsuites><testsuite tests="7" failures="1" errors="1" skipped="1"/></testsuites>')
+    assert read(report) == Checked(7, 3)
