@@ -10,6 +10,7 @@ from daemon.agent.fit.fitting import bounded, fitted
 from daemon.agent.fit.sizing import CHARS_PER_TOKEN, digest_of, due, tokens_of
 from daemon.agent.prompt import SYSTEM
 from daemon.core.budget import Account
+from daemon.core.label import Label
 from daemon.core.messages import Message, ModelRequest, Role, ToolSpec
 from daemon.core.sources import Setting
 from daemon.core.turn import Turn
@@ -107,6 +108,11 @@ class Context:
             return whole
         own = bounded(own, window // 2)
         return replace(whole, own=own, tokens=fixed + earlier.tokens + tokens_of(own))
+
+    def described(self, names: Sequence[str]) -> Label:
+        """The label of what is said of these tools: a server describes its own, and one that is gone was a server's (A22)."""
+        found = (self.toolbox.get(name) for name in names)
+        return Label.UNTRUSTED if any(tool is None or tool.meta.source for tool in found) else Label.TRUSTED
 
     def window_of(self, turn: Turn) -> int:
         """How many tokens may be sent for this turn; less than declared once a provider found that to be too much."""

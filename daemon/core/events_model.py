@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from daemon.core.label import Label
 from daemon.core.messages import Native, ToolCall, Usage
 
 
@@ -10,7 +11,8 @@ from daemon.core.messages import Native, ToolCall, Usage
 class ModelAsked:
     """Written before each model call: what replay needs, and the reservation that counts as spent until settled.
 
-    `reserved_usd` is None only in journals of before there was a worst case for unknown prices.
+    `reserved_usd` is None only in journals of before there was a worst case for unknown prices. `label` is that of the words in
+    which the tools are described: those of a server's tools are a stranger's (A22).
     """
 
     iteration: int
@@ -25,6 +27,7 @@ class ModelAsked:
     reserved_tokens: int
     reserved_usd: float | None
     closing: bool = False
+    label: Label = Label.TRUSTED
 
 
 @dataclass(frozen=True, slots=True)

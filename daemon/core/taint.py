@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from daemon.core.events import ChildReturned, Event, HistoryCompressed, Recorded, Steered, ToolFinished, UserSaid
+from daemon.core.events import ChildReturned, Event, HistoryCompressed, ModelAsked, Recorded, Steered, ToolFinished, UserSaid
 from daemon.core.label import Label
 
 SHOWN = 60
@@ -39,6 +39,8 @@ def _reason(event: Event) -> str:
             return f"the result of {event.tool}"
         case ChildReturned(label=Label.UNTRUSTED):
             return f"the answer of another agent ({event.key})"
+        case ModelAsked(label=Label.UNTRUSTED):
+            return "what a server says of its tools"
         case HistoryCompressed(label=Label.UNTRUSTED):
             return "a summary of text from outside"
         case _:

@@ -154,7 +154,7 @@ class Narrator:
     def _tell_of_model(self, event: ModelAsked | ModelRetried | ModelReplied | Consulted, seq: int) -> list[Told]:
         match event:
             case ModelAsked():
-                self.iteration = event.iteration
+                self.iteration, self.label = event.iteration, self.label.joined(event.label)
                 return [("cycle.start", {"iteration": event.iteration, "max_iterations": self.most, "model": event.model})]
             case ModelRetried():
                 again = {"error": event.error, "message": event.message, "wait_s": event.wait_s}

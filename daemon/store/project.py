@@ -15,6 +15,7 @@ from daemon.core.events import (
     Consulted,
     HistoryCompressed,
     IterationRefunded,
+    ModelAsked,
     ModelReplied,
     Outcome,
     Recorded,
@@ -155,6 +156,8 @@ def what_follows(recorded: Recorded) -> tuple[RowOp, ...]:
     match event:
         case UserSaid() | Steered() | ChildReturned() | HistoryCompressed() | ToolFinished():
             return _of_reading(event, at)
+        case ModelAsked():
+            return _tainted(event.label)
         case ModelReplied() | Consulted() | IterationRefunded() | BudgetRaised():
             return _of_spending(event, at)
         case ApprovalAsked() | ApprovalAnswered():

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from daemon.core.events import ModelAsked
-from daemon.core.label import Decision, Label
+from daemon.core.label import Decision, Label, join_all
 from daemon.core.sources import Setting, said_in
 from daemon.core.turn import Turn
 from daemon.tools.arguments import args_hash, is_protected, paths_in
@@ -63,10 +63,8 @@ class Gate:
 
     def label(self, turn: Turn, setting: Setting) -> Label:
         """What a turn has seen: its session, its texts, and what strangers say of the tools that the model was shown (A22)."""
-        label = turn.label.joined(setting.session_label)
-        shown = next((entry.event.tools for entry in reversed(turn.events) if isinstance(entry.event, ModelAsked)), ())
-        described = any(meta.source for name in shown if (meta := self._known(name)))
-        return Label.UNTRUSTED if described else label
+        described = join_all(entry.event.label for entry in turn.events if isinstance(entry.event, ModelAsked))
+        return turn.label.joined(setting.session_label).joined(described)
 
     def unknown(self, turn: Turn, setting: Setting) -> Verdict:
         """What it says to a tool that does not exist."""

@@ -84,15 +84,22 @@ class Desk:
         return await self.ended((await self.it.house.events.take(Arrived("mail", {"text": text}, len(text)))).turn, yes)
 
     async def ended(self, turn: str, yes: Sequence[str] = ()) -> Ran:
-        asked, door = [], self.it.house.door
-        async with asyncio.timeout(WITHIN_S):
-            async for event in door.events(turn):
-                if event.name == "approval.asked":
-                    tool = str(event.data["tool"]).removeprefix("desk__")
-                    asked.append(tool)
-                    answer = Answer.ONCE if tool in yes else Answer.DENY
-                    await door.answer(turn, str(event.data["call_id"]), answer, OWNER)
-        return Ran(asked, await door.settled(turn))
+        """A turn to its end, with the agents that it sets to work."""
+        asked: list[str] = []
+        async with asyncio.timeout(WITHIN_S), asyncio.TaskGroup() as group:
+            await self._watch(turn, yes, asked, group)
+        return Ran(asked, await self.it.settled(turn))
+
+    async def _watch(self, turn: str, yes: Sequence[str], asked: list[str], group: asyncio.TaskGroup) -> None:
+        door = self.it.house.door
+        async for event in door.events(turn):
+            if event.name == "agent.started":
+                group.create_task(self._watch(str(event.data["turn"]), yes, asked, group))
+            elif event.name == "approval.asked":
+                tool = str(event.data["tool"]).removeprefix("desk__")
+                asked.append(tool)
+                answer = Answer.ONCE if tool in yes else Answer.DENY
+                await door.answer(turn, str(event.data["call_id"]), answer, OWNER)
 
 
 def mails(text: str = ORDER) -> dict[str, list[Json]]:
