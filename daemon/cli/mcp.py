@@ -68,10 +68,11 @@ async def _converse(args: argparse.Namespace, say: Callable[[str], Awaitable[str
         print(await say("/mcp list"))
         return 0
     shown = await say(f"/mcp whole {args.name} {args.tool}".rstrip())
-    code = CODE.search(shown)
+    told, _, last = shown.rpartition("\n")  # before that a server may have written what it likes
+    code = CODE.search(last)
     if code is None:
         raise UsageError(shown)
-    print(shown[: code.start()].rpartition("\n")[0])
+    print(told)
     if not args.yes and not _asked():
         print("Nothing was approved.", file=sys.stderr)
         return 1

@@ -133,6 +133,18 @@ async def test_A22_a_changed_tool_and_a_new_one_are_off_until_the_owner_approves
     assert [name for name, _ in script.executed()] == ["send", "look", "send"]
 
 
+async def test_A22_the_same_offer_has_another_code_in_another_house(tmp_path: Path, script: Script) -> None:
+    codes: list[str] = []
+    for house in ("one", "two"):
+        script.write([LOOK])
+        async with keeping(tmp_path / house, {"desk": script.table()}):
+            pass
+        script.write([SEND])
+        async with keeping(tmp_path / house, {"desk": script.table()}) as kept:
+            codes += [notice.split()[-1] for notice in kept.told]
+    assert len(set(codes)) == 2, "a server that knew the code could make a second offer to go with the same yes"
+
+
 async def test_A22_the_owner_is_told_once_of_a_change_and_a_restart_does_not_repeat_it(tmp_path: Path, script: Script) -> None:
     table = {"desk": script.table(**EFFECTS)}
     async with keeping(tmp_path, table):

@@ -49,9 +49,16 @@ def test_A22_a_yes_is_to_what_waits_and_to_what_was_named(
     assert set(held.pins.waiting) == set(seen.pins.waiting) - names
 
 
+@given(st.text(), st.text())
+def test_A22_the_code_of_an_offer_cannot_be_known_without_the_chance_in_it(one: str, other: str) -> None:
+    waiting = look(look(None, [LOOK]).pins, [SEND]).pins
+    codes = {replace(waiting, salt=salt).code for salt in (one, other)}
+    assert len(codes) == len({one, other})
+
+
 @given(DEFINITIONS, DEFINITIONS)
 def test_pins_are_the_same_after_a_restart(first: list[Definition], later: list[Definition]) -> None:
-    pins = replace(look(look(None, first).pins, later).pins, told="abc")
+    pins = replace(look(look(None, first).pins, later).pins, told="abc", salt="chance")
     assert read(written(pins)) == pins
 
 

@@ -28,17 +28,18 @@ class Pin:
 @dataclass(frozen=True, slots=True)
 class Pins:
     """Of one server: what holds, and what waits for the owner, each by the server's own name of the tool. `told` is the code of
-    what the owner has been told of last.
+    what the owner has been told of last; `salt` is chance, so that no server can make two offers of the same code.
     """
 
     approved: Mapping[str, Pin] = field(default_factory=dict)
     waiting: Mapping[str, Pin] = field(default_factory=dict)
     told: str = ""
+    salt: str = field(default="", repr=False)
 
     @property
     def code(self) -> str:
         """What stands for exactly that which waits; "" when nothing does."""
-        return code_of(self.waiting.values())
+        return code_of(self.waiting.values(), self.salt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +72,10 @@ def approve(pins: Pins, names: Iterable[str]) -> Pins:
     return replace(pins, approved={**pins.approved, **said}, waiting=left)
 
 
-def code_of(waiting: Iterable[Pin]) -> str:
+def code_of(waiting: Iterable[Pin], salt: str) -> str:
     """A yes is bound to this, so that it cannot be a yes to what came after it was read."""
     digests = sorted(pin.digest for pin in waiting)
-    return sha256("".join(digests).encode()).hexdigest()[:CODE] if digests else ""
+    return sha256("".join((salt, *digests)).encode()).hexdigest()[:CODE] if digests else ""
 
 
 def _as_approved(definition: Definition, pins: Pins) -> bool:
@@ -84,13 +85,13 @@ def _as_approved(definition: Definition, pins: Pins) -> bool:
 
 def written(pins: Pins) -> str:
     """As it is kept in the journal."""
-    return as_json({"approved": _rows(pins.approved), "waiting": _rows(pins.waiting), "told": pins.told})
+    return as_json({"approved": _rows(pins.approved), "waiting": _rows(pins.waiting), "told": pins.told, "salt": pins.salt})
 
 
 def read(text: str) -> Pins:
     """What was kept."""
     kept = json.loads(text)
-    return Pins(_pins(kept["approved"]), _pins(kept["waiting"]), kept["told"])
+    return Pins(_pins(kept["approved"]), _pins(kept["waiting"]), kept["told"], kept.get("salt", ""))
 
 
 def _rows(pins: Mapping[str, Pin]) -> dict[str, list[str]]:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from secrets import token_hex
 
 from daemon.core.clock import Clock
 from daemon.core.errors import AidaemonError
@@ -41,6 +42,7 @@ class Means:
     clock: Clock
     folder: Path
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    new_salt: Callable[[], str] = token_hex
 
 
 @dataclass(slots=True)
@@ -127,6 +129,8 @@ class Server:
         offered = self._fit(await session.list_tools())
         before = await self.means.shelf.pins(self.name)
         looked = look(before, offered)
+        if not looked.pins.salt:
+            looked = replace(looked, pins=replace(looked.pins, salt=self.means.new_salt()))
         if looked.pins != before:
             await self.means.shelf.keep(self.name, looked.pins)
         self._show(looked)
