@@ -4,15 +4,17 @@ By exact value and the usual ways of writing it; nothing is guessed from what me
 is `[secret NAME]`. The text's label stays what it was.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import TypeVar, cast
+from functools import lru_cache
+from typing import Any, TypeVar, cast
 
 from daemon.core.needles import Needles, Span
 from daemon.core.written import SHORTEST, forms
 
 T = TypeVar("T")
 Source = Callable[[], Mapping[str, str]]
+BETWEEN = "\0"
 
 
 def marker(name: str) -> str:
@@ -66,34 +68,69 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """Without any secret."""
-        data = text.encode("utf-8", "surrogatepass")
-        spans = self.needles.find(data)
-        return Cut().through(data, spans, len(data)) if spans else text
+        needles = self.needles
+        return _cleared(text, needles) if needles.names else text
 
     def value(self, thing: T) -> T:
-        """The same with every text in it cleaned: a dataclass, a tuple, a list, a mapping. The very thing if none is there."""
-        return cast(T, self._cleaned(thing))
+        """The same with every text in it cleaned: a dataclass, a tuple, a list, a mapping. The very thing if none is there.
+
+        All texts are looked through at once first: as a rule there is nothing in them.
+        """
+        needles = self.needles
+        if not needles.names:
+            return thing
+        whole = BETWEEN.join(_texts(thing))
+        return thing if _cleared(whole, needles) is whole else cast(T, _cleaned(thing, needles))
 
     def stream(self) -> "Stream":
         """For a text that comes in pieces."""
         return Stream(self)
 
-    def _cleaned(self, thing: object) -> object:
-        if type(thing) is str:
-            return self.text(thing)
-        if isinstance(thing, tuple | list):
-            items = [self._cleaned(item) for item in thing]
-            return thing if _same(items, thing) else type(thing)(items)
-        if isinstance(thing, Mapping):
-            pairs = [(self._cleaned(key), self._cleaned(item)) for key, item in thing.items()]
-            same = all(key is old and item is thing[old] for (key, item), old in zip(pairs, thing, strict=True))
-            return thing if same else dict(pairs)
-        if is_dataclass(thing) and not isinstance(thing, type):
-            held = {one.name: getattr(thing, one.name) for one in fields(thing) if one.init}
-            cleaned = {name: self._cleaned(item) for name, item in held.items()}
-            changed = {name: item for name, item in cleaned.items() if item is not held[name]}
-            return replace(thing, **changed) if changed else thing
+
+def _cleared(text: str, needles: Needles) -> str:
+    data = text.encode("utf-8", "surrogatepass")
+    spans = needles.find(data)
+    return Cut().through(data, spans, len(data)) if spans else text
+
+
+def _cleaned(thing: object, needles: Needles) -> object:
+    if type(thing) is str:
+        return _cleared(thing, needles)
+    if isinstance(thing, tuple | list):
+        items = [_cleaned(item, needles) for item in thing]
+        return thing if _same(items, thing) else type(thing)(items)
+    if isinstance(thing, Mapping):
+        pairs = [(_cleaned(key, needles), _cleaned(item, needles)) for key, item in thing.items()]
+        same = all(key is old and item is thing[old] for (key, item), old in zip(pairs, thing, strict=True))
+        return thing if same else dict(pairs)
+    if not is_dataclass(thing) or isinstance(thing, type):
         return thing
+    held = {one.name: getattr(thing, one.name) for one in fields(thing) if one.init}
+    cleaned = {name: _cleaned(item, needles) for name, item in held.items()}
+    changed = {name: item for name, item in cleaned.items() if item is not held[name]}
+    return replace(thing, **changed) if changed else thing
+
+
+def _texts(thing: object) -> Iterator[str]:
+    """Every text that `_cleaned` looks at, in no order."""
+    waiting = [thing]
+    while waiting:
+        one = waiting.pop()
+        if type(one) is str:
+            yield one
+        else:
+            waiting += _within(type(one))(one)
+
+
+@lru_cache(maxsize=512)
+def _within(kind: type) -> Callable[[Any], Iterable[object]]:
+    """What gives the parts of a thing of this type."""
+    if issubclass(kind, tuple | list):
+        return iter
+    if issubclass(kind, Mapping):
+        return lambda thing: (*thing.keys(), *thing.values())
+    names = [one.name for one in fields(kind) if one.init] if is_dataclass(kind) else []
+    return lambda thing: [getattr(thing, name) for name in names]
 
 
 def _same(items: list[object], old: tuple[object, ...] | list[object]) -> bool:
@@ -131,13 +168,19 @@ class Stream:
 
     def feed(self, chunk: str) -> str:
         """What can be shown by now."""
-        needles, data = self.redactor.needles, self._held + chunk.encode("utf-8", "surrogatepass")
+        needles = self.redactor.needles
+        if not (needles.names or self._held or self._cut.at):
+            return chunk
+        data = self._held + chunk.encode("utf-8", "surrogatepass")
         until = needles.unfinished(data)
         self._held = data[until:]
         return self._cut.through(data, needles.find(data), until)
 
     def flush(self) -> str:
         """The rest: nothing more will come."""
+        if not self._held:
+            self._cut = Cut()
+            return ""
         data, self._held = self._held, b""
         shown = self._cut.through(data, self.redactor.needles.find(data), len(data))
         self._cut = Cut()

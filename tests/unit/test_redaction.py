@@ -127,6 +127,18 @@ def test_lists_and_mappings_are_cleaned_to_their_keys():
     assert thing == Nested([{"a": ["[secret api]", 3], "[secret api]": None}])
 
 
+leaf = st.none() | st.integers() | st.sampled_from(["plain", "", "\0", PLAIN, f"x{ODD}y"])
+nested = st.recursive(leaf, lambda part: st.lists(part) | st.tuples(part) | st.dictionaries(st.sampled_from([PLAIN, "key"]), part))
+
+
+@given(rows=st.lists(st.dictionaries(st.just("row"), nested)))
+def test_A6_no_place_in_a_value_hides_a_secret(rows: list[dict[str, object]]):
+    before, known = Nested(rows), redactor(**SECRETS)
+    after = known.value(before)
+    assert (after is before) == (PLAIN not in repr(before) and repr(ODD)[1:-1] not in repr(before))
+    assert PLAIN not in repr(after) and repr(ODD)[1:-1] not in repr(after)
+
+
 def test_A6_handles_pass_untouched():
     text = "use {{secret:api}} and {{secret:mail}}"
     assert redactor(**SECRETS).text(text) == text
