@@ -10,7 +10,7 @@ from daemon.core.label import Effect, Label
 from daemon.core.messages import Role
 from daemon.core.state import CallState
 from daemon.core.turn import Turn
-from daemon.tools.base import ToolError, ToolOutput
+from daemon.tools.base import ToolError, ToolMeta, ToolOutput
 
 MAX_CHARS = 4000
 ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
@@ -71,10 +71,10 @@ def unknown(state: CallState) -> ToolFinished:
     return finished(state, Outcome.UNKNOWN, UNKNOWN.format(tool=state.call.name), error_class="UnknownOutcome")
 
 
-def failure(error: Exception, effect: Effect) -> ToolOutput:
+def failure(error: Exception, meta: ToolMeta) -> ToolOutput:
     """What the model is told of an exception. The words of one that came from outside are outside text."""
     message = str(error) if isinstance(error, ToolError) else f"{type(error).__name__}: {error}"
-    label = Label.UNTRUSTED if effect in FROM_OUTSIDE else Label.TRUSTED
+    label = Label.UNTRUSTED if meta.outside or meta.effect in FROM_OUTSIDE else Label.TRUSTED
     return ToolOutput(message, is_error=True, label=label)
 
 

@@ -85,7 +85,7 @@ class Runner:
             await self.pen.commit()
 
     async def _result(self, call: Ready) -> tuple[ToolFinished, tuple[Event, ...]]:
-        effect, error_class, began = call.tool.meta.effect, "", self.clock.monotonic()
+        meta, error_class, began = call.tool.meta, "", self.clock.monotonic()
         try:
             output = await self._attempts(call)
         except (Fenced, StoreUnavailable):
@@ -93,15 +93,15 @@ class Runner:
         except asyncio.CancelledError as error:
             if _stopped():
                 raise
-            output, error_class = failure(ToolError("the tool gave up by itself (cancelled)"), effect), type(error).__name__
+            output, error_class = failure(ToolError("the tool gave up by itself (cancelled)"), meta), type(error).__name__
         except Exception as error:  # noqa: BLE001 - the border of a tool run: its failure is the model's to read (B7)
-            output, error_class = failure(error, effect), type(error).__name__
+            output, error_class = failure(error, meta), type(error).__name__
         if output.is_error and not error_class:
             error_class = f"exit_{output.exit_code}" if output.exit_code is not None else "ToolError"
         outcome = Outcome.ERROR if output.is_error else Outcome.OK
         result = finished(
-            call.state, outcome, self._shown(output.text), effect=effect, label=output.label, error_class=error_class,
-            limit=call.tool.meta.max_chars or self.max_chars,
+            call.state, outcome, self._shown(output.text), effect=meta.effect, label=output.label, error_class=error_class,
+            limit=meta.max_chars or self.max_chars,
         )
         seconds = self.clock.monotonic() - began if output.seconds is None else output.seconds
         return replace(result, exit_code=output.exit_code, offers=output.offers, seconds=seconds), output.also
