@@ -13,6 +13,7 @@ from daemon.tools.sandbox import Kind
 from daemon.tools.shells.git import without_settings
 from daemon.tools.shells.parsing import read_line
 from daemon.tools.shells.programs import PROGRAMS
+from daemon.tools.shells.sparing import sparing
 
 BESIDES = ("network", "background")
 OWN_ROOM = frozenset({"git"})
@@ -61,6 +62,9 @@ class Harmless:
             return None
         words = words_of(arguments)
         if words is None or not is_harmless(words, self.allowed) or self._touches(words):
+            return None
+        words = sparing(words, self.protected)
+        if words is None:
             return None
         if words[0] not in OWN_ROOM:
             return words

@@ -339,3 +339,31 @@ async def test_a_harmless_command_is_asked_about_where_it_was_not_allowed_or_the
 def test_a_program_without_a_grammar_cannot_be_allowed() -> None:
     with pytest.raises(ValueError, match="no grammar of harmless arguments; known: ls, cat"):
         ShellConfig(allowed=["awk"])
+
+
+LOOKS = ("grep -r hunter2 .", "egrep -rn hunter2", "diff -r . none", "git log -p", "git show", "git diff HEAD~1")
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_what_is_protected_is_not_found_on_the_way_by_a_command_that_nobody_was_asked_about(
+    workspace: Path, look: str
+) -> None:
+    (workspace / "none").mkdir()
+    await git(workspace, "init", "-q")
+    for secret in ("before", "hunter2"):
+        (workspace / ".env").write_text(f"KEY={secret}\n")
+        (workspace / "none" / ".env").write_text("KEY=other\n")
+        (workspace / "notes.txt").write_text(f"about {len(secret)}\n")
+        await git(workspace, "add", "-f", ".")
+        await git(workspace, "commit", "-qm", "more")
+    made = Shell(Sandbox(workspace, "bubblewrap"), ShellConfig(allowed=["grep", "egrep", "diff", "git"]), (".env*", ".git/hooks"))
+    result = await shell(Bench([shell_tool(made)], {Shell: made}), look)
+    assert "hunter2" not in result.text.replace(look, "")
+    assert result.outcome is Outcome.OK or "exit_code: 1" in result.text
+    assert "grep" in look or "notes.txt" in result.text
+
+
+async def git(workspace: Path, *words: str) -> None:
+    mine = ("-c", "user.name=a", "-c", "user.email=a@b.example")
+    process = await asyncio.create_subprocess_exec("git", "-C", str(workspace), *mine, *words)
+    assert await process.wait() == 0

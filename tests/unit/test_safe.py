@@ -91,6 +91,15 @@ def test_protected_paths_are_asked_about() -> None:
     assert not mine({"command": "grep -r a sub/.env.local"})
 
 
+def test_what_cannot_be_told_to_pass_over_protected_paths_is_asked_about() -> None:
+    line = {"command": "grep -r a ."}
+    hidden, plain = (Harmless(["grep", "rg"], "bubblewrap", (one,)) for one in (".git/hooks", "src/keys"))
+    assert hidden.words(line) == ["grep", "-r", "a", ".", "--exclude=.git", "--exclude-dir=.git"]
+    assert plain.words(line) is None
+    assert plain.words({"command": "grep a b.txt"}) == ["grep", "a", "b.txt"]
+    assert plain.words({"command": "rg a"}) == ["rg", "a", "--glob=!**/src/keys", "--glob=!**/src/keys/**"]
+
+
 def test_a_very_long_line_is_not_read_and_not_harmless() -> None:
     assert rule({"command": "echo " + "a " * 100})
     assert not rule({"command": "echo " + "a " * 20_000})
