@@ -42,7 +42,7 @@ class Draft:
             return
         with ordinary(self.path, handle) as file:
             found = os.fstat(handle)
-            self.old, self.mode, self._seen = file.read(MAX_BYTES), stat.S_IMODE(found.st_mode) & 0o777, _identity(found)
+            self.old, self.mode, self._seen = content(file), stat.S_IMODE(found.st_mode) & 0o777, _identity(found)
 
     def hold(self, data: bytes, aside: Path | None = None, mode: int | None = None) -> None:
         """Put the new content on disk: in the folder `aside` if it is on the same disk, else beside the old. Raises OSError.
@@ -104,6 +104,13 @@ def ordinary(path: str, handle: int) -> BinaryIO:
         os.close(handle)
         raise
     return os.fdopen(handle, "rb")
+
+
+def content(file: BinaryIO) -> bytes:
+    """All that it holds, and no more than is reasonable, however fast it grows. To ask for the most at once would cost memory."""
+    size = os.fstat(file.fileno()).st_size
+    data = file.read(min(size, MAX_BYTES) + 1)
+    return data if len(data) <= size else data + file.read(max(MAX_BYTES - len(data), 0))
 
 
 def _check_ordinary(path: str, found: os.stat_result) -> None:

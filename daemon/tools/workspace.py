@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from daemon.tools.base import ToolError
 from daemon.tools.beneath import DIRECTORY, Opening, making, open_beneath
-from daemon.tools.draft import MAX_BYTES, READ, Draft, ordinary
+from daemon.tools.draft import READ, Draft, content, ordinary
 
 OUTSIDE = "outside the workspace {root}; use a path inside it"
 
@@ -28,13 +28,13 @@ class Workspace:
         """The steps from the root to here. Raises ToolError for a path that would leave it."""
         if "\0" in path:
             raise ToolError(f"{path!r}: a path cannot hold a NUL character")
-        given, outside = PurePosixPath(path), f"{path}: {OUTSIDE.format(root=self.root)}"
+        given = PurePosixPath(path)
         if given.is_absolute():
             if not given.is_relative_to(self.root):
-                raise ToolError(outside)
+                raise ToolError(self._outside(path))
             given = given.relative_to(self.root)
         if ".." in given.parts or path.startswith("~"):
-            raise ToolError(f"{outside}, without '..' or '~'")
+            raise ToolError(f"{self._outside(path)}, without '..' or '~'")
         return given.parts
 
     def name(self, path: str) -> str:
@@ -81,7 +81,7 @@ class Workspace:
     def read(self, path: str) -> bytes:
         """All of this file."""
         with self.reading(path) as file:
-            return file.read(MAX_BYTES)
+            return content(file)
 
     @contextmanager
     def draft(self, path: str, make: bool = True) -> Iterator[Draft]:
@@ -106,6 +106,9 @@ class Workspace:
         with self.draft(path) as draft:
             draft.hold(data)
             draft.put()
+
+    def _outside(self, path: str) -> str:
+        return f"{path}: {OUTSIDE.format(root=self.root)}"
 
     def _steps_to_file(self, path: str) -> tuple[str, ...]:
         steps = self.parts(path)
