@@ -14,6 +14,7 @@ import stat
 import struct
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 LEAST_ABI = 4  # the first that knows the network
@@ -87,6 +88,7 @@ def main(words: Sequence[str]) -> int:
     try:
         _prctl(DIE_WITH, 9)
         _limit_processes()
+        _be_first_to_go()
         fence(readable=places["--read"], writable=places["--write"], network=network)
         os.execvp(command[0], command)
     except OSError as error:
@@ -139,6 +141,12 @@ def _limit_processes() -> None:
     wanted = running + MORE_PROCESSES
     limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     resource.setrlimit(resource.RLIMIT_NPROC, (limit, limit))
+
+
+def _be_first_to_go() -> None:
+    """When the machine runs out of memory, the kernel ends this before the daemon."""
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def _prctl(*words: object) -> None:

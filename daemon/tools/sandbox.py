@@ -28,6 +28,8 @@ NAMES = ("resolv.conf", "hosts", "host.conf", "gai.conf", "services", "protocols
 # Core files, file size (512-byte blocks), memory (KiB) and CPU seconds; a server may take more of the last two.
 LIMITS = "ulimit -c 0; ulimit -f 4194304; ulimit -v 16777216; ulimit -t 3600; "
 SERVER_LIMITS = "ulimit -c 0; ulimit -f 4194304; ulimit -v 134217728; "
+# When the machine runs out of memory, the kernel ends this before the daemon.
+FIRST_TO_GO = "{ echo 1000 >/proc/self/oom_score_adj; } 2>/dev/null; "
 # Where the shell knows how, and only where it counts those in the sandbox alone.
 PROCESSES = "ulimit -u 1024 2>/dev/null || ulimit -p 1024 2>/dev/null; "
 RUN = 'exec "$@"'
@@ -101,7 +103,7 @@ class Sandbox:
 
     def _shell(self, before: str, inner: Sequence[str]) -> list[str]:
         processes = PROCESSES if self.kind == "bubblewrap" else ""
-        return ["/bin/sh", "-c", before + processes + RUN, "sh", *inner]
+        return ["/bin/sh", "-c", before + FIRST_TO_GO + processes + RUN, "sh", *inner]
 
     def _landlocked(
         self, limited: Sequence[str], *, network: bool, readable: Iterable[Path], writable: Iterable[Path]

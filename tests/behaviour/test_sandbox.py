@@ -135,6 +135,19 @@ async def test_E5_services_of_this_machine_cannot_be_asked_to_act(workspace: Pat
 
 
 @pytest.mark.parametrize("kind", FENCES)
+async def test_E5_when_memory_runs_out_a_command_goes_before_the_daemon(workspace: Path, kind: Kind) -> None:
+    waiting = "touch there; while [ ! -e seen ]; do sleep 0.02; done"
+    running = asyncio.create_task(ran(Sandbox(workspace, kind), waiting))
+    async with asyncio.timeout(DEADLINE):
+        while not (workspace / "there").exists():
+            await asyncio.sleep(0.01)
+    scores = [(Path("/proc") / str(pid) / "oom_score_adj").read_text().strip() for pid in processes_with(waiting)]
+    (workspace / "seen").touch()
+    await running
+    assert "1000" in scores
+
+
+@pytest.mark.parametrize("kind", FENCES)
 async def test_E5_a_command_has_limits(workspace: Path, kind: Kind) -> None:
     result = await ran(Sandbox(workspace, kind), "ulimit -c; ulimit -f; ulimit -v; ulimit -t; ulimit -u")
     core, size, memory, seconds, processes = result.output.split()
