@@ -1,8 +1,9 @@
 """What the model wrote as the arguments of a call: read, cleaned, and made comparable."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import PurePosixPath
 
@@ -47,7 +48,7 @@ def paths_in(arguments: Mapping[str, object], names: Iterable[str]) -> list[Pure
 def is_protected(path: PurePosixPath, patterns: Iterable[str]) -> bool:
     """The path is one of the protected ones or lies under one, wherever it is anchored: too many questions beat one too few."""
     parts = [folded(part) for part in path.parts if part not in ("/", ".")]
-    return any(_within(parts, [folded(part) for part in PurePosixPath(pattern).parts if part != "/"]) for pattern in patterns)
+    return any(_within(parts, _folded(pattern)) for pattern in patterns)
 
 
 def overlap(one: PurePosixPath, other: PurePosixPath) -> bool:
@@ -55,7 +56,12 @@ def overlap(one: PurePosixPath, other: PurePosixPath) -> bool:
     return one.is_relative_to(other) or other.is_relative_to(one)
 
 
-def _within(parts: list[str], pattern: list[str]) -> bool:
+@lru_cache(maxsize=1024)
+def _folded(pattern: str) -> tuple[str, ...]:
+    return tuple(folded(part) for part in PurePosixPath(pattern).parts if part != "/")
+
+
+def _within(parts: Sequence[str], pattern: Sequence[str]) -> bool:
     starts = range(len(parts) - len(pattern) + 1)
     return bool(pattern) and any(all(map(fnmatchcase, parts[start:], pattern)) for start in starts)
 

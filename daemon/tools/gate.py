@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from daemon.core.events import ModelAsked
-from daemon.core.label import Decision, Label, join_all
+from daemon.core.label import Decision, Label
 from daemon.core.sources import Setting, said_in
 from daemon.core.turn import Turn
 from daemon.tools.arguments import args_hash, is_protected, paths_in
@@ -53,9 +52,10 @@ class Gate:
         """What the gate says to a call; a permission that it needed is used up by one."""
         case = self._case(turn, call, setting)
         decision, reason = self.judge(case)
+        if decision is Decision.ALLOW:
+            return decision, reason
         granted = with_grant(case)
-        helped = decision is not Decision.ALLOW and self.judge(granted)[0] is Decision.ALLOW
-        if helped and await self._granted(turn, call, setting):
+        if self.judge(granted)[0] is Decision.ALLOW and await self._granted(turn, call, setting):
             return self.judge(granted)
         if decision is Decision.ASK and call.tool.meta.warning:
             reason = f"{reason}; {call.tool.meta.warning}"
@@ -63,8 +63,7 @@ class Gate:
 
     def label(self, turn: Turn, setting: Setting) -> Label:
         """What a turn has seen: its session, its texts, and what strangers say of the tools that the model was shown (A22)."""
-        described = join_all(entry.event.label for entry in turn.events if isinstance(entry.event, ModelAsked))
-        return turn.label.joined(setting.session_label).joined(described)
+        return turn.label.joined(setting.session_label).joined(turn.described)
 
     def unknown(self, turn: Turn, setting: Setting) -> Verdict:
         """What it says to a tool that does not exist."""
