@@ -10,11 +10,11 @@ from pydantic.alias_generators import to_camel
 
 from daemon.core.errors import ConfigError
 from daemon.core.loops import Order
-from daemon.core.roles import Person, Role
+from daemon.core.roles import Person, Right, Role, may
 from daemon.door.base import SESSION_NAME, Door
 from daemon.door.loops import LoopView, named, to_wire
 from daemon.http.messages import Text
-from daemon.http.rights import WHO, check_own
+from daemon.http.rights import WHO, check_own, forbidden
 from daemon.http.wire import Problem, answer, body, invalid, not_found
 from daemon.loops.orders import LoopNotEnabled, LoopRefused, NoSuchAgent
 
@@ -76,6 +76,7 @@ class Loops:
         said, person = await body(request, Started), request[WHO]
         session = _session(said.session or _home(person))
         check_own(person, session)
+        _check_command(person, said)
         order = Order(
             _agent(request), said.message, session, person.name, said.criterion, said.value, said.max_iterations
         )
@@ -121,6 +122,15 @@ class Loops:
 
     async def _all(self, request: web.Request) -> list[LoopView]:
         return await self.door.loops().all(_agent(request))
+
+
+def _check_command(person: Person, said: Started) -> None:
+    """A command of test_pass runs again and again, and nobody is asked: only who could say yes to it may bring one along."""
+    if said.value is not None and said.criterion in (None, "test_pass") and not may(person.role, Right.DANGER):
+        raise forbidden(
+            "the value of test_pass is a command that runs unasked, so it is the owner's to give: start the loop with the agent's"
+            " own criterion, or with regex or manual; nothing was started"
+        )
 
 
 def _agent(request: web.Request) -> str:

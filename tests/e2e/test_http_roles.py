@@ -94,6 +94,17 @@ async def test_C9_an_editor_and_an_admin_start_and_stop_loops(daemon: Daemon, ro
     assert (await says_as(daemon, role, "/api/agents/default/loop/stop"))[0] in (200, 409)
 
 
+@pytest.mark.parametrize("role", [Role.EDITOR, Role.ADMIN])
+async def test_C9_nobody_but_the_owner_brings_a_command_along_that_runs_unasked(daemon: Daemon, home: Path, role: Role) -> None:
+    start, criterion = "/api/agents/default/loop/start", {"criterion": "test_pass", "value": "touch brought"}
+    assert await kind_as(daemon, role, start, message="again", **criterion) == REFUSED
+    assert await kind_as(daemon, role, start, message="again", value="touch brought") == REFUSED
+    started, loop = await says_as(daemon, role, start, message="again", criterion="regex", value="ok")
+    assert (started, loop["criteria"]["value"]) == (202, "ok")
+    await says_as(daemon, role, "/api/agents/default/loop/stop")
+    assert not (home / "workspace" / "brought").exists()
+
+
 async def test_C9_people_stand_in_the_journal_under_their_own_names(daemon: Daemon) -> None:
     status, run = await says_as(daemon, Role.EDITOR, text="hello")
     assert (status, run["session"], run["label"]) == (200, "web:editors", "trusted")
