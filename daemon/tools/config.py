@@ -52,7 +52,8 @@ class ToolsConfig(BaseModel):
     approvals: Approvals = Field("risk", description='"risk": ask before risky calls; "always": before every effect')
     approval_minutes: float = Field(5, gt=0, le=60 * 24 * 30, description="how long a question stands")
     protected_paths: list[str] = Field(
-        [".env*", ".git/hooks"], description="ask before a file tool touches these, as they stand under the workspace"
+        [".env*", ".git/hooks", ".git/config"],
+        description="ask before a file tool touches these, as they stand under the workspace",
     )
     workspace: Annotated[str, AfterValidator(_own_folder)] = Field(
         "workspace", description="where files and commands live; relative to HOME"

@@ -18,6 +18,7 @@ from daemon.core.events import ApprovalAsked, Outcome, ToolFinished
 from daemon.tools.arguments import is_protected
 from daemon.tools.base import ToolError
 from daemon.tools.beneath import Opening, by_kernel, by_steps
+from daemon.tools.config import ToolsConfig
 from daemon.tools.draft import MAX_BYTES
 from daemon.tools.workspace import Workspace
 from tests.fakes.files import Desk
@@ -301,6 +302,13 @@ async def test_a_protected_path_is_asked_about(root: Path, path: str, asked: boo
     rig = await bench(root, PROTECTED)
     await rig.run(("write_file", json.dumps({"path": path, "text": "x"})))
     assert bool(rig.recorded(ApprovalAsked)) is asked
+
+
+@pytest.mark.parametrize("path", [".env", ".git/hooks/pre-commit", ".git/config", "deep/.git/config"])
+async def test_what_git_would_run_for_the_owner_is_protected_from_the_start(root: Path, path: str) -> None:
+    rig = await bench(root, tuple(ToolsConfig().protected_paths))
+    await rig.run(("write_file", json.dumps({"path": path, "text": "[core]\n\tfsmonitor = evil\n"})))
+    assert rig.recorded(ApprovalAsked)
 
 
 async def test_a_search_passes_protected_files_over(root: Path) -> None:

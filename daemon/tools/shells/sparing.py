@@ -53,7 +53,7 @@ def _names(protected: Sequence[str]) -> list[str] | None:
     parts = [PurePosixPath(pattern.lstrip("/")).parts for pattern in protected]
     if any(len(steps) > 1 and not steps[0].startswith(".") for steps in parts):
         return None
-    return [steps[0] for steps in parts if steps]
+    return list(dict.fromkeys(steps[0] for steps in parts if steps))
 
 
 PROGRAMS: Mapping[str, Spared] = {**dict.fromkeys(("grep", "egrep", "fgrep"), _grep), "diff": _diff, "rg": _rg, "git": _git}
