@@ -2,6 +2,7 @@
 
 import json
 import string
+from time import process_time
 
 import pytest
 from hypothesis import assume, given
@@ -11,6 +12,7 @@ from daemon.core.label import Effect, Label
 from daemon.core.messages import ToolSpec
 from daemon.core.sources import Origin, Said
 from daemon.tools.base import Tool, ToolContext, ToolMeta, ToolOutput
+from daemon.tools.provenance.echoes import mentions
 from daemon.tools.provenance.grounds import Grounds, Standing
 
 OWNER = (
@@ -234,3 +236,15 @@ def test_A22_a_trusted_tool_that_repeats_what_the_model_wrote_knows_nothing(mail
     said = (Said(written, Origin.MODEL, Label.UNTRUSTED, "echo"), Said(f"no {mail} here", Origin.RESULT, Label.TRUSTED, "echo"))
     assert not Grounds(said, lambda name: None).owns("to", mail, "send")
     assert Grounds(said[1:], lambda name: None).owns("to", mail, "send")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a" * 20_000, "a." * 10_000, "a-" * 10_000, "/a" * 10_000, "2024-" * 4000, "%25" * 7000, "9" * 400 + " hours at 12:00"],
+)
+def test_no_text_of_a_stranger_holds_up_the_gate_or_breaks_it(text: str) -> None:
+    began = process_time()
+    for value in ("eve@evil.example", "http://evil.example/x", "13", "bob", "12:30", text):
+        assert owned(text, "recipient", value) in (value == text, False)
+        assert not mentions(text, f"{value}!x")
+    assert process_time() - began < 1

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 APART = r"\s<>()\[\],;:\"“”„‘’«»`|\\{}@\0"
-MAIL = re.compile(rf"[^{APART}]++@[^{APART}/?#!'*=&%$]++(?!@)")
+MAIL = re.compile(rf"(?<![^{APART}])[^{APART}]++@[^{APART}/?#!'*=&%$]++(?!@)")
 DOMAIN = re.compile(r"[^.]+(?:\.[^.]+)+")
 REST = r"[^\s<>\"'`|{}\\^\[\]]"
-LINK = re.compile(rf"(?:[a-z][a-z0-9+.-]*://|www\.){REST}+|(?<![\w@./-])(?:[\w-]+\.)+[a-z]{{2,24}}/{REST}*", re.I)
+LINK = re.compile(rf"(?:[a-z][a-z0-9+.-]{{0,30}}://|www\.){REST}+|(?<![\w@./-])(?:[\w-]+\.)+[a-z]{{2,24}}/{REST}*", re.I)
 HOST = re.compile(r"(?:[\w-]+\.)+[a-z]{2,24}", re.I)
 PARTS = re.compile(r"(?:(?P<scheme>[a-z][a-z0-9+.-]*)://)?(?P<host>[^/?#]*)(?P<rest>.*)", re.I | re.S)
 RUN_ON = re.compile(r"(?<=[a-z0-9])\.(?=[A-Z][a-z]*$)")

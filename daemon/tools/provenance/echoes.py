@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from urllib.parse import unquote
 
-ESCAPED = re.compile(r"\\+u([0-9a-fA-F]{4})")
+ESCAPED = re.compile(r"\\{1,8}u([0-9a-fA-F]{4})")
 LEAST = 6
 
 

@@ -18,7 +18,7 @@ NAMED = re.compile(
 CLOCK = re.compile(r"(?<![\d:.])(?P<h>\d{1,2}):(?P<min>\d{2})(?::(?P<s>\d{2}))?(?:\s*(?P<half>[ap])\.?m\b\.?)?(?![\d:])", re.I)
 HOUR = re.compile(r"(?<![\d:.])(?P<h>\d{1,2})\s*(?P<half>[ap])\.?m\b", re.I)
 LASTING = re.compile(
-    r"\b(?P<n>\d+(?:\.\d+)?|an?|one|two|three|four|five|six|half an)[\s-]*(?P<unit>hour|hr|h|minute|min)s?\b", re.I
+    r"\b(?P<n>\d{1,4}(?:\.\d{1,4})?|an?|one|two|three|four|five|six|half an)[\s-]*(?P<unit>hour|hr|h|minute|min)s?\b", re.I
 )
 WORDS = {"a": 1.0, "an": 1.0, "one": 1.0, "two": 2.0, "three": 3.0, "four": 4.0, "five": 5.0, "six": 6.0, "half an": 0.5}
 WHOLE = re.compile(r"(?P<date>\d{4}-\d{1,2}-\d{1,2})?[T ]?(?P<time>\d{1,2}:\d{2}(?::\d{2})?)?(?:Z|[+-]\d{2}:?\d{2})?")
