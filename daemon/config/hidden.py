@@ -13,7 +13,7 @@ from daemon.config.load import load
 from daemon.config.paths import Paths
 from daemon.config.secrets import Secrets
 from daemon.core.errors import ConfigError
-from daemon.core.faults import is_hidden
+from daemon.core.faults import credentials_in, is_hidden
 from daemon.core.redaction import Redactor
 
 log = logging.getLogger(__name__)
@@ -70,6 +70,8 @@ def _texts(value: object, key: str, *, secret: bool) -> Iterator[tuple[str, str]
     match value:
         case str() if secret or is_hidden(key):
             yield key, value
+        case str() if "://" in value:
+            yield from ((key, found) for found in credentials_in(value))
         case BaseModel():
             for name, info in type(value).model_fields.items():
                 yield from _texts(getattr(value, name), _below(key, name), secret=secret or not info.repr)

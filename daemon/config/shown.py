@@ -14,7 +14,7 @@ from daemon.config.keyed import Steps, leaves
 from daemon.config.load import Loaded
 from daemon.config.model import Config
 from daemon.core.errors import UsageError
-from daemon.core.faults import PASSWORD, is_hidden
+from daemon.core.faults import is_hidden, without_credentials
 from daemon.core.keys import descend, nearest
 
 MASK, NEW = "***", "*** (new)"
@@ -52,7 +52,7 @@ def _masked(value: object, raw: object, key: str, expanded: bool) -> object:
     from_store = isinstance(raw, str) and raw.startswith("secret:")
     if value and (from_store or is_hidden(key)):
         return MASK
-    return PASSWORD.sub("//***@", value) if isinstance(value, str) else value
+    return without_credentials(value) if isinstance(value, str) else value
 
 
 def _printed(value: object) -> str:
@@ -73,7 +73,7 @@ def masked_text(text: str, known: str | None = None) -> str:
     before = [value for _, value in _secrets_in(text if known is None else known)]
     for steps, value in _secrets_in(text):
         put(document, steps, MASK if value in before else NEW)
-    return PASSWORD.sub("//***@", tomlkit.dumps(document))
+    return without_credentials(tomlkit.dumps(document))
 
 
 def _secrets_in(text: str) -> list[tuple[Steps, str]]:

@@ -15,7 +15,8 @@ HIDDEN = re.compile(r"(^|_)(token|secret|password|api_key|headers|env)$|^tokens$
 TAGS = ("union_tag_invalid", "union_tag_not_found")
 LONGEST = 200
 ABSENT = ("missing", "value_error", *TAGS)
-PASSWORD = re.compile(r"//[^/@]*@")
+PASSWORD = re.compile(r"//(?:[^/@:]*:)?([^/@]*)@")
+IN_QUERY = re.compile(r"([?&][\w.-]*(?:auth|key|pass|secret|sig|token)[\w.-]*=)([^&#\s\"']+)", re.IGNORECASE)
 EXPECTED = {
     "int_type": "a whole number",
     "int_parsing": "a whole number",
@@ -49,6 +50,16 @@ EXPECTED = {
 def is_hidden(key: str) -> bool:
     """The value of this key is nobody's business."""
     return any(HIDDEN.search(part) for part in key.split("."))
+
+
+def without_credentials(text: str) -> str:
+    """An address, or a text with addresses in it, without the passwords and keys that some of them carry."""
+    return IN_QUERY.sub(r"\1***", PASSWORD.sub("//***@", text))
+
+
+def credentials_in(address: str) -> list[str]:
+    """What `without_credentials` leaves out."""
+    return [found[1] for found in PASSWORD.finditer(address) if found[1]] + [found[2] for found in IN_QUERY.finditer(address)]
 
 
 def explain(error: ValidationError, root: type[BaseModel], raw: Mapping[str, object]) -> list[tuple[str, str]]:
@@ -113,7 +124,7 @@ def _shown(key: str, value: object) -> str:
         return "a table"
     if isinstance(value, list) and any(isinstance(inner, Mapping) for inner in value):
         return "a list of tables"  # there may be tokens in them
-    shown = PASSWORD.sub("//***@", json.dumps(value, default=str, ensure_ascii=False))
+    shown = without_credentials(json.dumps(value, default=str, ensure_ascii=False))
     shown = shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}..."
     return '"***"' if is_hidden(key) and value != "" else shown
 

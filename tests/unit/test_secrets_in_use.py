@@ -61,6 +61,16 @@ def test_of_what_an_mcp_server_is_given_that_is_secret_whose_name_says_so(tmp_pa
     assert not any(value in shown for value in ("aws-1234", "pg-1234", "hdr-1234"))
 
 
+def test_what_an_address_carries_in_it_is_a_secret_too(tmp_path: Path):
+    (tmp_path / "config.toml").write_text(
+        '[mcp.far]\nurl = "https://me:hunter2@far.example/mcp?api_key=hunter3&mode=plain"\n[tools.web]\nbase_url = "http://a.example/"\n'
+    )
+    loaded = load(tmp_path / "config.toml", env={}, secrets={})
+    assert hidden(loaded.config) == {"hunter2": "mcp.far.url", "hunter3": "mcp.far.url"}
+    shown = value_of(loaded, "mcp") + masked_text(loaded.text)
+    assert "hunter" not in shown and "https://***@far.example/mcp?api_key=***&mode=plain" in shown
+
+
 @pytest.mark.parametrize("key", ["http.host", "tools.web.base_url", "mcp.x.url"])
 def test_A20_a_fault_of_the_config_does_not_tell_what_a_reference_stands_for(tmp_path: Path, key: str):
     editor = Editor(tmp_path / "config.toml", {"OTHERS": "hunter2-env"}, {"store": "hunter2-store"})
