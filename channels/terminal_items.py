@@ -105,7 +105,7 @@ class Question:
 
     A question of the house itself has a `title` in words, and a `text` that it is about, which is always shown whole. `agent`
     is the one at work that asks, where it is not the run itself. `preview` is shown beside the arguments: a change as a diff,
-    say. `place` is "2 of 3" where several wait.
+    say. `place` is "2 of 3" where several wait. `outside`: it is asked because of something that a stranger sent.
     """
 
     turn: str
@@ -121,6 +121,7 @@ class Question:
     agent: str = ""
     preview: str = ""
     place: str = ""
+    outside: bool = False
 
     @property
     def long(self) -> bool:

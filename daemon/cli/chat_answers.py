@@ -57,14 +57,16 @@ class Places:
 
 @dataclass(slots=True)
 class Standing:
-    """What --yes and --deny-all say to everything. A yes raises the budget of a run once: a limit stays one (F2)."""
+    """What --yes and --deny-all say to everything. A yes raises the budget of a run once: a limit stays one (F2); and none is
+    said to a stranger, who was not there when it was given (A6).
+    """
 
     answer: Answer | None
     _raised: set[str] = field(default_factory=set)
 
     def to(self, question: Question) -> tuple[Answer, str] | None:
         """The answer and its reason; None when the person is to be asked."""
-        if self.answer is None:
+        if self.answer is None or (question.outside and self.answer is not Answer.DENY):
             return None
         if question.tool == EXTEND and self.answer is not Answer.DENY and question.turn in self._raised:
             return Answer.DENY, RAISED_ONCE

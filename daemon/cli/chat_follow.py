@@ -4,6 +4,7 @@ Agents that a run sets to work are followed beside it: what they do is seen, wha
 """
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from daemon.cli.chat_errand import ErrandStory
 from daemon.cli.chat_story import Story
 from daemon.cli.chat_words import Data, text_of
 from daemon.core.clock import Clock
+from daemon.core.label import Label
 from daemon.door.base import Delivery, Door, LiveEvent
 
 
@@ -139,8 +141,13 @@ class Follower:
             if view.session != self.session and not known:
                 self._open.add((view.turn, view.call_id))
                 run = await self.door.run(view.turn)
-                agent = run.agent if run and run.parent else ""
-                await self.asker.asked(question_of(view, self.clock.now(), agent))
+                question = question_of(view, self.clock.now(), run.agent if run and run.parent else "")
+                await self.asker.asked(dataclasses.replace(question, outside=await self._from_outside(view.session)))
+
+    async def _from_outside(self, session: str) -> bool:
+        """A stranger's words began it: nothing that was said for this conversation was meant for it."""
+        label = next((view.label for view in await self.door.sessions() if view.id == session), "")
+        return label != Label.TRUSTED
 
     async def notices(self, *, of: str = "", without: Collection[str] = ()) -> None:
         """Show what was said to the session and not seen yet; of one run, or of all. Replies to runs that are followed

@@ -177,7 +177,9 @@ class PlainChat:
             self.pages.tell(f"aidaemon: {readable(failure(view))}\n")
 
     async def asked(self, question: Question) -> None:
-        """As the command line said; else a person at the terminal, in their own time; else no."""
+        """As the command line said; else a person at the terminal, in their own time; else no. A stranger's waits for one."""
+        if question.outside and not self.ask and not self._always.to(question):
+            return
         answered = self._always.to(question) or (None if self.ask else (Answer.DENY, NOBODY))
         if answered or self._group is None:
             await self._answer(question, *(answered or (Answer.DENY, NOBODY)))
@@ -203,7 +205,8 @@ class PlainChat:
                 text = await self._typed(question)
         if self._asking.pop((question.turn, question.call_id), None):
             self._places.settle(1, len(self._asking))
-        await self._answer(question, *((Answer.DENY, NOBODY) if text is None else understood(text or "no", question)))
+        if text is not None or not question.outside:
+            await self._answer(question, *((Answer.DENY, NOBODY) if text is None else understood(text or "no", question)))
 
     async def _typed(self, question: Question) -> str | None:
         await self.pages.show(question)
