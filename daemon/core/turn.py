@@ -59,7 +59,7 @@ class Turn:
     Commit before anything leaves the process: a model call, a tool start, a reply. `progress` is the seq of the latest event
     that brought the turn further: asking again after a crash does not. `coached` says after which iteration each kind came last.
     `kept_earlier` and `summary` are what compression left of the turns before; None is all of them. `news`: the seq at which
-    something last reached the turn from outside. `described` is the label of what the model was told of its tools.
+    something last reached the turn from outside. `label` joins all that the model was shown, the words about its tools included.
     """
 
     id: str
@@ -76,7 +76,6 @@ class Turn:
     iterations: int = 0
     refunds: int = 0
     label: Label = Label.TRUSTED
-    described: Label = Label.TRUSTED
     spent: Spent = field(default_factory=Spent)
     asked: ModelAsked | None = None
     consulting: Consulting | None = None
@@ -207,7 +206,7 @@ class Turn:
         match event:
             case ModelAsked():
                 self.spent.lose(self.asked)
-                self.asked, self.described = event, self.described.joined(event.label)
+                self.asked, self.label = event, self.label.joined(event.label)
             case Consulting():
                 self.spent.lose(self.consulting)
                 self.consulting = event

@@ -63,7 +63,7 @@ class Gate:
 
     def label(self, turn: Turn, setting: Setting) -> Label:
         """What a turn has seen: its session, its texts, and what strangers say of the tools that the model was shown (A22)."""
-        return turn.label.joined(setting.session_label).joined(turn.described)
+        return turn.label.joined(setting.session_label)
 
     def unknown(self, turn: Turn, setting: Setting) -> Verdict:
         """What it says to a tool that does not exist."""
