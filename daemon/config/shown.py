@@ -14,10 +14,9 @@ from daemon.config.keyed import Steps, leaves
 from daemon.config.load import Loaded
 from daemon.config.model import Config
 from daemon.core.errors import UsageError
-from daemon.core.faults import is_hidden, without_credentials
+from daemon.core.faults import MASK, NEW, credentials_in, is_hidden, without_credentials
 from daemon.core.keys import descend, nearest
 
-MASK, NEW = "***", "*** (new)"
 REFERENCE = re.compile(r"secret:[A-Za-z0-9_.-]+|\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 
 
@@ -70,10 +69,11 @@ def masked_text(text: str, known: str | None = None) -> str:
         document = tomlkit.parse(text)
     except (TOMLKitError, RecursionError):
         return re.sub(r"=.*", f"= {MASK}", text)
-    before = [value for _, value in _secrets_in(text if known is None else known)]
+    known = text if known is None else known
+    before = [value for _, value in _secrets_in(known)]
     for steps, value in _secrets_in(text):
         put(document, steps, MASK if value in before else NEW)
-    return without_credentials(tomlkit.dumps(document))
+    return without_credentials(tomlkit.dumps(document), {MASK, *credentials_in(known)})
 
 
 def _secrets_in(text: str) -> list[tuple[Steps, str]]:

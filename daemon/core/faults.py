@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from difflib import get_close_matches
 
 from pydantic import BaseModel, ValidationError
@@ -16,6 +16,7 @@ TAGS = ("union_tag_invalid", "union_tag_not_found")
 LONGEST = 200
 ABSENT = ("missing", "value_error", *TAGS)
 PASSWORD = re.compile(r"//(?:[^/@:]*:)?([^/@]*)@")
+MASK, NEW = "***", "*** (new)"
 IN_QUERY = re.compile(r"([?&][\w.-]*(?:auth|key|pass|secret|sig|token)[\w.-]*=)([^&#\s\"']+)", re.IGNORECASE)
 EXPECTED = {
     "int_type": "a whole number",
@@ -52,9 +53,17 @@ def is_hidden(key: str) -> bool:
     return any(HIDDEN.search(part) for part in key.split("."))
 
 
-def without_credentials(text: str) -> str:
-    """An address, or a text with addresses in it, without the passwords and keys that some of them carry."""
-    return IN_QUERY.sub(r"\1***", PASSWORD.sub("//***@", text))
+def without_credentials(text: str, known: Container[str] | None = None) -> str:
+    """An address, or a text with addresses in it, without the passwords and keys that some of them carry.
+
+    Those that are not among the `known` are marked as new.
+    """
+
+    def mask(value: str) -> str:
+        return MASK if known is None or not value or value in known else NEW
+
+    text = PASSWORD.sub(lambda found: f"//{mask(found[1])}@", text)
+    return IN_QUERY.sub(lambda found: found[1] + mask(found[2]), text)
 
 
 def credentials_in(address: str) -> list[str]:

@@ -71,6 +71,13 @@ def test_what_an_address_carries_in_it_is_a_secret_too(tmp_path: Path):
     assert "hunter" not in shown and "https://***@far.example/mcp?api_key=***&mode=plain" in shown
 
 
+@pytest.mark.parametrize("address", ["https://me:{}@far.example/", "https://far.example/?api_key={}"])
+def test_A20_another_password_in_an_address_is_a_change_that_can_be_seen(tmp_path: Path, address: str):
+    (tmp_path / "config.toml").write_text(f'[mcp.far]\nurl = "{address.format("hunter2")}"\n')
+    plan = Editor(tmp_path / "config.toml", {}, {}).plan("mcp.far.url", address.format("hunter3"))
+    assert "*** (new)" in plan.diff and "hunter" not in plan.diff
+
+
 @pytest.mark.parametrize("key", ["http.host", "tools.web.base_url", "mcp.x.url"])
 def test_A20_a_fault_of_the_config_does_not_tell_what_a_reference_stands_for(tmp_path: Path, key: str):
     editor = Editor(tmp_path / "config.toml", {"OTHERS": "hunter2-env"}, {"store": "hunter2-store"})
