@@ -17,6 +17,7 @@ from daemon.tools import landlock
 from daemon.tools.process import Ran, run_process
 from daemon.tools.sandbox import PATH, Kind, Sandbox
 from tests.behaviour.test_shell import gone, processes_with
+from tests.fakes.mcp import until
 
 FENCES: tuple[Kind, ...] = ("bubblewrap", "landlock")
 DEADLINE = 20
@@ -138,9 +139,7 @@ async def test_E5_services_of_this_machine_cannot_be_asked_to_act(workspace: Pat
 async def test_E5_when_memory_runs_out_a_command_goes_before_the_daemon(workspace: Path, kind: Kind) -> None:
     waiting = "touch there; while [ ! -e seen ]; do sleep 0.02; done"
     running = asyncio.create_task(ran(Sandbox(workspace, kind), waiting))
-    async with asyncio.timeout(DEADLINE):
-        while not (workspace / "there").exists():
-            await asyncio.sleep(0.01)
+    await until((workspace / "there").exists)
     scores = [(Path("/proc") / str(pid) / "oom_score_adj").read_text().strip() for pid in processes_with(waiting)]
     (workspace / "seen").touch()
     await running
