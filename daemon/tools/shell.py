@@ -85,9 +85,7 @@ async def shell(
     network: bool = False,
     background: bool = False,
 ) -> ToolOutput:
-    """Run a command in the workspace: better argv, a list of words, than command, a line for the shell. It has no network
-    unless network is true. With background it goes on while you do; check_command looks at it.
-    """
+    """Run a command in the workspace: argv (a list of words) or command (a line). background: it goes on; see check_command."""
     terminal.refuse(_untrusted_source, background)
     line = terminal.line({"argv": argv or [], "command": command, "network": network, "background": background})
     if background:

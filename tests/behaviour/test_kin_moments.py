@@ -285,7 +285,7 @@ async def test_a15_allowed_in_this_chat_is_allowed_to_all_who_work_for_it(tmp_pa
         await suspended(it, turn)
         await it.command("/approve session")
         assert (await asyncio.wait_for(it.settled(turn), 10)).reply == "done"
-        assert "(this chat)" in await it.command("/grants")
+        assert "(this chat;" in await it.command("/grants")
 
 
 async def test_e7_who_is_stopped_reports_nothing_and_nobody_is_set_to_work_again(tmp_path: Path, model: FakeOpenAI) -> None:

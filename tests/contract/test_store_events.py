@@ -163,6 +163,7 @@ async def test_a_question_is_a_row_and_a_delivery(store: Store) -> None:
         "arguments": '{"command":"rm ä"}',
         "effect": "destructive",
         "expires": after(60).isoformat(),
+        "preview": "",
     }
     assert (delivery.kind, json.loads(delivery.body)) == ("approval", question)
 

@@ -65,9 +65,9 @@ async def test_f2_whenever_it_is_killed_a_turn_that_asks_for_more_budget_asks_on
 
 
 async def test_f2_more_for_the_day_is_asked_for_once_and_still_holds_after_a_kill(killed: World, tmp_path: Path) -> None:
-    config = {"budget": {"daily_tokens": 950}}
+    config = {"budget": {"daily_tokens": 1050}}
     ends = await some_moments(killed, told(killed, tmp_path, "look note", agent={}, config=config), 8, seed=3)
-    assert all([one.day_tokens for one in raised(it)] == [950] for it in ends)
+    assert all([one.day_tokens for one in raised(it)] == [1050] for it in ends)
 
 
 async def test_e10_whenever_it_is_killed_each_answer_is_looked_at_once(
