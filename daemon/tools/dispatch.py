@@ -18,6 +18,7 @@ from daemon.tools.base import Tool, ToolError
 from daemon.tools.batches import POOL, Ready, in_batches
 from daemon.tools.gate import Gate
 from daemon.tools.pen import Pen
+from daemon.tools.policy import Verdict
 from daemon.tools.repeats import repeated
 from daemon.tools.results import MAX_CHARS, finished, rejected, settle_cut, unknown
 from daemon.tools.retry import may_run_again
@@ -91,13 +92,13 @@ class Dispatcher:
 
     async def _judged(self, turn: Turn, call: Ready, setting: Setting) -> Ready | None:
         state = call.state
-        judged = state.judged or await self._judge(turn, call, setting)
+        judged = await self._judge(turn, call, setting)
+        if judged.decision is Decision.DENY:
+            return self._settle(turn, rejected(state, judged.reason))
         if state.approved and not is_bound_to(state, call.arguments):
             return self._settle(turn, rejected(state, CHANGED))
         if state.approved or judged.decision is Decision.ALLOW:
             return call
-        if judged.decision is Decision.DENY:
-            return self._settle(turn, rejected(state, judged.reason))
         if state.answered:
             return self._settle(turn, rejected(state, refusal(state)))
         now = self.clock.now()
@@ -106,8 +107,15 @@ class Dispatcher:
         return None
 
     async def _judge(self, turn: Turn, call: Ready, setting: Setting) -> CallJudged:
-        decision, reason = await self.gate.look(turn, call, setting)
-        judged = CallJudged(call.state.call_id, call.tool.name, call.tool.meta.effect, decision, reason)
+        """Once; over a wait or a restart that holds, unless its owner has become stricter meanwhile (F5)."""
+        known = call.state.judged
+        if known is None:
+            return self._noted(turn, call, await self.gate.look(turn, call, setting))
+        stricter = self.gate.since(turn, call, setting, known.decision)
+        return self._noted(turn, call, stricter) if stricter else known
+
+    def _noted(self, turn: Turn, call: Ready, verdict: Verdict) -> CallJudged:
+        judged = CallJudged(call.state.call_id, call.tool.name, call.tool.meta.effect, *verdict)
         turn.record(judged, self.clock.now())
         return judged
 

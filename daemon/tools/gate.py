@@ -11,7 +11,7 @@ from daemon.tools.arguments import args_hash, is_protected, paths_in
 from daemon.tools.base import Grants, Tool, Toolbox, ToolMeta
 from daemon.tools.batches import Ready
 from daemon.tools.grants import grantable_paths
-from daemon.tools.policy import Approvals, Case, Cell, Judge, Verdict, judge, with_grant
+from daemon.tools.policy import STRICTNESS, Approvals, Case, Cell, Judge, Verdict, judge, with_grant
 from daemon.tools.provenance.grounds import Grounds, Standing
 
 
@@ -60,6 +60,13 @@ class Gate:
         if decision is Decision.ASK and call.tool.meta.warning:
             reason = f"{reason}; {call.tool.meta.warning}"
         return decision, reason
+
+    def since(self, turn: Turn, call: Ready, setting: Setting, known: Decision) -> Verdict | None:
+        """To a call that was looked at before: what the owner's rules and settings say now, where that is stricter than what was
+        `known`; None where it is not. What the turn has read since then does not count: the call was written before.
+        """
+        verdict = self.judge(with_grant(self._case(turn, call, setting)))
+        return verdict if STRICTNESS[verdict[0]] > STRICTNESS[known] else None
 
     def label(self, turn: Turn, setting: Setting) -> Label:
         """What a turn has seen: its session, its texts, and what strangers say of the tools that the model was shown (A22)."""
