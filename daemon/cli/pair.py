@@ -24,6 +24,7 @@ def run(args: argparse.Namespace) -> int:
     where = f" on {invited.channel}" if invited.channel else ""
     print(invited.code)
     print(f"Send it to the assistant{where} within 10 minutes: /pair {invited.code}", file=sys.stderr)
+    print("It is for channels where people write from elsewhere; the terminal and HTTP know you already.", file=sys.stderr)
     print(f"Whoever sends it first is {invited.role} here; give it to nobody else.", file=sys.stderr)
     return 0
 

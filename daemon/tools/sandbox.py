@@ -22,7 +22,8 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store")
 SETTINGS = (
     "alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "passwd", "group", "nsswitch.conf", "localtime", "timezone",
-    "ssl", "pki", "ca-certificates", "mime.types", "os-release", "profile", "bash.bashrc", "java", "python3",
+    "ssl/certs", "ssl/openssl.cnf", "pki/ca-trust", "pki/tls/certs", "pki/tls/cert.pem", "ca-certificates", "mime.types",
+    "os-release", "profile", "bash.bashrc", "java", "python3",
 )  # fmt: skip
 NAMES = ("resolv.conf", "hosts", "host.conf", "gai.conf", "services", "protocols")
 # Core files, file size (512-byte blocks), memory (KiB) and CPU seconds; a server may take more of the last two.

@@ -239,3 +239,14 @@ async def test_a_server_dies_with_the_daemon(workspace: Path) -> None:
     daemon.send_signal(signal.SIGKILL)
     await daemon.wait()
     await gone(children)
+
+
+async def test_A3_keys_of_this_machine_are_not_seen_from_inside(tmp_path: Path) -> None:
+    """Certificates are, so that programs can check whom they talk to."""
+    sandbox = await Sandbox.open(tmp_path)
+    argv = sandbox.argv(["/bin/sh", "-c", "ls /etc/ssl /etc/pki/tls 2>/dev/null; ls /etc/ssl/private"])
+    ran = await run_process(
+        argv, cwd=sandbox.workspace, env=sandbox.env, timeout_s=20, max_chars=1000, on_output=lambda text: None
+    )
+    assert "private" not in ran.output.split()
+    assert ran.exit_code != 0
