@@ -284,6 +284,19 @@ async def test_a_protected_path_of_the_spec_is_asked_about_and_no_other(tmp_path
         assert (tmp_path / "workspace" / "plans" / "secret.txt").read_text() == "x"
 
 
+async def test_a_command_is_asked_about_where_the_spec_protects_something(tmp_path: Path, model: FakeOpenAI) -> None:
+    """B8: what a command may look at without a question is known of the config's protected paths only."""
+    config = {"tools": {"shell": {"allowed": ["ls"]}}}
+    model.script(calls(("shell", {"argv": ["ls"]})), DONE, calls(("shell", {"argv": ["ls"]})))
+    async with agent(tmp_path, model, conditions(TEXT), config) as it:
+        assert [call.decision for call in (await it.ask("list it")).calls] == ["allow"]
+    async with agent(tmp_path, model, '[tools]\nprotected_paths = ["plans"]\n' + conditions(TEXT), config) as it:
+        turn = await it.say("list it")
+        await it.until(turn, "run.suspended")
+        [asked] = await it.house.door.approvals(session=SESSION)
+        assert asked.tool == "shell"
+
+
 async def test_when_tokens_cross_80_percent_of_the_context_window_the_strategy_runs_before_the_next_cycle(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
