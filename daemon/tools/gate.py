@@ -83,7 +83,7 @@ class Gate:
             meta=meta,
             label=self.label(turn, setting),
             session_label=setting.session_label,
-            safe=call.tool.is_safe(call.arguments),
+            safe=call.tool.is_safe(call.arguments) and not turn.terms.protected_paths,  # it knows the config's alone
             protected=any(is_protected(path, guarded) for path in paths_in(call.arguments, meta.paths)),
             approvals="always" if "always" in (self.approvals, turn.terms.approvals) else "risk",
             ruling=self.rules.ruling(turn.session, setting.root, call.tool, call.arguments),
@@ -102,7 +102,9 @@ class Gate:
         return tool.meta if tool else None
 
     async def _granted(self, turn: Turn, call: Ready, setting: Setting) -> bool:
+        """The reply is on disk first: a call that a crash forgets would have used up a permission for nothing (B5 #7)."""
         name = call.tool.name
+        await turn.commit()
         return await self.grants.granted(
             turn.session, name, args_hash(name, call.arguments), paths=grantable_paths(call.tool.meta, call.arguments),
             untrusted=setting.session_label is Label.UNTRUSTED, call=f"{turn.id}/{call.state.call_id}",
