@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import chain
 
 from daemon.agent.context import Scene
@@ -11,7 +12,7 @@ from daemon.core.codec import UnreadableEvent
 from daemon.core.events import MemoryHit, Recorded, TurnEnded, UserSaid
 from daemon.core.label import Label, join_all
 from daemon.core.messages import Message, Role
-from daemon.core.rows import SessionRow, TurnRow
+from daemon.core.rows import SessionRow
 from daemon.core.sink import EventSink
 from daemon.core.sources import Said, Setting, said_in
 from daemon.core.terms import Terms
@@ -113,7 +114,8 @@ def load_past(tx: ReadTx, session: SessionRow) -> Past:
     In the order in which they ended, as whoever lived through it has them: one that waited for a person may have ended late.
     """
     past = Past()
-    rows = [row for row in reversed(tx.turns(session.id, TURNS)) if row.state == "ended" and not is_cleared(row, session)]
+    ended = [row for row in reversed(tx.turns(session.id, TURNS)) if row.state == "ended"]
+    rows = [row for row in ended if not is_cleared(row.started_at, session)]
     for row in sorted(rows, key=lambda row: row.ended_at or row.started_at):
         try:
             past.add(rebuild(row.id, session.id, tx.events(row.id)))
@@ -122,9 +124,9 @@ def load_past(tx: ReadTx, session: SessionRow) -> Past:
     return past
 
 
-def is_cleared(row: TurnRow, session: SessionRow) -> bool:
-    """The turn is from before the session was last cleared."""
-    return session.cleared_at is not None and row.started_at <= session.cleared_at
+def is_cleared(began: datetime, session: SessionRow) -> bool:
+    """A turn that began then is from before the session was last cleared."""
+    return session.cleared_at is not None and began <= session.cleared_at
 
 
 def scene_of(session: SessionRow, past: Past, *, effort: str, stream: bool) -> Scene:

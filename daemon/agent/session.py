@@ -11,7 +11,7 @@ from daemon.agent.lanes.hearing import heard_above, is_told
 from daemon.agent.lanes.sink import LaneSink, Opening, Tenure
 from daemon.agent.lanes.tries import TRIES, Failures, note_attempt, poison
 from daemon.agent.lanes.workshop import Workshop
-from daemon.agent.past import Past, load_past, progress_of, rebuild, scene_of, terms_of
+from daemon.agent.past import Past, is_cleared, load_past, progress_of, rebuild, scene_of, terms_of
 from daemon.core.errors import Fenced, StoreUnavailable
 from daemon.core.events import Answer, ApprovalAnswered, Stop, TurnEnded, TurnResumed, UserSaid
 from daemon.core.live import Over, SetAside
@@ -217,7 +217,7 @@ class Lane:
             await self._quarantine(turn_id)
             return
         why = "answered" if answers else "stopped" if turn_id in self.cancels else "restart"
-        for event in (TurnResumed(why), *answers):
+        for event in (TurnResumed(why, self._shown().label), *answers):
             turn.record(event, self.shop.clock.now())
         first = turn.events[0].event
         await self._run(turn, first.sender if isinstance(first, UserSaid) else "")
@@ -260,9 +260,10 @@ class Lane:
                 self.wakes.append(turn.id)
         else:
             log.info("turn %s of %s ended: %s", turn.id, self.session.id, ending(turn))
-            past = self.past or Past()
-            past.add(turn)
-            past.trim()
+            if not is_cleared(turn.events[0].at, self.session):
+                past = self.past or Past()
+                past.add(turn)
+                past.trim()
             self.shop.budgets.close(turn)
             self.inputs.extendleft(reversed([replace(row, steers="") for row in control.take_steers()]))
             self._let_go(turn.id)

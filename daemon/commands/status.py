@@ -41,7 +41,7 @@ async def status(desk: Desk, spoken: Spoken) -> str:
 
 def why_tainted(tx: ReadTx, session: SessionRow) -> str:
     """How text from outside came into this chat since it was last cleared; "" when none did (F3)."""
-    shown = [row for row in reversed(tx.turns(session.id, TURNS)) if not is_cleared(row, session)]
+    shown = [row for row in reversed(tx.turns(session.id, TURNS)) if not is_cleared(row.started_at, session)]
     for row in shown:
         found = tainted_at(tx.events(row.id)) if row.label is Label.UNTRUSTED else None
         if found and not found.inherited:

@@ -99,9 +99,12 @@ class Steered:
 
 @dataclass(frozen=True, slots=True)
 class TurnResumed:
-    """A worker took the turn up again, after a restart or a wait."""
+    """A worker took the turn up again, after a restart or a wait. `label` is that of the conversation as it is shown from now on:
+    it may have gone on meanwhile.
+    """
 
     why: str
+    label: Label = Label.TRUSTED
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from daemon.core.events import ChildReturned, Event, HistoryCompressed, ModelAsked, Recorded, Steered, ToolFinished, UserSaid
+from daemon.core.events import (
+    ChildReturned,
+    Event,
+    HistoryCompressed,
+    ModelAsked,
+    Recorded,
+    Steered,
+    ToolFinished,
+    TurnResumed,
+    UserSaid,
+)
 from daemon.core.label import Label
 
 SHOWN = 60
@@ -35,6 +45,8 @@ def _reason(event: Event) -> str:
             return _beginning(event)
         case Steered(label=Label.UNTRUSTED):
             return "a message from outside"
+        case TurnResumed(label=Label.UNTRUSTED):
+            return "what this chat has read while the turn waited"
         case ToolFinished(label=Label.UNTRUSTED):
             return f"the result of {event.tool}"
         case ChildReturned(label=Label.UNTRUSTED):

@@ -173,11 +173,12 @@ class Turn:
                 assert_never(event)
 
     def _fold_stage(self, event: Suspended | TurnResumed | TurnEnded) -> None:
-        self.suspended = isinstance(event, Suspended)
-        self.news = self.seq
-        if isinstance(event, TurnEnded):
+        self.suspended, self.news = isinstance(event, Suspended), self.seq
+        if isinstance(event, TurnResumed):
+            self.label = self.label.joined(event.label)
+        elif isinstance(event, TurnEnded):
             self.ended = event
-        elif isinstance(event, Suspended) and event.seconds is not None:
+        elif event.seconds is not None:
             self.spent.seconds = event.seconds
 
     def _fold_said(self, event: UserSaid | Steered | Coached) -> None:

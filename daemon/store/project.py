@@ -223,7 +223,7 @@ def _of_stage(event: Suspended | TurnResumed | TurnEnded, at: datetime) -> tuple
         case Suspended():
             return (TurnNow("suspended"),)
         case TurnResumed():
-            return (TurnNow("running"),)
+            return (TurnNow("running"), *_tainted(event.label))
         case TurnEnded():
             return (TurnClosed(event.reason, event.detail, event.reply, at), *_posted("reply", event.reply, at))
 
