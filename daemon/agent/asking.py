@@ -141,7 +141,7 @@ class Asking:
             reserved_tokens=held.sent,
             reserved_usd=held.usd,
             closing=closing,
-            label=self.context.described(prompt.tools),
+            label=prompt.described,
         )
 
     async def _complete(self, turn: Turn, scene: Scene, call: Call) -> ModelReply:

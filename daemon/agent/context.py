@@ -41,17 +41,21 @@ class Prompt:
     prompt_hash: str
     tools_hash: str
     tools: tuple[str, ...]
+    described: Label
     tokens: int
 
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """A list of tools as it is sent, with its hash and an estimate of its tokens."""
+    """A list of tools as it is sent, with its hash and an estimate of its tokens. `label` is that of the words that describe
+    them: a server describes its own, and one that is gone was a server's (A22).
+    """
 
     specs: tuple[ToolSpec, ...]
     names: tuple[str, ...]
     hash: str
     tokens: int
+    label: Label
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,7 @@ class Context:
             tokens = whole.fixed + earlier.tokens + tokens_of(own)
         request = ModelRequest((system, *earlier.then(own)), shelf.specs, tools_allowed, self.max_tokens, scene.effort or None)
         prompt_hash = digest_of((system, *own), earlier.digest).hex()
-        return Prompt(request, prompt_hash, shelf.hash, shelf.names, tokens)
+        return Prompt(request, prompt_hash, shelf.hash, shelf.names, shelf.label, tokens)
 
     def wanted(self, turn: Turn, scene: Scene) -> int:
         """How many tokens the next request would take if no turn and no step had to be left out."""
@@ -108,11 +112,6 @@ class Context:
             return whole
         own = bounded(own, window // 2)
         return replace(whole, own=own, tokens=fixed + earlier.tokens + tokens_of(own))
-
-    def described(self, names: Sequence[str]) -> Label:
-        """The label of what is said of these tools: a server describes its own, and one that is gone was a server's (A22)."""
-        found = (self.toolbox.get(name) for name in names)
-        return Label.UNTRUSTED if any(tool is None or tool.meta.source for tool in found) else Label.TRUSTED
 
     def window_of(self, turn: Turn) -> int:
         """How many tokens may be sent for this turn; less than declared once a provider found that to be too much."""
@@ -144,5 +143,10 @@ class Context:
             text = json.dumps([(spec.name, spec.description, spec.parameters) for spec in specs])
             digest = blake2b(text.encode(), digest_size=12).hexdigest()
             size = (len(text) + 40 * len(specs)) // CHARS_PER_TOKEN
-            self._shelves[key] = Shelf(specs, tuple(spec.name for spec in specs), digest, size)
+            shown = tuple(spec.name for spec in specs)
+            self._shelves[key] = Shelf(specs, shown, digest, size, self._described(shown))
         return self._shelves[key]
+
+    def _described(self, names: Sequence[str]) -> Label:
+        found = (self.toolbox.get(name) for name in names)
+        return Label.UNTRUSTED if any(tool is None or tool.meta.source for tool in found) else Label.TRUSTED

@@ -78,6 +78,8 @@ class Needles:
             while start >= 0:
                 found.append((start, needle))
                 start = data.find(needle, start + 1)
+        if not found:
+            return []
         spans = [(start, start + len(needle), self.names[needle]) for start, needle in found]
         return sorted(spans, key=lambda span: (span[0], -span[1]))
 

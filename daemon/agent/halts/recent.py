@@ -12,26 +12,27 @@ from daemon.core.turn import Turn
 
 LOOKED = 96
 Done = tuple[ToolFinished, ToolCall]
+BY_USER = (UserSaid, Steered)
 CIRCLING = (Stop.STALLED.value, Stop.REPEATING.value)
 
 
 def since_user(turn: Turn) -> Iterator[Recorded]:
     """Events, latest first; what a user says mid-turn is a new chance for the model, so older ones do not count."""
-    return takewhile(lambda recorded: not isinstance(recorded.event, UserSaid | Steered), reversed(turn.events))
+    return takewhile(lambda recorded: not isinstance(recorded.event, BY_USER), reversed(turn.events))
 
 
 def replies(turn: Turn) -> Iterator[tuple[ModelReplied, tuple[Done, ...]]]:
     """Replies, latest first, each with what came of its calls."""
     results: list[ToolFinished] = []
-    for recorded in since_user(turn):
-        match recorded.event:
-            case ToolFinished() as result:
-                results.append(result)
-            case ModelReplied() as reply:
-                yield reply, tuple((result, _asked(reply, result)) for result in reversed(results))
-                results = []
-            case _:
-                continue
+    for recorded in reversed(turn.events):
+        event = recorded.event
+        if isinstance(event, ToolFinished):
+            results.append(event)
+        elif isinstance(event, ModelReplied):
+            yield event, tuple([(result, _asked(event, result)) for result in reversed(results)])
+            results = []
+        elif isinstance(event, BY_USER):
+            return
 
 
 def iterations(turn: Turn) -> Iterator[tuple[Done, ...]]:
