@@ -250,8 +250,7 @@ class Turn:
         self.compressed.append(event)
         self.kept_earlier = event.kept_earlier
         self.messages[1 : 1 + event.dropped_own] = of_people(self.messages[1 : 1 + event.dropped_own], self.events)
-        if event.summary:
-            self.summary = summary_message(event)
+        self.summary = summary_message(event) if event.summary else self.summary
 
     def _say(self, text: str, label: Label, before: Label = Label.TRUSTED) -> None:
         self.messages.append(Message(Role.USER, text, label=label))
