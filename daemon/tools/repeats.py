@@ -47,8 +47,9 @@ def _effect_before(turn: Turn, call: Ready) -> bool:
 
 
 def _helped(turn: Turn) -> bool:
-    """An agent in the background may change anything at any time."""
-    return any(child.spawned.background for child in turn.children.values())
+    """An agent in the background may change anything at any time, and so may a command that goes on there."""
+    begun = any(result.effect is Effect.DESTRUCTIVE and _changed(result) for result, _ in turn.past)
+    return begun or any(child.spawned.background for child in turn.children.values())
 
 
 def _changed(result: ToolFinished) -> bool:

@@ -223,3 +223,30 @@ async def test_a11_over_a_restart_it_is_asked_anew(tmp_path: Path, model: FakeOp
     async with living(tmp_path, model, config, parts(world)) as it:
         run = await it.settled(turn)
     assert (world.looks, run.calls[1].result) == (2, "wall: fallen down")
+
+
+async def test_a11_what_a_command_in_the_background_writes_is_read_anew(tmp_path: Path, model: FakeOpenAI) -> None:
+    """The command waits until the file has been read once."""
+    line = "while [ ! -e go ]; do sleep 0.05; done; echo two > log.txt; touch done; while [ ! -e end ]; do sleep 0.05; done"
+    shell = {"command": line, "background": True}
+    place = tmp_path / "workspace"
+    model.script(calls(("shell", shell)), calls(("read_file", {"path": "log.txt"})), calls(("wait", {})))
+    model.script(calls(("read_file", {"path": "log.txt"})), says("ok"))
+
+    @tool(effect=Effect.READ)
+    async def wait(world: World) -> str:
+        """Wait until it has written."""
+        (place / "go").touch()
+        while not (place / "done").exists():
+            await asyncio.sleep(0.02)
+        (place / "end").touch()
+        return "it has written"
+
+    parts = Parts(tools=bind([wait], {World: World()}))
+    async with living(tmp_path, model, {"agent": {"check_claims": False}}, parts) as alive:
+        (place / "log.txt").write_text("one")
+        turn = await alive.say("go on, please")
+        await alive.until(turn, "approval.asked")
+        assert "Approved" in await alive.command("/approve")
+        view = await alive.settled(turn)
+    assert [call.result for call in view.calls if call.tool == "read_file"] == ["one", "two"]
