@@ -12,6 +12,7 @@ the arguments come back as JSON. An output may have:
     "rpc_error": {"code", "message"}   the request itself fails
     "delay": seconds                   before the answer
     "crash": "before" | "after"        the server dies before or after it has done what was asked, without an answer
+    "kills": "before" | "after"        so does, by its hand and by SIGKILL, the process that started it
     "silent": true                     it is done, but never answered
     "becomes": {...}                   keys of the script that are different from now on; list_changed is told before the answer
     "asks": [{"method", "params"}]     requests to the client before the answer; what it said is in the log
@@ -19,12 +20,13 @@ the arguments come back as JSON. An output may have:
 Keys of the script itself: "crash_at": "start" | "list" (dies then), "slow_start": seconds, "stderr": text printed at the start,
 "noise": a line of rubbish on stdout, "stubborn": stays when its input has ended, "page": tools per page of tools/list.
 
-LOG gets a JSON line for everything that was executed: {"tool", "arguments"}, and {"started": pid} for every start, {"listed": n}
-for every tools/list, {"answer": ...} for every answer of the client.
+LOG gets a JSON line for everything that was executed: {"tool", "arguments"}, and {"started": pid, "for": parent} for every start,
+{"listed": n} for every tools/list, {"answer": ...} for every answer of the client.
 """
 
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -56,7 +58,7 @@ class Server:
             sys.stdout.flush()
 
     def serve(self) -> None:
-        self.note({"started": os.getpid(), "env": sorted(os.environ)})
+        self.note({"started": os.getpid(), "for": os.getppid(), "env": sorted(os.environ)})
         script = self.script
         sys.stderr.write(script.get("stderr", ""))
         sys.stderr.flush()
@@ -108,11 +110,9 @@ class Server:
     def call(self, params: Json) -> Json | None:
         name, arguments = params["name"], params.get("arguments") or {}
         output = self.output(name, arguments)
-        if output.get("crash") == "before":
-            os._exit(5)
+        self.die(output, "before")
         self.note({"tool": name, "arguments": arguments})
-        if output.get("crash"):
-            os._exit(6)
+        self.die(output, "after")
         for number, request in enumerate(output.get("asks", ())):
             self.ask(f"{MINE}{name}-{number}", request)
         if "becomes" in output:
@@ -120,6 +120,12 @@ class Server:
             self.send({"method": "notifications/tools/list_changed"})
         time.sleep(output.get("delay", 0))
         return None if output.get("silent") else self.said(output, arguments)
+
+    def die(self, output: Json, when: str) -> None:
+        if output.get("kills") == when:
+            os.kill(os.getppid(), signal.SIGKILL)
+        if output.get("crash") == when:
+            os._exit(5)
 
     def output(self, name: str, arguments: Json) -> Json:
         outputs = self.script.get("outputs", {}).get(name, [])

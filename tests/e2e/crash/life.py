@@ -1,34 +1,36 @@
 """One life of a daemon: the real house, what it may do, and the moments at which it may die."""
 
-import asyncio
 import os
+import sys
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from daemon.app import Parts, open_house
 from daemon.config.load import load
-from daemon.config.paths import Paths
-from daemon.core.label import Effect
+from daemon.config.paths import Paths, resolve
+from daemon.config.private import write_private
 from daemon.store.lock import HomeLock
 from daemon.store.protocol import Store
 from daemon.store.sqlite import SqliteStore
-from daemon.tools.base import Tool, ToolContext
-from daemon.tools.decorate import bind, tool
+from tests.e2e.crash.hands import hands
 from tests.e2e.crash.journal import MortalStore, all_but_starts, everything
-from tests.e2e.crash.moments import Moment, Moments, Outside
+from tests.e2e.crash.moments import Moments, Outside
 from tests.e2e.crash.person import Person, Plan, Said, Task
+from tests.e2e.crash.stranger import street
 from tests.fakes.house import write_config
 
-SLOW_S = 300.0
-HISTORY = "a long line of what was there to see, "
+SERVERS_S = 20.0
+FIRST = "first"
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
     """How a daemon is to live, and die: `die_at` counts its own moments, `die_asking` is "HOW:N" for its N-th model call,
     `die_after` seconds, wherever it may be then. A `hasty` person answers questions before the turn has come to rest, and one
-    with `doubts` says no to so many answers first. `agents` are the specs in HOME/agents; `chosen` is who answers.
+    with `doubts` says no to so many answers first. `agents` are the specs in HOME/agents; `chosen` is who answers. `finely`: each
+    change of the file system is a moment, too.
     """
 
     folder: str
@@ -46,6 +48,7 @@ class Life:
     doubts: int = 0
     task: Task | None = None
     long_looks: int = 0
+    finely: bool = False
 
     @classmethod
     def read(cls, told: Mapping[str, object]) -> "Life":
@@ -60,42 +63,6 @@ class Life:
         return asdict(self)
 
 
-def hands(outside: Outside, moment: Moment, long_looks: int) -> list[Tool]:
-    """What the model may do: look (inside), wait (for ever), note (an effect), send (an effect that needs a yes)."""
-
-    def act(context: ToolContext, name: str, text: str) -> str:
-        moment(f"before {name}")
-        outside.effects.note(turn=context.turn.id, call=context.call_id, tool=name, text=text)
-        moment(f"after {name}")
-        return f"{name} done"
-
-    @tool(effect=Effect.READ)
-    async def look(context: ToolContext, text: str) -> str:
-        """Look at something."""
-        moment("before look")
-        moment("after look")
-        return f"saw {text} {HISTORY * long_looks}"
-
-    @tool(effect=Effect.READ, timeout_s=SLOW_S)
-    async def wait(context: ToolContext, text: str) -> str:
-        """Wait for something that never comes."""
-        moment("before wait")
-        await asyncio.Event().wait()
-        return text
-
-    @tool(effect=Effect.WRITE)
-    async def note(context: ToolContext, text: str) -> str:
-        """Note something down."""
-        return act(context, "note", text)
-
-    @tool(effect=Effect.EGRESS)
-    async def send(context: ToolContext, text: str) -> str:
-        """Send something away."""
-        return act(context, "send", text)
-
-    return bind([look, wait, note, send], {})
-
-
 async def live(life: Life) -> list[str]:
     """From start to good end: everything said, answered, shown. Gives the moments that were passed."""
     folder = Path(life.folder)
@@ -107,21 +74,33 @@ async def live(life: Life) -> list[str]:
         return MortalStore(await SqliteStore.open(path), moments, outside, all_but_starts if life.forgetful else everything)
 
     parts = Parts(hands(outside, moments, life.long_looks), open_store)
-    with HomeLock(paths.home):
-        async with open_house(paths, load(paths.config, env={}, secrets={}), parts) as house:
-            await house.sessions.recover()
-            await house.loops.recover()
-            person = Person(house, outside, moments, life.hasty, life.chosen, life.doubts)
-            await person.talk(life.plan, life.task)
+    if life.finely:
+        sys.addaudithook(moments.of_files)
+    async with AsyncExitStack() as stack:
+        stack.enter_context(HomeLock(paths.home))
+        house = await stack.enter_async_context(open_house(paths, load(paths.config, env=os.environ, secrets={}), parts))
+        await house.ready(SERVERS_S)
+        await house.sessions.recover()
+        await house.loops.recover()
+        post = await stack.enter_async_context(street(house)) if house.config.events.enabled else None
+        await Person(house, outside, moments, life.hasty, life.chosen, life.doubts, post).talk(life.plan, life.task)
     return moments.passed
 
 
 def _home(life: Life) -> Paths:
-    """Its config.toml and its agents, as each start finds them."""
+    """Its config.toml, as the first life finds it, and its agents, as each does. Who lives, and how it is to die, is told by the
+    environment.
+    """
     folder = Path(life.folder)
-    headers = {"X-Pid": str(os.getpid()), "X-Die": life.die_asking, "X-Home": life.folder}
-    agent = {"drain_seconds": 1, **life.agent}
-    paths = write_config(folder / "home", life.base_url, {"provider": {"extra_headers": headers}, "agent": agent, **life.config})
+    os.environ.update(LIFE_PID=str(os.getpid()), LIFE_DIE=life.die_asking, LIFE_HOME=life.folder)
+    paths = resolve(str(folder / "home"), None)
+    paths.home.mkdir(mode=0o700, exist_ok=True)
+    if not paths.config.exists():
+        headers = {"X-Pid": "${LIFE_PID}", "X-Die": "${LIFE_DIE}", "X-Home": "${LIFE_HOME}"}
+        agent = {"drain_seconds": 1, **life.agent}
+        config = {"provider": {"extra_headers": headers}, "agent": agent, **life.config}
+        first = write_config(folder / FIRST, life.base_url, config)
+        write_private(paths.config, first.config.read_text())
     paths.agents.mkdir(exist_ok=True)
     for name, spec in life.agents.items():
         (paths.agents / f"{name}.toml").write_text(spec)

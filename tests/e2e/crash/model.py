@@ -1,7 +1,8 @@
 """The model of the crash tests: does what the last words in brackets say, and kills who asks when it was told to.
 
 "[m1 look+note send]" is: look and note in one reply, then send in the next, then the final text "re: m1". "[m1 spawn.a] {a note}"
-sets an agent to work that is told "[m1a note]", "back.a" one in the background, "spawn.a.crew" one of that name.
+sets an agent to work that is told "[m1a note]", "back.a" one in the background, "spawn.a.crew" one of that name. "write.a",
+"edit.a" and "read.a" are about the file a.txt, "set.21" is about the assistant's own limit.
 """
 
 import json
@@ -9,6 +10,7 @@ import os
 import re
 import signal
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +26,15 @@ BEFORE = "## What {role} answered\nre: (\\w+)"
 REPORT = "The background sub-agent"
 AGAIN = "Your answer does not hold"
 SUMMARY = "You keep the record"
+LIMIT = "agent.max_iterations"
+PLACE = "HERE"
+HOUSE: dict[str, Callable[..., tuple[str, Json]]] = {
+    "pay": lambda what: ("pay", {"to": "bob"}),
+    "write": lambda what, name: ("write_file", {"path": f"{name}.txt", "text": f"{what} {PLACE}"}),
+    "edit": lambda what, name: ("edit_file", {"path": f"{name}.txt", "old": PLACE, "new": f"{what} {PLACE}"}),
+    "read": lambda what, name: ("read_file", {"path": f"{name}.txt"}),
+    "set": lambda what, value: ("config_set", {"key": LIMIT, "value": int(value)}),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +50,9 @@ class Order:
         return calls(*(self._call(f"{self.name}.{step}.{hand}", *hand.split(".")) for hand in self.steps[step].split("+")))
 
     def _call(self, what: str, hand: str, *about: str) -> tuple[str, Json]:
+        if hand in HOUSE:
+            tool, arguments = HOUSE[hand](what, *about)
+            return tool, {**arguments, "_step": what}
         if hand not in ("spawn", "back"):
             return hand, {"text": what}
         steps = re.findall(rf"\{{{about[0]}((?: [\w+.]+)*)\}}", self.told)[0]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 Json = dict[str, str]
 Moment = Callable[[str], None]
+CHANGES = ("os.rename", "os.remove", "os.mkdir")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,21 @@ class Outside:
         return Notebook(self.folder / "questions")
 
     @property
+    def orders(self) -> Notebook:
+        """Commands that a person gave, and what they were told: {client, session, text, reply}."""
+        return Notebook(self.folder / "orders")
+
+    @property
+    def strangers(self) -> Notebook:
+        """Events that were sent, each time, and what their sender was told: {client, notify, session, turn}."""
+        return Notebook(self.folder / "strangers")
+
+    @property
+    def server(self) -> Notebook:
+        """What the MCP server says that it did: {tool, arguments}, {started, for, ...}."""
+        return Notebook(self.folder / "desk.jsonl")
+
+    @property
     def stops(self) -> Notebook:
         """Turns whose stop was taken: {turn}."""
         return Notebook(self.folder / "stops")
@@ -92,3 +108,10 @@ class Moments:
         if len(self.passed) == self.die_at:
             self.deaths.note(pid=str(os.getpid()), at=name)
             os.kill(os.getpid(), signal.SIGKILL)
+
+    def of_files(self, event: str, arguments: tuple[object, ...]) -> None:
+        """The interpreter is about to change the file system; what is only added to a file is our own notebooks'."""
+        flags = arguments[2] if event == "open" and not isinstance(arguments[0], int) else 0
+        made = isinstance(flags, int) and flags & os.O_CREAT and not flags & os.O_APPEND
+        if event in CHANGES or made:
+            self(f"before {event}")

@@ -1,6 +1,7 @@
-"""A process that has lived once and forks a fresh daemon for each life: `python -m tests.e2e.crash.nursery`.
+"""A process that has lived once and forks a fresh daemon for each life: `python -m tests.e2e.crash.nursery [mcp]`.
 
-It has no event loop and no thread when it forks. A line of JSON in is a life; a line out is how it ended.
+It has no event loop and no thread when it forks. A line of JSON in is a life; a line out is how it ended. With `mcp` it knows
+how to talk to MCP servers.
 """
 
 import asyncio
@@ -51,6 +52,8 @@ def main() -> None:
 async def _warm_up() -> None:
     """One life in good order: what a first one imports and builds late is there before any fork."""
     plugins.load("providers", "openai")
+    for name in sys.argv[1:]:
+        plugins.load(name, "client")
     PriceTable().load()
     with tempfile.TemporaryDirectory() as folder:
         async with FakeOpenAI() as model:

@@ -5,23 +5,30 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from daemon.app import House
+from daemon.core.asking import EXACT, Bounds
 from daemon.core.events import Answer
 from daemon.core.loops import REVIEW as LOOP_REVIEW
 from daemon.core.loops import Criterion
+from daemon.core.rows import EVENT
 from daemon.door.base import Door, LiveEvent
+from daemon.door.local import UNHEARD
 from daemon.door.loops import LoopView
 from daemon.loops.events import LoopEvent
 from daemon.loops.orders import Order
 from daemon.store.protocol import ReadTx
 from tests.e2e.crash.moments import Moment, Outside
+from tests.e2e.crash.stranger import Post
 
 DOUBTED = ("review_answer", "loop_review")
+ONCE_ONLY = ("/undo",)
+TIMES = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
     """Something a person says. `at_once`: without waiting for what was said before; `instead`: when asked a question, as the
-    answer to it. `twice`: the network repeats it.
+    answer to it. `twice`: the network repeats it. `stranger`: it comes as an event from outside, which its sender sends again at
+    each start of the daemon; the people of the session are asked and told.
     """
 
     client: str
@@ -29,6 +36,12 @@ class Said:
     at_once: bool = False
     instead: bool = False
     twice: bool = False
+    stranger: bool = False
+
+    @property
+    def command(self) -> bool:
+        """Not for the model."""
+        return self.text.startswith("/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +69,7 @@ class Person:
     hasty: bool
     chosen: str
     doubts: int
+    post: Post | None = None
 
     @property
     def door(self) -> Door:
@@ -64,7 +78,7 @@ class Person:
 
     async def talk(self, plan: Plan, task: Task | None) -> None:
         """In all sessions at once; then the loop, from its start to its end."""
-        taken = {line["client"] for line in self.outside.accepted.lines()}
+        taken = {line["client"] for book in (self.outside.accepted, self.outside.orders) for line in book.lines()}
         async with TaskGroup() as tasks:
             for session, messages in plan.items():
                 tasks.create_task(self._converse(session, [said for said in messages if said.client not in taken]))
@@ -84,6 +98,29 @@ class Person:
         await self._see_to_the_end(session)
 
     async def _say(self, session: str, said: Said) -> None:
+        if said.stranger:
+            await self._send(session, said)
+        elif said.command:
+            await self._order(session, said)
+        else:
+            await self._tell(session, said)
+
+    async def _send(self, notify: str, said: Said) -> None:
+        assert self.post
+        self.moment("before an event is sent")
+        taken = await self.post(said.client, said.text)
+        self.outside.strangers.note(client=said.client, notify=notify, session=taken["session"], turn=taken["turn"])
+        self.moment("after an event was taken")
+
+    async def _order(self, session: str, said: Said) -> None:
+        """Where nobody knows whether it was carried out it is given again, if that does no harm."""
+        done = await self.door.send(session, said.text, said.client)
+        if done.reply == UNHEARD and said.text not in ONCE_ONLY:
+            done = await self.door.send(session, said.text)
+        self.outside.orders.note(client=said.client, session=session, text=said.text, reply=done.reply)
+        self.moment("after a command was carried out")
+
+    async def _tell(self, session: str, said: Said) -> None:
         accepted = await self.door.send(session, said.text, said.client)
         if said.twice:
             self.moment("before a repeated message")
@@ -161,10 +198,17 @@ class Person:
         if loop and not self.hasty:
             taken = await self.door.loops().review(loop, approved=answer is Answer.ONCE, by="owner") is not None
         else:
-            taken = await self.door.answer(turn, call, answer)
+            answer, bounds = await self._for_how_long(tool, answer)
+            taken = await self.door.answer(turn, call, answer, bounds=bounds)
         if taken:
             self.outside.questions.note(turn=turn, call=call, what="answered", answer=answer.value)
             self.moment("after a question was answered")
+
+    async def _for_how_long(self, tool: str, answer: Answer) -> tuple[Answer, Bounds]:
+        """The first time that it is to pay, a person allows it so many times more, everywhere."""
+        if tool != "pay" or answer is not Answer.ONCE or await self.house.store.read(lambda tx: tx.grants("*")):
+            return answer, EXACT
+        return Answer.ALWAYS, Bounds(uses=TIMES)
 
     async def _pursue(self, task: Task) -> None:
         """Start the loop, unless a former life did; see to its attempts, answer, go on after a pause; until it is over."""
@@ -194,5 +238,11 @@ class Person:
 
 
 def _at_work(tx: ReadTx, session: str) -> list[str]:
+    """Of the session itself, and of what strangers sent to it."""
+    sent = [row.id for row in tx.sessions() if row.channel == EVENT and row.root == session]
+    return [turn for name in (session, *sent) for turn in _waited_for(tx, name)]
+
+
+def _waited_for(tx: ReadTx, session: str) -> list[str]:
     begun, below = [row.id for row in tx.unfinished_turns(session)], [child.turn for child in tx.busy_children(session)]
     return [*begun, *(row.turn for row in tx.waiting_inputs(session) if not row.steers and row.turn not in begun), *below]

@@ -24,21 +24,26 @@ from daemon.core.label import Effect
 from daemon.core.loops import REVIEW as LOOP_REVIEW
 from daemon.store.protocol import Tx
 from daemon.store.sqlite import SqliteStore
+from tests.e2e.crash.hands import NOTED
 from tests.e2e.crash.model import is_summary, markers, names
 from tests.e2e.crash.promises_house import OF_HOUSE
 from tests.e2e.crash.promises_kin import KIN
 from tests.e2e.crash.promises_loops import OF_LOOPS
+from tests.e2e.crash.promises_tools import OF_TOOLS
+from tests.e2e.crash.promises_trust import OF_TRUST
 from tests.e2e.crash.remains import Remains, Row
 
 TRIES = 3
 OVER = ("ended", "quarantined")
+UNSHOWN = ("approval", "command")
 Check = Callable[[Remains], Iterator[str]]
 
 
 def messages_have_one_outcome(it: Remains) -> Iterator[str]:
     """Promise 1: every message that was taken is answered, folded in, taken as an answer, or set aside; once."""
     rows = {row["external_id"]: row for row in it.said}
-    said = {f"{session}/{one.client}" for session, messages in it.plan.items() for one in messages}
+    plain = [(session, one) for session, messages in it.plan.items() for one in messages if not (one.command or one.stranger)]
+    said = {f"{session}/{one.client}" for session, one in plain}
     if len(rows) != len(it.said) or set(rows) != said:
         yield f"the inbox has {sorted(row['external_id'] for row in it.said)}, said was {sorted(said)}"
     for line in it.outside.accepted.lines():
@@ -68,6 +73,8 @@ def _outcome(it: Remains, row: Row) -> Iterator[str]:
         case "quarantined":
             notices = [one for one in it.outbox if one["turn"] == row["turn"] and one["kind"] == "notice"]
             ok = bool(notices) and not folded and _fruitless(it, row["turn"]) > TRIES
+        case "command":
+            ok = not begun and not folded
         case _:
             ok = False
     if not ok:
@@ -126,7 +133,7 @@ def effects_happen_at_most_once(it: Remains) -> Iterator[str]:
     for turn in it.turns:
         for result in it.of(turn, ToolFinished):
             n = done[(turn, result.call_id)]
-            if result.effect is not Effect.READ and n not in COUNTS[result.outcome]:
+            if result.tool in NOTED and n not in COUNTS[result.outcome]:
                 yield f"effect {turn} {result.call_id}: outcome {result.outcome}, happened {n} times"
 
 
@@ -196,7 +203,7 @@ def replies_are_shown_in_order(it: Remains) -> Iterator[str]:
     shown = it.outside.shown.lines()
     firsts = list(dict.fromkeys((line["turn"], line["part"]) for line in shown))
     for session in {row["session"] for row in it.outbox}:
-        due = [(row["turn"], row["part"]) for row in it.outbox if row["session"] == session and row["kind"] != "approval"]
+        due = [(row["turn"], row["part"]) for row in it.outbox if row["session"] == session and row["kind"] not in UNSHOWN]
         seen = [one for one in firsts if one in due]
         if seen != due:
             yield f"{session}: shown was {seen}, due was {due}"
@@ -234,7 +241,7 @@ CHECKS: tuple[Check, ...] = (
 
 def broken(it: Remains) -> list[str]:
     """Every promise that did not hold; nothing when all is well."""
-    return [fault for check in (*CHECKS, *KIN, *OF_HOUSE, *OF_LOOPS) for fault in check(it) if fault]
+    return [fault for check in (*CHECKS, *KIN, *OF_HOUSE, *OF_LOOPS, *OF_TRUST, *OF_TOOLS) for fault in check(it) if fault]
 
 
 async def stale_owners_are_refused(it: Remains) -> list[str]:

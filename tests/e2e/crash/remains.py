@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
-from daemon.core.events import Event, Recorded
+from daemon.core.events import Event, ModelReplied, Recorded
 from daemon.core.loops import LoopRow
+from daemon.core.messages import ToolCall
 from daemon.core.rows import ChildRow, TurnRow
 from daemon.door.base import RunView
 from daemon.door.views import run_view
@@ -21,12 +22,13 @@ from tests.fakes.openai import Asked
 
 E = TypeVar("E", bound=Event)
 Row = dict[str, str]
-HOUSE = ("agent", "loop")
+TABLES = ("inbox", "outbox", "approvals", "lanes", "grants", "grant_uses", "kept")
+HOUSE = ("agent", "loop", "event")
 
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """`turns` in the order in which they began, `inbox` and `outbox` in order of arrival."""
+    """`turns` in the order in which they began, `inbox` and `outbox` in order of arrival. `last`: who ended well."""
 
     plan: Plan
     outside: Outside
@@ -40,16 +42,29 @@ class Remains:
     kills: int
     children: list[ChildRow]
     loops: list[LoopRow]
+    grants: list[Row]
+    uses: list[Row]
+    kept: list[Row]
+    last: int = 0
 
     @property
     def said(self) -> list[Row]:
-        """What people said, of the inbox; the rest is what agents and loops say to each other."""
-        return [row for row in self.inbox if row["channel"] not in HOUSE]
+        """What people said, of the inbox; the rest is what agents and loops say, what strangers sent, and commands."""
+        return [row for row in self.inbox if row["channel"] not in HOUSE and row["state"] != "command"]
+
+    def calls(self, turn: str) -> dict[str, ToolCall]:
+        """The turn's calls, by their ids."""
+        replies = [one for one in self.events[turn] if isinstance(one.event, ModelReplied)]
+        return {f"{one.seq}.{n}": call for one in replies for n, call in enumerate(cast(ModelReplied, one.event).calls)}
+
+    def all_kept(self, kind: str) -> dict[str, str]:
+        """What is kept of this kind, by name."""
+        return {row["name"]: row["value"] for row in self.kept if row["kind"] == kind}
 
     def own(self, turn: str) -> bool:
         """A turn of a conversation of people: its reply goes to them."""
         row = self.turns[turn]
-        return not row.parent and not row.session.startswith("loop:")
+        return not row.parent and not row.session.startswith(("loop:", "event_"))
 
     def of(self, turn: str, kind: type[E]) -> list[E]:
         """The turn's events of this kind."""
@@ -71,7 +86,7 @@ def copied(folder: Path) -> Path:
     return place
 
 
-async def remains(folder: Path, plan: Plan, requests: Sequence[Asked], kills: int) -> Remains:
+async def remains(folder: Path, plan: Plan, requests: Sequence[Asked], kills: int, last: int = 0) -> Remains:
     """Read it all; `requests` are those that this daemon made."""
     path = folder / "home" / "journal.db"
     store = await SqliteStore.open(path)
@@ -81,8 +96,11 @@ async def remains(folder: Path, plan: Plan, requests: Sequence[Asked], kills: in
     await store.aclose()
     with closing(sqlite3.connect(path)) as db:
         db.row_factory = sqlite3.Row
-        inbox, outbox, approvals, lanes = (_rows(db, table) for table in ("inbox", "outbox", "approvals", "lanes"))
-    return Remains(plan, Outside(folder), turns, events, inbox, outbox, approvals, lanes, requests, kills, children, loops)
+        inbox, outbox, approvals, lanes, grants, uses, kept = (_rows(db, table) for table in TABLES)
+    return Remains(
+        plan, Outside(folder), turns, events, inbox, outbox, approvals, lanes, requests, kills, children, loops,
+        grants, uses, kept, last,
+    )  # fmt: skip
 
 
 def _turns(tx: ReadTx) -> tuple[dict[str, TurnRow], dict[str, list[Recorded]]]:

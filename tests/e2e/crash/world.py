@@ -14,6 +14,7 @@ from tests.e2e.crash.life import Life
 from tests.e2e.crash.model import Deadly
 from tests.e2e.crash.promises import broken, stale_owners_are_refused
 from tests.e2e.crash.promises_kin import budgets_add_up
+from tests.e2e.crash.promises_tools import on_disk, servers_are_gone, undo_is_usable
 from tests.e2e.crash.remains import Remains, copied, remains
 from tests.fakes.command_line import ROOT
 from tests.fakes.openai import Asked, FakeOpenAI
@@ -70,20 +71,23 @@ class World:
             kills += (await self.live(life)).status == -SIGKILL
             halfway += await self._halfway(life)
         last = replace(lives[-1], die_at=0, die_asking="", die_after=0.0)
-        await self.live(last)
-        it = await remains(Path(last.folder), last.plan, self._asked(last), kills)
+        ended = await self.live(last)
+        it = await remains(Path(last.folder), last.plan, self._asked(last), kills, ended.pid)
         for death in it.outside.deaths.lines():
             self.places[death["at"]] = self.places.get(death["at"], 0) + 1
         faults = broken(it) + await stale_owners_are_refused(it) + await budgets_add_up(it.outside.folder, it)
+        faults += await undo_is_usable(it) + await servers_are_gone(it.outside.folder)
         return it, [f"{last.folder}: {fault}\n{_log(last)}" for fault in (*halfway, *faults)]
 
     async def _halfway(self, life: Life) -> list[str]:
         """What must hold at every moment, before anybody has put anything right."""
-        if not (Path(life.folder) / "home" / "journal.db").exists():
+        folder = Path(life.folder)
+        if not (folder / "home" / "journal.db").exists():
             return []
-        place = copied(Path(life.folder))
+        place = copied(folder)
         it = await remains(place, life.plan, self._asked(life), kills=1)
-        return [f"at the kill: {fault}" for fault in await budgets_add_up(place, it)]
+        faults = await budgets_add_up(place, it) + on_disk(folder, it) + await servers_are_gone(folder)
+        return [f"at the kill: {fault}" for fault in faults]
 
     def _asked(self, life: Life) -> list[Asked]:
         return [one for one in self.model.requests if one.headers["X-Home"] == life.folder]
@@ -94,12 +98,12 @@ def _log(life: Life) -> str:
 
 
 @asynccontextmanager
-async def world() -> AsyncIterator[World]:
-    """Open it; every process that bears daemons ends with it."""
+async def world(*knows: str) -> AsyncIterator[World]:
+    """Open it; every process that bears daemons ends with it. `knows`: what daemons can speak beside the usual, such as "mcp"."""
     async with FakeOpenAI() as model:
         model.otherwise(Deadly())
         free: asyncio.Queue[asyncio.subprocess.Process] = asyncio.Queue()
-        nurseries = [await _nursery() for _ in range(NURSERIES)]
+        nurseries = [await _nursery(*knows) for _ in range(NURSERIES)]
         for nursery in nurseries:
             free.put_nowait(nursery)
         try:
@@ -110,7 +114,7 @@ async def world() -> AsyncIterator[World]:
                 await nursery.communicate()
 
 
-async def _nursery() -> asyncio.subprocess.Process:
+async def _nursery(*knows: str) -> asyncio.subprocess.Process:
     pipe = asyncio.subprocess.PIPE
-    command = (sys.executable, "-m", "tests.e2e.crash.nursery")
+    command = (sys.executable, "-m", "tests.e2e.crash.nursery", *knows)
     return await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdin=pipe, stdout=pipe)
