@@ -199,3 +199,11 @@ def test_a_value_from_the_tools_own_list_carries_nothing() -> None:
     choose = tool("share", Effect.EGRESS, "to", "rights", choices={"rights": ["r", "rw"]})
     assert grounds(person("share it with Bob")).standing(choose, {"to": "Bob", "rights": "rw"}).owned
     assert not grounds(person("share it with Bob")).standing(choose, {"to": "Bob", "rights": "all"}).owned
+
+
+def test_a_yes_that_decides_where_it_goes_is_asked_about() -> None:
+    share = tool("share", Effect.EGRESS, "to", "public")
+    known = grounds(person("share it with Bob"))
+    assert known.standing(share, {"to": "Bob", "public": True}).strange == "public = true"
+    assert known.standing(share, {"to": "Bob", "public": False}).owned
+    assert known.standing(SEND, {"to": "Bob", "urgent": True}).owned

@@ -49,7 +49,7 @@ class Grounds:
         name = tool.name
         critical = _critical(tool, arguments)
         values = list(_values(tool, critical))
-        strange = next((str(value) for key, value in values if not self.owns(key, value, name)), "")
+        strange = next((str(value) for key, value in values if not self.owns(key, value, name)), "") or _switched(tool, arguments)
         if not strange and tool.meta.effect is Effect.EGRESS:
             strange = next((link for link in _carried(arguments, critical) if not self.owns("", link, name)), "")
         unread = next((str(value) for key, value in values if not (self.reads(str(value)) or self.owns(key, value, name))), "")
@@ -96,6 +96,11 @@ class Grounds:
 def _made_up(text: str, address: Address, named: bool) -> bool:
     """The model wrote it before it was read: its host, which nobody had named, or all of it."""
     return (not named and mentions(text, address.host)) or (bool(address.rest) and mentions(text, address.host + address.rest))
+
+
+def _switched(tool: Tool, arguments: Mapping[str, object]) -> str:
+    """A yes that the owner's config calls critical ("public"): nobody says a yes in so many words, so it is asked about."""
+    return next((f"{key} = true" for key in tool.meta.critical or () if arguments.get(key) is True), "")
 
 
 def _critical(tool: Tool, arguments: Mapping[str, object]) -> Mapping[str, object]:
