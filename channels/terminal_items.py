@@ -139,6 +139,8 @@ class Question:
         other = "or say what to change" if self.title else "or say what to do instead"
         if self.title and not self.text:
             other = "anything else is a no"
+        if self.outside:
+            other = "all else goes to the chat"
         return f"{self.choices} · {other}"
 
     def body(self) -> list[str]:

@@ -35,6 +35,12 @@ def understood(text: str, question: Question | None = None) -> tuple[Answer, str
     return (answer, "") if answer else (Answer.DENY, text.strip())
 
 
+def is_meant(text: str, question: Question) -> bool:
+    """What is typed is an answer. Any words are, but not to a question of a stranger's: that one came in between (A6)."""
+    word = text.strip().lower()
+    return not question.outside or word in {**YES, **NO, **SCOPES} or (question.long and wants_view(word))
+
+
 def wants_view(text: str) -> bool:
     """A question too long to be shown whole is to be shown whole, asked for or not, before it can be allowed."""
     return text.strip().lower() in {"v", "view"} or understood(text)[0] is not Answer.DENY

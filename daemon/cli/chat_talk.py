@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from channels.terminal import Terminal
 from channels.terminal_items import Note, Question, Spoken, Trouble, Typed
-from daemon.cli.chat_answers import BY, Places, Standing, understood, wants_view
+from daemon.cli.chat_answers import BY, Places, Standing, is_meant, understood, wants_view
 from daemon.cli.chat_follow import Follower
 from daemon.commands.base import parse
 from daemon.core.clock import Clock
@@ -99,7 +99,7 @@ class Conversation:
                 await self._stop()
             elif line.strip() in LEAVING:
                 self.screen.leave()
-            elif self.questions and not parse(line):
+            elif self.questions and not parse(line) and is_meant(line, self.questions[0]):
                 await self._answer(self.questions[0], line.strip())
             else:
                 await self._send(line, group)

@@ -393,3 +393,15 @@ async def test_A17_a_question_that_a_sub_agent_asked_before_this_visit_is_asked_
         await sits.sees("agent scout: allow shell?")
         door.questions.clear()
         await sits.until(lambda: not sits.talk.screen.asking)  # it was answered elsewhere
+
+
+async def test_A6_a_strangers_question_takes_no_line_that_is_meant_for_the_chat(tmp_path: Path) -> None:
+    async with sitting(tmp_path) as sits:
+        sits.door.asks("e1", "2.0", "wipe", "{}", session="event_1")
+        await sits.sees("all else goes to the chat")
+        sits.types("what is the weather like?\r")
+        await sits.door.until(sent=1)
+        assert (sits.door.sent, sits.door.answers) == (["what is the weather like?"], [])
+        sits.types("n\r")
+        await sits.door.until(answers=1)
+        assert sits.door.answers == [("e1", "2.0", Answer.DENY, "")]
