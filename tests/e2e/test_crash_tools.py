@@ -184,6 +184,7 @@ WRONG_FILES: dict[str, tuple[Spoil, str]] = {
 CONFIG = "home/config.toml"
 WRONG_CONFIGS: dict[str, tuple[Spoil, str]] = {
     "half of it is there": (changed(CONFIG, lambda text: text[: len(text) // 2]), "is"),
+    "it is gone": (lambda it: in_a_copy(it, lambda folder: (folder / CONFIG).unlink()), "is gone"),
     "it is empty": (changed(CONFIG, lambda text: ""), "is broken"),
     "something else in it is different": (
         changed(CONFIG, lambda text: text.replace("drain_seconds = 1", "drain_seconds = 2")),

@@ -144,6 +144,8 @@ def the_config_is_whole(folder: Path, it: Remains) -> Iterator[str]:
     section, _, key = LIMIT.partition(".")
     start = first[section].pop(key, None)
     values = _may_be(it, start)
+    if not (folder / "home" / "config.toml").exists():
+        yield "config.toml is gone"
     for file in (folder / "home").glob("config.toml*"):
         try:
             now = tomllib.loads(file.read_text())
