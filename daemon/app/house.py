@@ -52,7 +52,7 @@ from daemon.tools.base import Tool
 from daemon.tools.checks import Checks
 from daemon.tools.configure import config_tools
 from daemon.tools.decorate import bind
-from daemon.tools.mcp.servers import Servers
+from daemon.tools.mcp.running import Running
 from daemon.tools.policy import Judge, judge
 from daemon.tools.toolbox import Tools
 from daemon.triggers.events import Events
@@ -84,7 +84,7 @@ class House:
     warm_up: WarmUp
     loops: Engine
     events: Events
-    servers: Servers | None = None
+    servers: Running | None = None
 
     async def ready(self, seconds: float) -> None:
         """Wait, so long at most, until MCP servers have shown their tools: a turn that begins at once is to find them."""

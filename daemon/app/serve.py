@@ -13,7 +13,6 @@ from contextlib import suppress
 from daemon.app.discretion import discreet_logs, undumpable
 from daemon.app.doors import config_of
 from daemon.app.house import House, Parts, open_house
-from daemon.app.mcp import READY_S
 from daemon.config.hidden import redactor
 from daemon.config.paths import Paths
 from daemon.config.private import write_private
@@ -27,6 +26,7 @@ from daemon.store.lock import HomeLock
 log = logging.getLogger(__name__)
 TOKEN = "http_token"
 MOST_FILES = 65_536
+READY_S = 5.0
 
 
 async def serve(paths: Paths, tell: Callable[[str], None], parts: Parts | None = None) -> int:

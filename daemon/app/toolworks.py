@@ -1,11 +1,13 @@
 """The tools of a house and the gate before them, put together."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from typing import cast
 
+from daemon import plugins
 from daemon.app.grants import StoredGrants
-from daemon.app.mcp import open_servers
 from daemon.app.telling import Telling
 from daemon.config.model import Config
 from daemon.config.paths import Paths
@@ -26,7 +28,7 @@ from daemon.tools.decorate import bind
 from daemon.tools.dispatch import Dispatcher
 from daemon.tools.gate import Gate, Rules
 from daemon.tools.http import Outgoing, http_request
-from daemon.tools.mcp.servers import Servers
+from daemon.tools.mcp.running import Running
 from daemon.tools.net.client import WebClient
 from daemon.tools.policy import Judge
 from daemon.tools.recall import Memories
@@ -38,6 +40,8 @@ from daemon.tools.web import Reading, web_fetch
 from daemon.tools.websearch.engines import engine_of
 from daemon.tools.websearch.tool import Searching, web_search
 from daemon.tools.workspace import Workspace
+
+Begin = Callable[..., Awaitable[Running]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +94,12 @@ class ToolWorks:
             config=self.config.tools, terminal=self.terminal, files=self.files, memories=memories, more=[*self._web(), *more]
         )
 
-    async def servers(self, tools: Tools) -> Servers | None:
-        """The MCP servers, starting; None without any."""
-        return await open_servers(
+    async def servers(self, tools: Tools) -> Running | None:
+        """The MCP servers, starting; None without any, and nothing of them is imported then. Raises ConfigError."""
+        if not self.config.mcp:
+            return None
+        begin = cast(Begin, await asyncio.to_thread(plugins.load, "mcp", "servers"))
+        return await begin(
             self.config, home=self.paths.home, store=self.store, tools=tools, fence=self.sandbox, clock=self.clock,
             tell=Telling(self.store, self.clock, self.new_id), stack=self.stack,
         )  # fmt: skip

@@ -8,6 +8,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from daemon.cli.undisturbed import undisturbed
 from daemon.config.paths import Paths, resolve
 from daemon.core.errors import UsageError
 from daemon.core.events import Answer
@@ -54,8 +55,9 @@ def _check(args: argparse.Namespace) -> None:
 
 def _fetch_model(paths: Paths) -> None:
     """The embedded model is fetched on first use, where this process is the one that will run it."""
-    from daemon.app import config_of, running_daemon
-    from daemon.cli.model import ensure_model
+    with undisturbed():
+        from daemon.app import config_of, running_daemon
+        from daemon.cli.model import ensure_model
 
     if running_daemon(paths) is None:
         provider = config_of(paths).loaded.config.provider

@@ -5,6 +5,7 @@ import asyncio
 import logging
 import sys
 
+from daemon.cli.undisturbed import undisturbed
 from daemon.config.paths import resolve
 
 HELP = "the daemon: answers over HTTP on this machine until it is stopped"
@@ -18,7 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT, which lets running turns finish for a while; `ready URL` and logs go to stderr."""
-    from daemon.app.serve import serve
+    with undisturbed():
+        from daemon.app.serve import serve
 
     logging.basicConfig(stream=sys.stderr, level=logging.DEBUG if args.verbose else logging.INFO, format=LINE)
     return asyncio.run(serve(resolve(args.home, args.config), _tell))

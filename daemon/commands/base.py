@@ -16,7 +16,7 @@ from daemon.core.rows import SessionRow
 from daemon.loops.engine import Engine
 from daemon.store.protocol import Store
 from daemon.tools.changes import Files
-from daemon.tools.mcp.servers import Servers
+from daemon.tools.mcp.running import Running
 from daemon.tools.rules.rules import Rules
 
 SPOKEN = re.compile(r"/([a-z_]+)(?:@\w+)?(?:\s+(.*))?", re.DOTALL | re.IGNORECASE)
@@ -44,7 +44,7 @@ class Desk:
     loops: Engine
     rules: Rules
     settings: Settings
-    servers: Servers | None
+    servers: Running | None
     files: Files
 
 

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
-from daemon.commands.base import Command, Desk, Spoken
-from daemon.core.roles import Right
+from daemon.commands.base import Desk, Spoken
 from daemon.tools.mcp.approving import approve_kept, change, overview
 from daemon.tools.mcp.diffs import LINES, visible
 from daemon.tools.mcp.servers import StoredPins
@@ -62,6 +61,3 @@ async def _approve(approve: Approve, server: str, code: str, tools: Sequence[str
     if not held:
         return f"Nothing was approved: what waits by now is not what {code} stands for. /mcp {server} shows it."
     return f"Approved, of {server}: {', '.join(visible(name) for name in held)}"
-
-
-COMMANDS = (Command("mcp", "servers of others and their tools; /mcp approve NAME", mcp, Right.MANAGE),)

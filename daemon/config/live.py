@@ -4,18 +4,22 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, cast
 
+from daemon import plugins
 from daemon.commands.settings import Reloaded
-from daemon.config.edit import Change, Editor
 from daemon.config.keyed import changed, written
 from daemon.config.load import Loaded, load
 from daemon.config.model import Config
 from daemon.config.paths import Paths
 from daemon.config.secrets import Secrets
-from daemon.config.shown import value_of
+
+if TYPE_CHECKING:
+    from daemon.config.edit import Change, Editor
 
 ANEW: tuple[str, ...] = ("agent.drain_seconds",)
 Take = Callable[[Config], None]
+ValueOf = Callable[..., str]
 
 
 @dataclass(slots=True)
@@ -36,12 +40,12 @@ class LiveConfig:
 
     def shown(self, key: str) -> str:
         """What the file says of it, as far as it is nobody's secret, and whether that holds already."""
-        fresh = self._load()
+        fresh, value_of = self._load(), cast(ValueOf, plugins.load("config", "value"))
         says = value_of(fresh, key, expanded=False)
         holds = value_of(Loaded(self.config, fresh.text, fresh.path), key, expanded=False) == says
         return says if holds else f"{says}\n(so the file says; it holds after /reload, or a restart)"
 
-    def planned(self, key: str, value: object) -> Change:
+    def planned(self, key: str, value: object) -> "Change":
         """An edit of the file, checked."""
         return self._editor().plan(key, value)
 
@@ -83,5 +87,7 @@ class LiveConfig:
     def _load(self) -> Loaded:
         return load(self.paths.config, env=self.env, secrets=Secrets(self.paths.secrets).read())
 
-    def _editor(self) -> Editor:
-        return Editor(self.paths.config, self.env, Secrets(self.paths.secrets).read())
+    def _editor(self) -> "Editor":
+        """Imported when something is edited: most days nothing is."""
+        make = cast("type[Editor]", plugins.load("config", "editor"))
+        return make(self.paths.config, self.env, Secrets(self.paths.secrets).read())

@@ -128,7 +128,8 @@ def test_lists_and_mappings_are_cleaned_to_their_keys():
 
 
 leaf = st.none() | st.integers() | st.sampled_from(["plain", "", "\0", PLAIN, f"x{ODD}y"])
-nested = st.recursive(leaf, lambda part: st.lists(part) | st.tuples(part) | st.dictionaries(st.sampled_from([PLAIN, "key"]), part))
+inner = st.sampled_from([PLAIN, "key"])
+nested = st.recursive(leaf, lambda part: st.lists(part) | st.tuples(part) | st.dictionaries(inner, part))
 
 
 @given(rows=st.lists(st.dictionaries(st.just("row"), nested)))
