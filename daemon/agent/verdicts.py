@@ -92,7 +92,7 @@ class Verdicts:
 
     async def _check(self, check: Check, turn: Turn, scene: Scene, text: str) -> Sequence[Event] | None:
         if check.kind == "manual":
-            return self._review(check, turn, text)
+            return self._review(check, turn, scene, text)
         if any(one.check == named(check) and (one.passed or one.note) for one in since_reply(turn)):
             return None
         await turn.commit()  # the reply has cost something, and a check may take a minute
@@ -108,18 +108,19 @@ class Verdicts:
         detail = f"the check {verified.check!r} did not pass"
         return [verified, TurnEnded(Stop.REJECTED, detail, f"{text}\n\n{FAILED.format(**told)}")]
 
-    def _review(self, check: Check, turn: Turn, text: str) -> Sequence[Event] | None:
+    def _review(self, check: Check, turn: Turn, scene: Scene, text: str) -> Sequence[Event] | None:
         """A person looks at each answer: asked once per reply and check; a no is feedback, silence is the end."""
+        nobody = [Verified(named(check), False, NOBODY), TurnEnded(Stop.REJECTED, NOBODY, f"{text}\n\n({NOBODY})")]
         before = [one for one in turn.terms.checks if one.kind == "manual"].index(check)
         name = f"review.{_latest(turn)}" + (f".{before}" if before else "")
         question = turn.questions.get(name)
         if question is None:
-            return [self._question(name, check, text)]
+            return [self._question(name, check, text)] if scene.setting.askable else nobody
         if question.agreed:
             return None
         answered = question.answered
         if answered is None or answered.answer is Answer.EXPIRED:
-            return [Verified(named(check), False, NOBODY), TurnEnded(Stop.REJECTED, NOBODY, f"{text}\n\n({NOBODY})")]
+            return nobody
         return self._again(turn, Verified(named(check), False, answered.reason or NOT_CONTENT), text)
 
     def _question(self, name: str, check: Check, text: str) -> ApprovalAsked:

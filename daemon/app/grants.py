@@ -4,14 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from daemon.core.clock import Clock
-from daemon.core.rows import GrantRow
+from daemon.core.rows import OUTSIDE, GrantRow
 from daemon.store.protocol import ReadTx, Store, Tx
 from daemon.tools.grants import Wanted, in_order_of_use
 
 
 @dataclass(frozen=True, slots=True)
 class StoredGrants:
-    """Those of the session, of the chat that it works for, and of everywhere. What came from outside works for nobody's chat."""
+    """Those of the session, of the chat that it works for, and of everywhere. What came from outside works for nobody's chat, and
+    nothing holds there but what was allowed there.
+    """
 
     store: Store
     clock: Clock
@@ -23,9 +25,12 @@ class StoredGrants:
         wanted, now = Wanted(tool, args_hash, paths, untrusted), self.clock.now()
 
         def candidates(tx: ReadTx) -> list[GrantRow]:
-            own = tx.session(session)
-            chat = tx.grants(own.root) if own and own.root and not untrusted else []
-            return in_order_of_use(tx.grants(session) + chat, wanted, now)
+            if untrusted:
+                held = [row for row in tx.grants(OUTSIDE) + tx.grants(session) if row.session]
+            else:
+                own = tx.session(session)
+                held = tx.grants(session) + (tx.grants(own.root) if own and own.root else [])
+            return in_order_of_use(held, wanted, now)
 
         def use(tx: Tx) -> bool:
             return tx.grant_used(call) or any(tx.use_grant(row.id, call, now) for row in candidates(tx))

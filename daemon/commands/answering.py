@@ -8,7 +8,7 @@ from daemon.core.errors import UsageError
 from daemon.core.events import Answer
 from daemon.core.label import Label
 from daemon.core.roles import Person
-from daemon.core.rows import ApprovalRow, GrantRow
+from daemon.core.rows import OUTSIDE, ApprovalRow, GrantRow
 from daemon.store.protocol import Tx
 from daemon.tools.grants import pattern_trouble, stands
 
@@ -35,7 +35,7 @@ async def answer_call(
         if row is None:
             return None
         _check(tx, row, answer, by)
-        where = _chat_of(tx, row.session) if answer is Answer.SESSION else ""
+        where = _chat_of(tx, row.session) if answer is Answer.SESSION else _everywhere(tx, row.session)
         grant = permission(row, answer, bounds, name=name, where=where, by=by.name, now=now)
         _check_bounds(row, answer, bounds)
         answered = tx.answer_approval(turn, call_id, answer, by.name, reason, now)
@@ -74,3 +74,9 @@ def _chat_of(tx: Tx, session: str) -> str:
     """Where the person is: agents that work for a chat come and go. What came from outside is never their chat."""
     own = tx.session(session)
     return own.root if own and own.root and own.label is Label.TRUSTED else session
+
+
+def _everywhere(tx: Tx, session: str) -> str:
+    """What is allowed for good to the owner's chats is never allowed to conversations from outside, nor the other way round."""
+    own = tx.session(session)
+    return "" if own and own.label is Label.TRUSTED else OUTSIDE

@@ -3,16 +3,17 @@
 from daemon.commands.base import Command, Desk, Spoken
 from daemon.core.escaping import shown
 from daemon.core.roles import Right, may
-from daemon.core.rows import GrantRow
+from daemon.core.rows import OUTSIDE, GrantRow
 from daemon.tools.grants import stands
 
 EVERYTHING = "*"
 
 
 async def holding(desk: Desk, session: str = EVERYTHING) -> list[GrantRow]:
-    """The permissions that stand: in this session, or all there are."""
+    """The permissions that stand: in this session and in conversations from outside, or all there are."""
     rows, now = await desk.store.read(lambda tx: tx.grants(session)), desk.clock.now()
-    return [row for row in rows if stands(row, now)]
+    outside = [] if session == EVERYTHING else await desk.store.read(lambda tx: tx.grants(OUTSIDE))
+    return [row for row in (*rows, *(row for row in outside if row.session)) if stands(row, now)]
 
 
 async def revoke(desk: Desk, grant_id: str) -> bool:
@@ -35,7 +36,13 @@ def in_words(row: GrantRow) -> str:
     """One permission in a list."""
     what = f"any call on {shown(row.paths)}" if row.paths else str(shown(row.arguments))
     used = "not used yet" if not row.uses else "used once" if row.uses == 1 else f"used {row.uses} times"
-    return f"- {row.id}: {shown(row.tool)} {what} ({'this chat' if row.session else 'everywhere'}; {bounds_of(row)}; {used})"
+    return f"- {row.id}: {shown(row.tool)} {what} ({_where(row)}; {bounds_of(row)}; {used})"
+
+
+def _where(row: GrantRow) -> str:
+    if row.session == OUTSIDE:
+        return "to what comes from outside"
+    return "this chat" if row.session else "everywhere"
 
 
 def bounds_of(row: GrantRow) -> str:

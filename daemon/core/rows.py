@@ -9,6 +9,7 @@ from daemon.core.terms import Limits
 
 EVENT = "event"
 HTTP, NOBODY = "http", "nobody"
+OUTSIDE = "outside"  # the scope of a permission that was given for good to a conversation that came from outside
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,59 @@
+"""What the owner allows for good in their own chats is not allowed to strangers, nor the other way round (DESIGN 6, A15)."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from daemon.app import Parts
+from daemon.core.events import Answer
+from daemon.core.label import Effect
+from daemon.core.messages import ToolSpec
+from daemon.tools.base import Tool, ToolContext, ToolMeta, ToolOutput
+from daemon.triggers.events import Arrived
+from tests.fakes.house import Living, living
+from tests.fakes.openai import FakeOpenAI, calls, says
+
+EVENTS = {"enabled": True, "notify": "http", "tokens": {"mail": "t" * 32}}
+
+
+@asynccontextmanager
+async def home(folder: Path) -> AsyncIterator[tuple[Living, list[str]]]:
+    """A house whose model wipes whatever it is told; in which sessions it did."""
+    done: list[str] = []
+
+    async def wipe(arguments: object, context: ToolContext) -> ToolOutput:
+        done.append("outside" if context.session_id.startswith("event_") else "chat")
+        return ToolOutput("wiped")
+
+    tool = Tool(ToolSpec("wipe", "Wipe all.", {"type": "object", "properties": {}}), ToolMeta(Effect.DESTRUCTIVE), wipe)
+    async with FakeOpenAI() as model:
+        model.script(*[step for _ in range(4) for step in (calls(("wipe", {})), says("Done."))])
+        async with living(folder, model, {"events": EVENTS}, Parts(tools=[tool])) as alive:
+            yield alive, done
+
+
+async def event(alive: Living, key: str) -> str:
+    return (await alive.house.events.take(Arrived("mail", {"text": "wipe all"}, 20, key))).turn
+
+
+async def allowed(alive: Living, turn: str, answer: Answer = Answer.ALWAYS) -> None:
+    asked = await alive.until(turn, "approval.asked")
+    await alive.house.door.answer(turn, str(asked.data["call_id"]), answer)
+    await alive.settled(turn)
+
+
+async def test_a_permission_of_the_owners_chats_is_none_of_a_strangers(tmp_path: Path) -> None:
+    async with home(tmp_path) as (alive, done):
+        await allowed(alive, await alive.say("wipe it"))
+        assert (await alive.ask("wipe it again")).calls[0].decision == "allow"
+        await allowed(alive, await event(alive, "one"), Answer.DENY)
+        assert done == ["chat", "chat"]
+
+
+async def test_what_is_allowed_for_good_to_what_comes_from_outside_stays_there(tmp_path: Path) -> None:
+    async with home(tmp_path) as (alive, done):
+        await allowed(alive, await event(alive, "one"))
+        assert (await alive.settled(await event(alive, "two"))).calls[0].decision == "allow"
+        assert "wipe {} (to what comes from outside;" in await alive.command("/grants")
+        await allowed(alive, await alive.say("wipe it"), Answer.DENY)
+        assert done == ["outside", "outside"]
