@@ -100,7 +100,8 @@ async def test_C9_nobody_but_the_owner_brings_a_command_along_that_runs_unasked(
     assert await kind_as(daemon, role, start, message="again", **criterion) == REFUSED
     assert await kind_as(daemon, role, start, message="again", value="touch brought") == REFUSED
     started, loop = await says_as(daemon, role, start, message="again", criterion="regex", value="ok")
-    assert (started, loop["criteria"]["value"]) == (202, "ok")
+    assert started == 202
+    assert "'value': 'ok'" in str(loop)
     await says_as(daemon, role, "/api/agents/default/loop/stop")
     assert not (home / "workspace" / "brought").exists()
 

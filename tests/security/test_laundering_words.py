@@ -1,4 +1,4 @@
-"""What a server says of its tools, where a spec shows them from the beginning: it goes on in whatever the model then writes (A22, F3)."""
+"""What a server says of tools that an agent has from the beginning: it goes on in whatever the model then writes (A22, F3)."""
 
 from pathlib import Path
 
