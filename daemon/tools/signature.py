@@ -12,6 +12,7 @@ from daemon.tools.arguments import BadArguments
 from daemon.tools.base import ToolContext
 
 PLAIN = (str, int, float, bool, list, dict, tuple, types.NoneType)
+SIMPLE = {str: "string", int: "integer", float: "number", bool: "boolean"}
 HIDDEN: Mapping[str, type] = {"_session_id": str, "_untrusted_source": bool}
 NOISE = ("title", "additionalProperties")
 
@@ -25,6 +26,7 @@ class Signature:
     context: tuple[str, ...]
     hidden: tuple[str, ...]
     parts: Mapping[str, type]
+    given: tuple[Parameter, ...]
 
     def check(self, given: Mapping[str, object]) -> dict[str, object]:
         """The model's arguments, in the types the function wants. Raises BadArguments, which says what was expected."""
@@ -42,8 +44,12 @@ class Signature:
 
     def schema(self) -> dict[str, object]:
         """The JSON schema that the model is shown, without what it can do without."""
-        shown = _slim(self.arguments.model_json_schema(by_alias=True))
-        return shown if isinstance(shown, dict) else {}
+        simple = {given.name: _simple(given) for given in self.given}
+        if not all(simple.values()):
+            shown = _slim(self.arguments.model_json_schema(by_alias=True))
+            return shown if isinstance(shown, dict) else {}
+        required = [given.name for given in self.given if given.default is Parameter.empty]
+        return {"properties": simple, **({"required": required} if required else {}), "type": "object"}
 
     def usage(self) -> str:
         """The call in one line, for somebody who got it wrong."""
@@ -54,7 +60,7 @@ class Signature:
 
 def read_signature(tool: str, function: Callable[..., object]) -> Signature:
     """Sort the parameters of a tool's function. Raises TypeError for one that nobody can fill in."""
-    arguments: dict[str, object] = {}
+    given: list[Parameter] = []
     context, hidden, parts = [], [], {}
     for name, parameter in signature(function, eval_str=True).parameters.items():
         if name.startswith("_"):
@@ -62,14 +68,15 @@ def read_signature(tool: str, function: Callable[..., object]) -> Signature:
         elif parameter.annotation is ToolContext:
             context.append(name)
         elif is_plain(parameter.annotation):
-            arguments[_field(name)] = _argument(name, parameter)
+            given.append(parameter)
         elif isinstance(parameter.annotation, type) and parameter.annotation is not Parameter.empty:
             parts[name] = parameter.annotation
         else:
             raise TypeError(f"tool {tool}: parameter {name} needs a type that the model or the house can fill in")
-    config = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
+    config = ConfigDict(extra="forbid", coerce_numbers_to_str=True, defer_build=True)  # most tools are not called today
+    arguments = {_field(parameter.name): _argument(parameter) for parameter in given}
     model = create_model(f"{tool}_arguments", __config__=config, **arguments)  # pyrefly: ignore[no-matching-overload]
-    return Signature(tool, model, tuple(context), tuple(hidden), parts)
+    return Signature(tool, model, tuple(context), tuple(hidden), parts, tuple(given))
 
 
 def is_plain(annotation: object) -> bool:
@@ -88,9 +95,9 @@ def _field(name: str) -> str:
     return f"arg_{name}"
 
 
-def _argument(name: str, parameter: Parameter) -> tuple[object, object]:
+def _argument(parameter: Parameter) -> tuple[object, object]:
     default = ... if parameter.default is Parameter.empty else parameter.default
-    return parameter.annotation, Field(default, alias=name)
+    return parameter.annotation, Field(default, alias=parameter.name)
 
 
 def _known_hidden(tool: str, name: str, parameter: Parameter) -> str:
@@ -108,6 +115,24 @@ def _fault(error: Mapping[str, object]) -> str:
 
 def _named(annotation: object) -> str:
     return annotation.__name__ if isinstance(annotation, type) and not get_args(annotation) else str(annotation)
+
+
+def _simple(given: Parameter) -> dict[str, object]:
+    """The schema of what most arguments are; {} for what has to be asked of pydantic, which takes its time."""
+    shape = _shape(given.annotation)
+    default = {} if given.default is Parameter.empty or not given.default else {"default": given.default}
+    return default | shape if shape else {}
+
+
+def _shape(annotation: object) -> dict[str, object]:
+    if isinstance(annotation, type) and annotation in SIMPLE:
+        return {"type": SIMPLE[annotation]}
+    parts = get_args(annotation)
+    if get_origin(annotation) is list and (items := _shape(parts[0])):
+        return {"items": items, "type": "array"}
+    if get_origin(annotation) in (Union, types.UnionType) and len(parts) == 2 and parts[1] is types.NoneType:
+        return _shape(parts[0])
+    return {}
 
 
 def _slim(schema: object) -> object:

@@ -148,3 +148,38 @@ def test_a_function_that_cannot_be_a_tool_is_refused_at_start(definition: object
 
 def test_a_tool_says_what_it_does_or_counts_as_destructive() -> None:
     assert ToolMeta().effect is Effect.DESTRUCTIVE
+
+
+@tool(effect=Effect.READ)
+async def plain(
+    text: str, words: list[str], rows: list[list[int]], much: float = 0.5, none: int = 0, on: bool = True,
+    maybe: list[str] | None = None, name: str | None = "x",
+) -> str:  # fmt: skip
+    """Nothing but plain arguments."""
+    return f"{text} {words} {rows} {much} {none} {on} {maybe} {name}"
+
+
+@tool(effect=Effect.READ)
+async def bounded(days: Annotated[int, Field(ge=1, description="how long")] = 1) -> str:
+    """A plain argument of which more is told."""
+    return f"{days}"
+
+
+def test_the_schema_of_plain_arguments_is_what_pydantic_says_of_them() -> None:
+    shown = {one.name: one.spec.parameters for one in bind([plain, bounded], {})}
+    assert shown["plain"] == {
+        "properties": {
+            "text": {"type": "string"},
+            "words": {"items": {"type": "string"}, "type": "array"},
+            "rows": {"items": {"items": {"type": "integer"}, "type": "array"}, "type": "array"},
+            "much": {"default": 0.5, "type": "number"},
+            "none": {"type": "integer"},
+            "on": {"default": True, "type": "boolean"},
+            "maybe": {"items": {"type": "string"}, "type": "array"},
+            "name": {"default": "x", "type": "string"},
+        },
+        "required": ["text", "words", "rows"],
+        "type": "object",
+    }
+    told = {"default": 1, "description": "how long", "minimum": 1, "type": "integer"}
+    assert shown["bounded"] == {"properties": {"days": told}, "type": "object"}
