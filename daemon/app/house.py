@@ -18,7 +18,7 @@ from daemon.agent.lanes.workshop import Workshop
 from daemon.agent.loop import Agent
 from daemon.agent.money.budgets import Budgets
 from daemon.agent.money.ledger import Ledger
-from daemon.agent.prompt import COMPACT, SYSTEM
+from daemon.agent.prompt import COMPACT, COMPACT_TOOLS, SYSTEM
 from daemon.agent.routes import Routes
 from daemon.agent.specs.registry import Specs
 from daemon.agent.subagent import spawn_agent
@@ -29,7 +29,6 @@ from daemon.app.settings import live_config
 from daemon.app.toolworks import ToolWorks
 from daemon.app.warm import WarmUp
 from daemon.commands.base import Desk
-from daemon.commands.rules import open_rules
 from daemon.config.hidden import redactor
 from daemon.config.load import Loaded
 from daemon.config.model import Config
@@ -44,7 +43,6 @@ from daemon.intake import Intake
 from daemon.loops.criteria import Criteria
 from daemon.loops.engine import Engine
 from daemon.providers.chain import Chain
-from daemon.providers.local_prompt import CORE_TOOLS
 from daemon.providers.prices import Prices, PriceTable
 from daemon.store.protocol import Store
 from daemon.store.sqlite import SqliteStore
@@ -136,7 +134,7 @@ class Builder:
         routes, context = self._routes(ledger), self._context(tools)
         agents = AgentWorks(self.config, store, self.clock, self.live, ledger, routes, context, children, sandbox, memory)
         chain = Discreet(Chain(sleep=asyncio.sleep, prices=self._prices()), self.redactor)
-        rules = await open_rules(store, tools)
+        rules = await works.rules(tools)
         agent = await agents.agent(works.dispatcher(tools, rules, self.parts.judge), chain, specs)
         sessions = Sessions(self._workshop(store, agent, agents.budgets, children, specs, Recollect(memory)))
         children.wake, children.stop = partial(sessions.deliver, watched=False), sessions.cancel
@@ -169,7 +167,7 @@ class Builder:
         local = self.config.provider.kind == "local"
         return Context(
             toolbox=tools,
-            core=CORE_TOOLS if local else tools.core(),
+            core=COMPACT_TOOLS if local else tools.core(),
             system=COMPACT if local else SYSTEM,
             window=self.config.agent.context_window,
             max_tokens=self.config.provider.max_tokens or None,

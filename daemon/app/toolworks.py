@@ -26,12 +26,13 @@ from daemon.tools.builtin import builtin
 from daemon.tools.changes import Files
 from daemon.tools.decorate import bind
 from daemon.tools.dispatch import Dispatcher
-from daemon.tools.gate import Gate, Rules
+from daemon.tools.gate import Gate
 from daemon.tools.http import Outgoing, http_request
 from daemon.tools.mcp.running import Running
 from daemon.tools.net.client import WebClient
 from daemon.tools.policy import Judge
 from daemon.tools.recall import Memories
+from daemon.tools.rules.rules import KIND, Rules
 from daemon.tools.sandbox import Sandbox
 from daemon.tools.shell import Shell
 from daemon.tools.toolbox import Tools
@@ -103,6 +104,12 @@ class ToolWorks:
             self.config, home=self.paths.home, store=self.store, tools=tools, fence=self.sandbox, clock=self.clock,
             tell=Telling(self.store, self.clock, self.new_id), stack=self.stack,
         )  # fmt: skip
+
+    async def rules(self, tools: Tools) -> Rules:
+        """All rules that the journal keeps, at hand for the gate."""
+        held = Rules(tools)
+        held.load(await self.store.read(lambda tx: tx.all_kept(KIND)))
+        return held
 
     def dispatcher(self, tools: Tools, rules: Rules, judge: Judge) -> Dispatcher:
         """What runs them, behind the gate."""

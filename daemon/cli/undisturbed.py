@@ -5,8 +5,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-OFTEN, SELDOM = 5_000, 1_000_000
-
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
@@ -14,10 +12,9 @@ def undisturbed() -> Iterator[None]:
     pause now and then later. Nor does pydantic look through all that is installed for plugins of its own.
     """
     os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
-    usual = gc.get_threshold()
-    gc.set_threshold(OFTEN, usual[1], SELDOM)
+    gc.disable()
     try:
         yield
     finally:
         gc.freeze()
-        gc.set_threshold(*usual)
+        gc.enable()

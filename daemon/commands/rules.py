@@ -2,23 +2,15 @@
 
 from dataclasses import replace
 
-from daemon.commands.base import Command, Desk, Spoken
-from daemon.core.roles import Right
+from daemon.commands.base import Desk, Spoken
 from daemon.core.rows import SessionRow
-from daemon.store.protocol import Store, Tx
+from daemon.store.protocol import Tx
 from daemon.tools.rules.grammar import FORMS, Refusal, Understood, guard_of
-from daemon.tools.rules.rules import KIND, LAST, Rule, Rules, Shelf, next_name
+from daemon.tools.rules.rules import KIND, LAST, Rule, next_name
 from daemon.tools.rules.told import told
 
 USAGE = "/rules add SENTENCE pins a rule, /rules confirm N says that I read it rightly, /rules remove N takes it back."
 MOST_TOLD = 12
-
-
-async def open_rules(store: Store, shelf: Shelf) -> Rules:
-    """All rules that the journal keeps, at hand for the gate."""
-    held = Rules(shelf)
-    held.load(await store.read(lambda tx: tx.all_kept(KIND)))
-    return held
 
 
 async def rules(desk: Desk, spoken: Spoken) -> str:
@@ -115,7 +107,3 @@ def _none(name: str) -> str:
 def _chat(session: SessionRow) -> str:
     """The chat that the person is in: agents that work for it come and go."""
     return session.root or session.id
-
-
-HELP = "what I must ask first, or never do: /rules add SENTENCE, confirm N, remove N"
-COMMANDS = (Command("rules", HELP, rules, Right.MANAGE),)

@@ -2,7 +2,7 @@
 
 from difflib import get_close_matches
 
-from daemon.commands import agents, choose, control, late, loop, people, permit, reload, rules, standing, status, undo
+from daemon.commands import agents, choose, control, late, loop, people, permit, reload, standing, status
 from daemon.commands.base import Command, Desk, Spoken
 from daemon.core.roles import Right, may
 
@@ -17,7 +17,7 @@ HELP = (
     Command("start", "say hello", show_help),
 )
 OTHERS = (*choose.COMMANDS, *agents.COMMANDS, *loop.COMMANDS, *permit.COMMANDS, *standing.COMMANDS)
-HOUSE = (*undo.COMMANDS, *rules.COMMANDS, *reload.COMMANDS, *people.COMMANDS, *late.COMMANDS)
+HOUSE = (*late.COMMANDS, *reload.COMMANDS, *people.COMMANDS)
 TABLE = {c.name: c for c in (*HELP, *status.COMMANDS, *control.COMMANDS, *OTHERS, *HOUSE)}
 
 

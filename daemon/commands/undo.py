@@ -2,9 +2,8 @@
 
 from itertools import groupby
 
-from daemon.commands.base import Command, Desk, Spoken
+from daemon.commands.base import Desk, Spoken
 from daemon.core.label import Label
-from daemon.core.roles import Right
 from daemon.store.protocol import ReadTx
 from daemon.tools.changes import Author
 from daemon.tools.undoing import Taken, by_path, latest, take_back
@@ -64,6 +63,3 @@ async def _sessions(desk: Desk, spoken: Spoken) -> set[str]:
         return {row.id for row in tx.sessions() if row.root == spoken.session.id}
 
     return {spoken.session.id, *await desk.store.read(look)}
-
-
-COMMANDS = (Command("undo", "take back what I did to files: /undo [ID], /undo list", undo, right=Right.DANGER),)

@@ -11,8 +11,6 @@ from daemon.core.messages import Message, ModelRequest, Role, ToolCall, ToolSpec
 from daemon.providers.local_schema import narrowed, parameters
 from daemon.providers.local_step import REPLY, compact, sound, tidied, written
 
-CORE_TOOLS = ("current_time", "shell", "read_file", "write_file", "list_dir", "remember", "recall")
-
 INTRODUCTION = (
     "You are aidaemon, an assistant that runs on the user's machine. Be brief. You work in steps; each step is one JSON object."
 )

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
+from daemon import plugins
 from daemon.core.label import Decision, Label
 from daemon.core.sources import Setting, said_in
 from daemon.core.turn import Turn
@@ -12,7 +13,10 @@ from daemon.tools.base import Grants, Tool, Toolbox, ToolMeta
 from daemon.tools.batches import Ready
 from daemon.tools.grants import grantable_paths
 from daemon.tools.policy import STRICTNESS, Approvals, Case, Cell, Judge, Verdict, judge, with_grant
-from daemon.tools.provenance.grounds import Grounds, Standing
+from daemon.tools.provenance.standing import Standing
+
+if TYPE_CHECKING:
+    from daemon.tools.provenance.grounds import Grounds
 
 
 class Rules(Protocol):
@@ -94,7 +98,9 @@ class Gate:
         return replace(case, standing=self._standing(turn, call, setting))
 
     def _standing(self, turn: Turn, call: Ready, setting: Setting) -> Standing:
-        grounds = Grounds((*setting.earlier, *said_in(turn)), self._known, self.contacts())
+        """Imported when it is first needed: most conversations only look at their own."""
+        make = cast("type[Grounds]", plugins.load("provenance", "grounds"))
+        grounds = make((*setting.earlier, *said_in(turn)), self._known, self.contacts())
         return grounds.standing(call.tool, call.arguments)
 
     def _known(self, name: str) -> ToolMeta | None:

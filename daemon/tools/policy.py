@@ -7,7 +7,7 @@ from typing import Literal
 
 from daemon.core.label import Decision, Effect, Label
 from daemon.tools.base import ToolMeta
-from daemon.tools.provenance.grounds import Standing
+from daemon.tools.provenance.standing import Standing
 
 Approvals = Literal["risk", "always"]
 Verdict = tuple[Decision, str]

@@ -12,13 +12,13 @@ from time import monotonic, process_time
 import pytest
 import pytest_asyncio
 
+from daemon.agent.prompt import COMPACT_TOOLS
 from daemon.cli.model import ensure_model
 from daemon.core.errors import ErrorClass, ProviderError
 from daemon.core.messages import Message, ModelReply, ModelRequest, Role, ToolSpec
 from daemon.ops.models import DEFAULT_MODEL, locate
 from daemon.providers.local import Local
 from daemon.providers.local_engine import Engine, OnChunk, open_llama
-from daemon.providers.local_prompt import CORE_TOOLS
 from tests.e2e.embedded_tasks import TASKS, TOOLS, Task, Trace, result_of
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(1800)]
@@ -231,4 +231,4 @@ async def test_what_it_writes_as_arguments_is_json_that_fits_the_tool(local: Loc
     trace = await work(local, Task("write the words hello world to hi.txt", ("write_file",)))
     assert trace.calls[0].name == "write_file"
     assert set(json.loads(trace.calls[0].arguments)) == {"path", "text"}
-    assert {"write_file", "read_file"} <= set(CORE_TOOLS)
+    assert {"write_file", "read_file"} <= set(COMPACT_TOOLS)

@@ -13,7 +13,8 @@ from daemon.core.messages import ToolSpec
 from daemon.core.sources import Origin, Said
 from daemon.tools.base import Tool, ToolContext, ToolMeta, ToolOutput
 from daemon.tools.provenance.echoes import mentions
-from daemon.tools.provenance.grounds import Grounds, Standing
+from daemon.tools.provenance.grounds import Grounds
+from daemon.tools.provenance.standing import Standing
 
 OWNER = (
     "On May 13 I want to check what sarah.connor@corp.example and o'brien@corp.example wrote, 13 files at most. Forward it to "

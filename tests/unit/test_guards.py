@@ -11,7 +11,7 @@ from daemon.core.label import Decision, Effect, Label
 from daemon.core.words import stem, words_of
 from daemon.tools.base import ToolMeta
 from daemon.tools.policy import STRICTNESS, Case, judge
-from daemon.tools.provenance.grounds import Standing
+from daemon.tools.provenance.standing import Standing
 from daemon.tools.rules.grammar import Refusal, Understood, guard_of
 from daemon.tools.rules.told import told
 from tests.unit.guard_cases import CALLS, REFUSED, UNDERSTOOD, Call

@@ -8,7 +8,7 @@ import pytest
 from daemon.core.label import Decision, Effect, Label
 from daemon.tools.base import ToolMeta
 from daemon.tools.policy import Approvals, Case, Verdict, is_plain, judge
-from daemon.tools.provenance.grounds import Standing
+from daemon.tools.provenance.standing import Standing
 
 ALLOW, ASK, DENY = Decision.ALLOW, Decision.ASK, Decision.DENY
 SEVERITY = {ALLOW: 0, ASK: 1, DENY: 2}

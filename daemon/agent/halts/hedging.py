@@ -6,7 +6,7 @@ Sentences are compared without case, accents, contractions, and the small words 
 
 import re
 import unicodedata
-from functools import lru_cache
+from functools import cache, lru_cache
 
 QUOTED = re.compile(
     r"""```.*?(?:```|\Z) | `[^`\n]*` | "[^"]*" | “[^”]*” | „[^“”]*[“”] | «[^»]*»
@@ -75,7 +75,6 @@ SPANISH = (
     r"me he quedado sin (?:ideas|opciones)|no se me ocurre (?:nada|que)",
     rf"no puedo (?:continuar|seguir|avanzar){END}|no veo (?:la |ninguna )?forma de (?:continuar|seguir|avanzar)",
 )
-CANNOT_GO_ON = tuple(re.compile(rf"(?<![\w'])(?:{form})") for form in (*ENGLISH, *GERMAN, *FRENCH, *SPANISH))
 DEPENDS = re.compile(
     r"\b(?:if|when|whenever|in case|until|unless|without|wenn|falls|sobald|ohne|bis|solange"
     r"|si|quand|lorsque|sans|tant que|cuando|sin|hasta|a menos que|mientras)\b"
@@ -93,9 +92,15 @@ def hedge(text: str) -> str:
     text = text if len(text) <= 2 * EDGE else f"{text[:EDGE]}\n{text[-EDGE:]}"
     for sentence in SENTENCE.split(_own_words(text)):
         plain = _plain(sentence)
-        if any(_outright(plain, found) for form in CANNOT_GO_ON if (found := form.search(plain))):
+        if any(_outright(plain, found) for form in _cannot_go_on() if (found := form.search(plain))):
             return " ".join(sentence.split())
     return ""
+
+
+@cache
+def _cannot_go_on() -> tuple[re.Pattern[str], ...]:
+    """Read when the first answer is looked at: that many take their time."""
+    return tuple(re.compile(rf"(?<![\w'])(?:{form})") for form in (*ENGLISH, *GERMAN, *FRENCH, *SPANISH))
 
 
 def _outright(plain: str, found: re.Match[str]) -> bool:

@@ -10,30 +10,11 @@ from daemon.tools.base import Tool, ToolMeta
 from daemon.tools.provenance.addresses import Address, found_in, web_address
 from daemon.tools.provenance.echoes import mentions
 from daemon.tools.provenance.reading import Leaf, holds, leaves
+from daemon.tools.provenance.standing import Standing
 
 Known = Callable[[str], ToolMeta | None]
 OWNERS = (Origin.PERSON, Origin.MEMORY, Origin.RESULT)
 CHOICE = re.compile(r"[A-Za-z]{1,12}(?:[ _-][A-Za-z]{1,12}){0,2}")
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """What became of a call's arguments. `strange` is the first value that is not the owner's, `unread` the first that was not
-    read before either; "" where there is none.
-    """
-
-    strange: str = ""
-    unread: str = ""
-
-    @property
-    def owned(self) -> bool:
-        """All that decides where the effect goes is the owner's."""
-        return not self.strange
-
-    @property
-    def read(self) -> bool:
-        """Every address is the owner's, or stands in something that was read: it carries nothing out."""
-        return not self.unread
 
 
 @dataclass(frozen=True, slots=True)
