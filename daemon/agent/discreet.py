@@ -97,8 +97,7 @@ class Discreet:
 
 def _words(request: ModelRequest) -> list[str]:
     words = [tool.description for tool in request.tools]
-    for message in request.messages:
-        words.append(message.text)
-        words += (call.arguments for call in message.calls)
-        words += [message.native.blocks] if message.native else []
+    words += [message.text for message in request.messages]
+    words += [call.arguments for message in request.messages for call in message.calls]
+    words += [message.native.blocks for message in request.messages if message.native]
     return words

@@ -34,12 +34,13 @@ class Blocks:
                 places[int.from_bytes(needle[offset : offset + width], sys.byteorder)].append((needle, offset))
         return cls(width, frozenset(places), {key: tuple(found) for key, found in places.items()})
 
-    def find(self, data: bytes) -> Iterator[tuple[int, bytes]]:
+    def find(self, data: bytes) -> list[tuple[int, bytes]]:
         """Where which of them begins."""
         whole = memoryview(data)[: len(data) // self.width * self.width]
         blocks = whole.cast("Q") if self.width == WIDE else whole.cast("I")
-        if self.known.isdisjoint(blocks):
-            return
+        return [] if self.known.isdisjoint(blocks) else list(self._near(data, blocks))
+
+    def _near(self, data: bytes, blocks: memoryview) -> Iterator[tuple[int, bytes]]:
         for index, block in enumerate(blocks):
             for needle, offset in self.places.get(block, ()):
                 start = index * self.width - offset
@@ -72,7 +73,9 @@ class Needles:
 
     def find(self, data: bytes) -> list[Span]:
         """(start, end, name) of all that is there, by where it starts, the longest first."""
-        found = [(start, needle) for table in self.blocks for start, needle in table.find(data)]
+        found: list[tuple[int, bytes]] = []
+        for table in self.blocks:
+            found += table.find(data)
         for needle in self.short:
             start = data.find(needle)
             while start >= 0:
