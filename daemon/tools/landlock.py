@@ -1,18 +1,21 @@
 """A fence for machines where bubblewrap does not work: the kernel's landlock and a filter of system calls, by ctypes (E5).
 
 Run as a program of its own (`python -I -S landlock.py [--network] [--read PLACE] [--write PLACE] -- COMMAND ...`), it fences
-itself in and becomes COMMAND; so nothing has to happen between fork and exec of the daemon. It knows no other file of the house,
-and imports little: that is what a command waits for.
+itself in and becomes COMMAND; so nothing has to happen between fork and exec of the daemon. It knows no other file of the house.
 What it does not do, and bubblewrap does: hide other processes, keep modes and owners of files elsewhere from being changed by
 their owner, and kill the grandchildren when the daemon is killed.
 """
 
 import ctypes
 import os
+import platform
 import resource
 import stat
 import struct
 import sys
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
 
 LEAST_ABI = 4  # the first that knows the network
 CREATE, ADD, RESTRICT = 444, 445, 446
@@ -38,8 +41,7 @@ UNABLE = 126
 
 def abi() -> int:
     """The version of landlock that this kernel speaks; 0 where it has none or the filter does not know the machine."""
-    machine = os.uname()
-    if machine.sysname != "Linux" or machine.machine not in MACHINES:
+    if platform.system() != "Linux" or platform.machine() not in MACHINES:
         return 0
     found = _libc().syscall(CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(VERSION))
     return max(int(found), 0)
@@ -50,7 +52,7 @@ def is_able() -> bool:
     return abi() >= LEAST_ABI
 
 
-def fence(*, readable: list[str], writable: list[str], network: bool) -> None:
+def fence(*, readable: Iterable[Path], writable: Iterable[Path], network: bool) -> None:
     """From here on this process and its children reach only these places, for good. Raises OSError when it cannot be done."""
     version = abi()
     if version < LEAST_ABI:
@@ -63,9 +65,9 @@ def fence(*, readable: list[str], writable: list[str], network: bool) -> None:
     for place in writable:
         _open_up(ruleset, place, files)
     for name in DEVICES:
-        _open_up(ruleset, f"/dev/{name}", files & (READ_FILE | WRITE_FILE | TRUNCATE))
+        _open_up(ruleset, Path("/dev") / name, files & (READ_FILE | WRITE_FILE | TRUNCATE))
     for name in FACTS:
-        _open_up(ruleset, f"/proc/{name}", files & READING)
+        _open_up(ruleset, Path("/proc") / name, files & READING)
     _prctl(NO_NEW_RIGHTS, 1)
     if os.geteuid() == 0:
         _drop_capabilities()
@@ -74,15 +76,15 @@ def fence(*, readable: list[str], writable: list[str], network: bool) -> None:
     _filter_sockets(network)
 
 
-def main(words: list[str]) -> int:
+def main(words: Sequence[str]) -> int:
     """Fence in, then become the command. Comes back only when it could not."""
     at = words.index("--")
-    options, command = words[:at], words[at + 1 :]
-    places: dict[str, list[str]] = {"--read": [], "--write": []}
+    options, command = list(words[:at]), list(words[at + 1 :])
+    places: dict[str, list[Path]] = {"--read": [], "--write": []}
     network = "--network" in options
     named = [word for word in options if word != "--network"]
     for option, place in zip(named[::2], named[1::2], strict=True):
-        places[option].append(place)
+        places[option].append(Path(place))
     try:
         _prctl(DIE_WITH, 9)
         _limit_processes()
@@ -94,7 +96,7 @@ def main(words: list[str]) -> int:
     return UNABLE
 
 
-def _open_up(ruleset: int, place: str, rights: int) -> None:
+def _open_up(ruleset: int, place: Path, rights: int) -> None:
     """What does not exist needs no rule; a file has fewer rights than a directory."""
     try:
         handle = os.open(place, os.O_PATH | os.O_CLOEXEC)
@@ -111,7 +113,7 @@ def _open_up(ruleset: int, place: str, rights: int) -> None:
 
 def _filter_sockets(network: bool) -> None:
     """No socket at all, or, with the network, none of the local kind: a service of this machine would act for whoever asks it."""
-    machine, socket = MACHINES[os.uname().machine]
+    machine, socket = MACHINES[platform.machine()]
     local = [(EQUAL, 1, 0, UNIX), (RETURN, 0, 0, ALLOW)] if network else []
     look = [(LOAD, 0, 0, 16), *local, (RETURN, 0, 0, REFUSE)]
     steps = [
@@ -134,9 +136,7 @@ def _drop_capabilities() -> None:
 
 def _limit_processes() -> None:
     """The kernel counts all that the user runs, so the limit lies above what runs now."""
-    handle = os.open("/proc/loadavg", os.O_RDONLY | os.O_CLOEXEC)
-    running = int(os.read(handle, 100).split()[3].partition(b"/")[2])
-    os.close(handle)
+    running = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
     _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
     wanted = running + MORE_PROCESSES
     limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
@@ -145,12 +145,8 @@ def _limit_processes() -> None:
 
 def _be_first_to_go() -> None:
     """When the machine runs out of memory, the kernel ends this before the daemon."""
-    try:
-        handle = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
-        os.write(handle, b"1000")
-        os.close(handle)
-    except OSError:
-        return
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def _prctl(*words: object) -> None:

@@ -9,7 +9,6 @@ import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -21,10 +20,10 @@ Wanted = Literal["auto", "bubblewrap"]
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store")
-# Each of these costs a command a quarter of a millisecond.
 SETTINGS = (
-    "alternatives", "ld.so.cache", "passwd", "group", "nsswitch.conf", "localtime", "timezone", "ssl/certs", "ssl/openssl.cnf",
-    "pki/ca-trust", "pki/tls/certs", "pki/tls/cert.pem", "ca-certificates/extracted", "mime.types", "os-release", "java",
+    "alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "passwd", "group", "nsswitch.conf", "localtime", "timezone",
+    "ssl/certs", "ssl/openssl.cnf", "pki/ca-trust", "pki/tls/certs", "pki/tls/cert.pem", "ca-certificates", "mime.types",
+    "os-release", "profile", "bash.bashrc", "java", "python3",
 )  # fmt: skip
 NAMES = ("resolv.conf", "hosts", "host.conf", "gai.conf", "services", "protocols")
 # Core files, file size (512-byte blocks), memory (KiB) and CPU seconds; a server may take more of the last two.
@@ -145,30 +144,18 @@ def bubblewrap(network: bool) -> list[str]:
     fence = [shutil.which("bwrap") or "bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
     if network:
         fence.append("--share-net")
+    settings = [word for name in SETTINGS for word in _bound(Path("/etc") / name)]
     names = [word for name in NAMES for word in _followed(Path("/etc") / name)] if network else []
+    system = [word for place in SYSTEM for word in _bound(Path(place))]
     own = ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--dir", "/run", "--dir", "/var"]
-    return [*fence, *_system(), *names, *own]
-
-
-@cache
-def _system() -> tuple[str, ...]:
-    """Looked at once: it seldom changes, and what goes meanwhile is left out all the same."""
-    places = (*map(Path, SYSTEM), *(Path("/etc") / name for name in SETTINGS))
-    return tuple(word for place in places for word in _bound(place))
+    return [*fence, *system, *settings, *names, *own]
 
 
 def _bound(path: Path) -> list[str]:
-    """As it is on this machine, read-only: a link stays a link; what does not exist, or holds nothing, is left out."""
+    """As it is on this machine, read-only: a link stays a link, what does not exist is left out."""
     if path.is_symlink():
         return ["--symlink", str(path.readlink()), str(path)]
-    return ["--ro-bind-try", str(path), str(path)] if _holds_something(path) else []
-
-
-def _holds_something(path: Path) -> bool:
-    try:
-        return any(path.iterdir()) if path.is_dir() else path.exists()
-    except PermissionError:
-        return True
+    return ["--ro-bind", str(path), str(path)] if path.exists() else []
 
 
 def _followed(path: Path) -> list[str]:
