@@ -20,6 +20,11 @@ TABLE: dict[str, dict[str, str]] = {
     "mcp": {"client": "daemon.tools.mcp.client:connect", "servers": "daemon.app.mcp:open_servers"},
     "provenance": {"grounds": "daemon.tools.provenance.grounds:Grounds"},
     "shells": {"bash": "daemon.tools.shells.tree:read"},
+    "websearch": {
+        "brave": "daemon.tools.websearch.brave:Brave",
+        "searxng": "daemon.tools.websearch.searxng:Searxng",
+        "tavily": "daemon.tools.websearch.tavily:Tavily",
+    },
     "channels": {},
     "tools": {},
 }
