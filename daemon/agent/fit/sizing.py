@@ -6,6 +6,7 @@ from hashlib import blake2b
 from daemon.core.messages import Message
 
 CHARS_PER_TOKEN = 4
+AROUND_A_CALL = 32
 ENVELOPE = 16
 DUE_PERCENT = 80
 
@@ -16,9 +17,12 @@ def tokens_of(messages: Sequence[Message]) -> int:
 
 
 def worst_tokens(tokens: int, messages: Sequence[Message]) -> int:
-    """The most that these messages, and what comes with them, can come to: three bytes a token, fewer in other scripts."""
+    """The most that these messages, and what comes with them, can come to: three bytes a token, fewer in other scripts, and what
+    a provider's form puts around each call and its result.
+    """
     wide = sum(len(m.text.encode("utf-8", "replace")) - len(m.text) for m in messages if not m.text.isascii())
-    return tokens * 4 // 3 + wide // 3
+    around = AROUND_A_CALL * sum(len(m.calls) for m in messages)
+    return tokens * 4 // 3 + wide // 3 + around
 
 
 def due(tokens: int, window: int) -> bool:
