@@ -11,8 +11,6 @@ from daemon.core.redaction import Redactor, Stream
 from daemon.providers.base import OnText
 from daemon.providers.chain import Route
 
-BETWEEN = "\0"
-
 
 @dataclass(slots=True)
 class _Draft:
@@ -76,8 +74,7 @@ class Discreet:
 
     def _sent(self, request: ModelRequest) -> ModelRequest:
         """One look at the whole: as a rule there is nothing in it."""
-        whole = BETWEEN.join(_words(request))
-        if self.redactor.text(whole) is whole:
+        if self.redactor.is_clean(_words(request)):
             return request
         messages = tuple(self._message(message) for message in request.messages)
         return replace(request, messages=messages, tools=self.redactor.value(request.tools))

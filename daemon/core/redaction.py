@@ -15,6 +15,7 @@ from daemon.core.written import SHORTEST, forms
 T = TypeVar("T")
 Source = Callable[[], Mapping[str, str]]
 BETWEEN = "\0"
+REMEMBERED, LONGEST_REMEMBERED = 1000, 8000
 
 
 def marker(name: str) -> str:
@@ -56,35 +57,58 @@ class Redactor:
 
     source: Source = no_secrets
     _seen: Mapping[str, str] | None = field(default=None, repr=False)
-    _needles: Needles = field(default_factory=lambda: Needles.of({}), repr=False)
+    _search: "Search" = field(default_factory=lambda: Search(Needles.of({})), repr=False)
 
     @property
     def needles(self) -> Needles:
         """What is looked for."""
+        return self._current().needles
+
+    def _current(self) -> "Search":
         secrets = self.source()
         if secrets is not self._seen:
-            self._seen, self._needles = secrets, compiled(secrets)
-        return self._needles
+            self._seen, self._search = secrets, Search(compiled(secrets))
+        return self._search
 
     def text(self, text: str) -> str:
         """Without any secret."""
-        needles = self.needles
-        return _cleared(text, needles) if needles.names else text
+        search = self._current()
+        return text if search.is_clean((text,)) else _cleared(text, search.needles)
 
     def value(self, thing: T) -> T:
-        """The same with every text in it cleaned: a dataclass, a tuple, a list, a mapping. The very thing if none is there.
-
-        All texts are looked through at once first: as a rule there is nothing in them.
-        """
-        needles = self.needles
-        if not needles.names:
+        """The same with every text in it cleaned: a dataclass, a tuple, a list, a mapping. The very thing if none is there."""
+        search = self._current()
+        if not search.needles.names or search.is_clean(_texts(thing)):
             return thing
-        whole = BETWEEN.join(_texts(thing))
-        return thing if _cleared(whole, needles) is whole else cast(T, _cleaned(thing, needles))
+        return cast(T, _cleaned(thing, search.needles))
+
+    def is_clean(self, texts: Iterable[str]) -> bool:
+        """No secret is in any of them."""
+        return self._current().is_clean(texts)
 
     def stream(self) -> "Stream":
         """For a text that comes in pieces."""
         return Stream(self)
+
+
+@dataclass(slots=True)
+class Search:
+    """A search for these strings. Texts without any are known again: most are sent to a model many times over."""
+
+    needles: Needles
+    _clean: set[str] = field(default_factory=set)
+
+    def is_clean(self, texts: Iterable[str]) -> bool:
+        """None of them is in any of these; what is new is looked through at once."""
+        if not self.needles.names:
+            return True
+        new = [text for text in texts if text not in self._clean]
+        if new and self.needles.find(BETWEEN.join(new).encode("utf-8", "surrogatepass")):
+            return False
+        if len(self._clean) + len(new) > REMEMBERED:
+            self._clean.clear()
+        self._clean.update(text for text in new if len(text) <= LONGEST_REMEMBERED)
+        return True
 
 
 def _cleared(text: str, needles: Needles) -> str:

@@ -165,6 +165,16 @@ def test_A6_new_secrets_are_looked_for_as_soon_as_the_source_has_them():
     assert redact.text(PLAIN) == marker("api")
 
 
+def test_A6_a_text_that_held_no_secret_is_looked_at_again_when_there_is_a_new_one():
+    known: list[dict[str, str]] = [{ODD: "mail"}]
+    redact, reply = Redactor(lambda: known[0]), ModelReply(f"it is {PLAIN}")
+    assert (redact.text(PLAIN), redact.value(reply), redact.is_clean([PLAIN])) == (PLAIN, reply, True)
+    assert redact.text(PLAIN) == PLAIN
+    known[0] = {ODD: "mail", PLAIN: "api"}
+    assert not redact.is_clean([PLAIN, "plain"])
+    assert (redact.text(PLAIN), redact.value(reply).text) == (marker("api"), f"it is {marker('api')}")
+
+
 def test_100_kb_with_20_secrets_and_no_hit_take_less_than_a_millisecond():
     text = "The quick brown fox jumps over the lazy dog, 1234567890 times.\n" * 1600
     known = redactor(**{f"s{i}": base64.b85encode(bytes(range(i, i + 32))).decode() for i in range(20)})
