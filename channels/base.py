@@ -159,8 +159,8 @@ class Channel(Protocol):
         ...
 
     async def draft(self, address: Address, key: str, text: str, shown: str, *, private: bool) -> str:
-        """Show this unfinished markdown, in place of message `shown` ("" at first). The id of the message that shows it, which the
-        finished text is to replace by `edit`; "" where it goes away by itself. Only the head or tail of a long one need be seen.
+        """Show this unfinished markdown, in place of message `shown` ("" at first). The id of the message that shows it, which
+        the finished text is to replace by `edit`; "" where it goes away by itself. Only the tail of a long one need be seen.
         Raises as `send`.
         """
         ...

@@ -38,9 +38,9 @@ class Attachment:
 class Inbound:
     """A message. `external_id` is unique in its channel and the same at every redelivery.
 
-    `private`: nobody else reads this chat. `addressed`: it is meant for the assistant (a private chat, a mention, a reply to it, a
-    command, a thread that it takes part in). `forwarded`: the words are somebody else's. `quoted`: what it answers to, where that
-    was not written by the assistant. `edits`: the external id of the message whose text it replaces.
+    `private`: nobody else reads this chat. `addressed`: it is meant for the assistant (a private chat, a mention, a reply to
+    it, a command, a thread that it takes part in). `forwarded`: the words are somebody else's. `quoted`: what it answers to,
+    where the assistant did not write that. `edits`: the external id of the message whose text it replaces.
     """
 
     address: Address
