@@ -1,0 +1,146 @@
+"""A house of its own for one channel: it writes everything down in memory, and fails when a test wants it to."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+from channels.base import Channel, NotTaken
+from channels.message import Address, Arrival, Inbound, Poison, Press, Reaction
+
+
+class Ledger:
+    """channels.base.Host in memory. `entries`: all that was taken or pressed, in order and once each, as the house keeps it;
+    `offers`: every batch as the channel offered it; `ailments`: what was said to be wrong.
+
+    Failures: `refuse(times)` raises NotTaken so many times, from `take` and `press`; `hold()` lets them wait until `release()`.
+    """
+
+    def __init__(self, *, toast: str = "done", reply: str = "ok", commands: Sequence[tuple[str, str]] = (("help", "what there is"),)):
+        self.entries: list[Arrival] = []
+        self.offers: list[tuple[Arrival, ...]] = []
+        self.ailments: list[str] = []
+        self.asked: list[Inbound] = []
+        self.lives = 0
+        self.kept = ""
+        self.known: list[Address] = []
+        self.toast, self.reply = toast, reply
+        self._commands = commands
+        self._seen: set[str] = set()
+        self._refusals = 0
+        self._open = asyncio.Event()
+        self._open.set()
+        self._news = asyncio.Condition()
+
+    @property
+    def messages(self) -> list[Inbound]:
+        """The messages that were taken, in order."""
+        return [entry for entry in self.entries if isinstance(entry, Inbound)]
+
+    @property
+    def texts(self) -> list[str]:
+        """Their texts."""
+        return [message.text for message in self.messages]
+
+    @property
+    def presses(self) -> list[Press]:
+        """The buttons that were pressed."""
+        return [entry for entry in self.entries if isinstance(entry, Press)]
+
+    @property
+    def reactions(self) -> list[Reaction]:
+        """The reactions that were taken."""
+        return [entry for entry in self.entries if isinstance(entry, Reaction)]
+
+    @property
+    def poison(self) -> list[Poison]:
+        """What could not be read."""
+        return [entry for entry in self.entries if isinstance(entry, Poison)]
+
+    def refuse(self, times: int = 1) -> None:
+        """The next calls of `take` and `press` fail: the disk is full."""
+        self._refusals = times
+
+    def hold(self) -> None:
+        """`take` and `press` wait, before they write anything, until `release`."""
+        self._open.clear()
+
+    def release(self) -> None:
+        """Go on."""
+        self._open.set()
+
+    async def until(self, holds: Callable[[], bool], seconds: float = 20.0) -> None:
+        """Wait until this holds, looking whenever something was taken or said. Raises TimeoutError, with what there was."""
+        try:
+            async with asyncio.timeout(seconds), self._news:
+                await self._news.wait_for(holds)
+        except TimeoutError as late:
+            raise TimeoutError(f"entries {self.entries}, ailments {self.ailments}, alive {self.lives} times") from late
+
+    async def take(self, arrivals: Sequence[Arrival]) -> None:
+        self.offers.append(tuple(arrivals))
+        await self._tell()
+        await self._let_in()
+        for arrival in arrivals:
+            key = arrival.external_id if isinstance(arrival, Inbound | Poison) else ""
+            if not key or key not in self._seen:
+                self._seen.add(key)
+                self.entries.append(arrival)
+        await self._tell()
+
+    async def press(self, press: Press) -> str:
+        await self._let_in()
+        self.entries.append(press)
+        await self._tell()
+        return self.toast
+
+    async def command(self, inbound: Inbound) -> str:
+        await self._let_in()
+        self.asked.append(inbound)
+        await self._tell()
+        return self.reply
+
+    async def cursor(self) -> str:
+        return self.kept
+
+    async def keep_cursor(self, cursor: str) -> None:
+        await self._let_in()
+        self.kept = cursor
+
+    async def conversations(self) -> Sequence[Address]:
+        return list(self.known)
+
+    def alive(self) -> None:
+        self.lives += 1
+        self._tell_soon()
+
+    def ailing(self, why: str) -> None:
+        self.ailments.append(why)
+        self._tell_soon()
+
+    def commands(self) -> Sequence[tuple[str, str]]:
+        return self._commands
+
+    async def _let_in(self) -> None:
+        await self._open.wait()
+        if self._refusals:
+            self._refusals -= 1
+            raise NotTaken("the disk is full")
+
+    async def _tell(self) -> None:
+        async with self._news:
+            self._news.notify_all()
+
+    def _tell_soon(self) -> None:
+        self._soon = asyncio.ensure_future(self._tell())
+
+
+@asynccontextmanager
+async def running(channel: Channel, host: Ledger) -> AsyncIterator[asyncio.Task[None]]:
+    """The channel, listening; stopped and let go of at the end. What ended it by itself is raised by the task."""
+    task = asyncio.create_task(channel.run(host))
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        await channel.aclose()
