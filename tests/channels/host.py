@@ -15,7 +15,9 @@ class Ledger:
     Failures: `refuse(times)` raises NotTaken so many times, from `take` and `press`; `hold()` lets them wait until `release()`.
     """
 
-    def __init__(self, *, toast: str = "done", reply: str = "ok", commands: Sequence[tuple[str, str]] = (("help", "what there is"),)):
+    def __init__(
+        self, *, toast: str = "done", reply: str = "ok", commands: Sequence[tuple[str, str]] = (("help", "what there is"),)
+    ) -> None:
         self.entries: list[Arrival] = []
         self.offers: list[tuple[Arrival, ...]] = []
         self.ailments: list[str] = []
@@ -29,7 +31,7 @@ class Ledger:
         self._refusals = 0
         self._open = asyncio.Event()
         self._open.set()
-        self._news = asyncio.Condition()
+        self._news = asyncio.Event()
 
     @property
     def messages(self) -> list[Inbound]:
@@ -71,32 +73,33 @@ class Ledger:
     async def until(self, holds: Callable[[], bool], seconds: float = 20.0) -> None:
         """Wait until this holds, looking whenever something was taken or said. Raises TimeoutError, with what there was."""
         try:
-            async with asyncio.timeout(seconds), self._news:
-                await self._news.wait_for(holds)
+            async with asyncio.timeout(seconds):
+                while not holds():
+                    await self._news.wait()
         except TimeoutError as late:
             raise TimeoutError(f"entries {self.entries}, ailments {self.ailments}, alive {self.lives} times") from late
 
     async def take(self, arrivals: Sequence[Arrival]) -> None:
         self.offers.append(tuple(arrivals))
-        await self._tell()
+        self._tell()
         await self._let_in()
         for arrival in arrivals:
             key = arrival.external_id if isinstance(arrival, Inbound | Poison) else ""
             if not key or key not in self._seen:
                 self._seen.add(key)
                 self.entries.append(arrival)
-        await self._tell()
+        self._tell()
 
     async def press(self, press: Press) -> str:
         await self._let_in()
         self.entries.append(press)
-        await self._tell()
+        self._tell()
         return self.toast
 
     async def command(self, inbound: Inbound) -> str:
         await self._let_in()
         self.asked.append(inbound)
-        await self._tell()
+        self._tell()
         return self.reply
 
     async def cursor(self) -> str:
@@ -111,11 +114,11 @@ class Ledger:
 
     def alive(self) -> None:
         self.lives += 1
-        self._tell_soon()
+        self._tell()
 
     def ailing(self, why: str) -> None:
         self.ailments.append(why)
-        self._tell_soon()
+        self._tell()
 
     def commands(self) -> Sequence[tuple[str, str]]:
         return self._commands
@@ -126,12 +129,9 @@ class Ledger:
             self._refusals -= 1
             raise NotTaken("the disk is full")
 
-    async def _tell(self) -> None:
-        async with self._news:
-            self._news.notify_all()
-
-    def _tell_soon(self) -> None:
-        self._soon = asyncio.ensure_future(self._tell())
+    def _tell(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
 
 
 @asynccontextmanager
