@@ -17,6 +17,9 @@ class InboxRow:
     """One accepted message. `turn` is the turn it begins; `steers` the running turn it is meant to be folded into.
 
     state: new -> taken (its turn began) -> done, or steered:TURN, answered:TURN, command, quarantined.
+
+    `role`: what its sender may do (core/roles.py): only an owner's words are the owner's. `attachments`: the files that came
+    with it, not fetched yet (core/files.py); "" for none. `message_id`: the platform's own id of it, to answer to.
     """
 
     id: str
@@ -31,6 +34,9 @@ class InboxRow:
     received_at: datetime
     steers: str = ""
     state: str = "new"
+    role: str = "owner"
+    attachments: str = ""
+    message_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +154,11 @@ class GrantRow:
 
 @dataclass(frozen=True, slots=True)
 class OutboxRow:
-    """Something to deliver. state: new, sending, sent, uncertain, failed. kind: reply, approval, notice."""
+    """Something to deliver. state: new, sending, sent, uncertain, failed. kind: reply, approval, notice, file.
+
+    `platform_message_id`: what the platform calls it; several, with spaces between, where it took several messages.
+    `error`: why it failed, or could not be sent the last time.
+    """
 
     turn: str
     part: int
@@ -161,6 +171,7 @@ class OutboxRow:
     state: str = "new"
     platform_message_id: str = ""
     attempts: int = 0
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)

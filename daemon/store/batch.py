@@ -28,12 +28,15 @@ class Attempt(Generic[T_co]):
         self._work = work
         self._gave: list[T_co] = []
         self.error: BaseException | None = None
+        self.posted = False
 
     def run(self, tx: SqliteTx) -> None:
-        """Do it; what it raises is kept."""
+        """Do it; what it raises is kept. `posted` then tells whether there is something new to deliver."""
         self.error = None
+        tx.posted = False
         with self:
             self._gave[:] = [self._work(tx)]
+        self.posted = tx.posted and self.error is None
 
     def result(self) -> T_co:
         """What the work gave. Raises what it raised."""

@@ -8,6 +8,7 @@ from daemon.core.errors import StoreUnavailable
 from daemon.store.memory_table import Undo
 from daemon.store.memory_tx import MemoryTx
 from daemon.store.protocol import ReadTx, Tx
+from daemon.store.watching import Watchers
 
 T = TypeVar("T")
 
@@ -18,6 +19,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self._undo: Undo = []
         self._tx = MemoryTx(self._undo)
+        self._watchers = Watchers()
         self._closed = False
         self._healthy = True
         self.broken = False
@@ -32,12 +34,15 @@ class MemoryStore:
         self._healthy = not self.broken
         if self.broken or self._closed:
             raise StoreUnavailable()
+        self._tx.posted = False
         try:
             result = work(self._tx)
             self._undo.clear()
         finally:
             while self._undo:
                 self._undo.pop()()
+        if self._tx.posted:
+            self._watchers.tell()
         await asyncio.sleep(0)  # others get their turn, as they do while a disk works
         return result
 
@@ -46,6 +51,10 @@ class MemoryStore:
         if self._closed:
             raise StoreUnavailable()
         return look(self._tx)
+
+    def watch_outbox(self, told: Callable[[], None]) -> Callable[[], None]:
+        """Call `told` soon after each work that left something new to deliver."""
+        return self._watchers.add(told)
 
     async def aclose(self) -> None:
         """Nothing can be asked of it any more."""

@@ -11,6 +11,7 @@ from daemon.core.outcomes import Stop
 from daemon.core.rows import ApprovalRow, ChildRow, GrantRow, InboxRow, OutboxRow, SessionRow, TurnRow, UsageRow
 from daemon.store.memory_table import MemoryTable, Undo
 from daemon.store.project import DayRaised
+from daemon.store.protocol import names_a_token
 from daemon.store.tables.grants import EVERYWHERE
 
 Charge = tuple[str, datetime, UsageRow]
@@ -44,6 +45,12 @@ class MemoryReadTx:
         """All sessions, newest first."""
         return list(self._sessions)[::-1]
 
+    def sessions_of(self, channel: str, limit: int) -> list[SessionRow]:
+        """The conversations of this channel, those with the latest message first."""
+        latest = {row.session: n for n, row in enumerate(self._inbox)}
+        rows = [row for row in self.sessions() if row.channel == channel and not row.root]
+        return sorted(rows, key=lambda row: latest.get(row.id, -1), reverse=True)[:limit]
+
     def input(self, input_id: str) -> InboxRow | None:
         """One accepted message."""
         return self._inbox.get(input_id)
@@ -55,6 +62,10 @@ class MemoryReadTx:
     def waiting_inputs(self, session: str) -> list[InboxRow]:
         """Messages in state new, oldest first; those that steer a turn included."""
         return [row for row in self._inbox if row.session == session and row.state == "new"]
+
+    def inputs_in(self, state: str) -> list[InboxRow]:
+        """Messages in this state, in order of acceptance."""
+        return [row for row in self._inbox if row.state == state]
 
     def turn(self, turn_id: str) -> TurnRow | None:
         """One turn that has begun."""
@@ -102,6 +113,12 @@ class MemoryReadTx:
         """The question about one call."""
         return self._approvals.get((turn_id, call_id))
 
+    def approval_by_token(self, prefix: str) -> ApprovalRow | None:
+        """The question whose token's hash starts like this; None for less than 32 hexadecimal digits."""
+        if not names_a_token(prefix):
+            return None
+        return next((row for row in [*self._approvals][::-1] if row.token_hash.startswith(prefix)), None)
+
     def kept(self, kind: str, name: str) -> str | None:
         """What is kept under this name; None when nothing is."""
         return self._kept.get((kind, name))
@@ -134,6 +151,23 @@ class MemoryReadTx:
         """Deliveries in this state, in order of creation."""
         rows = [row for row in self._outbox if row.state == state]
         return [row for row in rows if channel in (None, row.channel) and session in (None, row.session)]
+
+    def outbox_of(self, turn_id: str) -> list[OutboxRow]:
+        """All deliveries of one turn, in order of part."""
+        return sorted((row for row in self._outbox if row.turn == turn_id), key=lambda row: row.part)
+
+    def delivery(self, turn_id: str, part: int) -> OutboxRow | None:
+        """One delivery."""
+        return self._outbox.get((turn_id, part))
+
+    def unsent(self, channel: str) -> list[OutboxRow]:
+        """What this channel still has to deliver or to make sure of, in order of creation."""
+        return [row for row in self._outbox if row.channel == channel and row.state in ("new", "sending", "uncertain")]
+
+    def delivered_as(self, channel: str, chat: str, message_id: str) -> OutboxRow | None:
+        """The latest delivery that became this message of the chat."""
+        rows = [row for row in self._outbox if (row.channel, row.chat) == (channel, chat)]
+        return next((row for row in rows[::-1] if message_id and message_id in row.platform_message_id.split(" ")), None)
 
     def usage(self, since: datetime, session: str | None = None) -> list[UsageRow]:
         """What was used since then, a row per provider and model."""

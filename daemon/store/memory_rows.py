@@ -18,6 +18,7 @@ class MemoryRows(MemoryReadTx):
 
     def __init__(self, undo: Undo) -> None:
         super().__init__(undo)
+        self.posted = False
         self._external: MemoryTable[tuple[str, str, str], str] = MemoryTable(undo)
         self._epochs: MemoryTable[str, int] = MemoryTable(undo)
         self._attempts: MemoryTable[str, tuple[int, int]] = MemoryTable(undo)
@@ -129,14 +130,15 @@ class MemoryRows(MemoryReadTx):
         if part < 0:
             part = max((other.part for other in self._outbox if other.turn == row.turn), default=0) + 1
         self._outbox.insert((row.turn, part), replace(row, part=part, state=born))
+        self.posted |= born == "new"
 
-    def mark_outbox(self, turn_id: str, part: int, state: str, platform_message_id: str = "") -> None:
+    def mark_outbox(self, turn_id: str, part: int, state: str, platform_message_id: str = "", error: str = "") -> None:
         """The delivery has come to this state; `sending` counts one attempt more."""
         row = self._outbox.get((turn_id, part))
         if row:
             message_id = platform_message_id or row.platform_message_id
             attempts = row.attempts + (state == "sending")
-            marked = replace(row, state=state, platform_message_id=message_id, attempts=attempts)
+            marked = replace(row, state=state, platform_message_id=message_id, attempts=attempts, error=error)
             self._outbox.put((turn_id, part), marked)
 
     def check_epoch(self, session: str, epoch: int) -> None:

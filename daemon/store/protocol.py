@@ -5,6 +5,7 @@ with others in one disk commit (group commit), and has been flushed to disk when
 call back into the event loop, and is rolled back alone when it raises. Functions given to `read` see what is committed.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Protocol, TypeVar
@@ -13,18 +14,11 @@ from daemon.core.errors import AidaemonError
 from daemon.core.events import ApprovalAsked, Recorded
 from daemon.core.loops import LoopRow
 from daemon.core.outcomes import Answer, Stop
-from daemon.core.rows import (
-    ApprovalRow,
-    ChildRow,
-    GrantRow,
-    InboxRow,
-    OutboxRow,
-    SessionRow,
-    TurnRow,
-    UsageRow,
-)
+from daemon.core.rows import ApprovalRow, ChildRow, GrantRow, InboxRow, OutboxRow, SessionRow, TurnRow, UsageRow
 
 T = TypeVar("T")
+
+TOKEN = re.compile(r"[0-9a-f]{32,}")
 
 
 class Conflict(AidaemonError):
@@ -33,6 +27,11 @@ class Conflict(AidaemonError):
 
 class UnknownTurn(AidaemonError):
     """This turn has not begun in this session; nothing was written."""
+
+
+def names_a_token(prefix: str) -> bool:
+    """So many hexadecimal digits that nobody hits a question by chance."""
+    return TOKEN.fullmatch(prefix) is not None
 
 
 class ReadTx(Protocol):
@@ -46,6 +45,10 @@ class ReadTx(Protocol):
         """All sessions, newest first."""
         ...
 
+    def sessions_of(self, channel: str, limit: int) -> list[SessionRow]:
+        """The conversations of this channel, those with the latest message first; those that work for others left out."""
+        ...
+
     def input(self, input_id: str) -> InboxRow | None:
         """One accepted message."""
         ...
@@ -56,6 +59,10 @@ class ReadTx(Protocol):
 
     def waiting_inputs(self, session: str) -> list[InboxRow]:
         """Messages in state new, oldest first; those that steer a turn included."""
+        ...
+
+    def inputs_in(self, state: str) -> list[InboxRow]:
+        """Messages in this state, in order of acceptance."""
         ...
 
     def turn(self, turn_id: str) -> TurnRow | None:
@@ -114,6 +121,10 @@ class ReadTx(Protocol):
         """The question about one call."""
         ...
 
+    def approval_by_token(self, prefix: str) -> ApprovalRow | None:
+        """The question whose token's hash starts like this; None for less than 32 hexadecimal digits."""
+        ...
+
     def grants(self, session: str) -> list[GrantRow]:
         """Standing permissions that hold in this session: its own and those for everywhere; all of them for session "*"."""
         ...
@@ -144,6 +155,22 @@ class ReadTx(Protocol):
 
     def outbox(self, state: str, channel: str | None = None, session: str | None = None) -> list[OutboxRow]:
         """Deliveries in this state, in order of creation."""
+        ...
+
+    def outbox_of(self, turn_id: str) -> list[OutboxRow]:
+        """All deliveries of one turn, in order of part."""
+        ...
+
+    def delivery(self, turn_id: str, part: int) -> OutboxRow | None:
+        """One delivery."""
+        ...
+
+    def unsent(self, channel: str) -> list[OutboxRow]:
+        """What this channel still has to deliver or to make sure of (new, sending, uncertain), in order of creation."""
+        ...
+
+    def delivered_as(self, channel: str, chat: str, message_id: str) -> OutboxRow | None:
+        """The latest delivery that became this message of the chat; None for a message of somebody else's."""
         ...
 
     def usage(self, since: datetime, session: str | None = None) -> list[UsageRow]:
@@ -240,8 +267,8 @@ class Tx(ReadTx, Protocol):
         """Something to deliver that is not the outcome of an event; the part is chosen by the store when negative."""
         ...
 
-    def mark_outbox(self, turn_id: str, part: int, state: str, platform_message_id: str = "") -> None:
-        """The delivery has come to this state; `sending` counts one attempt more."""
+    def mark_outbox(self, turn_id: str, part: int, state: str, platform_message_id: str = "", error: str = "") -> None:
+        """The delivery has come to this state, `error` says why; `sending` counts one attempt more."""
         ...
 
 
@@ -254,6 +281,10 @@ class Store(Protocol):
 
     async def read(self, look: Callable[[ReadTx], T]) -> T:
         """Run over what is committed."""
+        ...
+
+    def watch_outbox(self, told: Callable[[], None]) -> Callable[[], None]:
+        """Call `told` soon after each commit that holds something new to deliver, in the event loop; gives what ends that."""
         ...
 
     @property

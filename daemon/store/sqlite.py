@@ -16,6 +16,7 @@ from daemon.store.batch import Attempt, commit_all, look_once
 from daemon.store.migrate import open_reader, open_writer
 from daemon.store.protocol import ReadTx, Tx
 from daemon.store.thread import SqliteThread
+from daemon.store.watching import Watchers
 
 T = TypeVar("T")
 
@@ -44,6 +45,7 @@ class SqliteStore:
         self._wake = asyncio.Event()
         self._closing = False
         self._healthy = True
+        self._watchers = Watchers()
         self._task = asyncio.create_task(self._write_batches(), name="journal writer")
 
     @classmethod
@@ -80,6 +82,10 @@ class SqliteStore:
         except (sqlite3.Error, ValueError) as exc:
             raise StoreUnavailable(f"{self._path}: the journal cannot be read: {exc}. Nothing was changed.") from exc
         return attempt.result()
+
+    def watch_outbox(self, told: Callable[[], None]) -> Callable[[], None]:
+        """Call `told` soon after each commit that holds something new to deliver: once for a whole batch."""
+        return self._watchers.add(told)
 
     async def aclose(self) -> None:
         """Finish what is queued, then close."""
@@ -119,6 +125,8 @@ class SqliteStore:
         for queued in batch:
             if not queued.done.done():
                 queued.done.set_result(None)
+        if any(queued.attempt.posted for queued in batch):
+            self._watchers.tell()
 
     def _fell_ill(self, cause: sqlite3.Error) -> None:
         if self._healthy:

@@ -190,6 +190,9 @@ class SlowDesk:
     def healthy(self) -> bool:
         return self.store.healthy
 
+    def watch_outbox(self, told: Callable[[], None]) -> Callable[[], None]:
+        return self.store.watch_outbox(told)
+
     async def aclose(self) -> None:
         await self.store.aclose()
 

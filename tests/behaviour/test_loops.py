@@ -292,6 +292,9 @@ class FullDisk:
     async def read(self, look: Callable[[ReadTx], T]) -> T:
         return await self.inner.read(look)
 
+    def watch_outbox(self, told: Callable[[], None]) -> Callable[[], None]:
+        return self.inner.watch_outbox(told)
+
     async def aclose(self) -> None:
         await self.inner.aclose()
 
@@ -604,6 +607,9 @@ class Stumbling:
     @property
     def healthy(self) -> bool:
         return self._store.healthy
+
+    def watch_outbox(self, told: Callable[[], None]) -> Callable[[], None]:
+        return self._store.watch_outbox(told)
 
     async def aclose(self) -> None:
         await self._store.aclose()

@@ -1,11 +1,14 @@
 """Deliveries and standing permissions in every journal."""
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from daemon.store.protocol import Conflict, Store, Tx
-from tests.contract.journal import HOME, grant, notice
+from daemon.core.errors import AidaemonError
+from daemon.store.protocol import Conflict, ReadTx, Store, Tx
+from tests.contract.journal import HOME, grant, message, notice
 
 
 async def test_grants_hold_in_their_session_or_everywhere_until_revoked(store: Store) -> None:
@@ -48,3 +51,110 @@ async def test_each_try_to_send_counts_and_the_platforms_id_stays(store: Store) 
     await store.write(work)
     sent = await store.read(lambda tx: tx.outbox("sent"))
     assert sent == [replace(notice("t1", part=1), state="sent", platform_message_id="platform-5", attempts=2)]
+
+
+async def test_why_a_delivery_failed_is_kept_until_it_goes_well(store: Store) -> None:
+    failed = replace(notice("t1", part=1), state="failed", error="the chat is gone")
+    await store.write(lambda tx: (tx.post(notice("t1", part=1)), tx.mark_outbox("t1", 1, "failed", error="the chat is gone")))
+    assert await store.read(lambda tx: tx.delivery("t1", 1)) == failed
+    await store.write(lambda tx: tx.mark_outbox("t1", 1, "sent"))
+    assert await store.read(lambda tx: tx.delivery("t1", 1)) == replace(failed, state="sent", error="")
+    await store.write(lambda tx: tx.post(replace(failed, part=2)))
+    assert await store.read(lambda tx: tx.delivery("t1", 2)) == replace(failed, part=2)
+
+
+async def test_the_deliveries_of_a_turn_come_in_order_of_part(store: Store) -> None:
+    parts = [notice("t1", part=3), notice("t2", part=1), notice("t1", part=1)]
+    await store.write(lambda tx: [tx.post(row) for row in parts])
+    assert await store.read(lambda tx: tx.outbox_of("t1")) == [parts[2], parts[0]]
+    assert await store.read(lambda tx: (tx.outbox_of("t3"), tx.delivery("t1", 2))) == ([], None)
+
+
+async def test_a_channel_takes_up_what_it_has_not_surely_sent(store: Store) -> None:
+    """B5 #7-9."""
+    states = ["sent", "uncertain", "failed", "new", "sending"]
+    rows = [replace(notice("t1", part=9 - n), state=state) for n, state in enumerate(states)]
+    await store.write(lambda tx: [tx.post(row) for row in [*rows, notice("t2", part=1, channel="slack")]])
+    assert await store.read(lambda tx: tx.unsent("telegram")) == [rows[1], rows[3], rows[4]]
+
+
+async def test_a_platforms_message_is_found_as_the_delivery_that_became_it(store: Store) -> None:
+    one = replace(notice("t1", part=1), state="sent", platform_message_id="7 18")
+    later = replace(notice("t2", part=1), state="sent", platform_message_id="18")
+    await store.write(lambda tx: (tx.post(one), tx.post(replace(later, chat="chat-2")), tx.post(replace(later, turn="t3"))))
+
+    def found(chat: str, name: str, channel: str = "telegram") -> Callable[[ReadTx], str]:
+        return lambda tx: row.turn if (row := tx.delivered_as(channel, chat, name)) else ""
+
+    asked = [
+        ("chat-1", "7"),
+        ("chat-1", "18"),
+        ("chat-2", "18"),
+        ("chat-2", "7"),
+        ("chat-1", "8"),
+        ("chat-1", ""),
+        ("chat-1", "7 18"),
+    ]
+    assert [await store.read(found(*one)) for one in asked] == ["t1", "t3", "t2", "", "", "", ""]
+    assert await store.read(found("chat-1", "7", "slack")) == ""
+
+
+async def test_who_watches_is_told_after_each_commit_with_something_new_to_deliver(store: Store) -> None:
+    """F1: and of nothing else: not of what was undone, of what needs no delivery, or of what a delivery came to."""
+    told: list[int] = []
+    ring = asyncio.Event()
+
+    def on_it() -> None:
+        told.append(1)
+        ring.set()
+
+    async def rings() -> bool:
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return ring.is_set()
+
+    def undone(tx: Tx) -> None:
+        tx.post(notice("t9"))
+        raise AidaemonError("midway")
+
+    end = store.watch_outbox(on_it)
+    await store.write(lambda tx: tx.accept(message("m1")))
+    with pytest.raises(AidaemonError, match="midway"):
+        await store.write(undone)
+    await asyncio.gather(store.write(undone), store.write(lambda tx: tx.claim(HOME, "me")), return_exceptions=True)
+    await store.write(lambda tx: tx.post(notice("t1", channel="web")))
+    await store.write(lambda tx: tx.post(replace(notice("t1"), state="sent")))
+    assert not await rings()
+    await store.write(lambda tx: tx.post(notice("t2", part=1)))
+    assert await rings() and len(told) == 1
+    ring.clear()
+    await store.write(lambda tx: tx.mark_outbox("t2", 1, "sending"))
+    assert not await rings()
+    end()
+    await store.write(lambda tx: tx.post(notice("t3")))
+    assert not await rings()
+    end()
+
+
+async def test_who_watches_sees_what_it_is_told_of_and_harms_nobody_when_it_fails(store: Store) -> None:
+    seen: asyncio.Queue[int] = asyncio.Queue()
+    trouble: asyncio.Queue[str] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: trouble.put_nowait(str(context["exception"])))
+
+    def stumble() -> None:
+        raise RuntimeError("nobody foresaw this")
+
+    async def look() -> None:
+        seen.put_nowait(await store.read(lambda tx: len(tx.outbox("new"))))
+
+    looks: set[asyncio.Task[None]] = set()
+    store.watch_outbox(stumble)
+    store.watch_outbox(lambda: looks.add(loop.create_task(look())))
+    await asyncio.gather(*(store.write(lambda tx, n=n: tx.post(notice(f"t{n}"))) for n in range(20)))
+    async with asyncio.timeout(10):
+        while await seen.get() < 20:
+            pass
+    assert await trouble.get() == "nobody foresaw this"
+    await store.write(lambda tx: tx.post(notice("more")))
+    await asyncio.gather(*looks)

@@ -52,6 +52,7 @@ from tests.contract.journal import (
 
 WHERE = ("terminal:home", "web:b", "sub-1")
 CHANNELS = dict(zip(WHERE, ("telegram", "web", ""), strict=True))
+ROLES = ("owner", "editor")
 STATES = ("new", "sending", "sent", "uncertain", "failed")
 
 AGENTS = ("default", "digger")
@@ -126,7 +127,8 @@ class Twins(RuleBasedStateMachine):
 
     @rule(number=numbers, where=wheres, steers=st.sampled_from(["", "t1", "t2"]), external=numbers)
     def accept(self, number: int, where: str, steers: str, external: int) -> None:
-        self.both(lambda tx: tx.accept(message(f"m{number}", session=where, steers=steers, turn=f"t{external}")))
+        said = message(f"m{number}", session=where, steers=steers, turn=f"t{external}")
+        self.both(lambda tx: tx.accept(replace(said, role=ROLES[number % 2], attachments="[]", message_id=f"p{number}")))
 
     @rule(number=numbers, state=st.sampled_from(["new", "command", "answered:t1"]))
     def settle(self, number: int, state: str) -> None:
@@ -204,9 +206,15 @@ class Twins(RuleBasedStateMachine):
     def post(self, number: int, part: int, channel: str) -> None:
         self.both(lambda tx: tx.post(notice(f"t{number}", part, channel)))
 
-    @rule(number=numbers, part=st.integers(1, 3), state=st.sampled_from(STATES), platform=st.sampled_from(["", "p1"]))
-    def mark(self, number: int, part: int, state: str, platform: str) -> None:
-        self.both(lambda tx: tx.mark_outbox(f"t{number}", part, state, platform))
+    @rule(
+        number=numbers,
+        part=st.integers(1, 3),
+        state=st.sampled_from(STATES),
+        platform=st.sampled_from(["", "p1", "p1 p12"]),
+        error=st.sampled_from(["", "blocked"]),
+    )
+    def mark(self, number: int, part: int, state: str, platform: str, error: str) -> None:
+        self.both(lambda tx: tx.mark_outbox(f"t{number}", part, state, platform, error))
 
 
 def home_of(number: int) -> str:
@@ -230,6 +238,10 @@ def everything(tx: ReadTx) -> list[object]:
         [(tx.outbox(state), tx.outbox(state, "web"), tx.outbox(state, None, WHERE[0])) for state in STATES],
         [tx.grant_used(call) for call in ("t1/2.0", "t1/2.1", "t2/2.0")],
         (tx.loop("l1"), tx.loops(), tx.loops("agent 1", 1), tx.loops_at_work(), tx.loops_at_work("agent 0")),
+        [tx.inputs_in(state) for state in ("new", "command", "done", "taken")],
+        [(tx.outbox_of(name), tx.delivery(name, 1), tx.delivery(name, 9)) for name in turns],
+        [(tx.unsent(channel), tx.sessions_of(channel, 1), tx.sessions_of(channel, 9)) for channel in CHANNELS.values()],
+        [tx.delivered_as(channel, "chat-1", name) for channel in CHANNELS.values() for name in ("p1", "p12", "p", "")],
         (tx.usage(NOW), tx.usage(after(60), WHERE[0]), tx.stop_counts(NOW), tx.stop_counts(after(60))),
     ]
 

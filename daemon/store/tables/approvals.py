@@ -7,6 +7,7 @@ from daemon.core.events import Answer, ApprovalAnswered, ApprovalAsked
 from daemon.core.label import Effect, Label
 from daemon.core.rows import ApprovalRow
 from daemon.store.instants import from_db, to_db
+from daemon.store.protocol import names_a_token
 from daemon.store.tables.rows import Rows
 
 COLUMNS = """turn, call_id, session, tool, arguments, args_hash, effect, label, token_hash, asked_at, expires,
@@ -14,6 +15,7 @@ COLUMNS = """turn, call_id, session, tool, arguments, args_hash, effect, label, 
 ASK = f"""INSERT OR REPLACE INTO approvals ({COLUMNS})
     SELECT ?, ?, ?, ?, ?, ?, ?, label, ?, ?, ?, 'pending', NULL, '', '', ?, ? FROM turns WHERE id = ?"""
 ONE = f"SELECT {COLUMNS} FROM approvals WHERE turn = ? AND call_id = ?"
+BY_TOKEN = f"SELECT {COLUMNS} FROM approvals WHERE token_hash >= ?1 AND token_hash < ?1 || 'g' ORDER BY n DESC LIMIT 1"
 OF_SESSION = """(?1 IS NULL OR session = ?1
     OR session IN (SELECT id FROM sessions WHERE root = ?1 AND root <> ''))"""
 ALL = f"SELECT {COLUMNS} FROM approvals WHERE {OF_SESSION} ORDER BY n"
@@ -40,6 +42,13 @@ class Approvals(Rows):
     def approval(self, turn_id: str, call_id: str) -> ApprovalRow | None:
         """The question about one call."""
         found = self._db.execute(ONE, (turn_id, call_id)).fetchone()
+        return _row(found) if found else None
+
+    def approval_by_token(self, prefix: str) -> ApprovalRow | None:
+        """The question whose token's hash starts like this; None for less than 32 hexadecimal digits."""
+        if not names_a_token(prefix):
+            return None
+        found = self._db.execute(BY_TOKEN, (prefix,)).fetchone()
         return _row(found) if found else None
 
     def answer_approval(

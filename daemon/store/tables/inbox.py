@@ -5,19 +5,21 @@ from daemon.core.rows import InboxRow
 from daemon.store.instants import from_db, to_db
 from daemon.store.tables.rows import Rows
 
-COLUMNS = "id, channel, account, external_id, session, sender, body, label, turn, received_at, steers, state"
-ACCEPT = f"""INSERT INTO inbox ({COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)
+COLUMNS = """id, channel, account, external_id, session, sender, body, label, turn, received_at, steers, state,
+    role, attachments, message_id"""
+ACCEPT = f"""INSERT INTO inbox ({COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
     ON CONFLICT (channel, account, external_id) DO NOTHING"""
 FIRST = f"SELECT {COLUMNS} FROM inbox WHERE channel = ? AND account = ? AND external_id = ?"
 ONE = f"SELECT {COLUMNS} FROM inbox WHERE id = ?"
 OF_TURN = f"SELECT {COLUMNS} FROM inbox WHERE turn = ? ORDER BY n LIMIT 1"
 WAITING = f"SELECT {COLUMNS} FROM inbox WHERE session = ? AND state = 'new' ORDER BY n"
+BY_STATE = f"SELECT {COLUMNS} FROM inbox WHERE state = ? ORDER BY n"
 SETTLE = "UPDATE inbox SET state = ? WHERE id = ?"
 RENEW = "UPDATE inbox SET state = 'new', steers = '' WHERE id = ?"
 TAKE = "UPDATE inbox SET state = 'taken' WHERE id = ? AND state = 'new'"
 RELEASE = "UPDATE inbox SET steers = '' WHERE session = ? AND state = 'new' AND steers = ?"
 
-Columns = tuple[str, str, str, str, str, str, str, str, str, int, str, str]
+Columns = tuple[str, str, str, str, str, str, str, str, str, int, str, str, str, str, str]
 
 
 class Inbox(Rows):
@@ -36,6 +38,10 @@ class Inbox(Rows):
     def waiting_inputs(self, session: str) -> list[InboxRow]:
         """Messages in state new, oldest first; those that steer a turn included."""
         return [_row(found) for found in self._db.execute(WAITING, (session,))]
+
+    def inputs_in(self, state: str) -> list[InboxRow]:
+        """Messages in this state, in order of acceptance."""
+        return [_row(found) for found in self._db.execute(BY_STATE, (state,))]
 
     def accept(self, row: InboxRow) -> InboxRow:
         """Insert the message; the same external id again changes nothing and gives the first one's row (B5 #2)."""
@@ -73,6 +79,9 @@ def _columns(row: InboxRow) -> Columns:
         to_db(row.received_at),
         row.steers,
         row.state,
+        row.role,
+        row.attachments,
+        row.message_id,
     )
 
 

@@ -4,15 +4,20 @@ from daemon.core.rows import OutboxRow
 from daemon.store.instants import from_db, to_db
 from daemon.store.tables.rows import Rows
 
-COLUMNS = "turn, part, session, channel, chat, kind, body, created_at, state, platform_message_id, attempts"
-INSERT = f"INSERT INTO outbox ({COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?)"
+COLUMNS = "turn, part, session, channel, chat, kind, body, created_at, state, platform_message_id, attempts, error"
+INSERT = f"INSERT INTO outbox ({COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"
 NEXT = "SELECT COALESCE(MAX(part), 0) + 1 FROM outbox WHERE turn = ?"
 BY_STATE = f"""SELECT {COLUMNS} FROM outbox WHERE state = ?1 AND (?2 IS NULL OR channel = ?2)
     AND (?3 IS NULL OR session = ?3) ORDER BY n"""
-MARK = """UPDATE outbox SET state = ?1, attempts = attempts + (?1 = 'sending'),
+OF_TURN = f"SELECT {COLUMNS} FROM outbox WHERE turn = ? ORDER BY part"
+ONE = f"SELECT {COLUMNS} FROM outbox WHERE turn = ? AND part = ?"
+UNSENT = f"SELECT {COLUMNS} FROM outbox WHERE state IN ('new', 'sending', 'uncertain') AND channel = ? ORDER BY n"
+AS = f"""SELECT {COLUMNS} FROM outbox WHERE channel = ?1 AND chat = ?2
+    AND instr(' ' || platform_message_id || ' ', ' ' || ?3 || ' ') ORDER BY n DESC LIMIT 1"""
+MARK = """UPDATE outbox SET state = ?1, attempts = attempts + (?1 = 'sending'), error = ?5,
     platform_message_id = CASE WHEN ?2 = '' THEN platform_message_id ELSE ?2 END WHERE turn = ?3 AND part = ?4"""
 
-Columns = tuple[str, int, str, str, str, str, str, int, str, str, int]
+Columns = tuple[str, int, str, str, str, str, str, int, str, str, int, str]
 
 
 class Outbox(Rows):
@@ -22,16 +27,37 @@ class Outbox(Rows):
         """Deliveries in this state, in order of creation."""
         return [_row(found) for found in self._db.execute(BY_STATE, (state, channel, session))]
 
+    def outbox_of(self, turn_id: str) -> list[OutboxRow]:
+        """All deliveries of one turn, in order of part."""
+        return [_row(found) for found in self._db.execute(OF_TURN, (turn_id,))]
+
+    def delivery(self, turn_id: str, part: int) -> OutboxRow | None:
+        """One delivery."""
+        found = self._db.execute(ONE, (turn_id, part)).fetchone()
+        return _row(found) if found else None
+
+    def unsent(self, channel: str) -> list[OutboxRow]:
+        """What this channel still has to deliver or to make sure of, in order of creation."""
+        return [_row(found) for found in self._db.execute(UNSENT, (channel,))]
+
+    def delivered_as(self, channel: str, chat: str, message_id: str) -> OutboxRow | None:
+        """The latest delivery that became this message of the chat."""
+        if not message_id or " " in message_id:
+            return None
+        found = self._db.execute(AS, (channel, chat, message_id)).fetchone()
+        return _row(found) if found else None
+
     def insert_delivery(self, row: OutboxRow) -> None:
         """Something to deliver; a negative part becomes the turn's next."""
         part = row.part if row.part >= 0 else int(self._db.execute(NEXT, (row.turn,)).fetchone()[0])
         where = (row.turn, part, row.session, row.channel, row.chat)
         what = (row.kind, row.body, to_db(row.created_at), row.state, row.platform_message_id, row.attempts)
-        self._db.execute(INSERT, (*where, *what))
+        self._db.execute(INSERT, (*where, *what, row.error))
+        self.posted |= row.state == "new"
 
-    def mark_outbox(self, turn_id: str, part: int, state: str, platform_message_id: str = "") -> None:
+    def mark_outbox(self, turn_id: str, part: int, state: str, platform_message_id: str = "", error: str = "") -> None:
         """The delivery has come to this state; `sending` counts one attempt more."""
-        self._db.execute(MARK, (state, platform_message_id, turn_id, part))
+        self._db.execute(MARK, (state, platform_message_id, turn_id, part, error))
 
 
 def _row(found: Columns) -> OutboxRow:

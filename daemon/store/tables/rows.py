@@ -8,3 +8,4 @@ class Rows:
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
+        self.posted = False  # something to deliver was written down; its reader sets it back

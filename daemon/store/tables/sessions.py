@@ -12,6 +12,8 @@ PUT = f"""INSERT INTO sessions ({COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?)
     paused = excluded.paused, cleared_at = excluded.cleared_at, root = excluded.root"""
 ONE = f"SELECT {COLUMNS} FROM sessions WHERE id = ?"
 ALL = f"SELECT {COLUMNS} FROM sessions ORDER BY n DESC"
+OF_CHANNEL = f"""SELECT {COLUMNS} FROM sessions WHERE channel = ? AND root = ''
+    ORDER BY COALESCE((SELECT MAX(n) FROM inbox WHERE session = sessions.id), 0) DESC, n DESC LIMIT ?"""
 
 Columns = tuple[str, str, str, str, int, str, str, str, int, int | None, str]
 
@@ -27,6 +29,10 @@ class Sessions(Rows):
     def sessions(self) -> list[SessionRow]:
         """All sessions, newest first."""
         return [_row(found) for found in self._db.execute(ALL)]
+
+    def sessions_of(self, channel: str, limit: int) -> list[SessionRow]:
+        """The conversations of this channel, those with the latest message first."""
+        return [_row(found) for found in self._db.execute(OF_CHANNEL, (channel, limit))]
 
     def put_session(self, row: SessionRow) -> None:
         """Insert, or replace what stands there."""

@@ -82,6 +82,9 @@ class MortalStore:
     async def read(self, look: Callable[[ReadTx], T]) -> T:
         return await self.inner.read(look)
 
+    def watch_outbox(self, told: Callable[[], None]) -> Callable[[], None]:
+        return self.inner.watch_outbox(told)
+
     async def aclose(self) -> None:
         await self.inner.aclose()
 
@@ -115,6 +118,9 @@ class FaultyStore:
     async def read(self, look: Callable[[ReadTx], T]) -> T:
         await self.open.wait()
         return await self.inner.read(look)
+
+    def watch_outbox(self, told: Callable[[], None]) -> Callable[[], None]:
+        return self.inner.watch_outbox(told)
 
     async def aclose(self) -> None:
         await self.inner.aclose()
