@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
@@ -16,20 +17,22 @@ from memory.types import Fact, Hit
 T = TypeVar("T")
 
 ADD = """
-INSERT INTO facts (id, text, sameness, at, source, label) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO facts (id, text, sameness, at, source, label, owned) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (sameness) DO UPDATE SET
     at = max(at, excluded.at),
-    label = CASE WHEN 'trusted' IN (label, excluded.label) THEN 'trusted' ELSE 'untrusted' END
+    label = CASE WHEN 'trusted' IN (label, excluded.label) THEN 'trusted' ELSE 'untrusted' END,
+    owned = max(owned, excluded.owned)
 RETURNING id
 """
-SUPPLANT = "DELETE FROM facts WHERE sameness = ? AND label = 'untrusted' AND text <> ?"
+SUPPLANT = "DELETE FROM facts WHERE sameness = ?1 AND (label = 'untrusted' OR owned < ?3) AND text <> ?2"
+OF_OTHERS = "ALTER TABLE facts ADD COLUMN owned INTEGER NOT NULL DEFAULT 1"
 SEARCH = """
-SELECT facts.id, facts.text, facts.at, -bm25(words) AS score, facts.label
+SELECT facts.id, facts.text, facts.at, -bm25(words) AS score, facts.label, facts.owned
 FROM words JOIN facts ON facts.rowid = words.rowid
 WHERE words MATCH ?
 ORDER BY score DESC LIMIT ?
 """
-NEWEST = "SELECT id, text, at, source, label FROM facts ORDER BY at DESC, rowid DESC LIMIT ?"
+NEWEST = "SELECT id, text, at, source, label, owned FROM facts ORDER BY at DESC, rowid DESC LIMIT ?"
 FORGET = "DELETE FROM facts WHERE id = ?"
 MERGE = "INSERT INTO words (words) VALUES ('optimize')"
 
@@ -57,13 +60,14 @@ class Memory:
             raise
         return cls(database, thread, empty=empty)
 
-    async def remember(self, text: str, *, at: datetime, source: str, label: str = "trusted") -> str:
+    async def remember(self, text: str, *, at: datetime, source: str, label: str = "trusted", owned: bool = True) -> str:
         """Keep it; the same fact again only becomes newer, and trusted once somebody who is trusted has said it. Gives its id.
 
-        Two that are the same to us may still differ in a sign ("a.b@c", "a-b@c"): the words of one who is trusted then count.
+        Two that are the same to us may still differ in a sign ("a.b@c", "a-b@c"): the words of one who is trusted then count,
+        and before those the owner's (`owned`).
         """
         self._empty = False
-        row = (uuid4().hex, text, sameness(text), _written(at), source, label)
+        row = (uuid4().hex, text, sameness(text), _written(at), source, label, int(owned))
         return await self._do(lambda database: _added(database, row))
 
     async def recall(self, query: str, limit: int) -> list[Hit]:
@@ -72,13 +76,12 @@ class Memory:
         if not words or limit < 1:
             return []
         rows = await self._do(lambda database: database.execute(SEARCH, (words, limit * CANDIDATES)).fetchall())
-        hits = [Hit(id, text, datetime.fromisoformat(at), score, label) for id, text, at, score, label in rows]
-        return _with_recency(hits)[:limit]
+        return _with_recency([_hit(*row) for row in rows])[:limit]
 
     async def facts(self, limit: int) -> list[Fact]:
         """What was kept, the newest first."""
         rows = await self._do(lambda database: database.execute(NEWEST, (limit,)).fetchall())
-        return [Fact(id, text, datetime.fromisoformat(at), source, label) for id, text, at, source, label in rows]
+        return [_fact(*row) for row in rows]
 
     async def forget(self, fact_id: str) -> bool:
         """Remove it for good; False when there is none of that id."""
@@ -101,8 +104,7 @@ def _opened(path: Path) -> tuple[sqlite3.Connection, bool]:
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = FULL")
         database.execute("PRAGMA secure_delete = ON")
-        if database.execute("PRAGMA user_version").fetchone()[0] == 0:
-            database.executescript("BEGIN;" + files("memory").joinpath("schema.sql").read_text() + "COMMIT;")
+        _brought_up(database)
         empty = database.execute("SELECT 1 FROM facts LIMIT 1").fetchone() is None
     except sqlite3.Error:
         database.close()
@@ -110,15 +112,24 @@ def _opened(path: Path) -> tuple[sqlite3.Connection, bool]:
     return database, empty
 
 
+def _brought_up(database: sqlite3.Connection) -> None:
+    """To the newest schema; before there were several people, everything was the owner's."""
+    version = database.execute("PRAGMA user_version").fetchone()[0]
+    if version == 0:
+        database.executescript("BEGIN;" + files("memory").joinpath("schema.sql").read_text() + "COMMIT;")
+    elif version == 1:
+        database.executescript(f"BEGIN; {OF_OTHERS}; PRAGMA user_version = 2; COMMIT;")
+
+
 def _in_transaction(database: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
     with database:
         return work(database)
 
 
-def _added(database: sqlite3.Connection, row: tuple[str, ...]) -> str:
-    _, text, same, _, _, label = row
+def _added(database: sqlite3.Connection, row: tuple[str | int, ...]) -> str:
+    _, text, same, _, _, label, owned = row
     if label == "trusted":
-        database.execute(SUPPLANT, (same, text))
+        database.execute(SUPPLANT, (same, text, owned))
     return str(database.execute(ADD, row).fetchall()[0][0])
 
 
@@ -130,6 +141,14 @@ def _forgotten(database: sqlite3.Connection, fact_id: str) -> bool:
     return removed
 
 
+def _hit(id: str, text: str, at: str, score: float, label: str, owned: int) -> Hit:
+    return Hit(id, text, datetime.fromisoformat(at), score, label, bool(owned))
+
+
+def _fact(id: str, text: str, at: str, source: str, label: str, owned: int) -> Fact:
+    return Fact(id, text, datetime.fromisoformat(at), source, label, bool(owned))
+
+
 def _written(at: datetime) -> str:
     return at.astimezone(UTC).isoformat(timespec="microseconds")
 
@@ -138,10 +157,7 @@ def _with_recency(hits: list[Hit]) -> list[Hit]:
     newest = max((hit.at for hit in hits), default=None)
     if newest is None:
         return []
-    scored = [
-        Hit(hit.id, hit.text, hit.at, round(hit.score * (1 + RECENCY * _freshness(hit.at, newest)), 9), hit.label)
-        for hit in hits
-    ]
+    scored = [replace(hit, score=round(hit.score * (1 + RECENCY * _freshness(hit.at, newest)), 9)) for hit in hits]
     return sorted(scored, key=lambda hit: (-hit.score, -hit.at.timestamp()))
 
 

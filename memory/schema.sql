@@ -5,7 +5,8 @@ CREATE TABLE facts (
     sameness TEXT NOT NULL UNIQUE,
     at TEXT NOT NULL,
     source TEXT NOT NULL,
-    label TEXT NOT NULL CHECK (label IN ('trusted', 'untrusted'))
+    label TEXT NOT NULL CHECK (label IN ('trusted', 'untrusted')),
+    owned INTEGER NOT NULL DEFAULT 1
 ) STRICT;
 
 CREATE INDEX facts_at ON facts (at);
@@ -25,4 +26,4 @@ CREATE TRIGGER facts_removed AFTER DELETE ON facts BEGIN
     INSERT INTO words (words, rowid, text) VALUES ('delete', old.rowid, old.text);
 END;
 
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;

@@ -6,13 +6,14 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Something that was kept, as it was said. `label` tells what it may be trusted for."""
+    """Something that was kept, as it was said. `label` tells what it may be trusted for, `owned` that the owner said it."""
 
     id: str
     text: str
     at: datetime
     source: str
     label: str
+    owned: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +25,4 @@ class Hit:
     at: datetime
     score: float
     label: str
+    owned: bool = True

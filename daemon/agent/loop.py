@@ -208,7 +208,7 @@ class Agent:
     def _fold_in(self, turn: Turn, control: Control) -> None:
         for row in control.take_steers():
             score = importance(Role.USER, row.body)
-            self._record(turn, Steered(row.body, row.sender, row.id, row.label, score))
+            self._record(turn, Steered(row.body, row.sender, row.id, row.label, score, row.role))
 
     def _end(self, turn: Turn, reason: Stop, detail: str, reply: str) -> None:
         if alarm := self.watch.ended(turn.terms.agent, reason):

@@ -14,7 +14,7 @@ from daemon.core.label import Label, join_all
 from daemon.core.messages import Message, Role
 from daemon.core.rows import SessionRow
 from daemon.core.sink import EventSink
-from daemon.core.sources import Said, Setting, said_in
+from daemon.core.sources import Said, Setting, is_owners, said_in
 from daemon.core.terms import Terms
 from daemon.core.turn import Turn
 from daemon.store.protocol import ReadTx
@@ -89,7 +89,7 @@ class Past:
         self.said.append(said_in(turn))
         self.offers.extend(name for name in turn.offers if name not in self.offers)
         thoughts = [one.text for one in turn.consulted if one.purpose == REFLECTION and one.text]
-        self.reflection = MemoryHit(f"reflection:{turn.id}", thoughts[-1], turn.label) if thoughts else None
+        self.reflection = MemoryHit(f"reflection:{turn.id}", thoughts[-1], turn.label, is_owners(turn)) if thoughts else None
 
     def trim(self, most: int = 2 * TURNS, kept: int = TURNS) -> None:
         """Keep memory bounded, by many turns at once, so that the prefix seldom changes; the journal keeps everything."""

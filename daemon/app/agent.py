@@ -74,9 +74,9 @@ class AgentWorks:
         )
 
     def _verdicts(self, consult: Consult) -> Verdicts:
-        async def keep(text: str, turn: str, label: Label) -> None:
+        async def keep(text: str, turn: str, label: Label, owned: bool) -> None:
             try:
-                await self.memory.remember(text, at=self.clock.now(), source=turn, label=label.value)
+                await self.memory.remember(text, at=self.clock.now(), source=turn, label=label.value, owned=owned)
             except sqlite3.Error as error:
                 log.warning("the reflection of turn %s could not be kept in memory: %s", turn, error)
 

@@ -31,4 +31,4 @@ class Recollect:
         except (TimeoutError, sqlite3.Error) as error:
             log.warning("memory did not answer (%s); going on without", error or "too slow")
             return ()
-        return tuple(MemoryHit(hit.id, hit.text, Label(hit.label)) for hit in hits)
+        return tuple(MemoryHit(hit.id, hit.text, Label(hit.label), hit.owned) for hit in hits)

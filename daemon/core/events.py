@@ -17,6 +17,7 @@ from daemon.core.events_calls import (
 from daemon.core.events_model import Consulted, Consulting, ModelAsked, ModelFailed, ModelReplied, ModelRetried
 from daemon.core.label import Label, join_all
 from daemon.core.outcomes import Answer, Outcome, Stop
+from daemon.core.roles import OWNER_NAME
 from daemon.core.terms import Intent, Limits, Terms
 
 __all__ = [
@@ -41,11 +42,12 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class MemoryHit:
-    """A memory that the turn was given, by id, so that replay can give it again."""
+    """A memory that the turn was given, by id, so that replay can give it again. `owned`: the owner's, not somebody else's."""
 
     id: str
     text: str
     label: Label = Label.TRUSTED
+    owned: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,8 @@ class UserSaid:
     """The message that began the turn, and what the turn is begun under. `intent` is None where the rules were not sure (E3).
 
     `label` is that of the words themselves, `before` that of what the model is shown from earlier turns. `composed` words are no
-    person's: another agent wrote them, or they hold what one said.
+    person's: another agent wrote them, or they hold what one said. `role` is what the person behind them is to the house: only an
+    owner's words are the owner's.
     """
 
     text: str
@@ -67,6 +70,7 @@ class UserSaid:
     intent: Intent | None = None
     before: Label = Label.TRUSTED
     composed: bool = False
+    role: str = OWNER_NAME
 
     @property
     def own(self) -> Label:
@@ -95,6 +99,7 @@ class Steered:
     input_id: str
     label: Label
     importance: float
+    role: str = OWNER_NAME
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,8 @@ class ToolRetried:
 @dataclass(frozen=True, slots=True)
 class ToolFinished:
     """The one result of a call. `offers` are tools that the model may use from now on (find_tools); `repeat_of` is the call
-    whose result this is, when the same thing was asked again and not run again.
+    whose result this is, when the same thing was asked again and not run again. `owned`: nobody but the owner
+    wrote what it shows.
     """
 
     call_id: str
@@ -86,6 +87,7 @@ class ToolFinished:
     offers: tuple[str, ...] = ()
     seconds: float = 0.0
     repeat_of: str = ""
+    owned: bool = True
 
 
 Asked = ApprovalAsked | ApprovalAnswered

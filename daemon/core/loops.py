@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Literal
 
 from daemon.core.label import Label
+from daemon.core.roles import OWNER_NAME
 
 Criterion = Literal["max_iterations", "regex", "test_pass", "manual"]
 CHANNEL = "loop"
@@ -29,7 +30,8 @@ OVER = (LoopStage.COMPLETED, LoopStage.FAILED)
 class LoopRow:
     """One loop. `root` is the conversation that started it, `attempt` the one it is at, `learned` a line for each before.
 
-    `label` is the lowest of all that its attempts have read: what one has learned, the next is told.
+    `label` is the lowest of all that its attempts have read: what one has learned, the next is told. `role`:
+    what the one who began it is to the house; only an owner's task is the owner's words.
     """
 
     id: str
@@ -48,6 +50,7 @@ class LoopRow:
     final_output: str = ""
     error: str = ""
     ended_at: datetime | None = None
+    role: str = OWNER_NAME
 
     @property
     def lane(self) -> str:
@@ -66,7 +69,9 @@ class LoopRow:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """`session` is the conversation that is asked and told. What is None is as the agent's settings say."""
+    """`session` is the conversation that is asked and told, `role` what the sender is to the house. What is None is as the
+    agent's settings say.
+    """
 
     agent: str
     message: str
@@ -75,3 +80,4 @@ class Order:
     criterion: Criterion | None = None
     value: str | None = None
     max_iterations: int | None = None
+    role: str = OWNER_NAME

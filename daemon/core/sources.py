@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from daemon.core.events import Event, HistoryCompressed, ModelReplied, Steered, ToolFinished, UserSaid
 from daemon.core.label import Effect, Label
+from daemon.core.roles import OWNER_NAME
 from daemon.core.turn import Turn
 
 CHANGING = (Effect.WRITE, Effect.EGRESS, Effect.DESTRUCTIVE)
@@ -24,7 +25,7 @@ class Origin(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Said:
     """One text of a conversation. `tool` is the one that was called, or whose result it is; `changes`: that call may have changed
-    something.
+    something. `owned`: the owner said it, or it came up in what they asked for; words and errands of other people are not theirs.
     """
 
     text: str
@@ -32,6 +33,7 @@ class Said:
     label: Label
     tool: str = ""
     changes: bool = False
+    owned: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,24 +48,39 @@ class Setting:
     root: str = ""
 
 
+def is_owners(turn: Turn) -> bool:
+    """The owner stands behind it: nobody else has said what to do in it. For a sub-agent that is who began it all."""
+    return all(entry.event.role == OWNER_NAME for entry in turn.events if isinstance(entry.event, (UserSaid, Steered)))
+
+
 def said_in(turn: Turn) -> tuple[Said, ...]:
-    """Everything that was said in a turn, in order; what the model wrote as arguments of its calls, too."""
-    return tuple(said for entry in turn.events for said in _said(entry.event))
+    """Everything that was said in a turn, in order; what the model wrote as arguments of its calls, too.
+
+    What tools say in a turn of somebody else's counts as theirs: they may have had it written where it was found.
+    """
+    owned = is_owners(turn)
+    return tuple(said for entry in turn.events for said in _said(entry.event, owned))
 
 
-def _said(event: Event) -> Iterator[Said]:
+def words_of(text: str, role: str, label: Label) -> Said:
+    """What a person said themselves."""
+    owned = role == OWNER_NAME
+    return Said(text, Origin.PERSON if owned else Origin.OTHER, label, owned=owned)
+
+
+def _said(event: Event, owned: bool) -> Iterator[Said]:
     match event:
         case UserSaid():
-            yield from (Said(hit.text, Origin.MEMORY, hit.label) for hit in event.memories)
-            yield Said(event.text, Origin.OTHER if event.composed else Origin.PERSON, event.label)
+            yield from (Said(hit.text, Origin.MEMORY, hit.label, owned=hit.owned) for hit in event.memories)
+            yield Said(event.text, Origin.OTHER, event.label) if event.composed else words_of(event.text, event.role, event.label)
         case Steered():
-            yield Said(event.text, Origin.PERSON, event.label)
+            yield words_of(event.text, event.role, event.label)
         case ModelReplied():
             yield Said(event.text, Origin.MODEL, Label.UNTRUSTED)
             yield from (Said(call.arguments, Origin.MODEL, Label.UNTRUSTED, call.name) for call in event.calls)
         case ToolFinished():
             changes = event.effect in CHANGING
-            yield Said(event.text, Origin.RESULT, event.label, event.tool, changes)
+            yield Said(event.text, Origin.RESULT, event.label, event.tool, changes, owned and event.owned)
         case HistoryCompressed(summary=summary) if summary:
             yield Said(summary, Origin.OTHER, event.label)
         case _:

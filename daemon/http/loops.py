@@ -77,9 +77,8 @@ class Loops:
         session = _session(said.session or _home(person))
         check_own(person, session)
         _check_command(person, said)
-        order = Order(
-            _agent(request), said.message, session, person.name, said.criterion, said.value, said.max_iterations
-        )
+        who, role = person.name, person.role.value
+        order = Order(_agent(request), said.message, session, who, said.criterion, said.value, said.max_iterations, role)
         try:
             return answer(to_wire(await self.door.loops().start(order)), 202)
         except NoSuchAgent as error:

@@ -63,6 +63,7 @@ def loop_of(order: Order, settings: LoopPart, root: SessionRow, loop_id: str, no
         value=settings.value,
         max_iterations=settings.max_iterations,
         started_at=now,
+        role=order.role,
     )
 
 
@@ -91,4 +92,5 @@ def attempt_of(loop: LoopRow, now: datetime) -> InboxRow:
     """The message that begins the attempt; its names follow from loop and number, so the journal takes it once."""
     turn = loop.turn(loop.attempt)
     external = f"{loop.id}/{loop.attempt}"
-    return InboxRow(turn, CHANNEL, "", external, loop.lane, loop.sender, message_of(loop), loop.label, turn, now)
+    said = message_of(loop)
+    return InboxRow(turn, CHANNEL, "", external, loop.lane, loop.sender, said, loop.label, turn, now, role=loop.role)

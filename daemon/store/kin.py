@@ -4,6 +4,7 @@ from typing import Protocol
 
 from daemon.core.label import Label, join_all
 from daemon.core.outcomes import Stop
+from daemon.core.roles import OWNER_NAME
 from daemon.core.rows import EVENT, NOBODY, ChildRow, InboxRow, OutboxRow, SessionRow
 from daemon.store.project import ChildBorn, Posted, TurnClosed, report_text
 from daemon.store.protocol import Tx
@@ -25,7 +26,7 @@ class KinTx(Tx, Protocol):
 
 def bear(tx: KinTx, session: str, parent: str, born: ChildBorn) -> None:
     """The child's session, the message that begins its turn, and its row."""
-    spawned = born.spawned
+    spawned, behind = born.spawned, tx.input_of(parent)
     if tx.session(spawned.session) is None:
         tx.put_session(_session_of(born, session, tx.session(session)))
     tx.accept(
@@ -40,6 +41,7 @@ def bear(tx: KinTx, session: str, parent: str, born: ChildBorn) -> None:
             spawned.label,
             spawned.child,
             born.at,
+            role=behind.role if behind else OWNER_NAME,
         )
     )
     tx.insert_child(
@@ -134,5 +136,6 @@ def _report(tx: KinTx, child: ChildRow, closed: TurnClosed) -> None:
             label,
             child.report,
             closed.at,
+            role=began.role,
         )
     )

@@ -27,7 +27,8 @@ class Unavailable(RetryableToolError):
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
     """What a tool gives back. `also` are events recorded with the result; `offers` names tools to add to the list; `seconds` is
-    how long it worked, where that is less than it took: it waited for a person.
+    how long it worked, where that is less than it took: it waited for a person. `owned` is False for what somebody else than the
+    owner wrote, however much they are trusted: no argument may stand on it.
     """
 
     text: str
@@ -37,6 +38,7 @@ class ToolOutput:
     offers: tuple[str, ...] = ()
     also: tuple[Event, ...] = ()
     seconds: float | None = None
+    owned: bool = True
 
 
 @dataclass(frozen=True, slots=True)

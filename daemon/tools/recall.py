@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Protocol
 
 from daemon.core.label import Effect, Label, join_all
+from daemon.core.sources import is_owners
 from daemon.tools.base import ToolContext, ToolError, ToolOutput
 from daemon.tools.decorate import tool
 
@@ -29,11 +30,16 @@ class Remembered(Protocol):
         """What it may be trusted for."""
         ...
 
+    @property
+    def owned(self) -> bool:
+        """The owner said it."""
+        ...
+
 
 class Memories(Protocol):
     """A memory, as these tools need it."""
 
-    async def remember(self, text: str, *, at: datetime, source: str, label: str = "trusted") -> str:
+    async def remember(self, text: str, *, at: datetime, source: str, label: str = "trusted", owned: bool = True) -> str:
         """Keep it; gives its id."""
         ...
 
@@ -49,7 +55,7 @@ async def remember(memories: Memories, context: ToolContext, fact: str) -> str:
         raise ToolError("fact is empty; say what to remember")
     label = Label.UNTRUSTED if context.untrusted_source else Label.TRUSTED
     source = f"{context.session_id} {context.turn.id}"
-    await memories.remember(fact.strip(), at=context.clock.now(), source=source, label=label.value)
+    await memories.remember(fact.strip(), at=context.clock.now(), source=source, label=label.value, owned=is_owners(context.turn))
     return "remembered"
 
 
@@ -61,4 +67,4 @@ async def recall(memories: Memories, query: str) -> ToolOutput:
     hits = await memories.recall(query, BEST)
     lines = [f"- {hit.text} ({hit.at:%Y-%m-%d})" for hit in hits]
     text = "\n".join(lines) or "nothing in memory fits that"
-    return ToolOutput(text, label=join_all(Label(hit.label) for hit in hits))
+    return ToolOutput(text, label=join_all(Label(hit.label) for hit in hits), owned=all(hit.owned for hit in hits))

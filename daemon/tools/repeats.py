@@ -1,5 +1,6 @@
 """The same question again: it is answered with what came of it before, and not run again (A11)."""
 
+from dataclasses import replace
 from functools import lru_cache
 from itertools import takewhile
 
@@ -28,7 +29,7 @@ def repeated(turn: Turn, call: Ready) -> ToolFinished | None:
             return None
         same = result.tool == call.tool.name and result.outcome is Outcome.OK and _hash(asked.name, asked.arguments) == wanted
         if same and not result.repeat_of:
-            return finished(
+            again = finished(
                 call.state,
                 Outcome.OK,
                 result.text + NOTE,
@@ -37,6 +38,7 @@ def repeated(turn: Turn, call: Ready) -> ToolFinished | None:
                 limit=len(result.text) + len(NOTE),
                 repeat_of=result.call_id,
             )
+            return replace(again, owned=result.owned)
     return None
 
 

@@ -104,7 +104,8 @@ class Runner:
             limit=meta.max_chars or self.max_chars,
         )
         seconds = self.clock.monotonic() - began if output.seconds is None else output.seconds
-        return replace(result, exit_code=output.exit_code, offers=output.offers, seconds=seconds), output.also
+        shown = replace(result, exit_code=output.exit_code, offers=output.offers, seconds=seconds, owned=output.owned)
+        return shown, output.also
 
     def _shown(self, text: str) -> str:
         """Cleaned as a whole: what is cut later would cut a secret in two; what is unprintable would hide one."""

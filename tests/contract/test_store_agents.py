@@ -27,6 +27,7 @@ from tests.contract.journal import (
     said,
     session,
     spawned,
+    turn,
 )
 
 GRANDCHILD = "sub-2-g"
@@ -44,6 +45,23 @@ async def test_a_child_is_born_with_the_event_that_says_so(store: Store) -> None
     assert await store.read(lambda tx: (tx.session(CHILD), tx.input_of("t2"))) == (own, task)
     assert await store.read(lambda tx: (tx.child("t2"), tx.children("t1"), tx.busy_children(HOME))) == (BORN, [BORN], [BORN])
     assert await store.read(lambda tx: (tx.child("t1"), tx.children("t2"), tx.busy_children(CHILD))) == (None, [], [])
+
+
+async def test_a_child_and_its_report_are_of_who_stands_behind_them(store: Store) -> None:
+    """A17: the child of an editor's turn is no owner's, nor is its child, nor what is told of it afterwards."""
+
+    def work(tx: Tx) -> None:
+        tx.put_session(session())
+        tx.accept(replace(message("m1"), role="editor"))
+        began = tx.claim(HOME, "me")
+        tx.begin_turn(turn("t1"), began)
+        tx.append(HOME, began, "t1", recorded(said(), spawned(report="r1")))
+        born = begin_child(tx)
+        tx.append(CHILD, born, "t2", recorded(said("m2"), spawned("t3", where=GRANDCHILD), ended()))
+
+    await store.write(work)
+    rows = await store.read(lambda tx: [tx.input_of(name) for name in ("t2", "t3", "r1")])
+    assert [row.role for row in rows if row] == ["editor"] * 3
 
 
 async def test_all_below_work_for_the_conversation_at_the_root(store: Store) -> None:

@@ -24,6 +24,12 @@ async def test_a_loop_is_read_back_as_it_was_written_and_brought_up(store: Store
     assert await store.read(lambda tx: (tx.loops(), tx.loops_at_work("tester"))) == ([over], [])
 
 
+async def test_a_loop_stays_whose_it_is(store: Store) -> None:
+    await store.write(lambda tx: tx.put_loop(replace(LOOP, role="editor")))
+    await store.write(lambda tx: tx.put_loop(replace(LOOP, role="editor", attempt=2)))
+    assert await store.read(lambda tx: tx.loop("l1")) == replace(LOOP, role="editor", attempt=2)
+
+
 async def test_an_agent_is_at_one_loop_at_a_time_c7(store: Store) -> None:
     await store.write(lambda tx: tx.put_loop(LOOP))
     with pytest.raises(Conflict):

@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import AsyncIterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -146,3 +147,31 @@ async def test_F3_of_two_that_are_one_to_us_the_words_of_the_trusted_count(memor
     await keep(memory, "Max: a.b@example.com")
     await keep(memory, "Max: a+b@example.com", label="untrusted")
     assert [(hit.text, hit.label) for hit in await memory.recall("Max", 5)] == [("Max: a.b@example.com", "trusted")]
+
+
+async def test_what_the_owner_says_stands_before_what_others_say(memory: Memory) -> None:
+    """DESIGN 6, roles: nobody else's word becomes the owner's by being the same, nor takes its place by being nearly so."""
+
+    async def tell(text: str, owned: bool) -> None:
+        await memory.remember(text, at=MONDAY, source="s", owned=owned)
+
+    await tell("Max: a-b@example.com", False)
+    assert [hit.owned for hit in await memory.recall("Max", 5)] == [False]
+    await tell("Max: a.b@example.com", True)
+    await tell("Max: a+b@example.com", False)
+    assert [(hit.text, hit.owned) for hit in await memory.recall("Max", 5)] == [("Max: a.b@example.com", True)]
+    assert [(fact.text, fact.owned) for fact in await memory.facts(5)] == [("Max: a.b@example.com", True)]
+
+
+async def test_a_memory_of_before_there_were_others_is_the_owners(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    made = await Memory.open(path)
+    await keep(made, "the dog is called Rex")
+    await made.aclose()
+    with closing(sqlite3.connect(path)) as old, old:
+        old.execute("ALTER TABLE facts DROP COLUMN owned")
+        old.execute("PRAGMA user_version = 1")
+    for _ in range(2):
+        again = await Memory.open(path)
+        assert [(hit.text, hit.owned) for hit in await again.recall("dog", 5)] == [("the dog is called Rex", True)]
+        await again.aclose()

@@ -79,5 +79,5 @@ def opening_of(row: InboxRow, brief: Brief, before: Label) -> UserSaid:
     """The first event of a turn; `before` is the label of what is shown of earlier ones."""
     return UserSaid(
         row.body, row.sender, row.id, row.label, importance(Role.USER, row.body), brief.limits, brief.memories, brief.terms,
-        brief.intent, before, composed=row.channel in COMPOSING,
+        brief.intent, before, composed=row.channel in COMPOSING, role=row.role,
     )  # fmt: skip

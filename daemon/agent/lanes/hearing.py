@@ -4,7 +4,7 @@ from daemon.agent.past import load_past, rebuild
 from daemon.core.label import Label
 from daemon.core.loops import CHANNEL
 from daemon.core.rows import SessionRow
-from daemon.core.sources import Origin, Said, said_in
+from daemon.core.sources import Said, said_in, words_of
 from daemon.core.turn import Turn
 from daemon.store.protocol import ReadTx
 
@@ -33,4 +33,4 @@ def _of_loop(tx: ReadTx, session: SessionRow) -> tuple[Said, ...]:
     if loop is None:
         return ()
     root = tx.session(loop.root)
-    return (Said(loop.message, Origin.PERSON, root.label if root else Label.UNTRUSTED),)
+    return (words_of(loop.message, loop.role, root.label if root else Label.UNTRUSTED),)

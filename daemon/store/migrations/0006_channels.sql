@@ -13,3 +13,5 @@ CREATE INDEX outbox_by_state ON outbox (state, channel);
 CREATE INDEX outbox_of_chat ON outbox (channel, chat);
 
 CREATE INDEX approvals_by_token ON approvals (token_hash);
+
+ALTER TABLE loops ADD COLUMN role TEXT NOT NULL DEFAULT 'owner';

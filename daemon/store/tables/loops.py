@@ -9,15 +9,15 @@ from daemon.store.instants import from_db, maybe_from_db, maybe_to_db, to_db
 from daemon.store.tables.rows import Rows
 
 COLUMNS = """id, agent, root, sender, label, message, criterion, value, max_iterations, started_at,
-    stage, attempt, learned, final_output, error, ended_at"""
-PUT = f"""INSERT INTO loops ({COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
+    stage, attempt, learned, final_output, error, ended_at, role"""
+PUT = f"""INSERT INTO loops ({COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
     ON CONFLICT (id) DO UPDATE SET label = excluded.label, stage = excluded.stage, attempt = excluded.attempt,
     learned = excluded.learned, final_output = excluded.final_output, error = excluded.error, ended_at = excluded.ended_at"""
 ONE = f"SELECT {COLUMNS} FROM loops WHERE id = ?"
 AT_WORK = f"SELECT {COLUMNS} FROM loops WHERE ended_at IS NULL AND (?1 IS NULL OR agent = ?1) ORDER BY n"
 NEWEST = f"SELECT {COLUMNS} FROM loops WHERE ?1 IS NULL OR agent = ?1 ORDER BY n DESC LIMIT ?2"
 
-Columns = tuple[str, str, str, str, str, str, str, str, int, int, str, int, str, str, str, int | None]
+Columns = tuple[str, str, str, str, str, str, str, str, int, int, str, int, str, str, str, int | None, str]
 
 
 class Loops(Rows):
@@ -59,11 +59,12 @@ def _columns(row: LoopRow) -> Columns:
         row.final_output,
         row.error,
         maybe_to_db(row.ended_at),
+        row.role,
     )
 
 
 def _row(found: Columns) -> LoopRow:
-    label, message, criterion, value, most, started_at, stage, attempt, learned, final_output, error, ended_at = found[4:]
+    label, message, criterion, value, most, started_at, stage, attempt, learned, final_output, error, ended_at, role = found[4:]
     return LoopRow(
         *found[:4],
         Label(label),
@@ -78,4 +79,5 @@ def _row(found: Columns) -> LoopRow:
         final_output,
         error,
         maybe_from_db(ended_at),
+        role,
     )

@@ -44,7 +44,7 @@ class Grounds:
             return True
         by_model = False
         for said in self.said:
-            if said.label is Label.TRUSTED and said.origin in OWNERS:
+            if said.label is Label.TRUSTED and said.origin in OWNERS and said.owned:
                 heard = said.origin is Origin.PERSON or not by_model
                 if heard and holds(said.text, value, name, tool):
                     return True
@@ -70,7 +70,7 @@ class Grounds:
                 written.add(meta.source)
             if meta and meta.outside and meta.source not in written and _links_to(said.text, address):
                 return True
-            named = named or (said.origin in OWNERS and address.host in found_in(said.text).hosts)
+            named = named or (said.origin in OWNERS and said.owned and address.host in found_in(said.text).hosts)
         return False
 
 
