@@ -1,0 +1,117 @@
+"""A text between markdown and the dialects: blocks, one below the other, made of spans. What is visible stands in them as it will
+be read; each dialect only adds its markup, so that a text can be cut anywhere and markup is never cut (A13).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+RULE = "──────────"
+NOTHING = "(no text)"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Text in one style. marks: "bold", "italic", "strike", "code", "spoiler"; `href` is where a link leads, "" for none."""
+
+    text: str
+    marks: frozenset[str] = frozenset()
+    href: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A paragraph, heading, list item or code block. kind: "text", "heading", "code".
+
+    `gap`: line breaks between it and what stands above. `indent`: columns, of lists. `marker`: "•", "1.", "☐" of a list item.
+    `quote`: how deep in quotes. `level` of a heading. `lang` of a code block.
+    """
+
+    kind: str
+    spans: tuple[Span, ...]
+    gap: int = 2
+    indent: int = 0
+    marker: str = ""
+    quote: int = 0
+    level: int = 0
+    lang: str = ""
+
+    @property
+    def text(self) -> str:
+        """What is read, without marker and indent."""
+        return "".join(span.text for span in self.spans)
+
+    @property
+    def hang(self) -> int:
+        """The column in which its lines begin, below the marker."""
+        return self.indent + (len(self.marker) + 1 if self.marker else 0)
+
+
+def lines(block: Block) -> Iterator[tuple[str, list[Span]]]:
+    """Each line of a block: what stands before it, and its spans, which then hold no line break."""
+    deeper = "› " * (block.quote - 1)
+    lead = deeper + " " * block.indent + (block.marker + " " if block.marker else "")
+    line: list[Span] = []
+    for span in block.spans:
+        first, *rest = span.text.split("\n")
+        line += [replace(span, text=first)] if first else []
+        for part in rest:
+            yield lead, line
+            lead, line = deeper + " " * block.hang, [replace(span, text=part)] if part else []
+    yield lead, line
+
+
+def first_chars(spans: Sequence[Span], count: int) -> tuple[Span, ...]:
+    """The spans up to so many characters."""
+    taken: list[Span] = []
+    for span in spans:
+        if count <= 0:
+            break
+        taken.append(span if len(span.text) <= count else replace(span, text=span.text[:count]))
+        count -= len(span.text)
+    return tuple(taken)
+
+
+def without_first(spans: Sequence[Span], count: int) -> tuple[Span, ...]:
+    """The spans after so many characters."""
+    for index, span in enumerate(spans):
+        if count < len(span.text):
+            return (replace(span, text=span.text[count:]), *spans[index + 1 :])
+        count -= len(span.text)
+    return ()
+
+
+def merged(spans: Sequence[Span]) -> tuple[Span, ...]:
+    """Neighbours of the same style as one; none is empty."""
+    told: list[Span] = []
+    parts: list[str] = []
+    for span in spans:
+        if told and (told[-1].marks, told[-1].href) == (span.marks, span.href):
+            parts.append(span.text)
+            continue
+        _close(told, parts)
+        told.append(span)
+        parts = [span.text]
+    _close(told, parts)
+    return tuple(span for span in told if span.text)
+
+
+def _close(told: list[Span], parts: list[str]) -> None:
+    if told and len(parts) > 1:
+        told[-1] = replace(told[-1], text="".join(parts))
+
+
+def plain(blocks: Sequence[Block]) -> str:
+    """The text without any markup; where a link leads stands behind it."""
+    told: list[str] = []
+    for block in blocks:
+        told += ["\n" * block.gap] if told else []
+        told.append("\n".join(_quoted(block, lead) + "".join(_told(span) for span in spans) for lead, spans in lines(block)))
+    return "".join(told)
+
+
+def _quoted(block: Block, lead: str) -> str:
+    return f"> {lead}" if block.quote else lead
+
+
+def _told(span: Span) -> str:
+    return f"{span.text} ({span.href})" if span.href and span.href not in (span.text, f"mailto:{span.text}") else span.text

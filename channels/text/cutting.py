@@ -1,0 +1,118 @@
+"""Blocks into pieces that each fit into one message: cut between blocks or else lines, sentences, words (A13)."""
+
+import re
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from channels.message import Piece
+from channels.text.blocks import Block, Span, first_chars, plain, without_first
+from channels.text.graphemes import cut_before
+from channels.text.reading import seen
+
+Render = Callable[[Sequence[Block]], str]
+Size = Callable[[Block], int]
+BETWEEN = 8
+"""Characters that may stand between two blocks, at most."""
+SHORT = 400
+"""Links and code of so many characters are not cut apart."""
+SENTENCE = re.compile(r"[.!?…。！？؟।][\"'”’)\]]*(?=\s|[\u3000-\u9fff])|[。！？]")
+
+
+def pieces(blocks: Sequence[Block], render: Render, limit: int, stretch: int = 1) -> list[Piece]:
+    """The pieces, in order. Each has at most `limit` UTF-16 units; with its markup, `stretch` times that."""
+
+    def size(block: Block) -> int:
+        return max(units(plain([block])), -(-units(render([block])) // stretch)) + BETWEEN
+
+    parts = [part for part in packed(blocks, size, limit) if any(seen(block.text) for block in part)]
+    return [Piece(render(part).strip("\n"), plain(part).strip("\n")) for part in parts]
+
+
+def units(text: str) -> int:
+    """Its length as the platforms count: UTF-16 units."""
+    return len(text) if text.isascii() else len(text) + sum(char > "\uffff" for char in text)
+
+
+def packed(blocks: Sequence[Block], size: Size, limit: int) -> list[list[Block]]:
+    """The blocks of each piece. A heading is not left alone at the end of one."""
+    waiting, parts = deque(blocks), list[list[Block]]()
+    part: list[Block] = []
+    used = 0
+    while waiting:
+        block = waiting.popleft()
+        need = size(block) if len(block.text) <= limit else limit + 1
+        if used + need <= limit:
+            part.append(block)
+            used += need
+            continue
+        crowded = limit - used < limit // 4 or (need <= limit and used >= limit // 3)
+        if part and (crowded or size(_head(block, 1)) > limit - used):
+            part, carried = _without_headings(part)
+            waiting.extendleft(reversed([*carried, block]))
+        else:
+            head, tail = cut(block, size, limit - used)
+            part.append(head)
+            waiting.extendleft([tail] if tail else [])
+        parts.append(part)
+        part, used = [], 0
+    return [*parts, part] if part else parts
+
+
+def _without_headings(part: list[Block]) -> tuple[list[Block], list[Block]]:
+    end = len(part)
+    while end and part[end - 1].kind == "heading":
+        end -= 1
+    return (part[:end], part[end:]) if end else (part, [])
+
+
+def cut(block: Block, size: Size, room: int) -> tuple[Block, Block | None]:
+    """As much of the block as fits into the room, at least one character, and the rest."""
+    low, high = 1, max(min(len(block.text), room), 1)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if size(_head(block, middle)) <= room else (low, middle - 1)
+    at = low if low == len(block.text) else _place(block, low)
+    head, tail = _head(block, at), without_first(block.spans, at)
+    rest = replace(block, spans=_stripped(block, tail), indent=block.hang, marker="", gap=1)
+    return head, rest if rest.text else None
+
+
+def _head(block: Block, count: int) -> Block:
+    return replace(block, spans=first_chars(block.spans, count))
+
+
+def _stripped(block: Block, spans: tuple[Span, ...]) -> tuple[Span, ...]:
+    """Without the break at which it was cut; the indent of code stays."""
+    if not spans:
+        return ()
+    text = spans[0].text.removeprefix("\n") if block.kind == "code" else spans[0].text.lstrip()
+    return (replace(spans[0], text=text), *spans[1:]) if text else spans[1:]
+
+
+def _place(block: Block, most: int) -> int:
+    """Where to cut within the first `most` characters."""
+    text = "".join(span.text for span in first_chars(block.spans, most + 2))
+    line = text.rfind("\n", most // 3, most + 1)
+    if line > 0:
+        return line
+    if block.kind != "code":
+        ends = [found.end() for found in SENTENCE.finditer(text, most // 3, most + 1) if found.end() <= most]
+        if ends:
+            return _outside(block, ends[-1])
+    word = max(text.rfind(space, most // 4, most + 1) for space in (" ", "\t", "\u3000"))
+    return _outside(block, word if word > 0 else cut_before(text, most))
+
+
+def _outside(block: Block, at: int) -> int:
+    """Before a short link or bit of code, rather than in it."""
+    start = 0
+    for span in block.spans:
+        end = start + len(span.text)
+        if start < at < end:
+            whole = (span.href or "code" in span.marks) and len(span.text) <= SHORT
+            return start if whole and start > 0 else at
+        if end >= at:
+            return at
+        start = end
+    return at

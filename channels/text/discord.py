@@ -1,0 +1,92 @@
+"""Markdown as Discord has it (A13): nearly the same, but what stands there by chance is escaped, and nobody can be called."""
+
+import re
+from collections.abc import Sequence
+
+from channels.message import Piece
+from channels.text.blocks import Block, Span, lines
+from channels.text.cutting import pieces as cut
+from channels.text.reading import blocks
+
+LIMIT = 2000
+NO_WIDTH = "\u200b"
+SIGNS = (("strike", "~~"), ("italic", "*"), ("bold", "**"), ("spoiler", "||"))
+CHANCE = re.compile(r"[\\*_~`|]|\](?=\()|<(?=[@#:/]|a:|t:|id:|https?:)|@(?=everyone|here)")
+AT_START = re.compile(r"^(\s*)(?:(#{1,3}|-#|[-+>]|>>>)(?=\s)|(\d+)(\.)(?=\s))")
+DEEPEST_HEADING = 3
+
+
+def pieces(markdown: str, limit: int = LIMIT) -> list[Piece]:
+    """The text in pieces that each fit into one message, at least one."""
+    return cut(blocks(markdown), rendered, limit)
+
+
+def rendered(told: Sequence[Block]) -> str:
+    """Blocks in Discord's markdown."""
+    parts: list[str] = []
+    for above, block in zip((None, *told), told, strict=False):
+        if above:
+            within = above.quote and block.quote and "code" not in (above.kind, block.kind)
+            parts.append("\n> \n" if within and block.gap > 1 else "\n" * block.gap)
+        parts.append(_block(block))
+    return "".join(parts)
+
+
+def _block(block: Block) -> str:
+    if block.kind == "code":
+        return f"```{block.lang}\n{block.text.replace('```', f'`{NO_WIDTH}`{NO_WIDTH}`')}\n```"
+    quote = "> " if block.quote else ""
+    large = block.kind == "heading" and block.level <= DEEPEST_HEADING and not block.hang
+    sign = "#" * block.level + " " if large else ""
+    bold = frozenset({"bold"}) if block.kind == "heading" and not large else frozenset[str]()
+    return "\n".join(quote + _lead(lead, block) + sign + _line(spans, bold) for lead, spans in lines(block))
+
+
+def _lead(lead: str, block: Block) -> str:
+    if not lead.strip(" ›"):
+        return lead
+    marker = {"•": "-", "☐": "- ☐", "☑": "- ☑"}.get(block.marker, block.marker)
+    return lead.replace(block.marker, marker, 1)
+
+
+def _line(spans: Sequence[Span], more: frozenset[str]) -> str:
+    told = "".join(_span(span, more) for span in spans)
+    return AT_START.sub(_unsigned, told)
+
+
+def _unsigned(found: re.Match[str]) -> str:
+    space, sign, number, dot = found.groups()
+    return f"{space}\\{sign}" if sign else f"{space}{number}\\{dot}"
+
+
+def _span(span: Span, more: frozenset[str]) -> str:
+    marks = span.marks | more
+    core = span.text.strip()
+    if not core:
+        return span.text
+    before, after = span.text[: span.text.index(core)], span.text[span.text.index(core) + len(core) :]
+    if span.href:
+        text = _link(core, span.href)
+    elif "code" in marks:
+        text = f"`` {core} ``" if "`" in core else f"`{core}`"
+    else:
+        text = _harmless(core)
+    for mark, sign in SIGNS:
+        if mark in marks:
+            text = f"{sign}{text}{sign}"
+    return before + text + after
+
+
+def _link(label: str, href: str) -> str:
+    if not href.lower().startswith(("http://", "https://")):
+        return _harmless(label if href == f"mailto:{label}" else f"{label} ({href})")
+    url = href.replace("(", "%28").replace(")", "%29").replace(" ", "%20")
+    if label == href:
+        return href
+    if "://" in label:
+        return f"{_harmless(label)} ({href})"
+    return f"[{_harmless(label).replace('[', '(').replace(']', ')')}]({url})"
+
+
+def _harmless(text: str) -> str:
+    return CHANCE.sub(lambda found: found[0] + NO_WIDTH if found[0] in "<@" else "\\" + found[0], text)

@@ -1,0 +1,90 @@
+"""Markdown as Slack's mrkdwn (A13). It knows no escapes but & < >: what would be read as markup by chance is parted by a space of
+no width, and nothing in it can call a person, a group or a channel.
+"""
+
+import re
+from collections.abc import Sequence
+
+from channels.message import Piece
+from channels.text.blocks import Block, Span, lines
+from channels.text.cutting import pieces as cut
+from channels.text.reading import blocks
+
+LIMIT = 3800
+NO_WIDTH = "\u200b"
+SIGNS = (("strike", "~"), ("italic", "_"), ("bold", "*"))
+CHANCE = re.compile(r"(?<![^\W_])([*_~`])(?=\S)|^(&gt;)", re.M)
+SCHEMES = ("http://", "https://", "mailto:")
+
+
+def pieces(markdown: str, limit: int = LIMIT) -> list[Piece]:
+    """The text in pieces that each fit into one message, at least one."""
+    return cut(blocks(markdown), mrkdwn, limit)
+
+
+def mrkdwn(told: Sequence[Block]) -> str:
+    """Blocks as mrkdwn."""
+    parts: list[str] = []
+    for above, block in zip((None, *told), told, strict=False):
+        if above:
+            within = above.quote and block.quote and "code" not in (above.kind, block.kind)
+            parts.append("\n> \n" if within and block.gap > 1 else "\n" * block.gap)
+        parts.append(_block(block))
+    return "".join(parts)
+
+
+def _block(block: Block) -> str:
+    if block.kind == "code":
+        return f"```\n{_escaped(block.text).replace('```', f'`{NO_WIDTH}`{NO_WIDTH}`')}\n```"
+    bold = frozenset({"bold"}) if block.kind == "heading" else frozenset[str]()
+    quote = "> " if block.quote else ""
+    return "\n".join(quote + lead + _line(spans, bold) for lead, spans in lines(block))
+
+
+def _line(spans: Sequence[Span], more: frozenset[str]) -> str:
+    """Signs count only between spaces or punctuation; elsewhere a space of no width makes them count."""
+    told = ""
+    for span in spans:
+        text = _span(span, more)
+        if told and text and _glued(told[-1], text[0]):
+            told += NO_WIDTH
+        told += text
+    return told
+
+
+def _glued(before: str, after: str) -> bool:
+    signs = sum(char in "*_~`" for char in (before, after))
+    return signs == 2 or (signs == 1 and (before + after).strip("*_~`").isalnum())
+
+
+def _span(span: Span, more: frozenset[str]) -> str:
+    marks = span.marks | more
+    core = span.text.strip()
+    if not core:
+        return span.text
+    before, after = span.text[: span.text.index(core)], span.text[span.text.index(core) + len(core) :]
+    if span.href:
+        text = _link(core, span.href)
+    elif "code" in marks and "`" not in core:
+        text = f"`{_escaped(core)}`"
+    else:
+        text = _harmless(core)
+    for mark, sign in SIGNS:
+        if mark in marks:
+            text = f"{sign}{text}{sign}"
+    return before + text + after
+
+
+def _link(label: str, href: str) -> str:
+    url = _escaped(href).replace("|", "%7C").replace(" ", "%20")
+    if not href.lower().startswith(SCHEMES):
+        return _harmless(f"{label} ({href})")
+    return f"<{url}>" if label == href else f"<{url}|{_harmless(label).replace('|', '¦')}>"
+
+
+def _harmless(text: str) -> str:
+    return CHANCE.sub(lambda found: f"{found[0]}{NO_WIDTH}" if found[1] else NO_WIDTH + found[0], _escaped(text))
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
