@@ -14,11 +14,16 @@ from daemon.core.rows import ApprovalRow, InboxRow, SessionRow
 from daemon.store.protocol import Store, Tx
 
 OWNER = "owner"
+ORDERED = "ordered"
 
 
 @dataclass(frozen=True, slots=True)
 class Inbound:
-    """A message as a channel or the HTTP door hands it over. `external_id` is the sender's own: the same one twice is dropped."""
+    """A message as a channel or the HTTP door hands it over. `external_id` is the sender's own: the same one twice is dropped.
+
+    `label` is that of the words; the conversation is trusted by how it is reached (`reached`), whatever is said in it first.
+    `attachments` are written as core/files.py has it; `message_id` is what a reply is to answer to, "" for nothing.
+    """
 
     channel: str
     chat: str
@@ -29,6 +34,10 @@ class Inbound:
     label: Label = Label.TRUSTED
     account: str = ""
     watched: bool = True
+    role: str = OWNER
+    attachments: str = ""
+    message_id: str = ""
+    reached: Label | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +66,11 @@ class Intake:
 
     async def take(self, inbound: Inbound, *, command: bool = False) -> Taken:
         """Durable when it returns. Raises StoreUnavailable: nothing was accepted, send it again."""
-        control = None if command else self.sessions.steerable(inbound.session, inbound.sender)
+        steers_not = command or inbound.attachments  # files are fetched when a turn begins
+        control = None if steers_not else self.sessions.steerable(inbound.session, inbound.sender)
         with control.reserve() if control else nullcontext():
             steers = self.sessions.running(inbound.session) if control else ""
-            row = replace(self._row(inbound, steers), state="command" if command else "new")
+            row = replace(self._row(inbound, steers), state=ORDERED if command else "new")
             session, kept, asked = await self.store.write(lambda tx: self._accept(tx, inbound, row))
             if kept.id != row.id:
                 return Taken(kept, again=True)
@@ -82,15 +92,19 @@ class Intake:
             turn=self.new_id(),
             received_at=self.clock.now(),
             steers=steers,
+            role=inbound.role,
+            attachments=inbound.attachments,
+            message_id=inbound.message_id,
         )
 
     def _accept(self, tx: Tx, inbound: Inbound, row: InboxRow) -> tuple[SessionRow, InboxRow, SessionRow | None]:
         """The session, the row as it stands, and where a question was asked that it answers: by a sub-agent perhaps."""
         session = tx.session(inbound.session)
         if session is None:
-            session = SessionRow(inbound.session, inbound.channel, inbound.chat, inbound.label, row.received_at)
+            reached = inbound.reached or inbound.label
+            session = SessionRow(inbound.session, inbound.channel, inbound.chat, reached, row.received_at)
             tx.put_session(session)
-        question = None if row.state == "command" or session.label is Label.UNTRUSTED else _question(tx, row)
+        question = None if row.state == ORDERED or session.label is Label.UNTRUSTED else _question(tx, row)
         if question:
             row = replace(row, steers="", state=f"answered:{question.turn}")
         elif row.steers and (meant := tx.turn(row.steers)) and meant.ended_at:

@@ -25,7 +25,12 @@ TABLE: dict[str, dict[str, str]] = {
         "searxng": "daemon.tools.websearch.searxng:Searxng",
         "tavily": "daemon.tools.websearch.tavily:Tavily",
     },
-    "channels": {},
+    "channels": {
+        "telegram": "channels.telegram.channel:Telegram",
+        "slack": "channels.slack.channel:Slack",
+        "discord": "channels.discord.channel:Discord",
+    },
+    "house": {"channels": "daemon.app.channels:at_work"},
     "tools": {},
 }
 EXTRAS = {"keyring": "keyring", "mcp": "mcp", "httpx2": "mcp"}

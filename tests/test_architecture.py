@@ -24,6 +24,8 @@ BORDERS = {
     "daemon/tools/mcp/server.py": "what a server breaks is its own connection; it is tried again, and the others go on",
     "daemon/agent/session.py": "a message that crashes its worker must not stop its lane",
     "daemon/loops/engine.py": "a loop that breaks off ends as failed and says so; it blocks nobody and nothing else",
+    "daemon/delivery/delivery.py": "what breaks one delivery must not hold up those behind it",
+    "daemon/delivery/tending.py": "what one channel breaks is its own; it is begun again, and the others go on",
     "daemon/http/api.py": "whatever goes wrong in a request, the daemon goes on",
 }
 MAKERS = {

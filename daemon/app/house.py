@@ -28,6 +28,7 @@ from daemon.app.recollect import Recollect
 from daemon.app.settings import live_config
 from daemon.app.toolworks import ToolWorks
 from daemon.app.warm import WarmUp
+from daemon.app.works import Works
 from daemon.commands.base import Desk
 from daemon.config.hidden import redactor
 from daemon.config.load import Loaded
@@ -38,6 +39,7 @@ from daemon.core.errors import ConfigError
 from daemon.core.ids import NewId, new_id
 from daemon.core.live import Live
 from daemon.core.redaction import Redactor
+from daemon.delivery.outlet import Outlet
 from daemon.door.local import LocalDoor
 from daemon.intake import Intake
 from daemon.loops.criteria import Criteria
@@ -82,6 +84,7 @@ class House:
     warm_up: WarmUp
     loops: Engine
     events: Events
+    works: Works
     servers: Running | None = None
 
     async def ready(self, seconds: float) -> None:
@@ -103,6 +106,7 @@ class Builder:
     leaving: asyncio.Event = field(default_factory=asyncio.Event)
     table: PriceTable = field(default_factory=PriceTable)
     redactor: Redactor = field(init=False)
+    outlets: dict[str, Outlet] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.redactor = redactor(self.paths, self.config)
@@ -142,15 +146,23 @@ class Builder:
         servers = await works.servers(tools)
         desk = Desk(
             store, sessions, self.clock, routes, ledger.today, self.parts.new_id, specs, loops, rules, settings, servers,
-            works.files,
+            works.files, lambda: [outlet.line() for outlet in self.outlets.values()],
         )  # fmt: skip
         intake = Intake(store, sessions, self.clock, self.parts.new_id, self.redactor)
-        ailing = ("the journal cannot be written",)
-        door = LocalDoor(store, desk, intake, self.live, lambda: () if store.healthy else ailing)
+        door = LocalDoor(store, desk, intake, self.live, lambda: self._problems(store))
         warm_up = WarmUp(routes.choice.primary, context)
         self.stack.push_async_callback(warm_up.aclose)
         events = Events(self.config.events, store, sessions, self.clock, self.parts.new_id, redactor=self.redactor)
-        return House(self.config, door, sessions, store, warm_up, loops, events, servers)
+        return House(self.config, door, sessions, store, warm_up, loops, events, self._works(desk, intake), servers)
+
+    def _problems(self, store: Store) -> list[str]:
+        journal = [] if store.healthy else ["the journal cannot be written"]
+        return [*journal, *(trouble for outlet in self.outlets.values() if (trouble := outlet.problem()))]
+
+    def _works(self, desk: Desk, intake: Intake) -> Works:
+        return Works(
+            self.config, self.paths, self.clock, self.live, self.redactor, self.parts.new_id, desk, intake, self.outlets
+        )
 
     def _children(self, store: Store, specs: Specs) -> Children:
         config = self.config

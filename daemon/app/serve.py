@@ -8,11 +8,16 @@ import resource
 import secrets as chance
 import signal
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from typing import cast
 
+from daemon import plugins
+from daemon.app.accounts import configured
 from daemon.app.discretion import discreet_logs, undumpable
 from daemon.app.doors import config_of
 from daemon.app.house import House, Parts, open_house
+from daemon.app.works import Works
+from daemon.commands.obey import left_over
 from daemon.config.hidden import redactor
 from daemon.config.paths import Paths
 from daemon.config.private import write_private
@@ -27,6 +32,8 @@ log = logging.getLogger(__name__)
 TOKEN = "http_token"
 MOST_FILES = 65_536
 READY_S = 5.0
+
+Open = Callable[[Works], AbstractAsyncContextManager[None]]
 
 
 async def serve(paths: Paths, tell: Callable[[str], None], parts: Parts | None = None) -> int:
@@ -61,15 +68,24 @@ async def _until_told(paths: Paths, house: House, tell: Callable[[str], None]) -
         await house.ready(READY_S)
         await house.sessions.recover()
         await house.loops.recover()
-        tell(f"ready {url}")
-        await stop.wait()
-        log.info("stopping: running turns get %g s to finish", house.config.agent.drain_seconds)
-        await house.loops.aclose()
-        await house.sessions.aclose(house.config.agent.drain_seconds)
+        await left_over(house.works.desk)
+        async with _channels(house):
+            tell(f"ready {url}")
+            await stop.wait()
+            log.info("stopping: running turns get %g s to finish", house.config.agent.drain_seconds)
+            await house.loops.aclose()
+            await house.sessions.aclose(house.config.agent.drain_seconds)
     finally:
         with suppress(FileNotFoundError):
             paths.daemon.unlink()
         await server.aclose()
+
+
+def _channels(house: House) -> AbstractAsyncContextManager[None]:
+    """The channels at work; without any, nothing of them is imported."""
+    if not configured(house.config):
+        return nullcontext()
+    return cast(Open, plugins.load("house", "channels"))(house.works)
 
 
 def _told(stop: asyncio.Event) -> None:

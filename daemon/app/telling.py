@@ -1,32 +1,37 @@
 """What the house itself has to say to its owner, outside of any turn."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from daemon.core.clock import Clock
 from daemon.core.ids import NewId
 from daemon.core.label import Label
 from daemon.core.rows import OutboxRow, SessionRow
-from daemon.store.protocol import Store, Tx
+from daemon.people.places import places
+from daemon.store.protocol import ReadTx, Store, Tx
 
 log = logging.getLogger(__name__)
-OF_THE_HOUSE = ("", "agent", "loop", "web")
+TERMINAL = "terminal"
 
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """Posts a notice where the owner was last; a log line where there is no such place yet."""
+    """Posts a notice where the owner was last, on a channel that works if there is one; a log line where there is no such place
+    yet.
+    """
 
     store: Store
     clock: Clock
     new_id: NewId
+    works: Callable[[str], bool] = lambda channel: True
 
-    async def __call__(self, text: str) -> None:
-        """On disk when this returns."""
+    async def __call__(self, text: str, not_on: str = "") -> None:
+        """On disk when this returns. `not_on` names the channel that it is about."""
         at, name = self.clock.now(), f"notice-{self.new_id()}"
 
         def work(tx: Tx) -> bool:
-            where = next((row for row in tx.sessions() if _is_owners(row)), None)
+            where = self._place(tx, not_on)
             if where:
                 tx.post(OutboxRow(name, -1, where.id, where.channel, where.chat, "notice", text, at))
             return where is not None
@@ -34,6 +39,10 @@ class Telling:
         if not await self.store.write(work):
             log.warning("nobody to tell yet: %s", text)
 
-
-def _is_owners(row: SessionRow) -> bool:
-    return row.label is Label.TRUSTED and not row.root and row.channel not in OF_THE_HOUSE
+    def _place(self, tx: ReadTx, not_on: str) -> SessionRow | None:
+        """The owner's own chats, those of channels that work first; else their terminal, which shows it when it is opened."""
+        known = [row for session in places(tx) if (row := tx.session(session))]
+        rows = [row for row in known if row.channel != not_on]
+        working = [row for row in rows if self.works(row.channel)]
+        terminals = [row for row in tx.sessions() if row.channel == TERMINAL and row.label is Label.TRUSTED and not row.root]
+        return next(iter([*working, *terminals, *rows]), None)

@@ -32,7 +32,7 @@ class ModelNames(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """What commands work with."""
+    """What commands work with. `channels`: how each of them is, a line each."""
 
     store: Store
     sessions: Sessions
@@ -46,6 +46,7 @@ class Desk:
     settings: Settings
     servers: Running | None
     files: Files
+    channels: Callable[[], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ async def status(desk: Desk, spoken: Spoken) -> str:
         f"Agent: {session.agent}",
         f"Tasks: {begun} begun, {queued} queued, {asked} waiting for your answer",
         f"Journal: {'well' if desk.store.healthy else 'cannot be written: the disk may be full; nothing new is accepted'}",
+        *(f"Channel {line}" for line in desk.channels()),
         budget_line(desk),
         "Turns of seven days ended: " + (", ".join(f"{reason} {count}" for reason, count in sorted(ends.items())) or "none"),
     ]

@@ -2,6 +2,9 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from channels.discord.config import DiscordConfig
+from channels.slack.config import SlackConfig
+from channels.telegram.config import TelegramConfig
 from daemon.agent.config import AgentConfig, BudgetConfig, SubagentsConfig
 from daemon.http.config import HttpConfig
 from daemon.loops.config import LoopsConfig
@@ -22,6 +25,9 @@ class Config(BaseModel):
     subagents: SubagentsConfig = Field(default_factory=SubagentsConfig, description="agents below agents")
     loops: LoopsConfig = Field(default_factory=LoopsConfig, description="loops of a live page that nobody looks at any more")
     http: HttpConfig = Field(default_factory=HttpConfig, description="the daemon's door for this machine")
+    telegram: TelegramConfig = Field(default_factory=TelegramConfig, description="a Telegram bot of yours")
+    slack: SlackConfig = Field(default_factory=SlackConfig, description="a Slack app of yours")
+    discord: DiscordConfig = Field(default_factory=DiscordConfig, description="a Discord bot of yours")
     events: EventsConfig = Field(default_factory=EventsConfig, description="what may set the assistant to work from outside")
     tools: ToolsConfig = Field(default_factory=ToolsConfig, description="what the assistant may do, and how it is asked")
     contacts: dict[str, list[str]] = Field(

@@ -48,6 +48,11 @@ class Paths:
         return self.home / "undo"
 
     @property
+    def outbox(self) -> Path:
+        """Copies of files on their way to a conversation."""
+        return self.home / "files" / "outbox"
+
+    @property
     def logs(self) -> Path:
         """Log files."""
         return self.home / "logs"

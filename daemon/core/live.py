@@ -71,8 +71,14 @@ class Live:
     A draft is kept while it grows, so that whoever comes in the middle of it sees its beginning.
     """
 
+    followers: list[Callable[[str, str], None]] = field(default_factory=list)
     _watchers: dict[str, list[Watcher]] = field(default_factory=dict)
     _drafts: dict[str, list[TextDelta]] = field(default_factory=dict)
+
+    def begun(self, session: str, turn_id: str) -> None:
+        """A turn of this session begins, or is taken up again: followers can watch it from here on."""
+        for follow in self.followers:
+            follow(session, turn_id)
 
     def publish(self, turn_id: str, glimpse: Glimpse) -> None:
         """Show it to those who watch this turn."""

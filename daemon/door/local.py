@@ -4,18 +4,19 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
 from daemon import VERSION
-from daemon.commands import standing, table
+from daemon.commands import standing
 from daemon.commands.agents import choose_agent
 from daemon.commands.answering import answer_call
 from daemon.commands.base import Desk, Spoken, parse
 from daemon.commands.control import Stopped, stop_session, stop_turns
+from daemon.commands.obey import obey, said_before
 from daemon.core.asking import EXACT, Bounds
 from daemon.core.errors import ConfigError, UsageError
 from daemon.core.events import Answer, Recorded, TurnEnded
 from daemon.core.label import Label
 from daemon.core.live import Glimpse, Live, Over, SetAside, TextDelta
 from daemon.core.roles import OWNER, Person, Role, label_of
-from daemon.core.rows import InboxRow, OutboxRow, SessionRow
+from daemon.core.rows import SessionRow
 from daemon.door.base import Accepted, ApprovalView, Door, GrantView, HealthView, LiveEvent, RunView
 from daemon.door.local_loops import LocalLoops
 from daemon.door.narrate import Narrator, glimpse
@@ -26,7 +27,6 @@ from daemon.people.people import People
 from daemon.store.protocol import ReadTx
 
 OVER = ("ended", "quarantined")
-UNHEARD = "This command came before, and I cannot tell whether it was carried out. Look, and give it again if need be."
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class LocalDoor(Reading, Door):
         text = self.intake.redactor.text(text)
         channel, _, chat = session.partition(":")
         external = f"{session}/{client_id or self.desk.new_id()}"
-        inbound = Inbound(channel, chat, session, by.name, external, text, label_of(by.role), watched=stream)
+        inbound = Inbound(channel, chat, session, by.name, external, text, label_of(by.role), watched=stream, role=by.role.value)
         spoken = parse(text)
         if spoken:
             return await self._command(inbound, by.role, *spoken)
@@ -55,19 +55,10 @@ class LocalDoor(Reading, Door):
     async def _command(self, inbound: Inbound, role: Role, name: str, argument: str) -> Accepted:
         taken = await self.intake.take(inbound, command=True)
         if taken.again:
-            return Accepted(command=name, reply=await self._said_before(taken.row))
+            return Accepted(command=name, reply=await said_before(self.desk, taken.row))
         session = await self._session(inbound.session)
-        reply = await table.run(self.desk, Spoken(session, inbound.sender, name, argument, role))
-        now = self.desk.clock.now()
-        said = OutboxRow(
-            taken.row.turn, -1, session.id, session.channel, session.chat, "command", reply, now, state="sent"
-        )
-        await self.store.write(lambda tx: tx.post(said))
+        reply = await obey(self.desk, taken.row, Spoken(session, inbound.sender, name, argument, role), shown=True)
         return Accepted(command=name, reply=reply)
-
-    async def _said_before(self, row: InboxRow) -> str:
-        sent = await self.store.read(lambda tx: tx.outbox("sent", row.channel, row.session))
-        return next((said.body for said in sent if said.turn == row.turn), UNHEARD)
 
     async def _session(self, session: str) -> SessionRow:
         row = await self.store.read(lambda tx: tx.session(session))

@@ -241,7 +241,7 @@ def _inbox_state(inbox: InboxRow) -> tuple[str, str]:
             return "ended", f"folded into run {where}, which answers it"
         case "answered":
             return "ended", f"taken as the answer to a question of run {where}"
-        case "command":
+        case "command" | "ordered":
             return "ended", "was a command"
         case "quarantined":
             return "quarantined", QUARANTINED

@@ -39,8 +39,13 @@ def name_of(channel: str, account: str, sender: str) -> str:
 
 
 def listed(allowed: Iterable[str | int] = (), owners: Iterable[str | int] = ()) -> dict[str, Role]:
-    """What a channel's config says: whom it allows may talk and work, its owners are owners."""
-    return {str(one): Role.EDITOR for one in allowed} | {str(one): Role.OWNER for one in owners}
+    """What a channel's config says: whom it allows may talk and work, its owners are owners; so is a single one whom it allows
+    where it names no owner. Nobody is by being one of several.
+    """
+    members, heads = [str(one) for one in allowed], [str(one) for one in owners]
+    if not heads and len(set(members)) == 1:
+        heads = members
+    return dict.fromkeys(members, Role.EDITOR) | dict.fromkeys(heads, Role.OWNER)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from daemon.core.errors import StoreUnavailable
-from daemon.core.events import Recorded
+from daemon.core.events import Recorded, TurnResumed, UserSaid
 from daemon.core.live import Live
 from daemon.store.protocol import Store, Tx
 
@@ -45,6 +45,8 @@ class LaneSink:
         """Durable when it returns. Raises Fenced; StoreUnavailable only when the daemon leaves."""
         self.tenure.epoch = await self._write(turn_id, recorded)
         self.opening = None
+        if any(isinstance(entry.event, UserSaid | TurnResumed) for entry in recorded):
+            self.live.begun(self.tenure.session, turn_id)
         for entry in recorded:
             self.live.publish(turn_id, entry)
 

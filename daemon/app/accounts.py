@@ -1,0 +1,54 @@
+"""Which accounts of which platforms the config has."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from daemon.config.model import Config
+from daemon.core.roles import Role
+from daemon.delivery.addresses import name_of
+from daemon.people.people import listed
+
+KINDS = ("telegram", "slack", "discord")
+
+
+class Account(Protocol):
+    """What every channel's config says of one account."""
+
+    @property
+    def bot_token(self) -> str:
+        """"" where the channel is not configured."""
+        ...
+
+    @property
+    def allowed_user_ids(self) -> Sequence[str | int]:
+        """Who may talk and give work."""
+        ...
+
+    @property
+    def owner_ids(self) -> Sequence[str | int]:
+        """Who is the owner there."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """One account of the config."""
+
+    name: str
+    kind: str
+    account: Account
+
+    def roles(self) -> dict[str, Role]:
+        """What the config says of people; an empty list admits nobody."""
+        return listed(self.account.allowed_user_ids, self.account.owner_ids)
+
+
+def configured(config: Config) -> list[Configured]:
+    """All accounts that have a token, the main one of each kind first."""
+    found = []
+    for kind in KINDS:
+        section = getattr(config, kind)
+        accounts: Mapping[str, Account] = {"": section, **section.accounts}
+        found += [Configured(name_of(kind, name), kind, account) for name, account in accounts.items() if account.bot_token]
+    return found

@@ -1,0 +1,1 @@
+"""The way out: from the outbox to the platforms, in order, once."""

@@ -1,0 +1,86 @@
+"""What a delivery becomes at a platform: its pieces, its buttons, the keys under which they are sent. Pure."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+
+from channels.message import Address, Choice
+from daemon.core.asking import is_of_the_house, may_say
+from daemon.core.events import Answer
+from daemon.core.label import Label
+from daemon.core.roles import Person, Role
+from daemon.core.rows import ApprovalRow, OutboxRow
+
+REPLY, APPROVAL, FILE = "reply", "approval", "file"
+PRESSED = re.compile(r"ask:([osad]):([0-9a-f]{32})")
+BUTTONS = {
+    "o": (Answer.ONCE, "Once", "good"),
+    "s": (Answer.SESSION, "This session", "good"),
+    "a": (Answer.ALWAYS, "Always", "good"),
+    "d": (Answer.DENY, "Deny", "bad"),
+}
+PUNCTUATION = re.compile(r"([\\`*_{}\[\]<>#+\-.!|~])")
+INDENT = re.compile(r"^ +", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """What is to be sent where. `choices` stand under the last piece; `reply_to` is the message that the first one answers.
+
+    `copy` goes out beside it: the same question, where somebody is who may say yes.
+    """
+
+    address: Address
+    markdown: str
+    since: datetime
+    choices: tuple[Choice, ...] = ()
+    reply_to: str = ""
+    copy: OutboxRow | None = None
+
+
+def key_of(turn: str, part: int, index: int) -> str:
+    """The name of one message, for ever the same: a platform that knows such names takes it once."""
+    return sha256(f"{turn}.{part}.{index}".encode()).hexdigest()[:24]
+
+
+def draft_key(turn: str) -> str:
+    """The name of the message in which a turn shows what it is at."""
+    return sha256(f"{turn}.draft".encode()).hexdigest()[:24]
+
+
+def literal(text: str) -> str:
+    """Markdown that is read as exactly this text: for what commands and notices say, which is no markdown."""
+    plain = PUNCTUATION.sub(r"\\\1", text)
+    return INDENT.sub(lambda found: "\u00a0" * len(found.group()), plain)
+
+
+def answers(asked: ApprovalRow, person: Person, begun_by: str, session_label: Label) -> list[str]:
+    """Which buttons may be of use to this person."""
+    yes_no = ("o", "d") if is_of_the_house(asked) else tuple(BUTTONS)
+    say = [name for name in yes_no if may_say(asked, BUTTONS[name][0], person, begun_by=begun_by, session_label=session_label)]
+    return say if "d" in say or not say else [*say, "d"]
+
+
+def choices_of(asked: ApprovalRow, names: Sequence[str]) -> tuple[Choice, ...]:
+    """Buttons by the question's own token: what they mean does not depend on where they stand (A15)."""
+    house = is_of_the_house(asked)
+    labels = {"o": "Yes", "d": "No"} if house else {}
+    return tuple(
+        Choice(labels.get(name, BUTTONS[name][1]), f"ask:{name}:{asked.token_hash[:32]}", BUTTONS[name][2]) for name in names
+    )
+
+
+def pressed(data: str) -> tuple[Answer, str] | None:
+    """(answer, token) of a button's data; None for what no button of ours says."""
+    found = PRESSED.fullmatch(data)
+    return (BUTTONS[found[1]][0], found[2]) if found else None
+
+
+def stranger(role: str) -> Role:
+    """The role that the journal has; what this version does not know is nobody."""
+    try:
+        return Role(role)
+    except ValueError:
+        return Role.GUEST

@@ -1,0 +1,110 @@
+"""What stands in the outbox, as a letter: a reply as it is, a question with its buttons, a notice word for word."""
+
+import json
+from dataclasses import dataclass, replace
+
+from channels.text.asking import question
+
+from daemon.core.asking import is_of_the_house
+from daemon.core.label import Label
+from daemon.core.roles import Person
+from daemon.core.rows import ApprovalRow, InboxRow, OutboxRow, SessionRow
+from daemon.delivery.addresses import address_of
+from daemon.delivery.letters import APPROVAL, REPLY, Letter, answers, choices_of, literal, stranger
+from daemon.people.places import places
+from daemon.store.protocol import ReadTx, Store
+
+WORDS = "Say /approve or /deny."
+OVER = "This question is settled."
+ELSEWHERE = "Only my owner can allow this; I have asked there."
+NOWHERE = "Only my owner can allow this, and I do not know where to ask. They can say /approve here."
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the journal has about a delivery."""
+
+    begun: InboxRow | None
+    asked: ApprovalRow | None
+    asker: SessionRow | None
+    owners: SessionRow | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """Looks up what belongs to a delivery. Raises StoreUnavailable."""
+
+    store: Store
+
+    async def letter(self, channel: str, row: OutboxRow, *, buttons: bool = True) -> Letter:
+        """The letter, as things stand now: a question that was answered meanwhile has no buttons any more."""
+        found = await self.store.read(lambda tx: _look(tx, row))
+        since = found.begun.received_at if found.begun else row.created_at
+        plain = Letter(address_of(channel, row.chat), literal(row.body), min(since, row.created_at))
+        if row.kind == REPLY:
+            return replace(plain, markdown=row.body, reply_to=found.begun.message_id if found.begun else "")
+        if row.kind == APPROVAL:
+            return _question(plain, row, found, buttons=buttons)
+        return plain
+
+
+def _look(tx: ReadTx, row: OutboxRow) -> Found:
+    begun = tx.input_of(row.turn)
+    asked = tx.approval(row.turn, call_of(row.body)) if row.kind == APPROVAL else None
+    elsewhere = (session for session in places(tx) if session != row.session) if asked else ()
+    owners = next((found for session in elsewhere if (found := tx.session(session))), None)
+    return Found(begun, asked, tx.session(asked.session) if asked else None, owners)
+
+
+def call_of(body: str) -> str:
+    """Which call a question's delivery is about."""
+    try:
+        told = json.loads(body)
+    except ValueError:
+        return ""
+    return str(told.get("call_id", "")) if isinstance(told, dict) else ""
+
+
+def _question(plain: Letter, row: OutboxRow, found: Found, *, buttons: bool) -> Letter:
+    """The question as it is put. Who may not say yes here is told who has been asked; no button is shown that says no more."""
+    asked = found.asked
+    if asked is None:
+        return replace(plain, markdown=OVER)
+    text = text_of(asked)
+    if asked.state != "pending":
+        return replace(plain, markdown=f"{text}\n\n{OVER}")
+    names = answers(asked, *_person(found, row))
+    if "o" not in names:
+        text = f"{text}\n\n{ELSEWHERE if found.owners else NOWHERE}"
+        plain = replace(plain, copy=_copy(row, found.owners))
+    if not buttons:
+        return replace(plain, markdown=f"{text}\n\n{WORDS}")
+    return replace(plain, markdown=text, choices=choices_of(asked, names))
+
+
+def _copy(row: OutboxRow, where: SessionRow | None) -> OutboxRow | None:
+    """The same question at the owner's; once: what was tried before has been copied before."""
+    if where is None or row.attempts:
+        return None
+    return replace(row, part=-1, session=where.id, channel=where.channel, chat=where.chat, platform_message_id="", state="new")
+
+
+def _person(found: Found, row: OutboxRow) -> tuple[Person, str, Label]:
+    """Whom the buttons are for: whoever set the turn to work; where the question came to another place, the owner."""
+    label = found.asker.label if found.asker else Label.UNTRUSTED
+    if found.begun is None or found.begun.session != row.session:
+        return Person("owner", stranger("owner")), "", label
+    return Person(found.begun.sender, stranger(found.begun.role)), found.begun.sender, label
+
+
+def text_of(asked: ApprovalRow) -> str:
+    """The question in markdown. What the house itself asks is a sentence, not a call."""
+    if is_of_the_house(asked):
+        about = f"\n\n{asked.preview}" if asked.preview else ""
+        return f"**{literal(asked.tool)}**\n\n{literal(asked.arguments)}{literal(about)}"
+    return question(
+        asked.tool, asked.arguments, asked.effect.value, asked.expires, asked.preview,
+        outside=asked.label is Label.UNTRUSTED,
+    )  # fmt: skip
+
+

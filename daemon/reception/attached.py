@@ -1,0 +1,23 @@
+"""A message of a platform as the journal keeps it: its words, whose they are, and the files that came with it."""
+
+from collections.abc import Sequence
+
+from channels.message import Attachment, Inbound
+from daemon.core.files import Incoming, safe_name, to_json
+
+FORWARDED = "[I pass on a message; somebody else wrote it]\n{text}\n[end of it]"
+QUOTED = "{text}\n\n[this answers a message that somebody else wrote]\n{quoted}\n[end of it]"
+EDITED = "(I have edited my message; it now reads:)\n{text}"
+
+
+def spoken_text(inbound: Inbound) -> str:
+    """The text of the turn. Words of others are marked, and their label says the same (DESIGN 6)."""
+    text = FORWARDED.format(text=inbound.text) if inbound.forwarded else inbound.text
+    text = QUOTED.format(text=text, quoted=inbound.quoted) if inbound.quoted else text
+    return EDITED.format(text=text) if inbound.edits else text
+
+
+def attached(files: Sequence[Attachment]) -> str:
+    """For the journal; names are made safe before anybody reads them."""
+    incoming = [Incoming(file.kind, safe_name(file.name), file.mime, file.size, file.ref) for file in files]
+    return to_json(incoming) if incoming else ""

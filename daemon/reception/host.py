@@ -1,0 +1,218 @@
+"""The house as one channel sees it: what comes in is written down, in order per conversation, and only then acknowledged (F1)."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from channels.base import ChannelError, NotTaken
+from channels.message import Address, Arrival, Inbound, Poison, Press, Reaction
+from daemon.commands.base import Desk, Spoken, parse
+from daemon.commands.obey import obey
+from daemon.commands.table import TABLE
+from daemon.core.errors import StoreUnavailable
+from daemon.core.label import Label
+from daemon.core.redaction import Redactor
+from daemon.core.roles import Person
+from daemon.delivery.addresses import address_of, chat_of, session_of
+from daemon.delivery.outlet import Outlet
+from daemon.intake import Inbound as Message
+from daemon.intake import Intake, Taken
+from daemon.reception.attached import attached, spoken_text
+from daemon.reception.pressing import Pressing
+from daemon.reception.visitors import Visitors
+from daemon.store.protocol import Tx
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+CURSOR, FEEDBACK, POISON = "cursor", "feedback", "unreadable"
+MOST_POISON, RAW = 100, 4000
+MOST_CONVERSATIONS = 200
+SEEN_S = 10.0
+NOT_FOR_YOU = "I only talk to people I know. Nothing was done."
+
+
+@dataclass(slots=True)
+class Reception:
+    """`channels.base.Host`, for one channel."""
+
+    outlet: Outlet
+    desk: Desk
+    intake: Intake
+    visitors: Visitors
+    redactor: Redactor
+    _errands: set[asyncio.Task[None]] = field(default_factory=set)
+
+    async def take(self, arrivals: Sequence[Arrival]) -> None:
+        """In order per conversation; conversations side by side, so that one commit serves many. Raises NotTaken."""
+        lanes: dict[object, list[Arrival]] = {}
+        for arrival in arrivals:
+            lanes.setdefault(arrival.channel if isinstance(arrival, Poison) else arrival.address, []).append(arrival)
+        done = await asyncio.gather(*map(self._in_order, lanes.values()), return_exceptions=True)
+        for trouble in done:
+            if isinstance(trouble, StoreUnavailable):
+                raise NotTaken(str(trouble)) from trouble
+            if trouble is not None:
+                raise trouble
+
+    async def _in_order(self, arrivals: Sequence[Arrival]) -> None:
+        for arrival in arrivals:
+            match arrival:
+                case Inbound():
+                    await self._message(arrival)
+                case Press():
+                    await self._pressed(arrival)
+                case Reaction():
+                    await self._reacted(arrival)
+                case Poison():
+                    await self._poison(arrival)
+
+    async def press(self, press: Press) -> str:
+        """What to show to who pressed. Raises NotTaken."""
+        return await _or_not_taken(self._pressed(press))
+
+    async def command(self, inbound: Inbound) -> str:
+        """The reply of a command that the platform wants at once. Raises NotTaken."""
+        person = await _or_not_taken(self.visitors.person(inbound.sender))
+        spoken = parse(inbound.text)
+        if person is None or spoken is None:
+            return NOT_FOR_YOU
+        return await _or_not_taken(self._command(inbound, person, *spoken, shown=True))
+
+    async def cursor(self) -> str:
+        """How far this account has been read."""
+        return await _or_not_taken(self.desk.store.read(lambda tx: tx.kept(CURSOR, self.outlet.name) or ""))
+
+    async def keep_cursor(self, cursor: str) -> None:
+        """On disk when it returns. Raises NotTaken."""
+        await _or_not_taken(self.desk.store.write(lambda tx: tx.keep(CURSOR, self.outlet.name, cursor)))
+
+    async def conversations(self) -> Sequence[Address]:
+        """Where this channel has talked before, latest first."""
+        rows = await _or_not_taken(self.desk.store.read(lambda tx: tx.sessions_of(self.outlet.name, MOST_CONVERSATIONS)))
+        return [address_of(row.channel, row.chat) for row in rows]
+
+    def alive(self) -> None:
+        """The platform has answered."""
+        self.outlet.alive()
+
+    def ailing(self, why: str) -> None:
+        """It does not answer as it should."""
+        self.outlet.ailing(self.redactor.text(why))
+
+    def commands(self) -> Sequence[tuple[str, str]]:
+        """For the platform's own menu."""
+        return [(command.name, command.help) for command in TABLE.values()]
+
+    async def _message(self, inbound: Inbound) -> None:
+        if not inbound.addressed:
+            return
+        person = await self.visitors.person(inbound.sender)
+        if person is None:
+            await self.visitors.meet(inbound)
+            return
+        await self.visitors.note_place(inbound, person)
+        spoken = None if inbound.forwarded else parse(inbound.text)
+        if spoken:
+            await self._command(inbound, person, *spoken, shown=False)
+        elif (inbound.text.strip() or inbound.attachments) and not await self.visitors.refuse(inbound, person):
+            await self._work(inbound, person)
+
+    async def _work(self, inbound: Inbound, person: Person) -> None:
+        busy = self.desk.sessions.running(session_of(inbound.address))
+        taken = await self.intake.take(self._row(inbound, person))
+        if busy and not taken.again:
+            self._errand(self._mark_seen(inbound))
+
+    async def _command(self, inbound: Inbound, person: Person, name: str, argument: str, *, shown: bool) -> str:
+        """Out of band: it waits for no turn (E7). The same again is dropped."""
+        taken: Taken = await self.intake.take(self._row(inbound, person), command=True)
+        session = await self.desk.store.read(lambda tx: tx.session(taken.row.session))
+        if taken.again or session is None:
+            return ""
+        spoken = Spoken(session, person.name, name, self.redactor.text(argument), person.role)
+        return await obey(self.desk, taken.row, spoken, shown=shown)
+
+    def _row(self, inbound: Inbound, person: Person) -> Message:
+        address = inbound.address
+        own = not (inbound.forwarded or inbound.quoted)
+        return Message(
+            channel=address.channel,
+            chat=chat_of(address),
+            session=session_of(address),
+            sender=person.name,
+            external_id=inbound.external_id,
+            text=spoken_text(inbound),
+            label=Label.TRUSTED if own else Label.UNTRUSTED,
+            watched=self.outlet.channel.can.drafts,
+            role=person.role.value,
+            attachments=attached(inbound.attachments),
+            message_id="" if inbound.private else inbound.message_id,
+            reached=Label.TRUSTED,
+        )
+
+    async def _mark_seen(self, inbound: Inbound) -> None:
+        """A message that has to wait is marked, where the platform has a way to."""
+        channel = self.outlet.channel
+        if not channel.can.reactions or not self.outlet.pacing.spare(inbound.address):
+            return
+        try:
+            await asyncio.wait_for(channel.seen(inbound.address, inbound.message_id), SEEN_S)
+        except (ChannelError, TimeoutError) as error:
+            log.debug("%s: a message was not marked as seen: %s", self.outlet.name, error)
+
+    def _errand(self, errand: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(errand, name=f"errand of {self.outlet.name}")
+        self._errands.add(task)
+        task.add_done_callback(self._errands.discard)
+
+    async def _pressed(self, press: Press) -> str:
+        return await Pressing(self.desk).press(press, await self.visitors.person(press.sender))
+
+    async def _reacted(self, reaction: Reaction) -> None:
+        """Kept beside the turn whose reply it is about."""
+        if await self.visitors.person(reaction.sender) is None:
+            return
+        where = reaction.address.channel, chat_of(reaction.address), reaction.message_id
+
+        def work(tx: Tx) -> None:
+            said = tx.delivered_as(*where)
+            if said is None:
+                return
+            name = f"{said.turn}/{reaction.sender.id}"
+            if reaction.emoji:
+                tx.keep(FEEDBACK, name, reaction.emoji[:32])
+            else:
+                tx.drop(FEEDBACK, name)
+
+        await self.desk.store.write(work)
+
+    async def _poison(self, poison: Poison) -> None:
+        """Set aside, the latest hundred; the daemon's log and /status tell of it."""
+        log.warning("%s: something came that I cannot read (%s); it is set aside", poison.channel, poison.why)
+        name, at = f"{poison.channel}/{poison.external_id}", self.desk.clock.now().isoformat()
+        kept = json.dumps({"at": at, "why": poison.why[:RAW], "raw": self.redactor.text(poison.raw[:RAW])})
+
+        def work(tx: Tx) -> None:
+            older = sorted(tx.all_kept(POISON), key=lambda other: tx.kept(POISON, other) or "")
+            for other in older[: max(0, len(older) + 1 - MOST_POISON)]:
+                tx.drop(POISON, other)
+            tx.keep(POISON, name, kept)
+
+        await self.desk.store.write(work)
+
+    async def aclose(self) -> None:
+        """Errands that are still under way are left."""
+        for task in self._errands:
+            task.cancel()
+        await asyncio.gather(*self._errands, return_exceptions=True)
+
+
+async def _or_not_taken(work: Coroutine[None, None, T]) -> T:
+    try:
+        return await work
+    except StoreUnavailable as error:
+        raise NotTaken(str(error)) from error

@@ -1,0 +1,110 @@
+"""Who stands at the door of a channel (DESIGN 6, A13): those whom its config lists, and those who had a code; nobody else."""
+
+import logging
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from channels.message import Address, Inbound, Sender
+from daemon.commands.base import parse
+from daemon.core.clock import Clock
+from daemon.core.ids import NewId
+from daemon.core.roles import Person, Right, Role, may
+from daemon.core.rows import OutboxRow
+from daemon.delivery.addresses import chat_of, parted, session_of
+from daemon.people.people import People, name_of
+from daemon.people.places import note_place
+from daemon.store.protocol import Store, Tx
+
+log = logging.getLogger(__name__)
+MET = "stranger"
+ONCE_IN = timedelta(days=1)
+NOTE_EVERY_S = 600.0
+MOST_CODES, CODES_IN_S = 6, 3600.0
+STRANGER = "I only talk to people I know. If you were given a code for me, send it like this: /pair CODE"
+LOOKING = "You may look here (/status, /tasks, /help), but giving me work is for others."
+WRONG = "That code does not open anything (any more). Ask for a new one."
+WELCOME = "Welcome: you are {role} here now. /help tells what you can say."
+
+
+@dataclass(slots=True)
+class Visitors:
+    """One per channel. `roles` is what its config says."""
+
+    channel: str
+    roles: Mapping[str, Role]
+    people: People
+    store: Store
+    clock: Clock
+    new_id: NewId
+    _codes: dict[str, deque[float]] = field(default_factory=dict)
+    _place: tuple[str, float] = ("", 0.0)
+
+    async def person(self, sender: Sender) -> Person | None:
+        """Who that is to the house, as things stand now; None for a stranger. A name says nothing here, the id does."""
+        account, kind = parted(self.channel)
+        role = await self.people.admit(kind, account, sender.id, self.roles)
+        return Person(f"{self.channel}:{sender.id}", role) if role else None
+
+    async def meet(self, inbound: Inbound) -> None:
+        """A stranger: a code may let them in, else they get one polite line a day, and nothing that they say is kept."""
+        spoken = parse(inbound.text)
+        if spoken and spoken[0] in ("pair", "start") and spoken[1]:
+            await self._pair(inbound, spoken[1])
+        else:
+            await self._once_a_day(inbound, STRANGER)
+
+    async def refuse(self, inbound: Inbound, person: Person) -> bool:
+        """Whether this person may give no work; then they are told so."""
+        if may(person.role, Right.TALK):
+            return False
+        await self._once_a_day(inbound, LOOKING)
+        return True
+
+    async def note_place(self, inbound: Inbound, person: Person) -> None:
+        """Where the owner can be told things: in the private chat of each channel in which they spoke last."""
+        session, now = session_of(inbound.address), self.clock.monotonic()
+        known, noted = self._place
+        if person.role is not Role.OWNER or not inbound.private or (known == session and now - noted < NOTE_EVERY_S):
+            return
+        at = self.clock.now()
+        await self.store.write(lambda tx: note_place(tx, self.channel, session, at))
+        self._place = session, now
+
+    async def _pair(self, inbound: Inbound, code: str) -> None:
+        if not self._may_try(inbound.sender.id):
+            return
+        account, kind = parted(self.channel)
+        role = await self.people.pair(kind, account, inbound.sender.id, code)
+        log.info("%s: %s %s", self.channel, inbound.sender.id, f"was let in as {role}" if role else "gave a wrong code")
+        said = self._line(inbound.address, WELCOME.format(role=role.value) if role else WRONG)
+        await self.store.write(lambda tx: tx.post(said))
+
+    def _may_try(self, sender: str) -> bool:
+        """Whoever tries codes all day is not answered all day."""
+        now, tries = self.clock.monotonic(), self._codes.setdefault(sender, deque(maxlen=MOST_CODES))
+        if len(tries) == MOST_CODES and now - tries[0] < CODES_IN_S:
+            return False
+        tries.append(now)
+        return True
+
+    async def _once_a_day(self, inbound: Inbound, text: str) -> None:
+        account, kind = parted(self.channel)
+        name, now = name_of(kind, account, inbound.sender.id), self.clock.now()
+
+        def work(tx: Tx) -> None:
+            met = tx.kept(MET, name)
+            if met and abs(now - datetime.fromisoformat(met)) < ONCE_IN:
+                return
+            for other, at in tx.all_kept(MET).items():
+                if abs(now - datetime.fromisoformat(at)) >= ONCE_IN:
+                    tx.drop(MET, other)
+            tx.keep(MET, name, now.isoformat())
+            tx.post(self._line(inbound.address, text))
+
+        await self.store.write(work)
+
+    def _line(self, address: Address, text: str) -> OutboxRow:
+        at, name = self.clock.now(), f"notice-{self.new_id()}"
+        return OutboxRow(name, -1, session_of(address), address.channel, chat_of(address), "notice", text, at)
