@@ -27,7 +27,7 @@ Keep = Callable[[str, str, Label, bool], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Reflect:
-    """Asks for it, and keeps it. `keep` takes the text, the turn, the label of what it had read, and whether it is the owner's."""
+    """Asks for it, and keeps it. `keep` takes the text, the turn, its label, and whether it is the owner's."""
 
     consult: Consult
     keep: Keep
