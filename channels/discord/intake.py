@@ -1,0 +1,215 @@
+"""What came in, in order, to the house; after a gap first what is missing (B5 #1, #2).
+
+Discord sends each event once, and a session that cannot be resumed is never made up for. So every event goes into one queue,
+one worker hands it on, and the id of the newest message that the house has written down is kept. Ids hold the time, over all
+channels; with every new session, each channel with something newer is read on from there. Messages may come twice, which the
+house sees by their ids; none is left out. The mark stands still while anything may be missing.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from channels.base import Host, Later, NotTaken, Refused, Unclear
+from channels.discord import reading, snowflake
+from channels.discord.calling import Calls
+from channels.discord.gateway import Patience
+from channels.discord.history import Event, Gaps
+from channels.discord.lib import http
+from channels.discord.places import Place, Places
+from channels.message import Arrival, Poison
+
+log = logging.getLogger(__name__)
+OVERLAP_S = 60.0
+"""How far the order of ids over channels may differ from the order in which they come."""
+PAGE = 100
+MOST_AT_ONCE = 50
+MOST_WAITING = 10_000
+MOST_PEOPLE = 20
+"""Direct chats are not listed anywhere: those of so many people of the allow-list are looked up."""
+
+
+class Intake:
+    """One account's. `hear` never waits; `work` does, for ever."""
+
+    def __init__(
+        self, calls: Calls, host: Host, me: Callable[[], reading.Me], places: Places, patience: Patience, people: Sequence[str]
+    ) -> None:
+        self._calls, self._host, self._me, self._places = calls, host, me, places
+        self._patience, self._people = patience, people
+        self._waiting: deque[Event | Poison] = deque()
+        self._gaps = Gaps()
+        self._news = asyncio.Event()
+        self._newest = self._kept = self._since = 0
+        self._kept_at = 0.0
+        self._greeting = False
+
+    async def begin(self, now: datetime) -> None:
+        """Where we had read up to; now, the first time. Raises NotTaken."""
+        self._newest = snowflake.number(await self._host.cursor())
+        if not self._newest:
+            self._newest = snowflake.at(now)
+            await self._host.keep_cursor(str(self._newest))
+        self._kept = self._since = self._newest
+
+    def fresh(self) -> None:
+        """A new session has begun: something may be missing everywhere."""
+        if not self._gaps.by_channel:
+            self._since = self._newest
+        self._greeting = True
+        self._news.set()
+
+    def seen(self, channel: str, place: Place) -> None:
+        """A channel that the new session has; it is read on in when there is something newer."""
+        if place.last > self._floor():
+            self._gaps.open(channel, self._floor())
+            self._news.set()
+
+    def _floor(self) -> int:
+        return snowflake.earlier(self._since, OVERLAP_S)
+
+    def hear(self, event: str, payload: Mapping[str, Any]) -> None:
+        """Something that was said or done."""
+        channel, said = str(payload.get("channel_id", "")), (event, dict(payload))
+        if len(self._waiting) >= MOST_WAITING:
+            self._gaps.open(channel, self._floor())
+        if not self._gaps.holds(channel, said):
+            self._waiting.append(said)
+        self._news.set()
+
+    def broken(self, poison: Poison) -> None:
+        """Something that nobody can read."""
+        self._waiting.append(poison)
+        self._news.set()
+
+    async def work(self) -> None:
+        """Hand on what comes. Raises Revoked."""
+        while True:
+            self._news.clear()
+            now = asyncio.get_running_loop().time()
+            if self._waiting:
+                await self._hand_on()
+            elif self._greeting:
+                self._greeting = False
+                await self._remember_chats()
+            elif channel := self._gaps.next(now):
+                await self._read_on(channel)
+            elif self._must_keep() and now >= self._kept_at + self._patience.keep:
+                await self._keep(now)
+            else:
+                await self._rest(now)
+
+    async def _rest(self, now: float) -> None:
+        waits = [self._gaps.wait(now), self._kept_at + self._patience.keep - now if self._must_keep() else None]
+        try:
+            async with asyncio.timeout(min((wait for wait in waits if wait is not None), default=None)):
+                await self._news.wait()
+        except TimeoutError:
+            return
+
+    async def _hand_on(self) -> None:
+        batch = [self._waiting[at] for at in range(min(len(self._waiting), MOST_AT_ONCE))]
+        await self._take(self._read(said) for said in batch)
+        for said in batch:
+            self._waiting.popleft()
+            if isinstance(said, tuple):
+                self._pass(said)
+
+    def _read(self, said: Event | Poison) -> Arrival | None:
+        if not isinstance(said, tuple):
+            return said
+        event, payload = said
+        return reading.read(event, payload, self._places.get(str(payload.get("channel_id"))), self._me())
+
+    def _pass(self, said: Event) -> None:
+        """It stands in the house now."""
+        event, payload = said
+        if event == "MESSAGE_CREATE":
+            self._newest = max(self._newest, snowflake.number(payload.get("id")))
+
+    async def _take(self, read: Iterable[Arrival | None]) -> None:
+        """Until the house has written it down; nothing is dropped, and nothing overtakes."""
+        arrivals = [arrival for arrival in read if arrival is not None]
+        tries = 0
+        while arrivals:
+            try:
+                await self._host.take(arrivals)
+                arrivals = []
+            except NotTaken as full:
+                log.warning("what came in at Discord cannot be written down, it is tried again: %s", full)
+                await asyncio.sleep(self._pause(tries))
+                tries += 1
+
+    def _pause(self, tries: int) -> float:
+        pauses = self._patience.retries
+        return pauses[min(tries, len(pauses) - 1)]
+
+    def _must_keep(self) -> bool:
+        whole = not (self._gaps.by_channel or self._greeting or self._places.pending)
+        return whole and self._newest > self._kept
+
+    async def _keep(self, now: float) -> None:
+        self._kept_at = now
+        try:
+            await self._host.keep_cursor(str(self._newest))
+            self._kept = self._newest
+        except NotTaken as full:
+            log.warning("how far Discord was read cannot be written down, it is tried again: %s", full)
+
+    async def _remember_chats(self) -> None:
+        """Chats that no guild lists: those talked in before, and the direct ones of people who may talk."""
+        for address in await self._host.conversations():
+            if self._places.get(address.chat) is None and address.chat.isdecimal():
+                self._gaps.open(address.chat, self._floor())
+        for person in self._people[:MOST_PEOPLE]:
+            try:
+                direct = await self._calls.call(lambda rest, number=person: rest.start_private_message(number))
+            except (Refused, Later, Unclear):
+                continue  # they have no common guild with the bot, or closed their messages
+            place = self._places.channel(direct)
+            if place is not None:
+                self.seen(str(direct["id"]), place)
+
+    async def _read_on(self, channel: str) -> None:
+        """One page of what was said in a channel since; then the next, or what came meanwhile."""
+        gap = self._gaps.by_channel[channel]
+        try:
+            await self._know(channel)
+            page = await self._calls.call(lambda rest: rest.logs_from(channel, PAGE, after=gap.after))
+            said = _oldest_first(page)
+        except Refused as closed:
+            log.info("what was said in channel %s meanwhile cannot be read: %s", channel, closed)
+            said = []
+        except (Later, Unclear) as later:
+            wait = max(self._pause(gap.tries), getattr(later, "after_s", 0.0))
+            gap.tries, gap.due = gap.tries + 1, asyncio.get_running_loop().time() + wait
+            self._host.ailing(str(later))
+            return
+        events = [("MESSAGE_CREATE", self._as_live(channel, payload)) for payload in said]
+        await self._take(self._read(event) for event in events)
+        for event in events:
+            self._pass(event)
+        gap.after = max([gap.after, *(snowflake.number(payload.get("id")) for payload in said)])
+        gap.tries = 0
+        if len(said) < PAGE:
+            self._waiting.extend(self._gaps.close(channel))
+
+    async def _know(self, channel: str) -> None:
+        if self._places.get(channel) is None:
+            self._places.channel(await self._calls.call(lambda rest: rest.request(_channel(channel))))
+
+    def _as_live(self, channel: str, payload: Mapping[str, Any]) -> dict[str, Any]:
+        place = self._places.get(channel)
+        return {"guild_id": place.guild, **payload} if place and place.guild else dict(payload)
+
+
+def _channel(channel: str) -> http.Route:
+    return http.Route("GET", "/channels/{channel_id}", channel_id=channel)
+
+
+def _oldest_first(page: object) -> list[Mapping[str, Any]]:
+    said = [payload for payload in page if isinstance(payload, Mapping)] if isinstance(page, list) else []
+    return sorted(said, key=lambda payload: snowflake.number(payload.get("id")))

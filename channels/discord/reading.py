@@ -1,0 +1,286 @@
+"""From what Discord's gateway and history send to what the house takes. Pure; what cannot be read becomes `Poison` (A13)."""
+
+import json
+import re
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import blake2b
+from typing import Any
+
+from pydantic import BaseModel, Field, ValidationError
+
+from channels.discord.places import Place
+from channels.message import Address, Arrival, Attachment, Inbound, Poison, Press, Reaction, Sender
+
+SAID = (0, 19)
+"""A message, and a reply; all other types are the platform's own notes."""
+VOICE = 1 << 13
+FORWARD = 1
+MOST_RAW = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Me:
+    """Who reads. `channel`: the channel's name in the house; `roles` stand for the bot alone; `only`: its only guild, or ""."""
+
+    channel: str
+    id: str
+    roles: Set[str]
+    only: str = ""
+
+
+class _User(BaseModel):
+    id: str
+    username: str = ""
+    global_name: str | None = None
+    bot: bool = False
+    system: bool = False
+
+
+class _Member(BaseModel):
+    nick: str | None = None
+    user: _User | None = None
+
+
+class _File(BaseModel):
+    filename: str = "file"
+    content_type: str | None = None
+    size: int = 0
+    url: str
+
+
+class _Sticker(BaseModel):
+    name: str = ""
+
+
+class _Words(BaseModel):
+    """What somebody said, there or elsewhere."""
+
+    content: str = ""
+    attachments: list[_File] = Field(default_factory=list)
+    sticker_items: list[_Sticker] = Field(default_factory=list)
+    flags: int = 0
+
+
+class _Snapshot(BaseModel):
+    message: _Words
+
+
+class _Reference(BaseModel):
+    type: int = 0
+
+
+class _Quoted(_Words):
+    author: _User | None = None
+
+
+class _Message(_Words):
+    id: str
+    channel_id: str
+    guild_id: str | None = None
+    author: _User
+    member: _Member | None = None
+    type: int = 0
+    webhook_id: str | None = None
+    timestamp: datetime | None = None
+    edited_timestamp: datetime | None = None
+    mentions: list[_User] = Field(default_factory=list)
+    mention_roles: list[str] = Field(default_factory=list)
+    message_reference: _Reference | None = None
+    message_snapshots: list[_Snapshot] = Field(default_factory=list)
+    referenced_message: _Quoted | None = None
+
+
+class _Emoji(BaseModel):
+    id: str | None = None
+    name: str | None = None
+
+
+class _Reacted(BaseModel):
+    user_id: str
+    channel_id: str
+    message_id: str
+    guild_id: str | None = None
+    member: _Member | None = None
+    emoji: _Emoji
+    message_author_id: str | None = None
+
+
+class _Option(BaseModel):
+    name: str
+    value: str | int | float | bool = ""
+
+
+class _Chosen(BaseModel):
+    custom_id: str = ""
+    name: str = ""
+    options: list[_Option] = Field(default_factory=list)
+
+
+class _Pressed(BaseModel):
+    id: str = ""
+
+
+class _Interaction(BaseModel):
+    id: str
+    application_id: str
+    token: str
+    type: int
+    channel_id: str = ""
+    guild_id: str | None = None
+    member: _Member | None = None
+    user: _User | None = None
+    data: _Chosen = Field(default_factory=_Chosen)
+    message: _Pressed = Field(default_factory=_Pressed)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An interaction: it has to be answered by its own token, within 3 seconds."""
+
+    id: str
+    app: str
+    token: str
+    what: Press | Inbound
+
+
+def read(event: str, payload: Mapping[str, Any], place: Place | None, me: Me) -> Arrival | None:
+    """What this event is to the house; None for what does not concern it."""
+    try:
+        if event.startswith("MESSAGE_REACTION"):
+            return _reaction(_Reacted.model_validate(payload), me, added=event.endswith("ADD"))
+        if not _is_said(payload, me):
+            return None
+        return _message(_Message.model_validate(payload), place, me, edited=event == "MESSAGE_UPDATE")
+    except ValidationError as unread:
+        return poison(event, payload, first(unread), me.channel)
+
+
+def asked(payload: Mapping[str, Any], place: Place | None, me: Me) -> Asked | Poison | None:
+    """A press of a button, or a command of the platform's menu."""
+    try:
+        wire = _Interaction.model_validate(payload)
+    except ValidationError as unread:
+        return poison("INTERACTION_CREATE", payload, first(unread), me.channel)
+    user = wire.user or (wire.member.user if wire.member else None)
+    if user is None or (me.only and wire.guild_id not in (None, me.only)):
+        return None
+    address, sender = Address(me.channel, wire.channel_id), _sender(user, wire.member)
+    match wire.type:
+        case 3:
+            return Asked(wire.id, wire.application_id, wire.token, Press(address, sender, wire.data.custom_id, wire.message.id))
+        case 2:
+            text = " ".join(str(option.value) for option in wire.data.options)
+            private = wire.guild_id is None and not (place and place.guild)
+            said = Inbound(address, sender, wire.id, f"/{wire.data.name} {text}".strip(), wire.id, private=private)
+            return Asked(wire.id, wire.application_id, wire.token, said)
+        case _:
+            return None
+
+
+def poison(event: str, raw: object, why: str, channel: str) -> Poison:
+    """What could not be read, under an id that is the same whenever it comes again."""
+    text = raw if isinstance(raw, str) else json.dumps(raw, default=repr, ensure_ascii=False)
+    return Poison(channel, f"{event}/{blake2b(text.encode(errors='replace'), digest_size=12).hexdigest()}", text[:MOST_RAW], why)
+
+
+def first(unread: ValidationError) -> str:
+    """What is wrong, in a line without the input."""
+    error = unread.errors(include_input=False, include_url=False)[0]
+    return f"{'.'.join(str(part) for part in error['loc'])}: {error['msg']}"
+
+
+def _is_said(payload: Mapping[str, Any], me: Me) -> bool:
+    """Whether a person said it, where we listen; what is malformed counts as said, to be found out later."""
+    author = payload.get("author")
+    if me.only and payload.get("guild_id") not in (None, me.only):
+        return False
+    if payload.get("type", 0) not in SAID or payload.get("webhook_id"):
+        return False
+    if not isinstance(author, Mapping):
+        return "author" in payload
+    return not (author.get("bot") or author.get("system") or author.get("id") == me.id)
+
+
+def _message(wire: _Message, place: Place | None, me: Me, *, edited: bool) -> Inbound | None:
+    if edited and wire.edited_timestamp is None:
+        return None
+    forwarded = bool(wire.message_snapshots) and (wire.message_reference is None or wire.message_reference.type == FORWARD)
+    words = wire.message_snapshots[0].message if forwarded else wire
+    text, files = _text(words, wire, me), tuple(_file(file, words) for file in words.attachments)
+    if not text and not files:
+        return None
+    private = wire.guild_id is None and not (place and place.guild)
+    stamp = wire.edited_timestamp.isoformat() if edited and wire.edited_timestamp else ""
+    return Inbound(
+        Address(me.channel, wire.channel_id),
+        _sender(wire.author, wire.member),
+        f"{wire.id}/{stamp}" if edited else wire.id,
+        text,
+        wire.id,
+        files,
+        private,
+        private or _is_addressed(wire, place, me),
+        forwarded,
+        _quoted(wire, me),
+        wire.id if edited else "",
+        wire.timestamp,
+    )
+
+
+def _is_addressed(wire: _Message, place: Place | None, me: Me) -> bool:
+    answers = wire.referenced_message is not None and wire.referenced_message.author is not None
+    if answers and wire.referenced_message and wire.referenced_message.author and wire.referenced_message.author.id == me.id:
+        return True
+    mentioned = any(user.id == me.id for user in wire.mentions) or not me.roles.isdisjoint(wire.mention_roles)
+    return mentioned or bool(place and place.joined)
+
+
+def _quoted(wire: _Message, me: Me) -> str:
+    other = wire.referenced_message
+    return other.content if other and other.author and other.author.id != me.id else ""
+
+
+def _text(words: _Words, wire: _Message, me: Me) -> str:
+    """The words, without the mention of us, and others by their names; a sticker by its name."""
+    names = {user.id: user.global_name or user.username for user in wire.mentions}
+
+    def named(mention: re.Match[str]) -> str:
+        role, number = mention["role"], mention["number"]
+        if number in me.roles if role else number == me.id:
+            return " "
+        return mention[0] if role or number not in names else f"@{names[number]}"
+
+    text = re.sub(r" ?<@(?:!|(?P<role>&))?(?P<number>\d{1,20})> ?", lambda m: _spaced(m, named(m)), words.content).strip()
+    return text or " ".join(f"[sticker: {sticker.name}]" for sticker in words.sticker_items)
+
+
+def _spaced(mention: re.Match[str], instead: str) -> str:
+    whole = mention[0]
+    if not instead.strip():
+        return " " if whole != whole.strip() else ""
+    before, after = " " * whole.startswith(" "), " " * whole.endswith(" ")
+    return f"{before}{instead.strip()}{after}"
+
+
+def _file(file: _File, words: _Words) -> Attachment:
+    mime = (file.content_type or "application/octet-stream").partition(";")[0].strip()
+    kinds = {"image": "photo", "audio": "audio", "video": "video"}
+    kind = "voice" if words.flags & VOICE else kinds.get(mime.partition("/")[0], "document")
+    return Attachment(kind, file.filename, mime, file.size, file.url)
+
+
+def _sender(user: _User, member: _Member | None) -> Sender:
+    return Sender(user.id, (member.nick if member else None) or user.global_name or user.username)
+
+
+def _reaction(wire: _Reacted, me: Me, *, added: bool) -> Reaction | None:
+    by_us = wire.message_author_id in (None, me.id)
+    foreign = me.only and wire.guild_id not in (None, me.only)
+    bot = wire.member is not None and wire.member.user is not None and wire.member.user.bot
+    if wire.user_id == me.id or bot or not by_us or foreign:
+        return None
+    user = wire.member.user if wire.member and wire.member.user else _User(id=wire.user_id)
+    emoji = (f":{wire.emoji.name}:" if wire.emoji.id else wire.emoji.name or "") if added else ""
+    return Reaction(Address(me.channel, wire.channel_id), _sender(user, wire.member), wire.message_id, emoji)
