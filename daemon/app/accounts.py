@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
+from channels.base import Channel
+from daemon import plugins
 from daemon.config.model import Config
 from daemon.core.roles import Role
 from daemon.delivery.addresses import name_of
@@ -31,6 +33,14 @@ class Account(Protocol):
         ...
 
 
+class Make(Protocol):
+    """A channel's class."""
+
+    def __call__(self, config: Account, *, name: str) -> Channel:
+        """The channel of this account, under its name in the house."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Configured:
     """One account of the config."""
@@ -38,6 +48,12 @@ class Configured:
     name: str
     kind: str
     account: Account
+    section: str
+
+    def open(self) -> Channel:
+        """The channel, its library imported now. Raises ConfigError."""
+        make = cast(Make, plugins.load("channels", self.kind))
+        return make(self.account, name=self.name)
 
     def roles(self) -> dict[str, Role]:
         """What the config says of people; an empty list admits nobody."""
@@ -50,5 +66,9 @@ def configured(config: Config) -> list[Configured]:
     for kind in KINDS:
         section = getattr(config, kind)
         accounts: Mapping[str, Account] = {"": section, **section.accounts}
-        found += [Configured(name_of(kind, name), kind, account) for name, account in accounts.items() if account.bot_token]
+        found += [
+            Configured(name_of(kind, name), kind, account, f"{kind}.accounts.{name}" if name else kind)
+            for name, account in accounts.items()
+            if account.bot_token
+        ]
     return found

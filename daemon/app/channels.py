@@ -1,13 +1,11 @@
 """The channels of the config: what comes in goes to the house, what the outbox holds goes out (DESIGN 3)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import cast
 
-from channels.base import Channel
 from daemon import plugins
-from daemon.app.accounts import Account, Configured, configured
+from daemon.app.accounts import Configured, configured
 from daemon.app.telling import Telling
 from daemon.app.works import Works
 from daemon.delivery.closing import Closing
@@ -23,8 +21,6 @@ from daemon.reception.host import Reception
 from daemon.reception.visitors import Visitors
 
 FLUSH_S = 5.0
-
-Make = Callable[[str, Account], Channel]
 
 
 @asynccontextmanager
@@ -57,8 +53,8 @@ async def at_work(works: Works) -> AsyncIterator[None]:
 
 
 async def _outlet(works: Works, one: Configured) -> Outlet:
-    make = cast(Make, await asyncio.to_thread(plugins.load, "channels", one.kind))
-    channel = make(one.name, one.account)
+    await asyncio.to_thread(plugins.load, "channels", one.kind)
+    channel = one.open()
     return Outlet(channel, works.clock, Pacing(channel.rate, works.clock.monotonic, asyncio.sleep))
 
 

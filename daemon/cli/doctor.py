@@ -12,7 +12,10 @@ from daemon.config.paths import Paths, resolve
 from daemon.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from daemon.ops.doctor import Check, Patient
+    from daemon.config.model import Config
+    from daemon.ops.checked import Check
+    from daemon.ops.doctor import Patient
+    from daemon.ops.doctor_channels import Line
 
 HELP = "look at everything that has to be in order, and say what to do"
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "bold red"}
@@ -59,7 +62,18 @@ def _patient(paths: Paths) -> "Patient":
         daemon_json=paths.daemon.read_text() if paths.daemon.is_file() else "",
         agents=Specs(paths.agents, config.agent),
         servers=config.mcp,
+        channels=_channels(config),
     )
+
+
+def _channels(config: "Config") -> "list[Line]":
+    from daemon.app.accounts import configured
+    from daemon.ops.doctor_channels import Line
+
+    return [
+        Line(one.name, one.section, one.open, len(one.account.allowed_user_ids), len(one.account.owner_ids))
+        for one in configured(config)
+    ]
 
 
 def _show(checks: "Sequence[Check]") -> None:

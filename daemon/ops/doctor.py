@@ -6,15 +6,16 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 from urllib.parse import urlsplit
 
 from daemon.agent.specs.registry import Specs
 from daemon.core.errors import ConfigError, ProviderError
 from daemon.ops.backup import integrity
+from daemon.ops.checked import Check
+from daemon.ops.doctor_channels import Line, check_channels
 from daemon.ops.doctor_network import Reached, ask_daemon, ask_provider
 from daemon.ops.models import DEFAULT_MODEL, find_model
 from daemon.providers.config import FallbackConfig, ProviderConfig
@@ -23,19 +24,8 @@ from daemon.providers.local_engine import check_memory, check_runtime, free_memo
 from daemon.tools.mcp.config import McpConfig
 from daemon.tools.sandbox import LEVELS, probe
 
-State = Literal["ok", "warn", "fail"]
 OLDEST = (3, 11)
 LITTLE, TOO_LITTLE = 1 << 30, 100 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing that was looked at. `advice` is empty where all is well."""
-
-    name: str
-    state: State
-    found: str
-    advice: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +44,7 @@ class Patient:
     daemon_json: str
     agents: Specs
     servers: Mapping[str, McpConfig] = field(default_factory=dict)
+    channels: Sequence[Line] = ()
 
 
 async def examine(patient: Patient) -> list[Check]:
@@ -65,6 +56,7 @@ async def examine(patient: Patient) -> list[Check]:
     checks += check_servers(patient.servers, fenced=checks[-1].found != LEVELS["none"])
     if patient.provider is not None:
         checks += await check_provider(patient.provider, patient.models)
+    checks += await check_channels(patient.channels)
     checks.append(await check_daemon(patient.daemon_json))
     return checks
 
