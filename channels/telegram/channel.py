@@ -32,8 +32,8 @@ log = logging.getLogger(__name__)
 class Telegram:
     """channels.base.Channel. `pauses` is for tests; `can` as Telegram's documentation has it."""
 
-    def __init__(self, config: TelegramAccount, *, account: str = "", pauses: Pauses | None = None) -> None:
-        self.name = f"{account}/telegram" if account else "telegram"
+    def __init__(self, config: TelegramAccount, *, name: str = "telegram", pauses: Pauses | None = None) -> None:
+        self.name = name
         self.can = CAN
         self._api = Api(config.base_url, config.bot_token, config.messages_per_second)
         self._pauses = pauses or Pauses()
