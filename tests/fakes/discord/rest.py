@@ -18,6 +18,8 @@ KNOWN = {
     *("attachments", "flags", "enforce_nonce", "poll"),
 }
 SENDING = ("POST messages", "PATCH messages", "DELETE messages", "POST followup")
+BODY = web.RequestKey("body", dict[str, Any])
+FILES = web.RequestKey("files", list[tuple[str, bytes]])
 MEANING = {
     10003: (404, "Unknown Channel"),
     10008: (404, "Unknown Message"),
@@ -123,7 +125,7 @@ class Rest:
 
         async def handle(request: web.Request) -> web.StreamResponse:
             body, files = await taken(request)
-            request["body"], request["files"] = body, files
+            request[BODY], request[FILES] = body, files
             self.calls.made.append((name, {**request.match_info, **request.query, **body}))
             fault = self._next_fault(name)
             spoilt = await spoil(request, fault) if fault else None
@@ -188,7 +190,7 @@ class Rest:
         return answer({"url": self.base().replace("http", "ws", 1), "shards": 1})
 
     async def _open_direct(self, request: web.Request) -> web.Response:
-        name = next((n for n, u in self.world.users.items() if u["id"] == str(request["body"].get("recipient_id"))), None)
+        name = next((n for n, u in self.world.users.items() if u["id"] == str(request[BODY].get("recipient_id"))), None)
         if name is None:
             raise invalid("recipient_id", "Unknown user.")
         return answer(self.world.direct(name).payload(self.world.users))
@@ -208,8 +210,8 @@ class Rest:
         return answer(self._ours(request))
 
     async def _post(self, request: web.Request) -> web.Response:
-        place, body = self._place(request, write=True), request["body"]
-        checked(body, request["files"])
+        place, body = self._place(request, write=True), request[BODY]
+        checked(body, request[FILES])
         nonce = str(body.get("nonce") or "")
         at, before = self.world.nonces.get(nonce, (0.0, ""))
         if nonce and body.get("enforce_nonce") and time.monotonic() - at < 300 and before in self.world.messages:
@@ -217,7 +219,7 @@ class Rest:
         more: Json = {"components": body.get("components") or [], "flags": body.get("flags", 0), "nonce": nonce or None}
         if reference := body.get("message_reference"):
             self._refers(place, reference, more)
-        more["attachments"] = [self._keep(place.id, name, data) for name, data in request["files"]]
+        more["attachments"] = [self._keep(place.id, name, data) for name, data in request[FILES]]
         message = self.world.write(place, self.world.bot, str(body.get("content") or "").strip(), **more)
         self.world.nonces[nonce] = (time.monotonic(), message["id"])
         place.joined = True
@@ -246,8 +248,8 @@ class Rest:
 
     async def _patch(self, request: web.Request) -> web.Response:
         self._place(request)
-        message, body = self._ours(request), request["body"]
-        checked({"content": message["content"], **body}, request["files"] or message["attachments"])
+        message, body = self._ours(request), request[BODY]
+        checked({"content": message["content"], **body}, request[FILES] or message["attachments"])
         if message["author"]["id"] != BOT:
             raise Wrong(403, {"message": "Cannot edit a message authored by another user", "code": 50005})
         message.update({key: body[key] for key in ("content", "components", "flags") if key in body}, edited_timestamp=now())
@@ -283,7 +285,7 @@ class Rest:
             raise known(10062)
         if asked.answered:
             raise known(40060)
-        kind, data = request["body"].get("type"), request["body"].get("data") or {}
+        kind, data = request[BODY].get("type"), request[BODY].get("data") or {}
         if kind not in (4, 5, 6) or (kind == 6 and asked.message is None):
             raise invalid("type", "Value must be one of {4, 5, 6}.")
         asked.answered, asked.ephemeral = True, bool(data.get("flags", 0) & EPHEMERAL)
@@ -299,11 +301,11 @@ class Rest:
 
     async def _followup(self, request: web.Request) -> web.Response:
         asked = self._asked(request)
-        checked(request["body"], [])
-        if not (request["body"].get("flags", 0) & EPHEMERAL or asked.ephemeral):
+        checked(request[BODY], [])
+        if not (request[BODY].get("flags", 0) & EPHEMERAL or asked.ephemeral):
             raise invalid("flags", "The fake wants followups to be seen by one person only.")
-        self.shown.append(request["body"]["content"])
-        return answer({"id": self.world.snowflake(), "content": request["body"]["content"]})
+        self.shown.append(request[BODY]["content"])
+        return answer({"id": self.world.snowflake(), "content": request[BODY]["content"]})
 
     async def _unsay(self, request: web.Request) -> web.Response:
         self._asked(request)
@@ -313,7 +315,7 @@ class Rest:
         return answer(self.commands.get(request.match_info.get("guild", ""), []))
 
     async def _register(self, request: web.Request) -> web.Response:
-        for command in (wanted := request["body"]["list"]):
+        for command in (wanted := request[BODY]["list"]):
             if not 1 <= len(command.get("name", "")) <= 32 or command["name"] != command["name"].lower():
                 raise invalid("name", "Command name is invalid")
             if not 1 <= len(command.get("description", "")) <= 100:

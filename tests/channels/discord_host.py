@@ -1,0 +1,67 @@
+"""A Discord on loopback, the channel at it, and a house behind it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+from channels.base import Channel
+from channels.discord.channel import Discord
+from channels.discord.config import DiscordAccount
+from channels.discord.gateway import Patience
+from channels.message import Address
+from tests.channels.host import Ledger, running
+from tests.fakes.discord import FakeDiscord
+
+QUICK = Patience(ready=5, ack=0.2, close=0.5, calm=60, keep=0, call=8, invalid=(0, 0), pauses=(0.0, 0.02), retries=(0.02,))
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What a test has to do with."""
+
+    fake: FakeDiscord
+    channel: Channel
+    host: Ledger
+
+    def at(self, chat: str) -> Address:
+        return Address("discord", chat)
+
+    async def heard(self, *texts: str) -> None:
+        """These came in, in this order, and nothing else."""
+        await self.host.until(lambda: len(self.host.texts) >= len(texts))
+        assert self.host.texts == list(texts)
+
+
+def bot(fake: FakeDiscord, patience: Patience = QUICK, **config: object) -> Discord:
+    """The channel, with the fake's own section of config.toml."""
+    return Discord(DiscordAccount.model_validate({**fake.config(), **config}), patience=patience)
+
+
+@asynccontextmanager
+async def serving(**how: int) -> AsyncIterator[FakeDiscord]:
+    """The fake alone."""
+    fake = FakeDiscord(**how)
+    await fake.start()
+    try:
+        yield fake
+    finally:
+        await fake.stop()
+
+
+@asynccontextmanager
+async def listening(
+    fake: FakeDiscord, host: Ledger | None = None, *, ack: float = QUICK.ack, **config: object
+) -> AsyncIterator[Scene]:
+    """The channel at the fake; it is let in when this begins."""
+    scene = Scene(fake, bot(fake, replace(QUICK, ack=ack), **config), host or Ledger())
+    lives = scene.host.lives
+    async with running(scene.channel, scene.host):
+        await scene.host.until(lambda: scene.host.lives > lives)
+        yield scene
+
+
+@asynccontextmanager
+async def talking(**config: object) -> AsyncIterator[Scene]:
+    """Both."""
+    async with serving() as fake, listening(fake, **config) as scene:
+        yield scene
