@@ -1,0 +1,1 @@
+"""Slack: Socket Mode in, web API out."""

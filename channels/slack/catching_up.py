@@ -1,0 +1,86 @@
+"""What was written while nobody listened, from the history: Slack keeps nothing for those who were away longer than minutes."""
+
+from collections.abc import Callable, Sequence
+
+from channels.base import Refused
+from channels.message import Address, Inbound
+from channels.slack.errors import Declined
+from channels.slack.reading import Reader
+from channels.slack.sending import Sending
+from channels.slack.shape import Json, Unreadable, maybe, rows, table
+from channels.slack.threads import Threads
+from channels.slack.web import Web
+
+MOST_CHATS, MOST_THREADS, PAGES, PAGE = 100, 100, 5, 200
+KINDS = "im,mpim,public_channel,private_channel"
+
+
+class CatchingUp:
+    """`say_once(about, what)`: into the log, the first time."""
+
+    def __init__(self, web: Web, reader: Reader, threads: Threads, sending: Sending) -> None:
+        self._web, self._reader, self._threads = web, reader, threads
+        self._say_once: Callable[[str, str], None] = sending.once
+        self._closed: set[str] = set()
+
+    async def since(self, seconds: float, known: Sequence[Address], *, most: int = MOST_CHATS) -> list[Inbound]:
+        """The messages to the assistant since then, in order: where it has talked before, and where it is a member.
+        Raises Later, Revoked.
+        """
+        chats = list(dict.fromkeys([*(address.chat for address in known), *await self._member_of(most)]))[:most]
+        oldest = f"{max(0.0, seconds):.6f}"
+        found: dict[str, Inbound] = {}
+        for chat in chats:
+            found |= self._read(chat, await self._pages("conversations.history", chat, oldest))
+        for chat, thread in self._threads.latest(MOST_THREADS, chats):
+            found |= self._read(chat, await self._pages("conversations.replies", chat, oldest, ts=thread))
+        return sorted(found.values(), key=lambda message: float(message.message_id))
+
+    def _read(self, chat: str, messages: list[Json]) -> dict[str, Inbound]:
+        found: dict[str, Inbound] = {}
+        for message in sorted(messages, key=lambda row: maybe(row, "ts")):
+            try:
+                read = self._reader.event({**message, "type": "message", "channel": chat})
+            except Unreadable:
+                continue
+            if isinstance(read, Inbound) and read.addressed:
+                self._threads.join(read.address, read.sender.id)
+                found[read.external_id] = read
+            if maybe(message, "thread_ts") and chat.startswith("D"):
+                self._threads.join(Address(self._reader.channel, chat, maybe(message, "thread_ts")))
+        return found
+
+    async def _pages(self, method: str, chat: str, oldest: str, **more: object) -> list[Json]:
+        messages: list[Json] = []
+        cursor = ""
+        for _ in range(PAGES):
+            answer = await self._ask(method, chat, channel=chat, oldest=oldest, limit=PAGE, cursor=cursor, **more)
+            messages += rows(answer, "messages")
+            cursor = maybe(table(answer, "response_metadata"), "next_cursor")
+            if not cursor:
+                break
+        return [message for message in messages if _after(message, oldest)]
+
+    async def _member_of(self, most: int) -> list[str]:
+        answer = await self._ask("users.conversations", "", types=KINDS, exclude_archived=True, limit=min(most, PAGE))
+        return [maybe(row, "id") for row in rows(answer, "channels") if maybe(row, "id")]
+
+    async def _ask(self, method: str, chat: str, **arguments: object) -> Json:
+        """Without the scope for it there is nothing to be had, and that is no reason to stop. Raises Later, Revoked."""
+        about = f"{method}/{chat[:1]}"
+        if about in self._closed:
+            return {}
+        try:
+            return await self._web.read(method, **arguments)
+        except Refused as no:
+            if isinstance(no, Declined) and no.unknown:
+                self._closed.add(about)
+                self._say_once(about, f"{no}; what is written there while nobody listens may be missed")
+            return {}
+
+
+def _after(message: Json, oldest: str) -> bool:
+    try:
+        return float(maybe(message, "ts")) > float(oldest)
+    except ValueError:
+        return False

@@ -1,0 +1,198 @@
+"""Listening, for as long as the tokens are good: one connection after the other, each watched, what fell between them fetched."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Coroutine
+from functools import partial
+
+from channels.base import Host, Later, NotTaken, Unclear
+from channels.slack.catching_up import CatchingUp
+from channels.slack.cursor import Cursor
+from channels.slack.intake import Intake
+from channels.slack.interactions import Interactions
+from channels.slack.link import Link
+from channels.slack.pace import Pace
+from channels.slack.shape import Json, Unreadable, maybe, table
+from channels.slack.web import Web
+
+FEW = 5
+log = logging.getLogger(__name__)
+
+
+class Listening:
+    """`now`: seconds since 1970; `monotonic`: seconds that never go back."""
+
+    def __init__(
+        self, web: Web, app_token: str, host: Host, pace: Pace, now: Callable[[], float], monotonic: Callable[[], float]
+    ) -> None:
+        self._web, self._app_token, self._host, self._pace = web, app_token, host, pace
+        self._now, self._monotonic = now, monotonic
+        self._errands: set[asyncio.Task[None]] = set()
+        self._catching: asyncio.Task[None] | None = None
+        self._heard_at = self._checked_at = self._probed_at = monotonic()
+        self._answered = 0.0
+        self._greeted = asyncio.Event()
+
+    def equip(self, intake: Intake, interactions: Interactions, catching_up: CatchingUp, cursor: Cursor) -> None:
+        """What it hands things to."""
+        self._intake, self._interactions, self._catching_up, self._cursor = intake, interactions, catching_up, cursor
+
+    async def forever(self) -> None:
+        """Until cancelled. Raises Revoked."""
+        await self._cursor.begin(self._now())
+        working = self._errand(self._intake.work())
+        pause = self._pace.first_pause_s
+        try:
+            while not working.done():
+                began = self._monotonic()
+                try:
+                    await self._once()
+                except (Later, Unclear) as trouble:
+                    self._host.ailing(str(trouble))
+                    await asyncio.sleep(max(pause, getattr(trouble, "after_s", 0.0)))
+                lasted = self._monotonic() - began > self._pace.longest_pause_s
+                pause = self._pace.first_pause_s if lasted else min(pause * 2, self._pace.longest_pause_s)
+            working.result()
+        finally:
+            await self._leave()
+
+    def catch_up(self) -> None:
+        """Something may be missing: fetch it; meanwhile nothing newer is taken."""
+        self._intake.open.clear()
+        if self._catching is None or self._catching.done():
+            self._catching = self._errand(self._catch_up())
+
+    async def _once(self) -> None:
+        """One connection, from beginning to end. Raises Later, Revoked."""
+        url = await self._web.socket()
+        self._greeted.clear()
+        self._intake.open.clear()
+        link = Link(self._web, self._app_token, self._pace, lambda text: self._heard(link, text))
+        try:
+            await link.connect(url)
+            self._heard_at = self._checked_at = self._probed_at = self._monotonic()
+            await self._greeting(link)
+            self.catch_up()
+            await self._watch(link)
+        finally:
+            await self._stop_catching()
+            await link.aclose()
+
+    async def _greeting(self, link: Link) -> None:
+        deadline = self._monotonic() + self._pace.hello_s
+        while not self._greeted.is_set():
+            if await link.over(min(0.05, self._pace.ping_s)):
+                raise Later(f"Slack: {link.why}")
+            if self._monotonic() > deadline:
+                raise Later("Slack: connected, but Slack does not greet")
+
+    async def _watch(self, link: Link) -> None:
+        while not await link.over(self._pace.ping_s / 2):
+            for task in [task for task in self._errands if task.done()]:
+                self._errands.discard(task)
+                task.result()
+            if link.answered > self._answered:
+                self._answered = link.answered
+                self._host.alive()
+            await self._check()
+            await self._cursor.keep()
+        if not link.refreshed:
+            raise Later(f"Slack: {link.why}")
+
+    async def _check(self) -> None:
+        """A connection may live and bring nothing. Raises Later, Revoked."""
+        now = self._monotonic()
+        if now - max(self._heard_at, self._checked_at) > self._pace.check_s:
+            await self._web.who()
+            self._checked_at = self._monotonic()
+        if now - max(self._heard_at, self._probed_at) > self._pace.quiet_s:
+            await self._probe()
+            self._probed_at = self._monotonic()
+
+    async def _probe(self) -> None:
+        known = list(await self._host.conversations())[:FEW]
+        found = await self._catching_up.since(self._cursor.before(self._pace.margin_s), known, most=FEW)
+        late = self._now() - self._pace.settle_s
+        if any(not self._intake.knows(message.external_id) and float(message.message_id) < late for message in found):
+            raise Later("Slack: connected, but messages do not come; connecting anew")
+
+    def _heard(self, link: Link, text: str) -> None:
+        self._heard_at = self._monotonic()
+        self._host.alive()
+        try:
+            envelope: object = json.loads(text)
+        except ValueError:
+            envelope = None
+        if not isinstance(envelope, dict):
+            log.warning("Slack sent something that is no JSON object: %.200r", text)
+            return
+        payload, envelope_id = table(envelope, "payload"), maybe(envelope, "envelope_id")
+        match maybe(envelope, "type"):
+            case "hello":
+                self._greeted.set()
+            case "disconnect":
+                link.refresh(maybe(envelope, "reason"))
+            case "events_api":
+                self._intake.offer(payload, partial(link.acknowledge, envelope_id))
+            case "interactive" | "slash_commands" as kind:
+                self._errand(self._interact(link, envelope_id, kind, payload))
+            case _ if envelope_id:
+                self._errand(link.acknowledge(envelope_id))
+
+    async def _interact(self, link: Link, envelope_id: str, kind: str, payload: Json) -> None:
+        try:
+            await self._interactions.handle(kind, payload, partial(link.acknowledge, envelope_id))
+        except Unreadable as no:
+            await link.acknowledge(envelope_id)
+            await self._set_aside(payload, str(no))
+
+    async def _set_aside(self, payload: Json, why: str) -> None:
+        try:
+            await self._intake.take([self._intake.poison(payload, why)])
+        except NotTaken as no:
+            log.warning("what Slack sent could neither be read (%s) nor set aside (%s)", why, no)
+
+    async def _catch_up(self) -> None:
+        patience = asyncio.get_running_loop().call_later(self._pace.hold_s, self._intake.open.set)
+        pause = self._pace.first_pause_s
+        try:
+            while not await self._caught_up():
+                self._cursor.missed()
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, self._pace.settle_s)
+        finally:
+            patience.cancel()
+        self._cursor.caught_up()
+        self._intake.open.set()
+
+    async def _caught_up(self) -> bool:
+        known = list(await self._host.conversations())
+        try:
+            found = await self._catching_up.since(self._cursor.before(self._pace.margin_s), known)
+            await self._intake.take(list(found))
+        except (Later, NotTaken) as no:
+            log.info("what was written meanwhile could not be fetched yet: %s", no)
+            return False
+        if found:
+            self._cursor.advance(found[-1].message_id)
+        return True
+
+    def _errand(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._errands.add(task)
+        return task
+
+    async def _stop_catching(self) -> None:
+        if self._catching is not None and not self._catching.done():
+            self._cursor.missed()
+            self._errands.discard(self._catching)
+            self._catching.cancel()
+            await asyncio.wait([self._catching])
+
+    async def _leave(self) -> None:
+        for task in self._errands:
+            task.cancel()
+        if self._errands:
+            await asyncio.wait(self._errands, timeout=self._pace.close_s)
+        await self._cursor.keep(at_once=True)

@@ -1,0 +1,73 @@
+"""A fake Slack, the channel on it and a house of its own, for the tests of the channel."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from channels.message import Address
+from channels.slack.channel import Slack
+from channels.slack.config import SlackAccount
+from channels.slack.pace import Pace
+from tests.channels.host import Ledger, running
+from tests.fakes.slack import FakeSlack
+
+QUICK = Pace(
+    ping_s=0.4,
+    hello_s=2.0,
+    settle_s=0.05,
+    hold_s=5.0,
+    keep_s=0.0,
+    answer_s=0.5,
+    timeout_s=5.0,
+    transfer_s=5.0,
+    close_s=0.5,
+    first_pause_s=0.05,
+    longest_pause_s=0.2,
+)
+
+
+@dataclass(slots=True)
+class Stage:
+    """What a test plays with."""
+
+    slack: FakeSlack
+    channel: Slack
+    house: Ledger
+    task: asyncio.Task[None]
+
+    @property
+    def dm(self) -> Address:
+        """Ann's chat with the bot."""
+        return Address("slack", self.slack.private("ann"))
+
+
+def channel_of(slack: FakeSlack, *, pace: Pace = QUICK, **changed: object) -> Slack:
+    """The channel, with the fake's own section of the config."""
+    return Slack(SlackAccount.model_validate(slack.config() | changed), pace=pace)
+
+
+@asynccontextmanager
+async def fake(**parameters: object) -> AsyncIterator[FakeSlack]:
+    """A Slack, listening."""
+    slack = FakeSlack(**parameters)  # type: ignore[arg-type]
+    await slack.start()
+    try:
+        yield slack
+    finally:
+        await slack.stop()
+
+
+@asynccontextmanager
+async def stage(
+    slack: FakeSlack, house: Ledger | None = None, *, pace: Pace = QUICK, listening: bool = True, **changed: object
+) -> AsyncIterator[Stage]:
+    """The channel runs, and hears."""
+    house = house or Ledger()
+    channel = channel_of(slack, pace=pace, **changed)
+    async with AsyncExitStack() as stack:
+        before = slack.sockets.connected
+        task = await stack.enter_async_context(running(channel, house))
+        if listening:
+            await slack.until(lambda: slack.sockets.connected > before)
+        yield Stage(slack, channel, house, task)
