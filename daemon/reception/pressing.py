@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 
 from channels.message import Press
+from channels.text.asking import is_whole
 from daemon.commands.answering import answer_call
-from daemon.commands.asked import glance_of, in_words, is_cut, note_glance, ref, with_whole
+from daemon.commands.asked import glance_of, in_words, note_glance, ref, with_whole
 from daemon.commands.base import Desk
-from daemon.core.asking import MayNotAnswer
+from daemon.core.asking import MayNotAnswer, is_of_the_house
 from daemon.core.errors import UsageError
 from daemon.core.events import Answer
 from daemon.core.roles import Person, Right, may
@@ -54,7 +55,7 @@ class Pressing:
 
     async def _unread(self, press: Press, row: ApprovalRow) -> bool:
         """What was shown cut short is shown whole before a yes to it counts (A6)."""
-        if not is_cut(row):
+        if is_of_the_house(row) or is_whole(row.arguments, row.preview):
             return False
         session, at = session_of(press.address), self.desk.clock.now()
         where = press.address.channel, chat_of(press.address)
