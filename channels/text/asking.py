@@ -1,4 +1,4 @@
-"""The question that is put before a call runs, as a chat shows it: exactly what would be done, and what to beware of (A6, A14)."""
+"""The question that is put before a call runs, as a chat shows it: exactly what would be done, what to beware of (A6, A14)."""
 
 import re
 from datetime import datetime
@@ -29,7 +29,7 @@ def question(
         f"**Allow `{one_line(exact(tool), TOOL).replace('`', 'ˋ')}`?** It {EFFECTS.get(effect, EFFECTS['destructive'])}.",
         _block(told, ARGUMENTS) if told.strip() else "It is given nothing.",
         _block(preview, PREVIEW, "diff") if preview else "",
-        "\n".join(f"⚠️ {line}" for line in _beware(f"{arguments}\n{preview}", outside, warning)),
+        "\n".join(f"⚠️ {line}" for line in _beware(f"{told}\n{preview}", outside, warning)),
         f"It can be answered until {expires:%d %b %H:%M} UTC.",
     ]
     return "\n\n".join(part for part in parts if part)

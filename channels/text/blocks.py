@@ -2,11 +2,16 @@
 be read; each dialect only adds its markup, so that a text can be cut anywhere and markup is never cut (A13).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
 
 RULE = "──────────"
 NOTHING = "(no text)"
+Sign = tuple[str, str, str]
+"""A mark, and what stands before and after the text that has it."""
+Between = Callable[[str, str], str]
+"""What has to stand between two runs of text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +54,18 @@ class Block:
 def lines(block: Block) -> Iterator[tuple[str, list[Span]]]:
     """Each line of a block: what stands before it, and its spans, which then hold no line break."""
     deeper = "› " * (block.quote - 1)
+    below = deeper + " " * block.hang
     lead = deeper + " " * block.indent + (block.marker + " " if block.marker else "")
     line: list[Span] = []
     for span in block.spans:
+        if "\n" not in span.text:
+            line.append(span)
+            continue
         first, *rest = span.text.split("\n")
-        line += [replace(span, text=first)] if first else []
+        line += [Span(first, span.marks, span.href)] if first else []
         for part in rest:
             yield lead, line
-            lead, line = deeper + " " * block.hang, [replace(span, text=part)] if part else []
+            lead, line = below, [Span(part, span.marks, span.href)] if part else []
     yield lead, line
 
 
@@ -100,13 +109,55 @@ def _close(told: list[Span], parts: list[str]) -> None:
         told[-1] = replace(told[-1], text="".join(parts))
 
 
+def nothing_between(before: str, after: str) -> str:
+    """Runs of text need nothing between them."""
+    return ""
+
+
+def nested(spans: Sequence[Span], signs: Sequence[Sign], leaf: Callable[[Span], str], between: Between = nothing_between) -> str:
+    """The spans of a line with their signs, as few as possible, and none next to a space within."""
+    used = [sign for sign in signs if any(sign[0] in span.marks for span in spans)]
+    if not used:
+        return _joined([leaf(span) for span in spans], between)
+    mark, opening, closing = used[0]
+    told: list[str] = []
+    for marked, group in groupby(spans, key=lambda span: mark in span.marks):
+        text = nested(list(group), used[1:], leaf, between)
+        core = text.strip()
+        if marked and core:
+            before, after = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
+            text = f"{before}{opening}{core}{closing}{after}"
+        told.append(text)
+    return _joined(told, between)
+
+
+def _joined(parts: Sequence[str], between: Between) -> str:
+    if len(parts) < 2 or between is nothing_between:
+        return "".join(parts)
+    told = [parts[0]]
+    for before, after in pairwise(parts):
+        told += [between(before, after) if before and after else "", after]
+    return "".join(told)
+
+
+def styled(spans: Sequence[Span], more: frozenset[str]) -> Sequence[Span]:
+    """The spans, all with further marks."""
+    return [Span(span.text, span.marks | more, span.href) for span in spans] if more else spans
+
+
 def plain(blocks: Sequence[Block]) -> str:
     """The text without any markup; where a link leads stands behind it."""
     told: list[str] = []
     for block in blocks:
         told += ["\n" * block.gap] if told else []
-        told.append("\n".join(_quoted(block, lead) + "".join(_told(span) for span in spans) for lead, spans in lines(block)))
+        told.append(_plain(block))
     return "".join(told)
+
+
+def _plain(block: Block) -> str:
+    if not (block.quote or block.hang or any(span.href for span in block.spans)):
+        return block.text
+    return "\n".join(_quoted(block, lead) + "".join(_told(span) for span in spans) for lead, spans in lines(block))
 
 
 def _quoted(block: Block, lead: str) -> str:

@@ -68,11 +68,10 @@ def _without_headings(part: list[Block]) -> tuple[list[Block], list[Block]]:
 
 def cut(block: Block, size: Size, room: int) -> tuple[Block, Block | None]:
     """As much of the block as fits into the room, at least one character, and the rest."""
-    low, high = 1, max(min(len(block.text), room), 1)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if size(_head(block, middle)) <= room else (low, middle - 1)
-    at = low if low == len(block.text) else _place(block, low)
+    most = max(min(len(block.text), room), 1)
+    while most > 1 and (taken := size(_head(block, most))) > room:
+        most = max(min(most - 1, most * room // taken), 1)
+    at = most if most == len(block.text) else _place(block, most)
     head, tail = _head(block, at), without_first(block.spans, at)
     rest = replace(block, spans=_stripped(block, tail), indent=block.hang, marker="", gap=1)
     return head, rest if rest.text else None

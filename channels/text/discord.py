@@ -4,13 +4,13 @@ import re
 from collections.abc import Sequence
 
 from channels.message import Piece
-from channels.text.blocks import Block, Span, lines
+from channels.text.blocks import Block, Span, lines, nested, styled
 from channels.text.cutting import pieces as cut
 from channels.text.reading import blocks
 
 LIMIT = 2000
 NO_WIDTH = "\u200b"
-SIGNS = (("strike", "~~"), ("italic", "*"), ("bold", "**"), ("spoiler", "||"))
+SIGNS = (("spoiler", "||", "||"), ("bold", "**", "**"), ("italic", "*", "*"), ("strike", "~~", "~~"))
 CHANCE = re.compile(r"[\\*_~`|]|\](?=\()|<(?=[@#:/]|a:|t:|id:|https?:)|@(?=everyone|here)")
 AT_START = re.compile(r"^(\s*)(?:(#{1,3}|-#|[-+>]|>>>)(?=\s)|(\d+)(\.)(?=\s))")
 DEEPEST_HEADING = 3
@@ -38,7 +38,7 @@ def _block(block: Block) -> str:
     quote = "> " if block.quote else ""
     large = block.kind == "heading" and block.level <= DEEPEST_HEADING and not block.hang
     sign = "#" * block.level + " " if large else ""
-    bold = frozenset({"bold"}) if block.kind == "heading" and not large else frozenset[str]()
+    bold = frozenset({"bold"} if block.kind == "heading" and not large else ())
     return "\n".join(quote + _lead(lead, block) + sign + _line(spans, bold) for lead, spans in lines(block))
 
 
@@ -50,7 +50,7 @@ def _lead(lead: str, block: Block) -> str:
 
 
 def _line(spans: Sequence[Span], more: frozenset[str]) -> str:
-    told = "".join(_span(span, more) for span in spans)
+    told = nested(styled(spans, more), SIGNS, _leaf)
     return AT_START.sub(_unsigned, told)
 
 
@@ -59,22 +59,14 @@ def _unsigned(found: re.Match[str]) -> str:
     return f"{space}\\{sign}" if sign else f"{space}{number}\\{dot}"
 
 
-def _span(span: Span, more: frozenset[str]) -> str:
-    marks = span.marks | more
-    core = span.text.strip()
-    if not core:
+def _leaf(span: Span) -> str:
+    if not span.text.strip():
         return span.text
-    before, after = span.text[: span.text.index(core)], span.text[span.text.index(core) + len(core) :]
     if span.href:
-        text = _link(core, span.href)
-    elif "code" in marks:
-        text = f"`` {core} ``" if "`" in core else f"`{core}`"
-    else:
-        text = _harmless(core)
-    for mark, sign in SIGNS:
-        if mark in marks:
-            text = f"{sign}{text}{sign}"
-    return before + text + after
+        return _link(span.text, span.href)
+    if "code" in span.marks:
+        return f"`` {span.text} ``" if "`" in span.text else f"`{span.text}`"
+    return _harmless(span.text)
 
 
 def _link(label: str, href: str) -> str:

@@ -14,8 +14,8 @@ from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
-LONGEST_PARAGRAPH = 16_000
-MOST_LINES = 30_000
+LONGEST_PARAGRAPH, MOST_BRACKETS = 16_000, 400
+MOST_LINES = 12_000
 MOST_COLUMNS, MOST_CELLS = 20, 10_000
 DEEPEST = 24
 FORMULAS = (("\\(", "\\)"), ("\\[", "\\]"), ("$$", "$$"))
@@ -60,7 +60,7 @@ def _inline(state: StateCore) -> None:
         if token.type != "inline":
             continue
         token.children = token.children or []
-        if len(token.content) > LONGEST_PARAGRAPH:
+        if len(token.content) > LONGEST_PARAGRAPH or token.content.count("[") > MOST_BRACKETS:
             token.children.append(Token("text", "", 0, content=token.content))
         else:
             state.md.inline.parse(token.content, state.md, state.env, token.children)

@@ -12,6 +12,7 @@ from channels.text.parsing import tokens
 from channels.text.tables import Table
 
 LONGEST_LINK = 400
+MOST_SPOILERS = 200
 DEEPEST_INDENT = 12
 MARKS = {"strong": "bold", "em": "italic", "s": "strike"}
 TASK = re.compile(r"\[([ xX])\][ \u00a0]")
@@ -69,6 +70,8 @@ class _Reader:
         match token.type:
             case "inline" if self.table:
                 self.table.cell(spans(token.children or []))
+            case "th_open" if self.table:
+                self.table.column(str(token.attrs.get("style", "")).endswith("right"))
             case "inline":
                 self._paragraph(token)
             case "heading_open":
@@ -180,6 +183,8 @@ def _told(child: Token, marks: frozenset[str], href: str) -> list[Span]:
 
 def _wrapped(text: str, marks: frozenset[str]) -> list[Span]:
     """Bare addresses as links, ||spoilers||, and the one bit of HTML that models write everywhere: <br>."""
+    if text.count("||") > MOST_SPOILERS:
+        return [Span(text, marks)]
     told: list[Span] = []
     at = 0
     for found in WRAPPED.finditer(text):

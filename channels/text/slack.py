@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 
 from channels.message import Piece
-from channels.text.blocks import Block, Span, lines
+from channels.text.blocks import Block, Span, lines, nested, styled
 from channels.text.cutting import pieces as cut
 from channels.text.reading import blocks
 
 LIMIT = 3800
 NO_WIDTH = "\u200b"
-SIGNS = (("strike", "~"), ("italic", "_"), ("bold", "*"))
+SIGNS = (("bold", "*", "*"), ("italic", "_", "_"), ("strike", "~", "~"))
 CHANCE = re.compile(r"(?<![^\W_])([*_~`])(?=\S)|^(&gt;)", re.M)
 SCHEMES = ("http://", "https://", "mailto:")
 
@@ -36,43 +36,28 @@ def mrkdwn(told: Sequence[Block]) -> str:
 def _block(block: Block) -> str:
     if block.kind == "code":
         return f"```\n{_escaped(block.text).replace('```', f'`{NO_WIDTH}`{NO_WIDTH}`')}\n```"
-    bold = frozenset({"bold"}) if block.kind == "heading" else frozenset[str]()
+    bold = frozenset({"bold"} if block.kind == "heading" else ())
     quote = "> " if block.quote else ""
     return "\n".join(quote + lead + _line(spans, bold) for lead, spans in lines(block))
 
 
 def _line(spans: Sequence[Span], more: frozenset[str]) -> str:
+    return nested(styled(spans, more), SIGNS, _leaf, _parted)
+
+
+def _parted(before: str, after: str) -> str:
     """Signs count only between spaces or punctuation; elsewhere a space of no width makes them count."""
-    told = ""
-    for span in spans:
-        text = _span(span, more)
-        if told and text and _glued(told[-1], text[0]):
-            told += NO_WIDTH
-        told += text
-    return told
+    signs = sum(char in "*_~`" for char in (before[-1], after[0]))
+    glued = signs == 2 or (signs == 1 and (before[-1] + after[0]).strip("*_~`").isalnum())
+    return NO_WIDTH if glued else ""
 
 
-def _glued(before: str, after: str) -> bool:
-    signs = sum(char in "*_~`" for char in (before, after))
-    return signs == 2 or (signs == 1 and (before + after).strip("*_~`").isalnum())
-
-
-def _span(span: Span, more: frozenset[str]) -> str:
-    marks = span.marks | more
-    core = span.text.strip()
-    if not core:
+def _leaf(span: Span) -> str:
+    if not span.text.strip():
         return span.text
-    before, after = span.text[: span.text.index(core)], span.text[span.text.index(core) + len(core) :]
     if span.href:
-        text = _link(core, span.href)
-    elif "code" in marks and "`" not in core:
-        text = f"`{_escaped(core)}`"
-    else:
-        text = _harmless(core)
-    for mark, sign in SIGNS:
-        if mark in marks:
-            text = f"{sign}{text}{sign}"
-    return before + text + after
+        return _link(span.text, span.href)
+    return f"`{_escaped(span.text)}`" if "code" in span.marks and "`" not in span.text else _harmless(span.text)
 
 
 def _link(label: str, href: str) -> str:

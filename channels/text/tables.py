@@ -16,6 +16,11 @@ class Table:
 
     def __init__(self) -> None:
         self._rows: list[list[Cell]] = []
+        self._right: list[bool] = []
+
+    def column(self, right: bool) -> None:
+        """The next column, and whether it stands to the right."""
+        self._right.append(right)
 
     def row(self) -> None:
         """A new row begins."""
@@ -34,7 +39,7 @@ class Table:
         if sum(widths) + 2 * (len(widths) - 1) > WIDEST:
             return list(_cards(self._rows))
         rule = ["─" * columns for columns in widths]
-        return [Block("code", (Span("\n".join(_line(row, widths) for row in (texts[0], rule, *texts[1:]))),))]
+        return [Block("code", (Span("\n".join(_line(row, widths, self._right) for row in (texts[0], rule, *texts[1:]))),))]
 
     def _needs_cards(self, texts: list[list[str]]) -> bool:
         """Lines in a cell, letters that run from right to left and links find no place in columns."""
@@ -43,8 +48,12 @@ class Table:
         return any(span.href not in ("", span.text) for row in self._rows for cell in row for span in cell)
 
 
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(text + " " * (columns - width(text)) for text, columns in zip(row, widths, strict=True)).rstrip()
+def _line(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    cells: list[str] = []
+    for text, columns, flush in zip(row, widths, right, strict=True):
+        space = " " * (columns - width(text))
+        cells.append(space + text if flush else text + space)
+    return "  ".join(cells).rstrip()
 
 
 def _cards(rows: list[list[Cell]]) -> Iterator[Block]:

@@ -5,14 +5,16 @@ from html import escape
 from itertools import groupby
 
 from channels.message import Piece
-from channels.text.blocks import Block, Span, lines
+from channels.text.blocks import Block, Span, lines, nested, styled
 from channels.text.cutting import pieces as cut
 from channels.text.reading import blocks
 
 LIMIT = 4096
 STRETCH = 3
 LONG_QUOTE = 500
-TAGS = (("bold", "b"), ("italic", "i"), ("strike", "s"), ("spoiler", "tg-spoiler"))
+TAGS = (("bold", "<b>", "</b>"), ("italic", "<i>", "</i>"), ("strike", "<s>", "</s>"))
+SPOILER = ("spoiler", "<tg-spoiler>", "</tg-spoiler>")
+CODE = frozenset({"code"})
 SCHEMES = ("http://", "https://", "mailto:", "tg://")
 
 
@@ -40,8 +42,18 @@ def _quote(inner: str, run: Sequence[Block]) -> str:
 def _block(block: Block) -> str:
     if block.kind == "code":
         return _code(block)
-    bold = frozenset({"bold"}) if block.kind == "heading" else frozenset[str]()
-    return "\n".join(escape(lead, False) + "".join(_span(span, bold) for span in spans) for lead, spans in lines(block))
+    bold = frozenset({"bold"} if block.kind == "heading" else ())
+    return "\n".join(escape(lead, False) + _line(spans, bold) for lead, spans in lines(block))
+
+
+def _line(spans: Sequence[Span], more: frozenset[str]) -> str:
+    """Code stands in nothing else: Telegram allows no style around it."""
+    apart = [Span(span.text, CODE) if _is_code(span) else span for span in styled(spans, more)]
+    return nested(apart, (SPOILER, *TAGS), _leaf)
+
+
+def _is_code(span: Span) -> bool:
+    return "code" in span.marks and not span.href
 
 
 def _code(block: Block) -> str:
@@ -49,16 +61,11 @@ def _code(block: Block) -> str:
     return f'<pre><code class="language-{escape(block.lang)}">{text}</code></pre>' if block.lang else f"<pre>{text}</pre>"
 
 
-def _span(span: Span, more: frozenset[str]) -> str:
+def _leaf(span: Span) -> str:
     text = escape(span.text, quote=False)
-    if span.href and span.href != span.text:
-        text = _link(text, span.href)
-    elif "code" in span.marks:
+    if _is_code(span):
         return f"<code>{text}</code>"
-    for mark, tag in TAGS:
-        if mark in span.marks or mark in more:
-            text = f"<{tag}>{text}</{tag}>"
-    return text
+    return _link(text, span.href) if span.href and span.href != span.text else text
 
 
 def _link(text: str, href: str) -> str:
