@@ -17,6 +17,7 @@ ARGUMENTS, PREVIEW = 1500, 800
 SUSPICIONS, SUSPICION = 3, 120
 TOOL = 80
 MARKUP = re.compile(r"([\\`*_\[\]<>#|~!$(){}&])")
+DIFF = re.compile(r"^(?:@@|\+\+\+|---) ", re.MULTILINE)
 FENCE = re.compile(r"`{3,}")
 
 
@@ -28,7 +29,7 @@ def question(
     parts = [
         f"**Allow `{one_line(exact(tool), TOOL).replace('`', 'ˋ')}`?** It {EFFECTS.get(effect, EFFECTS['destructive'])}.",
         _block(told, ARGUMENTS) if told.strip() else "It is given nothing.",
-        _block(preview, PREVIEW, "diff") if preview else "",
+        _block(preview, PREVIEW, "diff" if DIFF.search(preview) else "") if preview else "",
         "\n".join(f"⚠️ {line}" for line in _beware(f"{told}\n{preview}", outside, warning)),
         f"It can be answered until {expires:%d %b %H:%M} UTC.",
     ]

@@ -13,6 +13,7 @@ from daemon.delivery.addresses import address_of
 from daemon.delivery.letters import APPROVAL, literal
 from daemon.delivery.outlet import Outlet
 from daemon.delivery.writing import call_of, text_of
+from daemon.people.places import called
 from daemon.store.protocol import ReadTx, Store
 
 log = logging.getLogger(__name__)
@@ -42,24 +43,24 @@ class Closing:
         task.add_done_callback(self._tasks.discard)
 
     async def _close(self, turn: str) -> None:
-        def look(tx: ReadTx) -> list[tuple[OutboxRow, ApprovalRow]]:
+        def look(tx: ReadTx) -> list[tuple[OutboxRow, ApprovalRow, str]]:
             rows = [row for row in tx.outbox_of(turn) if row.kind == APPROVAL and row.platform_message_id]
             found = [(row, tx.approval(turn, call_of(row.body))) for row in rows]
-            return [(row, asked) for row, asked in found if asked and asked.state != "pending"]
+            return [(row, asked, called(tx, asked.answered_by)) for row, asked in found if asked and asked.state != "pending"]
 
         try:
             async with asyncio.timeout(MOST_S):
-                for row, asked in await self.store.read(look):
-                    await self._settle(row, asked)
+                for row, asked, by in await self.store.read(look):
+                    await self._settle(row, asked, by)
         except (ChannelError, StoreUnavailable, TimeoutError) as error:
             log.debug("the buttons of %s still stand: %s", turn, error)
 
-    async def _settle(self, row: OutboxRow, asked: ApprovalRow) -> None:
+    async def _settle(self, row: OutboxRow, asked: ApprovalRow, by: str) -> None:
         outlet = self.outlets.get(row.channel)
         if outlet is None or (row.turn, row.part) in self._closed or not outlet.channel.can.edits:
             return
         self._closed.add((row.turn, row.part))
-        pieces = outlet.channel.render(f"{text_of(asked)}\n\n**{literal(outcome(asked))}**")
+        pieces = outlet.channel.render(f"{text_of(asked)}\n\n**{literal(outcome(asked, by))}**")
         await outlet.channel.edit(address_of(outlet.name, row.chat), row.platform_message_id.split()[-1], pieces[-1])
 
     async def aclose(self) -> None:
@@ -69,7 +70,7 @@ class Closing:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
-def outcome(asked: ApprovalRow) -> str:
+def outcome(asked: ApprovalRow, by: str) -> str:
     """How a question ended, in a line."""
     how = OUTCOMES.get(asked.answer or Answer.EXPIRED, "Settled")
-    return f"{how} by {asked.answered_by}" if asked.answered_by else how
+    return f"{how} by {by}" if by else how

@@ -67,7 +67,7 @@ class Progress:
 
     def shown(self, waited: float) -> str:
         """The draft: the text so far, and what runs now if it takes its time; "" for nothing to show."""
-        status = f"_{', '.join(dict.fromkeys(self.running.values()))} …_" if self.running and waited >= STATUS_AFTER_S else ""
+        status = f"⏳ _{', '.join(dict.fromkeys(self.running.values()))} …_" if self.running and waited >= STATUS_AFTER_S else ""
         return "\n\n".join(part for part in (self.text.strip(), status) if part)
 
 

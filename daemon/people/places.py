@@ -1,10 +1,10 @@
-"""Where the owner can be told things: the private chats in which they were met, one a channel."""
+"""Where the owner can be told things, the private chats in which they were met; and what people of channels call themselves."""
 
 from datetime import datetime
 
 from daemon.store.protocol import ReadTx, Tx
 
-PLACE = "owners_place"
+PLACE, NAME = "owners_place", "called"
 
 
 def note_place(tx: Tx, channel: str, session: str, at: datetime) -> None:
@@ -15,3 +15,13 @@ def note_place(tx: Tx, channel: str, session: str, at: datetime) -> None:
 def places(tx: ReadTx) -> list[str]:
     """Sessions, the one in which the owner was met last first."""
     return [place.partition(" ")[2] for place in sorted(tx.all_kept(PLACE).values(), reverse=True)]
+
+
+def note_name(tx: Tx, person: str, called: str) -> None:
+    """What they call themselves: for showing, never for deciding."""
+    tx.keep(NAME, person, called)
+
+
+def called(tx: ReadTx, person: str) -> str:
+    """Whoever is not known by another name stands by their own."""
+    return tx.kept(NAME, person) or person

@@ -14,6 +14,7 @@ from daemon.core.roles import Person, Right, may
 from daemon.core.rows import ApprovalRow, OutboxRow
 from daemon.delivery.addresses import chat_of, session_of
 from daemon.delivery.letters import pressed
+from daemon.people.places import called
 from daemon.store.protocol import Tx
 
 SAID = {
@@ -44,7 +45,8 @@ class Pressing:
         answer, token = meant
         row = await self.desk.store.read(lambda tx: tx.approval_by_token(token))
         if row is None or row.state != "pending" or row.expires <= self.desk.clock.now():
-            return _stale(row)
+            by = row.answered_by if row else ""
+            return _stale(row, await self.desk.store.read(lambda tx: called(tx, by)))
         if answer is not Answer.DENY and await self._unread(press, row):
             return LONG
         try:
@@ -71,10 +73,10 @@ class Pressing:
         return await self.desk.store.write(work)
 
 
-def _stale(row: ApprovalRow | None) -> str:
+def _stale(row: ApprovalRow | None, by: str) -> str:
     if row is None:
         return SETTLED
-    if row.answer and row.answered_by:
+    if row.answer and by:
         who = "Denied" if row.answer is Answer.DENY else "Approved"
-        return f"{who} already, by {row.answered_by}. {SETTLED}"
+        return f"{who} already, by {by}. {SETTLED}"
     return f"Nobody answered in time. {SETTLED}" if row.state in ("pending", "expired") else SETTLED

@@ -14,13 +14,14 @@ from daemon.core.roles import Person, Right, Role, may
 from daemon.core.rows import OutboxRow
 from daemon.delivery.addresses import chat_of, parted, session_of
 from daemon.people.people import People, name_of
-from daemon.people.places import note_place
+from daemon.people.places import note_name, note_place
 from daemon.store.protocol import Store, Tx
 
 log = logging.getLogger(__name__)
 MET = "stranger"
 ONCE_IN = timedelta(days=1)
 NOTE_EVERY_S = 600.0
+LONGEST_NAME = 40
 MOST_CODES, CODES_IN_S = 6, 3600.0
 STRANGER = "I only talk to people I know. If you were given a code for me, send it like this: /pair CODE"
 LOOKING = "You may look here (/status, /tasks, /help), but giving me work is for others."
@@ -39,13 +40,24 @@ class Visitors:
     clock: Clock
     new_id: NewId
     _codes: dict[str, deque[float]] = field(default_factory=dict)
+    _names: dict[str, str] = field(default_factory=dict)
     _place: tuple[str, float] = ("", 0.0)
 
     async def person(self, sender: Sender) -> Person | None:
         """Who that is to the house, as things stand now; None for a stranger. A name says nothing here, the id does."""
         account, kind = parted(self.channel)
         role = await self.people.admit(kind, account, sender.id, self.roles)
-        return Person(f"{self.channel}:{sender.id}", role) if role else None
+        if role is None:
+            return None
+        person = Person(f"{self.channel}:{sender.id}", role)
+        await self._note_name(person.name, sender.name)
+        return person
+
+    async def _note_name(self, person: str, called: str) -> None:
+        shown = " ".join("".join(char for char in called if char.isprintable()).split())[:LONGEST_NAME]
+        if shown and self._names.get(person) != shown:
+            await self.store.write(lambda tx: note_name(tx, person, shown))
+            self._names[person] = shown
 
     async def meet(self, inbound: Inbound) -> None:
         """A stranger: a code may let them in, else they get one polite line a day, and nothing that they say is kept."""
