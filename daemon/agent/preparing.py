@@ -79,7 +79,7 @@ class Preparing:
     async def _classify(self, turn: Turn, scene: Scene) -> None:
         """A cheap model is asked; without its word the primary answers (E3)."""
         said = turn.events[0].event
-        asked = question(said.text if isinstance(said, UserSaid) else "")
+        asked = question(said.whole if isinstance(said, UserSaid) else "")
         words = await self.consult.consult(
             turn, scene, "intent", [Message(Role.USER, asked)], max_tokens=CLASS_TOKENS, work="fast", patience_s=PATIENCE_S
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from daemon.agent.closing import ending
 from daemon.agent.lanes.briefing import AGENT, opening_of
 from daemon.agent.lanes.control import Control
+from daemon.agent.lanes.fetching import Fetching
 from daemon.agent.lanes.hearing import heard_above, is_told
 from daemon.agent.lanes.sink import LaneSink, Opening, Tenure
 from daemon.agent.lanes.tries import TRIES, Failures, note_attempt, poison
@@ -41,6 +42,7 @@ class Lane:
     left: set[str] = field(default_factory=set)
     unwatched: set[str] = field(default_factory=set)
     failures: Failures = field(default_factory=Failures)
+    fetching: Fetching = field(default_factory=Fetching)
     running: Turn | None = None
     control: Control | None = None
 
@@ -172,6 +174,7 @@ class Lane:
         await self.shop.children.ended(turn_id)
 
     async def _begin(self, row: InboxRow) -> None:
+        files = "" if row.turn in self.cancels else await self.fetching.files_of(row, self.shop.fetch)
         if row.id in self.left:  # by a former daemon, which may have died of it before the turn began
             self.left.discard(row.id)
             if await note_attempt(self.shop.store, self.tenure, row.turn, 0) > TRIES:
@@ -179,8 +182,8 @@ class Lane:
                 return
         at = self.shop.clock.now()
         child, above = await self.shop.store.read(lambda tx: kin_of(tx, row.turn)) if row.channel == AGENT else (None, None)
-        brief = (await self.shop.brief(self.session, row, child, above)).after(self._shown().reflection)
-        opened = opening_of(row, brief, self._shown().label)
+        brief = (await self.shop.brief(self.session, row, child, above, files)).after(self._shown().reflection)
+        opened = opening_of(row, brief, self._shown().label, files)
         parent = child.parent if child else ""
         begun = TurnRow(row.turn, self.session.id, parent, row.id, "running", opened.taint, at, agent=brief.terms.agent)
 

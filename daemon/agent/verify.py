@@ -81,7 +81,8 @@ def named(check: Check) -> str:
 
 def question(check: Check, turn: Turn, answer: str) -> list[Message]:
     """What the judge is asked. Nobody who wrote a part of it can have known the mark: it is made of all of them."""
-    people = (entry.event.text for entry in turn.events if isinstance(entry.event, UserSaid | Steered))
+    said = (entry.event for entry in turn.events if isinstance(entry.event, UserSaid | Steered))
+    people = (event.whole if isinstance(event, UserSaid) else event.text for event in said)
     parts = {
         "request": head_and_tail("\n\n".join(people), LONGEST),
         "record": "\n".join(_record(turn)) or "(no tool was used)",

@@ -56,7 +56,7 @@ class UserSaid:
 
     `label` is that of the words themselves, `before` that of what the model is shown from earlier turns. `composed` words are no
     person's: another agent wrote them, or they hold what one said. `role` is what the person behind them is to the house: only an
-    owner's words are the owner's.
+    owner's words are the owner's. `files` tells of the files that came with it: a stranger may have named them.
     """
 
     text: str
@@ -71,6 +71,12 @@ class UserSaid:
     before: Label = Label.TRUSTED
     composed: bool = False
     role: str = OWNER_NAME
+    files: str = ""
+
+    @property
+    def whole(self) -> str:
+        """The words, and what is told of the files."""
+        return f"{self.text}\n\n{self.files}".strip() if self.files else self.text
 
     @property
     def own(self) -> Label:

@@ -13,11 +13,11 @@ def result_message(call: ToolCall, result: ToolFinished) -> Message:
 
 
 def with_memories(said: UserSaid) -> str:
-    """The user's words, after what memory had to say about them; the same bytes in every later prompt."""
+    """The user's words and files, after what memory had to say about them; the same bytes in every later prompt."""
     if not said.memories:
-        return said.text
+        return said.whole
     lines = "\n".join(f"- {hit.text}" for hit in said.memories)
-    return f"<memory>\n{lines}\n</memory>\n{said.text}"
+    return f"<memory>\n{lines}\n</memory>\n{said.whole}"
 
 
 def summary_message(event: HistoryCompressed) -> Message:

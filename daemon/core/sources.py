@@ -73,6 +73,8 @@ def _said(event: Event, owned: bool) -> Iterator[Said]:
         case UserSaid():
             yield from (Said(hit.text, Origin.MEMORY, hit.label, owned=hit.owned) for hit in event.memories)
             yield Said(event.text, Origin.OTHER, event.label) if event.composed else words_of(event.text, event.role, event.label)
+            if event.files:
+                yield Said(event.files, Origin.OTHER, event.label, owned=False)
         case Steered():
             yield words_of(event.text, event.role, event.label)
         case ModelReplied():

@@ -32,7 +32,7 @@ class Crew:
         composite, first = turn.terms.composite, turn.events[0].event
         if composite is None or not isinstance(first, UserSaid):
             return []
-        steps = next_steps(composite, asked(first.text, scene), results(turn))
+        steps = next_steps(composite, asked(first.whole, scene), results(turn))
         if isinstance(steps, TurnEnded):
             return [steps]
         if turn.terms.depth >= self.children.config.max_depth:

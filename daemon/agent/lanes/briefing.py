@@ -47,8 +47,12 @@ class Briefing:
     recall: Callable[[str], Awaitable[Sequence[MemoryHit]]]
     _made: dict[str, Made] = field(default_factory=dict)
 
-    async def __call__(self, session: SessionRow, row: InboxRow, child: ChildRow | None, above: Terms | None = None) -> Brief:
-        """The brief; a wrong spec is a fault that the user is told, not an error. `above`: the terms of who set it to work."""
+    async def __call__(
+        self, session: SessionRow, row: InboxRow, child: ChildRow | None, above: Terms | None = None, files: str = ""
+    ) -> Brief:
+        """The brief; a wrong spec is a fault that the user is told, not an error. `above`: the terms of who set it to work;
+        `files`: what came of those that the message brought, and that it may well be about.
+        """
         try:
             spec = self.specs.get(child.agent if child else session.agent)
         except ConfigError as error:
@@ -56,7 +60,7 @@ class Briefing:
         terms, limits = self._of(spec)
         if child:
             terms, limits = replace(_under(above or Terms(), terms), depth=child.depth, on_budget="stop"), child.limits
-        intent = by_rules(row.body)
+        intent = None if files else by_rules(row.body)
         memories = () if intent is Intent.TRIVIAL else tuple(await self.recall(row.body))
         return Brief(terms, limits, intent, memories)
 
@@ -75,9 +79,9 @@ def _under(above: Terms, terms: Terms) -> Terms:
     return replace(terms, approvals="always" if always else terms.approvals, protected_paths=guarded)
 
 
-def opening_of(row: InboxRow, brief: Brief, before: Label) -> UserSaid:
-    """The first event of a turn; `before` is the label of what is shown of earlier ones."""
+def opening_of(row: InboxRow, brief: Brief, before: Label, files: str = "") -> UserSaid:
+    """The first event of a turn. `before` is the label of what is shown of earlier ones, `files` what came of the message's."""
     return UserSaid(
         row.body, row.sender, row.id, row.label, importance(Role.USER, row.body), brief.limits, brief.memories, brief.terms,
-        brief.intent, before, composed=row.channel in COMPOSING, role=row.role,
+        brief.intent, before, composed=row.channel in COMPOSING, role=row.role, files=files,
     )  # fmt: skip

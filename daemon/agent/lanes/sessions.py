@@ -78,6 +78,7 @@ class Sessions:
             lane.control.cancel(why)
             return
         lane.cancels[turn_id] = why
+        lane.fetching.stop(turn_id)
         self.take_up(session, turn_id)
 
     def changed(self, session: SessionRow) -> None:

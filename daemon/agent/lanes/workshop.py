@@ -1,7 +1,7 @@
 """What every lane works with."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -12,6 +12,7 @@ from daemon.agent.lanes.control import Control
 from daemon.agent.money.budgets import Budgets
 from daemon.core.clock import Clock
 from daemon.core.live import Live
+from daemon.core.rows import InboxRow
 from daemon.core.turn import Turn
 from daemon.store.protocol import Store
 
@@ -24,11 +25,17 @@ class Runner(Protocol):
         ...
 
 
+async def nothing(row: InboxRow) -> str:
+    """No files can be had here."""
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class Workshop:
     """What every lane works with. `leaving` is set when the daemon stops, `questions` while somebody has been asked something.
 
-    `held` are the turns that this process took in and has not finished.
+    `held` are the turns that this process took in and has not finished. `fetch` brings in the files of a message before its turn
+    begins and says what came of it, in words for the model; it may be asked again for the same one.
     """
 
     store: Store
@@ -44,3 +51,4 @@ class Workshop:
     leaving: asyncio.Event
     questions: asyncio.Event
     held: set[str] = field(default_factory=set)
+    fetch: Callable[[InboxRow], Awaitable[str]] = nothing
