@@ -259,7 +259,7 @@ def _text(words: _Words, wire: _Message, me: Me) -> str:
 def _spaced(mention: re.Match[str], instead: str) -> str:
     whole = mention[0]
     if not instead.strip():
-        return " " if whole != whole.strip() else ""
+        return " " if whole.startswith(" ") and whole.endswith(" ") else ""
     before, after = " " * whole.startswith(" "), " " * whole.endswith(" ")
     return f"{before}{instead.strip()}{after}"
 

@@ -37,7 +37,7 @@ async def test_A13_in_a_channel_it_is_addressed_by_a_mention_of_it_or_of_its_rol
         scene.fake.say("ann", room, f"and <@&{ROLE}>, you there?", mention_roles=[ROLE])
         scene.fake.say("ann", room, "thanks", reply_to=ours)
         scene.fake.say("ann", room, "not you", reply_to=theirs)
-        await scene.heard("just us", "what time is it?", "and , you there?".replace(" ,", " ,"), "thanks", "not you")
+        await scene.heard("just us", "what time is it?", "and, you there?", "thanks", "not you")
         heard = scene.host.messages
     assert [said.addressed for said in heard] == [False, True, True, True, False]
     assert [said.quoted for said in heard] == ["", "", "", "", "just us"]

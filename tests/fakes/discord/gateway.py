@@ -31,7 +31,9 @@ class Session:
 
 @dataclass
 class Gateway:
-    """`seen`: (op, data) of all that clients sent. `acks`: heartbeats are answered. `granted`: the message content intent is."""
+    """`seen`: (op, data) of all that clients sent. `acks`: heartbeats are answered. `granted`: the message content intent is.
+    `mute`: nobody hears of the session that begins.
+    """
 
     world: World
     token: Callable[[], str]
@@ -40,6 +42,7 @@ class Gateway:
     heartbeat_ms: int = 5000
     acks: bool = True
     granted: bool = True
+    mute: bool = False
     guilds: tuple[str, ...] = ()
     sessions: dict[str, Session] = field(default_factory=dict)
     open: dict[web.WebSocketResponse, web.BaseRequest] = field(default_factory=dict)
@@ -136,6 +139,8 @@ class Gateway:
             return None
         if data["intents"] & CONTENT and not self.granted:
             await socket.close(code=4014, message=b"Disallowed intent(s).")
+            return None
+        if self.mute:
             return None
         session = Session(uuid.uuid4().hex, data["intents"], socket=socket)
         guilds = [{"id": guild, "unavailable": True} for guild in self.guilds]

@@ -1,0 +1,135 @@
+"""What was said at Discord while nobody listened is read on: after a gap, after a restart, in order, once (B5 #1, #2)."""
+
+from collections.abc import Iterator
+
+from channels.message import Address
+from tests.channels.discord_host import listening, serving, talking
+from tests.channels.host import Ledger
+from tests.fakes.discord import FakeDiscord
+from tests.fakes.platform import Fault
+
+
+def numbered(fake: FakeDiscord, chat: str, count: int, start: int = 0) -> Iterator[str]:
+    for number in range(start, start + count):
+        fake.say("ann", chat, str(number))
+        yield str(number)
+
+
+async def test_B5_1_what_came_while_it_was_down_is_taken_at_the_next_start_in_order():
+    async with serving() as fake:
+        room, host = fake.group("ann"), Ledger()
+        thread = fake.thread("t", room)
+        async with listening(fake, host):
+            fake.say("ann", fake.private("ann"), "hello")
+            await host.until(lambda: host.texts == ["hello"] and host.kept == host.messages[0].external_id)
+        fake.gateway.sessions.clear()
+        expected = {chat: list(numbered(fake, chat, 250)) for chat in (room, thread, fake.private("ann"))}
+        async with listening(fake, host):
+            fake.say("ann", room, "after")
+            await host.until(lambda: len(host.texts) == 752)
+        for chat, texts in expected.items():
+            tail = ["after"] if chat == room else []
+            assert [said.text for said in host.messages[1:] if said.address.chat == chat] == texts + tail
+        assert all(said.private == (said.address.chat == fake.private("ann")) for said in host.messages)
+        assert all(said.addressed for said in host.messages if said.address.chat == thread)
+
+
+async def test_B5_1_the_first_start_reads_nothing_of_before():
+    async with serving() as fake:
+        fake.world.last_id = 1 << 40
+        fake.say("ann", fake.private("ann"), "old", id="1000000000000000000")
+        fake.world.places[fake.private("ann")].last = "1000000000000000000"
+        async with listening(fake) as scene:
+            fake.say("ann", fake.private("ann"), "new")
+            await scene.heard("new")
+            assert int(scene.host.kept) > 1 << 60
+
+
+async def test_a_chat_that_is_known_but_not_listed_is_read_on():
+    async with serving() as fake:
+        cara, host = fake.private("cara"), Ledger()
+        host.kept = fake.world.snowflake()
+        host.known = [Address("discord", cara), Address("discord", "12345"), Address("discord", "odd")]
+        fake.say("cara", cara, "while away")
+        async with listening(fake, host) as scene:
+            await scene.heard("while away")
+            assert host.messages[0].private
+
+
+async def test_B5_1_what_the_house_could_not_write_is_neither_lost_nor_overtaken():
+    async with talking() as scene:
+        chat = scene.fake.private("ann")
+        scene.host.refuse(3)
+        texts = list(numbered(scene.fake, chat, 5))
+        await scene.heard(*texts)
+        assert len(scene.host.offers) >= 4
+
+
+async def test_B5_1_the_mark_is_never_ahead_of_what_was_written():
+    async with serving() as fake:
+        host = Ledger()
+        async with listening(fake, host):
+            fake.say("ann", fake.private("ann"), "one")
+            await host.until(lambda: host.texts == ["one"] and host.kept == host.messages[0].external_id)
+            mark = host.kept
+            host.hold()
+            fake.say("ann", fake.private("ann"), "two")
+            await host.until(lambda: len(host.offers) == 2)
+            assert host.kept == mark
+        host.release()
+        fake.gateway.sessions.clear()
+        async with listening(fake, host) as scene:
+            await scene.heard("one", "two")
+
+
+async def test_B5_1_while_something_may_be_missing_the_mark_stands_still_and_what_is_new_waits_behind_it():
+    async with serving() as fake:
+        room, host = fake.group("ann"), Ledger()
+        mark = host.kept = fake.world.snowflake()
+        fake.say("ann", room, "missed")
+        fake.fail("GET messages", Fault("status", 403, times=0), Fault("status", 503, times=4))
+        fake.rest.faults["GET messages"].pop(0)
+        async with listening(fake, host) as scene:
+            fake.say("bob", fake.private("bob"), "elsewhere")
+            fake.say("ann", room, "new")
+            await host.until(lambda: "elsewhere" in host.texts)
+            assert "new" not in host.texts
+            assert host.kept == mark
+            await host.until(lambda: len(host.texts) == 3)
+            assert [text for text in host.texts if text != "elsewhere"] == ["missed", "new"]
+            await host.until(lambda: bool(host.ailments))
+            await scene.fake.until(lambda: host.kept == max(said.external_id for said in host.messages))
+
+
+async def test_a_channel_that_may_not_be_read_holds_up_nothing():
+    async with serving() as fake:
+        room, host = fake.group("ann"), Ledger()
+        host.kept = fake.world.snowflake()
+        fake.say("ann", room, "missed")
+        fake.world.places[room].deny = 50001
+        async with listening(fake, host) as scene:
+            fake.say("ann", fake.private("ann"), "hello")
+            fake.say("ann", room, "new")
+            await host.until(lambda: len(host.texts) == 2)
+            await scene.fake.until(lambda: host.kept == max(said.external_id for said in host.messages))
+
+
+async def test_what_comes_twice_is_taken_once():
+    async with talking() as scene:
+        chat = scene.fake.private("ann")
+        number = scene.fake.say("ann", chat, "one")
+        scene.fake.again(number)
+        scene.fake.say("ann", chat, "two")
+        await scene.heard("one", "two")
+
+
+async def test_poison_in_the_history_holds_up_nothing():
+    async with serving() as fake:
+        room, host = fake.group("ann"), Ledger()
+        host.kept = fake.world.snowflake()
+        broken = fake.say("ann", room, "broken")
+        fake.world.messages[broken]["author"] = None
+        fake.say("ann", room, "whole")
+        async with listening(fake, host) as scene:
+            await scene.heard("whole")
+            assert len(host.poison) == 1
