@@ -8,6 +8,7 @@ from daemon.agent.specs.parts import LoopPart
 from daemon.core.errors import AidaemonError, ConfigError, UsageError
 from daemon.core.label import Label
 from daemon.core.loops import CHANNEL, LoopRow, Order
+from daemon.core.places import place_of
 from daemon.core.rows import InboxRow, SessionRow
 from daemon.loops.progress import message_of
 
@@ -69,8 +70,7 @@ def loop_of(order: Order, settings: LoopPart, root: SessionRow, loop_id: str, no
 
 def root_of(session: str, now: datetime) -> SessionRow:
     """A conversation that does not exist yet; the doors let nobody name one of others."""
-    channel, _, chat = session.partition(":")
-    return SessionRow(session, channel, chat, Label.TRUSTED, now)
+    return SessionRow(session, *place_of(session), Label.TRUSTED, now)
 
 
 def lane_of(loop: LoopRow, root: SessionRow, now: datetime) -> SessionRow:

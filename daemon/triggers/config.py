@@ -5,6 +5,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from daemon.core.places import place_of
 from daemon.core.rows import HTTP
 
 CHANNELS = ("terminal", "web", "telegram", "slack", "discord")
@@ -12,10 +13,11 @@ NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 def _is_a_place(notify: str) -> str:
-    channel, _, chat = notify.partition(":")
-    if notify in ("", HTTP) or (channel in CHANNELS and chat):
-        return notify
-    raise ValueError(f'expected "{HTTP}", or a conversation such as "terminal:main"')
+    bare = notify.removeprefix("telegram:")  # a Telegram chat is its number alone
+    channel, chat = place_of(bare)
+    if notify in ("", HTTP) or (channel.rpartition("/")[2] in CHANNELS and chat):
+        return bare
+    raise ValueError(f'expected "{HTTP}", or a conversation such as "terminal:main" or "123456789" (a Telegram chat)')
 
 
 def _has_names(named: dict[str, str]) -> dict[str, str]:

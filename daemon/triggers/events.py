@@ -10,6 +10,7 @@ from daemon.agent.lanes.sessions import Sessions
 from daemon.core.clock import Clock
 from daemon.core.ids import NewId
 from daemon.core.label import Label
+from daemon.core.places import place_of
 from daemon.core.redaction import Redactor
 from daemon.core.rows import EVENT, HTTP, InboxRow, SessionRow
 from daemon.store.protocol import Store, Tx
@@ -85,6 +86,5 @@ class Events:
         """The conversation that is told and asked; it is made where nothing was said in it yet."""
         notify = self.config.notify
         if notify not in ("", HTTP) and tx.session(notify) is None:
-            channel, _, chat = notify.partition(":")
-            tx.put_session(SessionRow(notify, channel, chat, Label.TRUSTED, now))
+            tx.put_session(SessionRow(notify, *place_of(notify), Label.TRUSTED, now))
         return notify

@@ -49,7 +49,7 @@ def test_a_fault_names_its_key_and_shows_no_token(text: str, key: str):
     assert refusal(text).startswith(f"config.toml: {key}: ")
 
 
-@pytest.mark.parametrize("notify", ["", "http", "terminal:main", "web:default", "telegram:42", "slack:C1:171.2"])
+@pytest.mark.parametrize("notify", ["", "http", "terminal:main", "web:default", "42", "-100:7", "work/slack:C1:171.2"])
 def test_results_may_go_to_any_conversation_of_the_owners(notify: str):
     assert parse(f'[events]\nnotify = "{notify}"', FILE, env={}, secrets={}).config.events.notify == notify
 
@@ -65,3 +65,7 @@ def test_an_event_may_not_have_the_token_of_a_person(shared: str):
     with pytest.raises(ConfigError, match=r"^events\.tokens\.github: is a person's token"):
         Gate("owners", lambda: 0.0, {"anns": Person("ann", Role.VIEWER)}, {"github": shared})
     assert OWNER.role is Role.OWNER
+
+
+def test_A13_a_telegram_chat_may_be_named_with_its_platform():
+    assert parse('[events]\nnotify = "telegram:42"', FILE, env={}, secrets={}).config.events.notify == "42"
