@@ -20,7 +20,7 @@ from channels.telegram.sending import NO_PREVIEW, Arguments, answer_to, buttons,
 from channels.text.telegram import pieces
 
 LIMIT = 4096
-CAN = Capabilities(limit=LIMIT, most_upload=MOST_UPLOAD, most_fetch=MOST_FETCH)
+CAN = Capabilities(limit=LIMIT, finds=False, most_upload=MOST_UPLOAD, most_fetch=MOST_FETCH)
 TO_ONE, TO_MANY = Rate(5, 5.0), Rate(20, 60.0)
 GREETING_S = 10.0
 DRAFT = "sendMessageDraft"
