@@ -12,6 +12,7 @@ LIMIT = 2000
 NO_WIDTH = "\u200b"
 SIGNS = (("spoiler", "||", "||"), ("bold", "**", "**"), ("italic", "*", "*"), ("strike", "~~", "~~"))
 CHANCE = re.compile(r"[\\*_~`|]|\](?=\()|<(?=[@#:/]|a:|t:|id:|https?:)|@(?=everyone|here)")
+RUN = re.compile(r"`(?=`)")
 AT_START = re.compile(r"^(\s*)(?:(#{1,3}|-#|[-+>]|>>>)(?=\s)|(\d+)(\.)(?=\s))")
 DEEPEST_HEADING = 3
 
@@ -65,7 +66,7 @@ def _leaf(span: Span) -> str:
     if span.href:
         return _link(span.text, span.href)
     if "code" in span.marks:
-        return f"`` {span.text} ``" if "`" in span.text else f"`{span.text}`"
+        return f"`` {RUN.sub(f'`{NO_WIDTH}', span.text)} ``" if "`" in span.text else f"`{span.text}`"
     return _harmless(span.text)
 
 

@@ -29,7 +29,7 @@ HOST = re.compile(r"\s*(?:[a-z][a-z0-9+.-]*://)?(?:[^/\s@]*@)?([^/\s:?#]+\.[^/\s
 
 def blocks(markdown: str) -> list[Block]:
     """The text's blocks, from top to bottom; at least one, and never without anything to see."""
-    source = readable(markdown).expandtabs(4) if "\t" in markdown and "```" not in markdown else readable(markdown)
+    source = readable(markdown)
     parsed = tokens(source)
     found = [Block("text", (Span(source.strip("\n")),))] if parsed is None else _Reader().read(parsed)
     shown = [block for block in found if block.marker or seen(block.text)]
@@ -129,6 +129,8 @@ class _Reader:
         self._add(Block("text", told), token)
 
     def _code(self, token: Token) -> None:
+        if self.marker:
+            self._add(Block("text", ()), token)
         lang = token.info.split()[0] if token.info.strip() else ""
         self._add(Block("code", (Span(token.content.removesuffix("\n")),), lang=lang), token)
 
