@@ -55,8 +55,8 @@ class Capabilities:
     then there are no drafts; no reactions, then a queued message is not marked.
 
     limit: characters of one message. keyed: `send` with the same key twice gives one message, if soon after (nonce). finds: `find`
-    can tell whether a message is there. drafts: an unfinished text can be shown; `draft_every_s` apart at least. `typing_every_s`: how often the typing sign has to be renewed.
-    most_upload, most_fetch: bytes.
+    can tell whether a message is there. drafts: an unfinished text can be shown; `draft_every_s` apart at least. `typing_every_s`:
+    how often the typing sign has to be renewed. most_upload, most_fetch: bytes.
     """
 
     limit: int
