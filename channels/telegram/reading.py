@@ -13,6 +13,7 @@ from telegram.constants import UpdateType
 from channels.message import Address, Arrival, Inbound, Poison, Press, Reaction, Sender
 from channels.telegram.attachments import attachments
 from channels.telegram.wire import Answered, Message, Place, Query, Reacted, Update, User
+from channels.telegram.words import words
 
 READ = ("message", "edited_message", "callback_query", "message_reaction")
 KNOWN = frozenset(UpdateType)
@@ -65,7 +66,7 @@ def read(raw: object, me: Me) -> Arrival | Pressed | None:
 
 def _inbound(message: Message, me: Me, *, edited: bool) -> Inbound | None:
     sender, files = message.sender, attachments(message)
-    written = message.text or message.caption or (message.sticker.emoji if message.sticker else "") or ""
+    written = words(message)
     if sender is None or not _a_person(message, sender) or not (written or files):
         return None
     text, named = addressed(written, me.username)
@@ -109,6 +110,7 @@ def addressed(text: str, username: str) -> tuple[str, bool]:
         return text, text.startswith("/")
     rest = re.sub(rf"^\s*{mention}[ \t]*[,:]?\s*", "", text, flags=re.IGNORECASE)
     rest = re.sub(rf"^{mention}[ \t]*", "", rest, flags=re.IGNORECASE | re.MULTILINE)
+    rest = re.sub(rf",?[ \t]*{mention}(?=\s*([.!?]|$))", "", rest, flags=re.IGNORECASE)
     return re.sub(rf"[ \t]*{mention}", "", rest, flags=re.IGNORECASE).strip(), True
 
 

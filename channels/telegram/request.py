@@ -10,8 +10,9 @@ import aiohttp
 from telegram.error import TelegramError
 from telegram.request import BaseRequest, RequestData
 
-CONNECT_S, READ_S = 10.0, 30.0
+CONNECT_S, READ_S, FILE_S = 10.0, 30.0, 600.0
 CHUNK = 64 << 10
+MOST_AT_ONCE = 100
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 BEFORE = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientProxyConnectionError)
 
@@ -68,7 +69,7 @@ class AiohttpRequest(BaseRequest):
         read_s = float(read_timeout) if isinstance(read_timeout, int | float) else READ_S
         body, headers = _body(request_data)
         try:
-            async with self._request(method, url, read_s, data=body, headers=headers) as response:
+            async with self._request(method, url, read_s, 2 * CONNECT_S + read_s, data=body, headers=headers) as response:
                 status, payload = response.status, await response.read()
         except BEFORE as error:
             raise NotSent(f"no connection ({_name(error)})") from None
@@ -81,7 +82,7 @@ class AiohttpRequest(BaseRequest):
     async def chunks(self, url: str) -> AsyncGenerator[bytes]:
         """A file, piece by piece. Raises as `do_request`."""
         try:
-            async with self._request("GET", url, READ_S) as response:
+            async with self._request("GET", url, READ_S, FILE_S) as response:
                 if response.status != 200:
                     raise answered(response.status, await response.read())
                 async for chunk in response.content.iter_chunked(CHUNK):
@@ -99,12 +100,12 @@ class AiohttpRequest(BaseRequest):
             raise Lost("the answer cannot be read")
         return parsed
 
-    def _request(self, method: str, url: str, read_s: float, **more: Any) -> Any:
+    def _request(self, method: str, url: str, read_s: float, total_s: float, **more: Any) -> Any:
         if self._session is None or self._session.closed:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0), cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=True
+                connector=aiohttp.TCPConnector(limit=MOST_AT_ONCE), cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=True
             )
-        timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_S, sock_connect=CONNECT_S, sock_read=read_s)
+        timeout = aiohttp.ClientTimeout(total=total_s, connect=CONNECT_S, sock_connect=CONNECT_S, sock_read=read_s)
         return self._session.request(method, url, proxy=self._proxy, timeout=timeout, allow_redirects=False, **more)
 
 

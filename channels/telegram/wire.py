@@ -45,6 +45,41 @@ class File(Wire):
     is_video: bool | None = None
 
 
+class Location(Wire):
+    """Where somebody is."""
+
+    latitude: float
+    longitude: float
+
+
+class Venue(Wire):
+    """A place that has a name."""
+
+    title: str = ""
+    address: str = ""
+
+
+class Contact(Wire):
+    """Somebody's card."""
+
+    phone_number: str = ""
+    first_name: str = ""
+    last_name: str | None = None
+
+
+class Poll(Wire):
+    """A question with answers to choose from."""
+
+    question: str = ""
+
+
+class Dice(Wire):
+    """A throw."""
+
+    emoji: str = ""
+    value: int = 0
+
+
 class Quote(Wire):
     """The part of a message that is answered to."""
 
@@ -89,6 +124,11 @@ class Message(Wire):
     video_note: File | None = None
     animation: File | None = None
     sticker: File | None = None
+    location: Location | None = None
+    venue: Venue | None = None
+    contact: Contact | None = None
+    poll: Poll | None = None
+    dice: Dice | None = None
 
 
 class Place(Wire):

@@ -46,10 +46,12 @@ def polls(telegram: FakeTelegram) -> int:
 
 FAULTS = {
     "409": Fault("status", 409, text="Conflict: terminated by other getUpdates request"),
-    "429": Fault("retry", seconds=1),
     "500": Fault("status", 500),
     "502 of a gateway": Fault("status", 502, text="<html>"),
     "html instead of an answer": Fault("garbage"),
+    "an answer without a result": Fault("garbage", text='{"ok": true}'),
+    "an answer of another kind": Fault("garbage", text="[1]"),
+    "a result of another kind": Fault("garbage", text='{"ok": true, "result": {}}'),
     "drop": Fault("drop"),
     "answer lost": Fault("lost"),
     "three times in a row": Fault("status", 503, times=3),
@@ -68,6 +70,16 @@ async def test_a_poll_that_fails_is_tried_again_and_nothing_is_lost(
         await house.until(lambda: house.texts == ["one", "two"])
     assert house.ailments
     assert house.lives
+
+
+async def test_a_poll_waits_as_long_as_it_is_told(telegram: FakeTelegram, channel: Telegram, house: Ledger):
+    clock = asyncio.get_running_loop().time
+    telegram.fail("getUpdates", Fault("retry", seconds=1))
+    async with running(channel, house):
+        await house.until(lambda: bool(house.ailments))
+        told = clock()
+        await house.until(lambda: house.lives > 0)
+    assert clock() - told >= 0.95
 
 
 async def test_another_poller_is_named_and_it_goes_on_when_that_one_is_gone(
@@ -217,8 +229,9 @@ async def test_B5_13_an_answer_that_was_lost_is_not_taken_for_a_failure(telegram
     assert [message.text for message in telegram.shown(telegram.private("ann"))] == ["hello"]
 
 
-async def test_an_answer_that_cannot_be_read_is_unclear_too(telegram: FakeTelegram, channel: Telegram):
-    telegram.fail("sendMessage", Fault("garbage"))
+@pytest.mark.parametrize("answer", ["<html>", '{"ok": true}', "[1]", "{"])
+async def test_an_answer_that_cannot_be_read_is_unclear_too(telegram: FakeTelegram, channel: Telegram, answer: str):
+    telegram.fail("sendMessage", Fault("garbage", text=answer))
     with pytest.raises(Unclear):
         await channel.send(at(telegram), HELLO, "key")
 

@@ -1,4 +1,4 @@
-"""The fake as its own process: `python -m tests.fakes.telegram --port 8081`. Prints the section of config.toml that reaches it."""
+"""The fake as its own process: `python -m tests.fakes.telegram --port 8081`. Prints the part of config.toml that reaches it."""
 
 import argparse
 import asyncio

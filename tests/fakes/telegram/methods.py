@@ -219,7 +219,7 @@ def get_file(world: World, given: Given) -> Json:
     if file.removesuffix("-s") not in world.files:
         raise bad("wrong file_id or the file is temporarily unavailable")
     path, content = world.files[file.removesuffix("-s")]
-    if len(content) > MOST_FETCH:
+    if len(content) > MOST_FETCH and not world.generous:
         raise bad("file is too big")
     return {"file_id": file, "file_unique_id": file, "file_size": len(content), "file_path": path}
 

@@ -53,7 +53,9 @@ class Update:
 
 @dataclass(slots=True)
 class World:
-    """All of it. Ids of messages are unique over all chats, so that a test needs no chat to name one."""
+    """All of it. Ids of messages are unique over all chats, so that a test needs no chat to name one. `generous`: files of any
+    size, as a Bot API server of one's own gives them.
+    """
 
     chats: dict[int, Json] = field(default_factory=dict)
     people: dict[int, Json] = field(default_factory=dict)
@@ -68,6 +70,7 @@ class World:
     told: dict[int, Update] = field(default_factory=dict)
     calls: Calls = field(default_factory=Calls)
     webhook: str = ""
+    generous: bool = False
     commands: list[Json] = field(default_factory=list)
     news: asyncio.Event = field(default_factory=asyncio.Event)
     last_update: int = 500_000
