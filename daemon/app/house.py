@@ -39,6 +39,7 @@ from daemon.core.errors import ConfigError
 from daemon.core.ids import NewId, new_id
 from daemon.core.live import Live
 from daemon.core.redaction import Redactor
+from daemon.delivery.fetching import Fetch
 from daemon.delivery.outlet import Outlet
 from daemon.door.local import LocalDoor
 from daemon.intake import Intake
@@ -52,6 +53,7 @@ from daemon.tools.base import Tool
 from daemon.tools.checks import Checks
 from daemon.tools.configure import config_tools
 from daemon.tools.decorate import bind
+from daemon.tools.inbox import FilesInbox
 from daemon.tools.mcp.running import Running
 from daemon.tools.policy import Judge, judge
 from daemon.tools.toolbox import Tools
@@ -201,6 +203,7 @@ class Builder:
             owner=f"{os.getpid()}",
             leaving=self.leaving,
             questions=_set_event(),
+            fetch=Fetch(self.outlets, FilesInbox(self.paths.inbox)),
         )
 
 

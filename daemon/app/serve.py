@@ -66,10 +66,10 @@ async def _until_told(paths: Paths, house: House, tell: Callable[[str], None]) -
     try:
         write_private(paths.daemon, json.dumps({"pid": os.getpid(), "url": url, "token": token}))
         await house.ready(READY_S)
-        await house.sessions.recover()
-        await house.loops.recover()
-        await left_over(house.works.desk)
         async with _channels(house):
+            await house.sessions.recover()
+            await house.loops.recover()
+            await left_over(house.works.desk)
             tell(f"ready {url}")
             await stop.wait()
             log.info("stopping: running turns get %g s to finish", house.config.agent.drain_seconds)
