@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 import zlib
 from collections.abc import Sequence
 from datetime import datetime
@@ -23,6 +24,7 @@ LIMIT = 4096
 CAN = Capabilities(limit=LIMIT, finds=False, most_upload=MOST_UPLOAD, most_fetch=MOST_FETCH)
 TO_ONE, TO_MANY = Rate(5, 5.0), Rate(20, 60.0)
 GREETING_S = 10.0
+MOST_REMEMBERED = 1000
 DRAFT = "sendMessageDraft"
 SEEN = [{"type": "emoji", "emoji": "👀"}]
 
@@ -38,6 +40,7 @@ class Telegram:
         self._api = Api(config.base_url, config.bot_token, config.messages_per_second)
         self._pauses = pauses or Pauses()
         self._lacking: set[str] = set()
+        self._changed: dict[str, float] = {}
 
     async def check(self) -> str:
         """Who we are there ("@my_bot"), asked now. Raises Revoked, Later."""
@@ -90,8 +93,9 @@ class Telegram:
         if private and not shown and await self._drafted(address, key, piece):
             return ""
         if not shown:
-            return await self.send(address, piece, key)
-        await self.edit(address, shown, piece)
+            shown = await self.send(address, piece, key)
+        elif self._may_change(address):
+            await self.edit(address, shown, piece)
         return shown
 
     async def delete(self, address: Address, message_id: str) -> None:
@@ -125,6 +129,16 @@ class Telegram:
     async def _worded(self, method: str, piece: Piece, arguments: Arguments) -> object:
         more = arguments if method == DRAFT else arguments | {"link_preview_options": NO_PREVIEW}
         return await formatted(piece, "text", lambda words: self._api.call(method, more | words))
+
+    def _may_change(self, address: Address) -> bool:
+        """A group takes twenty messages a minute, changes among them: most are left to the answers."""
+        now = time.monotonic()
+        if self.rate(address) == TO_MANY and now < self._changed.get(address.chat, 0.0) + self._pauses.between_changes:
+            return False
+        if len(self._changed) > MOST_REMEMBERED:
+            self._changed.clear()
+        self._changed[address.chat] = now
+        return True
 
     async def _drafted(self, address: Address, key: str, piece: Piece) -> bool:
         """Whether it is shown as a draft of Telegram's own. A server that has none is not asked again."""

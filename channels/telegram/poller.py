@@ -21,11 +21,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Pauses:
-    """Seconds. After a failure `first`, doubled each time up to `longest`; `poll`: how long Telegram may hold a poll open."""
+    """Seconds. After a failure `first`, doubled each time up to `longest`; `poll`: how long Telegram may hold a poll open;
+    `between_changes`: of a draft in a group.
+    """
 
     first: float = 0.5
     longest: float = 10.0
     poll: int = 30
+    between_changes: float = 5.0
 
 
 @dataclass(slots=True)

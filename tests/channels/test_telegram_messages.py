@@ -19,7 +19,7 @@ from tests.fakes.platform import Button, Fault
 from tests.fakes.telegram import FakeTelegram
 from tests.fakes.telegram.world import BOT_ID
 
-SOON = Pauses(first=0.02, longest=0.1, poll=5)
+SOON = Pauses(first=0.02, longest=0.1, poll=5, between_changes=20.0)
 HELLO = Piece("<b>hello</b>", "hello")
 CHOICES = tuple(Choice(label, f"a:{label}") for label in ("Once", "Session", "Always", "Deny"))
 
@@ -298,7 +298,9 @@ async def test_E12_in_a_group_a_draft_is_a_message(scene: Scene):
     group = Address("telegram", scene.fake.group("ann", "bob"))
     shown = await scene.channel.draft(group, "turn-1", "one", "", private=False)
     assert await scene.channel.draft(group, "turn-1", "one two", shown, private=False) == shown
-    assert [message.text for message in scene.fake.shown(group.chat)] == ["one two"]
+    assert await scene.channel.draft(group, "turn-1", "one two three", shown, private=False) == shown
+    (message,) = scene.fake.shown(group.chat)
+    assert (message.text, message.edits) == ("one two", 1), "so soon after another change it is left out"
     assert scene.fake.calls.of("sendMessageDraft") == []
 
 
