@@ -60,15 +60,24 @@ class Reception:
 
     async def _in_order(self, arrivals: Sequence[Arrival]) -> None:
         for arrival in arrivals:
-            match arrival:
-                case Inbound():
-                    await self._message(arrival)
-                case Press():
-                    await self._pressed(arrival)
-                case Reaction():
-                    await self._reacted(arrival)
-                case Poison():
-                    await self._poison(arrival)
+            try:
+                await self._one(arrival)
+            except StoreUnavailable:
+                raise
+            except Exception as error:  # what the house cannot take must not hold up what is behind it
+                log.exception("%s: something came that breaks me", self.outlet.name)
+                await self._poison(_broken(self.outlet.name, arrival, error))
+
+    async def _one(self, arrival: Arrival) -> None:
+        match arrival:
+            case Inbound():
+                await self._message(arrival)
+            case Press():
+                await self._pressed(arrival)
+            case Reaction():
+                await self._reacted(arrival)
+            case Poison():
+                await self._poison(arrival)
 
     async def press(self, press: Press) -> str:
         """What to show to who pressed. Raises NotTaken."""
@@ -209,6 +218,11 @@ class Reception:
         for task in self._errands:
             task.cancel()
         await asyncio.gather(*self._errands, return_exceptions=True)
+
+
+def _broken(channel: str, arrival: Arrival, error: Exception) -> Poison:
+    external = arrival.external_id if isinstance(arrival, Inbound | Poison) else f"{type(arrival).__name__}/{arrival.message_id}"
+    return Poison(channel, external, repr(arrival), f"{type(error).__name__}: {error}")
 
 
 async def _or_not_taken(work: Coroutine[None, None, T]) -> T:
