@@ -11,17 +11,20 @@ from channels.slack.shape import Json, Unreadable, maybe, rows, table
 from channels.slack.threads import Threads
 from channels.slack.web import Web
 
-MOST_CHATS, MOST_THREADS, PAGES, PAGE = 100, 100, 5, 200
+MOST_CHATS, MOST_THREADS, PAGES, PAGE = 60, 60, 5, 200
 KINDS = "im,mpim,public_channel,private_channel"
 
 
 class CatchingUp:
-    """`say_once(about, what)`: into the log, the first time."""
+    """Slack allows some fifty of these calls a minute: what has been read is not read again when the rest is asked for later."""
 
     def __init__(self, web: Web, reader: Reader, threads: Threads, sending: Sending) -> None:
         self._web, self._reader, self._threads = web, reader, threads
         self._say_once: Callable[[str, str], None] = sending.once
         self._closed: set[str] = set()
+        self._oldest = ""
+        self._looked: set[tuple[str, str]] = set()
+        self._found: dict[str, Inbound] = {}
 
     async def since(self, seconds: float, known: Sequence[Address], *, most: int = MOST_CHATS) -> list[Inbound]:
         """The messages to the assistant since then, in order: where it has talked before, and where it is a member.
@@ -29,12 +32,23 @@ class CatchingUp:
         """
         chats = list(dict.fromkeys([*(address.chat for address in known), *await self._member_of(most)]))[:most]
         oldest = f"{max(0.0, seconds):.6f}"
-        found: dict[str, Inbound] = {}
+        if oldest != self._oldest:
+            self._begin(oldest)
         for chat in chats:
-            found |= self._read(chat, await self._pages("conversations.history", chat, oldest))
+            await self._look("conversations.history", chat)
         for chat, thread in self._threads.latest(MOST_THREADS, chats):
-            found |= self._read(chat, await self._pages("conversations.replies", chat, oldest, ts=thread))
-        return sorted(found.values(), key=lambda message: float(message.message_id))
+            await self._look("conversations.replies", chat, thread)
+        found = sorted(self._found.values(), key=lambda message: float(message.message_id))
+        self._begin("")
+        return found
+
+    def _begin(self, oldest: str) -> None:
+        self._oldest, self._looked, self._found = oldest, set(), {}
+
+    async def _look(self, method: str, chat: str, thread: str = "") -> None:
+        if (chat, thread) not in self._looked:
+            self._found |= self._read(chat, await self._pages(method, chat, self._oldest, ts=thread))
+            self._looked.add((chat, thread))
 
     def _read(self, chat: str, messages: list[Json]) -> dict[str, Inbound]:
         found: dict[str, Inbound] = {}

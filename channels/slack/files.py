@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import BinaryIO
 
-from aiohttp import ClientConnectorError, ClientError, ClientResponse, FormData
+from aiohttp import ClientConnectorError, ClientError, ClientResponse
 from yarl import URL
 
 from channels.base import Later, Refused
@@ -15,6 +15,7 @@ from channels.slack.web import Web
 
 CHUNK = 64 << 10
 REDIRECTS = 3
+RAW = {"Content-Type": "application/octet-stream"}
 
 
 class Files:
@@ -52,9 +53,7 @@ class Files:
         try:
             async with asyncio.timeout(self._transfer_s):
                 with await asyncio.to_thread(file.open, "rb") as data:
-                    form = FormData()
-                    form.add_field("file", data, filename=name, content_type="application/octet-stream")
-                    async with self._web.session.post(url, data=form, allow_redirects=False) as answer:
+                    async with self._web.session.post(url, data=data, headers=RAW, allow_redirects=False) as answer:
                         self._accepted(answer, name)
         except (ClientConnectorError, ClientError, ConnectionError, TimeoutError) as no:
             raise Later(f"Slack: {name}: the upload broke off ({type(no).__name__})") from no

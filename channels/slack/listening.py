@@ -17,6 +17,7 @@ from channels.slack.shape import Json, Unreadable, maybe, table
 from channels.slack.web import Web
 
 FEW = 5
+A_MOMENT_S = 0.05
 log = logging.getLogger(__name__)
 
 
@@ -46,13 +47,16 @@ class Listening:
         try:
             while not working.done():
                 began = self._monotonic()
+                rest = 0.0
                 try:
                     await self._once()
                 except (Later, Unclear) as trouble:
                     self._host.ailing(str(trouble))
-                    await asyncio.sleep(max(pause, getattr(trouble, "after_s", 0.0)))
-                lasted = self._monotonic() - began > self._pace.longest_pause_s
-                pause = self._pace.first_pause_s if lasted else min(pause * 2, self._pace.longest_pause_s)
+                    rest = max(pause, getattr(trouble, "after_s", 0.0))
+                lasted = self._monotonic() - began
+                await asyncio.sleep(rest or max(0.0, pause - lasted))
+                calm = lasted > self._pace.longest_pause_s
+                pause = self._pace.first_pause_s if calm else min(pause * 2, self._pace.longest_pause_s)
             working.result()
         finally:
             await self._leave()
@@ -72,33 +76,35 @@ class Listening:
         try:
             await link.connect(url)
             self._heard_at = self._checked_at = self._probed_at = self._monotonic()
-            await self._greeting(link)
-            self.catch_up()
-            await self._watch(link)
+            if await self._greeting(link):
+                self.catch_up()
+                await self._watch(link)
+            if not link.refreshed:
+                raise Later(f"Slack: {link.why}")
         finally:
             await self._stop_catching()
             await link.aclose()
 
-    async def _greeting(self, link: Link) -> None:
+    async def _greeting(self, link: Link) -> bool:
+        """Slack has greeted; if not, the connection is over. Raises Later."""
         deadline = self._monotonic() + self._pace.hello_s
         while not self._greeted.is_set():
-            if await link.over(min(0.05, self._pace.ping_s)):
-                raise Later(f"Slack: {link.why}")
+            if await link.over(A_MOMENT_S):
+                return False
             if self._monotonic() > deadline:
                 raise Later("Slack: connected, but Slack does not greet")
+        return True
 
     async def _watch(self, link: Link) -> None:
         while not await link.over(self._pace.ping_s / 2):
             for task in [task for task in self._errands if task.done()]:
                 self._errands.discard(task)
                 task.result()
-            if link.answered > self._answered:
+            if link.answered != self._answered:
                 self._answered = link.answered
                 self._host.alive()
             await self._check()
             await self._cursor.keep()
-        if not link.refreshed:
-            raise Later(f"Slack: {link.why}")
 
     async def _check(self) -> None:
         """A connection may live and bring nothing. Raises Later, Revoked."""
@@ -157,26 +163,26 @@ class Listening:
         patience = asyncio.get_running_loop().call_later(self._pace.hold_s, self._intake.open.set)
         pause = self._pace.first_pause_s
         try:
-            while not await self._caught_up():
+            while (trouble := await self._fetch_missed()) is not None:
+                log.info("what was written meanwhile could not be fetched yet: %s", trouble)
                 self._cursor.missed()
-                await asyncio.sleep(pause)
+                await asyncio.sleep(max(pause, getattr(trouble, "after_s", 0.0)))
                 pause = min(pause * 2, self._pace.settle_s)
         finally:
             patience.cancel()
         self._cursor.caught_up()
         self._intake.open.set()
 
-    async def _caught_up(self) -> bool:
+    async def _fetch_missed(self) -> Later | NotTaken | None:
         known = list(await self._host.conversations())
         try:
             found = await self._catching_up.since(self._cursor.before(self._pace.margin_s), known)
             await self._intake.take(list(found))
-        except (Later, NotTaken) as no:
-            log.info("what was written meanwhile could not be fetched yet: %s", no)
-            return False
+        except (Later, NotTaken) as trouble:
+            return trouble
         if found:
             self._cursor.advance(found[-1].message_id)
-        return True
+        return None
 
     def _errand(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)

@@ -141,7 +141,7 @@ async def test_B5_13_a_connection_on_which_slack_never_greets_is_given_up():
     pace = replace(QUICK, hello_s=0.3)
     async with fake() as slack:
         slack.sockets.silent = True
-        async with stage(slack, pace=pace) as on:
+        async with stage(slack, pace=pace, listening=False) as on:
             await on.house.until(lambda: any("greet" in why for why in on.house.ailments))
             slack.sockets.silent = False
             slack.say("ann", on.dm.chat, "hello")
@@ -157,10 +157,10 @@ async def test_B5_13_opening_the_connection_fails_thrice_and_then_works():
             assert len(on.house.ailments) == 3
 
 
-@pytest.mark.parametrize("token", ["app_token", "bot_token"])
-async def test_B5_13_a_bad_token_ends_it_at_once(token: str):
+@pytest.mark.parametrize("wrong", [{"app_token": "xapp-secret"}, {"bot_token": "xoxb-secret"}], ids=str)
+async def test_B5_13_a_bad_token_ends_it_at_once(wrong: dict[str, object]):
     async with fake() as slack:
-        async with running(channel_of(slack, **{token: "xoxb-secret-wrong"}), Ledger()) as task:
+        async with running(channel_of(slack, pace=QUICK, **wrong), Ledger()) as task:
             with pytest.raises(Revoked) as told:
                 await task
         assert "secret" not in str(told.value)

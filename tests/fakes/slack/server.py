@@ -26,7 +26,9 @@ LOGIN_PAGE = "<!DOCTYPE html><html><body>Sign in to your workspace</body></html>
 
 
 class Server:
-    """Listens on loopback; at the same port again after `stop`. `port` 0: any free one, at first."""
+    """Listens on loopback; at the same port again after `stop`. `port` 0: any free one, at first. `tokens`: (path, header) of
+    what asked for files; `moved`: where all files are said to be now.
+    """
 
     def __init__(self, methods: Methods, sockets: Sockets, calls: Calls, changed: Callable[[], None], port: int) -> None:
         self._methods, self._sockets, self._calls, self._changed = methods, sockets, calls, changed
@@ -34,6 +36,7 @@ class Server:
         self.faults: dict[str, list[Fault]] = {}
         self.revoked = self.is_cut = False
         self.pages: list[web.RouteDef] = []
+        self.moved = ""
         self.tokens: list[tuple[str, str]] = []
         self._runner: web.AppRunner | None = None
         self._pump: asyncio.Task[None] | None = None
@@ -157,6 +160,8 @@ class Server:
         fault = self._fault("download")
         if fault:
             return await self._spoilt(fault, request, "download", {})
+        if self.moved:
+            raise web.HTTPFound(self.moved)
         if header != f"Bearer {BOT_TOKEN}" or self.revoked:
             return web.Response(text=LOGIN_PAGE, content_type="text/html")
         kept = self._methods.work.files.get(request.match_info["file"].partition("-")[2])

@@ -1,0 +1,139 @@
+"""What was written while nobody listened: Slack keeps nothing, so it is read in the history (B5 #13)."""
+
+from tests.channels.host import Ledger, running
+from tests.channels.slack_stage import channel_of, fake, stage
+from tests.fakes.platform import Fault
+from tests.fakes.slack.workspace import BOT
+
+
+async def test_B5_13_what_was_written_during_downtime_is_taken_in_order():
+    async with fake(retries_s=()) as slack:
+        house, chat = Ledger(), slack.group("ann", "bob")
+        async with stage(slack, house) as on:
+            slack.say("ann", on.dm.chat, "before")
+            thread = slack.say("ann", chat, slack.mention("a thread"))
+            await house.until(lambda: len(house.texts) == 2)
+        for person in ("ann", "bob"):
+            slack.say(person, slack.private(person), f"{person} alone")
+        slack.say("bob", chat, "not meant for you")
+        slack.say("bob", chat, "in the thread", thread=thread)
+        fresh = slack.say("bob", chat, slack.mention("a new thread"))
+        slack.say("bob", chat, "and more of it", thread=fresh)
+        slack.say("ann", on.dm.chat, "last")
+        house.known.append(house.messages[1].address)
+        async with stage(slack, house):
+            pass
+        assert house.texts[2:] == ["ann alone", "bob alone", "in the thread", "a new thread", "and more of it", "last"]
+
+
+async def test_B5_13_what_comes_while_the_history_is_read_waits_for_it():
+    async with fake(retries_s=()) as slack:
+        house = Ledger()
+        async with stage(slack, house) as on:
+            slack.say("ann", on.dm.chat, "before")
+            await house.until(lambda: len(house.texts) == 1)
+        slack.say("ann", on.dm.chat, "missed")
+        slack.fail("users.conversations", Fault("slow", seconds=0.4))
+        async with running(channel_of(slack), house):
+            await slack.until(lambda: bool(slack.sockets.open))
+            slack.say("ann", on.dm.chat, "live")
+            await house.until(lambda: len(house.texts) == 3)
+        assert house.texts == ["before", "missed", "live"]
+
+
+async def test_B5_13_at_the_first_start_nothing_older_is_answered():
+    async with fake() as slack:
+        slack.say("ann", slack.private("ann"), "old")
+        async with stage(slack) as on:
+            slack.say("ann", on.dm.chat, "new")
+            await on.house.until(lambda: bool(on.house.texts))
+            assert on.house.texts == ["new"]
+
+
+async def test_B5_13_a_network_cut_loses_nothing():
+    async with fake(ack_s=0.2, retries_s=()) as slack, stage(slack) as on:
+        slack.cut()
+        for number in range(20):
+            slack.say("ann", on.dm.chat, str(number))
+        await on.house.until(lambda: bool(on.house.ailments))
+        slack.mend()
+        await on.house.until(lambda: len(on.house.texts) == 20)
+        assert on.house.texts == [str(number) for number in range(20)]
+
+
+async def test_B5_13_slack_itself_down_for_a_while_loses_nothing():
+    async with fake(retries_s=()) as slack, stage(slack) as on:
+        await slack.stop()
+        slack.say("ann", on.dm.chat, "while down")
+        await on.house.until(lambda: len(on.house.ailments) >= 2)
+        await slack.start()
+        await on.house.until(lambda: on.house.texts == ["while down"])
+
+
+async def test_B5_13_a_history_that_fails_is_read_again_and_the_cursor_waits_for_it():
+    async with fake(retries_s=()) as slack:
+        house = Ledger()
+        async with stage(slack, house) as on:
+            slack.say("ann", on.dm.chat, "before")
+            await house.until(lambda: len(house.texts) == 1)
+        kept = house.kept
+        slack.say("ann", on.dm.chat, "missed")
+        slack.fail("conversations.history", Fault("status", 500), Fault("retry", seconds=0.1))
+        async with stage(slack, house):
+            assert house.texts == ["before", "missed"]
+        assert float(house.kept) > float(kept)
+
+
+async def test_B5_13_without_the_scope_for_the_history_it_listens_all_the_same():
+    async with fake() as slack:
+        slack.methods.bare_history = True
+        async with stage(slack) as on:
+            slack.say("ann", on.dm.chat, "hello")
+            await on.house.until(lambda: on.house.texts == ["hello"])
+
+
+async def test_B5_13_the_cursor_is_never_ahead_of_what_the_house_has_taken():
+    async with fake(retries_s=()) as slack:
+        house = Ledger()
+        async with stage(slack, house) as on:
+            slack.methods.bare_history = True
+            first = slack.say("ann", on.dm.chat, "first")
+            await house.until(lambda: float(house.kept or 0) >= float(first))
+            house.refuse()
+            lost = slack.say("ann", on.dm.chat, "lost")
+            await slack.until(lambda: len(slack.sockets.attempts) == 2)
+            await house.until(lambda: bool(house.ailments))
+            assert float(house.kept) < float(lost)
+        slack.methods.bare_history = False
+        async with stage(slack, house):
+            assert house.texts == ["first", "lost"]
+
+
+async def test_a_slack_that_lists_no_channels_is_asked_where_the_house_has_talked():
+    async with fake(retries_s=()) as slack:
+        slack.methods.forgotten = {"users.conversations"}
+        house = Ledger()
+        async with stage(slack, house) as on:
+            slack.say("ann", on.dm.chat, "before")
+            await house.until(lambda: len(house.texts) == 1)
+        house.known.append(on.dm)
+        slack.say("ann", on.dm.chat, f"missed <@{BOT}>")
+        async with stage(slack, house):
+            assert house.texts == ["before", "missed"]
+
+
+async def test_B5_13_when_slack_allows_no_more_calls_the_history_is_read_on_where_it_stopped():
+    async with fake(retries_s=()) as slack:
+        house = Ledger()
+        async with stage(slack, house) as on:
+            slack.say("ann", on.dm.chat, "before")
+            await house.until(lambda: len(house.texts) == 1)
+        people = ["ann", *(f"person{number}" for number in range(9))]
+        for person in people:
+            slack.say(person, slack.private(person), person)
+        slack.calls.made.clear()
+        slack.fail("conversations.history", *(Fault("slow"), Fault("slow"), Fault("retry", seconds=0.05)) * 3)
+        async with stage(slack, house):
+            assert house.texts[1:] == people
+        asked = [str(arguments["channel"]) for arguments in slack.calls.of("conversations.history")]
+        assert len(asked) == len(set(asked)) + 3

@@ -1,0 +1,109 @@
+"""Texts as they are written: streamed in threads, else a message that changes; the finished text replaces them (E12, B5 #13)."""
+
+from datetime import UTC, datetime
+
+from channels.message import Address
+from tests.channels.slack_stage import Stage, channel_of, fake, stage
+from tests.fakes.platform import Fault
+
+
+async def in_thread(on: Stage) -> Address:
+    """A thread that Ann has begun in a channel."""
+    chat = on.slack.group("ann", "bob")
+    on.slack.say("ann", chat, on.slack.mention("tell me a story"))
+    await on.house.until(lambda: bool(on.house.messages))
+    return on.house.messages[0].address
+
+
+async def test_E12_in_a_thread_the_text_is_streamed_and_then_replaced():
+    async with fake() as slack, stage(slack) as on:
+        address = await in_thread(on)
+        shown = await on.channel.draft(address, "k1", "Once upon", "", private=False)
+        assert await on.channel.draft(address, "k1", "Once upon a **time**", shown, private=False) == shown
+        [draft] = slack.shown(address.chat, address.thread)
+        assert (draft.text, draft.draft, draft.id) == ("Once upon a **time**", True, shown)
+        assert slack.calls.of("chat.appendStream")[0]["markdown_text"] == " a **time**"
+        assert slack.calls.of("chat.startStream")[0]["recipient_user_id"] == slack.person("ann")
+        await on.channel.edit(address, shown, on.channel.render("The **end**")[0])
+        [done] = slack.shown(address.chat, address.thread)
+        assert (done.text, done.draft, done.id) == ("The end", False, shown)
+
+
+async def test_E12_outside_of_threads_a_message_is_changed():
+    async with fake() as slack, stage(slack) as on:
+        shown = await on.channel.draft(on.dm, "k1", "Once", "", private=True)
+        await on.channel.draft(on.dm, "k1", "Once upon", shown, private=True)
+        assert [message.text for message in slack.shown(on.dm.chat)] == ["Once upon"]
+        since = datetime.now(UTC)
+        assert await on.channel.find(on.dm, "k1", on.channel.render("x")[0], since) == shown
+
+
+async def test_E12_a_text_that_turns_out_otherwise_is_shown_as_it_is_now():
+    async with fake() as slack, stage(slack) as on:
+        address = await in_thread(on)
+        shown = await on.channel.draft(address, "k1", "Once", "", private=False)
+        assert await on.channel.draft(address, "k1", "Twice", shown, private=False) == shown
+        assert await on.channel.draft(address, "k1", "Twice as", shown, private=False) == shown
+        assert [message.text for message in slack.shown(address.chat, address.thread)] == ["Twice as"]
+
+
+async def test_B5_13_a_stream_that_a_crash_left_behind_is_found_and_replaced():
+    async with fake() as slack, stage(slack) as on:
+        address = await in_thread(on)
+        since = datetime.now(UTC)
+        shown = await on.channel.draft(address, "k1", "Once", "", private=False)
+        after_the_crash = channel_of(slack)
+        piece = after_the_crash.render("The end")[0]
+        assert await after_the_crash.find(address, "k1", piece, since) == shown
+        await after_the_crash.edit(address, shown, piece)
+        assert [message.text for message in slack.shown(address.chat, address.thread)] == ["The end"]
+        await after_the_crash.aclose()
+
+
+async def test_B5_13_a_stream_that_was_ended_is_found_by_its_key_only():
+    async with fake() as slack, stage(slack) as on:
+        address = await in_thread(on)
+        since, piece = datetime.now(UTC), on.channel.render("The end")[0]
+        shown = await on.channel.draft(address, "k1", "Once", "", private=False)
+        await on.channel.edit(address, shown, piece)
+        assert await on.channel.find(address, "k1", piece, since) == shown
+        assert await on.channel.find(address, "k2", piece, since) == ""
+
+
+async def test_E12_a_stream_that_slack_has_ended_meanwhile_goes_on_as_a_message():
+    async with fake() as slack, stage(slack) as on:
+        address = await in_thread(on)
+        shown = await on.channel.draft(address, "k1", "Once", "", private=False)
+        slack.fail("chat.appendStream", Fault("status", 200, text="message_not_in_streaming_state"))
+        slack.work.where(shown).messages[shown]["streaming_state"] = "completed"
+        await on.channel.draft(address, "k1", "Once upon", shown, private=False)
+        await on.channel.draft(address, "k1", "Once upon a time", shown, private=False)
+        assert [message.text for message in slack.shown(address.chat, address.thread)] == ["Once upon a time"]
+
+
+async def test_E12_a_streamed_text_calls_nobody():
+    async with fake() as slack, stage(slack) as on:
+        address = await in_thread(on)
+        shown = await on.channel.draft(address, "k1", "hey <!channel> <", "", private=False)
+        await on.channel.draft(address, "k1", "hey <!channel> <@U1> 3 < 4", shown, private=False)
+        text = slack.shown(address.chat, address.thread)[0].text
+        assert "<!" not in text
+        assert "<@" not in text
+
+
+async def test_E12_a_very_long_text_is_streamed_as_far_as_slack_allows():
+    async with fake() as slack, stage(slack) as on:
+        address = await in_thread(on)
+        words = "word " * 3000
+        shown = await on.channel.draft(address, "k1", words[:10_000], "", private=False)
+        await on.channel.draft(address, "k1", words, shown, private=False)
+        await on.channel.draft(address, "k1", words + "end", shown, private=False)
+        assert len(slack.shown(address.chat, address.thread)[0].text) <= 12_000
+
+
+async def test_E12_a_draft_can_be_taken_away():
+    async with fake() as slack, stage(slack) as on:
+        address = await in_thread(on)
+        shown = await on.channel.draft(address, "k1", "Once", "", private=False)
+        await on.channel.delete(address, shown)
+        assert slack.shown(address.chat, address.thread) == []

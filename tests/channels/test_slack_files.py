@@ -1,0 +1,152 @@
+"""Files both ways; the token goes to Slack and nowhere else (A14)."""
+
+import io
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from channels.base import Later, Refused, Unclear
+from channels.message import Address, Attachment
+from tests.channels.slack_stage import Stage, fake, stage
+from tests.fakes.platform import Fault
+from tests.fakes.slack.server import BOT_TOKEN
+
+
+@dataclass(slots=True)
+class Elsewhere:
+    """A server that is not Slack's, and the headers it has seen."""
+
+    url: str = ""
+    seen: list[str] = field(default_factory=list)
+
+
+@asynccontextmanager
+async def elsewhere() -> AsyncIterator[Elsewhere]:
+    there = Elsewhere()
+
+    async def answer(request: web.Request) -> web.Response:
+        there.seen.append(request.headers.get("Authorization", ""))
+        return web.Response(body=b"mine")
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    there.url = f"http://127.0.0.1:{runner.addresses[0][1]}/file"
+    try:
+        yield there
+    finally:
+        await runner.cleanup()
+
+
+async def shared(on: Stage, name: str = "b.txt", data: bytes = b"text") -> Attachment:
+    """A file that Ann has sent."""
+    on.slack.say("ann", on.dm.chat, "look", files=[(name, data)])
+    await on.house.until(lambda: bool(on.house.messages))
+    return on.house.messages[0].attachments[0]
+
+
+async def test_A14_a_file_that_came_is_fetched_with_the_token():
+    async with fake() as slack, stage(slack) as on:
+        into = io.BytesIO()
+        await on.channel.fetch(await shared(on), into)
+        assert into.getvalue() == b"text"
+        assert [token for _, token in slack.server.tokens] == [f"Bearer {BOT_TOKEN}"]
+
+
+async def test_A14_a_file_known_by_its_id_only_is_fetched():
+    async with fake() as slack, stage(slack) as on:
+        file = await shared(on)
+        into = io.BytesIO()
+        await on.channel.fetch(Attachment("document", "b.txt", "text/plain", 4, file.ref.split("/")[-2].split("-")[1]), into)
+        assert into.getvalue() == b"text"
+        with pytest.raises(Refused, match="file_not_found"):
+            await on.channel.fetch(Attachment("document", "b.txt", "text/plain", 4, "F404"), io.BytesIO())
+
+
+async def test_B5_13_the_token_goes_to_no_other_host():
+    async with fake() as slack, stage(slack) as on, elsewhere() as there:
+        with pytest.raises(Refused, match="not at Slack"):
+            await on.channel.fetch(Attachment("document", "b.txt", "text/plain", 4, there.url), io.BytesIO())
+        assert there.seen == []
+        assert slack.server.tokens == []
+
+
+async def test_B5_13_the_token_follows_no_redirect_to_another_host():
+    async with elsewhere() as there:
+        async with fake() as slack:
+            slack.server.pages = []
+            slack.server.moved = there.url
+            async with stage(slack) as on:
+                with pytest.raises(Refused, match="not at Slack"):
+                    await on.channel.fetch(await shared(on), io.BytesIO())
+        assert there.seen == []
+
+
+async def test_A14_a_file_that_is_too_long_is_refused_whatever_was_said_of_it():
+    async with fake() as slack, stage(slack) as on:
+        file = await shared(on, data=b"x" * (on.channel.can.most_fetch + 1))
+        with pytest.raises(Refused, match="at most"):
+            await on.channel.fetch(file, io.BytesIO())
+        into = io.BytesIO()
+        with pytest.raises(Refused, match="longer"):
+            await on.channel.fetch(Attachment(file.kind, file.name, file.mime, 0, file.ref), into)
+        assert len(into.getvalue()) <= on.channel.can.most_fetch
+
+
+async def test_A14_slacks_login_page_is_not_taken_for_the_file():
+    async with fake() as slack, stage(slack) as on:
+        file = await shared(on)
+        slack.fail("download", Fault("garbage"))
+        with pytest.raises(Refused, match="files:read"):
+            await on.channel.fetch(file, io.BytesIO())
+
+
+@pytest.mark.parametrize("fault", [Fault("status", 502), Fault("drop", times=2)], ids=str)
+async def test_B5_13_a_download_that_breaks_off_may_be_tried_again(fault: Fault):
+    async with fake() as slack, stage(slack) as on:
+        file = await shared(on)
+        slack.fail("download", fault)
+        with pytest.raises(Later):
+            await on.channel.fetch(file, io.BytesIO())
+
+
+async def test_A14_a_file_is_sent_into_the_thread_with_its_caption(tmp_path: Path):
+    (tmp_path / "a").write_bytes(b"bytes")
+    async with fake() as slack, stage(slack) as on:
+        thread = slack.say("ann", on.dm.chat, "send it")
+        address = Address("slack", on.dm.chat, thread)
+        message = await on.channel.upload(address, tmp_path / "a", "report.txt", on.channel.render("**here**")[0], "k1")
+        [shown] = slack.shown(on.dm.chat, thread)
+        assert (shown.id, shown.text, shown.files) == (message, "here", (("report.txt", b"bytes"),))
+        assert all(not token for path, token in slack.server.tokens if path.startswith("/upload"))
+
+
+async def test_B5_13_before_a_file_is_in_the_chat_all_may_be_tried_again_and_after_that_it_is_unclear(tmp_path: Path):
+    (tmp_path / "a").write_bytes(b"bytes")
+    async with fake() as slack, stage(slack) as on:
+        caption = on.channel.render("here")[0]
+        for method, fault in (
+            ("files.getUploadURLExternal", Fault("lost", times=2)),
+            ("upload", Fault("drop")),
+            ("upload", Fault("status", 502)),
+        ):
+            slack.fail(method, fault)
+            with pytest.raises(Later):
+                await on.channel.upload(on.dm, tmp_path / "a", "a.txt", caption, "k1")
+        slack.fail("files.completeUploadExternal", Fault("lost"))
+        with pytest.raises(Unclear):
+            await on.channel.upload(on.dm, tmp_path / "a", "a.txt", caption, "k1")
+        assert len(slack.shown(on.dm.chat)) == 1
+
+
+async def test_A14_an_empty_file_is_refused(tmp_path: Path):
+    (tmp_path / "a").write_bytes(b"")
+    async with fake() as slack, stage(slack) as on:
+        with pytest.raises(Refused, match="0 bytes"):
+            await on.channel.upload(on.dm, tmp_path / "a", "a.txt", on.channel.render("here")[0], "k1")

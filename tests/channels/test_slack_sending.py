@@ -1,0 +1,176 @@
+"""Slack out: what went wrong is said as the house needs it, and nothing is posted twice (B5 #13)."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from channels.base import ChannelError, Later, Refused, Revoked, Unclear
+from channels.message import Address, Piece
+from tests.channels.slack_stage import QUICK, Stage, channel_of, fake, stage
+from tests.fakes.platform import Fault
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+async def send(on: Stage, text: str = "hello", key: str = "k1", address: Address | None = None) -> str:
+    return await on.channel.send(address or on.dm, on.channel.render(text)[0], key)
+
+
+async def test_F1_a_message_is_sent_edited_and_deleted():
+    async with fake() as slack, stage(slack) as on:
+        message = await send(on, "**hello** & <bye>")
+        [shown] = slack.shown(on.dm.chat)
+        assert (shown.id, shown.text, shown.markup, shown.by_bot) == (message, "hello & <bye>", "*hello* &amp; &lt;bye&gt;", True)
+        await on.channel.edit(on.dm, message, on.channel.render("other")[0])
+        await on.channel.edit(on.dm, message, on.channel.render("other")[0])
+        assert slack.shown(on.dm.chat)[0].text == "other"
+        await on.channel.delete(on.dm, message)
+        await on.channel.delete(on.dm, message)
+        assert slack.shown(on.dm.chat) == []
+
+
+async def test_B5_13_a_message_whose_answer_was_lost_is_posted_once_and_found():
+    async with fake() as slack, stage(slack) as on:
+        since = now()
+        slack.fail("chat.postMessage", Fault("lost"))
+        piece = on.channel.render("hello")[0]
+        with pytest.raises(Unclear):
+            await on.channel.send(on.dm, piece, "k1")
+        assert await on.channel.find(on.dm, "k1", piece, since) == slack.shown(on.dm.chat)[0].id
+        assert await on.channel.find(on.dm, "k2", piece, since) == ""
+        assert await on.channel.find(on.dm, "k1", piece, since + timedelta(hours=1)) == ""
+        assert len(slack.calls.of("chat.postMessage")) == 1
+
+
+async def test_B5_13_a_message_in_a_thread_is_found_there_among_many():
+    async with fake() as slack, stage(slack) as on:
+        chat, since = slack.group("ann"), now()
+        thread = slack.say("ann", chat, slack.mention("work"))
+        address = Address("slack", chat, thread)
+        message = await send(on, key="wanted", address=address)
+        for number in range(250):
+            slack.say("ann", chat, str(number), thread=thread)
+        assert await on.channel.find(address, "wanted", on.channel.render("hello")[0], since) == message
+
+
+async def test_B5_13_without_the_scope_for_the_history_nothing_is_found_and_nothing_breaks():
+    async with fake() as slack, stage(slack) as on:
+        await send(on)
+        slack.methods.bare_history = True
+        assert await on.channel.find(on.dm, "k1", on.channel.render("hello")[0], now()) == ""
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        (Fault("retry", seconds=7), Later),
+        (Fault("status", 503), Later),
+        (Fault("status", 200, text="service_unavailable"), Later),
+        (Fault("status", 500), Unclear),
+        (Fault("status", 200, text="internal_error"), Unclear),
+        (Fault("drop"), Unclear),
+        (Fault("garbage"), Unclear),
+        (Fault("status", 200, text="token_revoked"), Revoked),
+        (Fault("status", 200, text="is_archived"), Refused),
+        (Fault("status", 404), Refused),
+    ],
+    ids=str,
+)
+async def test_B5_13_each_failure_tells_the_house_what_may_have_happened(fault: Fault, error: type[ChannelError]):
+    async with fake() as slack, stage(slack, listening=False) as on:
+        slack.fail("chat.postMessage", fault)
+        with pytest.raises(error) as told:
+            await send(on)
+        assert type(told.value) is error or error is Refused
+        assert "xoxb" not in str(told.value)
+        if isinstance(told.value, Later) and fault.kind == "retry":
+            assert told.value.after_s == 7
+        assert len(slack.calls.of("chat.postMessage")) == 1
+
+
+async def test_B5_13_a_slack_that_cannot_be_reached_is_asked_later():
+    async with fake() as slack:
+        channel = channel_of(slack)
+        address, piece = Address("slack", slack.private("ann")), channel.render("hello")[0]
+        await slack.stop()
+        with pytest.raises(Later):
+            await channel.send(address, piece, "k1")
+        await channel.aclose()
+
+
+async def test_B5_13_an_answer_that_does_not_come_leaves_it_unclear():
+    async with fake() as slack, stage(slack, pace=replace(QUICK, timeout_s=0.3)) as on:
+        slack.fail("chat.postMessage", Fault("slow", seconds=2))
+        with pytest.raises(Unclear):
+            await send(on)
+
+
+async def test_what_to_do_is_said_when_a_message_is_refused():
+    async with fake() as slack, stage(slack) as on:
+        chat = slack.group("ann")
+        slack.work.channels[chat].members.discard("U0BOT")
+        with pytest.raises(Refused, match="/invite"):
+            await send(on, address=Address("slack", chat))
+        with pytest.raises(Refused, match="never in it"):
+            await send(on, address=Address("slack", "C404"))
+        with pytest.raises(Refused, match="longer than Slack takes"):
+            await on.channel.edit(on.dm, await send(on), Piece("x" * 5000, "x"))
+
+
+async def test_links_are_not_opened_by_slack():
+    async with fake() as slack, stage(slack) as on:
+        await send(on, "https://evil.example/?q=secret")
+        [asked] = slack.calls.of("chat.postMessage")
+        assert (asked["unfurl_links"], asked["unfurl_media"]) == (False, False)
+
+
+async def test_A14_check_says_who_we_are_and_that_a_token_is_wrong():
+    async with fake() as slack:
+        channel = channel_of(slack)
+        assert await channel.check() == "@aidaemon in Fake"
+        slack.revoke()
+        with pytest.raises(Revoked, match=r"\[slack\]"):
+            await channel.check()
+        await channel.aclose()
+
+
+async def test_A14_eyes_mark_a_message_and_twice_is_no_harm():
+    async with fake() as slack, stage(slack) as on:
+        message = slack.say("ann", on.dm.chat, "hello")
+        await on.channel.seen(on.dm, message)
+        await on.channel.seen(on.dm, message)
+        assert slack.shown(on.dm.chat)[0].reactions == ("eyes",)
+
+
+async def test_A14_the_status_is_shown_in_threads_and_goes_with_the_answer():
+    async with fake() as slack, stage(slack) as on:
+        thread = slack.say("ann", on.dm.chat, "hello")
+        address = Address("slack", on.dm.chat, thread)
+        await on.channel.typing(on.dm)
+        await on.channel.typing(address, "is reading…")
+        assert slack.work.statuses == {(on.dm.chat, thread): "is reading…"}
+        await send(on, address=address)
+        assert slack.work.statuses == {}
+
+
+async def test_A14_what_this_slack_does_not_know_is_asked_for_once_and_breaks_nothing(caplog: pytest.LogCaptureFixture):
+    async with fake() as slack, stage(slack) as on:
+        slack.methods.forgotten = {"reactions.add", "assistant.threads.setStatus", "chat.startStream"}
+        thread = Address("slack", on.dm.chat, slack.say("ann", on.dm.chat, "hello"))
+        for number in range(3):
+            await on.channel.typing(thread)
+            await on.channel.seen(thread, thread.thread)
+            await on.channel.draft(thread, f"k{number}", "Once", "", private=True)
+        assert [len(slack.calls.of(method)) for method in sorted(slack.methods.forgotten)] == [1, 1, 1]
+        assert len([row for row in caplog.records if "unknown_method" in row.getMessage()]) == 3
+
+
+async def test_metadata_that_slack_refuses_are_left_out():
+    async with fake() as slack, stage(slack) as on:
+        slack.fail("chat.postMessage", Fault("status", 200, text="metadata_must_be_sent_from_app"))
+        await send(on)
+        await send(on, key="k2")
+        assert [bool(asked.get("metadata")) for asked in slack.calls.of("chat.postMessage")] == [True, False, False]
