@@ -26,6 +26,7 @@ BORDERS = {
     "daemon/loops/engine.py": "a loop that breaks off ends as failed and says so; it blocks nobody and nothing else",
     "daemon/delivery/delivery.py": "what breaks one delivery must not hold up those behind it",
     "daemon/delivery/tending.py": "what one channel breaks is its own; it is begun again, and the others go on",
+    "daemon/reception/host.py": "a message that breaks the house must not hold up those behind it",
     "daemon/http/api.py": "whatever goes wrong in a request, the daemon goes on",
 }
 MAKERS = {
