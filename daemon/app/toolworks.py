@@ -28,6 +28,7 @@ from daemon.tools.decorate import bind
 from daemon.tools.dispatch import Dispatcher
 from daemon.tools.gate import Gate
 from daemon.tools.http import Outgoing, http_request
+from daemon.tools.inbox import NAME as INBOX
 from daemon.tools.mcp.running import Running
 from daemon.tools.net.client import WebClient
 from daemon.tools.policy import Judge
@@ -81,7 +82,8 @@ class ToolWorks:
         place = workspace_of(self.paths, config.workspace)
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.sandbox = await Sandbox.open(place)
-        workspace = Workspace(self.sandbox.workspace, max_chars=config.shell.max_output_chars)
+        beside = {INBOX: self.paths.inbox}
+        workspace = Workspace(self.sandbox.workspace, max_chars=config.shell.max_output_chars, beside=beside)
         self.files = await Files.open(workspace, self.paths.undo, self.store, self.clock.now)
         traces, background = Traces(self.files, self.clock.monotonic), Background.of(config.shell)
         await traces.recover()

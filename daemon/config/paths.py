@@ -48,6 +48,11 @@ class Paths:
         return self.home / "undo"
 
     @property
+    def inbox(self) -> Path:
+        """Files that came with messages."""
+        return self.home / "files" / "inbox"
+
+    @property
     def outbox(self) -> Path:
         """Copies of files on their way to a conversation."""
         return self.home / "files" / "outbox"

@@ -9,7 +9,7 @@ from daemon.tools.changes import Files
 from daemon.tools.clock import current_time
 from daemon.tools.config import ToolsConfig
 from daemon.tools.decorate import Definition, bind
-from daemon.tools.files import edit_file, list_dir, read_file, write_file
+from daemon.tools.files import copy_file, edit_file, list_dir, read_file, write_file
 from daemon.tools.finding import find_tools
 from daemon.tools.recall import Memories, recall, remember
 from daemon.tools.search import Searchable, search_files
@@ -47,6 +47,7 @@ OWN: tuple[Definition, ...] = (
     request_more_iterations,
     write_file,
     edit_file,
+    copy_file,
     list_dir,
     search_files,
     todo,

@@ -96,10 +96,10 @@ class Draft:
             raise ToolError(f"{self.path}: somebody else changed it just now, so it was left alone; read it and try again")
 
 
-def ordinary(path: str, handle: int) -> BinaryIO:
-    """The open file, which is an ordinary one of reasonable size; else it is closed, and ToolError raised."""
+def ordinary(path: str, handle: int, most: int = MAX_BYTES) -> BinaryIO:
+    """The open file, which is an ordinary one of at most so many bytes; else it is closed, and ToolError raised."""
     try:
-        _check_ordinary(path, os.fstat(handle))
+        _check_ordinary(path, os.fstat(handle), most)
     except ToolError:
         os.close(handle)
         raise
@@ -113,14 +113,14 @@ def content(file: BinaryIO) -> bytes:
     return data if len(data) <= size else data + file.read(max(MAX_BYTES - len(data), 0))
 
 
-def _check_ordinary(path: str, found: os.stat_result) -> None:
+def _check_ordinary(path: str, found: os.stat_result, most: int) -> None:
     if stat.S_ISDIR(found.st_mode):
         raise ToolError(f"{path}: this is a directory; use list_dir")
     if not stat.S_ISREG(found.st_mode):
         raise ToolError(f"{path}: not an ordinary file")
     if found.st_nlink > 1:
         raise ToolError(f"{path}: this file has a second name (a hard link), perhaps outside the workspace; copy it first")
-    if found.st_size > MAX_BYTES:
+    if found.st_size > most:
         raise ToolError(f"{path}: {found.st_size} bytes are too many; use shell with head, tail or grep")
 
 

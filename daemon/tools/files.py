@@ -4,6 +4,7 @@ import asyncio
 import os
 import stat
 from collections.abc import Sequence
+from dataclasses import replace
 
 from daemon.core.label import Effect
 from daemon.tools.base import ToolContext, ToolError, ToolOutput
@@ -15,6 +16,7 @@ from daemon.tools.workspace import Workspace, told
 MOST_ENTRIES = 300
 ROOM = 120
 SNIFFED = 8192
+GUEST = "{name}/ (came with messages; read only)"
 
 
 @tool(effect=Effect.READ, parallel=True, idempotent=True, paths=("path",))
@@ -39,6 +41,15 @@ async def edit_file(files: Files, context: ToolContext, path: str, old: str, new
     """Replace a piece of a text file; old must stand in it exactly once."""
     await files.write(path, lambda data: _edited(data, path, old, new), Author.of(context), whole=False)
     return f"edited {path}"
+
+
+@tool(effect=Effect.WRITE, parallel=True, critical=("to",), paths=("path", "to"))
+async def copy_file(files: Files, context: ToolContext, path: str, to: str) -> str:
+    """Copy a file within the workspace, or one that came with a message (inbox/...) into it, so that commands can read it."""
+    data, label = await files.read(path, lambda data: data)
+    author = Author.of(context)
+    await files.write(to, lambda old: data, replace(author, label=author.label.joined(label)))
+    return f"copied {len(data)} bytes to {to}"
 
 
 @tool(effect=Effect.READ, parallel=True, idempotent=True, paths=("path",))
@@ -80,7 +91,7 @@ def _fitting(lines: list[str], room: int) -> list[str]:
 
 def _text(data: bytes, path: str) -> str:
     if b"\0" in data[:SNIFFED]:
-        raise ToolError(f"{path}: a binary file of {len(data)} bytes; use shell to look into it")
+        raise ToolError(f"{path}: a binary file of {len(data)} bytes; use shell to look into it (copy_file first, from inbox)")
     return data.decode("utf-8", "replace")
 
 
@@ -99,14 +110,17 @@ def _edited(data: bytes | None, path: str, old: str, new: str) -> bytes:
 
 
 def _names(workspace: Workspace, path: str) -> list[str]:
+    beside = [] if workspace.name(path) else workspace.guests
     with workspace.directory(path) as folder, told(path), os.scandir(folder) as entries:
-        return sorted(entry.name for entry in entries)
+        return sorted({*(entry.name for entry in entries), *beside})
 
 
 def _list(place: Searchable, path: str, names: Sequence[str]) -> str:
     with place.workspace.directory(path) as folder, told(path):
         protected = place.protected_of(path, names[:MOST_ENTRIES])
-        shown = [_entry(name, folder, name in protected) for name in names[:MOST_ENTRIES]]
+        beside = [] if place.workspace.name(path) else place.workspace.guests
+        entries = names[:MOST_ENTRIES]
+        shown = [GUEST.format(name=name) if name in beside else _entry(name, folder, name in protected) for name in entries]
     more = [f"[{len(names) - MOST_ENTRIES} more]"] if len(names) > MOST_ENTRIES else []
     return "\n".join(shown + more) or "(the directory is empty)"
 

@@ -97,7 +97,9 @@ class Marks:
             await self.drop([name])
 
     async def label_of(self, path: str) -> Label:
-        """Of what this file holds. A file that is gone loses its mark."""
+        """Of what this file holds. A file that is gone loses its mark; what somebody sent is never trusted."""
+        if self.files.came_from_outside(path):
+            return Label.UNTRUSTED
         if not self._kept:
             return Label.TRUSTED
         name = self.files.name(path)
@@ -107,6 +109,9 @@ class Marks:
 
     def label_of_names(self, names: Iterable[str]) -> Label:
         """Of these names of places, as a list shows them: a folder's name is as good as the worst thing in it."""
+        names = list(names)
+        if self.files.guests and any(map(self.files.came_from_outside, names)):
+            return Label.UNTRUSTED
         if not self._kept:
             return Label.TRUSTED
         marked = {place for mark in self._untrusted for place in _self_and_above(_folded(mark.path))}
