@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import aiohttp
 from yarl import URL
 
-from channels.base import Later, Revoked
+from channels.base import Later, Refused, Revoked, Unclear
 from channels.discord.calling import BROKEN, UNKNOWN_TOKEN, Calls, Rest, meaning
 from channels.discord.config import API
 from channels.discord.lib import discord, gateway, http
@@ -165,6 +165,8 @@ class Connection:
         except Later as later:
             why = str(later)
             await asyncio.sleep(min(later.after_s, max(self._patience.pauses)))
+        except (Refused, Unclear) as odd:
+            why = str(odd)
         return why, loop.time() - self._up_since if self._up_since is not None else 0.0
 
     async def _connected(self) -> None:
@@ -241,7 +243,10 @@ class Connection:
             return URL(self._gateway_url)
         if self._api_url == API:
             return gateway.DiscordWebSocket.DEFAULT_GATEWAY
-        return URL(str((await rest.request(http.Route("GET", "/gateway")))["url"]))
+        try:
+            return URL(str((await rest.request(http.Route("GET", "/gateway")))["url"]))
+        except (discord.NotFound, *BROKEN):  # a simple server has it at its own root
+            return URL(self._api_url.replace("http", "ws", 1)).with_path("/")
 
     def _remember(self, socket: Socket) -> None:
         kept = socket.session_id

@@ -28,6 +28,8 @@ OVERLAP_S = 60.0
 PAGE = 100
 MOST_AT_ONCE = 50
 MOST_WAITING = 10_000
+MOST_UNKNOWN = 50
+"""Not every server says what the newest message of a channel is: so many of those are looked through as well."""
 MOST_PEOPLE = 20
 """Direct chats are not listed anywhere: those of so many people of the allow-list are looked up."""
 
@@ -64,7 +66,8 @@ class Intake:
 
     def seen(self, channel: str, place: Place) -> None:
         """A channel that the new session has; it is read on in when there is something newer."""
-        if place.last > self._floor():
+        unknown = place.last == 0 and len(self._gaps.by_channel) < MOST_UNKNOWN
+        if place.last > self._floor() or unknown:
             self._gaps.open(channel, self._floor())
             self._news.set()
 
@@ -162,7 +165,8 @@ class Intake:
     async def _remember_chats(self) -> None:
         """Chats that no guild lists: those talked in before, and the direct ones of people who may talk."""
         for address in await self._host.conversations():
-            if self._places.get(address.chat) is None and address.chat.isdecimal():
+            place = self._places.get(address.chat)
+            if (place is None or place.last == 0) and address.chat.isdecimal():
                 self._gaps.open(address.chat, self._floor())
         for person in self._people[:MOST_PEOPLE]:
             try:

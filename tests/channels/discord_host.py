@@ -38,9 +38,9 @@ def bot(fake: FakeDiscord, patience: Patience = QUICK, **config: object) -> Disc
 
 
 @asynccontextmanager
-async def serving(**how: int) -> AsyncIterator[FakeDiscord]:
+async def serving(*, heartbeat_ms: int = 5000) -> AsyncIterator[FakeDiscord]:
     """The fake alone."""
-    fake = FakeDiscord(**how)
+    fake = FakeDiscord(heartbeat_ms=heartbeat_ms)
     await fake.start()
     try:
         yield fake
@@ -61,7 +61,7 @@ async def listening(
 
 
 @asynccontextmanager
-async def talking(**config: object) -> AsyncIterator[Scene]:
+async def talking(*, guild_id: int | str = "") -> AsyncIterator[Scene]:
     """Both."""
-    async with serving() as fake, listening(fake, **config) as scene:
+    async with serving() as fake, listening(fake, guild_id=guild_id) as scene:
         yield scene

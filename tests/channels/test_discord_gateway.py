@@ -1,4 +1,4 @@
-"""Discord's gateway in trouble: what is cut is taken up again, what is over begins anew, what cannot be mended is told (E12, B5)."""
+"""Discord's gateway in trouble: what is cut goes on, what is over begins anew, what cannot be mended is told (E12, B5)."""
 
 import asyncio
 import threading
@@ -9,6 +9,7 @@ from channels.base import Later, Revoked
 from channels.discord.gateway import Patience
 from tests.channels.discord_host import bot, listening, serving, talking
 from tests.channels.host import Ledger, running
+from tests.fakes.platform import Fault
 
 
 async def test_a_connection_that_is_reset_is_resumed_and_nothing_is_missing_or_double():
@@ -88,7 +89,7 @@ async def test_while_the_network_is_gone_it_says_so_and_comes_back_by_itself():
 async def test_while_discord_is_down_it_comes_back_by_itself():
     async with talking() as scene:
         await scene.fake.stop()
-        await scene.host.until(lambda: any("cannot be reached" in ailment or "lost" in ailment for ailment in scene.host.ailments))
+        await scene.host.until(lambda: any("cannot be reached" in ailment for ailment in scene.host.ailments))
         await scene.fake.start()
         scene.fake.say("ann", scene.fake.private("ann"), "hello")
         await scene.heard("hello")
@@ -170,6 +171,14 @@ async def test_the_gateway_of_another_api_is_asked_for():
     async with serving() as fake, listening(fake, gateway_url="") as scene:
         assert len(scene.fake.calls.of("GET gateway")) == 1
         assert await scene.channel.check() == "@aidaemon"
+
+
+@pytest.mark.parametrize("fault", [Fault("status", 404), Fault("garbage"), Fault("status", 403), Fault("status", 503)])
+async def test_a_server_that_knows_no_gateway_has_it_at_its_root(fault: Fault):
+    async with serving() as fake:
+        fake.fail("GET gateway", fault)
+        async with listening(fake, gateway_url=""):
+            assert len(fake.calls.of("op 2")) == 1
 
 
 async def test_events_are_taken_in_the_order_in_which_they_came():

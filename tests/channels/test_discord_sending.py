@@ -1,4 +1,4 @@
-"""What goes out to Discord when something goes wrong on the way: sent once, and told as what can be done about it (B5 #13, #14)."""
+"""What goes wrong on the way out to Discord: sent once all the same, or told as what can be done about it (B5 #13, #14)."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -236,5 +236,5 @@ async def test_what_nobody_can_read_is_set_aside_and_holds_up_nothing():
         scene.fake.say("ann", chat, "after")
         await scene.heard("before", "after")
         assert len(scene.fake.calls.of("op 2")) == 1
-        assert len({poison.external_id for poison in scene.host.poison}) == 8
+        await scene.host.until(lambda: len({poison.external_id for poison in scene.host.poison}) == 8)
         assert all(poison.why and poison.channel == "discord" for poison in scene.host.poison)
