@@ -59,6 +59,7 @@ class Poller:
     hand_over: Callable[[list[object]], Awaitable[None]]
     pauses: Pauses
     offset: int = 0
+    strays: list[object] | None = None
 
     async def run(self) -> None:
         """Until cancelled. Raises Revoked."""
@@ -112,17 +113,18 @@ class Poller:
         numbers = [number for number in map(number_of, updates) if number is not None]
         if numbers:
             self.offset = max(numbers) + 1
-        elif self.offset:
-            self.offset += len(updates)  # what has no number was numbered, too: one after the other
-        return self.offset > 0
+        elif self.offset and updates != self.strays:
+            self.offset += len(updates)  # what shows no number was numbered all the same: one after the other
+            self.strays = updates
+        return bool(numbers)
 
 
 async def drop_webhook(api: Api) -> None:
     """Where updates are pushed to an address, none can be polled for."""
     try:
-        info = await api.call("getWebhookInfo")
+        info = await api.call("getWebhookInfo", timeout_s=MORE_S)
         if isinstance(info, dict) and info.get("url"):
-            await api.call("deleteWebhook")
+            await api.call("deleteWebhook", timeout_s=MORE_S)
             log.warning("telegram: the bot had a webhook; it was taken away, for this house polls")
     except (Refused, Later, Unclear) as error:
         log.info("telegram: whether the bot has a webhook is not known: %s", error)

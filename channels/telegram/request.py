@@ -3,7 +3,7 @@
 import json
 from collections.abc import AsyncGenerator
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
@@ -13,6 +13,7 @@ from telegram.request import BaseRequest, RequestData
 CONNECT_S, READ_S, FILE_S = 10.0, 30.0, 600.0
 CHUNK = 64 << 10
 MOST_AT_ONCE = 100
+HERE = ("localhost", "127.0.0.1", "::1")
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 BEFORE = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientProxyConnectionError)
 
@@ -37,8 +38,7 @@ class AiohttpRequest(BaseRequest):
     """One pool of connections to one server."""
 
     def __init__(self, root: str) -> None:
-        url = urlsplit(root)
-        self._proxy = None if proxy_bypass(url.hostname or "") else getproxies().get(url.scheme)
+        self._proxy = _proxy(urlsplit(root))
         self._session: aiohttp.ClientSession | None = None
 
     @property
@@ -119,6 +119,12 @@ def answered(status: int, payload: bytes) -> Answered:
     return Answered(
         status, description[:300], _number(numbers.get("retry_after")), int(_number(numbers.get("migrate_to_chat_id")))
     )
+
+
+def _proxy(url: SplitResult) -> str | None:
+    """What HTTP(S)_PROXY and NO_PROXY say, looked up once; a server on this machine needs none."""
+    host = url.hostname or ""
+    return None if host in HERE or proxy_bypass(host) else getproxies().get(url.scheme)
 
 
 def _body(data: RequestData | None) -> tuple[bytes | aiohttp.FormData | None, dict[str, str]]:
