@@ -11,7 +11,7 @@ from channels.base import Capabilities, Host, Rate, Refused, Unclear
 from channels.discord import files, sending, snowflake
 from channels.discord.calling import Calls, Rest
 from channels.discord.config import DiscordAccount
-from channels.discord.gateway import Patience
+from channels.discord.gateway import PATIENCE, Patience
 from channels.discord.lib import discord, http
 from channels.discord.listening import Listening
 from channels.message import Address, Attachment, Choice, Piece
@@ -37,7 +37,7 @@ class Discord:
         config: DiscordAccount,
         name: str = "discord",
         *,
-        patience: Patience = Patience(),  # noqa: B008 - a frozen value
+        patience: Patience = PATIENCE,
         now: Callable[[], datetime] = _now,
     ) -> None:
         self._config, self._name, self._patience, self._now = config, name, patience, now
@@ -83,6 +83,8 @@ class Discord:
 
     async def find(self, address: Address, key: str, piece: Piece, since: datetime) -> str:
         """By its words: Discord does not give the nonce out."""
+        if not piece.text.strip():
+            return ""
         after = snowflake.earlier(snowflake.at(since), SLACK_S)
         page = await self._maybe("history", lambda rest: rest.logs_from(address.chat, LOOKED_THROUGH, after=after))
         ours = [said for said in page if _is_ours(said, self._calls.id, piece)] if isinstance(page, list) else []
@@ -110,7 +112,10 @@ class Discord:
 
     async def upload(self, address: Address, file: Path, name: str, caption: Piece, key: str) -> str:
         """Send a file."""
-        size = (await asyncio.to_thread(file.stat)).st_size
+        try:
+            size = (await asyncio.to_thread(file.stat)).st_size
+        except OSError as gone:
+            raise Refused(f"{name} cannot be read: {gone.strerror}") from gone
         if size > CAN.most_upload:
             raise Refused(f"{name} has {size >> 20} MB; Discord takes {CAN.most_upload >> 20} MB")
         with http.handle_message_parameters(

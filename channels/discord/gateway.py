@@ -21,7 +21,7 @@ from channels.discord.lib import discord, gateway, http
 
 EVENTS = (
     *("READY", "RESUMED", "GUILD_CREATE", "GUILD_DELETE", "CHANNEL_CREATE", "CHANNEL_DELETE", "INTERACTION_CREATE"),
-    *("THREAD_CREATE", "THREAD_DELETE", "THREAD_LIST_SYNC", "THREAD_MEMBER_UPDATE"),
+    *("THREAD_CREATE", "THREAD_UPDATE", "THREAD_DELETE", "THREAD_LIST_SYNC", "THREAD_MEMBER_UPDATE"),
     *("MESSAGE_CREATE", "MESSAGE_UPDATE", "MESSAGE_REACTION_ADD", "MESSAGE_REACTION_REMOVE"),
 )
 AUTHENTICATION_FAILED, INTENTS_REFUSED = 4004, 4014
@@ -47,6 +47,9 @@ class Patience:
     invalid: tuple[float, float] = (1.0, 5.0)
     pauses: tuple[float, ...] = (0.0, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0, 15.0, 30.0, 30.0, 60.0, 90.0)
     retries: tuple[float, ...] = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+
+
+PATIENCE = Patience()
 
 
 class Hearer(Protocol):

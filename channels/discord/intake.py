@@ -28,6 +28,10 @@ OVERLAP_S = 60.0
 PAGE = 100
 MOST_AT_ONCE = 50
 MOST_WAITING = 10_000
+LONGEST_PENDING_S = 300.0
+"""A guild that is away for longer than that no longer keeps the mark where it is."""
+WITHIN_S = 10.0
+"""While a page is waited for, nothing else is handed on."""
 MOST_UNKNOWN = 50
 """Not every server says what the newest message of a channel is: so many of those are looked through as well."""
 MOST_PEOPLE = 20
@@ -46,22 +50,23 @@ class Intake:
         self._gaps = Gaps()
         self._news = asyncio.Event()
         self._newest = self._kept = self._since = 0
-        self._kept_at = 0.0
-        self._greeting = False
+        self._kept_at = self._fresh_at = 0.0
+        self._guessed = self._greeting = False
 
     async def begin(self, now: datetime) -> None:
         """Where we had read up to; now, the first time. Raises NotTaken."""
-        self._newest = snowflake.number(await self._host.cursor())
-        if not self._newest:
-            self._newest = snowflake.at(now)
-            await self._host.keep_cursor(str(self._newest))
+        kept, at_least = snowflake.number(await self._host.cursor()), snowflake.at(now)
+        if not kept:
+            await self._host.keep_cursor(str(at_least))
+        self._guessed = not kept
+        self._newest = min(kept, at_least) if kept else at_least  # our clock may have been ahead of Discord's
         self._kept = self._since = self._newest
 
     def fresh(self) -> None:
-        """A new session has begun: something may be missing everywhere."""
-        if not self._gaps.by_channel:
+        """A new session begins: something may be missing everywhere."""
+        if not (self._gaps.by_channel or self._places.pending):
             self._since = self._newest
-        self._greeting = True
+        self._greeting, self._fresh_at = True, asyncio.get_running_loop().time()
         self._news.set()
 
     def seen(self, channel: str, place: Place) -> None:
@@ -93,13 +98,16 @@ class Intake:
         while True:
             self._news.clear()
             now = asyncio.get_running_loop().time()
-            if self._waiting:
+            busy = bool(self._waiting)
+            if busy:
                 await self._hand_on()
-            elif self._greeting:
+            if self._greeting:
                 self._greeting = False
                 await self._remember_chats()
             elif channel := self._gaps.next(now):
                 await self._read_on(channel)
+            elif busy:
+                continue
             elif self._must_keep() and now >= self._kept_at + self._patience.keep:
                 await self._keep(now)
             else:
@@ -131,7 +139,9 @@ class Intake:
         """It stands in the house now."""
         event, payload = said
         if event == "MESSAGE_CREATE":
-            self._newest = max(self._newest, snowflake.number(payload.get("id")))
+            number = snowflake.number(payload.get("id"))
+            self._newest = number if self._guessed and number else max(self._newest, number)
+            self._guessed = self._guessed and not number
 
     async def _take(self, read: Iterable[Arrival | None]) -> None:
         """Until the house has written it down; nothing is dropped, and nothing overtakes."""
@@ -151,8 +161,10 @@ class Intake:
         return pauses[min(tries, len(pauses) - 1)]
 
     def _must_keep(self) -> bool:
-        whole = not (self._gaps.by_channel or self._greeting or self._places.pending)
-        return whole and self._newest > self._kept
+        if self._newest == self._kept or self._gaps.by_channel or self._greeting:
+            return False
+        lasts = asyncio.get_running_loop().time() - self._fresh_at
+        return not self._places.pending or lasts > LONGEST_PENDING_S
 
     async def _keep(self, now: float) -> None:
         self._kept_at = now
@@ -165,14 +177,20 @@ class Intake:
     async def _remember_chats(self) -> None:
         """Chats that no guild lists: those talked in before, and the direct ones of people who may talk."""
         for address in await self._host.conversations():
+            self._places.join(address.chat)
             place = self._places.get(address.chat)
             if (place is None or place.last == 0) and address.chat.isdecimal():
                 self._gaps.open(address.chat, self._floor())
         for person in self._people[:MOST_PEOPLE]:
             try:
-                direct = await self._calls.call(lambda rest, number=person: rest.start_private_message(number))
-            except (Refused, Later, Unclear):
+                direct = await self._calls.call(lambda rest, to=person: rest.start_private_message(to), within_s=WITHIN_S)
+            except Refused:
                 continue  # they have no common guild with the bot, or closed their messages
+            except (Later, Unclear) as away:
+                log.info("who wrote to the bot for the first time meanwhile is not known: %s", away)
+                return
+            if not isinstance(direct, Mapping) or "id" not in direct:
+                continue
             place = self._places.channel(direct)
             if place is not None:
                 self.seen(str(direct["id"]), place)
@@ -182,7 +200,7 @@ class Intake:
         gap = self._gaps.by_channel[channel]
         try:
             await self._know(channel)
-            page = await self._calls.call(lambda rest: rest.logs_from(channel, PAGE, after=gap.after))
+            page = await self._calls.call(lambda rest: rest.logs_from(channel, PAGE, after=gap.after), within_s=WITHIN_S)
             said = _oldest_first(page)
         except Refused as closed:
             log.info("what was said in channel %s meanwhile cannot be read: %s", channel, closed)
@@ -203,7 +221,10 @@ class Intake:
 
     async def _know(self, channel: str) -> None:
         if self._places.get(channel) is None:
-            self._places.channel(await self._calls.call(lambda rest: rest.request(_channel(channel))))
+            known = await self._calls.call(lambda rest: rest.request(_channel(channel)), within_s=WITHIN_S)
+            if not isinstance(known, Mapping) or "id" not in known:
+                raise Refused("it says nothing of this channel")
+            self._places.channel(known)
 
     def _as_live(self, channel: str, payload: Mapping[str, Any]) -> dict[str, Any]:
         place = self._places.get(channel)

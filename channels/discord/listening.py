@@ -39,6 +39,7 @@ class Listening:
             "GUILD_DELETE": self._places.gone,
             "CHANNEL_CREATE": self._places.channel,
             "THREAD_CREATE": self._places.channel,
+            "THREAD_UPDATE": self._places.channel,
             "CHANNEL_DELETE": self._places.forget,
             "THREAD_DELETE": self._places.forget,
             "THREAD_LIST_SYNC": self._places.threads,
@@ -93,8 +94,8 @@ class Listening:
             self._intake.seen(channel, place)
 
     def _ready(self, payload: Mapping[str, Any]) -> None:
-        self._places.ready(payload)
         self._intake.fresh()
+        self._places.ready(payload)
         self._connection.up()
         if not self._registered:
             self._registered = True

@@ -30,6 +30,7 @@ class Places:
     only: str = ""
     roles: set[str] = field(default_factory=set)
     pending: set[str] = field(default_factory=set)
+    _talked: set[str] = field(default_factory=set)
     _known: dict[str, Place] = field(default_factory=dict)
 
     def ready(self, payload: Payload) -> None:
@@ -71,7 +72,8 @@ class Places:
         before = self._known.get(number_of)
         thread = payload.get("type") in THREADS
         joined = thread and (str(payload.get("owner_id", "")) == self.me or bool(payload.get("member")))
-        place = Place(guild, thread, joined or bool(before and before.joined), number(payload.get("last_message_id")))
+        joined = joined or (thread and (number_of in self._talked or bool(before and before.joined)))
+        place = Place(guild, thread, joined, number(payload.get("last_message_id")))
         self._known[number_of] = place
         return place
 
@@ -84,7 +86,8 @@ class Places:
                 self.join(str(thread["id"]))
 
     def join(self, channel: str) -> None:
-        """The bot takes part there from now on, if it is a thread."""
+        """The bot takes part there, if it is a thread."""
+        self._talked.add(channel)
         place = self._known.get(channel)
         if place and place.thread:
             self._known[channel] = replace(place, joined=True)

@@ -23,6 +23,8 @@ class FakeDiscord:
     def __init__(self, *, heartbeat_ms: int = 5000, granted: bool = True, port: int = 0) -> None:
         self.calls = Calls()
         self.port = port
+        self.pages: list[web.RouteDef] = []
+        self._tasks: set[asyncio.Task[None]] = set()
         self.world = World()
         self.gateway = Gateway(self.world, lambda: self._token, self._gateway_url, self._told, heartbeat_ms, granted=granted)
         self.gateway.guilds = (GUILD,)
@@ -52,7 +54,7 @@ class FakeDiscord:
 
     async def start(self) -> None:
         app = web.Application(client_max_size=30 << 20, middlewares=[self._network()])
-        app.add_routes([web.get("/", self._enter), *self.rest.routes()])
+        app.add_routes([web.get("/", self._enter), *self.pages, *self.rest.routes()])
         self._runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", self.port).start()
@@ -241,7 +243,7 @@ class FakeDiscord:
 
     def _later(self, doing: Any) -> None:
         task = asyncio.get_running_loop().create_task(doing)
-        self._tasks = {task, *(t for t in getattr(self, "_tasks", set()) if not t.done())}
+        self._tasks = {task, *(t for t in self._tasks if not t.done())}
 
     def cut(self) -> None:
         self._is_cut = True

@@ -1,26 +1,25 @@
-"""A fake Discord to use by hand: `python -m tests.fakes.discord --port 8093`, then open its address in a browser."""
+"""The fake by hand: `python -m tests.fakes.discord --port 9103`. Prints the section for config.toml, and where people type."""
 
 import argparse
 import asyncio
-import contextlib
 import sys
 
+import tomli_w
+
 from tests.fakes.discord import FakeDiscord
-from tests.fakes.platform import OWNER
+from tests.fakes.page import routes
 
 
-async def serve(port: int) -> None:
-    discord = FakeDiscord(port=port)
-    discord.private(OWNER)
+async def _main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.fakes.discord")
+    parser.add_argument("--port", type=int, default=9103)
+    discord = FakeDiscord(port=parser.parse_args().port)
+    discord.pages = routes(discord)
     await discord.start()
-    lines = [f"{key} = {value!r}".replace("'", '"') for key, value in discord.config().items()]
-    sys.stdout.write("\n".join(["[discord]", *lines, f"# the page: {discord.url}", ""]))
+    sys.stdout.write(tomli_w.dumps({"discord": discord.config()}) + f"\n# {discord.url}/_page\n")
     sys.stdout.flush()
     await asyncio.Event().wait()
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--port", type=int, default=8093)
-    with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(serve(parser.parse_args().port))
+    asyncio.run(_main())
