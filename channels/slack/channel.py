@@ -107,8 +107,12 @@ class Slack:
         await self._drafts.finish(address, message_id, piece, tuple(choices))
 
     async def find(self, address: Address, key: str, piece: Piece, since: datetime) -> str:
-        """The message with this key, or what a stream left behind that nobody ended. Raises Later, Revoked."""
-        return await self._sending.find(address, key, since, await self._introduced())
+        """The message with this key. What a crash has left there of a stream carries none: it is taken away on the way, so that
+        it does not stand beside the answer. Raises Later, Revoked.
+        """
+        found, begun = await self._sending.find(address, key, since, await self._introduced())
+        await self._drafts.sweep(address, begun)
+        return found
 
     async def draft(self, address: Address, key: str, text: str, shown: str, *, private: bool) -> str:
         """Show an unfinished text: streamed in threads, else as a message that changes. Raises as `send`."""

@@ -2,9 +2,10 @@
 
 import contextlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from channels.base import Refused
+from channels.base import Refused, Unclear
 from channels.message import Address, Choice, Piece
 from channels.slack.blocks import keyed
 from channels.slack.errors import Declined
@@ -16,6 +17,8 @@ from channels.slack.web import Web
 MOST_STREAMED = 11_000
 """Slack streams 12,000 characters; the finished text, in pieces, replaces them anyway."""
 MOST_OPEN = 500
+REPLACED = "replaced"
+"""The key of a stream whose own is not known any more: it shows that somebody has ended it."""
 CALLS = re.compile(r"<(?=[@!#])")
 OVER = frozenset({"message_not_in_streaming_state", "message_not_owned_by_app", "streaming_mode_mismatch"})
 
@@ -24,6 +27,8 @@ OVER = frozenset({"message_not_in_streaming_state", "message_not_owned_by_app", 
 class _Stream:
     key: str
     written: str
+    open: bool = True
+    failures: int = 0
 
 
 class Drafts:
@@ -38,7 +43,7 @@ class Drafts:
     async def show(self, address: Address, key: str, words: str, shown: str, tail: Piece) -> str:
         """The message that shows it. `tail`: the end of it as a piece. Raises as Channel.send."""
         stream = self._streams.get((address.chat, shown))
-        if stream:
+        if stream and stream.open:
             return await self._append(address, shown, stream, words, tail)
         if shown:
             await self._sending.change(address, shown, tail)
@@ -49,15 +54,27 @@ class Drafts:
     async def finish(self, address: Address, message_id: str, piece: Piece, choices: tuple[Choice, ...]) -> None:
         """The finished text, in place of what was shown. Raises as Channel.send."""
         stream = self._streams.get((address.chat, message_id))
-        if stream:
-            await self._stop(address, message_id, stream.key)
+        key = stream.key if stream else REPLACED if address.thread else ""
+        if stream and stream.open:
+            await self._stop(address, message_id, stream)
         try:
-            await self._sending.change(address, message_id, piece, choices)
+            await self._sending.change(address, message_id, piece, choices, key)
         except Declined as no:
             if no.code != "streaming_state_conflict":
                 raise
-            await self._stop(address, message_id, "")  # begun before we were started anew
-            await self._sending.change(address, message_id, piece, choices)
+            await self._stop(address, message_id)  # begun before we were started anew
+            await self._sending.change(address, message_id, piece, choices, key)
+        except Unclear:
+            await self._give_up(address, message_id, stream)
+            raise
+
+    async def sweep(self, address: Address, begun: Sequence[str]) -> None:
+        """Take away the streams that a crash has left behind there; what is being streamed now stays. Raises Later, Revoked."""
+        for message_id in begun:
+            if (address.chat, message_id) not in self._streams:
+                with contextlib.suppress(Unclear, Refused):
+                    await self._stop(address, message_id)
+                    await self._sending.delete(address, message_id)
 
     def forget(self, address: Address, message_id: str) -> None:
         """The message is gone."""
@@ -95,17 +112,28 @@ class Drafts:
         except Declined as no:
             if no.code not in OVER:
                 raise
-            self.forget(address, message_id)
-            await self._sending.change(address, message_id, tail)
+            stream.open = False
+            await self._sending.change(address, message_id, tail, (), stream.key)
             return message_id
         stream.written += more
         return message_id
 
-    async def _stop(self, address: Address, message_id: str, key: str) -> None:
-        metadata = keyed(key) if key else None
+    async def _give_up(self, address: Address, message_id: str, stream: _Stream | None) -> None:
+        """Some servers stream, but cannot change what they have streamed: then it goes, and the text is sent by itself."""
+        if stream is None:
+            return
+        stream.failures += 1
+        if stream.failures > 1:
+            await self._sending.delete(address, message_id)
+            self.forget(address, message_id)
+            raise Refused("Slack: what was streamed cannot be changed; it was taken away")
+
+    async def _stop(self, address: Address, message_id: str, stream: _Stream | None = None) -> None:
+        metadata = keyed(stream.key if stream else REPLACED)
         with contextlib.suppress(Refused):  # it was over already; what counts is the change that follows
             await self._web.write("chat.stopStream", channel=address.chat, ts=message_id, metadata=metadata)
-        self.forget(address, message_id)
+        if stream:
+            stream.open = False
 
 
 def calm(words: str) -> str:

@@ -43,9 +43,12 @@ class Sending:
             self.once("metadata", "Slack takes no metadata here: a message whose answer was lost cannot be found again")
             return text(await self._web.write("chat.postMessage", **message), "ts")
 
-    async def change(self, address: Address, message_id: str, piece: Piece, choices: Sequence[Choice] = ()) -> None:
-        """Another text, other buttons or none. Raises as `post`."""
-        await self._web.write("chat.update", channel=address.chat, ts=message_id, **body(piece, choices))
+    async def change(
+        self, address: Address, message_id: str, piece: Piece, choices: Sequence[Choice] = (), key: str = ""
+    ) -> None:
+        """Another text, other buttons or none; its key stays if none is given. Raises as `post`."""
+        metadata = keyed(key) if key and not self._bare else None
+        await self._web.write("chat.update", channel=address.chat, ts=message_id, **body(piece, choices), metadata=metadata)
 
     async def delete(self, address: Address, message_id: str) -> None:
         """Take it away; that it is gone already is no error. Raises as `post`."""
@@ -59,16 +62,14 @@ class Sending:
         """Show somebody a text that nobody else sees. Raises as `post`."""
         await self._web.write("chat.postEphemeral", **place(address), user=person, text=piece.text)
 
-    async def find(self, address: Address, key: str, since: datetime, who: Who) -> str:
-        """The ts of our message with this key; also that of a text we began to stream there and never ended, for that carries
-        no key. "" if there is none or nobody may look. Raises Later, Revoked.
+    async def find(self, address: Address, key: str, since: datetime, who: Who) -> tuple[str, list[str]]:
+        """The ts of our message with this key, "" if there is none or nobody may look; and of texts that we began to stream there
+        and that nobody has ended, for those carry no key. Raises Later, Revoked.
         """
         method, more = ("conversations.replies", {"ts": address.thread}) if address.thread else ("conversations.history", {})
         own = [row async for row in self._own(method, address, since, who, more)]
-        with_key = (row for row in own if _key(row) == key)
-        begun = (row for row in own if "streaming_state" in row and not _key(row))
-        found = next(with_key, None) or next(begun, None)
-        return maybe(found, "ts") if found else ""
+        found = next((maybe(row, "ts") for row in own if _key(row) == key), "")
+        return found, [maybe(row, "ts") for row in own if "streaming_state" in row and not _key(row)]
 
     async def _own(self, method: str, address: Address, since: datetime, who: Who, more: Mapping[str, object]) -> Rows:
         oldest, cursor = f"{(since - MARGIN).timestamp():.6f}", ""

@@ -2,9 +2,13 @@
 
 from datetime import UTC, datetime
 
+import pytest
+
+from channels.base import Refused, Unclear
 from channels.message import Address
 from tests.channels.slack_stage import Stage, channel_of, fake, stage
 from tests.fakes.platform import Fault
+from tests.fakes.slack import FakeSlack
 
 
 async def in_thread(on: Stage) -> Address:
@@ -13,6 +17,14 @@ async def in_thread(on: Stage) -> Address:
     on.slack.say("ann", chat, on.slack.mention("tell me a story"))
     await on.house.until(lambda: bool(on.house.messages))
     return on.house.messages[0].address
+
+
+async def channel_before_the_crash(slack: FakeSlack, address: Address) -> None:
+    """A channel that is gone now, and has left a stream behind."""
+    gone = channel_of(slack)
+    await gone.draft(address, "k1", "Once", "", private=True)
+    assert slack.shown(address.chat, address.thread)[0].draft
+    await gone.aclose()
 
 
 async def test_E12_in_a_thread_the_text_is_streamed_and_then_replaced():
@@ -47,17 +59,42 @@ async def test_E12_a_text_that_turns_out_otherwise_is_shown_as_it_is_now():
         assert [message.text for message in slack.shown(address.chat, address.thread)] == ["Twice as"]
 
 
-async def test_B5_13_a_stream_that_a_crash_left_behind_is_found_and_replaced():
+async def test_B5_13_a_stream_that_a_crash_left_behind_and_that_the_house_knows_is_replaced():
     async with fake() as slack, stage(slack) as on:
         address = await in_thread(on)
         since = datetime.now(UTC)
         shown = await on.channel.draft(address, "k1", "Once", "", private=False)
         after_the_crash = channel_of(slack)
         piece = after_the_crash.render("The end")[0]
-        assert await after_the_crash.find(address, "k1", piece, since) == shown
         await after_the_crash.edit(address, shown, piece)
+        assert await after_the_crash.find(address, "k2", piece, since) == ""
         assert [message.text for message in slack.shown(address.chat, address.thread)] == ["The end"]
         await after_the_crash.aclose()
+
+
+async def test_B5_13_a_stream_that_a_crash_left_behind_and_nobody_knows_is_taken_away_and_no_other():
+    async with fake() as slack, stage(slack) as on:
+        since, piece = datetime.now(UTC), on.channel.render("The end")[0]
+        address = Address("slack", on.dm.chat, slack.say("ann", on.dm.chat, "tell me a story"))
+        await channel_before_the_crash(slack, address)
+        await on.channel.draft(address, "k2", "Another turn", "", private=False)
+        await on.channel.send(address, piece, "k3")
+        assert await on.channel.find(address, "k1", piece, since) == ""
+        assert [message.text for message in slack.shown(address.chat, address.thread)] == ["Another turn", "The end"]
+
+
+async def test_B5_13_a_stream_that_slack_streams_and_cannot_change_is_taken_away():
+    async with fake() as slack, stage(slack) as on:
+        address = await in_thread(on)
+        shown = await on.channel.draft(address, "k1", "Once", "", private=False)
+        slack.fail("chat.update", Fault("status", times=3))
+        slack.fail("chat.delete", Fault("status"))
+        piece = on.channel.render("The end")[0]
+        for error in (Unclear, Unclear, Refused):
+            assert slack.shown(address.chat, address.thread)
+            with pytest.raises(error):
+                await on.channel.edit(address, shown, piece)
+        assert slack.shown(address.chat, address.thread) == []
 
 
 async def test_B5_13_a_stream_that_was_ended_is_found_by_its_key_only():
