@@ -78,6 +78,7 @@ class People:
     def react(self, person: str, message_id: str, emoji: str) -> None:
         """A person reacts to a message; "" takes it back."""
         message = self.world.messages[int(message_id)]
+        message.shown = replace(message.shown, reactions=(emoji,) if emoji else ())
         self.world.push(
             {
                 "message_reaction": {

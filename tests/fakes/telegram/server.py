@@ -35,7 +35,7 @@ class FakeTelegram:
         self.people = People(self.world)
         self.calls: Calls = self.world.calls
         self.pace: tuple[int, float] | None = None
-        self.extra_routes: list[web.RouteDef] = []
+        self.pages: list[web.RouteDef] = []
         self._faults: dict[str, deque[Fault]] = {}
         self._sent: dict[int, deque[float]] = {}
         self._revoked = self._down = False
@@ -62,7 +62,7 @@ class FakeTelegram:
         app = web.Application(client_max_size=BODY)
         app.router.add_route("*", "/bot{token}/{method}", self._call)
         app.router.add_get("/file/bot{token}/{path:.*}", self._file)
-        app.router.add_routes(self.extra_routes)
+        app.router.add_routes(self.pages)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
         listening = socket.create_server(("127.0.0.1", self.port), backlog=512)
