@@ -35,6 +35,7 @@ from daemon.tools.policy import Judge
 from daemon.tools.recall import Memories
 from daemon.tools.rules.rules import KIND, Rules
 from daemon.tools.sandbox import Sandbox
+from daemon.tools.sending import Sending, send_file
 from daemon.tools.shell import Shell
 from daemon.tools.toolbox import Tools
 from daemon.tools.traces import Traces
@@ -94,7 +95,7 @@ class ToolWorks:
     def tools(self, memories: Memories, more: Sequence[Tool]) -> Tools:
         """All that can be called; those of servers come later."""
         return builtin(
-            config=self.config.tools, terminal=self.terminal, files=self.files, memories=memories, more=[*self._web(), *more]
+            config=self.config.tools, terminal=self.terminal, files=self.files, memories=memories, more=[*self._own(), *more]
         )
 
     async def servers(self, tools: Tools) -> Running | None:
@@ -139,12 +140,13 @@ class ToolWorks:
     def _contacts(self) -> Sequence[str]:
         return tuple(address for addresses in self.config.contacts.values() for address in addresses)
 
-    def _web(self) -> list[Tool]:
+    def _own(self) -> list[Tool]:
         config = self.config.tools
         client = WebClient(config.http)
         parts: dict[type, object] = {
             Reading: Reading(client, config.web.max_chars),
             Searching: Searching(engine_of(config.web, client), config.web.results),
             Outgoing: Outgoing(client, HostSecrets(Secrets(self.paths.secrets)), self.redactor.text),
+            Sending: Sending(self.files.workspace, self.paths.outbox, self.store, self.new_id),
         }
-        return bind([web_search, web_fetch, http_request], parts)
+        return bind([web_search, web_fetch, http_request, send_file], parts)

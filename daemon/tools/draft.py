@@ -121,7 +121,8 @@ def _check_ordinary(path: str, found: os.stat_result, most: int) -> None:
     if found.st_nlink > 1:
         raise ToolError(f"{path}: this file has a second name (a hard link), perhaps outside the workspace; copy it first")
     if found.st_size > most:
-        raise ToolError(f"{path}: {found.st_size} bytes are too many; use shell with head, tail or grep")
+        advice = "use shell with head, tail or grep" if most == MAX_BYTES else f"at most {most} can be"
+        raise ToolError(f"{path}: {found.st_size} bytes are too many; {advice}")
 
 
 def _identity(found: os.stat_result) -> tuple[int, ...]:
