@@ -50,6 +50,10 @@ class Configured:
     account: Account
     section: str
 
+    def load(self) -> None:
+        """Import its library: that takes a while, and may be done in a thread. Raises ConfigError."""
+        plugins.load("channels", self.kind)
+
     def open(self) -> Channel:
         """The channel, its library imported now. Raises ConfigError."""
         make = cast(Make, plugins.load("channels", self.kind))

@@ -1,10 +1,10 @@
 """The channels of the config: what comes in goes to the house, what the outbox holds goes out (DESIGN 3)."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
-from daemon import plugins
 from daemon.app.accounts import Configured, configured
 from daemon.app.telling import Telling
 from daemon.app.works import Works
@@ -13,47 +13,61 @@ from daemon.delivery.delivery import Delivery
 from daemon.delivery.drafts import Drafts
 from daemon.delivery.outlet import Outlet
 from daemon.delivery.pacing import Pacing
-from daemon.delivery.postman import Postman
-from daemon.delivery.tending import Tending
+from daemon.delivery.postman import GIVE_UP_S, Postman
+from daemon.delivery.tending import REFUSED_PAUSE, TELL_AFTER_S, Tending
 from daemon.delivery.writing import Writing
 from daemon.people.people import People
 from daemon.reception.host import Reception
 from daemon.reception.visitors import Visitors
 
-FLUSH_S = 5.0
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """How long things may take, in seconds: until the owner is told that a channel is down, until a message is given up, until
+    a platform that refused us is asked again, until what is still to go out at the end has gone.
+    """
+
+    tell_after_s: float = TELL_AFTER_S
+    give_up_s: float = GIVE_UP_S
+    refused_pause_s: float = REFUSED_PAUSE
+    flush_s: float = 5.0
 
 
 @asynccontextmanager
-async def at_work(works: Works) -> AsyncIterator[None]:
-    """The channels listen and the outbox is emptied as long as this is open; what is ready then still goes out.
-
-    Raises ConfigError for a channel that cannot be made.
+async def at_work(works: Works, accounts: Sequence[Configured] | None = None, times: Times | None = None) -> AsyncIterator[None]:
+    """The channels of the config, or these, listen, and the outbox is emptied as long as this is open; what is ready then still
+    goes out. Raises ConfigError for a channel that cannot be made.
     """
-    accounts, store = configured(works.config), works.desk.store
+    times = times or Times()
+    accounts, store = configured(works.config) if accounts is None else accounts, works.desk.store
     for one in accounts:
         works.outlets[one.name] = await _outlet(works, one)
     telling = Telling(store, works.clock, works.new_id, lambda name: name in works.outlets and works.outlets[name].up.is_set())
     drafts = Drafts(store, works.clock, works.live, works.desk.sessions.known, works.outlets)
-    closing = Closing(store, works.outlets)
-    postman = Postman(store, works.clock, drafts, Writing(store), telling, works.paths.outbox)
+    closing = Closing(store, works.live, works.outlets)
+    postman = Postman(store, works.clock, drafts, closing, Writing(store), telling.post, works.paths.outbox, times.give_up_s)
     delivery = Delivery(store, works.outlets, postman)
-    receptions = {one.name: _reception(works, one) for one in accounts}
-    tending = Tending(works.outlets, lambda outlet: receptions[outlet.name], telling)
-    works.live.followers.extend((drafts.begun, closing.resumed))
+    hosts = {one.name: _reception(works, one) for one in accounts}
+    tending = Tending(works.outlets, lambda outlet: hosts[outlet.name], telling, times.tell_after_s, times.refused_pause_s)
+    followers = (drafts.begun, closing.resumed)
+    works.live.followers.extend(followers)
+    drafts.begin()
+    await closing.begin()
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(delivery.run(), name="delivery"), group.create_task(tending.run(), name="channels")]
         try:
             yield
         finally:
-            works.live.followers.clear()
-            await delivery.idle(FLUSH_S)
+            for follower in followers:
+                works.live.followers.remove(follower)
+            await delivery.idle(times.flush_s)
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(drafts.aclose(), closing.aclose(), *(one.aclose() for one in receptions.values()))
+            await asyncio.gather(drafts.aclose(), closing.aclose(), *(one.aclose() for one in hosts.values()))
 
 
 async def _outlet(works: Works, one: Configured) -> Outlet:
-    await asyncio.to_thread(plugins.load, "channels", one.kind)
+    await asyncio.to_thread(one.load)
     channel = one.open()
     return Outlet(channel, works.clock, Pacing(channel.rate, works.clock.monotonic, asyncio.sleep))
 

@@ -8,6 +8,7 @@ from daemon.core.clock import Clock
 from daemon.core.ids import NewId
 from daemon.core.label import Label
 from daemon.core.rows import OutboxRow, SessionRow
+from daemon.delivery.letters import NOTICE
 from daemon.people.places import places
 from daemon.store.protocol import ReadTx, Store, Tx
 
@@ -28,16 +29,16 @@ class Telling:
 
     async def __call__(self, text: str, not_on: str = "") -> None:
         """On disk when this returns. `not_on` names the channel that it is about."""
-        at, name = self.clock.now(), f"notice-{self.new_id()}"
-
-        def work(tx: Tx) -> bool:
-            where = self._place(tx, not_on)
-            if where:
-                tx.post(OutboxRow(name, -1, where.id, where.channel, where.chat, "notice", text, at))
-            return where is not None
-
-        if not await self.store.write(work):
+        if not await self.store.write(lambda tx: self.post(tx, text, not_on)):
             log.warning("nobody to tell yet: %s", text)
+
+    def post(self, tx: Tx, text: str, not_on: str = "") -> bool:
+        """The same, together with what it is about; False when there is no such place yet."""
+        where = self._place(tx, not_on)
+        if where:
+            name = f"{NOTICE}{self.new_id()}"
+            tx.post(OutboxRow(name, -1, where.id, where.channel, where.chat, "notice", text, self.clock.now()))
+        return where is not None
 
     def _place(self, tx: ReadTx, not_on: str) -> SessionRow | None:
         """The owner's own chats, those of channels that work first; else their terminal, which shows it when it is opened."""

@@ -5,19 +5,21 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from channels.base import ChannelError
+from channels.base import ChannelError, Refused
 from daemon.core.errors import StoreUnavailable
-from daemon.core.events import Answer
+from daemon.core.events import Answer, Recorded, Suspended, TurnEnded
+from daemon.core.live import Glimpse, Live, Over, SetAside
 from daemon.core.rows import ApprovalRow, OutboxRow
 from daemon.delivery.addresses import address_of
-from daemon.delivery.letters import APPROVAL, literal
+from daemon.delivery.letters import literal
 from daemon.delivery.outlet import Outlet
 from daemon.delivery.writing import call_of, text_of
 from daemon.people.places import called
-from daemon.store.protocol import ReadTx, Store
+from daemon.store.protocol import ReadTx, Store, Tx
 
 log = logging.getLogger(__name__)
-MOST_S = 20.0
+OPEN = "buttons"
+MOST_S, PAUSES = 20.0, (1.0, 4.0, 15.0)
 OUTCOMES = {
     Answer.ONCE: "✓ Approved once",
     Answer.SESSION: "✓ Approved for this conversation",
@@ -27,41 +29,91 @@ OUTCOMES = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Put:
+    """A question with its buttons, as it stands somewhere, and who answered it."""
+
+    row: OutboxRow
+    asked: ApprovalRow
+    by: str
+
+
+def note_open(tx: Tx, row: OutboxRow) -> None:
+    """It stands there with buttons, until they are taken away."""
+    tx.keep(OPEN, f"{row.turn}/{row.part}", "")
+
+
 @dataclass(slots=True)
 class Closing:
-    """Looks at a turn's questions whenever it is taken up again. Nothing here has to succeed: a stale button says so itself."""
+    """Looks at the questions of a turn when it goes on, and when it then stops again. What stands open is in the journal, so
+    that a crash leaves nothing behind; a platform that refuses is let be: a stale button says so itself.
+    """
 
     store: Store
+    live: Live
     outlets: Mapping[str, Outlet]
-    _closed: set[tuple[str, int]] = field(default_factory=set)
+    _open: set[str] = field(default_factory=set)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
+    async def begin(self) -> None:
+        """What a former daemon left. Raises StoreUnavailable."""
+        for turn in {name.rpartition("/")[0] for name in await self.store.read(lambda tx: tx.all_kept(OPEN))}:
+            self.look(turn)
+
+    def look(self, turn: str) -> None:
+        """A question of this turn stands somewhere: take its buttons away if it is settled already, else when it is."""
+        self._open.add(turn)
+        self._start(turn)
+
     def resumed(self, session: str, turn: str) -> None:
-        """The turn begins or goes on; one that begins has no questions yet."""
-        task = asyncio.create_task(self._close(turn), name=f"closing questions of {turn}")
+        """The turn begins or goes on: somebody has answered it, or stops it."""
+        if turn in self._open:
+            self._start(turn, follow=True)
+
+    def _start(self, turn: str, *, follow: bool = False) -> None:
+        task = asyncio.create_task(self._follow(turn) if follow else self._close(turn), name=f"closing questions of {turn}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _close(self, turn: str) -> None:
-        def look(tx: ReadTx) -> list[tuple[OutboxRow, ApprovalRow, str]]:
-            rows = [row for row in tx.outbox_of(turn) if row.kind == APPROVAL and row.platform_message_id]
-            found = [(row, tx.approval(turn, call_of(row.body))) for row in rows]
-            return [(row, asked, called(tx, asked.answered_by)) for row, asked in found if asked and asked.state != "pending"]
+    async def _follow(self, turn: str) -> None:
+        with self.live.watch(turn, _stops) as glimpses:
+            await self._close(turn)
+            if turn in self._open:
+                await anext(glimpses)
+                await self._close(turn)
 
+    async def _close(self, turn: str) -> None:
         try:
             async with asyncio.timeout(MOST_S):
-                for row, asked, by in await self.store.read(look):
-                    await self._settle(row, asked, by)
-        except (ChannelError, StoreUnavailable, TimeoutError) as error:
+                left, put = await self.store.read(lambda tx: _settled(tx, turn))
+                await asyncio.gather(*map(self._settle, put))
+        except (StoreUnavailable, TimeoutError) as error:
             log.debug("the buttons of %s still stand: %s", turn, error)
+        else:
+            if not left:
+                self._open.discard(turn)
 
-    async def _settle(self, row: OutboxRow, asked: ApprovalRow, by: str) -> None:
-        outlet = self.outlets.get(row.channel)
-        if outlet is None or (row.turn, row.part) in self._closed or not outlet.channel.can.edits:
+    async def _settle(self, put: Put) -> None:
+        outlet = self.outlets.get(put.row.channel)
+        if outlet and outlet.channel.can.edits and not await self._edited(outlet, put):
             return
-        self._closed.add((row.turn, row.part))
-        pieces = outlet.channel.render(f"{text_of(asked)}\n\n**{literal(outcome(asked, by))}**")
-        await outlet.channel.edit(address_of(outlet.name, row.chat), row.platform_message_id.split()[-1], pieces[-1])
+        await self.store.write(lambda tx: tx.drop(OPEN, f"{put.row.turn}/{put.row.part}"))
+
+    async def _edited(self, outlet: Outlet, put: Put) -> bool:
+        """Whether there is nothing left to do about it."""
+        pieces = outlet.channel.render(f"{text_of(put.asked)}\n\n**{literal(outcome(put.asked, put.by))}**")
+        where, message = address_of(outlet.name, put.row.chat), put.row.platform_message_id.split()[-1]
+        for pause in (*PAUSES, 0.0):
+            try:
+                await outlet.channel.edit(where, message, pieces[-1])
+            except Refused as error:
+                log.info("%s: the buttons of a question stay: %s", outlet.name, error)
+            except ChannelError as error:
+                log.debug("%s: the buttons of a question stay for now: %s", outlet.name, error)
+                await asyncio.sleep(pause)
+                continue
+            return True
+        return False
 
     async def aclose(self) -> None:
         """Leave the rest."""
@@ -70,7 +122,23 @@ class Closing:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
+def _stops(glimpse: Glimpse) -> bool:
+    """The turn is over, or waits again: what was open may be settled now."""
+    event = glimpse.event if isinstance(glimpse, Recorded) else None
+    return isinstance(glimpse, Over | SetAside) or isinstance(event, Suspended | TurnEnded)
+
+
+def _settled(tx: ReadTx, turn: str) -> tuple[bool, list[Put]]:
+    """Whether any is open still; those with buttons that are not."""
+    rows = [row for row in tx.outbox_of(turn) if tx.kept(OPEN, f"{turn}/{row.part}") is not None]
+    found = [Put(row, asked, called(tx, asked.answered_by)) for row in rows if (asked := tx.approval(turn, call_of(row.body)))]
+    settled = [put for put in found if put.asked.state != "pending"]
+    return len(settled) < len(found), settled
+
+
 def outcome(asked: ApprovalRow, by: str) -> str:
     """How a question ended, in a line."""
+    if asked.answer is None and asked.state == "void":
+        return "Settled: the task has ended"
     how = OUTCOMES.get(asked.answer or Answer.EXPIRED, "Settled")
     return f"{how} by {by}" if by else how

@@ -11,23 +11,31 @@ from daemon.core.errors import StoreUnavailable
 from daemon.core.rows import OutboxRow
 from daemon.delivery.addresses import address_of
 from daemon.delivery.outlet import Outlet
-from daemon.delivery.postman import FAILED, Postman
+from daemon.delivery.postman import Postman
 from daemon.store.protocol import ReadTx, Store
 
 log = logging.getLogger(__name__)
 PAUSE_S = 1.0
+TRIES = 3
+
+Name = tuple[str, int]
 
 
 @dataclass(slots=True)
 class Delivery:
-    """Owner of the workers. What is not sent when it is closed stands in the outbox still."""
+    """Owner of the workers. What is not sent when it is closed stands in the outbox still.
+
+    `_known` holds what is queued; what is `_done` leaves it only after a look at the outbox that began later, for an earlier one
+    may still show it as unsent.
+    """
 
     store: Store
     outlets: Mapping[str, Outlet]
     postman: Postman
-    _queues: dict[Address, deque[OutboxRow]] = field(default_factory=dict)
+    _queues: dict[Address, deque[tuple[OutboxRow, float]]] = field(default_factory=dict)
     _workers: dict[Address, asyncio.Task[None]] = field(default_factory=dict)
-    _known: set[tuple[str, int]] = field(default_factory=set)
+    _known: set[Name] = field(default_factory=set)
+    _done: set[Name] = field(default_factory=set)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
@@ -38,17 +46,26 @@ class Delivery:
             while True:
                 await self._wake.wait()
                 self._wake.clear()
-                await self._collect()
+                try:
+                    await self._collect()
+                except StoreUnavailable as error:
+                    log.error("the outbox cannot be read (%s); it is looked at again", error)
+                    await asyncio.sleep(PAUSE_S)
+                    self._wake.set()
         finally:
             unwatch()
-            for worker in self._workers.values():
+            workers = list(self._workers.values())
+            for worker in workers:
                 worker.cancel()
-            await asyncio.gather(*self._workers.values(), return_exceptions=True)
+            await asyncio.gather(*workers, return_exceptions=True)
 
     async def idle(self, seconds: float) -> None:
-        """Wait, so long at most, until nothing is on its way."""
-        await asyncio.sleep(0)
-        workers = list(self._workers.values())
+        """Wait, so long at most, until nothing is on its way on the channels that work."""
+        try:
+            await self._collect()
+        except StoreUnavailable as error:
+            log.error("the outbox cannot be read: %s", error)
+        workers = [task for address, task in self._workers.items() if self.outlets[address.channel].up.is_set()]
         if workers:
             await asyncio.wait(workers, timeout=seconds)
 
@@ -58,21 +75,17 @@ class Delivery:
         def look(tx: ReadTx) -> list[tuple[str, OutboxRow]]:
             return [(name, row) for name in self.outlets for row in tx.unsent(name)]
 
-        try:
-            found = await self.store.read(look)
-        except StoreUnavailable as error:
-            log.error("the outbox cannot be read (%s); it is looked at again", error)
-            await asyncio.sleep(PAUSE_S)
-            self._wake.set()
-            return
+        done, self._done = self._done, set()
+        found = await self.store.read(look)
         for name, row in found:
             if (row.turn, row.part) not in self._known:
                 self._known.add((row.turn, row.part))
                 self._enqueue(self.outlets[name], row)
+        self._known -= done
 
     def _enqueue(self, outlet: Outlet, row: OutboxRow) -> None:
         address = address_of(outlet.name, row.chat)
-        self._queues.setdefault(address, deque()).append(row)
+        self._queues.setdefault(address, deque()).append((row, self.postman.clock.monotonic()))
         if address not in self._workers:
             self._workers[address] = asyncio.create_task(self._work(outlet, address), name=f"delivery {address}")
 
@@ -80,28 +93,24 @@ class Delivery:
         queue = self._queues[address]
         try:
             while queue:
-                await self._deliver(outlet, queue[0])
-                row = queue.popleft()
-                self._known.discard((row.turn, row.part))
+                row, since = queue[0]
+                await self._deliver(outlet, row, since)
+                queue.popleft()
+                self._done.add((row.turn, row.part))
         finally:
             del self._workers[address], self._queues[address]
 
-    async def _deliver(self, outlet: Outlet, row: OutboxRow) -> None:
+    async def _deliver(self, outlet: Outlet, row: OutboxRow, since: float) -> None:
+        """What breaks is tried again, for the next try begins with what the journal has; after the third it has failed."""
+        tries = 0
         while True:
             try:
-                await self.postman.deliver(outlet, row)
+                return await self.postman.deliver(outlet, row, since)
             except StoreUnavailable as error:
                 log.error("a delivery to %s waits: %s", row.session, error)
-                await asyncio.sleep(PAUSE_S)
             except Exception as error:  # what breaks one delivery must not hold up those behind it
                 log.exception("a delivery to %s broke off", row.session)
-                await self._set_aside(row, f"{type(error).__name__}: {error}")
-                return
-            else:
-                return
-
-    async def _set_aside(self, row: OutboxRow, why: str) -> None:
-        try:
-            await self.store.write(lambda tx: tx.mark_outbox(row.turn, row.part, FAILED, error=why))
-        except StoreUnavailable as error:
-            log.error("it stays in the outbox: %s", error)
+                tries += 1
+                if tries == TRIES:
+                    return await self.postman.failed(outlet, row, f"it broke off: {type(error).__name__}")
+            await asyncio.sleep(PAUSE_S)

@@ -1,205 +1,83 @@
-"""What a conversation sees of a turn while it works: that it types, the text as it grows, one line on what it is at (E12).
-
-A draft that stays at the platform is noted in the journal before it is made: the reply takes its place, after a crash too.
-"""
+"""All turns at work, each shown in its conversation as it goes (E12); and what is left of what was shown, tidied up."""
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from channels.base import ChannelError, Refused
-from channels.message import Address
 from daemon.core.clock import Clock
-from daemon.core.errors import StoreUnavailable
-from daemon.core.events import Event, ModelReplied, Recorded, Suspended, ToolFinished, ToolStarted, TurnEnded
-from daemon.core.live import DraftDropped, Glimpse, Live, Over, SetAside, TextDelta
+from daemon.core.live import PASSING, Glimpse, Live
 from daemon.core.rows import SessionRow
 from daemon.delivery.addresses import address_of
-from daemon.delivery.letters import draft_key
+from daemon.delivery.following import LAST_CALL_S, Follower
+from daemon.delivery.leftovers import tidy_up
 from daemon.delivery.outlet import Outlet
 from daemon.store.protocol import Store
 
 log = logging.getLogger(__name__)
-DRAFT = "draft"
-TYPING_AFTER_S, DRAFT_AFTER_S, STATUS_AFTER_S = 0.4, 1.2, 3.0
-LAST_CALL_S = 10.0
+FINISH_S = LAST_CALL_S + 1.0
 Known = Callable[[str], SessionRow | None]
-
-
-@dataclass(slots=True)
-class Progress:
-    """What is to be seen of a turn. The text of a finished model call stays until the next one writes."""
-
-    text: str = ""
-    fresh: bool = True
-    running: dict[str, str] = field(default_factory=dict)
-    over: bool = False
-
-    def see(self, item: Glimpse) -> None:
-        """Take one thing in."""
-        match item:
-            case TextDelta():
-                self.text = item.text if self.fresh else self.text + item.text
-                self.fresh = False
-            case DraftDropped():
-                self.text, self.fresh = "", True
-            case Over() | SetAside():
-                self.over = True
-            case Recorded():
-                self._happened(item.event)
-            case _:
-                return
-
-    def _happened(self, event: Event) -> None:
-        match event:
-            case ModelReplied():
-                self.text, self.fresh = event.text, True
-            case ToolStarted():
-                self.running[event.call_id] = event.tool
-            case ToolFinished():
-                self.running.pop(event.call_id, None)
-            case Suspended() | TurnEnded():
-                self.over = True
-            case _:
-                return
-
-    def shown(self, waited: float) -> str:
-        """The draft: the text so far, and what runs now if it takes its time; "" for nothing to show."""
-        status = f"⏳ _{', '.join(dict.fromkeys(self.running.values()))} …_" if self.running and waited >= STATUS_AFTER_S else ""
-        return "\n\n".join(part for part in (self.text.strip(), status) if part)
-
-
-@dataclass(slots=True)
-class Follower:
-    """Watches one turn and shows it in its conversation. Nothing here has to succeed."""
-
-    turn: str
-    address: Address
-    outlet: Outlet
-    store: Store
-    clock: Clock
-    watch: AbstractContextManager[AsyncIterator[Glimpse]]
-    glimpses: AsyncIterator[Glimpse]
-    progress: Progress = field(default_factory=Progress)
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
-    began: float = 0.0
-    shown_at: float = 0.0
-    shown: str = ""
-    message: str = ""
-    private: bool = False
-    noted: bool = False
-    typed_at: float = 0.0
-    busy_since: float = 0.0
-
-    async def follow(self) -> None:
-        """Until the turn has ended, waits for a person, or the reply is about to go out."""
-        self.began = self.busy_since = self.clock.monotonic()
-        looking = asyncio.create_task(self._look(), name=f"look {self.turn}")
-        try:
-            await self._wait(TYPING_AFTER_S)
-            while not self.progress.over:
-                await self._type()
-                await self._draft()
-                await self._wait(0.3)
-        finally:
-            looking.cancel()
-            self.watch.__exit__(None, None, None)
-
-    async def _look(self) -> None:
-        async for item in self.glimpses:
-            before = len(self.progress.running)
-            self.progress.see(item)
-            if len(self.progress.running) != before:
-                self.busy_since = self.clock.monotonic()
-            if self.progress.over:
-                self.changed.set()
-                return
-
-    async def _wait(self, seconds: float) -> None:
-        try:
-            await asyncio.wait_for(self.changed.wait(), seconds)
-        except TimeoutError:
-            return
-
-    async def _type(self) -> None:
-        can, now = self.outlet.channel.can, self.clock.monotonic()
-        if not can.typing or now - self.typed_at < can.typing_every_s or not self.outlet.up.is_set():
-            return
-        self.typed_at = now
-        status = ", ".join(dict.fromkeys(self.progress.running.values()))
-        try:
-            await asyncio.wait_for(self.outlet.channel.typing(self.address, status), LAST_CALL_S)
-        except (ChannelError, TimeoutError) as error:
-            log.debug("%s: no sign of typing: %s", self.outlet.name, error)
-
-    async def _draft(self) -> None:
-        can, now = self.outlet.channel.can, self.clock.monotonic()
-        text = self.progress.shown(now - self.busy_since)
-        wanted = can.drafts and text and text != self.shown and self.outlet.up.is_set()
-        if not wanted or now - self.began < DRAFT_AFTER_S or now - self.shown_at < can.draft_every_s:
-            return
-        if not self.outlet.pacing.spare(self.address):
-            return
-        self.shown_at, self.shown = now, text
-        try:
-            await self._show(text)
-        except (ChannelError, TimeoutError, StoreUnavailable) as error:
-            log.debug("%s: a draft was not shown: %s", self.outlet.name, error)
-            if isinstance(error, Refused):
-                self.message = ""
-
-    async def _show(self, text: str) -> None:
-        """Noted before it is made; the note holds its id as soon as that is known."""
-        if not self.noted:
-            known, begun = await self.store.read(lambda tx: (tx.kept(DRAFT, self.turn), tx.input_of(self.turn)))
-            self.private = begun is not None and not begun.message_id
-            self.message, self.noted = known or "", True
-            await self.store.write(lambda tx: tx.keep(DRAFT, self.turn, self.message))
-        draft = self.outlet.channel.draft(self.address, draft_key(self.turn), text, self.message, private=self.private)
-        message = await asyncio.wait_for(draft, LAST_CALL_S)
-        if message and message != self.message:
-            await self.store.write(lambda tx: tx.keep(DRAFT, self.turn, message))
-        self.message = message
+Task = asyncio.Task[None]
 
 
 @dataclass(slots=True)
 class Drafts:
-    """All followers, by turn."""
+    """The followers, by turn."""
 
     store: Store
     clock: Clock
     live: Live
     known: Known
     outlets: Mapping[str, Outlet]
-    _at_work: dict[str, tuple[Follower, asyncio.Task[None]]] = field(default_factory=dict)
+    _at_work: dict[str, tuple[Follower, Task]] = field(default_factory=dict)
+    _tasks: set[Task] = field(default_factory=set)
+
+    def begin(self) -> None:
+        """Look after what a former daemon has left standing."""
+        self._own(asyncio.create_task(tidy_up(self.store, self.outlets), name="drafts left over"))
 
     def begun(self, session: str, turn: str) -> None:
-        """A turn begins, or goes on: whatever happens from now on is seen."""
-        row = self.known(session)
-        outlet = self.outlets.get(row.channel) if row else None
-        if row is None or outlet is None or turn in self._at_work:
+        """A turn begins, or goes on: whatever happens from now on is seen. Agents that work for others show nothing."""
+        row, former = self.known(session), self._at_work.get(turn)
+        outlet = self.outlets.get(row.channel) if row and not row.root else None
+        if row is None or outlet is None or (former and not former[0].progress.over):
             return
-        watch = self.live.watch(turn)
-        address = address_of(row.channel, row.chat)
-        follower = Follower(turn, address, outlet, self.store, self.clock, watch, watch.__enter__())
-        task = asyncio.create_task(follower.follow(), name=f"drafts {turn}")
+        watch = self.live.watch(turn, None if outlet.channel.can.drafts else _lasting)
+        follower = Follower(turn, address_of(row.channel, row.chat), outlet, self.store, self.clock, watch)
+        task = asyncio.create_task(follower.follow(watch.__enter__()), name=f"drafts {turn}")
         self._at_work[turn] = follower, task
-        task.add_done_callback(lambda done: self._at_work.pop(turn, None))
+        self._own(task, turn)
+
+    def _own(self, task: Task, turn: str = "") -> None:
+        self._tasks.add(task)
+        task.add_done_callback(lambda done: self._ended(done, turn))
+
+    def _ended(self, task: Task, turn: str) -> None:
+        self._tasks.discard(task)
+        if turn in self._at_work and self._at_work[turn][1] is task:
+            del self._at_work[turn]
+        if not task.cancelled() and (error := task.exception()):
+            log.error("%s broke off: %s", task.get_name(), error, exc_info=error)
 
     async def finish(self, turn: str) -> None:
-        """No draft of this turn is shown any more once this returns: what is on its way is waited for."""
+        """No draft of this turn is shown any more once this returns: one that is on its way is waited for, so long at most."""
         at_work = self._at_work.get(turn)
-        if at_work:
-            follower, task = at_work
-            follower.progress.over = True
-            follower.changed.set()
-            await asyncio.wait([task], timeout=2 * LAST_CALL_S)
+        if at_work is None:
+            return
+        follower, task = at_work
+        follower.progress.over = True
+        follower.changed.set()
+        if follower.showing:
+            await asyncio.wait([task], timeout=FINISH_S)
+        task.cancel()
 
     async def aclose(self) -> None:
         """Stop showing anything."""
-        tasks = [task for _, task in self._at_work.values()]
+        tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _lasting(glimpse: Glimpse) -> bool:
+    return not isinstance(glimpse, PASSING)

@@ -13,7 +13,11 @@ from daemon.core.label import Label
 from daemon.core.roles import Person, Role
 from daemon.core.rows import ApprovalRow, OutboxRow
 
-REPLY, APPROVAL, FILE = "reply", "approval", "file"
+REPLY, APPROVAL, FILE, DRAFT = "reply", "approval", "file", "draft"
+GONE = "-"
+"""In place of a draft's id: what was shown goes away by itself."""
+NOTICE = "notice-"
+"""How the names of the house's own notices begin, which belong to no turn."""
 PRESSED = re.compile(r"ask:([osad]):([0-9a-f]{32})")
 BUTTONS = {
     "o": (Answer.ONCE, "Once", "good"),
@@ -29,15 +33,18 @@ INDENT = re.compile(r"^ +", re.MULTILINE)
 class Letter:
     """What is to be sent where. `choices` stand under the last piece; `reply_to` is the message that the first one answers.
 
-    `copy` goes out beside it: the same question, where somebody is who may say yes.
+    `row` is as the journal has it now. `copy` goes out beside it: the same question, where somebody is who may say yes.
+    `draft` is the message that shows it as far as it had grown: "" for one whose id is not known, None for none.
     """
 
+    row: OutboxRow
     address: Address
     markdown: str
     since: datetime
     choices: tuple[Choice, ...] = ()
     reply_to: str = ""
     copy: OutboxRow | None = None
+    draft: str | None = None
 
 
 def key_of(turn: str, part: int, index: int) -> str:

@@ -1,63 +1,62 @@
 """How fast one may write to a conversation: as the platform has it, and slower for a while after it has complained."""
 
+from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from channels.base import Rate
 from channels.message import Address
 
-MOST_BUCKETS = 4096
+MOST_WINDOWS = 4096
 SLOWED_FOR_S = 60.0
 SLOW = Rate(25, 1.0)
 
 
 @dataclass(slots=True)
-class Bucket:
-    """So many messages may go at once; after that they go at the rate's pace."""
+class Window:
+    """When the latest messages went: in no stretch of the rate's length are there ever more of them than its count."""
 
     rate: Rate
-    left: float
-    at: float
+    gone: deque[float] = field(default_factory=deque)
     held_until: float = 0.0
 
-    def fill(self, now: float) -> None:
-        """What has come in since."""
-        self.left = min(float(self.rate.count), self.left + (now - self.at) * self.rate.count / self.rate.seconds)
-        self.at = now
+    def places(self, now: float) -> int:
+        """How many may go now, if nothing holds them."""
+        while self.gone and now - self.gone[0] >= self.rate.seconds:
+            self.gone.popleft()
+        return self.rate.count - len(self.gone)
 
     def wait(self, now: float) -> float:
         """Seconds until there is room for one."""
-        self.fill(now)
-        due = 0.0 if self.left >= 1 else (1 - self.left) * self.rate.seconds / self.rate.count
-        return max(due, self.held_until - now)
+        due = 0.0 if self.places(now) > 0 else self.rate.seconds - (now - self.gone[0])
+        return max(0.0, due, self.held_until - now)
 
 
 @dataclass(slots=True)
 class Pacing:
-    """One per channel. `monotonic` in seconds; `sleep` takes seconds."""
+    """One per channel, for threads share their chat's rate. `monotonic` in seconds; `sleep` takes seconds."""
 
     rate: Callable[[Address], Rate]
     monotonic: Callable[[], float]
     sleep: Callable[[float], Awaitable[None]]
-    _buckets: dict[Address, Bucket] = field(default_factory=dict)
-    _slow: Bucket | None = None
+    _windows: dict[str, Window] = field(default_factory=dict)
+    _slow: Window = field(default_factory=lambda: Window(SLOW))
     _slow_until: float = 0.0
 
     async def turn(self, address: Address) -> None:
         """Wait until one more message may go there, and take its place."""
-        while wait := self._wait(address):
+        while wait := self._wait(address, self.monotonic()):
             await self.sleep(wait)
         self._take(address)
 
     def spare(self, address: Address) -> bool:
         """Whether something that may as well be left out (a draft, a sign of typing) can go now; takes its place if so.
 
-        The last place is kept for what has to go.
+        The last places, one at least, are kept for what has to go.
         """
         now = self.monotonic()
-        bucket = self._bucket(address, now)
-        bucket.fill(now)
-        if self._wait(address) or bucket.left < 2 or now < self._slow_until:
+        window = self._window(address, now)
+        if self._wait(address, now) or now < self._slow_until or window.places(now) <= max(1, window.rate.count // 4):
             return False
         self._take(address)
         return True
@@ -65,34 +64,30 @@ class Pacing:
     def complained(self, address: Address, after_s: float) -> None:
         """The platform said that it was too much: nothing there for so long, and everything slowly for a minute."""
         now = self.monotonic()
-        bucket = self._bucket(address, now)
-        bucket.held_until = max(bucket.held_until, now + after_s)
-        self._slow_until = now + after_s + SLOWED_FOR_S
-        self._slow = self._slow or Bucket(SLOW, 1.0, now)
+        window = self._window(address, now)
+        window.held_until = max(window.held_until, now + after_s)
+        self._slow_until = max(self._slow_until, now + after_s + SLOWED_FOR_S)
 
-    def _wait(self, address: Address) -> float:
-        now = self.monotonic()
-        waits = [self._bucket(address, now).wait(now)]
-        if self._slow and now < self._slow_until:
-            waits.append(self._slow.wait(now))
-        return max(0.0, *waits)
+    def _wait(self, address: Address, now: float) -> float:
+        own = self._window(address, now).wait(now)
+        return max(own, self._slow.wait(now)) if now < self._slow_until else own
 
     def _take(self, address: Address) -> None:
-        self._bucket(address, self.monotonic()).left -= 1
-        if self._slow:
-            self._slow.left -= 1
+        now = self.monotonic()
+        self._window(address, now).gone.append(now)
+        if now < self._slow_until:
+            self._slow.gone.append(now)
 
-    def _bucket(self, address: Address, now: float) -> Bucket:
-        if address not in self._buckets:
-            if len(self._buckets) >= MOST_BUCKETS:
+    def _window(self, address: Address, now: float) -> Window:
+        found = self._windows.get(address.chat)
+        if found is None:
+            if len(self._windows) >= MOST_WINDOWS:
                 self._forget(now)
-            rate = self.rate(address)
-            self._buckets[address] = Bucket(rate, float(rate.count), now)
-        return self._buckets[address]
+            found = self._windows[address.chat] = Window(self.rate(address))
+        return found
 
     def _forget(self, now: float) -> None:
-        """Conversations that may write freely again need no bucket."""
-        for address, bucket in list(self._buckets.items()):
-            bucket.fill(now)
-            if bucket.left >= bucket.rate.count and bucket.held_until <= now:
-                del self._buckets[address]
+        """Conversations that may write freely again need no window."""
+        for chat, window in list(self._windows.items()):
+            if window.places(now) == window.rate.count and window.held_until <= now:
+                del self._windows[chat]

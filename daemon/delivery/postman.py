@@ -61,6 +61,8 @@ class Postman:
         try:
             parcel = await self._packed(outlet, row)
             await self._through(outlet, parcel, since)
+            if parcel.row.state not in OVER and parcel.written[0] != SENT:
+                await self._mark(parcel, SENT)
         except Refused as error:
             await self.failed(outlet, row, str(error))
             return

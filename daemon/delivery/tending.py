@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from channels.base import ChannelError, Host, Revoked
+from daemon.core.errors import StoreUnavailable
 from daemon.delivery.outlet import Outlet
 
 log = logging.getLogger(__name__)
@@ -27,6 +28,7 @@ class Tending:
     hosts: Hosts
     tell: Tell
     tell_after_s: float = TELL_AFTER_S
+    refused_pause_s: float = REFUSED_PAUSE
     _told: set[str] = field(default_factory=set)
 
     async def run(self) -> None:
@@ -37,7 +39,7 @@ class Tending:
             group.create_task(self._watch(), name="channels' health")
 
     async def _tend(self, outlet: Outlet) -> None:
-        host, pause, refused = self.hosts(outlet), FIRST_PAUSE, REFUSED_PAUSE
+        host, pause, refused = self.hosts(outlet), FIRST_PAUSE, self.refused_pause_s
         try:
             while True:
                 began = outlet.alive_at
@@ -57,7 +59,7 @@ class Tending:
                     log.exception("channel %s broke off and is begun again", outlet.name)
                     outlet.ailing(f"it broke off: {type(error).__name__}")
                 pause = FIRST_PAUSE if outlet.alive_at != began else min(pause * 2, LONGEST_PAUSE)
-                refused = REFUSED_PAUSE if outlet.alive_at != began else refused
+                refused = self.refused_pause_s if outlet.alive_at != began else refused
                 await asyncio.sleep(pause)
         finally:
             await _closed(outlet)
@@ -70,17 +72,25 @@ class Tending:
                 down = outlet.down_for
                 if down > self.tell_after_s:
                     await self._told_of(outlet)
-                elif not down and outlet.name in self._told:
+                elif not down and outlet.name in self._told and await self._tell(f"{outlet.name} works again.", outlet):
                     self._told.discard(outlet.name)
-                    await self.tell(f"{outlet.name} works again.", outlet.name)
 
     async def _told_of(self, outlet: Outlet) -> None:
         if outlet.name in self._told:
             return
-        self._told.add(outlet.name)
         why = outlet.problem() or f"{outlet.name}: {outlet.why}"
         kept = "What was said is kept and goes out when it is back."
-        await self.tell(f"A channel is down. {why}. {kept} `aidaemon doctor` looks into it.", outlet.name)
+        if await self._tell(f"A channel is down. {why}. {kept} `aidaemon doctor` looks into it.", outlet):
+            self._told.add(outlet.name)
+
+    async def _tell(self, text: str, outlet: Outlet) -> bool:
+        """False when it could not be written down: then it is told at the next look."""
+        try:
+            await self.tell(text, outlet.name)
+        except StoreUnavailable as error:
+            log.error("%s: %s", text, error)
+            return False
+        return True
 
 
 async def _closed(outlet: Outlet) -> None:

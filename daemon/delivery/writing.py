@@ -4,13 +4,12 @@ import json
 from dataclasses import dataclass, replace
 
 from channels.text.asking import question
-
 from daemon.core.asking import is_of_the_house
 from daemon.core.label import Label
-from daemon.core.roles import Person
+from daemon.core.roles import OWNER, Person
 from daemon.core.rows import ApprovalRow, InboxRow, OutboxRow, SessionRow
 from daemon.delivery.addresses import address_of
-from daemon.delivery.letters import APPROVAL, REPLY, Letter, answers, choices_of, literal, stranger
+from daemon.delivery.letters import APPROVAL, DRAFT, GONE, REPLY, Letter, answers, choices_of, literal, stranger
 from daemon.people.places import places
 from daemon.store.protocol import ReadTx, Store
 
@@ -24,10 +23,13 @@ NOWHERE = "Only my owner can allow this, and I do not know where to ask. They ca
 class Found:
     """What the journal has about a delivery."""
 
+    row: OutboxRow
     begun: InboxRow | None
-    asked: ApprovalRow | None
-    asker: SessionRow | None
+    draft: str | None = None
+    asked: ApprovalRow | None = None
+    asker: SessionRow | None = None
     owners: SessionRow | None = None
+    at_owners: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +41,25 @@ class Writing:
     async def letter(self, channel: str, row: OutboxRow, *, buttons: bool = True) -> Letter:
         """The letter, as things stand now: a question that was answered meanwhile has no buttons any more."""
         found = await self.store.read(lambda tx: _look(tx, row))
-        since = found.begun.received_at if found.begun else row.created_at
-        plain = Letter(address_of(channel, row.chat), literal(row.body), min(since, row.created_at))
-        if row.kind == REPLY:
-            return replace(plain, markdown=row.body, reply_to=found.begun.message_id if found.begun else "")
-        if row.kind == APPROVAL:
-            return _question(plain, row, found, buttons=buttons)
+        now = found.row
+        since = min(found.begun.received_at, now.created_at) if found.begun else now.created_at
+        plain = Letter(now, address_of(channel, now.chat), literal(now.body), since)
+        if now.kind == REPLY:
+            answers_to = found.begun.message_id if found.begun else ""
+            return replace(plain, markdown=now.body, reply_to=answers_to, draft=found.draft)
+        if now.kind == APPROVAL:
+            return _question(plain, now, found, buttons=buttons)
         return plain
 
 
 def _look(tx: ReadTx, row: OutboxRow) -> Found:
-    begun = tx.input_of(row.turn)
-    asked = tx.approval(row.turn, call_of(row.body)) if row.kind == APPROVAL else None
-    elsewhere = (session for session in places(tx) if session != row.session) if asked else ()
-    owners = next((found for session in elsewhere if (found := tx.session(session))), None)
-    return Found(begun, asked, tx.session(asked.session) if asked else None, owners)
+    now, begun = tx.delivery(row.turn, row.part) or row, tx.input_of(row.turn)
+    if row.kind != APPROVAL:
+        shown = tx.kept(DRAFT, row.turn) if row.kind == REPLY else None
+        return Found(now, begun, None if shown == GONE else shown)
+    asked, known = tx.approval(row.turn, call_of(row.body)), places(tx)
+    owners = next((found for session in known if session != row.session and (found := tx.session(session))), None)
+    return Found(now, begun, None, asked, tx.session(asked.session) if asked else None, owners, row.session in known)
 
 
 def call_of(body: str) -> str:
@@ -90,11 +96,12 @@ def _copy(row: OutboxRow, where: SessionRow | None) -> OutboxRow | None:
 
 
 def _person(found: Found, row: OutboxRow) -> tuple[Person, str, Label]:
-    """Whom the buttons are for: whoever set the turn to work; where the question came to another place, the owner."""
-    label = found.asker.label if found.asker else Label.UNTRUSTED
-    if found.begun is None or found.begun.session != row.session:
-        return Person("owner", stranger("owner")), "", label
-    return Person(found.begun.sender, stranger(found.begun.role)), found.begun.sender, label
+    """Whom the buttons are for: whoever set the turn to work, or the agent that works for them; at the owner's, the owner."""
+    begun, label = found.begun, found.asker.label if found.asker else Label.UNTRUSTED
+    elsewhere = begun is None or begun.session != row.session
+    if begun is None or (elsewhere and (found.at_owners or label is Label.UNTRUSTED)):
+        return OWNER, "", label
+    return Person(begun.sender, stranger(begun.role)), begun.sender, label
 
 
 def text_of(asked: ApprovalRow) -> str:
@@ -106,5 +113,3 @@ def text_of(asked: ApprovalRow) -> str:
         asked.tool, asked.arguments, asked.effect.value, asked.expires, asked.preview,
         outside=asked.label is Label.UNTRUSTED,
     )  # fmt: skip
-
-
