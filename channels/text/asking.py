@@ -16,7 +16,7 @@ OUTSIDE = "This turn has read text from outside; it may not be your wish."
 ARGUMENTS, PREVIEW = 1500, 800
 SUSPICIONS, SUSPICION = 3, 120
 TOOL = 80
-MARKUP = re.compile(r"([\\`*_\[\]<>#|~!$(){}&])")
+MARKUP = re.compile(r"([\\`*_\[\]<>#|~!$(){}&=^+-])")
 DIFF = re.compile(r"^(?:@@|\+\+\+|---) ", re.MULTILINE)
 FENCE = re.compile(r"`{3,}")
 

@@ -4,6 +4,7 @@ Off are: HTML, references and headings by underlining, for what models write in 
 would be lost or misread. Formulas (\\( \\), \\[ \\], $$ $$) are left alone.
 """
 
+import re
 from functools import cache
 
 from markdown_it import MarkdownIt
@@ -18,6 +19,8 @@ LONGEST_PARAGRAPH, MOST_BRACKETS = 16_000, 400
 MOST_LINES = 12_000
 MOST_COLUMNS, MOST_CELLS = 20, 10_000
 DEEPEST = 24
+MATHS = re.compile(r"(?<!\\)(?:[_^={}]|\\[a-z])", re.IGNORECASE)
+"""What makes a formula of escaped brackets."""
 FORMULAS = (("\\(", "\\)"), ("\\[", "\\]"), ("$$", "$$"))
 
 
@@ -70,7 +73,7 @@ def _formula(state: StateInline, silent: bool) -> bool:
     for opening, closing in FORMULAS:
         if state.src.startswith(opening, state.pos):
             end = state.src.find(closing, state.pos + 2, state.posMax)
-            if end <= state.pos + 2:
+            if end <= state.pos + 2 or not MATHS.search(state.src, state.pos + 2, end):
                 return False
             if not silent:
                 state.pending += state.src[state.pos : end + 2]

@@ -32,6 +32,7 @@ def shown(markdown: str) -> str:
         ("a\n\n---\n\nb", "a\n\n──────────\n\nb"),
         ("so[^1]\n\n[^1]: source", "so[^1]\n\n[^1]: source"),
         (r"\(x_1 * y_1 * z\) and $$\frac{a}{b}$$", r"\(x_1 * y_1 * z\) and $$\frac{a}{b}$$"),
+        (r"f\(x\) \[note\] \_a\_", "f(x) [note] _a_"),
         ("שלום **עולם** 123", "שלום <b>עולם</b> 123"),
         ("**`code` in bold**", "<code>code</code><b> in bold</b>"),
         ("one<br>two", "one\ntwo"),

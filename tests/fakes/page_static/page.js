@@ -27,7 +27,7 @@ function shown(message, roots) {
   const head = el("div", [el("b", [name]), ...(message.by_bot ? [el("span", ["APP"], { class: "tag" })] : []),
     el("span", [message.draft ? "is writing" : message.edits ? "edited" : ""], { class: "meta" })], { class: "head" });
   const avatar = el("div", [name.slice(0, 1).toUpperCase()], { class: "avatar", style: `background:${COLOURS[name] || "#64748b"}` });
-  const parts = [avatar, head, el("div", rendered(platform, message), { class: "body", dir: "auto" })];
+  const parts = [avatar, head, el("div", rendered(platform, message), { class: "body" })];
   if (message.files.length) parts.push(el("div", message.files.map((file, at) => attached(message, file, at)), { class: "files" }));
   if (message.buttons.length) parts.push(el("div", message.buttons.map(button => pressable(message, button)), { class: "buttons" }));
   parts.push(foot(message));
@@ -37,7 +37,7 @@ function shown(message, roots) {
 function attached(message, file, at) {
   const where = `/_page/file?${place()}&id=${encodeURIComponent(message.id)}&at=${at}`;
   if (/\.(png|jpe?g|gif|webp)$/i.test(file.name)) return el("a", [el("img", [], { src: where, alt: file.name })], { href: where, download: file.name });
-  return el("a", [`📄 ${file.name}`, el("small", [`${(file.size / 1024).toFixed(1)} kB`])], { href: where, download: file.name });
+  return el("a", [file.name, el("small", [`${(file.size / 1024).toFixed(1)} kB`])], { href: where, download: file.name });
 }
 
 function pressable(message, button) {
@@ -125,7 +125,7 @@ $("say").elements.text.onkeydown = event => {
   if (event.key === "Enter" && !event.shiftKey) { event.preventDefault(); $("say").requestSubmit(); }
 };
 const tick = async () => {
-  try { await refresh(); } catch { $("status").textContent = "the platform does not answer"; seen = ""; }
+  try { await refresh(); } catch (wrong) { $("status").textContent = `no answer, or none that can be shown: ${wrong}`; seen = ""; }
   setTimeout(tick, 400);
 };
 tick();

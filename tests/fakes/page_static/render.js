@@ -13,7 +13,11 @@ const spoiler = children => {
   node.onclick = () => node.classList.toggle("seen");
   return node;
 };
-const pre = (text, lang) => el("pre", [el("code", [text])], lang ? { "data-lang": lang } : {});
+const pre = (text, lang) => el("pre", [el("code", lang === "diff" ? changes(text) : [text])], lang ? { "data-lang": lang } : {});
+const changes = text => text.split("\n").flatMap((line, at) => {
+  const kind = { "+": "plus", "-": "minus", "@": "at" }[line[0]];
+  return [at ? "\n" : "", kind ? el("span", [line], { class: kind }) : line];
+});
 
 // Text by rules, the earliest match first: each rule is [expression, found => node].
 function inline(text, rules) {
@@ -39,7 +43,14 @@ function telegram(markup, text) {
   const parsed = new DOMParser().parseFromString(`<body>${markup.replace(/^\s+/, "")}`, "text/html").body;
   const squeezed = value => value.replace(/\s+/g, "");
   if (squeezed(parsed.textContent) !== squeezed(text)) return inline(text, URLS);
-  return [...parsed.childNodes].flatMap(fromTelegram);
+  return closedUp([...parsed.childNodes].flatMap(fromTelegram));
+}
+// A block stands on lines of its own: the line break after it is part of it.
+function closedUp(nodes) {
+  return nodes.map((node, at) => {
+    const above = at ? nodes[at - 1] : null;
+    return typeof node === "string" && /^(PRE|BLOCKQUOTE)$/.test(above?.tagName) ? node.replace(/^\n/, "") : node;
+  });
 }
 function fromTelegram(node) {
   if (node.nodeType === Node.TEXT_NODE) return inline(node.data, URLS);
@@ -61,7 +72,7 @@ function fromTelegram(node) {
 // ------------------------------------------------------------------------------------------------ Slack: mrkdwn
 const unescaped = text => text.replace(/&lt;/g, "<").replace(/&gt;/g, ">").replace(/&amp;/g, "&");
 const EDGE = "(?<![\\p{L}\\p{N}])", END = "(?![\\p{L}\\p{N}])";
-const around = sign => new RegExp(`${EDGE}\\${sign}(?=[^\\s\\${sign}])([^\\n]*?[^\\s])\\${sign}${END}`, "u");
+const around = sign => new RegExp(`${EDGE}[${sign}](?=[^\\s${sign}])([^\\n]*?[^\\s])[${sign}]${END}`, "u");
 const SLACK = [
   [/`([^`\n]+)`/, found => el("code", [unescaped(found[1])])],
   [/<(https?:[^|>]+|mailto:[^|>]+)(?:\|([^>]*))?>/, found => link(unescaped(found[1]), [unescaped(found[2] || found[1])])],
