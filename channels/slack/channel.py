@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
@@ -27,6 +28,7 @@ from channels.slack.who import Who
 from channels.text.slack import LIMIT, pieces
 
 CAN = Capabilities(limit=LIMIT, draft_every_s=1.2, typing_every_s=30.0, most_upload=100 << 20, most_fetch=20 << 20)
+BLIND = replace(CAN, finds=False)
 RATE = Rate(3, 3.0)
 """Slack allows one message a second in a channel, and short bursts."""
 AT_WORK = "is thinking…"
@@ -64,8 +66,8 @@ class Slack:
 
     @property
     def can(self) -> Capabilities:
-        """What it can do."""
-        return CAN
+        """What it can do; without the scopes for the history nothing can be found."""
+        return CAN if self._sending.finds else BLIND
 
     async def check(self) -> str:
         """Who we are there. Raises Revoked, Later."""

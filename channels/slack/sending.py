@@ -4,7 +4,6 @@ import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from channels.base import Refused
 from channels.message import Address, Choice, Piece
 from channels.slack.blocks import KEYED, body, keyed, place
 from channels.slack.errors import Declined
@@ -26,7 +25,7 @@ class Sending:
 
     def __init__(self, web: Web, name: str) -> None:
         self._web, self._name = web, name
-        self._bare = False
+        self._bare = self._blind = False
         self._said: set[str] = set()
 
     async def post(self, address: Address, piece: Piece, key: str, choices: Sequence[Choice] = ()) -> str:
@@ -42,6 +41,11 @@ class Sending:
             self._bare = True
             self.once("metadata", "Slack takes no metadata here: a message whose answer was lost cannot be found again")
             return text(await self._web.write("chat.postMessage", **message), "ts")
+
+    @property
+    def finds(self) -> bool:
+        """`find` can tell: nothing has been seen yet that speaks against it."""
+        return not (self._bare or self._blind)
 
     async def change(
         self, address: Address, message_id: str, piece: Piece, choices: Sequence[Choice] = (), key: str = ""
@@ -77,7 +81,8 @@ class Sending:
             try:
                 asked = {"channel": address.chat, "oldest": oldest, "include_all_metadata": True, "limit": PAGE, "cursor": cursor}
                 answer = await self._web.read(method, **asked, **more)
-            except Refused as no:
+            except Declined as no:
+                self._blind = self._blind or no.unknown
                 self.once(method, f"{no}; a message whose answer was lost cannot be found again")
                 return
             for row in rows(answer, "messages"):

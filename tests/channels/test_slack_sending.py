@@ -59,8 +59,10 @@ async def test_B5_13_a_message_in_a_thread_is_found_there_among_many():
 async def test_B5_13_without_the_scope_for_the_history_nothing_is_found_and_nothing_breaks():
     async with fake() as slack, stage(slack) as on:
         await send(on)
+        assert on.channel.can.finds
         slack.methods.bare_history = True
         assert await on.channel.find(on.dm, "k1", on.channel.render("hello")[0], now()) == ""
+        assert not on.channel.can.finds
 
 
 @pytest.mark.parametrize(
