@@ -76,7 +76,7 @@ const around = sign => new RegExp(`${EDGE}[${sign}](?=[^\\s${sign}])([^\\n]*?[^\
 const SLACK = [
   [/`([^`\n]+)`/, found => el("code", [unescaped(found[1])])],
   [/<(https?:[^|>]+|mailto:[^|>]+)(?:\|([^>]*))?>/, found => link(unescaped(found[1]), [unescaped(found[2] || found[1])])],
-  [/<([@#!])([^|>]+)(?:\|([^>]*))?>/, found => el("span", [`${found[1] === "#" ? "#" : "@"}${found[3] || found[2]}`], { class: "mention" })],
+  [/<([@#!])([^|>]+)(?:\|([^>]*))?>/, found => el("span", [`${found[1] === "#" ? "#" : "@"}${found[3] || (found[1] === "!" ? found[2] : "…")}`], { class: "mention", title: found[0] })],
   [around("*"), found => el("b", inline(found[1], SLACK))],
   [around("_"), found => el("i", inline(found[1], SLACK))],
   [around("~"), found => el("s", inline(found[1], SLACK))],
@@ -91,7 +91,7 @@ const DISCORD = [
   [/\[((?:[^\[\]\n]|\\.)+)\]\(<?(https?:\/\/[^\s)>]+)>?\)/, found => link(found[2], inline(found[1], DISCORD))],
   [/<(https?:\/\/[^\s>]+)>/, found => link(found[1], [found[1]])],
   [/https?:\/\/[^\s<>]*[^\s<>.,:;"')\]!?]/, found => link(found[0], [found[0]])],
-  [/<(@[!&]?|#)\d+>|@everyone|@here/, found => el("span", [found[0]], { class: "mention" })],
+  [/<(@[!&]?|#)\d+>|@everyone|@here/, found => el("span", [found[0].replace(/^<([@#]).*/, "$1…")], { class: "mention", title: found[0] })],
   [/\|\|([^]+?)\|\|/, found => spoiler(inline(found[1], DISCORD))],
   [/\*\*((?:\\.|[^])+?)\*\*(?!\*)/, found => el("b", inline(found[1], DISCORD))],
   [/__((?:\\.|[^])+?)__(?!_)/, found => el("u", inline(found[1], DISCORD))],
@@ -150,7 +150,7 @@ function lined(text, at, count, quoted, line, special) {
 }
 
 function rendered(platform, message) {
-  if (!message.by_bot || !message.markup) return inline(message.text, URLS);
+  if (!message.markup) return inline(message.text, URLS);
   if (platform === "telegram") return telegram(message.markup, message.text);
   if (platform === "slack") return message.markup === message.text ? discord(message.markup) : slack(message.markup);
   return discord(message.markup);
