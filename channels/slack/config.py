@@ -3,7 +3,7 @@
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,32}")
 
@@ -28,7 +28,7 @@ class SlackAccount(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     app_token: str = Field("", repr=False, description="xapp-..., with connections:write: for Socket Mode")
-    bot_token: str = Field("", repr=False, description="xoxb-..., of the app's installation in the workspace")
+    bot_token: str = Field("", repr=False, description="xoxb-..., of the app's installation in the workspace; empty: not started")
     allowed_user_ids: list[str | int] = Field(
         default_factory=list, description="member ids (U...) who may write to it; empty: nobody"
     )
@@ -37,6 +37,15 @@ class SlackAccount(BaseModel):
     base_url: Annotated[str, AfterValidator(_ends_in_api)] = Field(
         "https://slack.com/api/", description="where the web API is; ends in /api/"
     )
+
+    @model_validator(mode="after")
+    def _has_both_tokens(self) -> "SlackAccount":
+        if bool(self.app_token) != bool(self.bot_token):
+            missing = "app_token (xapp-...)" if self.bot_token else "bot_token (xoxb-...)"
+            raise ValueError(f"{missing} is missing; Socket Mode needs both tokens")
+        if self.app_token.startswith("xoxb-") or self.bot_token.startswith("xapp-"):
+            raise ValueError("app_token and bot_token are interchanged; expected xapp-... and xoxb-...")
+        return self
 
 
 class SlackConfig(SlackAccount):

@@ -1,4 +1,4 @@
-"""The fake by hand: `python -m tests.fakes.slack --port 9102`. Prints the section for config.toml; where people type is at /."""
+"""The fake by hand: `python -m tests.fakes.slack --port 9102`. Prints the section for config.toml; people type at /_page."""
 
 import argparse
 import asyncio
@@ -16,7 +16,7 @@ async def _main() -> None:
     slack = FakeSlack(port=parser.parse_args().port)
     slack.server.pages = list(routes(slack))
     await slack.start()
-    sys.stdout.write(tomli_w.dumps({"slack": slack.config()}) + f"\n# {slack.server.url}/\n")
+    sys.stdout.write(tomli_w.dumps({"slack": slack.config()}) + f"\n# {slack.server.url}/_page\n")
     sys.stdout.flush()
     await asyncio.Event().wait()
 
