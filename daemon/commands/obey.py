@@ -42,6 +42,16 @@ async def left_over(desk: Desk) -> None:
         await desk.store.write(lambda tx, row=row, session=session: _settle(tx, desk, row, session))
 
 
+async def cut_off(desk: Desk, row: InboxRow) -> None:
+    """The same for one command that came again, and that nobody is at any more."""
+
+    def work(tx: Tx) -> None:
+        if any(left.id == row.id for left in tx.inputs_in(ORDERED)):
+            _settle(tx, desk, row, tx.session(row.session))
+
+    await desk.store.write(work)
+
+
 def _settle(tx: Tx, desk: Desk, row: InboxRow, session: SessionRow | None) -> None:
     tx.settle_input(row.id, DONE)
     if session:

@@ -1,13 +1,29 @@
 """A message of a platform as the journal keeps it: its words, whose they are, and the files that came with it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from channels.message import Attachment, Inbound
+from channels.message import Arrival, Attachment, Inbound, Reaction
 from daemon.core.files import Incoming, safe_name, to_json
 
 FORWARDED = "[I pass on a message; somebody else wrote it]\n{text}\n[end of it]"
 QUOTED = "{text}\n\n[this answers a message that somebody else wrote]\n{quoted}\n[end of it]"
 EDITED = "(I have edited my message; it now reads:)\n{text}"
+
+
+def readable(arrival: Arrival) -> Arrival:
+    """Without halves of surrogate pairs: those are no text, and nothing can be written down with them."""
+    match arrival:
+        case Inbound():
+            return replace(arrival, text=_text(arrival.text), quoted=_text(arrival.quoted))
+        case Reaction():
+            return replace(arrival, emoji=_text(arrival.emoji))
+        case _:
+            return arrival
+
+
+def _text(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
 
 
 def spoken_text(inbound: Inbound) -> str:

@@ -5,24 +5,25 @@ import json
 import logging
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from channels.base import ChannelError, NotTaken
 from channels.message import Address, Arrival, Inbound, Poison, Press, Reaction
 from daemon.commands.base import Desk, Spoken, parse
-from daemon.commands.obey import obey
+from daemon.commands.obey import cut_off, obey, said_before
 from daemon.commands.table import TABLE
 from daemon.core.errors import StoreUnavailable
 from daemon.core.label import Label
 from daemon.core.redaction import Redactor
 from daemon.core.roles import Person
+from daemon.core.rows import InboxRow
 from daemon.delivery.addresses import address_of, chat_of, session_of
 from daemon.delivery.outlet import Outlet
 from daemon.intake import Inbound as Message
-from daemon.intake import Intake, Taken
-from daemon.reception.attached import attached, spoken_text
+from daemon.intake import Intake
+from daemon.reception.attached import attached, readable, spoken_text
 from daemon.reception.pressing import Pressing
-from daemon.reception.visitors import Visitors
+from daemon.reception.visitors import PAIR, Visitors, welcome
 from daemon.store.protocol import Tx
 
 T = TypeVar("T")
@@ -32,6 +33,7 @@ CURSOR, FEEDBACK, POISON = "cursor", "feedback", "unreadable"
 MOST_POISON, RAW = 100, 4000
 MOST_CONVERSATIONS = 200
 SEEN_S = 10.0
+INLINE_S, CLOSE_S = 2.0, 2.0
 NOT_FOR_YOU = "I only talk to people I know. Nothing was done."
 
 
@@ -44,7 +46,8 @@ class Reception:
     intake: Intake
     visitors: Visitors
     redactor: Redactor
-    _errands: set[asyncio.Task[None]] = field(default_factory=set)
+    _errands: set[asyncio.Task[Any]] = field(default_factory=set)
+    _obeying: set[str] = field(default_factory=set)
 
     async def take(self, arrivals: Sequence[Arrival]) -> None:
         """In order per conversation; conversations side by side, so that one commit serves many. Raises NotTaken."""
@@ -61,7 +64,7 @@ class Reception:
     async def _in_order(self, arrivals: Sequence[Arrival]) -> None:
         for arrival in arrivals:
             try:
-                await self._one(arrival)
+                await self._one(readable(arrival))
             except StoreUnavailable:
                 raise
             except Exception as error:  # what the house cannot take must not hold up what is behind it
@@ -85,11 +88,18 @@ class Reception:
 
     async def command(self, inbound: Inbound) -> str:
         """The reply of a command that the platform wants at once. Raises NotTaken."""
-        person = await _or_not_taken(self.visitors.person(inbound.sender))
-        spoken = parse(inbound.text)
-        if person is None or spoken is None:
+        return await _or_not_taken(self._at_once(inbound))
+
+    async def _at_once(self, inbound: Inbound) -> str:
+        person, spoken = await self.visitors.person(inbound.sender), parse(inbound.text)
+        if person is None:
+            return await self.visitors.pair(inbound, spoken) or NOT_FOR_YOU
+        if spoken is None:
             return NOT_FOR_YOU
-        return await _or_not_taken(self._command(inbound, person, *spoken, shown=True))
+        if spoken[0] == PAIR:
+            return welcome(person)
+        await self.visitors.note_place(inbound, person)
+        return await self._command(inbound, person, *spoken, shown=True)
 
     async def cursor(self) -> str:
         """How far this account has been read."""
@@ -102,7 +112,7 @@ class Reception:
     async def conversations(self) -> Sequence[Address]:
         """Where this channel has talked before, latest first."""
         rows = await _or_not_taken(self.desk.store.read(lambda tx: tx.sessions_of(self.outlet.name, MOST_CONVERSATIONS)))
-        return [address_of(row.channel, row.chat) for row in rows]
+        return list(dict.fromkeys(address_of(row.channel, row.chat) for row in rows))  # agents work in their parent's chat
 
     def alive(self) -> None:
         """The platform has answered."""
@@ -125,7 +135,9 @@ class Reception:
             return
         await self.visitors.note_place(inbound, person)
         spoken = None if inbound.forwarded else parse(inbound.text)
-        if spoken:
+        if spoken and spoken[0] == PAIR:
+            await self.visitors.welcome(inbound, person)
+        elif spoken:
             await self._command(inbound, person, *spoken, shown=False)
         elif (inbound.text.strip() or inbound.attachments) and not await self.visitors.refuse(inbound, person):
             await self._work(inbound, person)
@@ -137,13 +149,26 @@ class Reception:
             self._errand(self._mark_seen(inbound))
 
     async def _command(self, inbound: Inbound, person: Person, name: str, argument: str, *, shown: bool) -> str:
-        """Out of band: it waits for no turn (E7). The same again is dropped."""
-        taken: Taken = await self.intake.take(self._row(inbound, person), command=True)
-        session = await self.desk.store.read(lambda tx: tx.session(taken.row.session))
-        if taken.again or session is None:
+        """Out of band: it waits for no turn (E7), and nobody waits for one that takes its time. The same again is dropped."""
+        taken = await self.intake.take(self._row(inbound, person), command=True)
+        row = taken.row
+        session = await self.desk.store.read(lambda tx: tx.session(row.session))
+        if session is None or (taken.again and row.id in self._obeying):
             return ""
+        if taken.again:
+            await cut_off(self.desk, row)
+            return await said_before(self.desk, row) if shown else ""
         spoken = Spoken(session, person.name, name, self.redactor.text(argument), person.role)
-        return await obey(self.desk, taken.row, spoken, shown=shown)
+        task = self._errand(self._obey(row, spoken, shown=shown))
+        done, _ = await asyncio.wait([task], timeout=None if shown else INLINE_S)
+        return task.result() if done else ""
+
+    async def _obey(self, row: InboxRow, spoken: Spoken, *, shown: bool) -> str:
+        self._obeying.add(row.id)
+        try:
+            return await obey(self.desk, row, spoken, shown=shown)
+        finally:
+            self._obeying.discard(row.id)
 
     def _row(self, inbound: Inbound, person: Person) -> Message:
         address = inbound.address
@@ -173,10 +198,16 @@ class Reception:
         except (ChannelError, TimeoutError) as error:
             log.debug("%s: a message was not marked as seen: %s", self.outlet.name, error)
 
-    def _errand(self, errand: Coroutine[None, None, None]) -> None:
+    def _errand(self, errand: Coroutine[None, None, T]) -> asyncio.Task[T]:
         task = asyncio.create_task(errand, name=f"errand of {self.outlet.name}")
         self._errands.add(task)
-        task.add_done_callback(self._errands.discard)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._errands.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            log.error("%s broke off", task.get_name(), exc_info=error)
 
     async def _pressed(self, press: Press) -> str:
         return await Pressing(self.desk).press(press, await self.visitors.person(press.sender))
@@ -214,10 +245,13 @@ class Reception:
         await self.desk.store.write(work)
 
     async def aclose(self) -> None:
-        """Errands that are still under way are left."""
-        for task in self._errands:
+        """Errands that are not done in a moment are left; of a command it is told at the next start."""
+        tasks = list(self._errands)
+        if tasks:
+            await asyncio.wait(tasks, timeout=CLOSE_S)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._errands, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _broken(channel: str, arrival: Arrival, error: Exception) -> Poison:

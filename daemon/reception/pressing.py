@@ -7,9 +7,10 @@ from channels.text.asking import is_whole
 from daemon.commands.answering import answer_call
 from daemon.commands.asked import glance_of, in_words, note_glance, ref, with_whole
 from daemon.commands.base import Desk
-from daemon.core.asking import MayNotAnswer, is_of_the_house
+from daemon.core.asking import MayNotAnswer, is_of_the_house, may_say
 from daemon.core.errors import UsageError
 from daemon.core.events import Answer
+from daemon.core.label import Label
 from daemon.core.roles import Person, Right, may
 from daemon.core.rows import ApprovalRow, OutboxRow
 from daemon.delivery.addresses import chat_of, session_of
@@ -47,7 +48,7 @@ class Pressing:
         if row is None or row.state != "pending" or row.expires <= self.desk.clock.now():
             by = row.answered_by if row else ""
             return _stale(row, await self.desk.store.read(lambda tx: called(tx, by)))
-        if answer is not Answer.DENY and await self._unread(press, row):
+        if answer is not Answer.DENY and await self._unread(press, row, answer, person):
             return LONG
         try:
             done = await answer_call(self.desk, row.turn, row.call_id, answer, person)
@@ -55,7 +56,7 @@ class Pressing:
             return str(error)
         return SAID[answer] if done else SETTLED
 
-    async def _unread(self, press: Press, row: ApprovalRow) -> bool:
+    async def _unread(self, press: Press, row: ApprovalRow, answer: Answer, person: Person) -> bool:
         """What was shown cut short is shown whole before a yes to it counts (A6)."""
         if is_of_the_house(row) or is_whole(row.arguments, row.preview):
             return False
@@ -64,9 +65,12 @@ class Pressing:
 
         def work(tx: Tx) -> bool:
             glance = glance_of(tx, session)
-            if ref(row) in glance.whole:
+            begun, own = tx.input_of(row.turn), tx.session(row.session)
+            label = own.label if own else Label.UNTRUSTED
+            theirs = may_say(row, answer, person, begun_by=begun.sender if begun else "", session_label=label)
+            if ref(row) in glance.whole or not theirs:
                 return False
-            note_glance(tx, session, with_whole(glance, [row]), tx.approvals("pending", session) or [row])
+            note_glance(tx, session, with_whole(glance, [row]), [*tx.approvals("pending", session), row])
             tx.post(OutboxRow(row.turn, -1, session, *where, "notice", in_words(row, session, whole=True), at))
             return True
 

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from hashlib import sha256
 
 from channels.message import Address, Inbound, Sender
 from daemon.commands.base import parse
@@ -13,16 +14,19 @@ from daemon.core.ids import NewId
 from daemon.core.roles import Person, Right, Role, may
 from daemon.core.rows import OutboxRow
 from daemon.delivery.addresses import chat_of, parted, session_of
+from daemon.delivery.letters import NOTICE
 from daemon.people.people import People, name_of
 from daemon.people.places import note_name, note_place
 from daemon.store.protocol import Store, Tx
 
 log = logging.getLogger(__name__)
-MET = "stranger"
+MET, PAIR = "stranger", "pair"
 ONCE_IN = timedelta(days=1)
 NOTE_EVERY_S = 600.0
 LONGEST_NAME = 40
 MOST_CODES, CODES_IN_S = 6, 3600.0
+MOST_MET = 1000
+"""So many strangers are answered in a day, and so many may try codes at a time."""
 STRANGER = "I only talk to people I know. If you were given a code for me, send it like this: /pair CODE"
 LOOKING = "You may look here (/status, /tasks, /help), but giving me work is for others."
 WRONG = "That code does not open anything (any more). Ask for a new one."
@@ -61,11 +65,37 @@ class Visitors:
 
     async def meet(self, inbound: Inbound) -> None:
         """A stranger: a code may let them in, else they get one polite line a day, and nothing that they say is kept."""
-        spoken = parse(inbound.text)
-        if spoken and spoken[0] in ("pair", "start") and spoken[1]:
-            await self._pair(inbound, spoken[1])
-        else:
+        said = await self.pair(inbound, parse(inbound.text), post=True)
+        if said is None:
             await self._once_a_day(inbound, STRANGER)
+
+    async def pair(self, inbound: Inbound, spoken: tuple[str, str] | None, *, post: bool = False) -> str | None:
+        """What is said to somebody who tries a code, "" for nothing; None for whoever says something else. `post`: it is sent."""
+        if spoken is None or spoken[0] not in (PAIR, "start") or not spoken[1]:
+            return None
+        if not self._may_try(inbound.sender.id):
+            return ""
+        account, kind = parted(self.channel)
+        role = await self.people.pair(kind, account, inbound.sender.id, spoken[1])
+        log.info("%s: %s %s", self.channel, inbound.sender.id, f"was let in as {role}" if role else "gave a wrong code")
+        said = WELCOME.format(role=role.value) if role else WRONG
+        if post:
+            await self._post_once(inbound, said)
+        return said
+
+    async def welcome(self, inbound: Inbound, person: Person) -> None:
+        """They sent a code, and are known: it came twice perhaps, or a crash came before they were told."""
+        await self._post_once(inbound, welcome(person))
+
+    async def _post_once(self, inbound: Inbound, said: str) -> None:
+        """One answer to one message, however often that comes."""
+        line = self._line(inbound.address, said, f"{self.channel}/{inbound.external_id}")
+
+        def work(tx: Tx) -> None:
+            if not tx.outbox_of(line.turn):
+                tx.post(line)
+
+        await self.store.write(work)
 
     async def refuse(self, inbound: Inbound, person: Person) -> bool:
         """Whether this person may give no work; then they are told so."""
@@ -84,18 +114,14 @@ class Visitors:
         await self.store.write(lambda tx: note_place(tx, self.channel, session, at))
         self._place = session, now
 
-    async def _pair(self, inbound: Inbound, code: str) -> None:
-        if not self._may_try(inbound.sender.id):
-            return
-        account, kind = parted(self.channel)
-        role = await self.people.pair(kind, account, inbound.sender.id, code)
-        log.info("%s: %s %s", self.channel, inbound.sender.id, f"was let in as {role}" if role else "gave a wrong code")
-        said = self._line(inbound.address, WELCOME.format(role=role.value) if role else WRONG)
-        await self.store.write(lambda tx: tx.post(said))
-
     def _may_try(self, sender: str) -> bool:
         """Whoever tries codes all day is not answered all day."""
-        now, tries = self.clock.monotonic(), self._codes.setdefault(sender, deque(maxlen=MOST_CODES))
+        now = self.clock.monotonic()
+        if len(self._codes) >= MOST_MET:
+            self._codes = {other: tries for other, tries in self._codes.items() if now - tries[-1] < CODES_IN_S}
+        if len(self._codes) >= MOST_MET and sender not in self._codes:
+            return False
+        tries = self._codes.setdefault(sender, deque(maxlen=MOST_CODES))
         if len(tries) == MOST_CODES and now - tries[0] < CODES_IN_S:
             return False
         tries.append(now)
@@ -109,14 +135,23 @@ class Visitors:
             met = tx.kept(MET, name)
             if met and abs(now - datetime.fromisoformat(met)) < ONCE_IN:
                 return
-            for other, at in tx.all_kept(MET).items():
-                if abs(now - datetime.fromisoformat(at)) >= ONCE_IN:
-                    tx.drop(MET, other)
+            known = tx.all_kept(MET)
+            old = [other for other, at in known.items() if abs(now - datetime.fromisoformat(at)) >= ONCE_IN]
+            for other in old:
+                tx.drop(MET, other)
+            if len(known) - len(old) >= MOST_MET:
+                return
             tx.keep(MET, name, now.isoformat())
             tx.post(self._line(inbound.address, text))
 
         await self.store.write(work)
 
-    def _line(self, address: Address, text: str) -> OutboxRow:
-        at, name = self.clock.now(), f"notice-{self.new_id()}"
-        return OutboxRow(name, -1, session_of(address), address.channel, chat_of(address), "notice", text, at)
+    def _line(self, address: Address, text: str, about: str = "") -> OutboxRow:
+        name = sha256(about.encode("utf-8", "replace")).hexdigest()[:26] if about else self.new_id()
+        where = session_of(address), address.channel, chat_of(address)
+        return OutboxRow(f"{NOTICE}{name}", -1, *where, "notice", text, self.clock.now())
+
+
+def welcome(person: Person) -> str:
+    """What is said to somebody who has just become known."""
+    return WELCOME.format(role=person.role.value)
