@@ -6,14 +6,7 @@ A call's identity within its turn is `call_id`: "SEQ.INDEX" of the reply that as
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from daemon.core.events_calls import (
-    ApprovalAnswered,
-    ApprovalAsked,
-    CallJudged,
-    ToolFinished,
-    ToolRetried,
-    ToolStarted,
-)
+from daemon.core.events_calls import ApprovalAnswered, ApprovalAsked, CallJudged, ToolFinished, ToolRetried, ToolStarted
 from daemon.core.events_model import Consulted, Consulting, ModelAsked, ModelFailed, ModelReplied, ModelRetried
 from daemon.core.label import Label, join_all
 from daemon.core.outcomes import Answer, Outcome, Stop

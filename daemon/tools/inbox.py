@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import date
 from io import BufferedWriter, FileIO
@@ -54,21 +54,12 @@ class FilesInbox:
         """
         last, draft = f"{safe_name(turn)}-{safe_name(name)}", f".{token_hex(8)}{UNFINISHED}"
         folder = await asyncio.to_thread(self._folder, day.isoformat())
-        try:
-            handle = os.open(draft, CREATE, 0o600, dir_fd=folder)
-            file = Arriving(handle, f"{NAME}/{day.isoformat()}/{last}", most)
-            try:
-                yield file
-                await uninterrupted(asyncio.to_thread(_keep, file, draft, last, folder))
-            except BaseException:
-                with suppress(OSError):
-                    os.unlink(draft, dir_fd=folder)
-                raise
-            finally:
-                with suppress(OSError):
-                    file.close()
-        finally:
-            os.close(folder)
+        with ExitStack() as after:
+            after.callback(os.close, folder)
+            file = Arriving(os.open(draft, CREATE, 0o600, dir_fd=folder), f"{NAME}/{day.isoformat()}/{last}", most)
+            after.callback(_drop, file, draft, folder)
+            yield file
+            await uninterrupted(asyncio.to_thread(_keep, file, draft, last, folder))
 
     def tidy(self) -> None:
         """Take away what a daemon that died had not finished; before anything new arrives."""
@@ -85,6 +76,14 @@ class FilesInbox:
             return by_steps(root, (day,), DIRECTORY)
         finally:
             os.close(root)
+
+
+def _drop(file: Arriving, draft: str, folder: int) -> None:
+    """Let go of it; what was not kept by now is no more."""
+    with suppress(OSError):
+        file.close()
+    with suppress(OSError):
+        os.unlink(draft, dir_fd=folder)
 
 
 def _keep(file: Arriving, draft: str, last: str, folder: int) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Protocol, TypeVar
@@ -74,14 +75,13 @@ class Sending:
         """Copy it and post it: both or neither. Raises ToolError, StoreUnavailable."""
         name = safe_name(PurePosixPath(path).name)
         copy = self.folder / f"{self.new_id()}-{name}"
-        try:
+        with ExitStack() as undo:
+            undo.callback(copy.unlink, missing_ok=True)
             size = await asyncio.to_thread(self._copy, path, copy)
             body = json.dumps({"path": str(copy), "name": name, "caption": caption, "size": size}, ensure_ascii=False)
             row = OutboxRow(context.turn.id, -1, to.id, to.channel, to.chat, FILE, body, context.clock.now())
             await self.journal.write(lambda tx: tx.post(row))
-        except BaseException:
-            copy.unlink(missing_ok=True)
-            raise
+            undo.pop_all()
         return f"{name} ({shown_size(size)}) is on its way"
 
     def _copy(self, path: str, copy: Path) -> int:
