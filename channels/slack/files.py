@@ -45,6 +45,8 @@ class Files:
         try:
             async with asyncio.timeout(self._transfer_s):
                 await self._download(URL(url), attachment, into)
+        except ValueError as no:
+            raise Refused(f"Slack: {attachment.name}: its address cannot be read; it was not fetched") from no
         except (ClientError, ConnectionError, TimeoutError) as no:
             raise Later(f"Slack: {attachment.name}: the download broke off ({type(no).__name__})") from no
 
