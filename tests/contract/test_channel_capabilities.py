@@ -1,0 +1,91 @@
+"""What a channel says it can do is tried; what it cannot is Refused, and the house has its fallback (A14, E12)."""
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+import pytest
+
+from channels.base import Refused
+from channels.message import Choice, Piece
+from tests.contract.channels import Stage, ended
+
+Use = Callable[[Stage], Awaitable[bool]]
+
+
+async def keyed(stage: Stage) -> bool:
+    """The same key twice gives one message."""
+    return await stage.send("hello") == await stage.send("hello") and len(stage.ours(stage.ann)) == 1
+
+
+async def finds(stage: Stage) -> bool:
+    """What was sent under a key is found, and nothing under another with other words."""
+    since = datetime.now(UTC)
+    sent = await stage.send("hello")
+    found = await stage.channel.find(stage.ann, "k1", stage.piece("hello"), since)
+    other = await stage.channel.find(stage.ann, "k2", stage.piece("bye"), since)
+    return (found, other) == (sent, "")
+
+
+async def edits(stage: Stage) -> bool:
+    await stage.channel.edit(stage.ann, await stage.send("one"), stage.piece("two"))
+    return [one.text for one in stage.ours(stage.ann)] == ["two"]
+
+
+async def buttons(stage: Stage) -> bool:
+    await stage.channel.send(stage.ann, stage.piece("Which?"), "k1", choices=[Choice("this", "this")])
+    return [button.data for button in stage.ours(stage.ann)[0].buttons] == ["this"]
+
+
+async def threads(stage: Stage) -> bool:
+    group = stage.platform.group("ann", "bob")
+    opening = stage.platform.say("ann", group, "the opening")
+    async with stage.listening():
+        where = (await stage.heard_from("ann", group, stage.platform.mention("inside"), opening)).address
+    await stage.send("an answer", address=where)
+    return [one.text for one in stage.ours(where)] == ["an answer"] and where != stage.at(group)
+
+
+async def reactions(stage: Stage) -> bool:
+    asked = stage.platform.say("ann", stage.ann.chat, "hello")
+    await stage.channel.seen(stage.ann, asked)
+    return bool(stage.platform.shown(stage.ann.chat)[0].reactions)
+
+
+async def drafts(stage: Stage) -> bool:
+    shown = await stage.channel.draft(stage.ann, "k1", "half a sent", "", private=True)
+    (seen,) = stage.ours(stage.ann)
+    return seen.text == "half a sent" and (seen.draft or seen.id == shown)
+
+
+async def typing(stage: Stage) -> bool:
+    before = len(stage.platform.calls.of(stage.kind.typing))
+    asked = stage.platform.say("ann", stage.ann.chat, "hello")
+    await stage.channel.typing(stage.at(stage.ann.chat, asked if stage.kind.name == "slack" else ""), "reads")
+    return len(stage.platform.calls.of(stage.kind.typing)) == before + 1
+
+
+USES: dict[str, Use] = {use.__name__: use for use in (keyed, finds, edits, buttons, threads, reactions, drafts, typing)}
+FOR_SAFETY = ("keyed", "finds")
+
+
+@pytest.mark.parametrize("flag", USES)
+async def test_a14_what_it_says_it_can_do_it_can_and_no_more(stage: Stage, flag: str):
+    claims = bool(getattr(stage.channel.can, flag))
+    if claims or flag in FOR_SAFETY:
+        assert await USES[flag](stage) is claims
+    else:
+        assert isinstance(await ended(USES[flag](stage)), Refused)
+
+
+async def test_a_message_of_as_many_characters_as_it_says_is_taken_and_a_longer_one_is_cut_before(stage: Stage):
+    limit = stage.channel.can.limit
+    await stage.channel.send(stage.ann, Piece("x" * limit, "x" * limit), "k1")
+    assert len(stage.ours(stage.ann)[0].text) == limit
+    assert len(stage.channel.render("x" * (limit + 1))) == 2
+    assert len(stage.channel.render("x" * (limit - 1))) == 1
+
+
+async def test_e12_what_it_says_of_time_and_size_makes_sense(stage: Stage):
+    can = stage.channel.can
+    assert 0 < can.draft_every_s <= 5 and 0 < can.typing_every_s <= 60
+    assert can.most_upload >= 1 << 20 and can.most_fetch >= 1 << 20
