@@ -1,0 +1,108 @@
+"""A whole house with fake channels, opened and closed as the daemon does it; and one that is cut off at any of its steps."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from daemon.app import House, Parts, open_house
+from daemon.app.channels import Times, at_work
+from daemon.commands.obey import left_over
+from daemon.config.load import load
+from daemon.core.rows import OutboxRow
+from daemon.store.protocol import ReadTx, Store, Tx
+from daemon.store.sqlite import SqliteStore
+from tests.fakes.channel import NEVER, FakeChannel, Trouble, brought
+from tests.fakes.house import write_config
+from tests.fakes.openai import FakeOpenAI
+
+T = TypeVar("T")
+AT_ONCE = Times(flush_s=0.0)
+
+
+@asynccontextmanager
+async def at_home(
+    home: Path,
+    model: FakeOpenAI,
+    *channels: FakeChannel,
+    config: Mapping[str, object] | None = None,
+    times: Times | None = None,
+    parts: Parts | None = None,
+) -> AsyncIterator[House]:
+    """Open it as `aidaemon run` does, without a listener. `config` is of [agent]."""
+    agent = {"drain_seconds": 0, "while_busy": "queue", **(config or {})}
+    paths = write_config(home, model.base_url, {"agent": agent})
+    async with (
+        open_house(paths, load(paths.config, env={}, secrets={}), parts) as house,
+        at_work(house.works, brought(*channels), times),
+    ):
+        await house.sessions.recover()
+        await left_over(house.works.desk)
+        yield house
+
+
+@dataclass(slots=True)
+class Cutter:
+    """Counts the steps of a delivery; at the `at`-th nothing goes on, as if the daemon had been killed there."""
+
+    at: int
+    steps: int = 0
+    reached: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def step(self) -> None:
+        """One more."""
+        self.steps += 1
+        if self.steps >= self.at:
+            self.reached.set()
+            await asyncio.sleep(NEVER)
+
+    def around(self) -> Trouble:
+        """For `FakeChannel.fail`: a step before the effect of a call, and one after it."""
+        return Trouble(times=10_000, before=self.step, after=self.step)
+
+
+@dataclass(slots=True)
+class CutStore:
+    """A journal whose writes by the postman are steps."""
+
+    inner: Store
+    cutter: Cutter
+
+    async def write(self, work: Callable[[Tx], T]) -> T:
+        if not work.__qualname__.startswith("Postman."):
+            return await self.inner.write(work)
+        await self.cutter.step()
+        done = await self.inner.write(work)
+        await self.cutter.step()
+        return done
+
+    async def read(self, look: Callable[[ReadTx], T]) -> T:
+        return await self.inner.read(look)
+
+    def watch_outbox(self, told: Callable[[], None]) -> Callable[[], None]:
+        return self.inner.watch_outbox(told)
+
+    @property
+    def healthy(self) -> bool:
+        return self.inner.healthy
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+
+
+def cut_by(cutter: Cutter) -> Parts:
+    """A house whose postman is cut off there."""
+
+    async def opened(path: Path) -> Store:
+        return CutStore(await SqliteStore.open(path), cutter)
+
+    return Parts(open_store=opened)
+
+
+async def outbox(house: House, channel: str = "telegram") -> list[OutboxRow]:
+    """What was ever to be delivered there, in order."""
+    states = ("new", "sending", "uncertain", "sent", "failed")
+    rows = await house.store.read(lambda tx: [row for state in states for row in tx.outbox(state, channel)])
+    return sorted(rows, key=lambda row: (row.created_at, row.part))
