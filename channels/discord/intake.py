@@ -34,7 +34,7 @@ WITHIN_S = 10.0
 """While a page is waited for, nothing else is handed on."""
 MOST_UNKNOWN = 50
 """Not every server says what the newest message of a channel is: so many of those are looked through as well."""
-MOST_PEOPLE = 20
+MOST_PEOPLE = 200
 """Direct chats are not listed anywhere: those of so many people of the allow-list are looked up."""
 
 
@@ -214,9 +214,9 @@ class Intake:
         await self._take(self._read(event) for event in events)
         for event in events:
             self._pass(event)
-        gap.after = max([gap.after, *(snowflake.number(payload.get("id")) for payload in said)])
-        gap.tries = 0
-        if len(said) < PAGE:
+        before, gap.tries = gap.after, 0
+        gap.after = max([before, *(snowflake.number(payload.get("id")) for payload in said)])
+        if len(said) < PAGE or gap.after == before:
             self._waiting.extend(self._gaps.close(channel))
 
     async def _know(self, channel: str) -> None:

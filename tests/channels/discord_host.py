@@ -10,7 +10,7 @@ from channels.discord.config import DiscordAccount
 from channels.discord.gateway import Patience
 from channels.message import Address
 from tests.channels.host import Ledger, running
-from tests.fakes.discord import FakeDiscord
+from tests.fakes.discord import GENERAL, FakeDiscord
 
 QUICK = Patience(ready=5, ack=0.2, close=0.5, calm=60, keep=0, call=8, invalid=(0, 0), pauses=(0.0, 0.02), retries=(0.02,))
 
@@ -41,6 +41,8 @@ def bot(fake: FakeDiscord, patience: Patience = QUICK, **config: object) -> Disc
 async def serving(*, heartbeat_ms: int = 5000) -> AsyncIterator[FakeDiscord]:
     """The fake alone."""
     fake = FakeDiscord(heartbeat_ms=heartbeat_ms)
+    for chat in (GENERAL, fake.private("ann"), fake.private("bob")):
+        fake.world.places[chat].last = "1"
     await fake.start()
     try:
         yield fake
@@ -52,11 +54,12 @@ async def serving(*, heartbeat_ms: int = 5000) -> AsyncIterator[FakeDiscord]:
 async def listening(
     fake: FakeDiscord, host: Ledger | None = None, *, ack: float = QUICK.ack, **config: object
 ) -> AsyncIterator[Scene]:
-    """The channel at the fake; it is let in when this begins."""
+    """The channel at the fake; it is let in, and has looked who wrote meanwhile, when this begins."""
     scene = Scene(fake, bot(fake, replace(QUICK, ack=ack), **config), host or Ledger())
-    lives = scene.host.lives
+    lives, looked = scene.host.lives, len(fake.calls.of("POST users/@me/channels"))
     async with running(scene.channel, scene.host):
         await scene.host.until(lambda: scene.host.lives > lives)
+        await fake.until(lambda: len(fake.calls.of("POST users/@me/channels")) >= looked + 2)
         yield scene
 
 

@@ -79,8 +79,10 @@ async def test_A14_the_commands_are_in_discords_menu_and_are_written_only_when_t
     async with serving() as fake:
         host = Ledger(commands=[("status", "how it is going"), ("Stop", "x" * 200), ("no good", "?"), ("bare", "")])
         for times in (1, 2):
-            async with listening(fake, host):
+            async with listening(fake, host) as scene:
                 await fake.until(lambda times=times: bool(fake.rest.commands) and len(fake.calls.of("GET commands")) == times)
+                chat = scene.at(fake.private("ann"))
+                await scene.channel.send(chat, scene.channel.render("hello")[0], f"{times}")  # a second write would be there now
         menu = fake.rest.commands[""]
         assert [command["name"] for command in menu] == ["status", "stop", "bare"]
         assert (menu[0]["description"], len(menu[1]["description"]), menu[2]["description"]) == ("how it is going", 100, "bare")

@@ -1,11 +1,16 @@
 """What was said at Discord while nobody listened is read on: after a gap, after a restart, in order, once (B5 #1, #2)."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
+from channels.discord import snowflake
+from channels.discord.channel import Discord
+from channels.discord.config import DiscordAccount
 from channels.message import Address
-from tests.channels.discord_host import listening, serving, talking
-from tests.channels.host import Ledger
-from tests.fakes.discord import GENERAL, FakeDiscord
+from tests.channels.discord_host import QUICK, listening, serving, talking
+from tests.channels.host import Ledger, running
+from tests.fakes.discord import GUILD, FakeDiscord
+from tests.fakes.discord.world import ELSEWHERE
 from tests.fakes.platform import Fault
 
 
@@ -98,13 +103,12 @@ async def test_B5_1_while_something_may_be_missing_the_mark_stands_still_and_wha
         room, host = fake.group("ann"), Ledger()
         mark = host.kept = fake.world.snowflake()
         fake.say("ann", room, "missed")
-        fake.world.places[GENERAL].last = fake.world.places[fake.private("ann")].last = "1"
-        fake.world.places[fake.private("bob")].last = "1"
         fake.fail("GET messages", Fault("status", 503, times=4))
         async with listening(fake, host) as scene:
             fake.say("bob", fake.private("bob"), "elsewhere")
             fake.say("ann", room, "new")
             await host.until(lambda: "elsewhere" in host.texts)
+            await fake.until(lambda: len(fake.calls.of("GET messages")) == 3)
             assert "new" not in host.texts
             assert host.kept == mark
             await host.until(lambda: len(host.texts) == 3)
@@ -145,3 +149,54 @@ async def test_poison_in_the_history_holds_up_nothing():
         async with listening(fake, host) as scene:
             await scene.heard("whole")
             assert len(host.poison) == 1
+
+
+async def test_a_clock_that_was_ahead_at_the_first_start_costs_nothing():
+    async with serving() as fake:
+        host = Ledger()
+        ahead = datetime.now(UTC) + timedelta(hours=3)
+        channel = Discord(DiscordAccount.model_validate(fake.config()), patience=QUICK, now=lambda: ahead)
+        async with running(channel, host):
+            await host.until(lambda: host.lives > 0)
+            fake.say("ann", fake.private("ann"), "one")
+            await host.until(lambda: host.texts == ["one"])
+            await fake.until(lambda: host.kept == host.messages[0].external_id)
+        fake.gateway.sessions.clear()
+        fake.say("ann", fake.private("ann"), "two")
+        async with listening(fake, host) as scene:
+            await scene.heard("one", "two")
+
+
+async def test_a_mark_from_the_future_is_not_believed():
+    async with serving() as fake:
+        host = Ledger()
+        host.kept = str(snowflake.at(datetime.now(UTC) + timedelta(hours=3)))
+        fake.say("ann", fake.private("ann"), "while away")
+        async with listening(fake, host) as scene:
+            await scene.heard("while away")
+
+
+async def test_a_thread_that_it_talked_in_is_still_its_own_after_a_restart():
+    async with serving() as fake:
+        host, room = Ledger(), fake.group("ann")
+        thread = fake.thread("t", room, by="ann")
+        host.known = [Address("discord", thread)]
+        async with listening(fake, host) as scene:
+            fake.say("ann", thread, "go on")
+            await scene.heard("go on")
+            assert host.messages[0].addressed
+
+
+async def test_a_guild_that_comes_late_is_read_on_from_the_same_mark():
+    async with serving() as fake:
+        host, room = Ledger(), fake.room("ann", guild=ELSEWHERE)
+        mark = host.kept = fake.world.snowflake()
+        fake.gateway.guilds, fake.gateway.absent = (GUILD, ELSEWHERE), (ELSEWHERE,)
+        fake.say("ann", room, "missed")
+        async with listening(fake, host) as scene:
+            fake.say("ann", fake.private("ann"), "meanwhile")
+            await scene.heard("meanwhile")
+            assert host.kept == mark
+            fake.gateway.emit("GUILD_CREATE", fake.world.guild(ELSEWHERE))
+            await scene.heard("meanwhile", "missed")
+            await fake.until(lambda: host.kept == host.messages[0].external_id)

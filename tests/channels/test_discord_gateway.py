@@ -23,7 +23,7 @@ async def test_a_connection_that_is_reset_is_resumed_and_nothing_is_missing_or_d
         scene.fake.say("ann", chat, "after")
         await scene.heard("before", "while away", "after")
         assert (len(scene.fake.calls.of("op 6")), len(scene.fake.calls.of("op 2"))) == (1, 1)
-        assert scene.host.ailments == []
+        assert (scene.host.ailments, scene.fake.calls.of("GET messages")) == ([], [])
 
 
 async def test_asked_to_reconnect_it_resumes():
@@ -165,6 +165,7 @@ async def test_a_dead_address_to_resume_at_is_not_tried_for_ever():
             fake.gateway.reset()
             fake.say("ann", fake.private("ann"), "hello")
             await scene.heard("hello")
+            assert len(fake.calls.of("op 6")) == 1
 
 
 async def test_the_gateway_of_another_api_is_asked_for():

@@ -32,7 +32,7 @@ class Session:
 @dataclass
 class Gateway:
     """`seen`: (op, data) of all that clients sent. `acks`: heartbeats are answered. `granted`: the message content intent is.
-    `mute`: nobody hears of the session that begins.
+    `mute`: nobody hears of the session that begins. `absent`: guilds that are down for now.
     """
 
     world: World
@@ -44,6 +44,7 @@ class Gateway:
     granted: bool = True
     mute: bool = False
     guilds: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
     sessions: dict[str, Session] = field(default_factory=dict)
     open: dict[web.WebSocketResponse, web.BaseRequest] = field(default_factory=dict)
     news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -147,7 +148,7 @@ class Gateway:
         ready = {"v": 10, "user": self.world.bot, "guilds": guilds, "session_id": session.id, "private_channels": []}
         ready |= {"resume_gateway_url": self.address(), "application": {"id": APP, "flags": 0}, "session_type": "normal"}
         session.put("READY", ready)
-        for guild in self.guilds:
+        for guild in (guild for guild in self.guilds if guild not in self.absent):
             session.put("GUILD_CREATE", self.world.guild(guild))
         self.sessions[session.id] = session
         return session
