@@ -59,11 +59,13 @@ async def test_E12_a_text_that_turns_out_otherwise_is_shown_as_it_is_now():
         assert [message.text for message in slack.shown(address.chat, address.thread)] == ["Twice as"]
 
 
-async def test_B5_13_a_stream_that_a_crash_left_behind_and_that_the_house_knows_is_replaced():
+@pytest.mark.parametrize("state", ["in_progress", "completed"])
+async def test_B5_13_a_stream_that_a_crash_left_behind_and_that_the_house_knows_is_replaced(state: str):
     async with fake() as slack, stage(slack) as on:
         address = await in_thread(on)
         since = datetime.now(UTC)
         shown = await on.channel.draft(address, "k1", "Once", "", private=False)
+        slack.work.where(shown).messages[shown]["streaming_state"] = state
         after_the_crash = channel_of(slack)
         piece = after_the_crash.render("The end")[0]
         await after_the_crash.edit(address, shown, piece)
