@@ -61,7 +61,9 @@ class Trouble:
 
 @dataclass(slots=True)
 class FakeChannel:
-    """`channels.base.Channel`. The platform's side (`stood`, `calls`) outlives the house, as a real one's does."""
+    """`channels.base.Channel`. The platform's side (`stood`, `calls`) outlives the house, as a real one's does.
+
+    `quiet`: the platform does not answer; `breaks`: what `run` is to raise."""
 
     name: str = "telegram"
     can: Capabilities = CAN
@@ -74,6 +76,8 @@ class FakeChannel:
     host: Host | None = None
     revoked: bool = False
     quiet: bool = False
+    breaks: Exception | None = None
+    runs: int = 0
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
     _ids: Iterator[int] = field(default_factory=lambda: count(1000))
     _incoming: Iterator[int] = field(default_factory=lambda: count(1))
@@ -163,7 +167,11 @@ class FakeChannel:
         return "@fake"
 
     async def run(self, host: Host) -> None:
+        self.runs += 1
         while True:
+            broken, self.breaks = self.breaks, None
+            if broken:
+                raise broken
             if self.revoked:
                 raise Revoked("the token is not known")
             self.host = host

@@ -1,0 +1,189 @@
+"""What a platform does to a delivery, and what becomes of it (B5 #14; DESIGN 5 promise 4; F1)."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from channels.base import Later, Refused, Revoked, Unclear
+from daemon.app import House
+from daemon.app.channels import Times
+from tests.delivery.stage import at_home, outbox
+from tests.fakes.channel import CAN, OTHER, FakeChannel, Trouble
+from tests.fakes.openai import FakeOpenAI, by, says
+
+QUIET = replace(CAN, drafts=False, typing=False)
+
+
+def echo(model: FakeOpenAI) -> None:
+    model.otherwise(by(lambda body: says(f"re: {body['messages'][-1]['content']}")))
+
+
+async def states(house: House, channel: str = "telegram") -> list[str]:
+    return [row.state for row in await outbox(house, channel)]
+
+
+async def test_b5_14_retry_after_is_honoured_and_others_go_on(tmp_path: Path, model: FakeOpenAI, channel: FakeChannel) -> None:
+    echo(model)
+    channel.fail("send", Trouble(Later("too many requests", 1.5)))
+    async with at_home(tmp_path, model, channel):
+        await channel.say("a")
+        await channel.until(lambda: channel.of("send"))
+        await channel.say("b", OTHER)
+        await channel.until(lambda: channel.texts(OTHER) == ["re: b"])
+        assert channel.texts() == []
+        await channel.until(lambda: channel.texts() == ["re: a"])
+        first, second = (call.at for call in channel.of("send") if call.address.chat == "1")
+        assert second - first >= 1.5
+
+
+async def test_b5_14_a_lost_answer_is_looked_up_before_anything_is_sent_again(tmp_path: Path, model: FakeOpenAI) -> None:
+    echo(model)
+    for happens, tries in ((True, 1), (False, 2)):
+        channel = FakeChannel(can=QUIET)
+        channel.fail("send", Trouble(Unclear("the answer was lost"), happens=happens))
+        async with at_home(tmp_path / str(happens), model, channel):
+            await channel.say("a")
+            await channel.until(lambda c=channel, n=tries: c.texts() and len(c.of("send")) == n)
+            await channel.say("b")
+            await channel.until(lambda c=channel: len(c.texts()) == 2)
+            assert channel.texts() == ["re: a", "re: b"] and len(channel.of("find")) == 1
+
+
+async def test_b5_14_a_platform_that_answers_nothing_and_shows_nothing_is_not_written_to_for_ever(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    """Each try may be one message too many, so they get rare, and end."""
+    echo(model)
+    channel = FakeChannel(can=replace(QUIET, finds=False))
+    channel.fail("send", Trouble(Unclear("no answer"), happens=True, times=3))
+    async with at_home(tmp_path, model, channel):
+        await channel.say("a")
+        await channel.until(lambda: len(channel.of("send")) == 3)
+        first, second, third = (call.at for call in channel.of("send"))
+        assert third - second > 2 * (second - first)
+
+
+async def test_f1_what_can_never_be_delivered_ends_failed_and_the_owner_is_told_elsewhere_once(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    echo(model)
+    telegram, slack = FakeChannel("telegram", QUIET), FakeChannel("slack", QUIET)
+    async with at_home(tmp_path, model, telegram, slack) as house:
+        await slack.say("hello")
+        await slack.until(lambda: slack.texts())
+        telegram.fail("send", Trouble(Refused("the chat is gone")))
+        await telegram.say("hello")
+        await slack.until(lambda: len(slack.texts()) == 2)
+        assert "reply" in slack.texts()[1] and "the chat is gone".replace(" ", "") in slack.texts()[1].replace(" ", "")
+        assert await states(house) == ["failed"] and (await outbox(house))[0].error == "the chat is gone"
+        await telegram.say("again")
+        await telegram.until(lambda: telegram.texts() == ["re: again"])
+    assert len(slack.texts()) == 2
+
+
+async def test_f1_two_dead_ends_do_not_tell_each_other_of_it_for_ever(tmp_path: Path, model: FakeOpenAI) -> None:
+    echo(model)
+    telegram, slack = FakeChannel("telegram", QUIET), FakeChannel("slack", QUIET)
+    async with at_home(tmp_path, model, telegram, slack) as house:
+        await slack.say("hello")
+        await slack.until(lambda: slack.texts())
+        for channel in (telegram, slack):
+            channel.fail("send", Trouble(Refused("blocked"), times=1000))
+        await telegram.say("hello")
+        await slack.until(lambda: len(slack.of("send")) == 2)
+        while "failed" not in await states(house, "slack"):
+            await asyncio.sleep(0.01)
+        await telegram.say("once more")
+        await telegram.until(lambda: len(telegram.of("send")) == 2)
+        assert len(telegram.of("send")) == 2 and len(slack.of("send")) <= 3
+
+
+async def test_f1_a_token_that_is_revoked_is_told_elsewhere_and_all_goes_out_when_it_is_back(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    echo(model)
+    telegram, slack = FakeChannel("telegram", QUIET), FakeChannel("slack", QUIET)
+    times = Times(tell_after_s=0.3, refused_pause_s=0.2, flush_s=0.0)
+    async with at_home(tmp_path, model, telegram, slack, times=times) as house:
+        await slack.say("hello")
+        await telegram.say("hello")
+        await slack.until(lambda: slack.texts() and telegram.texts())
+        telegram.revoke()
+        await slack.until(lambda: len(slack.texts()) == 2)
+        assert "down" in slack.texts()[1] and [line for line in house.door.problems() if "token" in line]
+        telegram.admit()
+        await slack.until(lambda: len(slack.texts()) == 3)
+        assert "works again" in slack.texts()[2] and not list(house.door.problems())
+        await telegram.say("and now")
+        await telegram.until(lambda: telegram.texts()[-1] == "re: and now")
+    assert len(telegram.texts()) == 2, "nothing of it was told on the channel that was down"
+
+
+async def test_f1_a_reply_that_meets_a_revoked_token_waits_until_it_is_back(tmp_path: Path, model: FakeOpenAI) -> None:
+    echo(model)
+    channel = FakeChannel(can=QUIET)
+    async with at_home(tmp_path, model, channel, times=Times(refused_pause_s=0.2)):
+        channel.fail("send", Trouble(Revoked("the token is not known")))
+        await channel.say("a")
+        await channel.until(lambda: channel.texts() == ["re: a"])
+
+
+async def test_f1_what_is_not_taken_for_a_day_is_given_up(tmp_path: Path, model: FakeOpenAI) -> None:
+    echo(model)
+    telegram, slack = FakeChannel("telegram", QUIET), FakeChannel("slack", QUIET)
+    async with at_home(tmp_path, model, telegram, slack, times=Times(give_up_s=1.0)) as house:
+        await slack.say("hello")
+        await slack.until(lambda: slack.texts())
+        telegram.fail("send", Trouble(Later("out of order"), times=1000))
+        await telegram.say("a")
+        await slack.until(lambda: len(slack.texts()) == 2)
+        assert await states(house) == ["failed"]
+
+
+async def test_f1_a_bug_of_a_channel_is_tried_again_and_holds_up_nobody(tmp_path: Path, model: FakeOpenAI) -> None:
+    echo(model)
+    channel = FakeChannel(can=QUIET)
+    channel.fail("send", Trouble(KeyError("oops")))
+    async with at_home(tmp_path, model, channel) as house:
+        await channel.say("a")
+        await channel.until(lambda: channel.texts() == ["re: a"])
+        channel.fail("send", Trouble(KeyError("oops"), times=3))
+        await channel.say("b")
+        await channel.say("c")
+        await channel.until(lambda: channel.texts() == ["re: a", "re: c"])
+        while sorted(await states(house)) != ["failed", "sent", "sent"]:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_channel_that_breaks_off_is_begun_again_and_the_others_go_on(tmp_path: Path, model: FakeOpenAI) -> None:
+    echo(model)
+    telegram, slack = FakeChannel("telegram", QUIET), FakeChannel("slack", QUIET)
+    async with at_home(tmp_path, model, telegram, slack):
+        await telegram.say("hello")
+        telegram.breaks = ValueError("a bug")
+        await slack.say("hello")
+        await slack.until(lambda: slack.texts())
+        await telegram.until(lambda: telegram.runs == 2)
+        await telegram.say("again")
+        await telegram.until(lambda: len(telegram.texts()) == 2)
+
+
+async def test_f1_a_clock_that_jumps_a_day_changes_nothing(
+    tmp_path: Path, model: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    echo(model)
+    clock = tmp_path / "clock"
+    clock.write_text("2026-03-02T09:00:00+00:00")
+    monkeypatch.setenv("AIDAEMON_TEST_CLOCK", str(clock))
+    telegram, slack = FakeChannel("telegram", QUIET), FakeChannel("slack", QUIET)
+    async with at_home(tmp_path / "home", model, telegram, slack) as house:
+        await slack.say("hello")
+        for number, day in enumerate(("03", "01", "02")):
+            telegram.fail("send", Trouble(Later("not now")))
+            await telegram.say(f"{number}")
+            clock.write_text(f"2026-03-{day}T09:00:00+00:00")
+            await telegram.until(lambda n=number: len(telegram.texts()) == n + 1)
+            assert not list(house.door.problems())
+    assert telegram.texts() == ["re: 0", "re: 1", "re: 2"] and len(slack.texts()) == 1
