@@ -11,6 +11,7 @@ from daemon.app.works import Works
 from daemon.delivery.closing import Closing
 from daemon.delivery.delivery import Delivery
 from daemon.delivery.drafts import Drafts
+from daemon.delivery.enclosed import sweep
 from daemon.delivery.outlet import Outlet
 from daemon.delivery.pacing import Pacing
 from daemon.delivery.postman import GIVE_UP_S, Postman
@@ -19,6 +20,7 @@ from daemon.delivery.writing import Writing
 from daemon.people.people import People
 from daemon.reception.host import Reception
 from daemon.reception.visitors import Visitors
+from daemon.tools.inbox import FilesInbox
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,8 @@ async def at_work(works: Works, accounts: Sequence[Configured] | None = None, ti
     """
     times = times or Times()
     accounts, store = configured(works.config) if accounts is None else accounts, works.desk.store
+    await asyncio.to_thread(FilesInbox(works.paths.inbox).tidy)
+    await sweep(store, works.paths.outbox)
     for one in accounts:
         works.outlets[one.name] = await _outlet(works, one)
     telling = Telling(store, works.clock, works.new_id, lambda name: name in works.outlets and works.outlets[name].up.is_set())

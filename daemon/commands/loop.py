@@ -35,7 +35,7 @@ async def _start(desk: Desk, spoken: Spoken, message: str) -> str:
     """With the settings of the agent that answers in this chat, and no others: its owner wrote them."""
     if not message:
         return USAGE
-    order = Order(spoken.session.agent, message, spoken.session.id, spoken.sender)
+    order = Order(spoken.session.agent, message, spoken.session.id, spoken.sender, role=spoken.role.value)
     try:
         begun = await desk.loops.start(order)
     except (ConfigError, UsageError, LoopRefused) as error:

@@ -1,11 +1,16 @@
 """A file on its way to a conversation: what the outbox says of it."""
 
+import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
 from channels.base import Refused
+from daemon.delivery.letters import FILE
+from daemon.store.protocol import Store
+
+UNSENT = ("new", "sending", "uncertain")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +26,25 @@ class _Body(BaseModel):
     path: str
     name: str
     caption: str = ""
+
+
+async def sweep(store: Store, root: Path) -> None:
+    """Take away copies that no delivery waits for any more: sent ones, and those of a daemon that died before it said so."""
+    waiting = await store.read(lambda tx: [row.body for state in UNSENT for row in tx.outbox(state) if row.kind == FILE])
+    await asyncio.to_thread(_sweep, root, frozenset(_path(body) for body in waiting))
+
+
+def _sweep(root: Path, kept: frozenset[str]) -> None:
+    for copy in root.glob("*"):
+        if str(copy) not in kept:
+            copy.unlink(missing_ok=True)
+
+
+def _path(body: str) -> str:
+    try:
+        return _Body.model_validate_json(body).path
+    except ValidationError:
+        return ""
 
 
 def enclosed(body: str, root: Path) -> Enclosed:

@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from daemon.app import House
+from daemon.commands.obey import UNHEARD
 from daemon.core.asking import EXACT, Bounds
 from daemon.core.events import Answer
 from daemon.core.loops import REVIEW as LOOP_REVIEW
 from daemon.core.loops import Criterion
 from daemon.core.rows import EVENT
 from daemon.door.base import Door, LiveEvent
-from daemon.door.local import UNHEARD
 from daemon.door.loops import LoopView
 from daemon.loops.events import LoopEvent
 from daemon.loops.orders import Order
