@@ -55,7 +55,9 @@ class Files:
         try:
             async with asyncio.timeout(self._transfer_s):
                 with await asyncio.to_thread(file.open, "rb") as data:
-                    async with self._web.session.post(url, data=data, headers=RAW, allow_redirects=False) as answer:
+                    async with self._web.session.post(
+                        url, data=data, headers=RAW, proxy=self._web.proxy, allow_redirects=False
+                    ) as answer:
                         self._accepted(answer, name)
         except (ClientConnectorError, ClientError, ConnectionError, TimeoutError) as no:
             raise Later(f"Slack: {name}: the upload broke off ({type(no).__name__})") from no
@@ -94,7 +96,9 @@ class Files:
         for _ in range(REDIRECTS):
             if not self._is_slack(url):
                 raise Refused(f"Slack: {attachment.name} is kept at {url.host}, not at Slack; it was not fetched")
-            async with self._web.session.get(url, headers=self._web.bearer, allow_redirects=False) as answer:
+            async with self._web.session.get(
+                url, headers=self._web.bearer, proxy=self._web.proxy, allow_redirects=False
+            ) as answer:
                 if answer.status not in (301, 302, 303, 307, 308):
                     return await self._save(answer, attachment, into)
                 url = url.join(URL(answer.headers.get("Location", "")))

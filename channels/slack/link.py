@@ -37,7 +37,7 @@ class Link:
         self._client = _Client(
             app_token, quiet(), web.client, auto_reconnect_enabled=False, ping_interval=ping, on_close_listeners=[self._closed]
         )
-        self._client.heard = heard
+        self._client.heard, self._client.proxy = heard, web.proxy
         self._opened_at = time()
 
     async def connect(self, url: str) -> None:

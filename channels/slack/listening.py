@@ -1,6 +1,7 @@
 """Listening, for as long as the tokens are good: one connection after the other, each watched, what fell between them fetched."""
 
 import asyncio
+import contextlib
 import json
 import logging
 from collections.abc import Callable, Coroutine
@@ -201,4 +202,6 @@ class Listening:
             task.cancel()
         if self._errands:
             await asyncio.wait(self._errands, timeout=self._pace.close_s)
-        await self._cursor.keep(at_once=True)
+        with contextlib.suppress(TimeoutError):  # an older one only means that more is looked through
+            async with asyncio.timeout(self._pace.close_s):
+                await self._cursor.keep(at_once=True)

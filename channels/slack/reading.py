@@ -156,7 +156,7 @@ def _thread(message: Json, own: str = "") -> str:
 
 
 def _is_direct(chat: str, kind: str = "") -> bool:
-    return kind == "im" or (not kind and chat.startswith("D"))
+    return kind in ("im", "app_home") or chat.startswith("D")
 
 
 def _at(ts: str) -> datetime:

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+from urllib.parse import SplitResult, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from aiohttp import ClientConnectorError, ClientError, ClientSession, ClientTimeout, ConnectionTimeoutError
 from slack_sdk.errors import SlackApiError
@@ -22,6 +24,7 @@ class Web:
 
     def __init__(self, *, app_token: str, bot_token: str, base_url: str, timeout_s: float) -> None:
         self.base_url = base_url
+        self.proxy = _proxy(urlsplit(base_url))
         self._app_token, self._bot_token, self._timeout_s = app_token, bot_token, timeout_s
         self._session: ClientSession | None = None
         self._client: AsyncWebClient | None = None
@@ -41,6 +44,7 @@ class Web:
         if self._client is None:
             token, url = self._bot_token, self.base_url
             self._client = AsyncWebClient(token=token, base_url=url, session=session, retry_handlers=[], logger=quiet())
+            self._client.proxy = self.proxy  # the library takes any from the environment, and knows no exceptions
         return self._client
 
     @property
@@ -88,6 +92,11 @@ class Web:
         except (AttributeError, TypeError, ValueError) as no:  # the library trips over answers that are no JSON objects
             raise lost(f"Slack: {method}: the answer cannot be read", writes=writes) from no
         return answer.data if isinstance(answer.data, dict) else {}
+
+
+def _proxy(url: SplitResult) -> str | None:
+    """As the environment wants it for this address."""
+    return None if proxy_bypass(url.hostname or "") else getproxies().get(url.scheme)
 
 
 def _given(arguments: dict[str, object]) -> dict[str, object]:

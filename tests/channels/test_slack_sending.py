@@ -176,3 +176,13 @@ async def test_metadata_that_slack_refuses_are_left_out():
         await send(on)
         await send(on, key="k2")
         assert [bool(asked.get("metadata")) for asked in slack.calls.of("chat.postMessage")] == [True, False, False]
+
+
+async def test_a_proxy_of_the_environment_is_not_used_where_it_is_not_wanted(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    async with fake() as slack, stage(slack) as on:
+        slack.say("ann", on.dm.chat, "hello")
+        await on.house.until(lambda: on.house.texts == ["hello"])
+        await send(on)
