@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TypeVar
 
 import aiohttp
@@ -44,7 +44,11 @@ class Rest(http.HTTPClient):
         """As the library's, at our address."""
         if route.url.startswith(http.Route.BASE):
             route.url = self._api_url + route.url[len(http.Route.BASE) :]
-        return await super().request(route, **how)
+        try:
+            return await super().request(route, **how)
+        except asyncio.CancelledError:
+            self._global_over.set()  # given up while it waits for a global limit, the library would hold back all calls for ever
+            raise
 
     async def ws_connect(self, url: str, *, compress: int = 0) -> aiohttp.ClientWebSocketResponse:
         """As the library's; remembered, so that it is closed whatever becomes of it."""
@@ -73,13 +77,12 @@ class Calls:
         async with self._entering:
             if self._rest is None:
                 rest = Rest(self._api_url)
-                try:
+                async with AsyncExitStack() as undo:
+                    undo.push_async_callback(rest.close)
                     async with meaning(self._longest_s, sends=False):
                         user = await rest.static_login(self._token)
                         self.id, self.name = str(user["id"]), str(user["username"])
-                except BaseException:
-                    await rest.close()
-                    raise
+                    undo.pop_all()
                 self._rest = rest
             return self._rest
 

@@ -5,11 +5,11 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from channels.base import Capabilities, Host, Rate, Refused, Unclear
 from channels.discord import files, sending, snowflake
-from channels.discord.calling import Calls, Rest
+from channels.discord.calling import Calls, Rest, Told
 from channels.discord.config import DiscordAccount
 from channels.discord.gateway import PATIENCE, Patience
 from channels.discord.lib import discord, http
@@ -143,7 +143,7 @@ class Discord:
             raise Unclear("Discord's answer cannot be read")
         return str(told["id"])
 
-    async def _maybe(self, what: str, ask: Callable[[Rest], Awaitable[Any]]) -> Any:
+    async def _maybe(self, what: str, ask: Callable[[Rest], Awaitable[Told]]) -> Told | None:
         """What is only nice to have: a server or a channel may be without."""
         try:
             return await self._calls.call(ask)

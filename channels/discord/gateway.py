@@ -89,7 +89,7 @@ class Socket(gateway.DiscordWebSocket):
         if self.limit is not None and not self.limit.expired():
             self.limit.reschedule(self.due())
 
-    async def send_heartbeat(self, data: Any) -> None:
+    async def send_heartbeat(self, data: object) -> None:
         """As the library's; from now on an answer is due."""
         if self.unanswered() is None:
             self.beaten = (self.loop.time(), self._last_ack())

@@ -19,6 +19,7 @@ from channels.discord.calling import Calls
 from channels.discord.gateway import Patience
 from channels.discord.history import Event, Gaps
 from channels.discord.lib import http
+from channels.discord.payload import Payload
 from channels.discord.places import Place, Places
 from channels.message import Arrival, Poison
 
@@ -79,7 +80,7 @@ class Intake:
     def _floor(self) -> int:
         return snowflake.earlier(self._since, OVERLAP_S)
 
-    def hear(self, event: str, payload: Mapping[str, Any]) -> None:
+    def hear(self, event: str, payload: Payload) -> None:
         """Something that was said or done."""
         channel, said = str(payload.get("channel_id", "")), (event, dict(payload))
         if len(self._waiting) >= MOST_WAITING:
@@ -226,7 +227,7 @@ class Intake:
                 raise Refused("it says nothing of this channel")
             self._places.channel(known)
 
-    def _as_live(self, channel: str, payload: Mapping[str, Any]) -> dict[str, Any]:
+    def _as_live(self, channel: str, payload: Payload) -> dict[str, Any]:
         place = self._places.get(channel)
         return {"guild_id": place.guild, **payload} if place and place.guild else dict(payload)
 
@@ -235,6 +236,6 @@ def _channel(channel: str) -> http.Route:
     return http.Route("GET", "/channels/{channel_id}", channel_id=channel)
 
 
-def _oldest_first(page: object) -> list[Mapping[str, Any]]:
+def _oldest_first(page: object) -> list[Payload]:
     said = [payload for payload in page if isinstance(payload, Mapping)] if isinstance(page, list) else []
     return sorted(said, key=lambda payload: snowflake.number(payload.get("id")))

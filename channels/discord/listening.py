@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
 
 from channels.base import Host, NotTaken
 from channels.discord import reading
@@ -14,6 +13,7 @@ from channels.discord.config import DiscordAccount
 from channels.discord.gateway import Connection, Patience
 from channels.discord.intake import Intake
 from channels.discord.menu import register
+from channels.discord.payload import Payload
 from channels.discord.places import Places
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class Listening:
         self._connection = Connection(calls, self, *reach, patience, alive=host.alive)
         self._group = asyncio.TaskGroup()
         self._registered = False
-        self._own: dict[str, Callable[[Mapping[str, Any]], object]] = {
+        self._own: dict[str, Callable[[Payload], object]] = {
             "READY": self._ready,
             "RESUMED": lambda _: self._connection.up(),
             "GUILD_CREATE": self._guild,
@@ -82,18 +82,18 @@ class Listening:
         """What is no event at all."""
         self._intake.broken(reading.poison("frame", raw, why, self._name))
 
-    def _heed(self, event: str, payload: Mapping[str, Any]) -> None:
+    def _heed(self, event: str, payload: Payload) -> None:
         heed = self._own.get(event)
         if heed is None:
             self._said(event, payload)
         else:
             heed(payload)
 
-    def _guild(self, payload: Mapping[str, Any]) -> None:
+    def _guild(self, payload: Payload) -> None:
         for channel, place in self._places.guild(payload):
             self._intake.seen(channel, place)
 
-    def _ready(self, payload: Mapping[str, Any]) -> None:
+    def _ready(self, payload: Payload) -> None:
         self._intake.fresh()
         self._places.ready(payload)
         self._connection.up()
@@ -102,14 +102,14 @@ class Listening:
             app = str((payload.get("application") or {}).get("id") or self._places.me)
             self._group.create_task(register(self._calls, app, str(self._config.guild_id), self._host.commands()))
 
-    def _said(self, event: str, payload: Mapping[str, Any]) -> None:
+    def _said(self, event: str, payload: Payload) -> None:
         author = payload.get("author")
         if isinstance(author, Mapping) and author.get("id") == self._places.me:
             self._places.join(str(payload.get("channel_id")))
         else:
             self._intake.hear(event, payload)
 
-    def _asked(self, payload: Mapping[str, Any]) -> None:
+    def _asked(self, payload: Payload) -> None:
         asked = reading.asked(payload, self._places.get(str(payload.get("channel_id"))), self._me())
         if isinstance(asked, reading.Asked):
             self._group.create_task(self._answers.answer(asked))

@@ -8,6 +8,7 @@ from typing import Any
 from channels.base import Later, Refused, Unclear
 from channels.discord.calling import Calls
 from channels.discord.lib import http
+from channels.discord.payload import Payload
 
 log = logging.getLogger(__name__)
 NAME = re.compile(r"[a-z0-9_-]{1,32}")
@@ -38,7 +39,7 @@ def same(wanted: Sequence[Command], there: object) -> bool:
     return {_core(command) for command in wanted} == {_core(command) for command in there if isinstance(command, Mapping)}
 
 
-def _core(command: Mapping[str, Any]) -> tuple[str, str, tuple[str, ...]]:
+def _core(command: Payload) -> tuple[str, str, tuple[str, ...]]:
     options = tuple(str(option.get("name")) for option in command.get("options") or ())
     return str(command.get("name")), str(command.get("description")), options
 

@@ -1,15 +1,14 @@
 """Where the bot is: channels and threads of guilds, as the gateway tells of them; as little as reading needs."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
 
+from channels.discord.payload import Payload
 from channels.discord.snowflake import number
 
 DIRECT = (1, 3)
 THREADS = (10, 11, 12)
 WRITTEN_IN = (0, 2, 5, 13, *THREADS)
-Payload = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
-from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
+from channels.discord.payload import Payload
 from channels.discord.places import Place
 from channels.message import Address, Arrival, Attachment, Inbound, Poison, Press, Reaction, Sender
 
@@ -145,7 +145,7 @@ class Asked:
     what: Press | Inbound
 
 
-def read(event: str, payload: Mapping[str, Any], place: Place | None, me: Me) -> Arrival | None:
+def read(event: str, payload: Payload, place: Place | None, me: Me) -> Arrival | None:
     """What this event is to the house; None for what does not concern it."""
     try:
         if event.startswith("MESSAGE_REACTION"):
@@ -157,7 +157,7 @@ def read(event: str, payload: Mapping[str, Any], place: Place | None, me: Me) ->
         return poison(event, payload, first(unread), me.channel)
 
 
-def asked(payload: Mapping[str, Any], place: Place | None, me: Me) -> Asked | Poison | None:
+def asked(payload: Payload, place: Place | None, me: Me) -> Asked | Poison | None:
     """A press of a button, or a command of the platform's menu."""
     try:
         wire = _Interaction.model_validate(payload)
@@ -191,7 +191,7 @@ def first(unread: ValidationError) -> str:
     return f"{'.'.join(str(part) for part in error['loc'])}: {error['msg']}"
 
 
-def _is_said(payload: Mapping[str, Any], me: Me) -> bool:
+def _is_said(payload: Payload, me: Me) -> bool:
     """Whether a person said it, where we listen; what is malformed counts as said, to be found out later."""
     author = payload.get("author")
     if me.only and payload.get("guild_id") not in (None, me.only):

@@ -82,6 +82,27 @@ async def test_B5_14_a_short_rate_limit_is_waited_for(where: str):
         assert len(scene.fake.shown(chat)) == 1
 
 
+async def test_B5_14_what_is_given_up_while_it_waits_holds_nothing_else_up():
+    async with serving() as fake:
+        channel = bot(fake, Patience(call=0.2))
+        await channel.check()
+        ann, bob = (Address("discord", fake.private(name)) for name in ("ann", "bob"))
+        fake.fail("POST messages", Fault("retry", seconds=5, text="global"))
+        with pytest.raises(Unclear):
+            await channel.send(ann, channel.render("hello")[0], "key")
+        await channel.send(bob, channel.render("hello")[0], "key 2")
+        await channel.aclose()
+
+
+async def test_B5_14_the_limits_that_discord_states_are_kept_without_running_into_them():
+    async with talking() as scene:
+        scene.fake.rest.bucket = (2, 0.2)
+        chat, piece = scene.at(scene.fake.private("ann")), scene.channel.render("hello")[0]
+        for at in range(6):
+            await scene.channel.send(chat, piece, f"key {at}")
+        assert len(scene.fake.shown(chat.chat)) == len(scene.fake.calls.of("POST messages")) == 6
+
+
 async def test_B5_14_trouble_at_discord_is_tried_again_and_gives_one_message():
     async with talking() as scene:
         chat = scene.fake.private("ann")

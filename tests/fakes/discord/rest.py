@@ -72,7 +72,9 @@ class Interaction:
 
 @dataclass
 class Rest:
-    """`commands`: by guild id ("" for global ones). `leaks`: hosts' tokens that came where none belongs."""
+    """`commands`: by guild id ("" for global ones). `leaks`: tokens that came where none belongs. `bucket`: so many messages per
+    channel in so many seconds, told in headers as the real one does.
+    """
 
     world: World
     calls: Calls
@@ -86,6 +88,8 @@ class Rest:
     shown: list[str] = field(default_factory=list)
     leaks: list[str] = field(default_factory=list)
     answer_within_s: float = 3.0
+    bucket: tuple[int, float] | None = None
+    spent: dict[str, list[float]] = field(default_factory=dict)
 
     def routes(self) -> list[web.RouteDef]:
         """Under /api/v10, and where files are kept."""
@@ -134,15 +138,35 @@ class Rest:
                 return spoilt
             try:
                 self._check_token(request, name)
-                response = await do(request)
+                response = self._limit(request) if name == "POST messages" and self.bucket else None
+                response = response or await do(request)
             except Wrong as wrong:
                 response = answer(wrong.body, wrong.status)
+            self._tell_limit(request, response, name)
             self.happened()
             if fault and fault.kind == "lost" and request.transport:
                 request.transport.abort()
             return response
 
         return handle
+
+    def _limit(self, request: web.Request) -> web.Response | None:
+        """429 for one message too many; one more is spent else."""
+        most, seconds = self.bucket or (1 << 30, 0.0)
+        channel, at = request.match_info["channel"], time.monotonic()
+        spent = self.spent[channel] = [one for one in self.spent.get(channel, []) if at - one < seconds]
+        if len(spent) >= most:
+            body = {"message": "You are being rate limited.", "retry_after": seconds - (at - spent[0]), "global": False}
+            return answer(body, 429, **{"Via": "1.1 google"})
+        spent.append(at)
+        return None
+
+    def _tell_limit(self, request: web.Request, response: web.Response, name: str) -> None:
+        if name == "POST messages" and self.bucket and (spent := self.spent.get(request.match_info["channel"])):
+            most, seconds = self.bucket
+            after = max(0.0, seconds - (time.monotonic() - spent[0]))
+            told = {"Limit": most, "Remaining": most - len(spent), "Reset-After": after, "Bucket": "b"}
+            response.headers.update({f"X-RateLimit-{key}": str(value) for key, value in told.items()})
 
     def _next_fault(self, name: str) -> Fault | None:
         for key in (name, "*") if name in SENDING else (name,):
