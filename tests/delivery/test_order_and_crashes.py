@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.delivery.scripts import echo
 from tests.delivery.stage import AT_ONCE, Cutter, at_home, cut_by, outbox
 from tests.fakes.channel import CAN, OTHER, OWNER, FakeChannel, Trouble
-from tests.fakes.openai import FakeOpenAI, by, says
+from tests.fakes.openai import FakeOpenAI, says
 
 LONG = "".join(f"<{number:03}>" for number in range(30))  # three pieces of fifty characters
 SMALL = replace(CAN, limit=50, drafts=False)
@@ -18,10 +19,6 @@ KINDS = {
     "lookup": SMALL,
     "blind": replace(SMALL, finds=False),
 }
-
-
-def echo(model: FakeOpenAI) -> None:
-    model.otherwise(by(lambda body: says(f"re: {body['messages'][-1]['content']}")))
 
 
 async def test_a14_a_message_is_answered_where_it_came_from(tmp_path: Path, model: FakeOpenAI, channel: FakeChannel) -> None:

@@ -9,15 +9,12 @@ import pytest
 from channels.base import Later, Refused, Revoked, Unclear
 from daemon.app import House
 from daemon.app.channels import Times
+from tests.delivery.scripts import echo
 from tests.delivery.stage import at_home, outbox
 from tests.fakes.channel import CAN, OTHER, FakeChannel, Trouble
-from tests.fakes.openai import FakeOpenAI, by, says
+from tests.fakes.openai import FakeOpenAI
 
 QUIET = replace(CAN, drafts=False, typing=False)
-
-
-def echo(model: FakeOpenAI) -> None:
-    model.otherwise(by(lambda body: says(f"re: {body['messages'][-1]['content']}")))
 
 
 async def states(house: House, channel: str = "telegram") -> list[str]:
