@@ -11,7 +11,7 @@ SCHEME = re.compile(r"^(?:https?://|mailto:|tel:)")
 
 def without_mention(text: str, bot: str) -> str:
     """The text without what addresses the bot."""
-    return re.sub(rf"[ \t]*<@{re.escape(bot)}(?:\|[^<>]*)?>[:,]?", "", text).strip()
+    return re.sub(rf"(?<![ \t])[ \t]*<@{re.escape(bot)}(?:\|[^<>]*)?>[:,]?", "", text).strip()  # spaces are looked at once
 
 
 def mentions(text: str, bot: str) -> bool:

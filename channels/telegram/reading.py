@@ -110,8 +110,8 @@ def addressed(text: str, username: str) -> tuple[str, bool]:
         return text, text.startswith("/")
     rest = re.sub(rf"^\s*{mention}[ \t]*[,:]?\s*", "", text, flags=re.IGNORECASE)
     rest = re.sub(rf"^{mention}[ \t]*", "", rest, flags=re.IGNORECASE | re.MULTILINE)
-    rest = re.sub(rf",?[ \t]*{mention}(?=\s*([.!?]|$))", "", rest, flags=re.IGNORECASE)
-    return re.sub(rf"[ \t]*{mention}", "", rest, flags=re.IGNORECASE).strip(), True
+    rest = re.sub(rf"(?:,|(?<![ \t]))[ \t]*{mention}(?=\s*([.!?]|$))", "", rest, flags=re.IGNORECASE)
+    return re.sub(rf"(?<![ \t])[ \t]*{mention}", "", rest, flags=re.IGNORECASE).strip(), True  # spaces are looked at once
 
 
 def _points_at(message: Message, answered: Answered | None, me: Me) -> bool:
