@@ -30,6 +30,7 @@ from daemon.app.toolworks import ToolWorks
 from daemon.app.warm import WarmUp
 from daemon.app.works import Works
 from daemon.commands.base import Desk
+from daemon.commands.obey import left_over
 from daemon.config.hidden import redactor
 from daemon.config.load import Loaded
 from daemon.config.model import Config
@@ -212,6 +213,7 @@ async def open_house(paths: Paths, loaded: Loaded, parts: Parts | None = None) -
     """A house that is closed in good order: running turns get `drain_seconds` to finish, then they are cut and go on later."""
     async with AsyncExitStack() as stack:
         house = await Builder(paths, loaded, parts or Parts(), stack, system_clock()).build()
+        await left_over(house.works.desk)
         try:
             yield house
         finally:

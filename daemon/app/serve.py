@@ -17,7 +17,6 @@ from daemon.app.discretion import discreet_logs, undumpable
 from daemon.app.doors import config_of
 from daemon.app.house import House, Parts, open_house
 from daemon.app.works import Works
-from daemon.commands.obey import left_over
 from daemon.config.hidden import redactor
 from daemon.config.paths import Paths
 from daemon.config.private import write_private
@@ -69,7 +68,6 @@ async def _until_told(paths: Paths, house: House, tell: Callable[[str], None]) -
         async with _channels(house):
             await house.sessions.recover()
             await house.loops.recover()
-            await left_over(house.works.desk)
             tell(f"ready {url}")
             await stop.wait()
             log.info("stopping: running turns get %g s to finish", house.config.agent.drain_seconds)

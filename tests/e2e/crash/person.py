@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from daemon.app import House
-from daemon.commands.obey import UNHEARD
+from daemon.commands.obey import CUT_OFF, UNHEARD
 from daemon.core.asking import EXACT, Bounds
 from daemon.core.events import Answer
 from daemon.core.loops import REVIEW as LOOP_REVIEW
@@ -115,7 +115,7 @@ class Person:
     async def _order(self, session: str, said: Said) -> None:
         """Where nobody knows whether it was carried out it is given again, if that does no harm."""
         done = await self.door.send(session, said.text, said.client)
-        if done.reply == UNHEARD and said.text not in ONCE_ONLY:
+        if done.reply in (UNHEARD, CUT_OFF.format(text=said.text)) and said.text not in ONCE_ONLY:
             done = await self.door.send(session, said.text)
         self.outside.orders.note(client=said.client, session=session, text=said.text, reply=done.reply)
         self.moment("after a command was carried out")
