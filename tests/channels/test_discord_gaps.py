@@ -200,3 +200,15 @@ async def test_a_guild_that_comes_late_is_read_on_from_the_same_mark():
             fake.gateway.emit("GUILD_CREATE", fake.world.guild(ELSEWHERE))
             await scene.heard("meanwhile", "missed")
             await fake.until(lambda: host.kept == host.messages[0].external_id)
+
+
+async def test_a_thread_that_wakes_up_again_is_still_its_own():
+    async with serving() as fake:
+        host, room, thread = Ledger(), fake.group("ann"), "600000000000000123"
+        host.known = [Address("discord", thread)]
+        async with listening(fake, host) as scene:
+            await fake.until(lambda: thread in str(fake.calls.of("GET channels")))
+            fake.thread(thread, room, by="ann")
+            fake.say("ann", thread, "go on")
+            await scene.heard("go on")
+            assert host.messages[0].addressed
