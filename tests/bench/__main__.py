@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from daemon.store.migrate import open_writer
-from tests.bench import crowds, standing, turns
+from tests.bench import chats, crowds, standing, turns
 from tests.bench.figures import Figure, table
 from tests.bench.machine import filesystem, is_disk, load
 from tests.bench.world import World, world
@@ -29,6 +29,9 @@ SECTIONS: Mapping[str, Section] = {
     "memory": standing.memory,
     "version": standing.version,
     "prompt": standing.prompt,
+    "channels": chats.have,
+    "chats": chats.at_once,
+    "each": chats.each,
 }
 FILES = 8192
 

@@ -1,6 +1,6 @@
 """One turn at a time: a raw call and bare commits to compare with, our trivial turn, turns with tools."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count
@@ -40,6 +40,17 @@ class Timed:
             self.seconds.append(perf_counter() - began)
         self.cpu_s += self.cpu_of() - began_cpu
 
+    async def many(self, acts: Awaitable[Sequence[float]]) -> None:
+        """Done elsewhere, where the wall times were taken."""
+        began_cpu = self.cpu_of()
+        self.seconds += await acts
+        self.cpu_s += self.cpu_of() - began_cpu
+
+    def forget(self) -> None:
+        """What was measured so far was for warming up."""
+        self.seconds.clear()
+        self.cpu_s = 0.0
+
     @property
     def wall_ms(self) -> float:
         """The median."""
@@ -62,7 +73,7 @@ async def trivial(world: World, rounds: int = 32) -> list[Figure]:
             await _converse(Timed(lambda: 0.0), talk, "hello", 1)
             for _ in range(rounds):
                 world.yardstick.measure()
-                await raw.ten(lambda: _raw_call(http, world.model_url))
+                await raw.ten(lambda: raw_call(http, world.model_url))
                 await commits.ten(lambda: _commit(store, numbers))
                 await _converse(turns, talk, "hello", next(numbers))
     finally:
@@ -109,7 +120,8 @@ async def _alone(timed: Timed, talk: Line, text: str, name: str) -> None:
     await timed.ten(lambda: talk.ask(text, f"{name}-{next(numbers)}"))
 
 
-async def _raw_call(http: aiohttp.ClientSession, base_url: str) -> None:
+async def raw_call(http: aiohttp.ClientSession, base_url: str) -> None:
+    """What the model alone takes."""
     body = {"model": "fake", "messages": [{"role": "user", "content": "hello"}]}
     async with http.post(f"{base_url}/chat/completions", json=body) as response:
         await response.json()

@@ -34,14 +34,14 @@ class World:
         return self.place / f"{next(self.numbers)}"
 
     @asynccontextmanager
-    async def daemon(self, home: Path | None = None, base_url: str = "") -> AsyncGenerator[Daemon]:
-        """A daemon that is ready, in a HOME of its own with files to read."""
+    async def daemon(self, home: Path | None = None, base_url: str = "", more: str = "") -> AsyncGenerator[Daemon]:
+        """A daemon that is ready, in a HOME of its own with files to read. `more`: further sections of its config.toml."""
         home = home or self.new_place()
         notes = home / "workspace"
         notes.mkdir(parents=True, exist_ok=True)
         for number in range(STEPS):
             (notes / f"note{number}.txt").write_text(f"Note {number}: " + "a line that is read by a tool\n" * 10)
-        async with running_daemon(home, scripted(base_url or self.model_url, MORE)) as daemon:
+        async with running_daemon(home, scripted(base_url or self.model_url, MORE + more)) as daemon:
             yield daemon
 
 

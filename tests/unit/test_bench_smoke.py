@@ -23,6 +23,13 @@ def test_a_section_runs_against_the_real_daemon_and_prints_its_figures_beside_th
     assert "tokens" in told and "<= 800" in told
 
 
+def test_what_channels_cost_is_measured_at_fakes_in_processes_of_their_own(tmp_path: Path) -> None:
+    done = bench("channels", "--dir", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    start, idle = (row for row in done.stdout.splitlines() if "three channels" in row)
+    assert "<= 1.2" in start and "<= 110" in idle
+
+
 def test_an_unknown_section_is_told_which_ones_there_are() -> None:
     done = bench("nothing")
     assert done.returncode == 2 and "thousand" in done.stderr
