@@ -13,6 +13,7 @@ NO_WIDTH = "\u200b"
 SIGNS = (("spoiler", "||", "||"), ("bold", "**", "**"), ("italic", "*", "*"), ("strike", "~~", "~~"))
 CHANCE = re.compile(r"[\\*_~`|]|\](?=\()|<(?=[@#:/]|a:|t:|id:|https?:)|@(?=everyone|here)")
 RUN = re.compile(r"`(?=`)")
+CALLED = re.compile("@(?=everyone|here)")
 AT_START = re.compile(r"^(\s*)(?:(#{1,3}|-#|[-+>]|>>>)(?=\s)|(\d+)(\.)(?=\s))")
 DEEPEST_HEADING = 3
 
@@ -73,11 +74,12 @@ def _leaf(span: Span) -> str:
 def _link(label: str, href: str) -> str:
     if not href.lower().startswith(("http://", "https://")):
         return _harmless(label if href == f"mailto:{label}" else f"{label} ({href})")
-    url = href.replace("(", "%28").replace(")", "%29").replace(" ", "%20")
+    url = CALLED.sub("%40", href)
     if label == href:
-        return href
+        return url
     if "://" in label:
-        return f"{_harmless(label)} ({href})"
+        return f"{_harmless(label)} ({url})"
+    url = url.replace("(", "%28").replace(")", "%29").replace(" ", "%20")
     return f"[{_harmless(label).replace('[', '(').replace(']', ')')}]({url})"
 
 

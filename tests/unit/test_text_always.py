@@ -16,9 +16,10 @@ Pieces = Callable[[str, int], list[Piece]]
 DIALECTS = [telegram.pieces, slack.pieces, discord.pieces]
 LIMIT, WHOLE = 500, 10_000_000
 BITS = [
-    "word ", "word ", "A sentence. ", "\n", "\n\n", "**", "*", "_", "~~", "`", "```\n", "```py\n", "> ", ">> ", "- ", "  - ",
-    "1. ", "# ", "|a|b|\n|-|-|\n", "|1|2|\n", "[", "](https://a.org/b)", "](", ")", "||", "<b>", "&amp;", "<@1>", "\\", "\\(",
-    "$$", "---\n", "https://a.org/x_y", "👨‍👩‍👧", "🇨🇭", "שלום ", "漢字", "\u202e", "\t", "é", "- [ ] ", "![x](y)", "    ",
+    "word ", "word ", "A sentence. ", "\n", "\n\n", "**", "*", "_", "~~", "`", "```\n", "```py\n", "> ", ">> ", "- ",
+    "  - ", "1. ", "# ", "|a|b|\n|-|-|\n", "|1|2|\n", "[", "](https://a.org/b)", "](", ")", "||", "<b>", "&amp;",
+    "<@1>", "@everyone ", "\\", "\\(", "$$", "---\n", "https://a.org/x_y", "👨‍👩‍👧", "🇨🇭", "שלום ", "漢字", "\u202e",
+    "\t", "é", "- [ ] ", "![x](y)", "    ",
 ]  # fmt: skip
 TEXTS = some.one_of(some.lists(some.sampled_from(BITS), max_size=250).map("".join), some.text(max_size=800))
 dialects = pytest.mark.parametrize("pieces", DIALECTS, ids=lambda pieces: pieces.__module__.split(".")[-1])

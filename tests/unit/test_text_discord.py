@@ -17,6 +17,7 @@ def shown(markdown: str) -> str:
         ("**bold** *italic* ~~gone~~ `code`", "**bold** *italic* ~~gone~~ `code`"),
         ("## Two\n#### Four", "## Two\n**Four**"),
         ("[docs](https://a.org/x_(y))", "[docs](https://a.org/x_%28y%29)"),
+        ("https://a.org/@everyone", "https://a.org/%40everyone"),
         ("https://a.org/b_c_d.", "https://a.org/b_c_d."),
         ("[https://a.org/x](https://a.org/y)", "https://a.org/x (https://a.org/y)"),
         ("[me](mailto:a@b.org)", "me (mailto:a@b.org)"),
