@@ -28,7 +28,7 @@ WAIT_S = 30.0
 """Longer rate limits are ours to wait for, not the library's."""
 LONGEST_S = 60.0
 MOST_TOLD = 200
-BROKEN = (KeyError, TypeError, ValueError, AttributeError)
+BROKEN = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 """What discord.py raises when a server answers what it does not know."""
 
 

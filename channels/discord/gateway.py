@@ -7,6 +7,7 @@ the bare payloads in the order in which they came, so none can break what stands
 
 import asyncio
 import random
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -203,7 +204,7 @@ class Connection:
                     self._heard(socket)
         except TimeoutError as silent:
             raise Later("Discord's gateway says nothing any more") from silent
-        except (aiohttp.ClientError, OSError) as lost:
+        except (aiohttp.ClientError, OSError, zlib.error) as lost:
             raise Later(f"the connection to Discord's gateway was lost ({type(lost).__name__})") from lost
         finally:
             self._remember(socket)

@@ -26,6 +26,16 @@ async def test_a_connection_that_is_reset_is_resumed_and_nothing_is_missing_or_d
         assert (scene.host.ailments, scene.fake.calls.of("GET messages")) == ([], [])
 
 
+async def test_a_stream_that_breaks_is_left_and_resumed():
+    async with talking() as scene:
+        scene.fake.gateway.frame(b"no stream\x00\x00\xff\xff")
+        scene.fake.gateway.frame("[" * 100_000)
+        scene.fake.say("ann", scene.fake.private("ann"), "hello")
+        await scene.heard("hello")
+        await scene.host.until(lambda: len(scene.host.poison) == 1)
+        assert len(scene.fake.calls.of("op 6")) == 1
+
+
 async def test_asked_to_reconnect_it_resumes():
     async with talking() as scene:
         scene.fake.control(7)

@@ -21,7 +21,7 @@ class Session:
 
     id: str
     intents: int
-    log: list[str] = field(default_factory=list)
+    log: list[str | bytes] = field(default_factory=list)
     sent: int = 0
     socket: web.WebSocketResponse | None = None
 
@@ -57,8 +57,8 @@ class Gateway:
                 session.put(event, seen_with(session.intents, event, data, guild=guild))
         self._tell()
 
-    def frame(self, text: str) -> None:
-        """These very characters, to everybody."""
+    def frame(self, text: str | bytes) -> None:
+        """These very characters, to everybody; bytes are not sent again."""
         for session in self.sessions.values():
             session.log.append(text)
         self._tell()
@@ -171,11 +171,18 @@ class Gateway:
             while session.sent < len(session.log):
                 session.sent += 1
                 try:
-                    await socket.send_str(session.log[session.sent - 1])
+                    await self._send(session, socket)
                 except (ConnectionError, RuntimeError):
                     session.sent -= 1
                     return
             await news.wait()
+
+    async def _send(self, session: Session, socket: web.WebSocketResponse) -> None:
+        frame = session.log[session.sent - 1]
+        if isinstance(frame, str):
+            return await socket.send_str(frame)
+        session.log[session.sent - 1] = json.dumps({"op": 11})
+        return await socket.send_bytes(frame)
 
     async def stop(self) -> None:
         for socket in list(self.open):
