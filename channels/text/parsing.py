@@ -21,6 +21,8 @@ MOST_COLUMNS, MOST_CELLS = 20, 10_000
 DEEPEST = 24
 MATHS = re.compile(r"(?<!\\)(?:[_^={}]|\\[a-z])", re.IGNORECASE)
 """What makes a formula of escaped brackets."""
+ESCAPED = "\ufdd0"
+"""Stands behind a < or | that was escaped, so that it is taken for nothing else; no character of any text."""
 FORMULAS = (("\\(", "\\)"), ("\\[", "\\]"), ("$$", "$$"))
 
 
@@ -67,6 +69,9 @@ def _inline(state: StateCore) -> None:
             token.children.append(Token("text", "", 0, content=token.content))
         else:
             state.md.inline.parse(token.content, state.md, state.env, token.children)
+            for child in token.children:
+                if child.type == "text_special" and child.content in ("<", "|"):
+                    child.content += ESCAPED
 
 
 def _formula(state: StateInline, silent: bool) -> bool:

@@ -8,7 +8,7 @@ from markdown_it.token import Token
 
 from channels.terminal_text import readable
 from channels.text.blocks import NOTHING, RULE, Block, Span, merged
-from channels.text.parsing import tokens
+from channels.text.parsing import ESCAPED, tokens
 from channels.text.tables import Table
 
 LONGEST_LINK = 400
@@ -97,7 +97,7 @@ class _Reader:
             case "bullet_list_close" | "ordered_list_close":
                 self.lists.pop()
             case "list_item_open":
-                self._item()
+                self._item(token.markup)
             case "list_item_close" if self.marker:
                 self._add(Block("text", ()), token)
             case "table_open":
@@ -109,11 +109,11 @@ class _Reader:
                 for at, block in enumerate(table.blocks()):
                     self._add(block, token, inner=at > 0)
 
-    def _item(self) -> None:
+    def _item(self, sign: str) -> None:
         if self.marker:
             self._add(Block("text", ()), None)
         here = self.lists[-1]
-        self.marker = f"{here.number}." if here.ordered else "•"
+        self.marker = f"{here.number}{sign}" if here.ordered else "•"
         here.number += 1
         here.hang = here.indent + len(self.marker) + 1
 
@@ -178,29 +178,29 @@ def _told(child: Token, marks: frozenset[str], href: str) -> list[Span]:
             return [Span("\n", marks, href)]
         case "image":
             source = str(child.attrs.get("src", ""))
-            return [Span(child.content or source, marks, href or source)]
+            return [Span(child.content.replace(ESCAPED, "") or source, marks, href or source)]
         case _:
-            return [Span(child.content, marks, href)] if href else _wrapped(child.content, marks)
+            return [Span(child.content.replace(ESCAPED, ""), marks, href)] if href else _wrapped(child.content, marks)
 
 
 def _wrapped(text: str, marks: frozenset[str]) -> list[Span]:
     """Bare addresses as links, ||spoilers||, and the one bit of HTML that models write everywhere: <br>."""
     if text.count("||") > MOST_SPOILERS:
-        return [Span(text, marks)]
+        return [Span(text.replace(ESCAPED, ""), marks)]
     told: list[Span] = []
     at = 0
     for found in WRAPPED.finditer(text):
-        told.append(Span(text[at : found.start()], marks))
+        told.append(Span(text[at : found.start()].replace(ESCAPED, ""), marks))
         at = found.end()
         if found["url"]:
             url = _without_trailing(found["url"])
             told.append(Span(url, marks, url if len(url) <= LONGEST_LINK else ""))
             at = found.start() + len(url)
         elif found["spoiler"]:
-            told.append(Span(found["spoiler"], marks | {"spoiler"}))
+            told.append(Span(found["spoiler"].replace(ESCAPED, ""), marks | {"spoiler"}))
         else:
             told.append(Span("\n", marks))
-    return [*told, Span(text[at:], marks)]
+    return [*told, Span(text[at:].replace(ESCAPED, ""), marks)]
 
 
 def _without_trailing(url: str) -> str:

@@ -33,6 +33,8 @@ def shown(markdown: str) -> str:
         ("so[^1]\n\n[^1]: source", "so[^1]\n\n[^1]: source"),
         (r"\(x_1 * y_1 * z\) and $$\frac{a}{b}$$", r"\(x_1 * y_1 * z\) and $$\frac{a}{b}$$"),
         (r"f\(x\) \[note\] \_a\_", "f(x) [note] _a_"),
+        (r"\<br\> \|\|x\|\| &lt;br&gt; https://a\.org/b\_c", "&lt;br&gt; ||x|| &lt;br&gt; https://a.org/b_c"),
+        ("1) a\n2) b", "1) a\n2) b"),
         ("שלום **עולם** 123", "שלום <b>עולם</b> 123"),
         ("**`code` in bold**", "<code>code</code><b> in bold</b>"),
         ("one<br>two", "one\ntwo"),
