@@ -68,7 +68,7 @@ def _without_headings(part: list[Block]) -> tuple[list[Block], list[Block]]:
 
 def cut(block: Block, size: Size, room: int) -> tuple[Block, Block | None]:
     """As much of the block as fits into the room, at least one character, and the rest."""
-    most = max(min(len(block.text), room), 1)
+    most = max(min(len(block.text), room - BETWEEN), 1)
     while most > 1 and (taken := size(_head(block, most))) > room:
         most = max(min(most - 1, most * room // taken), 1)
     at = most if most == len(block.text) else _place(block, most)
