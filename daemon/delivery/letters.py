@@ -25,7 +25,7 @@ BUTTONS = {
     "a": (Answer.ALWAYS, "Always", "good"),
     "d": (Answer.DENY, "Deny", "bad"),
 }
-PUNCTUATION = re.compile(r"([\\`*_{}\[\]<>#+\-.!|~])")
+PUNCTUATION = re.compile(r"([\\`*_{}\[\]<>#+\-.!|~&])")
 INDENT = re.compile(r"^ +", re.MULTILINE)
 
 
