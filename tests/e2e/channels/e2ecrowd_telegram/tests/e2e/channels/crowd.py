@@ -1,0 +1,231 @@
+"""Thirty people talk, the platform repeats itself and talks nonsense, and the daemon is killed again and again."""
+
+import asyncio
+import random
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+
+from aiohttp import web
+
+from tests.e2e.channels.fate import Fate
+from tests.e2e.channels.stage import MARK, Stage, Tables, by_bot, comings, said_last, stage
+from tests.fakes.openai import Exchange, says
+from tests.fakes.platform import OTHER, OWNER, Platform
+
+PEOPLE = (OWNER, OTHER, *(f"user{n:02}" for n in range(3, 31)))
+TOGETHER = PEOPLE[:5]
+MESSAGES, IN_THE_GROUP, KILLS = 300, 12, 30
+MOST = {"call": 30, "asked": 12, "answered": 12, "said": 10}
+GOOD_DAY = 3
+"""Each third life answers what it has found first: a message whose worker died three times is set aside (B5 #25)."""
+
+
+def settings(platform: Platform) -> Tables:
+    """Everybody is let in."""
+    people = [platform.person(name) for name in PEOPLE]
+    allowed = [int(one) if one.isdecimal() else one for one in people]
+    return {"agent": {"while_busy": "queue"}, platform.name: {"allowed_user_ids": allowed}}
+
+
+@dataclass(slots=True)
+class Conversation:
+    """What was said in a chat, by its marks; `open`: what has not been seen answered yet."""
+
+    chat: str
+    people: tuple[str, ...]
+    thread: str = ""
+    said: list[str] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
+    open: set[str] = field(default_factory=set)
+
+    def answers(self, platform: Platform) -> list[str]:
+        """The marks in what the bot said, in order."""
+        return [mark for one in by_bot(platform, self.chat) for mark in MARK.findall(one.text) or [one.text]]
+
+
+@dataclass(slots=True)
+class Crowd:
+    """`chance` decides who says what when, and when the daemon dies."""
+
+    it: Stage
+    chance: random.Random
+    talks: list[Conversation] = field(default_factory=list)
+    unsaid: list[Conversation] = field(default_factory=list)
+    now: int = 0
+    again: int = 0
+    poisons: int = 0
+
+    def __post_init__(self) -> None:
+        platform = self.it.platform
+        self.talks = [Conversation(platform.private(name), (name,)) for name in PEOPLE]
+        self.unsaid = self.chance.choices(self.talks, k=MESSAGES - IN_THE_GROUP)
+        group = Conversation(platform.group(*TOGETHER), TOGETHER)
+        self.unsaid += [group] * IN_THE_GROUP
+        self.talks.append(group)
+        self.chance.shuffle(self.unsaid)
+        self.it.model.otherwise(self._model)
+        self.it.fate.heard = self._something
+
+    @property
+    def fate(self) -> Fate:
+        """The daemon's."""
+        return self.it.fate
+
+    async def talk(self) -> None:
+        """All of it."""
+        for life in range(KILLS):
+            await self.live(life)
+        self.fate.kind = ""
+        await self.fate.start()
+        self.now = len(self.unsaid)
+        while self.now:
+            self._say()
+        await self.it.platform.until(lambda: not self._open(), 40)
+        assert await self.fate.terminate() == 0
+
+    async def live(self, life: int) -> None:
+        """One life; it ends at a moment of its own, or when there is nothing left to do."""
+        fate, platform = self.fate, self.it.platform
+        self.now = len(self.unsaid) // (KILLS + 1 - life)
+        fate.kind = ""
+        await fate.start()
+        if life == 0:
+            await platform.until(lambda: comings(platform) > 0)
+        if life % GOOD_DAY == GOOD_DAY - 1:
+            found = self._open()
+            await platform.until(lambda: not found.intersection(self._open()), 30)
+        kind = self.chance.choice(tuple(MOST))
+        fate.dies_at(kind, self.chance.randrange(1, MOST[kind]))
+        while fate.alive and (self.now or self._open()):
+            if not self._open() or self.chance.random() < 0.5:
+                self._say()
+            await self._first(fate.dead.wait(), platform.until(lambda: not self._open(), 30))
+        fate.kill()
+        await fate.buried()
+        while self.now:
+            self._say()
+
+    async def _first(self, *waits: object) -> None:
+        tasks = [asyncio.ensure_future(wait) for wait in waits]  # type: ignore[arg-type]
+        done, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
+        for task in done:
+            task.result()
+
+    def _something(self, kind: str) -> None:
+        """Whenever something happens, somebody may say something more."""
+        if kind not in MOST:
+            self.fate.happens("call")
+        elif kind == "call" and self.now and self.chance.random() < 0.3:
+            asyncio.get_running_loop().call_soon(self._say)
+
+    def _say(self) -> None:
+        if not self.now:
+            return
+        self.now -= 1
+        talk = self.unsaid.pop()
+        number = MESSAGES - len(self.unsaid)
+        platform, person = self.it.platform, self.chance.choice(talk.people)
+        text = f"what about m{number:03}?"
+        if len(talk.people) > 1 and not talk.thread:
+            text = platform.mention(text)
+        talk.said.append(f"m{number:03}")
+        talk.open.add(f"m{number:03}")
+        talk.ids.append(platform.say(person, talk.chat, text, thread=talk.thread))
+        if platform.name == "slack" and len(talk.people) > 1:
+            talk.thread = talk.ids[0]
+        if self.chance.random() < 0.3:
+            self.again += 1
+            platform.again(self.chance.choice(talk.ids))
+        if self.chance.random() < 0.1:
+            self.poisons += 1
+            platform.poison()
+        self.fate.happens("said")
+
+    def _open(self) -> set[str]:
+        """What was said and has no answer yet."""
+        for talk in self.talks:
+            if talk.open:
+                talk.open.difference_update(talk.answers(self.it.platform))
+        return {mark for talk in self.talks for mark in talk.open}
+
+    async def _model(self, x: Exchange) -> web.StreamResponse:
+        self.fate.happens("asked")
+        marks = MARK.findall(said_last(x.asked.body))
+        try:
+            response = await says(f"re: {' '.join(marks)}", delay=self.chance.uniform(0.01, 0.12))(x)
+        except ConnectionResetError:  # it has died meanwhile
+            return x.drop()
+        self.fate.happens("answered")
+        return response
+
+
+@dataclass(slots=True)
+class Count:
+    """What became of it all. `extra`: replies more than there should be; `proven`: those of a delivery that was tried again."""
+
+    said: int = 0
+    lost: int = 0
+    extra: int = 0
+    proven: int = 0
+    out_of_order: int = 0
+    handled_twice: int = 0
+    inbox: int = 0
+    states: Counter[str] = field(default_factory=Counter)
+    kills: int = 0
+    seconds: float = 0.0
+    about: list[str] = field(default_factory=list)
+
+
+def count(crowd: Crowd, journal: Path) -> Count:
+    """At the platform, and in the journal."""
+    told = Count(said=sum(len(talk.said) for talk in crowd.talks), kills=crowd.fate.kills)
+    tries = _tries(journal)
+    for talk in crowd.talks:
+        answers = talk.answers(crowd.it.platform)
+        extra = Counter(answers) - Counter(talk.said)
+        told.lost += len(set(talk.said).difference(answers))
+        told.extra += extra.total()
+        told.proven += sum(times for mark, times in extra.items() if tries.get(f"re: {mark}", 0) > times)
+        in_order = list(dict.fromkeys(answers)) == talk.said
+        told.out_of_order += not in_order
+        if extra or not in_order:
+            told.about.append(f"{talk.chat}: said {talk.said}, answered {answers}")
+    _of_the_journal(told, journal)
+    return told
+
+
+def _tries(journal: Path) -> dict[str, int]:
+    with closing(sqlite3.connect(f"file:{journal}?mode=ro", uri=True)) as db:
+        return dict(db.execute("SELECT body, attempts FROM outbox"))
+
+
+def _of_the_journal(told: Count, journal: Path) -> None:
+    with closing(sqlite3.connect(f"file:{journal}?mode=ro", uri=True)) as db:
+        told.states = Counter(dict(_states(db)))
+        told.inbox = sum(told.states.values())
+        (told.handled_twice,) = db.execute(
+            "SELECT COUNT(*) FROM (SELECT 1 FROM turns GROUP BY input_id HAVING COUNT(*) > 1)"
+        ).fetchone()
+
+
+def _states(db: sqlite3.Connection) -> Iterator[tuple[str, int]]:
+    yield from db.execute("SELECT state, COUNT(*) FROM inbox GROUP BY state")
+
+
+async def crowded(name: str, folder: Path, seed: int) -> Count:
+    """The whole story of one channel."""
+    began = monotonic()
+    async with stage(name, folder, settings) as it:
+        crowd = Crowd(it, random.Random(seed))
+        await crowd.talk()
+        told = count(crowd, it.fate.home / "journal.db")
+        told.seconds = round(monotonic() - began, 1)
+        return told
