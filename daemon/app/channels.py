@@ -12,7 +12,7 @@ from daemon.delivery.closing import Closing
 from daemon.delivery.delivery import Delivery
 from daemon.delivery.drafts import Drafts
 from daemon.delivery.enclosed import sweep
-from daemon.delivery.outlet import Outlet
+from daemon.delivery.outlet import AILING_S, SILENT_S, Outlet
 from daemon.delivery.pacing import Pacing
 from daemon.delivery.postman import GIVE_UP_S, Postman
 from daemon.delivery.tending import REFUSED_PAUSE, TELL_AFTER_S, Tending
@@ -25,10 +25,12 @@ from daemon.tools.inbox import FilesInbox
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """How long things may take, in seconds: until the owner is told that a channel is down, until a message is given up, until
-    a platform that refused us is asked again, until what is still to go out at the end has gone.
+    """How long things may take, in seconds: until a channel that is silent, or ails, counts as down, and until the owner is told;
+    until a message is given up; until a platform that refused us is asked again; until what is to go out at the end has gone.
     """
 
+    silent_s: float = SILENT_S
+    ailing_s: float = AILING_S
     tell_after_s: float = TELL_AFTER_S
     give_up_s: float = GIVE_UP_S
     refused_pause_s: float = REFUSED_PAUSE
@@ -45,7 +47,7 @@ async def at_work(works: Works, accounts: Sequence[Configured] | None = None, ti
     await asyncio.to_thread(FilesInbox(works.paths.inbox).tidy)
     await sweep(store, works.paths.outbox)
     for one in accounts:
-        works.outlets[one.name] = await _outlet(works, one)
+        works.outlets[one.name] = await _outlet(works, one, times)
     telling = Telling(store, works.clock, works.new_id, lambda name: name in works.outlets and works.outlets[name].up.is_set())
     drafts = Drafts(store, works.clock, works.live, works.desk.sessions.known, works.outlets)
     closing = Closing(store, works.live, works.outlets)
@@ -70,10 +72,11 @@ async def at_work(works: Works, accounts: Sequence[Configured] | None = None, ti
             await asyncio.gather(drafts.aclose(), closing.aclose(), *(one.aclose() for one in hosts.values()))
 
 
-async def _outlet(works: Works, one: Configured) -> Outlet:
+async def _outlet(works: Works, one: Configured, times: Times) -> Outlet:
     await asyncio.to_thread(one.load)
     channel = one.open()
-    return Outlet(channel, works.clock, Pacing(channel.rate, works.clock.monotonic, asyncio.sleep))
+    pacing = Pacing(channel.rate, works.clock.monotonic, asyncio.sleep)
+    return Outlet(channel, works.clock, pacing, times.silent_s, times.ailing_s)
 
 
 def _reception(works: Works, one: Configured) -> Reception:

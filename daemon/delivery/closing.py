@@ -107,9 +107,9 @@ class Closing:
             try:
                 await outlet.channel.edit(where, message, pieces[-1])
             except Refused as error:
-                log.info("%s: the buttons of a question stay: %s", outlet.name, error)
+                log.info("%s: the buttons of a question cannot be taken away: %s", outlet.name, error)
             except ChannelError as error:
-                log.debug("%s: the buttons of a question stay for now: %s", outlet.name, error)
+                log.debug("%s: the buttons of a question are still there: %s", outlet.name, error)
                 await asyncio.sleep(pause)
                 continue
             return True

@@ -19,6 +19,8 @@ class Outlet:
     channel: Channel
     clock: Clock
     pacing: Pacing
+    silent_s: float = SILENT_S
+    ailing_s: float = AILING_S
     who: str = ""
     why: str = "it has not answered yet"
     refused: bool = False
@@ -62,13 +64,13 @@ class Outlet:
         if self._ill is not None:
             return max(now - self._ill, 0.001)
         silent = now - self._alive
-        return silent if silent > SILENT_S or not self.up.is_set() else 0.0
+        return silent if silent > self.silent_s or not self.up.is_set() else 0.0
 
     def problem(self) -> str:
         """What to say of it to those who watch over the daemon; "" while all is well, or has been unwell for a moment only."""
         if self.refused:
             return f"{self.name}: {self.why} (since {_at(self.since)})"
-        if self.down_for <= AILING_S:
+        if self.down_for <= self.ailing_s:
             return ""
         why = self.why or f"the platform has not answered for {self.down_for:.0f} s"
         return f"{self.name}: {why} (since {_at(self.since or self.alive_at)})"

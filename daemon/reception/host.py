@@ -5,7 +5,7 @@ import json
 import logging
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from channels.base import ChannelError, NotTaken
 from channels.message import Address, Arrival, Inbound, Poison, Press, Reaction
@@ -46,7 +46,7 @@ class Reception:
     intake: Intake
     visitors: Visitors
     redactor: Redactor
-    _errands: set[asyncio.Task[Any]] = field(default_factory=set)
+    _errands: set[asyncio.Task[object]] = field(default_factory=set)
     _obeying: set[str] = field(default_factory=set)
 
     async def take(self, arrivals: Sequence[Arrival]) -> None:
@@ -204,7 +204,7 @@ class Reception:
         task.add_done_callback(self._ended)
         return task
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _ended(self, task: asyncio.Task[object]) -> None:
         self._errands.discard(task)
         if not task.cancelled() and (error := task.exception()):
             log.error("%s broke off", task.get_name(), exc_info=error)

@@ -64,13 +64,13 @@ class Pressing:
         where = press.address.channel, chat_of(press.address)
 
         def work(tx: Tx) -> bool:
-            glance = glance_of(tx, session)
+            glance = glance_of(tx, session, person.name)
             begun, own = tx.input_of(row.turn), tx.session(row.session)
             label = own.label if own else Label.UNTRUSTED
             theirs = may_say(row, answer, person, begun_by=begun.sender if begun else "", session_label=label)
             if ref(row) in glance.whole or not theirs:
                 return False
-            note_glance(tx, session, with_whole(glance, [row]), [*tx.approvals("pending", session), row])
+            note_glance(tx, session, person.name, with_whole(glance, [row]), [*tx.approvals("pending", session), row])
             tx.post(OutboxRow(row.turn, -1, session, *where, "notice", in_words(row, session, whole=True), at))
             return True
 

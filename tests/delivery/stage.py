@@ -1,7 +1,7 @@
 """A whole house with fake channels, opened and closed as the daemon does it; and one that is cut off at any of its steps."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from daemon.app import House, Parts, open_house
 from daemon.app.channels import Times, at_work
-from daemon.commands.obey import left_over
 from daemon.config.load import load
+from daemon.core.errors import StoreUnavailable
 from daemon.core.rows import OutboxRow
 from daemon.store.protocol import ReadTx, Store, Tx
 from daemon.store.sqlite import SqliteStore
@@ -39,7 +39,6 @@ async def at_home(
         at_work(house.works, brought(*channels), times),
     ):
         await house.sessions.recover()
-        await left_over(house.works.desk)
         yield house
 
 
@@ -64,14 +63,30 @@ class Cutter:
 
 
 @dataclass(slots=True)
-class CutStore:
-    """A journal whose writes by the postman are steps."""
+class Journal:
+    """The real one, whose disk may be full, and in which writes by the postman are steps."""
 
-    inner: Store
-    cutter: Cutter
+    cutter: Cutter | None = None
+    full: bool = False
+    _inner: Store | None = None
+
+    def parts(self) -> Parts:
+        """For a house that writes in it."""
+        return Parts(open_store=self._open)
+
+    async def _open(self, path: Path) -> Store:
+        self._inner = await SqliteStore.open(path)
+        return self
+
+    @property
+    def inner(self) -> Store:
+        assert self._inner
+        return self._inner
 
     async def write(self, work: Callable[[Tx], T]) -> T:
-        if not work.__qualname__.startswith("Postman."):
+        if self.full:
+            raise StoreUnavailable("the disk is full")
+        if self.cutter is None or not work.__qualname__.startswith("Postman."):
             return await self.inner.write(work)
         await self.cutter.step()
         done = await self.inner.write(work)
@@ -92,13 +107,16 @@ class CutStore:
         await self.inner.aclose()
 
 
-def cut_by(cutter: Cutter) -> Parts:
-    """A house whose postman is cut off there."""
+async def settled(holds: Callable[[], Awaitable[object]], seconds: float = 15.0) -> None:
+    """Wait until the journal says so."""
+    async with asyncio.timeout(seconds):
+        while not await holds():
+            await asyncio.sleep(0.01)
 
-    async def opened(path: Path) -> Store:
-        return CutStore(await SqliteStore.open(path), cutter)
 
-    return Parts(open_store=opened)
+async def untidy(house: House, kind: str) -> bool:
+    """Something of this kind is kept."""
+    return bool(await house.store.read(lambda tx: tx.all_kept(kind)))
 
 
 async def outbox(house: House, channel: str = "telegram") -> list[OutboxRow]:
@@ -106,3 +124,8 @@ async def outbox(house: House, channel: str = "telegram") -> list[OutboxRow]:
     states = ("new", "sending", "uncertain", "sent", "failed")
     rows = await house.store.read(lambda tx: [row for state in states for row in tx.outbox(state, channel)])
     return sorted(rows, key=lambda row: (row.created_at, row.part))
+
+
+async def states(house: House, channel: str = "telegram") -> list[str]:
+    """How far each has come."""
+    return [row.state for row in await outbox(house, channel)]

@@ -5,12 +5,21 @@ from dataclasses import replace
 from pathlib import Path
 
 from channels.base import Later, Refused, Unclear
+from daemon.app import House
 from tests.delivery.scripts import Slowly, hammer
-from tests.delivery.stage import AT_ONCE, at_home
+from tests.delivery.stage import AT_ONCE, at_home, settled, untidy
 from tests.fakes.channel import CAN, FakeChannel, Trouble
 from tests.fakes.openai import FakeOpenAI, breaks_midstream, calls, says
 
 KEYED = replace(CAN, keyed=True, finds=False)
+
+
+async def is_noted(house: House) -> bool:
+    return any((await house.store.read(lambda tx: tx.all_kept("draft"))).values())
+
+
+async def tidy(house: House) -> bool:
+    return not await untidy(house, "draft")
 
 
 async def test_e12_a_draft_grows_and_the_reply_takes_its_place(tmp_path: Path, model: FakeOpenAI, channel: FakeChannel) -> None:
@@ -24,8 +33,7 @@ async def test_e12_a_draft_grows_and_the_reply_takes_its_place(tmp_path: Path, m
         await channel.until(lambda: channel.texts() == ["Once upon a time."])
         await channel.until(lambda: not channel.shown()[0].draft)
         assert not channel.of("send") and len(channel.of("edit")) == 1
-        while await house.store.read(lambda tx: tx.all_kept("draft")):
-            await asyncio.sleep(0.01)
+        await settled(lambda: tidy(house))
 
 
 async def test_e12_a_quick_turn_has_no_draft_and_types_not(tmp_path: Path, model: FakeOpenAI, channel: FakeChannel) -> None:
@@ -58,12 +66,11 @@ async def test_b5_4_after_a_crash_the_draft_that_stands_becomes_the_reply(tmp_pa
         if lost:
             channel.fail("draft", Trouble(happens=True))
         model.script(Slowly("Half of", " it"))
-        async with at_home(home, model, channel, times=AT_ONCE):
+        async with at_home(home, model, channel, times=AT_ONCE) as house:
             await channel.say("go")
             await channel.until(lambda c=channel: c.texts() == ["Half of"])
             if not lost:
-                await channel.until(lambda c=channel: len(c.of("draft")) == 1)
-                await asyncio.sleep(0.1)
+                await settled(lambda h=house: is_noted(h))
         model.script(says("All of it."))
         async with at_home(home, model, channel):
             await channel.until(lambda c=channel: any(not one.draft for one in c.stood))
@@ -185,8 +192,7 @@ async def test_e12_what_a_crash_left_of_a_turn_that_ended_without_a_reply_is_tak
         await channel.say("/stop")
         await channel.until(lambda: any("Stopped." in text for text in channel.texts()))
         await channel.until(lambda: not any(one.draft for one in channel.stood))
-        while await house.store.read(lambda tx: tx.all_kept("draft")):
-            await asyncio.sleep(0.01)
+        await settled(lambda: tidy(house))
 
 
 async def test_a17_agents_that_work_for_a_chat_show_nothing_of_their_own_in_it(

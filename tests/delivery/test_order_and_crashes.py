@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from daemon.app import House
 from tests.delivery.scripts import echo
-from tests.delivery.stage import AT_ONCE, Cutter, at_home, cut_by, outbox
+from tests.delivery.stage import AT_ONCE, Cutter, Journal, at_home, outbox, settled, states
 from tests.fakes.channel import CAN, OTHER, OWNER, FakeChannel, Trouble
 from tests.fakes.openai import FakeOpenAI, says
 
@@ -21,6 +22,14 @@ KINDS = {
 }
 
 
+async def is_sent(house: House) -> bool:
+    return await states(house) == ["sent"]
+
+
+async def has(house: House, number: int) -> bool:
+    return len(await outbox(house)) == number
+
+
 async def test_a14_a_message_is_answered_where_it_came_from(tmp_path: Path, model: FakeOpenAI, channel: FakeChannel) -> None:
     echo(model)
     async with at_home(tmp_path, model, channel) as house:
@@ -30,7 +39,7 @@ async def test_a14_a_message_is_answered_where_it_came_from(tmp_path: Path, mode
         await channel.until(lambda: channel.texts("-7") == ["re: you two"])
         assert channel.shown("-7")[0].reply_to == "2" and channel.shown()[0].reply_to == ""
     async with at_home(tmp_path, model, channel) as house:
-        assert [row.state for row in await outbox(house)] == ["sent", "sent"]
+        assert await states(house) == ["sent", "sent"]
     assert len(channel.stood) == 2
 
 
@@ -67,7 +76,7 @@ async def test_b5_12_b5_13_a_kill_at_any_step_of_a_delivery_loses_no_piece_and_d
             channel, cutter = FakeChannel(can=can), Cutter(at)
             channel.fail("send", cutter.around())
             home = tmp_path / f"{kind}{at}"
-            async with at_home(home, model, channel, times=AT_ONCE, parts=cut_by(cutter)):
+            async with at_home(home, model, channel, times=AT_ONCE, parts=Journal(cutter).parts()):
                 await channel.say("go")
                 with suppress(TimeoutError):
                     await channel.until(lambda c=cutter, ch=channel: c.reached.is_set() or len(ch.stood) == 3, 5)
@@ -77,8 +86,7 @@ async def test_b5_12_b5_13_a_kill_at_any_step_of_a_delivery_loses_no_piece_and_d
                 break
             channel.troubles.clear()
             async with at_home(home, model, channel) as house:
-                while [row.state for row in await outbox(house)] != ["sent"]:
-                    await asyncio.sleep(0.01)
+                await settled(lambda h=house: is_sent(h))
             texts = channel.texts()
             assert list(dict.fromkeys(texts)) == pieces, (kind, at, texts)
             doubled += [at] * (len(texts) - 3)
@@ -94,8 +102,7 @@ async def test_b5_12_everything_that_waits_goes_out_in_order_after_a_restart(
     async with at_home(tmp_path, model, channel, times=AT_ONCE) as house:
         for number in range(5):
             await channel.say(f"{number}")
-        while len(await outbox(house)) < 5:
-            await asyncio.sleep(0.01)
+        await settled(lambda: has(house, 5))
     assert channel.texts() == []
     async with at_home(tmp_path, model, channel):
         await channel.until(lambda: len(channel.texts()) == 5)

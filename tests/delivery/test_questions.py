@@ -11,7 +11,7 @@ import pytest
 from channels.base import Later, Refused
 from daemon.app import House
 from tests.delivery.scripts import hammer, smash
-from tests.delivery.stage import AT_ONCE, at_home, outbox
+from tests.delivery.stage import AT_ONCE, at_home, outbox, settled, untidy
 from tests.fakes.channel import CAN, OTHER, OWNER, STRANGER, FakeChannel, Trouble
 from tests.fakes.openai import FakeOpenAI, calls, says
 
@@ -20,6 +20,10 @@ GROUP = "-7"
 
 def plain(text: str) -> str:
     return text.replace("\\", "")
+
+
+async def closed(house: House) -> bool:
+    return not await untidy(house, "buttons")
 
 
 @asynccontextmanager
@@ -201,8 +205,7 @@ async def test_a15_a_crash_between_the_answer_and_the_buttons_leaves_none_behind
     async with at_home(tmp_path, model, channel, parts=hammer(struck)) as house:
         await channel.until(lambda: not any(one.choices for one in channel.stood))
         channel.fail("edit", Trouble(Refused("gone")))
-        while await house.store.read(lambda tx: tx.all_kept("buttons")):
-            await asyncio.sleep(0.01)
+        await settled(lambda: closed(house))
 
 
 async def test_a15_a_question_that_could_not_be_put_in_time_comes_without_buttons(

@@ -10,15 +10,19 @@ from channels.base import Later, Refused, Revoked, Unclear
 from daemon.app import House
 from daemon.app.channels import Times
 from tests.delivery.scripts import echo
-from tests.delivery.stage import at_home, outbox
+from tests.delivery.stage import Journal, at_home, outbox, settled, states
 from tests.fakes.channel import CAN, OTHER, FakeChannel, Trouble
 from tests.fakes.openai import FakeOpenAI
 
 QUIET = replace(CAN, drafts=False, typing=False)
 
 
-async def states(house: House, channel: str = "telegram") -> list[str]:
-    return [row.state for row in await outbox(house, channel)]
+async def ended(house: House, *how: str, channel: str = "telegram") -> bool:
+    return sorted(await states(house, channel)) == sorted(how)
+
+
+async def some_failed(house: House, channel: str) -> bool:
+    return "failed" in await states(house, channel)
 
 
 async def test_b5_14_retry_after_is_honoured_and_others_go_on(tmp_path: Path, model: FakeOpenAI, channel: FakeChannel) -> None:
@@ -90,8 +94,7 @@ async def test_f1_two_dead_ends_do_not_tell_each_other_of_it_for_ever(tmp_path: 
             channel.fail("send", Trouble(Refused("blocked"), times=1000))
         await telegram.say("hello")
         await slack.until(lambda: len(slack.of("send")) == 2)
-        while "failed" not in await states(house, "slack"):
-            await asyncio.sleep(0.01)
+        await settled(lambda: some_failed(house, "slack"))
         await telegram.say("once more")
         await telegram.until(lambda: len(telegram.of("send")) == 2)
         assert len(telegram.of("send")) == 2 and len(slack.of("send")) <= 3
@@ -150,8 +153,7 @@ async def test_f1_a_bug_of_a_channel_is_tried_again_and_holds_up_nobody(tmp_path
         await channel.say("b")
         await channel.say("c")
         await channel.until(lambda: channel.texts() == ["re: a", "re: c"])
-        while sorted(await states(house)) != ["failed", "sent", "sent"]:
-            await asyncio.sleep(0.01)
+        await settled(lambda: ended(house, "failed", "sent", "sent"))
 
 
 async def test_a_channel_that_breaks_off_is_begun_again_and_the_others_go_on(tmp_path: Path, model: FakeOpenAI) -> None:
@@ -184,3 +186,69 @@ async def test_f1_a_clock_that_jumps_a_day_changes_nothing(
             await telegram.until(lambda n=number: len(telegram.texts()) == n + 1)
             assert not list(house.door.problems())
     assert telegram.texts() == ["re: 0", "re: 1", "re: 2"] and len(slack.texts()) == 1
+
+
+async def test_f1_a_channel_that_is_silent_is_told_of_after_a_while_and_not_before(tmp_path: Path, model: FakeOpenAI) -> None:
+    """Never on the channel itself; and when it is back, that is told, too."""
+    echo(model)
+    telegram, slack = FakeChannel("telegram", QUIET), FakeChannel("slack", QUIET)
+    async with at_home(tmp_path, model, telegram, slack, times=Times(tell_after_s=1.5, silent_s=0.6, ailing_s=0.6)) as house:
+        await telegram.say("hello")
+        await slack.say("hello")
+        await slack.until(lambda: slack.texts() and telegram.texts())
+        began, telegram.quiet = asyncio.get_running_loop().time(), True
+        await slack.until(lambda: list(house.door.problems()))
+        assert len(slack.texts()) == 1 and asyncio.get_running_loop().time() - began >= 0.4
+        await slack.until(lambda: len(slack.texts()) == 2)
+        assert asyncio.get_running_loop().time() - began >= 1.2 and "telegram" in slack.texts()[1]
+        assert any("telegram" in line and "down" in line for line in house.works.desk.channels())
+        telegram.quiet = False
+        await slack.until(lambda: len(slack.texts()) == 3)
+        assert "works again" in slack.texts()[2] and not list(house.door.problems())
+    assert telegram.texts() == ["re: hello"]
+
+
+async def test_f1_a_moment_of_trouble_is_told_to_nobody(tmp_path: Path, model: FakeOpenAI) -> None:
+    echo(model)
+    telegram, slack = FakeChannel("telegram", QUIET), FakeChannel("slack", QUIET)
+    async with at_home(tmp_path, model, telegram, slack) as house:
+        await telegram.say("hello")
+        await slack.say("hello")
+        await slack.until(lambda: slack.texts() and telegram.texts())
+        telegram.breaks = Later("a cut")
+        await telegram.until(lambda: telegram.runs == 2)
+        assert not list(house.door.problems())
+        await slack.say("still?")
+        await slack.until(lambda: len(slack.texts()) == 2)
+    assert slack.texts() == ["re: hello", "re: still?"]
+
+
+async def test_f1_a_full_disk_while_a_channel_is_refused_ends_nothing(tmp_path: Path, model: FakeOpenAI) -> None:
+    """What could not be told then is told at the next look."""
+    echo(model)
+    telegram, slack, journal = FakeChannel("telegram", QUIET), FakeChannel("slack", QUIET), Journal()
+    times = Times(tell_after_s=0.2, refused_pause_s=0.1)
+    async with at_home(tmp_path, model, telegram, slack, times=times, parts=journal.parts()):
+        await slack.say("hello")
+        await slack.until(lambda: slack.texts())
+        journal.full = True
+        telegram.revoke()
+        await slack.until(lambda: telegram.runs >= 2)
+        journal.full = False
+        await slack.until(lambda: len(slack.texts()) == 2)
+        assert "down" in slack.texts()[1]
+
+
+async def test_b5_20_a_delivery_waits_for_the_disk_and_is_not_sent_twice(tmp_path: Path, model: FakeOpenAI) -> None:
+    channel, journal = FakeChannel(can=replace(QUIET, finds=False)), Journal()
+
+    async def fills() -> None:
+        journal.full = True
+
+    channel.fail("send", Trouble(after=fills))
+    async with at_home(tmp_path, model, channel, parts=journal.parts()) as house:
+        await channel.say("hello")
+        await channel.until(lambda: journal.full)
+        journal.full = False
+        await settled(lambda: ended(house, "sent"))
+    assert channel.texts() == ["ok"]
