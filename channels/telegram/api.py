@@ -5,10 +5,8 @@ import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 
-from telegram import Bot
-from telegram.error import TelegramError
-
 from channels.base import ChannelError, Later, Refused, Revoked, Unclear
+from channels.telegram.lib import Bot, TelegramError
 from channels.telegram.request import READ_S, AiohttpRequest, Answered, Lost, NotSent
 
 NEEDED = ("getMe", "getUpdates", "sendMessage")

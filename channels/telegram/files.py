@@ -5,11 +5,10 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import BinaryIO
 
-from telegram import InputFile
-
 from channels.base import Later, Refused, Unclear
 from channels.message import Attachment, Piece
 from channels.telegram.api import Api
+from channels.telegram.lib import InputFile
 from channels.telegram.sending import LONGEST_CAPTION, Arguments, formatted, sent_id, shortened
 
 MOST_UPLOAD, MOST_FETCH = 50 << 20, 20 << 20

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from pydantic import ValidationError
-from telegram.constants import UpdateType
 
 from channels.message import Address, Arrival, Inbound, Poison, Press, Reaction, Sender
 from channels.telegram.attachments import attachments
+from channels.telegram.lib import UpdateType
 from channels.telegram.wire import Answered, Message, Place, Query, Reacted, Update, User
 from channels.telegram.words import words
 

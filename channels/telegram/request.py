@@ -7,8 +7,8 @@ from urllib.parse import SplitResult, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
-from telegram.error import TelegramError
-from telegram.request import BaseRequest, RequestData
+
+from channels.telegram.lib import BaseRequest, RequestData, TelegramError
 
 CONNECT_S, READ_S, FILE_S = 10.0, 30.0, 600.0
 CHUNK = 64 << 10
