@@ -19,9 +19,10 @@ Ref = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """What a conversation was last shown: its questions in the order of their numbers, and those that were shown whole.
+    """What somebody was last shown in a conversation: its questions in the order of their numbers, and those shown whole.
 
     A number means what it meant when it was shown: a question that is gone leaves its number to no other (A6, swapped buttons).
+    What others have looked at, where nobody else may have seen it, counts for them alone.
     """
 
     listed: tuple[Ref, ...] = ()
@@ -33,9 +34,9 @@ def ref(row: ApprovalRow) -> Ref:
     return row.turn, row.call_id
 
 
-def glance_of(tx: ReadTx, session: str) -> Glance:
-    """What this conversation was shown."""
-    text = tx.kept(KIND, session)
+def glance_of(tx: ReadTx, session: str, person: str) -> Glance:
+    """What this person was shown in this conversation."""
+    text = tx.kept(KIND, _name(session, person))
     if text is None:
         return Glance()
     kept: dict[str, list[list[str]]] = json.loads(text)
@@ -43,10 +44,14 @@ def glance_of(tx: ReadTx, session: str) -> Glance:
     return Glance(tuple(listed), frozenset(whole))
 
 
-def note_glance(tx: Tx, session: str, glance: Glance, waiting: Sequence[ApprovalRow]) -> None:
+def note_glance(tx: Tx, session: str, person: str, glance: Glance, waiting: Sequence[ApprovalRow]) -> None:
     """Keep it; of questions that wait no longer nothing is kept but their place in the list."""
     whole = glance.whole & {ref(row) for row in waiting}
-    tx.keep(KIND, session, json.dumps({"listed": glance.listed, "whole": sorted(whole)}))
+    tx.keep(KIND, _name(session, person), json.dumps({"listed": glance.listed, "whole": sorted(whole)}))
+
+
+def _name(session: str, person: str) -> str:
+    return json.dumps([session, person])
 
 
 def with_list(glance: Glance, waiting: Sequence[ApprovalRow]) -> Glance:

@@ -62,7 +62,7 @@ async def deny(desk: Desk, spoken: Spoken) -> str:
 
 async def _waiting(desk: Desk, spoken: Spoken) -> tuple[list[ApprovalRow], Glance]:
     def look(tx: ReadTx) -> tuple[list[ApprovalRow], Glance]:
-        return tx.approvals("pending", spoken.session.id), glance_of(tx, spoken.session.id)
+        return tx.approvals("pending", spoken.session.id), glance_of(tx, spoken.session.id, spoken.sender)
 
     rows, glance = await desk.store.read(look)
     now = desk.clock.now()
@@ -83,7 +83,7 @@ async def _list(desk: Desk, spoken: Spoken, waiting: Sequence[ApprovalRow], glan
     session = spoken.session.id
 
     def note(tx: Tx) -> None:
-        note_glance(tx, session, with_list(glance, waiting), waiting)
+        note_glance(tx, session, spoken.sender, with_list(glance, waiting), waiting)
 
     await desk.store.write(note)
     return in_a_list(waiting, session)
@@ -95,7 +95,7 @@ async def _show(
     session = spoken.session.id
 
     def note(tx: Tx) -> None:
-        note_glance(tx, session, with_whole(glance, rows), waiting)
+        note_glance(tx, session, spoken.sender, with_whole(glance, rows), waiting)
 
     await desk.store.write(note)
     return "\n\n".join(in_words(row, session, whole=True) for row in rows)

@@ -7,6 +7,8 @@ from tests.security import addresses, lines, suites
 from tests.security.approvals import CONTROL, attacks
 from tests.security.checks import checked
 from tests.security.figures import Figure, all_of, at_least, at_most, none_of, not_measured, told
+from tests.security.front_doors import tried as front_doors
+from tests.security.fronts import PLATFORMS
 from tests.security.measures import OBEYED, Attacked, attacked, useful
 from tests.security.overhead import overhead
 from tests.security.planted import HOW_MANY, traces
@@ -128,6 +130,20 @@ async def approvals(home: Path) -> list[Figure]:
     ]
 
 
+async def channels(home: Path) -> list[Figure]:
+    """The front doors of Telegram, Slack and Discord."""
+    home.mkdir(parents=True, exist_ok=True)
+    found: list[Figure] = []
+    for platform in PLATFORMS:
+        tried = await front_doors(home, platform)
+        for who, counts in (("strangers and pretenders", tried.strangers), ("members who are no owners", tried.members)):
+            tries, accepted = (sum(column) for column in zip(*counts.values(), strict=True))
+            found.append(none_of(f"{platform}: what {who} got of the owner's", accepted, tries, "attempts"))
+        tries, accepted = tried.owners
+        found.append(all_of(f"{platform}: control: the owner's own yes, which counts once", accepted, tries))
+    return found
+
+
 async def fence(home: Path) -> list[Figure]:
     """What the fence around a command costs."""
     taken = await overhead()
@@ -142,5 +158,6 @@ SECTIONS: Mapping[str, Section] = {
     "ssrf": ssrf,
     "secrets": secrets,
     "approvals": approvals,
+    "channels": channels,
     "overhead": fence,
 }
