@@ -11,6 +11,7 @@ from channels.discord.lib import http
 from channels.discord.reading import Asked
 from channels.message import Press
 from channels.text.discord import pieces
+from channels.text.verbatim import literal
 
 log = logging.getLogger(__name__)
 AT_ONCE_S = 2.5
@@ -65,6 +66,6 @@ class Answers:
                 await self._calls.call(lambda rest: rest.request(thinking))
             return
         route = http.Route("POST", "/webhooks/{webhook_id}/{webhook_token}", **where)
-        for piece in pieces(text)[:MOST_PIECES]:
+        for piece in pieces(literal(text))[:MOST_PIECES]:
             body = sending.whisper(piece.text)
             await self._calls.call(lambda rest, body=body: rest.request(route, json=body), sends=True)

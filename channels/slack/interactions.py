@@ -9,6 +9,7 @@ from channels.message import Address, Inbound, Piece
 from channels.slack.reading import Reader
 from channels.slack.sending import Sending
 from channels.slack.shape import Json
+from channels.text.verbatim import literal
 
 Acknowledge = Callable[[dict[str, object] | None], Awaitable[None]]
 NOT_WRITTEN = "This could not be written down, so nothing was done. Please try again in a moment."
@@ -72,4 +73,4 @@ class Interactions:
                 return
 
     def _pieces(self, words: str) -> Sequence[Piece]:
-        return self._render(words) if words.strip() else ()
+        return self._render(literal(words)) if words.strip() else ()

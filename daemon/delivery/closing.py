@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from channels.base import ChannelError, Refused
+from channels.text.verbatim import literal
 from daemon.core.errors import StoreUnavailable
 from daemon.core.events import Answer, Recorded, Suspended, TurnEnded
 from daemon.core.live import Glimpse, Live, Over, SetAside
 from daemon.core.rows import ApprovalRow, OutboxRow
 from daemon.delivery.addresses import address_of
-from daemon.delivery.letters import literal
 from daemon.delivery.outlet import Outlet
 from daemon.delivery.writing import call_of, text_of
 from daemon.people.places import called

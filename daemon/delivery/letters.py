@@ -25,8 +25,6 @@ BUTTONS = {
     "a": (Answer.ALWAYS, "Always", "good"),
     "d": (Answer.DENY, "Deny", "bad"),
 }
-PUNCTUATION = re.compile(r"([\\`*_{}\[\]<>#+\-.!|~&])")
-INDENT = re.compile(r"^ +", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +53,6 @@ def key_of(turn: str, part: int, index: int) -> str:
 def draft_key(turn: str) -> str:
     """The name of the message in which a turn shows what it is at."""
     return sha256(f"{turn}.draft".encode()).hexdigest()[:24]
-
-
-def literal(text: str) -> str:
-    """Markdown that is read as exactly this text: for what commands and notices say, which is no markdown."""
-    plain = PUNCTUATION.sub(r"\\\1", text)
-    return INDENT.sub(lambda found: "\u00a0" * len(found.group()), plain)
 
 
 def answers(asked: ApprovalRow, person: Person, begun_by: str, session_label: Label) -> list[str]:

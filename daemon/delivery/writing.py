@@ -4,12 +4,13 @@ import json
 from dataclasses import dataclass, replace
 
 from channels.text.asking import question
+from channels.text.verbatim import literal
 from daemon.core.asking import is_of_the_house
 from daemon.core.label import Label
 from daemon.core.roles import OWNER, Person
 from daemon.core.rows import ApprovalRow, InboxRow, OutboxRow, SessionRow
 from daemon.delivery.addresses import address_of
-from daemon.delivery.letters import APPROVAL, DRAFT, GONE, REPLY, Letter, answers, choices_of, literal, stranger
+from daemon.delivery.letters import APPROVAL, DRAFT, GONE, REPLY, Letter, answers, choices_of, stranger
 from daemon.people.places import places
 from daemon.store.protocol import ReadTx, Store
 

@@ -9,7 +9,7 @@ CHOICES = (Choice("Once", "a:once", "good"), Choice("Deny", "a:deny", "bad"))
 
 
 async def test_A15_a_pressed_button_reaches_the_house_and_its_answer_is_seen_by_who_pressed():
-    async with fake() as slack, stage(slack, Ledger(toast="Allowed **once**")) as on:
+    async with fake() as slack, stage(slack, Ledger(toast="Allowed once")) as on:
         message = await on.channel.send(on.dm, on.channel.render("May I?")[0], "k1", choices=CHOICES)
         [shown] = slack.shown(on.dm.chat)
         assert (shown.text, shown.buttons) == ("May I?", (Button("Once", "a:once"), Button("Deny", "a:deny")))
@@ -64,12 +64,12 @@ async def test_A15_a_long_text_with_buttons_is_seen_whole():
 
 
 async def test_A14_a_slash_command_is_answered_to_who_typed_it():
-    async with fake() as slack, stage(slack, Ledger(reply="all is **well**", commands=[("status", "how it is")])) as on:
+    async with fake() as slack, stage(slack, Ledger(reply="all is <well>", commands=[("status", "how it is")])) as on:
         slack.slash("ann", on.dm.chat, "status")
         slack.slash("ann", slack.group("ann"), "now", command="/status")
         slack.slash("ann", on.dm.chat, "")
         await slack.until(lambda: len(slack.pressed()) == 3)
-        assert slack.pressed() == ["all is *well*"] * 3
+        assert slack.pressed() == ["all is &lt;well&gt;"] * 3
         assert sorted(asked.text for asked in on.house.asked) == ["/help", "/status", "/status now"]
         assert {asked.private for asked in on.house.asked} == {True, False}
         assert len({asked.external_id for asked in on.house.asked}) == 3
