@@ -52,7 +52,8 @@ class Intake:
         self._news = asyncio.Event()
         self._newest = self._kept = self._since = 0
         self._kept_at = self._fresh_at = 0.0
-        self._guessed = self._greeting = False
+        self._guessed = self._greeting = self._greeted = False
+        self._direct: set[str] = set()
 
     async def begin(self, now: datetime) -> None:
         """Where we had read up to; now, the first time. Raises NotTaken."""
@@ -67,7 +68,8 @@ class Intake:
         """A new session begins: something may be missing everywhere."""
         if not (self._gaps.by_channel or self._places.pending):
             self._since = self._newest
-        self._greeting, self._fresh_at = True, asyncio.get_running_loop().time()
+        self._greeting, self._greeted, self._fresh_at = True, False, asyncio.get_running_loop().time()
+        self._direct.clear()
         self._news.set()
 
     def seen(self, channel: str, place: Place) -> None:
@@ -83,11 +85,18 @@ class Intake:
     def hear(self, event: str, payload: Payload) -> None:
         """Something that was said or done."""
         channel, said = str(payload.get("channel_id", "")), (event, dict(payload))
-        if len(self._waiting) >= MOST_WAITING:
+        if len(self._waiting) >= MOST_WAITING or self._is_first(channel, payload):
             self._gaps.open(channel, self._floor())
         if not self._gaps.holds(channel, said):
             self._waiting.append(said)
         self._news.set()
+
+    def _is_first(self, channel: str, payload: Payload) -> bool:
+        """The first thing in a chat that no guild lists, before those have been asked for: what was missed there comes first."""
+        if self._greeted or payload.get("guild_id") or channel in self._direct or not channel.isdecimal():
+            return False
+        self._direct.add(channel)
+        return True
 
     def broken(self, poison: Poison) -> None:
         """Something that nobody can read."""
@@ -105,6 +114,7 @@ class Intake:
             if self._greeting:
                 self._greeting = False
                 await self._remember_chats()
+                self._greeted = not self._greeting
             elif channel := self._gaps.next(now):
                 await self._read_on(channel)
             elif busy:
