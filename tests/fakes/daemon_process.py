@@ -88,11 +88,13 @@ class Daemon:
 
 
 @asynccontextmanager
-async def running_daemon(home: Path, config: str, env: Mapping[str, str] | None = None) -> AsyncGenerator[Daemon, None]:
+async def running_daemon(
+    home: Path, config: str, env: Mapping[str, str] | None = None, *, verbose: bool = False
+) -> AsyncGenerator[Daemon, None]:
     """Start it on this HOME with this config; killed at the end if it still runs."""
     _write(home, config)
     given = {name: os.environ[name] for name in KEPT if name in os.environ} | {"PYTHONPATH": str(ROOT), **(env or {})}
-    command = (sys.executable, "-m", "daemon", "run", "--home", str(home))
+    command = (sys.executable, "-m", "daemon", "run", "--home", str(home), *["--verbose"] * verbose)
     process = await asyncio.create_subprocess_exec(*command, env=given, stderr=asyncio.subprocess.PIPE, start_new_session=True)
     log: list[str] = []
     try:
