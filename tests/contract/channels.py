@@ -1,6 +1,7 @@
 """Every channel at its own fake platform: what the contract tests of channels play with."""
 
 import asyncio
+import re
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -26,6 +27,7 @@ from tests.fakes.telegram import FakeTelegram
 
 SOON = Pauses(first=0.02, longest=0.1, poll=5, between_changes=0.0)
 TRIES = 4
+THEIRS = re.compile(r"(?<!tests)/channels/|site-packages/(telegram|slack_sdk|discord)/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class Kind:
 
     name: str
     serve: Callable[[], Platform]
-    talk: Callable[[dict[str, object]], Channel]
+    talk: Callable[[dict[str, object], str], Channel]
     change: Callable[[Any, str, str, str], None]
     typing: str
     seen: str
@@ -47,7 +49,7 @@ KINDS = {
     "telegram": Kind(
         "telegram",
         FakeTelegram,
-        lambda config: Telegram(TelegramAccount.model_validate(config), pauses=SOON),
+        lambda config, name: Telegram(TelegramAccount.model_validate(config), name=name, pauses=SOON),
         lambda fake, person, message_id, text: fake.people.edit(message_id, text),
         "sendChatAction",
         "setMessageReaction",
@@ -56,7 +58,7 @@ KINDS = {
     "slack": Kind(
         "slack",
         FakeSlack,
-        lambda config: Slack(SlackAccount.model_validate(config), pace=slack_stage.QUICK),
+        lambda config, name: Slack(SlackAccount.model_validate(config), name=name, pace=slack_stage.QUICK),
         lambda fake, person, message_id, text: fake.edit(person, message_id, text),
         "assistant.threads.setStatus",
         "reactions.add",
@@ -65,7 +67,7 @@ KINDS = {
     "discord": Kind(
         "discord",
         FakeDiscord,
-        lambda config: Discord(DiscordAccount.model_validate(config), patience=discord_host.QUICK),
+        lambda config, name: Discord(DiscordAccount.model_validate(config), name, patience=discord_host.QUICK),
         lambda fake, person, message_id, text: fake.edit(message_id, text),
         "POST typing",
         "PUT reactions",
@@ -130,9 +132,9 @@ class Stage:
         (said,) = [message for message in self.host.messages if text.endswith(message.text)]
         return said
 
-    def anew(self) -> "Stage":
+    def anew(self, name: str = "") -> "Stage":
         """The same platform and house with another channel: as after a restart."""
-        return replace(self, channel=self.kind.talk(self.platform.config()))
+        return replace(self, channel=self.kind.talk(self.platform.config(), name or self.kind.name))
 
     def secrets(self) -> list[str]:
         """What must never be told."""
@@ -154,12 +156,18 @@ async def stage_of(name: str) -> AsyncIterator[Stage]:
     kind = KINDS[name]
     platform = kind.serve()
     await platform.start()
-    stage = Stage(kind, platform, kind.talk(platform.config()), Ledger())
+    stage = Stage(kind, platform, kind.talk(platform.config(), name), Ledger())
     try:
         yield stage
     finally:
         await stage.channel.aclose()
         await platform.stop()
+
+
+def left_behind() -> list[str]:
+    """Tasks of channels and their libraries that are still there."""
+    codes = [getattr(task.get_coro(), "cr_code", None) for task in asyncio.all_tasks()]
+    return [code.co_qualname for code in codes if code and THEIRS.search(code.co_filename)]
 
 
 async def ended(doing: Awaitable[object]) -> object:

@@ -8,7 +8,7 @@ import pytest
 
 from channels.base import ChannelError, Later, Refused, Revoked, Unclear
 from tests.channels.host import running
-from tests.contract.channels import Stage, delivered, ended
+from tests.contract.channels import Stage, delivered, ended, left_behind
 from tests.fakes.platform import Fault
 
 PASSING = {
@@ -204,12 +204,46 @@ async def test_it_ends_soon_when_cancelled_and_may_be_closed_twice(stage: Stage,
     if away:
         stage.platform.cut()
         await stage.host.until(lambda: bool(stage.host.ailments))
+    assert left_behind()
     began = monotonic()
     task.cancel()
     await asyncio.wait([task], timeout=20)
     for _ in range(2):
         await stage.channel.aclose()
     assert task.cancelled() and monotonic() - began < 5
+    assert not left_behind()
+
+
+async def a_second(stage: Stage) -> None:
+    """Nothing is to happen in it."""
+    with pytest.raises(TimeoutError):
+        await stage.host.until(lambda: False, seconds=1)
+
+
+async def test_b5_1_nothing_spins_when_nobody_talks_nor_after_poison(stage: Stage):
+    async with stage.listening():
+        stage.platform.poison()
+        stage.platform.say("ann", stage.ann.chat, "hello")
+        await stage.heard("hello")
+        await stage.host.until(lambda: bool(stage.host.poison))
+        before = len(stage.platform.calls.made)
+        await a_second(stage)
+        assert len(stage.platform.calls.made) - before < 10
+
+
+async def test_b5_1_nothing_spins_while_the_house_can_write_nothing_or_the_network_is_away(stage: Stage):
+    async with stage.listening():
+        stage.host.refuse(1_000_000)
+        stage.platform.say("ann", stage.ann.chat, "hello")
+        before = len(stage.platform.calls.made)
+        await a_second(stage)
+        assert len(stage.host.offers) < 150 and len(stage.platform.calls.made) - before < 150
+        stage.host.refuse(0)
+        await stage.heard("hello")
+        stage.platform.cut()
+        before = len(stage.host.ailments)
+        await a_second(stage)
+        assert len(stage.host.ailments) - before < 150
 
 
 async def test_closing_is_bounded_and_what_was_never_opened_can_be_closed(stage: Stage):

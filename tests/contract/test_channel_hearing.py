@@ -25,6 +25,16 @@ async def test_a13_a_message_says_who_wrote_it_and_where(stage: Stage):
     assert said.external_id and said.sent_at is not None
 
 
+async def test_a13_a_further_account_has_places_of_its_own(stage: Stage):
+    work = stage.anew(f"work/{stage.kind.name}")
+    async with work.listening():
+        work.platform.say("ann", work.ann.chat, "hello")
+        work.platform.poison()
+        (said,) = await work.heard("hello")
+        await work.host.until(lambda: bool(work.host.poison))
+    assert work.channel.name == said.address.channel == work.host.poison[0].channel == f"work/{stage.kind.name}"
+
+
 async def test_a13_a_stranger_is_heard_too_for_the_house_decides_who_is_let_in(stage: Stage):
     async with stage.listening():
         stage.platform.say("eve", stage.platform.private("eve"), "hello")
