@@ -22,18 +22,23 @@ def echo(model: FakeOpenAI) -> None:
 
 @dataclass
 class Slowly:
-    """A model call that says its text in two parts, and goes on when it is told to; then it may want a tool."""
+    """A model call that says its text in two or three parts, and goes on when it is told to; then it may want a tool."""
 
     first: str
     second: str = ""
     wants: str = ""
+    rest: str = ""
     go: asyncio.Event = field(default_factory=asyncio.Event)
+    end: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def __call__(self, x: Exchange) -> web.StreamResponse:
         response = await x.open()
         await response.write(_chunk({"content": self.first}))
         await self.go.wait()
         await response.write(_chunk({"content": self.second}))
+        if self.rest:
+            await self.end.wait()
+            await response.write(_chunk({"content": self.rest}))
         if self.wants:
             call = {"index": 0, "id": "c", "type": "function", "function": {"name": "smash", "arguments": self.wants}}
             await response.write(_chunk({"tool_calls": [call]}))

@@ -106,15 +106,20 @@ async def test_e12_a_draft_that_cannot_be_replaced_goes_and_the_reply_is_sent_by
 async def test_e12_a_draft_that_is_refused_is_not_tried_again_and_one_that_is_unclear_neither(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
-    for error, happens in ((Refused("no drafts here"), False), (Unclear("lost"), True), (Later("slow down"), False)):
-        channel, slowly = FakeChannel(), Slowly("Once upon", " a time.")
+    """Or there would be two."""
+    troubles = (Refused("no drafts here"), False, 1), (Unclear("lost"), True, 1), (Later("slow down"), False, 2)
+    for error, happens, tries in troubles:
+        channel, slowly = FakeChannel(), Slowly("Once upon", " a", rest=" time.")
         model.script(slowly)
         channel.fail("draft", Trouble(error, happens=happens))
         async with at_home(tmp_path / type(error).__name__, model, channel):
             await channel.say("tell me")
             await channel.until(lambda c=channel: c.of("draft"))
-            await channel.until(lambda c=channel: len(c.of("typing")) >= 6)
             slowly.go.set()
+            typed = len(channel.of("typing"))
+            await channel.until(lambda c=channel, n=typed: len(c.of("typing")) >= n + 5)
+            assert len(channel.of("draft")) == tries and len(channel.stood) == (error.args[0] != "no drafts here")
+            slowly.end.set()
             await channel.until(lambda c=channel: [one.text for one in c.stood if not one.draft] == ["Once upon a time."])
             assert channel.texts() == ["Once upon a time."], error
 
