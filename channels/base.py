@@ -54,9 +54,9 @@ class Capabilities:
     """What the platform can do. What it cannot has a fallback in the house: no buttons, then /approve is told in words; no edits,
     then there are no drafts; no reactions, then a queued message is not marked.
 
-    limit: characters of one message. keyed: `send` with the same key twice gives one message, if soon after (nonce). finds: `find`
-    can tell whether a message is there. drafts: an unfinished text can be shown; `draft_every_s` apart at least. `typing_every_s`:
-    how often the typing sign has to be renewed. most_upload, most_fetch: bytes.
+    limit: characters of one message. keyed: `send` with the same key twice gives one message, if soon after (nonce). finds:
+    `find` can tell whether a message is there. drafts: an unfinished text can be shown; `draft_every_s` apart at least.
+    `typing_every_s`: how often the typing sign has to be renewed. most_upload, most_fetch: bytes.
     """
 
     limit: int
