@@ -18,6 +18,8 @@ SAID = (0, 19)
 VOICE = 1 << 13
 FORWARD = 1
 MOST_RAW = 20_000
+PASSING = re.compile(r'("token": ?")[^"]*')
+"""With it whoever reads it could answer in our name for a quarter of an hour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +183,7 @@ def asked(payload: Payload, place: Place | None, me: Me) -> Asked | Poison | Non
 
 def poison(event: str, raw: object, why: str, channel: str) -> Poison:
     """What could not be read, under an id that is the same whenever it comes again."""
-    text = raw if isinstance(raw, str) else json.dumps(raw, default=repr, ensure_ascii=False)
+    text = PASSING.sub(r"\1…", raw if isinstance(raw, str) else json.dumps(raw, default=repr, ensure_ascii=False))
     return Poison(channel, f"{event}/{blake2b(text.encode(errors='replace'), digest_size=12).hexdigest()}", text[:MOST_RAW], why)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tests.security import addresses, lines, suites
 from tests.security.approvals import CONTROL, attacks
+from tests.security.channel_tokens import traces as channel_traces
 from tests.security.checks import checked
 from tests.security.figures import Figure, all_of, at_least, at_most, none_of, not_measured, told
 from tests.security.front_doors import tried as front_doors
@@ -111,7 +112,9 @@ async def secrets(home: Path) -> list[Figure]:
     """Planted ones."""
     left = await traces(home)
     running, ended = left.places
+    platforms = await channel_traces(home / "channels")
     return [
+        none_of("traces of tokens of Telegram, Slack and Discord", len(platforms.traces), platforms.places, "places"),
         none_of("traces of planted secrets while the daemon runs", len(left.running), running, "places"),
         none_of("traces of planted secrets after it has ended", len(left.ended), ended, "places"),
         all_of("planted secrets that were met and taken out", left.taken_out, HOW_MANY),
