@@ -19,11 +19,11 @@ SHORT = 400
 SENTENCE = re.compile(r"[.!?…。！？؟।][\"'”’)\]]*(?=\s|[\u3000-\u9fff])|[。！？]")
 
 
-def pieces(blocks: Sequence[Block], render: Render, limit: int, stretch: int = 1) -> list[Piece]:
-    """The pieces, in order. Each has at most `limit` UTF-16 units; with its markup, `stretch` times that."""
+def pieces(blocks: Sequence[Block], render: Render, limit: int) -> list[Piece]:
+    """The pieces, in order. Each has at most `limit` UTF-16 units, with its markup and without."""
 
     def size(block: Block) -> int:
-        return max(units(plain([block])), -(-units(render([block])) // stretch)) + BETWEEN
+        return max(units(plain([block])), units(render([block]))) + BETWEEN
 
     parts = [part for part in packed(blocks, size, limit) if any(seen(block.text) for block in part)]
     return [Piece(render(part).strip("\n"), plain(part).strip("\n")) for part in parts]

@@ -1,4 +1,6 @@
-"""Markdown as Telegram's HTML (A13). Telegram counts what is seen, in UTF-16 units; the HTML is held to three times that."""
+"""Markdown as Telegram's HTML (A13). Telegram counts only what is seen, in UTF-16 units; other servers count the HTML, so that is
+held to the limit, too.
+"""
 
 from collections.abc import Sequence
 from html import escape
@@ -10,7 +12,6 @@ from channels.text.cutting import pieces as cut
 from channels.text.reading import blocks
 
 LIMIT = 4096
-STRETCH = 3
 LONG_QUOTE = 500
 TAGS = (("bold", "<b>", "</b>"), ("italic", "<i>", "</i>"), ("strike", "<s>", "</s>"))
 SPOILER = ("spoiler", "<tg-spoiler>", "</tg-spoiler>")
@@ -20,7 +21,7 @@ SCHEMES = ("http://", "https://", "mailto:", "tg://")
 
 def pieces(markdown: str, limit: int = LIMIT) -> list[Piece]:
     """The text in pieces that each fit into one message, at least one."""
-    return cut(blocks(markdown), html, limit, STRETCH)
+    return cut(blocks(markdown), html, limit)
 
 
 def html(told: Sequence[Block]) -> str:

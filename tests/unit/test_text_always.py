@@ -39,9 +39,8 @@ def squeezed(told: list[Piece]) -> str:
 @settings(max_examples=150, deadline=None)
 def test_A13_every_piece_fits_and_nothing_is_lost(pieces: Pieces, markdown: str) -> None:
     told = pieces(markdown, LIMIT)
-    stretch = 3 if pieces is telegram.pieces else 1
     assert all(piece.plain.strip() and piece.text.strip() for piece in told)
-    assert all(units(piece.plain) <= LIMIT and units(piece.text) <= LIMIT * stretch for piece in told)
+    assert all(units(piece.plain) <= LIMIT and units(piece.text) <= LIMIT for piece in told)
     assert squeezed(told) == squeezed(pieces(markdown, WHOLE))
     assert told == pieces(markdown, LIMIT)
 

@@ -113,3 +113,8 @@ def test_the_limit_counts_as_telegram_does() -> None:
     assert [len(piece.plain.encode("utf-16-le")) // 2 for piece in told] == [pytest.approx(4096, abs=16)] * 2 + [
         pytest.approx(1808, abs=40)
     ]
+
+
+def test_escapes_and_tags_count_towards_the_limit_for_some_servers_count_them() -> None:
+    for text in ("<&>" * 3000, "```py\n" + "print(a)\n" * 600 + "```", "**b** " * 2000):
+        assert all(len(piece.text) <= 4096 for piece in pieces(text))
