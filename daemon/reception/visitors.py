@@ -23,10 +23,13 @@ log = logging.getLogger(__name__)
 MET, PAIR = "stranger", "pair"
 ONCE_IN = timedelta(days=1)
 NOTE_EVERY_S = 600.0
+FULL_FOR_S = 600.0
 LONGEST_NAME = 40
 MOST_CODES, CODES_IN_S = 6, 3600.0
 MOST_MET = 1000
 """So many strangers are answered in a day, and so many may try codes at a time."""
+MOST_IN_A_GROUP = 5
+"""So many such lines a group hears in a day: it takes few messages, and they are for those who are known there."""
 STRANGER = "I only talk to people I know. If you were given a code for me, send it like this: /pair CODE"
 LOOKING = "You may look here (/status, /tasks, /help), but giving me work is for others."
 WRONG = "That code does not open anything (any more). Ask for a new one."
@@ -46,6 +49,9 @@ class Visitors:
     _codes: dict[str, deque[float]] = field(default_factory=dict)
     _names: dict[str, str] = field(default_factory=dict)
     _place: tuple[str, float] = ("", 0.0)
+    _told: dict[str, float] = field(default_factory=dict)
+    _lines: dict[str, deque[float]] = field(default_factory=dict)
+    _full_until: float = 0.0
 
     async def person(self, sender: Sender) -> Person | None:
         """Who that is to the house, as things stand now; None for a stranger. A name says nothing here, the id does."""
@@ -79,7 +85,7 @@ class Visitors:
         role = await self.people.pair(kind, account, inbound.sender.id, spoken[1])
         log.info("%s: %s %s", self.channel, inbound.sender.id, f"was let in as {role}" if role else "gave a wrong code")
         said = WELCOME.format(role=role.value) if role else WRONG
-        if post:
+        if post and (role or not self._is_crowded(inbound)):
             await self._post_once(inbound, said)
         return said
 
@@ -127,24 +133,52 @@ class Visitors:
         tries.append(now)
         return True
 
-    async def _once_a_day(self, inbound: Inbound, text: str) -> None:
-        account, kind = parted(self.channel)
-        name, now = name_of(kind, account, inbound.sender.id), self.clock.now()
+    def _is_crowded(self, inbound: Inbound) -> bool:
+        """In this group enough has been said to strangers today. One more is counted, if not."""
+        if inbound.private:
+            return False
+        now = self.clock.monotonic()
+        lines = self._lines.setdefault(inbound.address.chat, deque(maxlen=MOST_IN_A_GROUP))
+        if len(lines) == MOST_IN_A_GROUP and now - lines[0] < ONCE_IN.total_seconds():
+            return True
+        lines.append(now)
+        if len(self._lines) > MOST_MET:
+            del self._lines[next(iter(self._lines))]
+        return False
 
-        def work(tx: Tx) -> None:
+    async def _once_a_day(self, inbound: Inbound, text: str) -> None:
+        """Most of what crowds of strangers say ends here, before the journal is asked."""
+        account, kind = parted(self.channel)
+        name, now = name_of(kind, account, inbound.sender.id), self.clock.monotonic()
+        if now < self._full_until or now - self._told.get(name, -ONCE_IN.total_seconds()) < ONCE_IN.total_seconds():
+            return
+        if self._is_crowded(inbound):
+            return
+        if len(self._told) >= MOST_MET:
+            self._told.clear()
+        if not await self._told_now(name, inbound.address, text):
+            self._full_until = now + FULL_FOR_S
+        self._told[name] = now
+
+    async def _told_now(self, name: str, address: Address, text: str) -> bool:
+        """False where there were too many today already."""
+        now = self.clock.now()
+
+        def work(tx: Tx) -> bool:
             met = tx.kept(MET, name)
             if met and abs(now - datetime.fromisoformat(met)) < ONCE_IN:
-                return
+                return True
             known = tx.all_kept(MET)
             old = [other for other, at in known.items() if abs(now - datetime.fromisoformat(at)) >= ONCE_IN]
             for other in old:
                 tx.drop(MET, other)
             if len(known) - len(old) >= MOST_MET:
-                return
+                return False
             tx.keep(MET, name, now.isoformat())
-            tx.post(self._line(inbound.address, text))
+            tx.post(self._line(address, text))
+            return True
 
-        await self.store.write(work)
+        return await self.store.write(work)
 
     def _line(self, address: Address, text: str, about: str = "") -> OutboxRow:
         name = sha256(about.encode("utf-8", "replace")).hexdigest()[:26] if about else self.new_id()

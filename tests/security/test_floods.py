@@ -1,0 +1,80 @@
+"""Crowds at the front door cost little, and the owner is answered in their midst (DESIGN 6, issue 5)."""
+
+from pathlib import Path
+from time import perf_counter
+
+import pytest
+
+from channels.slack.wording import without_mention
+from channels.telegram.reading import addressed
+from daemon.reception.visitors import MOST_IN_A_GROUP, MOST_MET, STRANGER, WRONG
+from tests.fakes.openai import says
+from tests.fakes.platform import OTHER, OWNER
+from tests.security.fronts import PLATFORMS, Front, front_of
+
+CROWD, GUESSERS, EDITS = 2000, 100, 500
+MOST_JOURNAL = 6 << 20
+WITHIN_S = 20.0
+LONGEST = 40_000
+
+
+async def is_answered(front: Front, chat: str, text: str) -> float:
+    """How long the owner waits, in seconds."""
+    front.script.on(text, says(f"answer to {text}"))
+    began = perf_counter()
+    worded = text if chat == front.platform.private(OWNER) else front.platform.mention(text)
+    front.platform.say(OWNER, chat, worded)
+    await front.platform.until(lambda: any(f"answer to {text}" in one.text for one in front.shown(chat)), 2 * WITHIN_S)
+    return perf_counter() - began
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("platform", PLATFORMS)
+async def test_a_crowd_of_strangers_neither_fills_the_journal_nor_keeps_the_owner_waiting(platform: str, tmp_path: Path) -> None:
+    async with front_of(platform, tmp_path / "home") as front:
+        there = front.platform
+        for number in range(CROWD):
+            there.say(f"s{number}", there.private(f"s{number}"), "hello " + "x" * 2000)
+        assert await is_answered(front, there.private(OWNER), "quickly") < WITHIN_S
+        lines = [one for row in range(CROWD) for one in front.shown(there.private(f"s{row}")) if one.by_bot]
+        assert len(lines) <= MOST_MET
+        assert sum(file.stat().st_size for file in front.home.glob("journal.db*")) < MOST_JOURNAL
+        assert front.inputs()[0].body == "quickly" and len(front.inputs()) == 1
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+async def test_strangers_in_a_group_leave_room_for_the_owner_there(platform: str, tmp_path: Path) -> None:
+    """A group takes twenty messages a minute at Telegram: what is said to strangers there must not use them up."""
+    async with front_of(platform, tmp_path / "home") as front:
+        there = front.platform
+        crowd = [f"s{number}" for number in range(GUESSERS)]
+        group = there.group(OWNER, *crowd)
+        for person in crowd:
+            there.say(person, group, there.mention("hello"))
+            there.say(person, group, there.mention("/pair AAAA-AAAA"))
+        assert await is_answered(front, group, "here") < WITHIN_S
+        said = [one.text for one in front.shown(group) if one.by_bot and one.text != "answer to here"]
+        assert 0 < len(said) <= MOST_IN_A_GROUP and set(said) <= {STRANGER, WRONG}
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("platform", PLATFORMS)
+async def test_a_member_who_reacts_and_presses_without_end_does_not_keep_the_owner_waiting(platform: str, tmp_path: Path) -> None:
+    async with front_of(platform, tmp_path / "home") as front:
+        there = front.platform
+        group = there.group(OWNER, OTHER)
+        asked = await front.question(group, there.mention("do"))
+        for number in range(EDITS):
+            there.react(OTHER, asked.id, "👍" if number % 2 else "❤️")
+            there.press(OTHER, asked.id, f"ask:o:{number:032x}")
+        assert await is_answered(front, there.private(OWNER), "still") < WITHIN_S
+        assert len(await front.waiting()) == 1
+
+
+def test_nobody_holds_up_the_house_with_spaces() -> None:
+    """What is looked for before a mention is looked for once, however long the run."""
+    run = f"a{' ' * LONGEST}b @house_bot <@U0BOT> c"
+    began = perf_counter()
+    assert addressed(run, "house_bot")[1]
+    assert "<@U0BOT>" not in without_mention(run, "U0BOT")
+    assert perf_counter() - began < 1.0
