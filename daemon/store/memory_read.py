@@ -165,8 +165,8 @@ class MemoryReadTx:
         return [row for row in self._outbox if row.channel == channel and row.state in ("new", "sending", "uncertain")]
 
     def delivered_as(self, channel: str, chat: str, message_id: str) -> OutboxRow | None:
-        """The latest delivery that became this message of the chat."""
-        rows = [row for row in self._outbox if (row.channel, row.chat) == (channel, chat)]
+        """The latest delivery that became this message of the chat, or of a thread in it."""
+        rows = [row for row in self._outbox if row.channel == channel and (row.chat == chat or row.chat.startswith(f"{chat}:"))]
         return next((row for row in rows[::-1] if message_id and message_id in row.platform_message_id.split(" ")), None)
 
     def usage(self, since: datetime, session: str | None = None) -> list[UsageRow]:

@@ -170,7 +170,9 @@ class ReadTx(Protocol):
         ...
 
     def delivered_as(self, channel: str, chat: str, message_id: str) -> OutboxRow | None:
-        """The latest delivery that became this message of the chat; None for a message of somebody else's."""
+        """The latest delivery that became this message of the chat, or of a thread in it, for platforms do not always say which;
+        None for a message of somebody else's.
+        """
         ...
 
     def usage(self, since: datetime, session: str | None = None) -> list[UsageRow]:

@@ -99,6 +99,17 @@ async def test_a_platforms_message_is_found_as_the_delivery_that_became_it(store
     assert await store.read(found("chat-1", "7", "slack")) == ""
 
 
+async def test_a_platforms_message_is_found_in_the_threads_of_its_chat(store: Store) -> None:
+    """A14: a reaction in a thread says only in which chat it is."""
+    threads = ("chat-1:9", "chat-12:9", "chat-1;9")
+    rows = [replace(notice(f"t{n}", part=1), chat=chat, platform_message_id=f"m{n}") for n, chat in enumerate(threads)]
+    await store.write(lambda tx: [tx.post(row) for row in rows])
+    found = await store.read(lambda tx: [tx.delivered_as("telegram", "chat-1", f"m{n}") for n in range(3)])
+    assert [row.turn if row else "" for row in found] == ["t0", "", ""]
+    assert await store.read(lambda tx: tx.delivered_as("telegram", "chat-1:9", "m0"))
+    assert not await store.read(lambda tx: tx.delivered_as("telegram", "chat-1:8", "m0"))
+
+
 async def test_who_watches_is_told_after_each_commit_with_something_new_to_deliver(store: Store) -> None:
     """F1: and of nothing else: not of what was undone, of what needs no delivery, or of what a delivery came to."""
     told: list[int] = []

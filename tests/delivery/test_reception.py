@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from channels.base import NotTaken
-from channels.message import Attachment, Poison
+from channels.message import Address, Attachment, Poison
 from daemon.app import House
 from daemon.core.events import UserSaid
 from daemon.core.label import Label
@@ -182,6 +182,17 @@ async def test_a14_reactions_stand_beside_the_turn(tmp_path: Path, model: FakeOp
         assert await house.store.read(lambda tx: tx.all_kept("feedback")) == {f"{turn.id}/{OWNER}": "👍"}
         await channel.react(message, "", OWNER, OWNER)
         assert await house.store.read(lambda tx: tx.all_kept("feedback")) == {}
+
+
+async def test_a14_a_reaction_in_a_thread_is_kept_though_the_platform_names_only_the_chat(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
+) -> None:
+    async with at_home(tmp_path, model, channel) as house:
+        await channel.say("hello", address=Address("telegram", OWNER, "77"))
+        await channel.until(lambda: len(channel.stood) == 1)
+        await settled(lambda: is_sent(house))
+        await channel.react(channel.stood[0].id, "👍", OWNER, OWNER)
+        assert list((await house.store.read(lambda tx: tx.all_kept("feedback"))).values()) == ["👍"]
 
 
 async def test_f1_poison_is_set_aside_a_hundred_at_most_and_holds_up_nothing(

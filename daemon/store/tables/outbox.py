@@ -12,7 +12,7 @@ BY_STATE = f"""SELECT {COLUMNS} FROM outbox WHERE state = ?1 AND (?2 IS NULL OR 
 OF_TURN = f"SELECT {COLUMNS} FROM outbox WHERE turn = ? ORDER BY part"
 ONE = f"SELECT {COLUMNS} FROM outbox WHERE turn = ? AND part = ?"
 UNSENT = f"SELECT {COLUMNS} FROM outbox WHERE state IN ('new', 'sending', 'uncertain') AND channel = ? ORDER BY n"
-AS = f"""SELECT {COLUMNS} FROM outbox WHERE channel = ?1 AND chat = ?2
+AS = f"""SELECT {COLUMNS} FROM outbox WHERE channel = ?1 AND (chat = ?2 OR (chat >= ?2 || ':' AND chat < ?2 || ';'))
     AND instr(' ' || platform_message_id || ' ', ' ' || ?3 || ' ') ORDER BY n DESC LIMIT 1"""
 MARK = """UPDATE outbox SET state = ?1, attempts = attempts + (?1 = 'sending'), error = ?5,
     platform_message_id = CASE WHEN ?2 = '' THEN platform_message_id ELSE ?2 END WHERE turn = ?3 AND part = ?4"""
@@ -41,7 +41,7 @@ class Outbox(Rows):
         return [_row(found) for found in self._db.execute(UNSENT, (channel,))]
 
     def delivered_as(self, channel: str, chat: str, message_id: str) -> OutboxRow | None:
-        """The latest delivery that became this message of the chat."""
+        """The latest delivery that became this message of the chat, or of a thread in it."""
         if not message_id or " " in message_id:
             return None
         found = self._db.execute(AS, (channel, chat, message_id)).fetchone()
