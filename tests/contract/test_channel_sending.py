@@ -109,7 +109,7 @@ async def test_a15_data_of_64_bytes_and_many_choices_are_taken(stage: Stage):
 async def test_a_reply_in_a_group_is_sent_also_when_what_it_answers_is_gone(stage: Stage):
     group = stage.at(stage.platform.group("ann", "bob"))
     asked = stage.platform.say("ann", group.chat, stage.platform.mention("hello"))
-    for number, reply_to in enumerate((asked, "1", "nothing")):
+    for number, reply_to in enumerate((asked, "987654321", "nothing")):
         await stage.channel.send(group, stage.piece(f"reply {number}"), f"k{number}", reply_to=reply_to)
     assert [one.text for one in stage.ours(group)] == ["reply 0", "reply 1", "reply 2"]
 
@@ -205,7 +205,7 @@ async def test_what_is_only_nice_to_have_may_be_missing_at_the_platform(stage: S
 
 async def test_a_seen_message_may_be_marked_twice_and_may_be_gone(stage: Stage):
     asked = stage.platform.say("ann", stage.ann.chat, "hello")
-    for message_id in (asked, asked, "1"):
+    for message_id in (asked, asked, "987654321"):
         assert await ended(stage.channel.seen(stage.ann, message_id)) is None
 
 
