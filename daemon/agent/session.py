@@ -53,10 +53,11 @@ class Lane:
             self.inputs.append(row)
 
     def steerable(self, sender: str) -> Control | None:
-        """The running turn, when a text of this sender is to be folded into it."""
+        """The running turn, when a text of this sender is to be folded into it: it overtakes nothing that they said before."""
         control = self.control
         mine = control is not None and control.open and not control.cancelled and control.sender == sender
-        return control if mine and self.shop.while_busy() == "steer" else None
+        waits = any(row.sender == sender for row in self.inputs)
+        return control if mine and not waits and self.shop.while_busy() == "steer" else None
 
     @property
     def idle(self) -> bool:

@@ -1,7 +1,6 @@
 """One channel at work: what it is, how fast it may write, and how it is (liveness is the platform's last answer)."""
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -27,7 +26,6 @@ class Outlet:
     alive_at: datetime | None = None
     since: datetime | None = None
     up: asyncio.Event = field(default_factory=asyncio.Event)
-    changed: Callable[[], None] = lambda: None
     _alive: float = 0.0
     _ill: float | None = None
 
@@ -46,7 +44,6 @@ class Outlet:
         if not self.up.is_set():
             self.why, self.refused, self._ill, self.since = "", False, None, None
             self.up.set()
-            self.changed()
 
     def ailing(self, why: str, *, refused: bool = False) -> None:
         """It does not answer as it should; `refused`: and it will not, before somebody mends it."""
@@ -55,7 +52,6 @@ class Outlet:
             self.up.clear()
             self._ill = self.clock.monotonic()
             self.since = self.alive_at or self.since
-        self.changed()
 
     @property
     def down_for(self) -> float:

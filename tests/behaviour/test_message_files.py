@@ -183,3 +183,17 @@ async def test_a_message_with_files_begins_a_turn_of_its_own_and_others_wait_for
         assert [(await it.settled(turn)).reply for turn in (running, taken.row.turn, later)] == ["one", "two", "three"]
         said = [event for event in await it.events(taken.row.turn) if isinstance(event, UserSaid)]
         assert [event.files for event in said] == ["[file: inbox/2026-11-22/report.pdf, application/pdf, 12 kB]"]
+
+
+async def test_E7_a_text_overtakes_nothing_that_was_said_before_it(tmp_path: Path, model: FakeOpenAI) -> None:
+    """A message with files waits behind the running turn; what its sender says next waits behind that one, and steers nothing."""
+    first = asyncio.Event()
+    model.script(gate(first, says("one")), says("two"), says("three"))
+    async with living(tmp_path, model) as it:
+        connect(it, fetched)
+        running = await it.say("begin")
+        await model.asked(1)
+        taken, later = await bring(it), await it.say("and this")
+        assert later not in ("", running, taken.row.turn)
+        first.set()
+        assert [(await it.settled(turn)).reply for turn in (running, taken.row.turn, later)] == ["one", "two", "three"]
