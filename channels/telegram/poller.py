@@ -75,10 +75,13 @@ class Poller:
                 hold_s = await self._failed(error, patience)
                 continue
             self.host.alive()
-            if await self._handed_over(updates) and self._acknowledged(updates, idle_s=time.monotonic() - asked, held_s=hold_s):
+            idle_s = time.monotonic() - asked
+            if await self._handed_over(updates) and self._acknowledged(updates):
                 patience.succeeded()
             else:
                 await patience.failed()
+            if not updates and idle_s < min(hold_s, 1) / 2:
+                await asyncio.sleep(self.pauses.first)  # a server that holds no poll open is asked now and then
             hold_s = self.pauses.poll
 
     async def _poll(self, hold_s: int) -> list[object]:
@@ -106,10 +109,10 @@ class Poller:
             return False
         return True
 
-    def _acknowledged(self, updates: list[object], *, idle_s: float, held_s: float) -> bool:
-        """Whether the next poll will bring something else; an idle one that came back too soon would spin."""
+    def _acknowledged(self, updates: list[object]) -> bool:
+        """Whether the next poll will bring something else."""
         if not updates:
-            return held_s == FIRST or idle_s > min(held_s, 1) / 2
+            return True
         numbers = [number for number in map(number_of, updates) if number is not None]
         if numbers:
             self.offset = max(numbers) + 1

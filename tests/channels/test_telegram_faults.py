@@ -82,6 +82,16 @@ async def test_a_poll_waits_as_long_as_it_is_told(telegram: FakeTelegram, channe
     assert clock() - told >= 0.95
 
 
+async def test_a_server_that_holds_no_poll_open_is_neither_hurried_nor_left_alone(telegram: FakeTelegram, house: Ledger):
+    telegram.fail("getUpdates", Fault("garbage", text='{"ok": true, "result": []}', times=20))
+    channel = Telegram(TelegramAccount.model_validate(telegram.config()), pauses=Pauses(first=0.02, longest=60.0, poll=5))
+    began = asyncio.get_running_loop().time()
+    async with running(channel, house):
+        telegram.say("ann", telegram.private("ann"), "hello")
+        await house.until(lambda: house.texts == ["hello"], seconds=10)
+    assert asyncio.get_running_loop().time() - began > 19 * 0.02
+
+
 async def test_another_poller_is_named_and_it_goes_on_when_that_one_is_gone(
     telegram: FakeTelegram, channel: Telegram, house: Ledger
 ):
