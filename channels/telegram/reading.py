@@ -67,6 +67,8 @@ def read(raw: object, me: Me) -> Arrival | Pressed | None:
 def _inbound(message: Message, me: Me, *, edited: bool) -> Inbound | None:
     sender, files = message.sender, attachments(message)
     written = words(message)
+    if edited and not (message.text or message.caption or files):
+        return None  # a shared place that moves, votes in a poll: nobody has said anything anew
     if sender is None or not _a_person(message, sender) or not (written or files):
         return None
     text, named = addressed(written, me.username)

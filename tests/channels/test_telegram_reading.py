@@ -108,3 +108,12 @@ def test_what_is_shared_without_words_is_told_in_words():
         heard = read({"update_id": 1, "message": {"message_id": 3, "chat": CHAT, "from": ANN} | fields}, ME)
         assert isinstance(heard, Inbound)
         assert heard.text == text
+
+
+def test_a_place_that_moves_is_not_said_anew():
+    shared = {"message_id": 7, "date": 1_700_000_000, "chat": CHAT, "from": ANN, "location": {"latitude": 1.5, "longitude": 2.5}}
+    moved = shared | {"edit_date": 1_700_000_060, "location": {"latitude": 1.6, "longitude": 2.5}}
+    said = read({"update_id": 5, "message": shared}, ME)
+    assert isinstance(said, Inbound)
+    assert said.text == "[location: 1.5, 2.5]"
+    assert read({"update_id": 6, "edited_message": moved}, ME) is None
