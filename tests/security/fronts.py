@@ -142,15 +142,15 @@ def fake(name: str) -> Platform:
     return cast(Platform, made[name]())
 
 
-def _listens(platform: Platform) -> bool:
-    """The bot hears what is said from now on."""
+def _came(platform: Platform) -> int:
+    """How often the bot has come to hear what is said."""
     match platform:
         case FakeSlack():
-            return bool(platform.sockets.open)
+            return platform.sockets.connected
         case FakeDiscord():
-            return bool(platform.calls.of("op 2") or platform.calls.of("op 6"))
+            return len(platform.gateway.sessions)
         case _:
-            return bool(platform.calls.of("getUpdates"))
+            return len(platform.calls.of("getUpdates"))
 
 
 def button(shown: Shown, label: str = "Once") -> Button:
@@ -161,7 +161,7 @@ def button(shown: Shown, label: str = "Once") -> Button:
 @asynccontextmanager
 async def opened(front: Front, *more: Platform, config: Tables | None = None, parts: Parts | None = None) -> AsyncIterator[Front]:
     """The house, listening."""
-    before = len(front.platform.calls.made)
+    before = _came(front.platform)
     platforms = {one.name: one.config() for one in (front.platform, *more)}
     tables = {"agent": {"drain_seconds": 0}, **platforms, **(config or {})}
     paths = write_config(front.home, front.model.base_url, tables)
@@ -169,7 +169,7 @@ async def opened(front: Front, *more: Platform, config: Tables | None = None, pa
     async with open_house(paths, loaded, parts) as front.house, at_work(front.house.works, times=AT_ONCE):
         await front.house.sessions.recover()
         await left_over(front.house.works.desk)
-        await front.platform.until(lambda: len(front.platform.calls.made) > before and _listens(front.platform))
+        await front.platform.until(lambda: _came(front.platform) > before)
         yield front
 
 

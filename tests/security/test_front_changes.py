@@ -1,0 +1,139 @@
+"""Who somebody is, is asked anew each time: on every platform for itself, and however things stood when a question was put."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import pytest
+
+from daemon.app import Parts
+from daemon.core.errors import StoreUnavailable
+from daemon.store.protocol import ReadTx, Store, Tx
+from daemon.store.sqlite import SqliteStore
+from tests.fakes.discord import FakeDiscord
+from tests.fakes.openai import FakeOpenAI, says
+from tests.fakes.platform import OTHER, OWNER
+from tests.fakes.telegram import FakeTelegram
+from tests.fakes.wordy_model import Script, shell
+from tests.security.fronts import PLATFORMS, Front, Tables, button, fake, front_of, opened
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Full:
+    """A journal on a disk that is full, as long as `full` says so."""
+
+    inner: Store
+    full: list[bool]
+
+    async def write(self, work: Callable[[Tx], T]) -> T:
+        if self.full[0]:
+            raise StoreUnavailable("the disk is full")
+        return await self.inner.write(work)
+
+    async def read(self, look: Callable[[ReadTx], T]) -> T:
+        return await self.inner.read(look)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+@asynccontextmanager
+async def alone(platform: str, home: Path) -> AsyncIterator[Front]:
+    """A platform without a house yet."""
+    async with FakeOpenAI() as model:
+        there = fake(platform)
+        await there.start()
+        try:
+            yield Front(there, model, Script(model), home)
+        finally:
+            await there.stop()
+
+
+def without_bob(front: Front) -> Tables:
+    """The config, bob no longer in it."""
+    section = dict(front.platform.config())
+    section["allowed_user_ids"] = list(cast(list[object], section["owner_ids"]))
+    return {front.platform.name: section}
+
+
+async def test_A13_an_id_that_is_known_on_one_platform_is_a_strangers_on_another(tmp_path: Path) -> None:
+    telegram = FakeTelegram()
+    await telegram.start()
+    async with front_of("discord", tmp_path / "home", telegram) as front:
+        discord = cast(FakeDiscord, front.platform)
+        owner = telegram.person(OWNER)
+        discord.world.users["twin"] = {**discord.world.person(OWNER), "id": owner}
+        asked = await front.question(discord.private(OWNER), "do")
+        for letter in "osad":
+            told = await front.pressed("twin", asked.id, f"ask:{letter}:{button(asked).data.rpartition(':')[2]}")
+            assert told == "This is not yours to answer."
+        discord.say("twin", discord.private("twin"), "/approve all")
+        discord.say("twin", discord.private("twin"), "it is me")
+        await front.answered()
+        assert not [one for one in front.inputs() if owner in one.sender] and len(await front.waiting()) == 1
+    await telegram.stop()
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+async def test_A6_whoever_was_taken_off_the_list_has_no_say_in_what_was_asked_before(platform: str, tmp_path: Path) -> None:
+    async with alone(platform, tmp_path / "home") as front:
+        there = front.platform
+        group = there.group(OWNER, OTHER)
+        async with opened(front):
+            asked = await front.question(group, there.mention("do"), who=OTHER)
+            token = (await front.waiting())[0].token_hash[:32]
+        async with opened(front, config=without_bob(front)):
+            for letter in "osad":
+                assert await front.pressed(OTHER, asked.id, f"ask:{letter}:{token}") in ("This is not yours to answer.", "")
+            for command in ("/approve", "/deny all", "/stop"):
+                there.say(OTHER, group, there.mention(command), thread=asked.thread)
+            there.say(OTHER, group, there.mention("no, leave it"), thread=asked.thread)
+            await front.answered()
+            assert len(await front.waiting()) == 1
+            assert await front.pressed(OWNER, asked.id, f"ask:d:{token}") == "Denied."
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+async def test_A15_a_button_from_before_a_restart_works_once(platform: str, tmp_path: Path) -> None:
+    async with alone(platform, tmp_path / "home") as front:
+        async with opened(front):
+            asked = await front.question(front.platform.private(OWNER), "do")
+            [row] = await front.waiting()
+        async with opened(front):
+            assert await front.pressed(OWNER, asked.id, button(asked).data) == "Approved, once."
+            await front.ended(row.turn)
+        async with opened(front):
+            assert (await front.pressed(OWNER, asked.id, button(asked).data)).startswith("Approved already")
+            assert len(front.hits()) == 1
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+async def test_A15_a_press_that_cannot_be_written_down_allows_nothing(platform: str, tmp_path: Path) -> None:
+    full = [False]
+
+    async def open_store(path: Path) -> Store:
+        return cast(Store, Full(await SqliteStore.open(path), full))
+
+    async with alone(platform, tmp_path / "home") as front, opened(front, parts=Parts(open_store=open_store)):
+        home = front.platform.private(OWNER)
+        front.script.on("go", shell("echo ran >> hit-full; rm -f x"), says("ok"))
+        front.platform.say(OWNER, home, "go")
+        await front.platform.until(lambda: any(one.buttons for one in front.shown(home)))
+        asked = next(one for one in front.shown(home) if one.buttons)
+        [row] = await front.waiting()
+        full[0] = True
+        told = front.platform.pressed()
+        front.platform.press(OWNER, asked.id, button(asked).data)
+        if platform == "slack":  # it does not come again, so the person is told
+            await front.platform.until(lambda: len(front.platform.pressed()) > len(told))
+            assert "nothing was done" in front.platform.pressed()[-1]
+        assert len(await front.waiting()) == 1 and not front.hits()
+        full[0] = False
+        if platform == "slack":
+            assert await front.pressed(OWNER, asked.id, button(asked).data) == "Approved, once."
+        await front.ended(row.turn)
+        assert (front.home / "workspace" / "hit-full").read_text().split() == ["ran"]
