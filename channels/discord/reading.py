@@ -17,6 +17,8 @@ SAID = (0, 19)
 """A message, and a reply; all other types are the platform's own notes."""
 VOICE = 1 << 13
 FORWARD = 1
+BETWEEN_OTHERS = 2
+"""A command was used in a chat of people, in which the bot is not: nothing can be told there but the reply."""
 MOST_RAW = 20_000
 PASSING = re.compile(r'("token": ?")[^"]*')
 """With it whoever reads it could answer in our name for a quarter of an hour."""
@@ -131,6 +133,7 @@ class _Interaction(BaseModel):
     type: int
     channel_id: str = ""
     guild_id: str | None = None
+    context: int | None = None
     member: _Member | None = None
     user: _User | None = None
     data: _Chosen = Field(default_factory=_Chosen)
@@ -166,7 +169,7 @@ def asked(payload: Payload, place: Place | None, me: Me) -> Asked | Poison | Non
     except ValidationError as unread:
         return poison("INTERACTION_CREATE", payload, first(unread), me.channel)
     user = wire.user or (wire.member.user if wire.member else None)
-    if user is None or (me.only and wire.guild_id not in (None, me.only)):
+    if user is None or user.bot or (me.only and wire.guild_id not in (None, me.only)):
         return None
     address, sender = Address(me.channel, wire.channel_id), _sender(user, wire.member)
     match wire.type:
@@ -174,7 +177,7 @@ def asked(payload: Payload, place: Place | None, me: Me) -> Asked | Poison | Non
             return Asked(wire.id, wire.application_id, wire.token, Press(address, sender, wire.data.custom_id, wire.message.id))
         case 2:
             text = " ".join(str(option.value) for option in wire.data.options)
-            private = wire.guild_id is None and not (place and place.guild)
+            private = wire.guild_id is None and not (place and place.guild) and wire.context != BETWEEN_OTHERS
             said = Inbound(address, sender, wire.id, f"/{wire.data.name} {text}".strip(), wire.id, private=private)
             return Asked(wire.id, wire.application_id, wire.token, said)
         case _:

@@ -140,7 +140,7 @@ def _quoted(message: Message, answered: Answered | None, me: Me) -> str:
 
 
 def _pressed(query: Query, me: Me) -> Pressed:
-    if query.message is None or query.data is None:
+    if query.message is None or query.data is None or query.sender.is_bot:
         return Pressed(query.id, None)
     press = Press(_address(query.message, me), _sender(query.sender), query.data, str(query.message.message_id))
     return Pressed(query.id, press)

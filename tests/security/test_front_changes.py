@@ -10,6 +10,7 @@ import pytest
 
 from daemon.app import Parts
 from daemon.core.errors import StoreUnavailable
+from daemon.people.places import places
 from daemon.store.protocol import ReadTx, Store, Tx
 from daemon.store.sqlite import SqliteStore
 from tests.fakes.discord import FakeDiscord
@@ -137,3 +138,41 @@ async def test_A15_a_press_that_cannot_be_written_down_allows_nothing(platform: 
             assert await front.pressed(OWNER, asked.id, button(asked).data) == "Approved, once."
         await front.ended(row.turn)
         assert (front.home / "workspace" / "hit-full").read_text().split() == ["ran"]
+
+
+async def test_A6_a_bot_presses_no_button_at_telegram(tmp_path: Path) -> None:
+    async with front_of("telegram", tmp_path / "home") as front:
+        world, home = cast(FakeTelegram, front.platform).world, front.platform.private(OWNER)
+        asked = await front.question(home, "do")
+        message = world.messages[int(asked.id)].json
+        sender = {**world.person(OWNER), "is_bot": True}
+        query = {"id": "77", "from": sender, "chat_instance": "1", "message": message, "data": button(asked).data}
+        world.queries["77"] = query
+        world.push({"callback_query": query})
+        await front.answered()
+        assert len(await front.waiting()) == 1
+
+
+async def test_A6_a_bot_presses_no_button_at_discord(tmp_path: Path) -> None:
+    async with front_of("discord", tmp_path / "home") as front:
+        discord = cast(FakeDiscord, front.platform)
+        asked = await front.question(discord.private(OWNER), "do")
+        discord.world.users["robot"] = {**discord.world.person(OWNER), "bot": True}
+        discord.press("robot", asked.id, button(asked).data)
+        await front.answered()
+        assert len(await front.waiting()) == 1
+
+
+async def test_A13_a_command_in_a_chat_of_others_is_not_where_the_owner_is_told_things(tmp_path: Path) -> None:
+    """Discord lets people use the bot's commands in chats that the bot is not in."""
+    async with front_of("discord", tmp_path / "home") as front:
+        discord = cast(FakeDiscord, front.platform)
+        place = discord.world.places[discord.private("zoe")]
+        used = discord._interaction(OWNER, place, 2, {"id": "1", "name": "status", "type": 1, "options": []}, None)
+        discord._emit("INTERACTION_CREATE", {**used, "context": 2}, guild=False)
+        await discord.until(lambda: bool(discord.pressed()))
+        assert front.house
+        assert await front.house.store.read(places) == []
+        discord.say(OWNER, discord.private(OWNER), "/status")
+        await front.answered()
+        assert await front.house.store.read(places) == [f"discord:{discord.private(OWNER)}"]
