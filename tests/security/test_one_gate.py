@@ -63,6 +63,25 @@ def test_only_the_loop_asks_for_tools_to_be_run() -> None:
     assert found == {"agent/loop.py"}
 
 
+def test_what_stands_at_the_front_doors_has_no_tools_at_hand() -> None:
+    """Reception and delivery pass words, answers and files on: of the tools' side they know rows, grants and the inbox only."""
+    root = HOUSE.parent
+    front = [*(HOUSE / "reception").rglob("*.py"), *(HOUSE / "delivery").rglob("*.py")]
+    inside = {name for path in front for name in imported(path) if name.startswith(("daemon.tools", "daemon.agent"))}
+    assert inside <= {"daemon.tools.inbox", "daemon.agent.lanes.sessions"}
+    outside = {name for path in (root / "channels").rglob("*.py") for name in imported(path)}
+    assert not [name for name in outside if name.split(".")[0] in ("daemon", "memory")]
+    assert len(front) > 10 and len(outside) > 20
+
+
+def imported(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+        elif isinstance(node, ast.Import):
+            yield from (one.name for one in node.names)
+
+
 def test_no_setting_and_no_variable_leads_to_another_judge() -> None:
     """The negative control hands its judge to the composition root in the test; nothing else can."""
     named = {
