@@ -9,6 +9,7 @@ import aiohttp
 
 from channels.base import ChannelError, Later, Refused, Revoked, Unclear
 from channels.discord.lib import discord, http
+from channels.proxy import proxy_for
 
 UNKNOWN_TOKEN = (
     "Discord does not accept bot_token (any more). What came in before is kept; make a new token in the developer portal"
@@ -36,7 +37,7 @@ class Rest(http.HTTPClient):
     """The library's own client, for one API address of its own; `Route.BASE` is for all of a process, so it is left alone."""
 
     def __init__(self, api_url: str) -> None:
-        super().__init__(asyncio.get_running_loop(), max_ratelimit_timeout=WAIT_S)
+        super().__init__(asyncio.get_running_loop(), proxy=proxy_for(api_url), max_ratelimit_timeout=WAIT_S)
         self._api_url = api_url
         self._socket: aiohttp.ClientWebSocketResponse | None = None
 

@@ -9,6 +9,7 @@ import aiohttp
 
 from channels.base import Later, Refused
 from channels.discord.config import API
+from channels.proxy import proxy_for
 
 CDN = ("cdn.discordapp.com", "media.discordapp.net")
 CHUNK = 1 << 16
@@ -40,7 +41,7 @@ async def fetch(url: str, api_url: str, most: int, into: BinaryIO, within_s: flo
 
 
 async def _chunks(session: aiohttp.ClientSession, url: str, most: int) -> AsyncIterator[bytes]:
-    async with session.get(url, allow_redirects=False) as answer:
+    async with session.get(url, proxy=proxy_for(url), allow_redirects=False) as answer:
         if answer.status in GONE:
             raise Refused("the file is no longer at Discord")
         if answer.status != 200:

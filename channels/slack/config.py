@@ -1,25 +1,23 @@
 """[slack] in config.toml."""
 
-import re
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-NAME = re.compile(r"[A-Za-z0-9_.-]{1,32}")
+from channels.settings import address, named, token
+
+EXAMPLE = "https://slack.com/api/"
 
 
-def _ends_in_api(url: str) -> str:
-    whole = url if url.endswith("/") else url + "/"
-    if not re.fullmatch(r"https?://[^\s/]+/(?:[^\s]*/)?api/", whole):
-        raise ValueError('expected an address that ends in /api/, such as "https://slack.com/api/"')
+def _token(value: str) -> str:
+    return token(value, "a token such as xapp-1-A0... or xoxb-0...")
+
+
+def _ends_in_api(value: str) -> str:
+    whole = address(value, ("http", "https"), EXAMPLE) + "/"
+    if not whole.endswith("/api/"):
+        raise ValueError(f"expected an address that ends in /api/, such as {EXAMPLE}")
     return whole
-
-
-def _are_names(accounts: "dict[str, SlackAccount]") -> "dict[str, SlackAccount]":
-    wrong = next((name for name in accounts if not NAME.fullmatch(name)), None)
-    if wrong is not None:
-        raise ValueError(f"{wrong!r} is no name for an account; expected letters, digits, '_', '-', '.', at most 32")
-    return accounts
 
 
 class SlackAccount(BaseModel):
@@ -27,16 +25,18 @@ class SlackAccount(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
-    app_token: str = Field("", repr=False, description="xapp-..., with connections:write: for Socket Mode")
-    bot_token: str = Field("", repr=False, description="xoxb-..., of the app's installation in the workspace; empty: not started")
+    app_token: Annotated[str, AfterValidator(_token)] = Field(
+        "", repr=False, description="xapp-..., with connections:write: for Socket Mode"
+    )
+    bot_token: Annotated[str, AfterValidator(_token)] = Field(
+        "", repr=False, description="xoxb-..., of the app's installation in the workspace; empty: not started"
+    )
     allowed_user_ids: list[str | int] = Field(
         default_factory=list, description="member ids (U...) who may write to it; empty: nobody"
     )
     owner_ids: list[str | int] = Field(default_factory=list, description="member ids of the owners, who are asked for approval")
     use_threads: bool = Field(True, description="answer in a channel in a thread, which is then a conversation of its own")
-    base_url: Annotated[str, AfterValidator(_ends_in_api)] = Field(
-        "https://slack.com/api/", description="where the web API is; ends in /api/"
-    )
+    base_url: Annotated[str, AfterValidator(_ends_in_api)] = Field(EXAMPLE, description="where the web API is; ends in /api/")
 
     @model_validator(mode="after")
     def _has_both_tokens(self) -> "SlackAccount":
@@ -51,6 +51,6 @@ class SlackAccount(BaseModel):
 class SlackConfig(SlackAccount):
     """The first workspace, and further ones by name: [slack.accounts.work] has the same keys."""
 
-    accounts: Annotated[dict[str, SlackAccount], AfterValidator(_are_names)] = Field(
+    accounts: Annotated[dict[str, SlackAccount], AfterValidator(named)] = Field(
         default_factory=dict, description="further workspaces; their channels are called NAME/slack"
     )

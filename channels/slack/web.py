@@ -2,14 +2,13 @@
 
 import asyncio
 import logging
-from urllib.parse import SplitResult, urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from aiohttp import ClientConnectorError, ClientError, ClientSession, ClientTimeout, ConnectionTimeoutError
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from channels.base import ChannelError, Later, Revoked
+from channels.proxy import proxy_for
 from channels.slack.errors import Declined, lost, refusal
 from channels.slack.shape import Json, text
 
@@ -24,7 +23,7 @@ class Web:
 
     def __init__(self, *, app_token: str, bot_token: str, base_url: str, timeout_s: float) -> None:
         self.base_url = base_url
-        self.proxy = _proxy(urlsplit(base_url))
+        self.proxy = proxy_for(base_url)
         self._app_token, self._bot_token, self._timeout_s = app_token, bot_token, timeout_s
         self._session: ClientSession | None = None
         self._client: AsyncWebClient | None = None
@@ -92,11 +91,6 @@ class Web:
         except (AttributeError, TypeError, ValueError) as no:  # the library trips over answers that are no JSON objects
             raise lost(f"Slack: {method}: the answer cannot be read", writes=writes) from no
         return answer.data if isinstance(answer.data, dict) else {}
-
-
-def _proxy(url: SplitResult) -> str | None:
-    """As the environment wants it for this address."""
-    return None if proxy_bypass(url.hostname or "") else getproxies().get(url.scheme)
 
 
 def _given(arguments: dict[str, object]) -> dict[str, object]:

@@ -1,37 +1,18 @@
 """[telegram] in config.toml."""
 
-import re
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
-TOKEN = re.compile(r"[A-Za-z0-9:_-]*")
+from channels.settings import address, named, token
 
 
 def _token(value: str) -> str:
-    if not TOKEN.fullmatch(value.strip()):
-        raise ValueError("expected the token that @BotFather gave out, such as 123456:ABC-DEF")
-    return value.strip()
+    return token(value, "the token that @BotFather gave out, such as 123456:ABC-DEF")
 
 
 def _root(value: str) -> str:
-    try:
-        url = urlsplit(value)
-        host, _ = url.hostname, url.port
-    except ValueError as error:
-        raise ValueError(f"not an address: {error}") from error
-    if url.scheme not in ("http", "https") or not host or url.query or url.fragment or not value.isprintable():
-        raise ValueError("expected the address of a server, such as https://api.telegram.org, without /bot")
-    return value.rstrip("/")
-
-
-def _named(accounts: dict[str, "TelegramAccount"]) -> dict[str, "TelegramAccount"]:
-    wrong = next((name for name in accounts if not NAME.fullmatch(name)), None)
-    if wrong is not None:
-        raise ValueError(f"{wrong!r} is no name for a bot; expected letters, digits, '_', '-', at most 32")
-    return accounts
+    return address(value, ("http", "https"), "https://api.telegram.org, without /bot")
 
 
 class TelegramAccount(BaseModel):
@@ -57,6 +38,6 @@ class TelegramAccount(BaseModel):
 class TelegramConfig(TelegramAccount):
     """The bot, and further ones under names of their own."""
 
-    accounts: Annotated[dict[str, TelegramAccount], AfterValidator(_named)] = Field(
+    accounts: Annotated[dict[str, TelegramAccount], AfterValidator(named)] = Field(
         default_factory=dict, description='further bots: [telegram.accounts.work], whose chats are "work/..." in this house'
     )

@@ -3,17 +3,15 @@
 import json
 from collections.abc import AsyncGenerator
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 
+from channels.proxy import proxy_for
 from channels.telegram.lib import BaseRequest, RequestData, TelegramError
 
 CONNECT_S, READ_S, FILE_S = 10.0, 30.0, 600.0
 CHUNK = 64 << 10
 MOST_AT_ONCE = 100
-HERE = ("localhost", "127.0.0.1", "::1")
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 BEFORE = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientProxyConnectionError)
 
@@ -38,7 +36,7 @@ class AiohttpRequest(BaseRequest):
     """One pool of connections to one server."""
 
     def __init__(self, root: str) -> None:
-        self._proxy = _proxy(urlsplit(root))
+        self._proxy = proxy_for(root)
         self._session: aiohttp.ClientSession | None = None
 
     @property
@@ -119,12 +117,6 @@ def answered(status: int, payload: bytes) -> Answered:
     return Answered(
         status, description[:300], _number(numbers.get("retry_after")), int(_number(numbers.get("migrate_to_chat_id")))
     )
-
-
-def _proxy(url: SplitResult) -> str | None:
-    """What HTTP(S)_PROXY and NO_PROXY say, looked up once; a server on this machine needs none."""
-    host = url.hostname or ""
-    return None if host in HERE or proxy_bypass(host) else getproxies().get(url.scheme)
 
 
 def _body(data: RequestData | None) -> tuple[bytes | aiohttp.FormData | None, dict[str, str]]:

@@ -28,7 +28,7 @@ def test_F1_numbers_and_texts_are_alike_and_accounts_have_the_same_keys():
         ({"api_url": "ftp://x"}, "such as https://discord.com/api/v10"),
         ({"gateway_url": "https://x"}, "such as wss://gateway.discord.gg"),
         ({"api_url": "http://x:port"}, "not an address"),
-        ({"accounts": {"a b": {}}}, "no name for a bot"),
+        ({"accounts": {"a b": {}}}, "no name for an account"),
         ({"tokn": ""}, "Extra inputs"),
     ],
 )
