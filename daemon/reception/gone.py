@@ -1,0 +1,29 @@
+"""Messages that wait, of people who may give no work any more: who was taken off the list is not worked for (DESIGN 6)."""
+
+import logging
+from collections.abc import Mapping
+
+from daemon.core.roles import Right, Role, may
+from daemon.delivery.addresses import parted
+from daemon.people.people import People
+
+log = logging.getLogger(__name__)
+GONE = "gone"
+
+
+async def turned_away(people: People, channel: str, roles: Mapping[str, Role]) -> int:
+    """Settle them, before what was left is taken up; how many there were. `roles` is what the channel's config says now.
+
+    A turn of theirs that had begun goes on: what it asks is answered by people as they stand then. Raises StoreUnavailable.
+    """
+    account, kind = parted(channel)
+    waiting = [row for row in await people.store.read(lambda tx: tx.inputs_in("new")) if row.channel == channel]
+    gone = []
+    for row in waiting:
+        role = await people.admit(kind, account, row.sender.removeprefix(f"{channel}:"), roles)
+        if role is None or not may(role, Right.TALK):
+            gone.append(row)
+    if gone:
+        log.warning("%s: %d messages of people who may give no work any more are left undone", channel, len(gone))
+        await people.store.write(lambda tx: [tx.settle_input(row.id, GONE) for row in gone])
+    return len(gone)
