@@ -49,7 +49,7 @@ class Visitors:
     _codes: dict[str, deque[float]] = field(default_factory=dict)
     _names: dict[str, str] = field(default_factory=dict)
     _place: tuple[str, float] = ("", 0.0)
-    _told: dict[str, float] = field(default_factory=dict)
+    _told: dict[str, datetime] = field(default_factory=dict)
     _lines: dict[str, deque[float]] = field(default_factory=dict)
     _full_until: float = 0.0
 
@@ -150,7 +150,8 @@ class Visitors:
         """Most of what crowds of strangers say ends here, before the journal is asked."""
         account, kind = parted(self.channel)
         name, now = name_of(kind, account, inbound.sender.id), self.clock.monotonic()
-        if now < self._full_until or now - self._told.get(name, -ONCE_IN.total_seconds()) < ONCE_IN.total_seconds():
+        told, day = self._told.get(name), self.clock.now()
+        if now < self._full_until or (told and abs(day - told) < ONCE_IN):
             return
         if self._is_crowded(inbound):
             return
@@ -158,7 +159,7 @@ class Visitors:
             self._told.clear()
         if not await self._told_now(name, inbound.address, text):
             self._full_until = now + FULL_FOR_S
-        self._told[name] = now
+        self._told[name] = day
 
     async def _told_now(self, name: str, address: Address, text: str) -> bool:
         """False where there were too many today already."""
