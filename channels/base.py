@@ -167,7 +167,7 @@ class Channel(Protocol):
         ...
 
     async def delete(self, address: Address, message_id: str) -> None:
-        """Take a message of ours away. Raises as `send`."""
+        """Take a message of ours away; that it is gone already is no error. Raises as `send`."""
         ...
 
     async def typing(self, address: Address, status: str = "") -> None:

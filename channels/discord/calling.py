@@ -33,6 +33,10 @@ BROKEN = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 """What discord.py raises when a server answers what it does not know."""
 
 
+class Gone(Refused):
+    """What was meant is not there any more."""
+
+
 class Rest(http.HTTPClient):
     """The library's own client, for one API address of its own; `Route.BASE` is for all of a process, so it is left alone."""
 
@@ -132,6 +136,8 @@ def _answered(error: discord.HTTPException) -> ChannelError:
     match error.status:
         case 401:
             return Revoked(UNKNOWN_TOKEN)
+        case 404:
+            return Gone(f"Discord refuses it: {told}")
         case 429:
             return Later("Discord asks us to write less", _seconds(error))
         case status if status >= 500:

@@ -1,6 +1,6 @@
 """Discord: direct messages, channels and threads of servers, buttons, its own menu of commands (A13, A14, E7, E12, F1)."""
 
-import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -9,11 +9,12 @@ from typing import BinaryIO
 
 from channels.base import Capabilities, Host, Rate, Refused, Unclear
 from channels.discord import files, sending, snowflake
-from channels.discord.calling import Calls, Rest, Told
+from channels.discord.calling import Calls, Gone, Rest, Told
 from channels.discord.config import DiscordAccount
 from channels.discord.gateway import PATIENCE, Patience
 from channels.discord.lib import discord, http
 from channels.discord.listening import Listening
+from channels.files import weighed
 from channels.message import Address, Attachment, Choice, Piece
 from channels.text.discord import pieces
 
@@ -99,8 +100,9 @@ class Discord:
         return shown
 
     async def delete(self, address: Address, message_id: str) -> None:
-        """Take a message away."""
-        await self._calls.call(lambda rest: rest.delete_message(address.chat, message_id), sends=True)
+        """Take a message away; one that is gone is gone."""
+        with contextlib.suppress(Gone):
+            await self._calls.call(lambda rest: rest.delete_message(address.chat, message_id), sends=True)
 
     async def typing(self, address: Address, status: str = "") -> None:
         """Discord shows it for 10 seconds, without words."""
@@ -112,12 +114,7 @@ class Discord:
 
     async def upload(self, address: Address, file: Path, name: str, caption: Piece, key: str) -> str:
         """Send a file."""
-        try:
-            size = (await asyncio.to_thread(file.stat)).st_size
-        except OSError as gone:
-            raise Refused(f"{name} cannot be read: {gone.strerror}") from gone
-        if size > CAN.most_upload:
-            raise Refused(f"{name} has {size >> 20} MB; Discord takes {CAN.most_upload >> 20} MB")
+        await weighed(file, name, CAN.most_upload, "Discord")
         with http.handle_message_parameters(
             caption.text or None,
             file=discord.File(file, filename=name),

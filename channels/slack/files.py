@@ -8,6 +8,7 @@ from aiohttp import ClientConnectorError, ClientError, ClientResponse
 from yarl import URL
 
 from channels.base import Later, Refused
+from channels.files import weighed
 from channels.message import Address, Attachment, Piece
 from channels.slack.errors import Declined
 from channels.slack.shape import maybe, rows, table, text
@@ -26,9 +27,9 @@ class Files:
 
     async def upload(self, address: Address, file: Path, name: str, caption: Piece) -> str:
         """Into the chat; the message's ts. Raises Refused, Later, Unclear, Revoked."""
-        size = await asyncio.to_thread(lambda: file.stat().st_size)
-        if not 0 < size <= self._most_up:
-            raise Refused(f"Slack: {name} has {size} bytes; between 1 and {self._most_up} can be sent")
+        size = await weighed(file, name, self._most_up, "Slack")
+        if not size:
+            raise Refused(f"{name} is empty; Slack takes no empty files")
         ticket = await self._web.read("files.getUploadURLExternal", filename=name, length=size)
         file_id = text(ticket, "file_id")
         await self._put(text(ticket, "upload_url"), file, name)

@@ -154,8 +154,6 @@ async def test_what_is_gone_is_refused():
             await scene.channel.send(scene.at("123"), piece, "key")
         with pytest.raises(Refused, match="message is gone"):
             await scene.channel.edit(scene.at(scene.fake.private("ann")), "123", piece)
-        with pytest.raises(Refused, match="message is gone"):
-            await scene.channel.delete(scene.at(scene.fake.private("ann")), "123")
 
 
 async def test_what_is_only_nice_to_have_may_be_lacking():

@@ -114,6 +114,12 @@ async def test_a_file_that_is_too_big_to_send_is_refused_before_it_is_read(stage
     assert not stage.platform.calls.made
 
 
+async def test_a_file_that_is_gone_is_refused(stage: Stage, tmp_path: Path):
+    with pytest.raises(Refused, match=r"notes\.txt cannot be read"):
+        await stage.channel.upload(stage.ann, tmp_path / "gone", "notes.txt", stage.piece("here it is"), "k1")
+    assert not stage.platform.calls.made
+
+
 async def test_a_file_whose_answer_was_lost_is_unclear_and_stands_there_once(stage: Stage, file: Path):
     stage.platform.fail("*", Fault("lost"))
     outcome = await ended(stage.channel.upload(stage.ann, file, "x.txt", stage.piece("here it is"), "k1"))
