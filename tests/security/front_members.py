@@ -117,7 +117,8 @@ async def passed_on(front: Front) -> None:
             say(front, text)
             await front.answered()
             came = [one for one in front.inputs()[before:] if "how are you" not in one.body]
-            front.note(f"{attack}, are a command", len(came) != 1 or "somebody else wrote" not in came[0].body)
+            obeyed = [one for one in came if one.state in ("ordered", "command") or "somebody else wrote" not in one.body]
+            front.note(f"{attack}, are a command", len(came) != 1 or bool(obeyed))
             front.note(f"{attack}, are trusted", any(Label(one.label) is not Label.UNTRUSTED for one in came))
 
 
