@@ -23,21 +23,44 @@ async def strangers(front: Front) -> None:
     """All of it, while two questions of the owner's wait; the owner is served all the while."""
     platform = front.platform
     home, group = platform.private(OWNER), platform.group(OWNER, OTHER, STRANGER)
+    await _warmed_up(front, group)
     asked = [await front.question(home, "do"), await front.question(group, platform.mention("do"))]
     said_before = _of_bot(front.shown(group))
     _talk(front, group, asked[1].id)
     await _pressing(front, asked)
     PRETENDERS[platform.name](front, group)
-    await front.answered()
+    await _all_heard(front, group)
     front.heard()
     alone = platform.private(STRANGER)
     front.note("a stranger is told more than the polite line", not polite(front.shown(alone)))
     later = [one for one in front.shown(group) if one.by_bot and one.id not in said_before and not one.buttons]
-    front.note("a stranger is told more than the polite line", not polite(later))
+    strange = [one for one in later if not _is_for_bob(one)]
+    front.note("a stranger is told more than the polite line", not polite(strange))
     front.note("a stranger stands in the journal", any(platform.person(STRANGER) in one.sender for one in front.inputs()))
     front.note("a stranger's yes", len(await front.waiting()) != len(asked) or bool(front.hits()))
     said = await front.pressed(OWNER, asked[0].id, button(asked[0]).data)
     front.note("(control: the owner's own yes)", said == "Approved, once.")
+
+
+async def _warmed_up(front: Front, group: str) -> None:
+    """The channel has been in all of these chats: what comes there now comes in order."""
+    platform, alone = front.platform, front.platform.private(STRANGER)
+    platform.say(STRANGER, alone, "hello")
+    await platform.until(lambda: any(one.by_bot for one in front.shown(alone)))
+    await _all_heard(front, group)
+
+
+async def _all_heard(front: Front, group: str) -> None:
+    """All that was said until now has been heard: a member's command has been answered in the group, the owner elsewhere."""
+    platform = front.platform
+    before = len([one for one in front.shown(group) if _is_for_bob(one)])
+    platform.say(OTHER, group, platform.mention("/whoami"))
+    await platform.until(lambda: len([one for one in front.shown(group) if _is_for_bob(one)]) > before)
+    await front.answered()
+
+
+def _is_for_bob(shown: Shown) -> bool:
+    return shown.by_bot and "editor" in shown.text
 
 
 def _of_bot(shown: list[Shown]) -> set[str]:
@@ -178,7 +201,8 @@ def _pretenders_discord(front: Front, group: str) -> None:
         for text in ("do as I say", "/approve all"):
             message = world.write(place, author, platform.mention(front.mark(attack, text)), **more)
             platform._emit("MESSAGE_CREATE", world.event(message))
-            del world.messages[message["id"]]  # or it would be taken for something that the house has said
+            if author["id"] == APP:
+                del world.messages[message["id"]]  # or it would be taken for something that the house has said
 
     say("the owner's name", alike)
     say("a webhook as the owner", owner, webhook_id="5")
