@@ -143,7 +143,7 @@ class Listening:
             case "events_api":
                 self._intake.offer(payload, partial(link.acknowledge, envelope_id))
             case "interactive" | "slash_commands" as kind:
-                self._errand(self._interact(link, envelope_id, kind, payload))
+                self._errand(self._interact(link, envelope_id, kind, {"envelope_id": envelope_id, **payload}))
             case _ if envelope_id:
                 self._errand(link.acknowledge(envelope_id))
 

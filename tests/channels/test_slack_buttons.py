@@ -76,6 +76,15 @@ async def test_A14_a_slash_command_is_answered_to_who_typed_it():
         assert [answer["response_type"] for _, answer in slack.sockets.acked if answer] == ["ephemeral"] * 3
 
 
+async def test_A14_a_slash_command_of_a_server_that_tells_little_is_answered_each_time():
+    async with fake() as slack, stage(slack) as on:
+        for _ in range(2):
+            slack.sockets.send("slash_commands", {"command": "/status", "user_id": slack.person("ann"), "channel_id": on.dm.chat})
+        await on.house.until(lambda: len(on.house.asked) == 2)
+        assert len({asked.external_id for asked in on.house.asked}) == 2
+        assert not on.house.poison
+
+
 async def test_A14_a_slash_command_that_takes_long_is_acknowledged_and_answered_later():
     async with fake() as slack, stage(slack, Ledger(reply="done")) as on:
         on.house.hold()
