@@ -76,7 +76,7 @@ class Reader:
         return self._command(address, _person(table(payload, "user")), "/" + text(payload, "callback_id").lstrip("/"), payload)
 
     def _command(self, address: Address, sender: Sender, words: str, payload: Json) -> Inbound:
-        told = maybe(payload, "trigger_id") or text(payload, "action_ts")
+        told = maybe(payload, "trigger_id") or maybe(payload, "action_ts") or text(payload, "envelope_id")
         key = blake2b(told.encode(errors="replace"), digest_size=12).hexdigest()  # it opens things; a journal is for ever
         return Inbound(address, sender, f"{address.chat}/command/{key}", words, "", private=_is_direct(address.chat))
 
