@@ -13,7 +13,7 @@ from daemon.core.live import Glimpse, Live, Over, SetAside
 from daemon.core.rows import ApprovalRow, OutboxRow
 from daemon.delivery.addresses import address_of
 from daemon.delivery.outlet import Outlet
-from daemon.delivery.writing import call_of, text_of
+from daemon.delivery.writing import call_of, text_of, whose_is
 from daemon.people.places import called
 from daemon.store.protocol import ReadTx, Store, Tx
 
@@ -31,10 +31,11 @@ OUTCOMES = {
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """A question with its buttons, as it stands somewhere, and who answered it."""
+    """A question with its buttons, as it stands somewhere, whose it is, and who answered it."""
 
     row: OutboxRow
     asked: ApprovalRow
+    whose: str
     by: str
 
 
@@ -101,7 +102,7 @@ class Closing:
 
     async def _edited(self, outlet: Outlet, put: Put) -> bool:
         """Whether there is nothing left to do about it."""
-        pieces = outlet.channel.render(f"{text_of(put.asked)}\n\n**{literal(outcome(put.asked, put.by))}**")
+        pieces = outlet.channel.render(f"{text_of(put.asked, put.whose)}\n\n**{literal(outcome(put.asked, put.by))}**")
         where, message = address_of(outlet.name, put.row.chat), put.row.platform_message_id.split()[-1]
         for pause in (*PAUSES, 0.0):
             try:
@@ -131,7 +132,8 @@ def _stops(glimpse: Glimpse) -> bool:
 def _settled(tx: ReadTx, turn: str) -> tuple[bool, list[Put]]:
     """Whether any is open still; those with buttons that are not."""
     rows = [row for row in tx.outbox_of(turn) if tx.kept(OPEN, f"{turn}/{row.part}") is not None]
-    found = [Put(row, asked, called(tx, asked.answered_by)) for row in rows if (asked := tx.approval(turn, call_of(row.body)))]
+    questions = [(row, asked) for row in rows if (asked := tx.approval(turn, call_of(row.body)))]
+    found = [Put(row, asked, whose_is(tx, row, asked), called(tx, asked.answered_by)) for row, asked in questions]
     settled = [put for put in found if put.asked.state != "pending"]
     return len(settled) < len(found), settled
 

@@ -11,13 +11,14 @@ from daemon.core.roles import OWNER, Person
 from daemon.core.rows import ApprovalRow, InboxRow, OutboxRow, SessionRow
 from daemon.delivery.addresses import address_of
 from daemon.delivery.letters import APPROVAL, DRAFT, GONE, REPLY, Letter, answers, choices_of, stranger
-from daemon.people.places import places
+from daemon.people.places import called, places
 from daemon.store.protocol import ReadTx, Store
 
 WORDS = "Say /approve or /deny."
 OVER = "This question is settled."
 ELSEWHERE = "Only my owner can allow this; I have asked there."
 NOWHERE = "Only my owner can allow this, and I do not know where to ask. They can say /approve here."
+WHOSE = "It is for {who}, in {where}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class Found:
     asker: SessionRow | None = None
     owners: SessionRow | None = None
     at_owners: bool = False
+    whose: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,23 @@ def _look(tx: ReadTx, row: OutboxRow) -> Found:
         return Found(now, begun, None if shown == GONE else shown)
     asked, known = tx.approval(row.turn, call_of(row.body)), places(tx)
     owners = next((found for session in known if session != row.session and (found := tx.session(session))), None)
-    return Found(now, begun, None, asked, tx.session(asked.session) if asked else None, owners, row.session in known)
+    asker, whose = tx.session(asked.session) if asked else None, whose_is(tx, row, asked) if asked else ""
+    return Found(now, begun, None, asked, asker, owners, row.session in known, whose)
+
+
+def whose_is(tx: ReadTx, row: OutboxRow, asked: ApprovalRow) -> str:
+    """For whom it is asked, where that is another conversation than the one it is put in; "" where it is this one's own.
+
+    What somebody calls themselves proves nothing: it never stands without who they are.
+    """
+    asker, begun = tx.session(asked.session), tx.input_of(asked.turn)
+    where = (asker.root if asker else "") or asked.session
+    if where == row.session:
+        return ""
+    sender = begun.sender if begun else ""
+    name = called(tx, sender)
+    who = f"{name} ({sender})" if name != sender else sender or "the assistant itself"
+    return WHOSE.format(who=literal(who), where=literal(where))
 
 
 def call_of(body: str) -> str:
@@ -77,7 +95,7 @@ def _question(plain: Letter, row: OutboxRow, found: Found, *, buttons: bool) -> 
     asked = found.asked
     if asked is None:
         return replace(plain, markdown=OVER)
-    text = text_of(asked)
+    text = text_of(asked, found.whose)
     if asked.state != "pending":
         return replace(plain, markdown=f"{text}\n\n{OVER}")
     names = answers(asked, *_person(found, row))
@@ -105,12 +123,12 @@ def _person(found: Found, row: OutboxRow) -> tuple[Person, str, Label]:
     return Person(begun.sender, stranger(begun.role)), begun.sender, label
 
 
-def text_of(asked: ApprovalRow) -> str:
-    """The question in markdown. What the house itself asks is a sentence, not a call."""
+def text_of(asked: ApprovalRow, whose: str = "") -> str:
+    """The question in markdown, and whose it is. What the house itself asks is a sentence, not a call."""
     if is_of_the_house(asked):
         about = f"\n\n{asked.preview}" if asked.preview else ""
-        return f"**{literal(asked.tool)}**\n\n{literal(asked.arguments)}{literal(about)}"
-    return question(
-        asked.tool, asked.arguments, asked.effect.value, asked.expires, asked.preview,
-        outside=asked.label is Label.UNTRUSTED,
-    )  # fmt: skip
+        text = f"**{literal(asked.tool)}**\n\n{literal(asked.arguments)}{literal(about)}"
+    else:
+        outside = asked.label is Label.UNTRUSTED
+        text = question(asked.tool, asked.arguments, asked.effect.value, asked.expires, asked.preview, outside=outside)
+    return f"{text}\n\n{whose}" if whose else text

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from channels.base import Later, Refused
+from channels.message import Sender
 from daemon.app import House
 from tests.delivery.scripts import hammer, smash
 from tests.delivery.stage import AT_ONCE, at_home, outbox, settled, untidy
@@ -143,6 +144,29 @@ async def test_a17_what_an_agent_of_an_editor_wants_is_put_to_the_owner_too(
         await channel.press((await channel.buttons())["Once"])
         await channel.until(lambda: channel.texts(GROUP)[-1] == "all done")
     assert struck == ["pots"]
+
+
+async def test_a15_the_owner_sees_whose_question_it_is_whatever_they_call_themselves(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
+) -> None:
+    struck: list[str] = []
+    async with at_home(tmp_path, model, channel, parts=hammer(struck)):
+        await channel.say("hi")
+        await channel.until(lambda: channel.texts() == ["ok"])
+        for number, chat in enumerate((OTHER, GROUP), 1):
+            model.script(smash(), says("done"))
+            await channel.arrive(replace(channel.message("break it", OTHER, chat), sender=Sender(OTHER, "The *owner*")))
+            await channel.until(lambda number=number: len(channel.shown()) == number + 1)
+            assert f"It is for The *owner* (telegram:{OTHER}), in {chat}." in plain(channel.texts()[number])
+            assert "It is for" not in channel.texts(chat)[0]
+            await channel.press((await channel.buttons())["Deny"])
+            await channel.until(lambda number=number: not channel.shown()[number].choices)
+            assert "It is for" in channel.texts()[number] and "Denied" in plain(channel.texts()[number])
+        model.script(smash(), says("done"))
+        await channel.say("break it")
+        await channel.until(lambda: len(channel.shown()) == 4)
+        assert "It is for" not in channel.texts()[3]
+    assert struck == []
 
 
 async def test_f2_the_budget_is_asked_about_with_yes_and_no(tmp_path: Path, model: FakeOpenAI, channel: FakeChannel) -> None:
