@@ -1,6 +1,7 @@
 """A file on its way to a conversation: what the outbox says of it."""
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,9 +30,17 @@ class _Body(BaseModel):
 
 
 async def sweep(store: Store, root: Path) -> None:
-    """Take away copies that no delivery waits for any more: sent ones, and those of a daemon that died before it said so."""
+    """Take away copies that no delivery waits for any more, those of a daemon that died before it could say so."""
     waiting = await store.read(lambda tx: [row.body for state in UNSENT for row in tx.outbox(state) if row.kind == FILE])
     await asyncio.to_thread(_sweep, root, frozenset(_path(body) for body in waiting))
+
+
+async def let_go(body: str, root: Path) -> None:
+    """The copy is needed no more. One that cannot be taken away now is when the next daemon starts."""
+    path = Path(_path(body))
+    if path.is_relative_to(root):
+        with suppress(OSError):
+            await asyncio.to_thread(path.unlink, missing_ok=True)
 
 
 def _sweep(root: Path, kept: frozenset[str]) -> None:

@@ -16,7 +16,7 @@ from daemon.core.errors import StoreUnavailable
 from daemon.core.rows import OutboxRow
 from daemon.delivery.closing import Closing, note_open
 from daemon.delivery.drafts import Drafts
-from daemon.delivery.enclosed import enclosed
+from daemon.delivery.enclosed import enclosed, let_go
 from daemon.delivery.letters import APPROVAL, DRAFT, FILE, NOTICE, REPLY
 from daemon.delivery.outlet import Outlet
 from daemon.delivery.parcel import BLIND_PAUSES, FIRST_PAUSE, LONGEST_PAUSE, Parcel
@@ -66,6 +66,8 @@ class Postman:
         except Refused as error:
             await self.failed(outlet, row, str(error))
             return
+        if row.kind == FILE:
+            await let_go(row.body, self.files)
         if parcel.letter.choices:
             self.closing.look(row.turn)
 
@@ -169,6 +171,8 @@ class Postman:
                 self.tell(tx, told, outlet.name)
 
         await self._write(work)
+        if row.kind == FILE:
+            await let_go(row.body, self.files)
 
     async def _mark(self, parcel: Parcel, state: str, error: str = "") -> None:
         """On disk when it returns: nothing is sent before, and nothing is forgotten after, however long the disk is full."""

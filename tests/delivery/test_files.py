@@ -1,0 +1,33 @@
+"""Files on their way to a conversation: the copy that goes out is kept as long as it is needed, no longer (F1)."""
+
+import asyncio
+from pathlib import Path
+
+from channels.base import Later, Refused
+from tests.delivery.stage import at_home, settled
+from tests.fakes.channel import FakeChannel, Trouble
+from tests.fakes.openai import FakeOpenAI, calls, says
+
+
+async def test_f1_the_copy_of_a_file_goes_when_the_file_has_gone_out_or_never_will(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
+) -> None:
+    chart, copies = tmp_path / "workspace" / "chart.png", tmp_path / "files" / "outbox"
+    there = asyncio.Event()
+
+    async def looked() -> None:
+        assert [copy.read_bytes() for copy in copies.glob("*")] == [b"\0png"]
+        there.set()
+
+    async def gone() -> bool:
+        return not list(copies.glob("*"))
+
+    channel.fail("upload", Trouble(Later("slow down"), before=looked), Trouble(before=looked), Trouble(Refused("too big")))
+    async with at_home(tmp_path, model, channel):
+        chart.write_bytes(b"\0png")
+        for number in (1, 2):
+            model.script(calls(("send_file", {"path": "chart.png"})), says(f"there you are, {number}"))
+            await channel.say("send me chart.png")
+            await channel.until(lambda number=number: f"there you are, {number}" in channel.texts())
+            await settled(gone)
+    assert there.is_set() and [one.file for one in channel.stood if one.file] == ["chart.png"]
