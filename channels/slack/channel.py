@@ -81,7 +81,7 @@ class Slack:
             self._threads.join(address)
         commands = frozenset(name.removeprefix("/") for name, _ in host.commands())
         reader = Reader(self._name, who.user, self._config.use_threads, self._threads.joined, commands)
-        cursor = Cursor(host, self._monotonic, self._pace.keep_s)
+        cursor = Cursor(host, self._now, self._monotonic, self._pace.keep_s)
         listening = Listening(self._web, self._config.app_token, host, self._pace, self._now, self._monotonic)
         listening.equip(
             Intake(host, reader, self._threads, cursor, listening.catch_up),

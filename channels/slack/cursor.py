@@ -4,18 +4,22 @@ from collections.abc import Callable
 
 from channels.base import Host, NotTaken
 
+AHEAD_S = 86_400.0
+"""A time further ahead than clocks ever are is none; were it believed, nothing would count as missed any more."""
+
 
 class Cursor:
-    """Slack's timestamps. `keep_s`: it is written down this often at most."""
+    """Slack's timestamps. `now`: seconds since 1970; `keep_s`: it is written down this often at most."""
 
-    def __init__(self, host: Host, monotonic: Callable[[], float], keep_s: float) -> None:
-        self._host, self._monotonic, self._keep_s = host, monotonic, keep_s
+    def __init__(self, host: Host, now: Callable[[], float], monotonic: Callable[[], float], keep_s: float) -> None:
+        self._host, self._now, self._monotonic, self._keep_s = host, now, monotonic, keep_s
         self._newest = self._kept = self._floor = ""
         self._kept_at, self._birth = float("-inf"), 0.0
 
-    async def begin(self, now: float) -> None:
+    async def begin(self) -> None:
         """Where it stood; at the very first start: now, for nobody wants an answer to what was written before."""
         self._kept = self._newest = await self._host.cursor()
+        now = self._now()
         if _seconds(self._kept) <= 0:
             self._kept, self._newest, self._birth = "", f"{now:.6f}", now
             await self.keep(at_once=True)
@@ -31,7 +35,7 @@ class Cursor:
 
     def advance(self, ts: str) -> None:
         """Everything up to here has been taken, except for what was missed."""
-        if _seconds(ts) > _seconds(self._newest):
+        if _seconds(self._newest) < _seconds(ts) <= self._now() + AHEAD_S:
             self._newest = ts
 
     def missed(self, ts: str = "") -> None:

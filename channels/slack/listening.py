@@ -42,7 +42,7 @@ class Listening:
 
     async def forever(self) -> None:
         """Until cancelled. Raises Revoked."""
-        await self._cursor.begin(self._now())
+        await self._cursor.begin()
         working = self._errand(self._intake.work())
         pause = self._pace.first_pause_s
         try:

@@ -43,6 +43,21 @@ async def test_B5_13_what_comes_while_the_history_is_read_waits_for_it():
         assert house.texts == ["before", "missed", "live"]
 
 
+async def test_B5_13_a_time_that_cannot_be_does_not_make_it_miss_anything():
+    async with fake(retries_s=()) as slack:
+        house = Ledger()
+        async with stage(slack, house) as on:
+            for ts in ("99999999999.000000", "99999999999999999999", "inf"):
+                event = {"type": "message", "channel": on.dm.chat, "user": slack.person("ann"), "text": "odd", "ts": ts}
+                slack.sockets.send("events_api", {"event_id": f"Ev{ts}", "event": event})
+            await house.until(lambda: len(house.entries) == 3)
+        slack.say("ann", on.dm.chat, "missed")
+        async with stage(slack, house):
+            pass
+        assert house.texts == ["odd", "missed"]
+        assert len(house.poison) == 2
+
+
 async def test_B5_13_at_the_first_start_nothing_older_is_answered():
     async with fake() as slack:
         slack.say("ann", slack.private("ann"), "old")
