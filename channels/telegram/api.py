@@ -84,7 +84,7 @@ def meant(error: TelegramError, method: str) -> ChannelError:
         case Answered():
             return _said(error, method)
         case NotSent():
-            return Later(f"Telegram cannot be reached: {error.message}", 1.0)
+            return Later(f"Telegram cannot be reached: {error.message}")
         case Lost():
             return Unclear(f"Telegram did not answer {method}: {error.message}")
         case _:
@@ -106,7 +106,7 @@ def _said(error: Answered, method: str) -> ChannelError:
     if error.status == 409:
         return Conflict(error.message, 1.0)
     if error.status >= 500:
-        return Later(f"Telegram is out of order: {error.message}", 1.0)
+        return Later(f"Telegram is out of order: {error.message}")
     if error.status == 403:
         return Blocked(f"Telegram refused {method}: {error.message}")
     if error.moved_to:

@@ -252,11 +252,12 @@ async def test_where_there_was_no_connection_nothing_was_sent(telegram: FakeTele
     with pytest.raises(Later) as raised:
         await channel.send(where, HELLO, "key")
     assert telegram.token not in str(raised.value)
+    assert raised.value.after_s == 0, "nobody has complained: the house tries again when the channel is back"
 
 
 async def test_a_server_that_is_out_of_order_is_tried_later(telegram: FakeTelegram, channel: Telegram):
     telegram.fail("sendMessage", Fault("status", 500))
-    with pytest.raises(Later):
+    with pytest.raises(Later, check=lambda error: error.after_s == 0):
         await channel.send(at(telegram), HELLO, "key")
 
 
