@@ -70,8 +70,9 @@ class Slack:
         return CAN if self._sending.finds else BLIND
 
     async def check(self) -> str:
-        """Who we are there. Raises Revoked, Later."""
+        """Who we are there; the app's own token is tried too, for without it nothing comes in. Raises Revoked, Later."""
         who = await self._introduced(again=True)
+        await self._web.socket()
         return f"@{who.name} in {who.workspace}"
 
     async def run(self, host: Host) -> None:

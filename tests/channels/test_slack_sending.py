@@ -139,6 +139,14 @@ async def test_A14_check_says_who_we_are_and_that_a_token_is_wrong():
         await channel.aclose()
 
 
+async def test_A14_check_says_that_the_token_of_the_app_is_wrong_too():
+    async with fake() as slack:
+        channel = channel_of(slack, app_token="xapp-of-another-app")
+        with pytest.raises(Revoked, match="app_token"):
+            await channel.check()
+        await channel.aclose()
+
+
 async def test_A14_eyes_mark_a_message_and_twice_is_no_harm():
     async with fake() as slack, stage(slack) as on:
         message = slack.say("ann", on.dm.chat, "hello")
