@@ -16,7 +16,8 @@ OUTSIDE = "outside"  # the scope of a permission that was given for good to a co
 class InboxRow:
     """One accepted message. `turn` is the turn it begins; `steers` the running turn it is meant to be folded into.
 
-    state: new -> taken (its turn began) -> done, or steered:TURN, answered:TURN, command, quarantined.
+    state: new -> taken (its turn began) -> done, or steered:TURN, answered:TURN, quarantined; gone, where its sender was not
+    let in any more when the daemon started. Of a command: ordered -> command.
 
     `role`: what its sender may do (core/roles.py): only an owner's words are the owner's. `attachments`: the files that came
     with it, not fetched yet (core/files.py); "" for none. `message_id`: the platform's own id of it, to answer to.
