@@ -61,7 +61,7 @@ class Discord:
 
     async def run(self, host: Host) -> None:
         """Listen until cancelled. Raises Revoked."""
-        await Listening(self._name, self._config, self._calls, host, self._patience).run(self._now())
+        await Listening(self._name, self._config, self._calls, host, self._patience).run(self._now)
 
     def rate(self, address: Address) -> Rate:
         """Five messages in five seconds, per channel."""

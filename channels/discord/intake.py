@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from channels.base import Host, Later, NotTaken, Refused, Unclear
@@ -26,6 +26,8 @@ from channels.message import Arrival, Poison
 log = logging.getLogger(__name__)
 OVERLAP_S = 60.0
 """How far the order of ids over channels may differ from the order in which they come."""
+AHEAD = timedelta(days=1)
+"""An id from further ahead than clocks ever are is none; were it believed, nothing would count as missed any more."""
 PAGE = 100
 MOST_AT_ONCE = 50
 MOST_WAITING = 10_000
@@ -55,9 +57,10 @@ class Intake:
         self._guessed = self._greeting = self._greeted = False
         self._direct: set[str] = set()
 
-    async def begin(self, now: datetime) -> None:
+    async def begin(self, now: Callable[[], datetime]) -> None:
         """Where we had read up to; now, the first time. Raises NotTaken."""
-        kept, at_least = snowflake.number(await self._host.cursor()), snowflake.at(now)
+        self._now = now
+        kept, at_least = snowflake.number(await self._host.cursor()), snowflake.at(now())
         if not kept:
             await self._host.keep_cursor(str(at_least))
         self._guessed = not kept
@@ -151,6 +154,7 @@ class Intake:
         event, payload = said
         if event == "MESSAGE_CREATE":
             number = snowflake.number(payload.get("id"))
+            number = number if number <= snowflake.at(self._now() + AHEAD) else 0
             self._newest = number if self._guessed and number else max(self._newest, number)
             self._guessed = self._guessed and not number
 

@@ -50,7 +50,7 @@ class Listening:
     def _me(self) -> reading.Me:
         return reading.Me(self._name, self._places.me or self._calls.id, self._places.roles, str(self._config.guild_id))
 
-    async def run(self, now: datetime) -> None:
+    async def run(self, now: Callable[[], datetime]) -> None:
         """Until cancelled. Raises Revoked."""
         await self._begin(now)
         try:
@@ -60,7 +60,7 @@ class Listening:
         except BaseExceptionGroup as several:
             raise several.exceptions[0] from None
 
-    async def _begin(self, now: datetime) -> None:
+    async def _begin(self, now: Callable[[], datetime]) -> None:
         while True:
             try:
                 return await self._intake.begin(now)

@@ -50,6 +50,20 @@ async def test_B5_1_the_first_start_reads_nothing_of_before():
             assert int(scene.host.kept) > 1 << 60
 
 
+async def test_B5_1_an_id_that_cannot_be_does_not_make_it_miss_anything():
+    async with serving() as fake:
+        chat, host = fake.private("ann"), Ledger()
+        async with listening(fake, host):
+            fake.say("ann", chat, "odd", id=str((1 << 63) - 1))
+            fake.say("ann", chat, "hello")
+            await fake.until(lambda: host.texts == ["odd", "hello"] and host.kept == host.messages[1].external_id)
+            fake.cut()
+            fake.gateway.sessions.clear()
+            fake.say("ann", chat, "missed")
+            fake.mend()
+            await host.until(lambda: host.texts[2:] == ["missed"])
+
+
 async def test_a_chat_that_is_known_but_not_listed_is_read_on():
     async with serving() as fake:
         cara, host = fake.private("cara"), Ledger()
