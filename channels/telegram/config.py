@@ -2,9 +2,9 @@
 
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from channels.settings import address, named, token
+from channels.settings import address, each_its_own, named, token
 
 
 def _token(value: str) -> str:
@@ -41,3 +41,8 @@ class TelegramConfig(TelegramAccount):
     accounts: Annotated[dict[str, TelegramAccount], AfterValidator(named)] = Field(
         default_factory=dict, description='further bots: [telegram.accounts.work], whose chats are "work/..." in this house'
     )
+
+    @model_validator(mode="after")
+    def _has_each_bot_once(self) -> "TelegramConfig":
+        each_its_own({name: (one.bot_token, one.base_url) for name, one in {"": self, **self.accounts}.items()})
+        return self

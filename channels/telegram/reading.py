@@ -13,7 +13,7 @@ from channels.message import Address, Arrival, Inbound, Poison, Press, Reaction,
 from channels.telegram.attachments import attachments
 from channels.telegram.lib import UpdateType
 from channels.telegram.wire import Answered, Message, Place, Query, Reacted, Update, User
-from channels.telegram.words import words
+from channels.telegram.words import of_others, words
 
 READ = ("message", "edited_message", "callback_query", "message_reaction")
 KNOWN = frozenset(UpdateType)
@@ -83,7 +83,7 @@ def _inbound(message: Message, me: Me, *, edited: bool) -> Inbound | None:
         files,
         private,
         private or named or _points_at(message, answered, me),
-        bool(message.forward_origin or message.forward_date or message.via_bot),
+        bool(message.forward_origin or message.forward_date or message.via_bot) or of_others(message),
         _quoted(message, answered, me),
         sent_at=_moment(message.date),
     )

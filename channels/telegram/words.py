@@ -8,6 +8,11 @@ def words(message: Message) -> str:
     return message.text or message.caption or _shared(message)
 
 
+def of_others(message: Message) -> bool:
+    """What stands for it was written by others: a card, a place, a poll that the sender only passes on."""
+    return not (message.text or message.caption) and bool(message.contact or message.venue or message.poll)
+
+
 def _shared(message: Message) -> str:
     if message.sticker:
         return message.sticker.emoji or ""

@@ -108,6 +108,7 @@ def test_what_is_shared_without_words_is_told_in_words():
         heard = read({"update_id": 1, "message": {"message_id": 3, "chat": CHAT, "from": ANN} | fields}, ME)
         assert isinstance(heard, Inbound)
         assert heard.text == text
+        assert heard.forwarded is bool({"contact", "venue", "poll"} & set(fields)), "cards, places and polls hold others' words"
 
 
 def test_a_place_that_moves_is_not_said_anew():
