@@ -6,6 +6,10 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 Accounts = TypeVar("Accounts", bound=Mapping[str, object])
+SAME = (
+    "expected another bot in each account; {one} and {other} have the same bot_token,"
+    " so that a message would come to only one of them, or be answered twice"
+)
 NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 TOKEN = re.compile(r"[A-Za-z0-9:._-]*")
 
@@ -36,3 +40,13 @@ def address(value: str, schemes: tuple[str, ...], example: str) -> str:
     if url.scheme not in schemes or not host or url.query or url.fragment or not value.isprintable():
         raise ValueError(f"expected an address such as {example}")
     return value.rstrip("/")
+
+
+def each_its_own(bots: Mapping[str, tuple[str, str]]) -> None:
+    """`bots`: token and server by the account's name, "" for the first one. Raises ValueError where two are the same bot."""
+    known: dict[tuple[str, str], str] = {}
+    for name, bot in bots.items():
+        where = f"accounts.{name}" if name else "the first account"
+        if bot[0] and bot in known:
+            raise ValueError(SAME.format(one=known[bot], other=where))
+        known[bot] = where

@@ -2,9 +2,9 @@
 
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from channels.settings import address, named, token
+from channels.settings import address, each_its_own, named, token
 
 API = "https://discord.com/api/v10"
 
@@ -57,3 +57,8 @@ class DiscordConfig(DiscordAccount):
     accounts: Annotated[dict[str, DiscordAccount], AfterValidator(named)] = Field(
         default_factory=dict, description='further bots: [discord.accounts.work], whose chats are "work/..." in this house'
     )
+
+    @model_validator(mode="after")
+    def _has_each_bot_once(self) -> "DiscordConfig":
+        each_its_own({name: (one.bot_token, one.api_url) for name, one in {"": self, **self.accounts}.items()})
+        return self

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from channels.settings import address, named, token
+from channels.settings import address, each_its_own, named, token
 
 EXAMPLE = "https://slack.com/api/"
 
@@ -54,3 +54,8 @@ class SlackConfig(SlackAccount):
     accounts: Annotated[dict[str, SlackAccount], AfterValidator(named)] = Field(
         default_factory=dict, description="further workspaces; their channels are called NAME/slack"
     )
+
+    @model_validator(mode="after")
+    def _has_each_bot_once(self) -> "SlackConfig":
+        each_its_own({name: (one.bot_token, one.base_url) for name, one in {"": self, **self.accounts}.items()})
+        return self
