@@ -91,7 +91,7 @@ def test_a_wrong_value_is_told_with_what_was_found_and_what_was_expected(text: s
     [
         ("[agent]\nmax_iteration = 3", "agent.max_iteration: is a key", "did you mean agent.max_iterations?"),
         ("[agnet]\nmax_seconds = 3", "agnet: is a section", "did you mean agent?"),
-        ("[telegram]\nbot_token = 'x'", "telegram: is a section", "known here: provider, agent, budget"),
+        ("[quux]\nbot_token = 'x'", "quux: is a section", "known here: provider, agent, budget"),
         ("max_iterations = 3", "max_iterations: is a key", "did you mean agent.max_iterations?"),
         ("[provider.models]\nprimry = 'x'", "provider.models.primry: is a key", "did you mean provider.models.primary?"),
         ("[provider.prices.m]\ninptu = 1", "provider.prices.m.inptu: is a key", "did you mean provider.prices.m.input?"),

@@ -38,7 +38,7 @@ def test_a_name_that_nobody_has_is_a_config_error_with_the_nearest_one():
     with pytest.raises(ConfigError, match="nothing is named 'opanai'; did you mean 'openai'"):
         plugins.load("providers", "opanai")
     with pytest.raises(ConfigError, match="there are: none"):
-        plugins.load("channels", "zzz")
+        plugins.load("tools", "zzz")
 
 
 def test_an_add_on_whose_package_is_missing_names_the_package(add_on: str):
