@@ -21,8 +21,8 @@ PEOPLE = (OWNER, OTHER, *(f"user{n:02}" for n in range(3, 31)))
 TOGETHER = PEOPLE[:5]
 MESSAGES, IN_THE_GROUP, KILLS = 300, 12, 30
 MOST = {"call": 30, "asked": 12, "answered": 12, "said": 10}
-GOOD_DAY = 3
-"""Each third life answers what it has found first: a message whose worker died three times is set aside (B5 #25)."""
+GOOD_DAY = 2
+"""Each second life answers what it has found first: a message whose worker dies again and again is set aside (B5 #25)."""
 
 
 def settings(platform: Platform) -> Tables:
@@ -182,6 +182,11 @@ class Count:
     kills: int = 0
     seconds: float = 0.0
     about: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        lost = f"{self.said} said, {self.lost} lost, {self.handled_twice} handled twice, {self.out_of_order} chats out of order"
+        where = "".join(f"\n{line}" for line in self.about)
+        return f"{self.kills} kills in {self.seconds} s: {lost}, {self.extra} extra replies ({self.proven} proven){where}"
 
 
 def count(crowd: Crowd, journal: Path) -> Count:

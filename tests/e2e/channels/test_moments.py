@@ -160,6 +160,7 @@ async def test_B5_15_the_buttons_of_a_question_work_after_a_restart(it: Stage) -
     chat = it.platform.private(OWNER)
     await it.listening()
     message, once = await asked(it, chat)
+    await it.until("SELECT state FROM outbox", "sent")
     it.fate.kill()
     await it.fate.buried()
     await it.listening()
