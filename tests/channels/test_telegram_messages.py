@@ -274,6 +274,15 @@ async def test_files_go_out_with_a_caption(scene: Scene, tmp_path: Path):
     assert [len(message.text) for message in shown] == [4, 4, 1024, 0]
 
 
+async def test_a_caption_whose_markup_alone_would_be_too_long_goes_out_plain(scene: Scene, tmp_path: Path):
+    (tmp_path / "a.txt").write_text("a")
+    told = scene.channel.render("**x** " * 300)[0]
+    assert len(told.plain) <= 1024 < len(told.text)
+    await scene.channel.upload(scene.there, tmp_path / "a.txt", "a.txt", told, "key")
+    (call,) = scene.fake.calls.of("sendDocument")
+    assert (call["caption"], "parse_mode" in call) == (told.plain, False)
+
+
 async def test_E12_a_draft_is_telegrams_own_where_it_has_one(scene: Scene):
     for text in ("one", "one **two", "one **two** three " + "x" * 9000):
         assert await scene.channel.draft(scene.there, "turn-1", text, "", private=True) == ""
