@@ -145,6 +145,17 @@ def styled(spans: Sequence[Span], more: frozenset[str]) -> Sequence[Span]:
     return [Span(span.text, span.marks | more, span.href) for span in spans] if more else spans
 
 
+def stacked(blocks: Sequence[Block], shown: Callable[[Block], str]) -> str:
+    """Blocks one below the other, where each line of a quote begins with a sign of its own."""
+    parts: list[str] = []
+    for above, block in zip((None, *blocks), blocks, strict=False):
+        if above:
+            within = above.quote and block.quote and "code" not in (above.kind, block.kind)
+            parts.append("\n> \n" if within and block.gap > 1 else "\n" * block.gap)
+        parts.append(shown(block))
+    return "".join(parts)
+
+
 def plain(blocks: Sequence[Block]) -> str:
     """The text without any markup; where a link leads stands behind it."""
     told: list[str] = []

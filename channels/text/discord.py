@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from channels.message import Piece
-from channels.text.blocks import Block, Span, lines, nested, styled
+from channels.text.blocks import Block, Span, lines, nested, stacked, styled
 from channels.text.cutting import pieces as cut
 from channels.text.reading import blocks
 
@@ -25,13 +25,7 @@ def pieces(markdown: str, limit: int = LIMIT) -> list[Piece]:
 
 def rendered(told: Sequence[Block]) -> str:
     """Blocks in Discord's markdown."""
-    parts: list[str] = []
-    for above, block in zip((None, *told), told, strict=False):
-        if above:
-            within = above.quote and block.quote and "code" not in (above.kind, block.kind)
-            parts.append("\n> \n" if within and block.gap > 1 else "\n" * block.gap)
-        parts.append(_block(block))
-    return "".join(parts)
+    return stacked(told, _block)
 
 
 def _block(block: Block) -> str:
