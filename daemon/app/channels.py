@@ -18,7 +18,7 @@ from daemon.delivery.postman import GIVE_UP_S, Postman
 from daemon.delivery.tending import REFUSED_PAUSE, TELL_AFTER_S, Tending
 from daemon.delivery.writing import Writing
 from daemon.people.people import People
-from daemon.reception.gone import turned_away
+from daemon.reception.gone import taken_off
 from daemon.reception.host import Reception
 from daemon.reception.visitors import Visitors
 from daemon.tools.inbox import FilesInbox
@@ -60,8 +60,7 @@ async def at_work(works: Works, accounts: Sequence[Configured] | None = None, ti
     works.live.followers.extend(followers)
     drafts.begin()
     await closing.begin()
-    for one in accounts:
-        await turned_away(People(store, works.clock), one.name, one.roles())
+    await taken_off(People(store, works.clock), {one.name: one.roles() for one in accounts})
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(delivery.run(), name="delivery"), group.create_task(tending.run(), name="channels")]
         try:

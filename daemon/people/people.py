@@ -9,6 +9,7 @@ from urllib.parse import quote
 from daemon.core.clock import Clock
 from daemon.core.roles import Role
 from daemon.people.codes import MOST_WRONG, STANDS, Invitation, digest, matching, new_code, read, recent, written
+from daemon.people.places import leave, whose_places
 from daemon.store.protocol import ReadTx, Store, Tx
 
 PERSON, CODE, WRONG = "person", "pairing", "pairing_wrong"
@@ -91,7 +92,26 @@ class People:
 
     async def remove(self, name: str) -> bool:
         """They are strangers again; False when nobody is known by this name."""
-        return await self.store.write(lambda tx: tx.drop(PERSON, name))
+
+        def work(tx: Tx) -> bool:
+            for channel, person in whose_places(tx).items():
+                if person == name:
+                    leave(tx, channel)
+            return tx.drop(PERSON, name)
+
+        return await self.store.write(work)
+
+    async def leave_places(self, config: Mapping[str, Mapping[str, Role]]) -> None:
+        """Nothing more is told to those who are owners no longer. `config`: what it says of people, by channel and by name."""
+
+        def left(tx: ReadTx) -> list[str]:
+            return [channel for channel, person in whose_places(tx).items() if not owns(tx, config.get(channel), person)]
+
+        def owns(tx: ReadTx, here: Mapping[str, Role] | None, person: str) -> bool:
+            return here is not None and (here.get(person) or _role(tx.kept(PERSON, person))) is Role.OWNER
+
+        for channel in await self.store.read(left):
+            await self.store.write(lambda tx, channel=channel: leave(tx, channel))
 
 
 def _pair(tx: Tx, name: str, channel: str, code: str, now: datetime) -> Role | None:

@@ -7,14 +7,24 @@ from daemon.store.protocol import ReadTx, Tx
 PLACE, NAME = "owners_place", "called"
 
 
-def note_place(tx: Tx, channel: str, session: str, at: datetime) -> None:
-    """The owner has spoken there."""
-    tx.keep(PLACE, channel, f"{at.isoformat()} {session}")
+def note_place(tx: Tx, channel: str, session: str, person: str, at: datetime) -> None:
+    """The owner has spoken there; `person` is who that was, by the name that people.py has for them."""
+    tx.keep(PLACE, channel, f"{at.isoformat()} {session} {person}")
+
+
+def whose_places(tx: ReadTx) -> dict[str, str]:
+    """Who was told things there, by channel."""
+    return {channel: place.partition(" ")[2].partition(" ")[2] for channel, place in tx.all_kept(PLACE).items()}
+
+
+def leave(tx: Tx, channel: str) -> None:
+    """Who was the owner there is none any more: nothing more of what is the owner's is told there."""
+    tx.drop(PLACE, channel)
 
 
 def places(tx: ReadTx) -> list[str]:
     """Sessions, the one in which the owner was met last first."""
-    return [place.partition(" ")[2] for place in sorted(tx.all_kept(PLACE).values(), reverse=True)]
+    return [place.split(" ")[1] for place in sorted(tx.all_kept(PLACE).values(), reverse=True)]
 
 
 def note_name(tx: Tx, person: str, called: str) -> None:

@@ -1,11 +1,11 @@
-"""Messages that wait, of people who may give no work any more: who was taken off the list is not worked for (DESIGN 6)."""
+"""People who were taken off the list: what waits of them is not worked on, and former owners are told nothing more (DESIGN 6)."""
 
 import logging
 from collections.abc import Mapping
 
 from daemon.core.roles import Right, Role, may
 from daemon.delivery.addresses import parted
-from daemon.people.people import People
+from daemon.people.people import People, name_of
 
 log = logging.getLogger(__name__)
 GONE = "gone"
@@ -27,3 +27,15 @@ async def turned_away(people: People, channel: str, roles: Mapping[str, Role]) -
         log.warning("%s: %d messages of people who may give no work any more are left undone", channel, len(gone))
         await people.store.write(lambda tx: [tx.settle_input(row.id, GONE) for row in gone])
     return len(gone)
+
+
+async def taken_off(people: People, config: Mapping[str, Mapping[str, Role]]) -> None:
+    """Before anything is taken up. `config`: what it says of people now, by channel. Raises StoreUnavailable."""
+    await people.leave_places({channel: _by_name(channel, roles) for channel, roles in config.items()})
+    for channel, roles in config.items():
+        await turned_away(people, channel, roles)
+
+
+def _by_name(channel: str, roles: Mapping[str, Role]) -> dict[str, Role]:
+    account, kind = parted(channel)
+    return {name_of(kind, account, sender): role for sender, role in roles.items()}

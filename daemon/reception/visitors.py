@@ -116,8 +116,9 @@ class Visitors:
         known, noted = self._place
         if person.role is not Role.OWNER or not inbound.private or (known == session and now - noted < NOTE_EVERY_S):
             return
-        at = self.clock.now()
-        await self.store.write(lambda tx: note_place(tx, self.channel, session, at))
+        account, kind = parted(self.channel)
+        name, at = name_of(kind, account, inbound.sender.id), self.clock.now()
+        await self.store.write(lambda tx: note_place(tx, self.channel, session, name, at))
         self._place = session, now
 
     def _may_try(self, sender: str) -> bool:

@@ -13,6 +13,7 @@ from daemon.core.events import UserSaid
 from daemon.core.label import Label
 from daemon.core.roles import Role
 from daemon.people.people import People
+from daemon.people.places import places
 from tests.delivery.scripts import Slowly, echo
 from tests.delivery.stage import AT_ONCE, Cutter, Journal, at_home, settled, states
 from tests.fakes.channel import CAN, OTHER, OWNER, STRANGER, FakeChannel
@@ -268,6 +269,18 @@ async def test_a13_conversations_are_named_once_and_with_their_threads(
             ("-7", ""),
             ("-7", "5"),
         }
+
+
+async def test_a13_a_channel_that_is_configured_no_more_is_no_place_to_tell_the_owner_things(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
+) -> None:
+    async with at_home(tmp_path, model, channel) as house:
+        await channel.say("hi")
+        assert await house.store.read(places) == [OWNER]
+    async with at_home(tmp_path, model, channel) as house:
+        assert await house.store.read(places) == [OWNER]
+    async with at_home(tmp_path, model, FakeChannel("slack")) as house:
+        assert await house.store.read(places) == []
 
 
 async def test_b5_1_b5_2_thirty_people_thirty_crashes_nothing_lost_nothing_twice(tmp_path: Path, model: FakeOpenAI) -> None:

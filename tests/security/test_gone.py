@@ -1,4 +1,4 @@
-"""What waits of people who were taken off the list is not worked on (DESIGN 6)."""
+"""What waits of people who were taken off the list is not worked on, and they are told nothing more (DESIGN 6)."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,7 +8,8 @@ from daemon.core.label import Label
 from daemon.core.roles import Role
 from daemon.core.rows import InboxRow, SessionRow
 from daemon.people.people import People
-from daemon.reception.gone import GONE, turned_away
+from daemon.people.places import note_place, places
+from daemon.reception.gone import GONE, taken_off, turned_away
 from daemon.store.sqlite import SqliteStore
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -33,4 +34,26 @@ async def test_what_waits_of_people_who_were_taken_off_the_list_is_left_undone(t
     assert [row.id for row in await store.read(lambda tx: tx.inputs_in("new"))] == ["telegram-1", "discord-2"]
     assert [row.id for row in await store.read(lambda tx: tx.inputs_in(GONE))] == ["telegram-2", "telegram-3"]
     assert sorted(await store.read(lambda tx: tx.unfinished_sessions())) == ["discord:2", "telegram:1"]
+    await store.aclose()
+
+
+async def test_who_is_an_owner_no_longer_is_told_nothing_of_the_owners_any_more(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "journal.db")
+    people = People(store, SystemClock(), new_code=lambda: "K7QF-2M9X")
+    await people.invite(Role.OWNER)
+    assert await people.pair("telegram", "club", "4", "K7QF-2M9X") is Role.OWNER
+
+    async def told() -> list[str]:
+        return sorted(await store.read(places))
+
+    met = {"telegram": "1", "slack": "2", "discord": "3", "work/telegram": "5", "club/telegram": "4"}
+    for channel, number in met.items():
+        account, _, kind = channel.rpartition("/")
+        name = f"{kind}/{account}/{number}"
+        await store.write(lambda tx, on=channel, name=name: note_place(tx, on, f"{on}-{name[-1]}", name, NOW))
+    assert await told() == ["club/telegram-4", "discord-3", "slack-2", "telegram-1", "work/telegram-5"]
+    await taken_off(people, {"telegram": CONFIG, "slack": {"1": Role.OWNER}, "discord": CONFIG, "club/telegram": {}})
+    assert await told() == ["club/telegram-4", "telegram-1"]
+    assert await people.remove("telegram/club/4")
+    assert await told() == ["telegram-1"]
     await store.aclose()
