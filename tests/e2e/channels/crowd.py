@@ -5,7 +5,7 @@ import random
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
@@ -104,20 +104,18 @@ class Crowd:
         while fate.alive and (self.now or self._open()):
             if not self._open() or self.chance.random() < 0.5:
                 self._say()
-            await self._first(fate.dead.wait(), platform.until(lambda: not self._open(), 30))
+            await self._quiet_or_dead()
         fate.kill()
         await fate.buried()
         while self.now:
             self._say()
 
-    async def _first(self, *waits: object) -> None:
-        tasks = [asyncio.ensure_future(wait) for wait in waits]  # type: ignore[arg-type]
-        done, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in rest:
-            task.cancel()
-        await asyncio.gather(*rest, return_exceptions=True)
-        for task in done:
-            task.result()
+    async def _quiet_or_dead(self) -> None:
+        """Nothing is open any more, or the daemon has died; that is no news to the platform."""
+        async with asyncio.timeout(30):
+            while self.fate.alive and self._open():
+                with suppress(TimeoutError):
+                    await self.it.platform.until(lambda: not (self.fate.alive and self._open()), 0.3)
 
     def _something(self, kind: str) -> None:
         """Whenever something happens, somebody may say something more."""
