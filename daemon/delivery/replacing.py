@@ -24,12 +24,13 @@ async def over_the_draft(channel: Channel, parcel: Parcel) -> str:
 
 
 async def _unknown(channel: Channel, parcel: Parcel) -> str:
-    """One was begun, and what became of it is not known. Under the same key the platform gives the first one, or makes one."""
+    """One was begun, and what became of it is not known. Under the same key the platform gives the first one, or makes one.
+
+    Where there are keys nothing is looked for: a platform that finds by words would take an equal answer of before for it.
+    """
     letter, key = parcel.letter, draft_key(parcel.row.turn)
-    if found := await channel.find(letter.address, key, parcel.piece, letter.since):
-        return found
     if not channel.can.keyed:
-        return ""
+        return await channel.find(letter.address, key, parcel.piece, letter.since)
     try:
         return await channel.draft(letter.address, key, letter.markdown, "", private=not letter.reply_to)
     except Refused:

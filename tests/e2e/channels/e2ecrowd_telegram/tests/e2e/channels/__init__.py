@@ -1,1 +1,0 @@
-"""Whole daemons with channels, against platforms that behave like the real ones, killed and cut off."""
