@@ -20,7 +20,6 @@ class Outlet:
     pacing: Pacing
     silent_s: float = SILENT_S
     ailing_s: float = AILING_S
-    who: str = ""
     why: str = "it has not answered yet"
     refused: bool = False
     alive_at: datetime | None = None
@@ -73,12 +72,11 @@ class Outlet:
 
     def line(self) -> str:
         """How it is, in one line for a person."""
-        who = f" as {self.who}" if self.who else ""
         if trouble := self.problem():
             return f"down: {trouble}"
         if not self.up.is_set():
             return f"{self.name}: connecting ({self.why})"
-        return f"{self.name}: connected{who}, last heard {_at(self.alive_at)}"
+        return f"{self.name}: connected, last heard {_at(self.alive_at)}"
 
 
 def _at(moment: datetime | None) -> str:

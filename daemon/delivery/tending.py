@@ -43,26 +43,35 @@ class Tending:
         try:
             while True:
                 began = outlet.alive_at
-                try:
-                    await outlet.channel.run(host)
-                    outlet.ailing("it ended by itself and is begun again")
-                except Revoked as error:
-                    log.error("%s: %s", outlet.name, error)
-                    outlet.ailing(str(error), refused=True)
+                no = await self._refused(outlet, host)
+                if outlet.alive_at != began:
+                    pause, refused = FIRST_PAUSE, self.refused_pause_s
+                if no:
                     await self._told_of(outlet)
                     await asyncio.sleep(refused)
                     refused = min(refused * 2, LONGEST_REFUSED)
-                    continue
-                except ChannelError as error:
-                    outlet.ailing(str(error))
-                except Exception as error:  # what one channel breaks is its own; the others go on
-                    log.exception("channel %s broke off and is begun again", outlet.name)
-                    outlet.ailing(f"it broke off: {type(error).__name__}")
-                pause = FIRST_PAUSE if outlet.alive_at != began else min(pause * 2, LONGEST_PAUSE)
-                refused = self.refused_pause_s if outlet.alive_at != began else refused
-                await asyncio.sleep(pause)
+                else:
+                    await asyncio.sleep(pause)
+                    pause = min(pause * 2, LONGEST_PAUSE)
         finally:
             await _closed(outlet)
+
+    @staticmethod
+    async def _refused(outlet: Outlet, host: Host) -> bool:
+        """Listen. True where that ended with a refusal, so that trying again soon is of no use."""
+        try:
+            await outlet.channel.run(host)
+            outlet.ailing("it ended by itself and is begun again")
+        except Revoked as error:
+            log.error("%s: %s", outlet.name, error)
+            outlet.ailing(str(error), refused=True)
+            return True
+        except ChannelError as error:
+            outlet.ailing(str(error))
+        except Exception as error:  # what one channel breaks is its own; the others go on
+            log.exception("channel %s broke off and is begun again", outlet.name)
+            outlet.ailing(f"it broke off: {type(error).__name__}")
+        return False
 
     async def _watch(self) -> None:
         """Down for five minutes is told of, and so is being back after that."""

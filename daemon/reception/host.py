@@ -231,7 +231,7 @@ class Reception:
         await self.desk.store.write(work)
 
     async def _poison(self, poison: Poison) -> None:
-        """Set aside, the latest hundred; the daemon's log and /status tell of it."""
+        """Set aside, the latest hundred; the daemon's log tells of it."""
         log.warning("%s: something came that I cannot read (%s); it is set aside", poison.channel, poison.why)
         name, at = f"{poison.channel}/{poison.external_id}", self.desk.clock.now().isoformat()
         kept = json.dumps({"at": at, "why": poison.why[:RAW], "raw": self.redactor.text(poison.raw[:RAW])})

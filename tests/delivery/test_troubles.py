@@ -121,6 +121,21 @@ async def test_f1_a_token_that_is_revoked_is_told_elsewhere_and_all_goes_out_whe
     assert len(telegram.texts()) == 2, "nothing of it was told on the channel that was down"
 
 
+async def test_f1_a_token_that_is_revoked_again_is_tried_as_soon_as_the_first_time(tmp_path: Path, model: FakeOpenAI) -> None:
+    """However long it took until the first one was mended."""
+    channel = FakeChannel(can=QUIET)
+    async with at_home(tmp_path, model, channel, times=Times(refused_pause_s=0.05)) as house:
+        outlet = house.works.outlets["telegram"]
+        channel.revoke()
+        await channel.until(lambda: channel.runs == 7)
+        channel.admit()
+        await channel.until(outlet.up.is_set)
+        channel.revoke()
+        await channel.until(lambda: not outlet.up.is_set())
+        channel.admit()
+        await channel.until(outlet.up.is_set, seconds=1.0)
+
+
 async def test_f1_a_reply_that_meets_a_revoked_token_waits_until_it_is_back(tmp_path: Path, model: FakeOpenAI) -> None:
     echo(model)
     channel = FakeChannel(can=QUIET)
