@@ -19,7 +19,7 @@ from daemon.store.protocol import ReadTx, Store, Tx
 
 log = logging.getLogger(__name__)
 OPEN = "buttons"
-MOST_S, PAUSES = 20.0, (1.0, 4.0, 15.0)
+CALL_S, PAUSES = 20.0, (1.0, 4.0, 15.0)
 OUTCOMES = {
     Answer.ONCE: "✓ Approved once",
     Answer.SESSION: "✓ Approved for this conversation",
@@ -85,10 +85,9 @@ class Closing:
 
     async def _close(self, turn: str) -> None:
         try:
-            async with asyncio.timeout(MOST_S):
-                left, put = await self.store.read(lambda tx: _settled(tx, turn))
-                await asyncio.gather(*map(self._settle, put))
-        except (StoreUnavailable, TimeoutError) as error:
+            left, put = await self.store.read(lambda tx: _settled(tx, turn))
+            await asyncio.gather(*map(self._settle, put))
+        except StoreUnavailable as error:
             log.debug("the buttons of %s still stand: %s", turn, error)
         else:
             if not left:
@@ -101,15 +100,16 @@ class Closing:
         await self.store.write(lambda tx: tx.drop(OPEN, f"{put.row.turn}/{put.row.part}"))
 
     async def _edited(self, outlet: Outlet, put: Put) -> bool:
-        """Whether there is nothing left to do about it."""
+        """Whether there is nothing left to do about it. As long as its channel is down, that can wait."""
         pieces = outlet.channel.render(f"{text_of(put.asked, put.whose)}\n\n**{literal(outcome(put.asked, put.by))}**")
         where, message = address_of(outlet.name, put.row.chat), put.row.platform_message_id.split()[-1]
         for pause in (*PAUSES, 0.0):
+            await outlet.up.wait()
             try:
-                await outlet.channel.edit(where, message, pieces[-1])
+                await asyncio.wait_for(outlet.channel.edit(where, message, pieces[-1]), CALL_S)
             except Refused as error:
                 log.info("%s: the buttons of a question cannot be taken away: %s", outlet.name, error)
-            except ChannelError as error:
+            except (ChannelError, TimeoutError) as error:
                 log.debug("%s: the buttons of a question are still there: %s", outlet.name, error)
                 await asyncio.sleep(pause)
                 continue

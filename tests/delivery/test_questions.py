@@ -215,6 +215,22 @@ async def test_a15_buttons_that_cannot_be_taken_away_at_once_are_taken_away_late
         await channel.until(lambda: not any(one.choices for one in channel.stood))
 
 
+async def test_a15_buttons_that_were_settled_while_the_channel_was_down_go_when_it_is_back(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
+) -> None:
+    struck: list[str] = []
+    async with asked(tmp_path, model, channel, struck) as house:
+        buttons = await channel.buttons()
+        channel.quiet = True
+        house.works.outlets["telegram"].ailing("a cut")
+        await channel.press(buttons["Once"])
+        await channel.until(lambda: channel.texts()[-1] == "done")
+        assert any(one.choices for one in channel.stood) and not channel.of("edit")
+        channel.quiet = False
+        await channel.until(lambda: not any(one.choices for one in channel.stood))
+    assert struck == ["pots"]
+
+
 async def test_a15_a_crash_between_the_answer_and_the_buttons_leaves_none_behind(
     tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
 ) -> None:
