@@ -2,13 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from channels.base import ChannelError, Host
-from channels.message import Arrival, Press
+from channels.base import ChannelError, Host, NotTaken
+from channels.message import Arrival, Inbound, Press
+from channels.telegram.albums import album_of, joined
 from channels.telegram.api import Api
 from channels.telegram.reading import Me, Pressed, read
 from channels.telegram.sending import LONGEST_TOAST, shortened
+from channels.telegram.unchanged import Said
 
 log = logging.getLogger(__name__)
 
@@ -19,19 +21,16 @@ class Hearing:
     def __init__(self, api: Api, host: Host, me: Me) -> None:
         self._api, self._host, self._me = api, host, me
         self._answers: set[asyncio.Task[None]] = set()
+        self._said = Said()
 
     async def hand_over(self, updates: Sequence[object]) -> None:
         """All of it, in order. Raises NotTaken."""
-        waiting: list[Arrival] = []
-        for raw in updates:
-            heard = read(raw, self._me)
-            if isinstance(heard, Pressed):
-                await self._take(waiting)
-                waiting = []
-                self._answer(heard.query, await self._host.press(heard.press) if heard.press else "")
-            elif heard is not None and not isinstance(heard, Press):
-                waiting.append(heard)
-        await self._take(waiting)
+        try:
+            await self._handed_over(joined(self._heard(updates)))
+        except NotTaken:
+            self._said.forget()
+            raise
+        self._said.keep()
 
     async def aclose(self) -> None:
         """End the answers that are under way."""
@@ -39,6 +38,24 @@ class Hearing:
             task.cancel()
         if self._answers:
             await asyncio.wait(self._answers)
+
+    def _heard(self, updates: Sequence[object]) -> Iterator[tuple[str, Arrival | Pressed]]:
+        for raw in updates:
+            heard = read(raw, self._me)
+            if heard is None or (isinstance(heard, Inbound) and not self._said.anew(heard)):
+                continue
+            yield album_of(raw), heard
+
+    async def _handed_over(self, heard: Sequence[Arrival | Pressed]) -> None:
+        waiting: list[Arrival] = []
+        for one in heard:
+            if isinstance(one, Pressed):
+                await self._take(waiting)
+                waiting = []
+                self._answer(one.query, await self._host.press(one.press) if one.press else "")
+            elif not isinstance(one, Press):
+                waiting.append(one)
+        await self._take(waiting)
 
     async def _take(self, arrivals: list[Arrival]) -> None:
         if arrivals:

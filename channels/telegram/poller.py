@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from channels.base import ChannelError, Host, Later, NotTaken, Refused, Revoked, Unclear
+from channels.telegram.albums import album_of, before_the_last
 from channels.telegram.api import Api, Conflict, Throttled
 from channels.telegram.reading import READ, number_of
 
@@ -22,13 +23,14 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class Pauses:
     """Seconds. After a failure `first`, doubled each time up to `longest`; `poll`: how long Telegram may hold a poll open;
-    `between_changes`: of a draft in a group.
+    `between_changes`: of a draft in a group; `album`: until the rest of one is there.
     """
 
     first: float = 0.5
     longest: float = 10.0
     poll: int = 30
     between_changes: float = 5.0
+    album: float = 0.6
 
 
 @dataclass(slots=True)
@@ -68,7 +70,7 @@ class Poller:
         while True:
             asked = time.monotonic()
             try:
-                updates = await self._poll(hold_s)
+                updates = await self._whole(await self._poll(hold_s))
             except Revoked:
                 raise
             except ChannelError as error:
@@ -91,6 +93,21 @@ class Poller:
         if not isinstance(updates, list):
             raise Unclear(UNREADABLE)
         return updates
+
+    async def _whole(self, updates: list[object]) -> list[object]:
+        """An album may be cut by the end of what was polled: it is asked for again, once, as nothing is acknowledged yet.
+        Raises Revoked.
+        """
+        if not updates or not album_of(updates[-1]):
+            return updates
+        if len(updates) >= AT_ONCE:
+            return before_the_last(updates)
+        await asyncio.sleep(self.pauses.album)
+        try:
+            again = await self._poll(FIRST)
+        except (Refused, Later, Unclear):
+            return updates  # what is wrong is seen by the next poll
+        return updates + [raw for raw in again if raw not in updates]
 
     async def _failed(self, error: ChannelError, patience: Patience) -> int:
         """Wait; how long the next poll may be held. A rival's poll is ended by ours, so that a short one would prove nothing."""

@@ -26,11 +26,23 @@ class People:
         files: Sequence[tuple[str, bytes]] = (),
         more: Json | None = None,
     ) -> str:
-        """A text, or files of which the first has it as its caption. `more`: further fields of the message."""
+        """A text, or files of which the first has it as its caption; those of one kind are an album. `more`: further fields of
+        the message.
+        """
+        kinds = [_kind(name) for name, _ in files]
+        if len(files) > 1 and len(set(kinds)) == 1 and "voice" not in kinds:
+            return self.album(person, chat, [(text, files[0]), *(("", file) for file in files[1:])], thread, more)[0]
         first = self._write(person, chat, text, thread, files[:1], more)
         for file in files[1:]:
             self._write(person, chat, "", thread, [file], more)
         return first
+
+    def album(
+        self, person: str, chat: str, pictures: Sequence[tuple[str, tuple[str, bytes]]], thread: str = "", more: Json | None = None
+    ) -> list[str]:
+        """Pictures with captions, sent at once; the id of each."""
+        album = {"media_group_id": str(13_000_000_000_000_000 + self.world.last_message), **(more or {})}
+        return [self._write(person, chat, caption, thread, [file], album) for caption, file in pictures]
 
     def _write(
         self, person: str, chat: str, text: str, thread: str, files: Sequence[tuple[str, bytes]], more: Json | None
@@ -42,7 +54,7 @@ class People:
         message |= _worded(text, bool(files)) | (more or {})
         shown = Shown(str(message["message_id"]), person, text, thread=thread, files=tuple(files))
         self.world.keep(message, shown)
-        if reaches_the_bot(message):
+        if self.world.nosy or reaches_the_bot(message):
             self.world.push({"message": message}, message["message_id"])
         return str(message["message_id"])
 
@@ -58,7 +70,7 @@ class People:
         old = {key: value for key, value in message.json.items() if key not in ("entities", "caption_entities")}
         message.json = {**old, **_worded(text, "text" not in old), "edit_date": int(time.time())}
         message.shown = replace(message.shown, text=text, edits=message.shown.edits + 1)
-        if reaches_the_bot(message.json):
+        if self.world.nosy or reaches_the_bot(message.json):
             self.world.push({"edited_message": message.json})
         self.world.tell()
 

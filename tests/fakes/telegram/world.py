@@ -54,7 +54,8 @@ class Update:
 @dataclass(slots=True)
 class World:
     """All of it. Ids of messages are unique over all chats, so that a test needs no chat to name one. `generous`: files of any
-    size, as a Bot API server of one's own gives them.
+    size, as a Bot API server of one's own gives them. `nosy`: privacy mode is off, the bot hears all in groups. `cuts`: how many
+    updates the next polls get at most, each that gets any.
     """
 
     chats: dict[int, Json] = field(default_factory=dict)
@@ -71,6 +72,8 @@ class World:
     calls: Calls = field(default_factory=Calls)
     webhook: str = ""
     generous: bool = False
+    nosy: bool = False
+    cuts: list[int] = field(default_factory=list)
     commands: list[Json] = field(default_factory=list)
     news: asyncio.Event = field(default_factory=asyncio.Event)
     last_update: int = 500_000
@@ -147,6 +150,7 @@ class World:
     def hand_out(self, limit: int, allowed: set[str]) -> list[object]:
         """The oldest of what is pending."""
         out = [update for update in self.pending if _wanted(update.content, allowed)][:limit]
+        out = out[: self.cuts.pop(0)] if out and self.cuts else out
         for update in out:
             update.forced = False
         return [update.content for update in out]
