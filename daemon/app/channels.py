@@ -49,10 +49,10 @@ async def at_work(works: Works, accounts: Sequence[Configured] | None = None, ti
     await sweep(store, works.paths.outbox)
     for one in accounts:
         works.outlets[one.name] = await _outlet(works, one, times)
-    telling = Telling(store, works.clock, works.new_id, lambda name: name in works.outlets and works.outlets[name].up.is_set())
+    telling, writing = Telling(store, works.clock, works.new_id, works.answers), Writing(store, works.answers)
     drafts = Drafts(store, works.clock, works.live, works.desk.sessions.known, works.outlets)
     closing = Closing(store, works.live, works.outlets)
-    postman = Postman(store, works.clock, drafts, closing, Writing(store), telling.post, works.paths.outbox, times.give_up_s)
+    postman = Postman(store, works.clock, drafts, closing, writing, telling.post, works.paths.outbox, times.give_up_s)
     delivery = Delivery(store, works.outlets, postman)
     hosts = {one.name: _reception(works, one) for one in accounts}
     tending = Tending(works.outlets, lambda outlet: hosts[outlet.name], telling, times.tell_after_s, times.refused_pause_s)

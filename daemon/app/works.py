@@ -26,3 +26,7 @@ class Works:
     desk: Desk
     intake: Intake
     outlets: dict[str, Outlet]
+
+    def answers(self, channel: str) -> bool:
+        """This channel is there, and works now."""
+        return channel in self.outlets and self.outlets[channel].up.is_set()

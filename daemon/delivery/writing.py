@@ -1,6 +1,7 @@
 """What stands in the outbox, as a letter: a reply as it is, a question with its buttons, a notice word for word."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from channels.text.asking import question
@@ -37,13 +38,14 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """Looks up what belongs to a delivery. Raises StoreUnavailable."""
+    """Looks up what belongs to a delivery. `works` says whether a channel does. Raises StoreUnavailable."""
 
     store: Store
+    works: Callable[[str], bool] = lambda channel: True
 
     async def letter(self, channel: str, row: OutboxRow, *, buttons: bool = True) -> Letter:
         """The letter, as things stand now: a question that was answered meanwhile has no buttons any more."""
-        found = await self.store.read(lambda tx: _look(tx, row))
+        found = await self.store.read(lambda tx: _look(tx, row, self.works))
         now = found.row
         since = min(found.begun.received_at, now.created_at) if found.begun else now.created_at
         plain = Letter(now, address_of(channel, now.chat), literal(now.body), since)
@@ -55,13 +57,14 @@ class Writing:
         return plain
 
 
-def _look(tx: ReadTx, row: OutboxRow) -> Found:
+def _look(tx: ReadTx, row: OutboxRow, works: Callable[[str], bool]) -> Found:
     now, begun = tx.delivery(row.turn, row.part) or row, tx.input_of(row.turn)
     if row.kind != APPROVAL:
         shown = tx.kept(DRAFT, row.turn) if row.kind == REPLY else None
         return Found(now, begun, None if shown == GONE else shown)
     asked, known = tx.approval(row.turn, call_of(row.body)), places(tx)
-    owners = next((found for session in known if session != row.session and (found := tx.session(session))), None)
+    rows = [found for session in known if session != row.session and (found := tx.session(session))]
+    owners = next(iter(sorted(rows, key=lambda found: not works(found.channel))), None)
     asker, whose = tx.session(asked.session) if asked else None, whose_is(tx, row, asked) if asked else ""
     return Found(now, begun, None, asked, asker, owners, row.session in known, whose)
 

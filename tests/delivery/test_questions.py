@@ -130,6 +130,22 @@ async def test_a15_what_an_editor_asks_for_is_put_to_the_owner_in_private_once_a
     assert struck == ["pots"]
 
 
+async def test_a15_the_owner_is_asked_on_a_channel_that_works(tmp_path: Path, model: FakeOpenAI) -> None:
+    telegram, slack, struck = FakeChannel("telegram"), FakeChannel("slack"), list[str]()
+    async with at_home(tmp_path, model, telegram, slack, parts=hammer(struck)) as house:
+        for channel in (slack, telegram):
+            await channel.say("hi")
+            await channel.until(lambda channel=channel: channel.texts() == ["ok"])
+        telegram.quiet = True
+        house.works.outlets["telegram"].ailing("a cut")
+        model.script(smash(), says("done"))
+        await slack.say("break it", OTHER)
+        await slack.until(lambda: len(slack.texts()) == 2)
+        await slack.press((await slack.buttons())["Once"])
+        await slack.until(lambda: slack.texts(OTHER)[-1] == "done")
+    assert struck == ["pots"] and telegram.texts() == ["ok"]
+
+
 async def test_a17_what_an_agent_of_an_editor_wants_is_put_to_the_owner_too(
     tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
 ) -> None:
