@@ -56,6 +56,11 @@ def handed_out(platform: Platform) -> bool:
             return False
 
 
+def _between_polls(platform: Platform) -> bool:
+    """Telegram has no poll open on which it could tell what comes."""
+    return isinstance(platform, FakeTelegram) and platform._poll is None
+
+
 def said_last(body: Json) -> str:
     """The last words of a person in a request to the model."""
     return next((str(m["content"]) for m in reversed(body["messages"]) if m["role"] == "user"), "")
@@ -90,7 +95,13 @@ class Stage:
         """A new life that has come so far as to hear what is said."""
         before = comings(self.platform)
         await self.fate.start()
-        await self.platform.until(lambda: comings(self.platform) > before)
+        await self.platform.until(lambda: comings(self.platform) > before and not _between_polls(self.platform))
+
+    async def handed_out(self) -> None:
+        """Wait until what people said is on its way to the bot."""
+        async with asyncio.timeout(20):
+            while not handed_out(self.platform):
+                await asyncio.sleep(0.01)
 
     async def dies(self) -> None:
         """Its time has come, or comes soon."""
