@@ -1,6 +1,6 @@
 """Which accounts of which platforms the config has."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -64,15 +64,24 @@ class Configured:
         return listed(self.account.allowed_user_ids, self.account.owner_ids)
 
 
+def muted(config: Config) -> list[str]:
+    """Sections that list people but have no token: what stands there does nothing."""
+    sections = {name: account for kind in KINDS for name, account in _accounts(config, kind)}
+    return [name for name, one in sections.items() if not one.bot_token and (one.allowed_user_ids or one.owner_ids)]
+
+
+def _accounts(config: Config, kind: str) -> list[tuple[str, Account]]:
+    section = getattr(config, kind)
+    return [(kind, section), *((f"{kind}.accounts.{name}", account) for name, account in section.accounts.items())]
+
+
 def configured(config: Config) -> list[Configured]:
     """All accounts that have a token, the main one of each kind first."""
     found = []
     for kind in KINDS:
-        section = getattr(config, kind)
-        accounts: Mapping[str, Account] = {"": section, **section.accounts}
         found += [
-            Configured(name_of(kind, name), kind, account, f"{kind}.accounts.{name}" if name else kind)
-            for name, account in accounts.items()
+            Configured(name_of(kind, place.removeprefix(kind).removeprefix(".accounts.")), kind, account, place)
+            for place, account in _accounts(config, kind)
             if account.bot_token
         ]
     return found

@@ -41,6 +41,7 @@ def run(args: argparse.Namespace) -> int:
 def _patient(paths: Paths) -> "Patient":
     """Fact-finding that cannot fail: a config that does not load is a finding."""
     from daemon.agent.specs.registry import Specs
+    from daemon.app.accounts import muted
     from daemon.config.load import load
     from daemon.config.model import Config
     from daemon.config.secrets import Secrets
@@ -63,6 +64,7 @@ def _patient(paths: Paths) -> "Patient":
         agents=Specs(paths.agents, config.agent),
         servers=config.mcp,
         channels=_channels(config),
+        muted=muted(config),
     )
 
 

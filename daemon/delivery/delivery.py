@@ -98,6 +98,7 @@ class Delivery:
                 queue.popleft()
                 self._done.add((row.turn, row.part))
         finally:
+            self._done |= {(row.turn, row.part) for row, _ in queue}  # what broke off is found again at the next look
             del self._workers[address], self._queues[address]
 
     async def _deliver(self, outlet: Outlet, row: OutboxRow, since: float) -> None:

@@ -15,7 +15,7 @@ from daemon.agent.specs.registry import Specs
 from daemon.core.errors import ConfigError, ProviderError
 from daemon.ops.backup import integrity
 from daemon.ops.checked import Check
-from daemon.ops.doctor_channels import Line, check_channels
+from daemon.ops.doctor_channels import Line, check_channels, check_muted
 from daemon.ops.doctor_network import Reached, ask_daemon, ask_provider
 from daemon.ops.models import DEFAULT_MODEL, find_model
 from daemon.providers.config import FallbackConfig, ProviderConfig
@@ -45,6 +45,7 @@ class Patient:
     agents: Specs
     servers: Mapping[str, McpConfig] = field(default_factory=dict)
     channels: Sequence[Line] = ()
+    muted: Sequence[str] = ()
 
 
 async def examine(patient: Patient) -> list[Check]:
@@ -56,7 +57,7 @@ async def examine(patient: Patient) -> list[Check]:
     checks += check_servers(patient.servers, fenced=checks[-1].found != LEVELS["none"])
     if patient.provider is not None:
         checks += await check_provider(patient.provider, patient.models)
-    checks += await check_channels(patient.channels)
+    checks += [*check_muted(patient.muted), *await check_channels(patient.channels)]
     checks.append(await check_daemon(patient.daemon_json))
     return checks
 

@@ -23,6 +23,12 @@ class Line:
     owners: int
 
 
+def check_muted(sections: Sequence[str]) -> list[Check]:
+    """People are listed where no token is: an empty variable, perhaps."""
+    found, advice = "people are listed, but bot_token is empty: it is not started", "put the bot's token there, as secret:NAME"
+    return [Check(name, "warn", found, f"{advice}; `aidaemon config get {name}` shows what holds") for name in sections]
+
+
 async def check_channels(lines: Sequence[Line]) -> list[Check]:
     """All of them at once."""
     return [check for checks in await asyncio.gather(*map(_check, lines)) for check in checks]

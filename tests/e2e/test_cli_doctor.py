@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli_w
 from aiohttp import web
 
 from tests.fakes.command_line import aidaemon
+from tests.fakes.telegram import FakeTelegram
 
 Checks = dict[str, dict[str, Any]]
 
@@ -174,3 +176,20 @@ def test_for_people_each_finding_is_a_line_with_the_advice_below_it(open_home: P
     lines = done.stdout.splitlines()
     at = next(index for index, line in enumerate(lines) if line.startswith("fail  home"))
     assert lines[at + 1].strip() == f"-> chmod 700 {open_home}"
+
+
+async def test_A14_a_platform_is_asked_whether_it_knows_the_token_and_empty_ones_are_told(home: Path):
+    """Good and bad tokens, a section without people, people without a token."""
+    async with FakeTelegram() as telegram:
+        well = tomli_w.dumps({"telegram": telegram.config()})
+        (home / "config.toml").write_text(well)
+        _, checks = await examined(home)
+        assert checks["telegram"]["state"] == "ok" and "@house_bot" in checks["telegram"]["found"]
+        (home / "config.toml").write_text(well.replace(telegram.token, "1:wrong"))
+        code, checks = await examined(home)
+        assert code == 1 and checks["telegram"]["state"] == "fail" and "1:wrong" not in str(checks)
+        bare = {"bot_token": telegram.token, "base_url": telegram.url}
+        (home / "config.toml").write_text(tomli_w.dumps({"telegram": bare, "discord": {"owner_ids": [5]}}))
+        _, checks = await examined(home)
+        assert checks["telegram people"]["state"] == "warn" and "nobody is listed" in checks["telegram people"]["found"]
+        assert checks["discord"]["state"] == "warn" and "bot_token is empty" in checks["discord"]["found"]
