@@ -38,7 +38,12 @@ class People:
         return first
 
     def album(
-        self, person: str, chat: str, pictures: Sequence[tuple[str, tuple[str, bytes]]], thread: str = "", more: Json | None = None
+        self,
+        person: str,
+        chat: str,
+        pictures: Sequence[tuple[str, tuple[str, bytes]]],
+        thread: str = "",
+        more: Json | None = None,
     ) -> list[str]:
         """Pictures with captions, sent at once; the id of each."""
         album = {"media_group_id": str(13_000_000_000_000_000 + self.world.last_message), **(more or {})}
