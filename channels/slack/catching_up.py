@@ -60,7 +60,7 @@ class CatchingUp:
             if isinstance(read, Inbound) and read.addressed:
                 self._threads.join(read.address, read.sender.id)
                 found[read.external_id] = read
-            if maybe(message, "thread_ts") and chat.startswith("D"):
+            if maybe(message, "thread_ts") and chat.startswith("D") and self._threads.trusts(maybe(message, "user")):
                 self._threads.join(Address(self._reader.channel, chat, maybe(message, "thread_ts")))
         return found
 

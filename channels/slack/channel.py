@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from channels.base import Capabilities, Host, Later, Rate
 from channels.message import Address, Attachment, Choice, Piece
+from channels.slack.afterwards import Afterwards
 from channels.slack.catching_up import CatchingUp
 from channels.slack.config import SlackAccount
 from channels.slack.cursor import Cursor
@@ -21,6 +22,7 @@ from channels.slack.interactions import Interactions
 from channels.slack.listening import Listening
 from channels.slack.pace import Pace
 from channels.slack.reading import Reader
+from channels.slack.recalling import Recalling
 from channels.slack.sending import Sending
 from channels.slack.threads import Threads
 from channels.slack.web import Web
@@ -51,7 +53,7 @@ class Slack:
         self._now, self._monotonic = now, monotonic
         tokens = {"app_token": config.app_token, "bot_token": config.bot_token}
         self._web = Web(**tokens, base_url=config.base_url, timeout_s=self._pace.timeout_s)
-        self._threads = Threads()
+        self._threads = Threads(map(str, (*config.allowed_user_ids, *config.owner_ids)))
         self._sending = Sending(self._web, name)
         self._drafts = Drafts(self._web, self._sending, self._threads)
         sizes = {"most_up": CAN.most_upload, "most_down": CAN.most_fetch}
@@ -85,8 +87,8 @@ class Slack:
         cursor = Cursor(host, self._now, self._monotonic, self._pace.keep_s)
         listening = Listening(self._web, self._config.app_token, host, self._pace, self._now, self._monotonic)
         listening.equip(
-            Intake(host, reader, self._threads, cursor, listening.catch_up),
-            Interactions(host, reader, self._sending, self.render, self._pace.answer_s),
+            Intake(host, reader, self._threads, self._recalling(who), cursor, listening.catch_up),
+            Interactions(host, reader, self._sending, self.render, self._afterwards, self._pace.answer_s),
             CatchingUp(self._web, reader, self._threads, self._sending),
             cursor,
         )
@@ -150,6 +152,12 @@ class Slack:
     async def aclose(self) -> None:
         """Let go of the connections."""
         await self._web.aclose()
+
+    def _recalling(self, who: Who) -> Recalling:
+        return Recalling(self._web, who, self._threads, self._sending, self._pace.answer_s, self._monotonic)
+
+    def _afterwards(self, address: str) -> Afterwards:
+        return Afterwards(self._web, address, self._pace.timeout_s, self._monotonic)
 
     async def _introduced(self, *, again: bool = False) -> Who:
         if self._who is None or again:

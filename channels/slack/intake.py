@@ -12,6 +12,7 @@ from channels.base import Host, NotTaken
 from channels.message import Arrival, Inbound, Poison
 from channels.slack.cursor import Cursor
 from channels.slack.reading import Reader, ts_of
+from channels.slack.recalling import Recalling
 from channels.slack.shape import Json, Unreadable, maybe, table, text
 from channels.slack.threads import Threads
 
@@ -30,9 +31,17 @@ class _Event:
 class Intake:
     """`open`: cleared while what was missed is fetched, so that it comes first. `on_missed`: something was not taken."""
 
-    def __init__(self, host: Host, reader: Reader, threads: Threads, cursor: Cursor, on_missed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        host: Host,
+        reader: Reader,
+        threads: Threads,
+        recalling: Recalling,
+        cursor: Cursor,
+        on_missed: Callable[[], None],
+    ) -> None:
         self._host, self._reader, self._threads, self._cursor = host, reader, threads, cursor
-        self._on_missed = on_missed
+        self._recalling, self._on_missed = recalling, on_missed
         self.open = asyncio.Event()
         self._events: asyncio.Queue[_Event] = asyncio.Queue()
         self._taken: OrderedDict[str, None] = OrderedDict()
@@ -42,7 +51,7 @@ class Intake:
         self._events.put_nowait(_Event(payload, acknowledge))
 
     async def work(self) -> None:
-        """Take what has come; ends with its task."""
+        """Take what has come; ends with its task. Raises Revoked."""
         while True:
             events = [await self._events.get()]
             await self.open.wait()
@@ -54,7 +63,7 @@ class Intake:
         arrivals = [arrival for event in events if (arrival := self.read(event.payload))]
         times = [ts for event in events if (ts := ts_of(table(event.payload, "event")))]
         try:
-            await self.take(arrivals)
+            await self.take(await self._recalling.completed(arrivals))
         except NotTaken:
             for ts in times:
                 self._cursor.missed(ts)

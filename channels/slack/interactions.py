@@ -4,11 +4,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
-from channels.base import ChannelError, Host, NotTaken
-from channels.message import Address, Inbound, Piece
+from channels.base import ChannelError, Host, Later, NotTaken, Refused
+from channels.message import Inbound, Piece, Press
+from channels.slack.afterwards import Afterwards
 from channels.slack.reading import Reader
 from channels.slack.sending import Sending
-from channels.slack.shape import Json
+from channels.slack.shape import Json, maybe
 from channels.text.verbatim import literal
 
 Acknowledge = Callable[[dict[str, object] | None], Awaitable[None]]
@@ -20,38 +21,45 @@ class Interactions:
     """Each is handled in a task of its own, so that /stop waits for nobody."""
 
     def __init__(
-        self, host: Host, reader: Reader, sending: Sending, render: Callable[[str], Sequence[Piece]], answer_s: float
+        self,
+        host: Host,
+        reader: Reader,
+        sending: Sending,
+        render: Callable[[str], Sequence[Piece]],
+        afterwards: Callable[[str], Afterwards],
+        answer_s: float,
     ) -> None:
         self._host, self._reader, self._sending, self._render = host, reader, sending, render
-        self._answer_s = answer_s
+        self._afterwards, self._answer_s = afterwards, answer_s
 
     async def handle(self, kind: str, payload: Json, acknowledge: Acknowledge) -> None:
         """One of them. Raises Unreadable."""
         match kind, payload.get("type"):
             case "slash_commands", _:
-                await self._slash(self._reader.slash(payload), acknowledge)
+                await self._slash(self._reader.slash(payload), self._later(payload), acknowledge)
             case _, "block_actions":
                 await acknowledge(None)
                 press = self._reader.pressed(payload)
-                await self._whisper(press.address, press.sender.id, self._written(self._host.press(press)))
+                await self._show(press, self._pieces(await self._written(self._host.press(press))), self._later({}))
             case _, "message_action":
                 await acknowledge(None)
                 asked = self._reader.shortcut(payload)
-                await self._whisper(asked.address, asked.sender.id, self._written(self._host.command(asked)))
+                later = self._later(payload)
+                await self._show(asked, self._pieces(await self._written(self._host.command(asked))), later)
             case _:
                 await acknowledge(None)
 
-    async def _slash(self, asked: Inbound, acknowledge: Acknowledge) -> None:
+    async def _slash(self, asked: Inbound, later: Afterwards, acknowledge: Acknowledge) -> None:
         replying = asyncio.create_task(self._written(self._host.command(asked)))
         try:
             done, _ = await asyncio.wait([replying], timeout=self._answer_s)
             if not done:
                 await acknowledge(None)
-                await self._whisper(asked.address, asked.sender.id, replying)
+                await self._show(asked, self._pieces(await replying), later)
                 return
             first, *more = [*self._pieces(await replying), None]
             await acknowledge({"response_type": "ephemeral", "text": first.text} if first else None)
-            await self._show(asked.address, asked.sender.id, [piece for piece in more if piece])
+            await self._show(asked, [piece for piece in more if piece], later)
         finally:
             replying.cancel()
 
@@ -61,16 +69,29 @@ class Interactions:
         except NotTaken:
             return NOT_WRITTEN
 
-    async def _whisper(self, address: Address, person: str, answer: Awaitable[str]) -> None:
-        await self._show(address, person, self._pieces(await answer))
-
-    async def _show(self, address: Address, person: str, pieces: Sequence[Piece]) -> None:
+    async def _show(self, to: Inbound | Press, pieces: Sequence[Piece], later: Afterwards) -> None:
+        """`later`: the way for where the bot is no member and may show nobody anything."""
+        member = True
         for piece in pieces:
             try:
-                await self._sending.whisper(address, person, piece)
+                member = member and await self._whispered(to, piece, later)
+                if not member:
+                    await later.tell(piece.text)
             except ChannelError as no:
                 log.warning("a reply was not shown: %s", no)
                 return
+
+    async def _whispered(self, to: Inbound | Press, piece: Piece, later: Afterwards) -> bool:
+        try:
+            await self._sending.whisper(to.address, to.sender.id, piece)
+        except (Refused, Later):
+            if not later.open:
+                raise
+            return False
+        return True
+
+    def _later(self, payload: Json) -> Afterwards:
+        return self._afterwards(maybe(payload, "response_url"))
 
     def _pieces(self, words: str) -> Sequence[Piece]:
         return self._render(literal(words)) if words.strip() else ()

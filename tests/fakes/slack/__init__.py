@@ -135,7 +135,7 @@ class FakeSlack:
         name = "directmessage" if chat.startswith("D") else "general"
         who = {"user_id": self.person(person), "user_name": person, "team_id": TEAM}
         payload = {"command": command, "text": text, "channel_id": chat, "channel_name": name, "trigger_id": self.work.ts()}
-        self.sockets.send("slash_commands", {**who, **payload, "response_url": self.server.url + "/response"})
+        self.sockets.send("slash_commands", {**who, **payload, "response_url": self._response_url(person)})
 
     def pressed(self) -> list[str]:
         """Ephemeral texts that people saw: after pressing, and as replies to slash commands."""
@@ -224,7 +224,12 @@ class FakeSlack:
     def _interaction(self, person: str, chat: str, kind: str) -> Json:
         user = {"id": self.person(person), "username": person, "team_id": TEAM}
         about: Json = {"type": kind, "user": user, "team": {"id": TEAM, "domain": "fake"}, "channel": {"id": chat, "name": "c"}}
-        return {**about, "trigger_id": self.work.ts(), "action_ts": self.work.ts(), "response_url": self.server.url + "/response"}
+        return {**about, "trigger_id": self.work.ts(), "action_ts": self.work.ts(), "response_url": self._response_url(person)}
+
+    def _response_url(self, person: str) -> str:
+        secret = uuid.uuid4().hex
+        self.server.responses[secret] = [self.person(person)]
+        return f"{self.server.url}/response/{secret}"
 
     def _shown(self, message: Json) -> Shown:
         markup, buttons = read(message)

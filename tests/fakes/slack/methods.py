@@ -25,7 +25,7 @@ class Methods:
     """
 
     def __init__(self, work: Workspace, echo: Callable[[Channel, Json], None], whisper: Callable[[str, str], None]) -> None:
-        self.work, self._echo, self._whisper = work, echo, whisper
+        self.work, self._echo, self.whisper = work, echo, whisper
         self.url = ""
         self.open_socket: Callable[[], str] = str
         self.forgotten: set[str] = set()
@@ -73,7 +73,7 @@ class Methods:
         channel = self.work.channel(asked.get("channel"))
         if asked.get("user") not in channel.members:
             raise ApiError("user_not_in_channel")
-        self._whisper(str(asked["user"]), checked(asked)["text"])
+        self.whisper(str(asked["user"]), checked(asked)["text"])
         return {"message_ts": self.work.ts()}
 
     def _chat_startstream(self, asked: Json) -> Json:

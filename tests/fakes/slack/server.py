@@ -22,12 +22,14 @@ SENDING = {
     "chat.stopStream",
     "files.completeUploadExternal",
 }
+MOST_RESPONSES = 5
 LOGIN_PAGE = "<!DOCTYPE html><html><body>Sign in to your workspace</body></html>"
 
 
 class Server:
     """Listens on loopback; at the same port again after `stop`. `port` 0: any free one, at first. `tokens`: (path, header) of
-    what asked for files; `moved`: where all files are said to be now.
+    what asked for files; `moved`: where all files are said to be now. `responses`: whom each response_url answers, and what it
+    was used for.
     """
 
     def __init__(self, methods: Methods, sockets: Sockets, calls: Calls, changed: Callable[[], None], port: int) -> None:
@@ -38,6 +40,7 @@ class Server:
         self.pages: list[web.RouteDef] = []
         self.moved = ""
         self.tokens: list[tuple[str, str]] = []
+        self.responses: dict[str, list[str]] = {}
         self._runner: web.AppRunner | None = None
         self._pump: asyncio.Task[None] | None = None
 
@@ -52,6 +55,7 @@ class Server:
         app.router.add_route("*", "/api/{method}", self._api)
         app.router.add_get("/link", self._link)
         app.router.add_post("/upload/v1/{file}", self._upload)
+        app.router.add_post("/response/{secret}", self._response)
         app.router.add_get("/files-pri/{file}/{name}", self._download)
         app.router.add_routes(self.pages)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
@@ -145,6 +149,21 @@ class Server:
                 return self._answer(request, method, arguments)
             case _:
                 return web.Response(text=LOGIN_PAGE, content_type="text/html")
+
+    async def _response(self, request: web.Request) -> web.StreamResponse:
+        answer = await _arguments(request)
+        self._calls.made.append(("response", answer))
+        self.tokens.append(("/response", request.headers.get("Authorization", "")))
+        uses = self.responses.get(request.match_info["secret"])
+        fault = self._fault("response")
+        self._changed()
+        if fault:
+            return await self._spoilt(fault, request, "response", {})
+        if uses is None or len(uses) > MOST_RESPONSES:
+            return web.json_response({"ok": False, "error": "used_url" if uses else "expired_url"}, status=404)
+        uses.append(str(answer["text"]))
+        self._methods.whisper(uses[0], uses[-1])
+        return web.Response(text="ok")
 
     async def _upload(self, request: web.Request) -> web.StreamResponse:
         data = await request.read()
