@@ -12,7 +12,7 @@ from daemon.core.codec import UnreadableEvent
 from daemon.core.events import MemoryHit, Recorded, TurnEnded, UserSaid
 from daemon.core.label import Label, join_all
 from daemon.core.messages import Message, Role
-from daemon.core.rows import SessionRow
+from daemon.core.rows import ChildRow, SessionRow
 from daemon.core.sink import EventSink
 from daemon.core.sources import Said, Setting, is_owners, said_in
 from daemon.core.terms import Terms
@@ -139,3 +139,9 @@ def scene_of(session: SessionRow, past: Past, *, effort: str, stream: bool) -> S
         effort=session.effort or effort,
         stream=stream,
     )
+
+
+def kin_of(tx: ReadTx, turn_id: str) -> tuple[ChildRow | None, Terms | None]:
+    """Whose child the turn is, and what that one was begun under."""
+    child = tx.child(turn_id)
+    return child, terms_of(tx, child.parent) if child else None

@@ -12,13 +12,12 @@ from daemon.agent.lanes.hearing import heard_above, is_told
 from daemon.agent.lanes.sink import LaneSink, Opening, Tenure
 from daemon.agent.lanes.tries import TRIES, Failures, note_attempt, poison
 from daemon.agent.lanes.workshop import Workshop
-from daemon.agent.past import Past, is_cleared, load_past, progress_of, rebuild, scene_of, terms_of
+from daemon.agent.past import Past, is_cleared, kin_of, load_past, progress_of, rebuild, scene_of
 from daemon.core.errors import Fenced, StoreUnavailable
 from daemon.core.events import Answer, ApprovalAnswered, Stop, TurnEnded, TurnResumed, UserSaid
 from daemon.core.live import Over, SetAside
-from daemon.core.rows import ApprovalRow, ChildRow, InboxRow, SessionRow, TurnRow
+from daemon.core.rows import ApprovalRow, InboxRow, SessionRow, TurnRow
 from daemon.core.sources import Said
-from daemon.core.terms import Terms
 from daemon.core.turn import Turn
 from daemon.store.protocol import ReadTx, Tx
 
@@ -40,6 +39,7 @@ class Lane:
     parked: dict[str, list[InboxRow]] = field(default_factory=dict)
     known: set[str] = field(default_factory=set)
     left: set[str] = field(default_factory=set)
+    survivors: set[str] = field(default_factory=set)
     unwatched: set[str] = field(default_factory=set)
     failures: Failures = field(default_factory=Failures)
     fetching: Fetching = field(default_factory=Fetching)
@@ -102,7 +102,7 @@ class Lane:
             seen, found = self.session, await self.shop.store.read(look)
         self.session, self.past, turns, rows, stopped = found
         self.cancels = stopped | self.cancels
-        unfinished = {turn.id for turn in turns}
+        unfinished = self.survivors = {turn.id for turn in turns}
         self.wakes.extend(turn.id for turn in turns if turn.id not in self.wakes)
         meanwhile = self._empty_queue()
         self.left = {row.id for row in rows}.difference(row.id for row in meanwhile)
@@ -178,7 +178,7 @@ class Lane:
         files = "" if row.turn in self.cancels else await self.fetching.files_of(row, self.shop.fetch)
         if row.id in self.left:  # by a former daemon, which may have died of it before the turn began
             self.left.discard(row.id)
-            if await note_attempt(self.shop.store, self.tenure, row.turn, 0) > TRIES:
+            if await note_attempt(self.shop.store, self.tenure, row.turn, 0, self.shop.company.blame) > TRIES:
                 await self._quarantine(row.turn)
                 return
         at = self.shop.clock.now()
@@ -217,7 +217,9 @@ class Lane:
         answers = [answer for row in approvals if (answer := self._answer(row))]
         if turn.suspended and not answers and turn_id not in self.cancels:
             return
-        if await note_attempt(self.shop.store, self.tenure, turn_id, progress) > TRIES:
+        blame = self.shop.company.blame if turn_id in self.survivors else 1.0
+        self.survivors.discard(turn_id)
+        if await note_attempt(self.shop.store, self.tenure, turn_id, progress, blame) > TRIES:
             await self._quarantine(turn_id)
             return
         why = "answered" if answers else "stopped" if turn_id in self.cancels else "restart"
@@ -292,9 +294,3 @@ class Lane:
 
     def _sink(self, opening: Opening | None = None) -> LaneSink:
         return LaneSink(self.shop.store, self.tenure, self.shop.live, opening, self.shop.leaving)
-
-
-def kin_of(tx: ReadTx, turn_id: str) -> tuple[ChildRow | None, Terms | None]:
-    """Whose child the turn is, and what that one was begun under."""
-    child = tx.child(turn_id)
-    return child, terms_of(tx, child.parent) if child else None

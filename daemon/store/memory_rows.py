@@ -21,7 +21,7 @@ class MemoryRows(MemoryReadTx):
         self.posted = False
         self._external: MemoryTable[tuple[str, str, str], str] = MemoryTable(undo)
         self._epochs: MemoryTable[str, int] = MemoryTable(undo)
-        self._attempts: MemoryTable[str, tuple[int, int]] = MemoryTable(undo)
+        self._attempts: MemoryTable[str, tuple[int, float]] = MemoryTable(undo)
 
     def put_session(self, row: SessionRow) -> None:
         """Insert, or replace what stands there."""
@@ -49,10 +49,10 @@ class MemoryRows(MemoryReadTx):
         self._epochs.put(session, epoch)
         return epoch
 
-    def note_attempt(self, turn_id: str, progress: int) -> int:
+    def note_attempt(self, turn_id: str, progress: int, blame: float = 1.0) -> float:
         """How often the turn was taken up at this progress, this time included."""
-        former, attempts = self._attempts.get(turn_id) or (progress, 0)
-        attempts = attempts + 1 if former == progress else 1
+        former, attempts = self._attempts.get(turn_id) or (None, 0.0)
+        attempts = attempts + blame if former == progress else 1.0
         self._attempts.put(turn_id, (progress, attempts))
         return attempts
 

@@ -207,8 +207,8 @@ class Tx(ReadTx, Protocol):
         """A new turn; its input becomes taken. Raises Fenced, Conflict."""
         ...
 
-    def note_attempt(self, turn_id: str, progress: int) -> int:
-        """A worker takes the turn up at this progress; gives how often that happened at the same progress, this one included."""
+    def note_attempt(self, turn_id: str, progress: int, blame: float = 1.0) -> float:
+        """A worker takes the turn up at this progress; gives how often that happened at the same one: 1, then `blame` more."""
         ...
 
     def forgive_attempts(self, turn_id: str) -> None:

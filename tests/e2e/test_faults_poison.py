@@ -64,6 +64,25 @@ async def test_b5_25_a_message_that_kills_the_daemon_three_times_is_set_aside_an
             assert (await daemon.ask("harmless"))["reply"] == "re: harmless"
 
 
+async def test_b5_25_of_several_at_work_when_the_daemon_dies_none_is_set_aside_for_three_kills(tmp_path: Path) -> None:
+    """Nobody knows whose message it was; and a machine that is switched off and on is nobody's fault."""
+    go_on = asyncio.Event()
+    async with FakeOpenAI() as model:
+        model.otherwise(by(lambda body: gate(go_on, says("re: " + str(body["messages"][-1]["content"])))))
+        turns: list[str] = []
+        for life in range(1, TRIES + 3):
+            async with running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon:
+                turns = turns or [await daemon.begin(f"text {number}", f"chat{number}") for number in range(4)]
+                await model.asked(4 * life)
+                daemon.process.kill()
+                await daemon.process.wait()
+        go_on.set()
+        async with running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon:
+            for number, turn in enumerate(turns):
+                await daemon.until(turn, "run.completed")
+                assert (await daemon.run(turn))["reply"] == f"re: text {number}"
+
+
 @pytest.mark.parametrize("text", ["long", "delegate"])
 async def test_b5_25_a_kill_while_the_turn_makes_progress_does_not_count(tmp_path: Path, text: str) -> None:
     """A17: nor does one while an agent that it waits for makes some."""

@@ -96,11 +96,12 @@ class Sessions:
     async def recover(self, only: str | None = None) -> list[str]:
         """Take up what a former daemon left unfinished, in all sessions or in one; gives the sessions."""
 
-        def look(tx: ReadTx) -> list[SessionRow]:
+        def look(tx: ReadTx) -> tuple[list[SessionRow], int]:
             ids = [only] if only else tx.unfinished_sessions()
-            return [row for session in ids if (row := tx.session(session))]
+            rows = [row for session in ids if (row := tx.session(session))]
+            return rows, len({row.root or row.id for row in rows if _was_at_work(tx, row)})
 
-        rows = await self.shop.store.read(look)
+        rows, self.shop.company.size = await self.shop.store.read(look)
         for row in rows:
             self._wake(self.lane(row))
         self._upkeep = asyncio.create_task(self._keep_up(), name="sessions-upkeep")
@@ -203,6 +204,10 @@ class Sessions:
                 del self._idle_since[name]
             elif lane and name not in self._tasks and not lane.idle:
                 self._wake(lane)
+
+
+def _was_at_work(tx: ReadTx, session: SessionRow) -> bool:
+    return bool(tx.waiting_inputs(session.id)) or any(turn.state == "running" for turn in tx.unfinished_turns(session.id))
 
 
 def _pending(tx: ReadTx) -> tuple[list[ApprovalRow], dict[str, SessionRow]]:

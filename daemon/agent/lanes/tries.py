@@ -6,6 +6,7 @@ from daemon.agent.lanes.sink import Tenure
 from daemon.store.protocol import Store, Tx
 
 TRIES = 3
+LEAST_BLAME = 0.25
 POISON = (
     "I set this message aside: working on it broke off {tries} times without getting any further. "
     "Nothing else is affected. `aidaemon show {turn}` tells how far it came; ask in other words to try again."
@@ -38,11 +39,26 @@ class Failures:
         self._counts.pop(turn_id, None)
 
 
-async def note_attempt(store: Store, tenure: Tenure, turn_id: str, progress: int) -> int:
+@dataclass(slots=True)
+class Company:
+    """How many conversations were at work when the former daemon ended: if it crashed, nobody knows whose message it died of.
+
+    One that was alone is to blame; of several each takes its share, a quarter at least, or nobody would ever be set aside.
+    """
+
+    size: int = 1
+
+    @property
+    def blame(self) -> float:
+        """Each one's share of a crash."""
+        return max(LEAST_BLAME, 1 / max(1, self.size))
+
+
+async def note_attempt(store: Store, tenure: Tenure, turn_id: str, progress: int, blame: float = 1.0) -> float:
     """A worker takes the turn up. Gives how often that happened at this progress, before a crash or since."""
 
-    def work(tx: Tx) -> tuple[int, int]:
-        return tenure.claim(tx), tx.note_attempt(turn_id, progress)
+    def work(tx: Tx) -> tuple[int, float]:
+        return tenure.claim(tx), tx.note_attempt(turn_id, progress, blame)
 
     tenure.epoch, attempts = await store.write(work)
     return attempts

@@ -9,6 +9,7 @@ from daemon.agent.context import Scene
 from daemon.agent.crew.children import Children
 from daemon.agent.lanes.briefing import Briefing
 from daemon.agent.lanes.control import Control
+from daemon.agent.lanes.tries import Company
 from daemon.agent.money.budgets import Budgets
 from daemon.core.clock import Clock
 from daemon.core.live import Live
@@ -35,7 +36,8 @@ class Workshop:
     """What every lane works with. `leaving` is set when the daemon stops, `questions` while somebody has been asked something.
 
     `held` are the turns that this process took in and has not finished. `fetch` brings in the files of a message before its turn
-    begins and says what came of it, in words for the model; it may be asked again for the same one.
+    begins and says what came of it, in words for the model; it may be asked again for the same one. `company` is who shares the
+    blame where the former daemon crashed.
     """
 
     store: Store
@@ -52,3 +54,4 @@ class Workshop:
     questions: asyncio.Event
     held: set[str] = field(default_factory=set)
     fetch: Callable[[InboxRow], Awaitable[str]] = nothing
+    company: Company = field(default_factory=Company)

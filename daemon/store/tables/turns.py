@@ -31,8 +31,8 @@ CHARGE = """UPDATE turns SET iterations = iterations + ?, input_tokens = input_t
 UNCOUNT = "UPDATE turns SET iterations = iterations - 1 WHERE id = ?"
 END = "UPDATE turns SET state = ?, stop_reason = ?, detail = ?, reply = ?, ended_at = ? WHERE id = ?"
 END_INPUT = "UPDATE inbox SET state = ? WHERE id = (SELECT input_id FROM turns WHERE id = ?)"
-ATTEMPT = """INSERT INTO attempts (turn, progress, attempts) VALUES (?, ?, 1) ON CONFLICT (turn) DO UPDATE SET
-    attempts = CASE WHEN progress = excluded.progress THEN attempts + 1 ELSE 1 END, progress = excluded.progress"""
+ATTEMPT = """INSERT INTO attempts (turn, progress, attempts) VALUES (?1, ?2, 1) ON CONFLICT (turn) DO UPDATE SET
+    attempts = CASE WHEN progress = excluded.progress THEN attempts + ?3 ELSE 1 END, progress = excluded.progress"""
 ATTEMPTS = "SELECT attempts FROM attempts WHERE turn = ?"
 FORGIVE = "DELETE FROM attempts WHERE turn = ?"
 CANCEL = "INSERT INTO cancels (turn, why) VALUES (?, ?) ON CONFLICT (turn) DO NOTHING"
@@ -116,10 +116,10 @@ class Turns(Rows):
         """It is over."""
         self._db.execute(DROP_CANCEL, (turn_id,))
 
-    def note_attempt(self, turn_id: str, progress: int) -> int:
+    def note_attempt(self, turn_id: str, progress: int, blame: float = 1.0) -> float:
         """How often it was taken up at this progress, this time included (B5 #25)."""
-        self._db.execute(ATTEMPT, (turn_id, progress))
-        return int(self._db.execute(ATTEMPTS, (turn_id,)).fetchone()[0])
+        self._db.execute(ATTEMPT, (turn_id, progress, blame))
+        return float(self._db.execute(ATTEMPTS, (turn_id,)).fetchone()[0])
 
     def forgive_attempts(self, turn_id: str) -> None:
         """The worker let go in good order: start counting anew."""

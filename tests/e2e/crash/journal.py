@@ -42,10 +42,10 @@ class WatchedTx:
         self._tx.append(session, epoch, turn_id, self._keeps(recorded))
         self.appended.append((session, epoch))
 
-    def note_attempt(self, turn_id: str, progress: int) -> int:
+    def note_attempt(self, turn_id: str, progress: int, blame: float = 1.0) -> float:
         """A worker takes a turn up."""
         self.attempted.append((turn_id, progress))
-        return self._tx.note_attempt(turn_id, progress)
+        return self._tx.note_attempt(turn_id, progress, blame)
 
 
 @dataclass(slots=True)
