@@ -50,6 +50,12 @@ async def test_a14_several_files_come_and_each_is_its_own(stage: Stage):
     assert fetched == dict(files)
 
 
+async def test_a14_files_that_are_sent_at_once_are_one_message(stage: Stage):
+    assert len(await came_with(stage, ("one.png", b"1"), ("two.png", b"22"), ("three.png", b"333"))) == 3
+    [said] = stage.host.messages
+    assert (said.text, [file.size for file in said.attachments]) == ("see this", [1, 2, 3])
+
+
 async def test_a_file_that_is_too_big_is_refused_before_it_is_asked_for(stage: Stage):
     (attachment,) = await came_with(stage, ("notes.txt", CONTENT))
     before, into = len(stage.platform.calls.made), BytesIO()
