@@ -7,6 +7,7 @@ from daemon.agent.money.ledger import midnight
 from daemon.agent.past import TURNS, is_cleared, rebuild
 from daemon.commands.base import Command, Desk, Spoken
 from daemon.core.label import Label
+from daemon.core.roles import Right
 from daemon.core.rows import ChildRow, SessionRow, TurnRow, UsageRow
 from daemon.core.shown import plan_text
 from daemon.core.taint import tainted_at
@@ -108,8 +109,8 @@ async def whoami(desk: Desk, spoken: Spoken) -> str:
 
 
 COMMANDS = (
-    Command("status", "this chat at a glance", status),
-    Command("cost", "tokens and money, by model", cost),
-    Command("tasks", "what is not finished", tasks),
-    Command("whoami", "who I think you are", whoami),
+    Command("status", "this chat at a glance", status, Right.LOOK),
+    Command("cost", "tokens and money, by model", cost, Right.LOOK),
+    Command("tasks", "what is not finished", tasks, Right.LOOK),
+    Command("whoami", "who I think you are", whoami, Right.LOOK),
 )

@@ -13,8 +13,8 @@ async def show_help(desk: Desk, spoken: Spoken) -> str:
 
 
 HELP = (
-    Command("help", "this list", show_help),
-    Command("start", "say hello", show_help),
+    Command("help", "this list", show_help, Right.LOOK),
+    Command("start", "say hello", show_help, Right.LOOK),
 )
 OTHERS = (*choose.COMMANDS, *agents.COMMANDS, *loop.COMMANDS, *permit.COMMANDS, *standing.COMMANDS)
 HOUSE = (*late.COMMANDS, *reload.COMMANDS, *people.COMMANDS)

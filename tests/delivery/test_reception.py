@@ -102,7 +102,8 @@ async def test_a13_a_viewer_looks_and_gives_no_work(tmp_path: Path, model: FakeO
         await channel.say("/status", STRANGER)
         await channel.say("/stop", STRANGER)
         await channel.until(lambda: len(channel.texts(STRANGER)) == 4)
-        assert model.count == 0 and "look here" in channel.texts(STRANGER)[1] and "not for you" in channel.texts(STRANGER)[3]
+        _, told, status, stop = channel.texts(STRANGER)
+        assert model.count == 0 and "look here" in told and "Model: " in status and "not for you" in stop
 
 
 async def test_e7_stop_is_out_of_band_and_the_same_command_again_is_dropped(
