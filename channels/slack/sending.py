@@ -71,16 +71,20 @@ class Sending:
         and that nobody has ended, for those carry no key. Raises Later, Revoked.
         """
         method, more = ("conversations.replies", {"ts": address.thread}) if address.thread else ("conversations.history", {})
-        own = [row async for row in self._own(method, address, since, who, more)]
-        found = next((maybe(row, "ts") for row in own if _key(row) == key), "")
+        recent = {**more, "oldest": f"{(since - MARGIN).timestamp():.6f}"}
+        own = [row async for row in self._own(method, address, who, recent)]
+        found = _of_key(own, key)
+        if not found and self.finds:  # our clock may have jumped; threads are told from their beginning, all else from the end
+            pages = PAGES if address.thread else 1
+            found = _of_key([row async for row in self._own(method, address, who, more, pages)], key)
         return found, [maybe(row, "ts") for row in own if "streaming_state" in row and not _key(row)]
 
-    async def _own(self, method: str, address: Address, since: datetime, who: Who, more: Mapping[str, object]) -> Rows:
-        oldest, cursor = f"{(since - MARGIN).timestamp():.6f}", ""
-        for _ in range(PAGES):
+    async def _own(self, method: str, address: Address, who: Who, more: Mapping[str, object], pages: int = PAGES) -> Rows:
+        cursor = ""
+        for _ in range(pages):
             try:
-                asked = {"channel": address.chat, "oldest": oldest, "include_all_metadata": True, "limit": PAGE, "cursor": cursor}
-                answer = await self._web.read(method, **asked, **more)
+                asked = {"channel": address.chat, "include_all_metadata": True, "limit": PAGE, "cursor": cursor, **more}
+                answer = await self._web.read(method, **asked)
             except Declined as no:
                 self._blind = self._blind or no.unknown
                 self.once(method, f"{no}; a message whose answer was lost cannot be found again")
@@ -97,6 +101,10 @@ class Sending:
         if about not in self._said:
             self._said.add(about)
             log.warning("%s: %s", self._name, what)
+
+
+def _of_key(own: Sequence[Json], key: str) -> str:
+    return next((maybe(row, "ts") for row in own if _key(row) == key), "")
 
 
 def _key(row: Json) -> str:

@@ -41,8 +41,20 @@ async def test_B5_13_a_message_whose_answer_was_lost_is_posted_once_and_found():
             await on.channel.send(on.dm, piece, "k1")
         assert await on.channel.find(on.dm, "k1", piece, since) == slack.shown(on.dm.chat)[0].id
         assert await on.channel.find(on.dm, "k2", piece, since) == ""
-        assert await on.channel.find(on.dm, "k1", piece, since + timedelta(hours=1)) == ""
         assert len(slack.calls.of("chat.postMessage")) == 1
+
+
+@pytest.mark.parametrize("threaded", [False, True])
+async def test_B5_22_a_message_is_found_whatever_our_clock_says(threaded: bool):
+    """Slack is asked what came since then by Slack's clock; ours may have gone wrong in between."""
+    async with fake() as slack, stage(slack) as on:
+        chat, since = slack.group("ann"), now()
+        thread = slack.say("ann", chat, slack.mention("hello")) if threaded else ""
+        where = Address("slack", chat, thread)
+        piece = on.channel.render("hello")[0]
+        sent = await on.channel.send(where, piece, "k1")
+        assert await on.channel.find(where, "k1", piece, since + timedelta(days=1)) == sent
+        assert await on.channel.find(where, "k2", piece, since + timedelta(days=1)) == ""
 
 
 async def test_B5_13_a_message_in_a_thread_is_found_there_among_many():

@@ -134,7 +134,8 @@ async def test_messages_flow_while_the_clock_jumps_by_days(it: Whole, tmp_path: 
     answers = ["re: one"]
     for number, jump in enumerate((DAY, -DAY, DAY, 2 * DAY, -3 * DAY)):
         (tmp_path / "clock").write_text((datetime.now(UTC) + jump).isoformat())
-        it.platforms["discord"].fail(SEND["discord"], Fault("lost"))
+        for name in ("slack", "discord"):
+            it.platforms[name].fail(SEND[name], Fault("lost"))
         it.say(f"again {number}")
         answers.append(f"re: {number}")
         await it.answered(*answers)
