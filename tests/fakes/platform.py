@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 OWNER, OTHER, STRANGER = "ann", "bob", "eve"
-"""The people of a fake platform: its config lists ann as owner and bob as allowed; nobody knows eve. More names may be used freely:
-`Platform.person` gives the platform's id of any name, always the same."""
+"""The people of a fake platform: its config lists ann as owner and bob as allowed; nobody knows eve. More names may be used
+freely: `Platform.person` gives the platform's id of any name, always the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Button:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A message as people see it in a chat. `markup` is what the bot sent, `text` what is read; `edits`: how often it was changed."""
+    """A message as people see it in a chat. `markup` is what the bot sent, `text` what is read; `edits`: how often it changed."""
 
     id: str
     author: str
@@ -36,9 +36,9 @@ class Shown:
 
 @dataclass(slots=True)
 class Fault:
-    """One thing that goes wrong with a call. kind: "status" (answer so), "retry" (429 after `seconds`), "drop" (cut the connection
-    before anything happened), "lost" (do it, then cut the connection: the answer is lost), "slow" (answer after `seconds`),
-    "garbage" (200 with HTML). `times`: for so many calls.
+    """One thing that goes wrong with a call. kind: "status" (answer so), "retry" (429 after `seconds`), "drop" (cut the
+    connection before anything happened), "lost" (do it, then cut the connection: the answer is lost), "slow" (answer after
+    `seconds`), "garbage" (200 with HTML). `times`: for so many calls.
     """
 
     kind: str
