@@ -32,6 +32,18 @@ def fake(name: str) -> Platform:
     return cast(Platform, FakeTelegram() if name == "telegram" else FakeDiscord())
 
 
+class Acknowledged(list[tuple[Json, Json | None]]):
+    """What Slack was acknowledged; `told` hears of each as it comes, before anything is done about it."""
+
+    def __init__(self, told: Callable[[str], None]) -> None:
+        super().__init__()
+        self._told = told
+
+    def append(self, one: tuple[Json, Json | None]) -> None:
+        super().append(one)
+        self._told("ack")
+
+
 def comings(platform: Platform) -> int:
     """How often the bot has come to hear what is said (at Telegram: how often it asked)."""
     match platform:
@@ -133,6 +145,8 @@ async def stage(name: str, folder: Path, settings: Callable[[Platform], Tables] 
         await platform.start()
         fate = Fate(folder / "home")
         platform.calls.made = Told(platform.calls.made, fate.happens)
+        if isinstance(platform, FakeSlack):
+            platform.sockets.acked = Acknowledged(fate.happens)
         fate.home.mkdir()
         (fate.home / "config.toml").write_text(config(model, platform, more=settings(platform)))
         try:
