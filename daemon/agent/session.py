@@ -10,7 +10,7 @@ from daemon.agent.lanes.control import Control
 from daemon.agent.lanes.fetching import Fetching
 from daemon.agent.lanes.hearing import heard_above, is_told
 from daemon.agent.lanes.sink import LaneSink, Opening, Tenure
-from daemon.agent.lanes.tries import TRIES, Failures, note_attempt, poison
+from daemon.agent.lanes.tries import TRIES, Failures, note_attempt, on_probation, poison
 from daemon.agent.lanes.workshop import Workshop
 from daemon.agent.past import Past, is_cleared, kin_of, load_past, progress_of, rebuild, scene_of
 from daemon.core.errors import Fenced, StoreUnavailable
@@ -178,6 +178,8 @@ class Lane:
         files = "" if row.turn in self.cancels else await self.fetching.files_of(row, self.shop.fetch)
         if row.id in self.left:  # by a former daemon, which may have died of it before the turn began
             self.left.discard(row.id)
+            if not await on_probation(self.shop.store, row.turn, self.shop.leaving):
+                return
             if await note_attempt(self.shop.store, self.tenure, row.turn, 0, self.shop.company.blame) > TRIES:
                 await self._quarantine(row.turn)
                 return
@@ -217,8 +219,10 @@ class Lane:
         answers = [answer for row in approvals if (answer := self._answer(row))]
         if turn.suspended and not answers and turn_id not in self.cancels:
             return
-        blame = self.shop.company.blame if turn_id in self.survivors else 1.0
-        self.survivors.discard(turn_id)
+        survived, self.survivors = turn_id in self.survivors, self.survivors - {turn_id}
+        if survived and not await on_probation(self.shop.store, turn_id, self.shop.leaving):
+            return
+        blame = self.shop.company.blame if survived else 1.0
         if await note_attempt(self.shop.store, self.tenure, turn_id, progress, blame) > TRIES:
             await self._quarantine(turn_id)
             return

@@ -11,8 +11,8 @@ from daemon.core.outcomes import Stop
 from daemon.core.rows import ApprovalRow, ChildRow, GrantRow, InboxRow, OutboxRow, SessionRow, TurnRow, UsageRow
 from daemon.store.memory_table import MemoryTable, Undo
 from daemon.store.project import DayRaised
-from daemon.store.protocol import names_a_token
 from daemon.store.tables.grants import EVERYWHERE
+from daemon.store.tokens import names_a_token
 
 Charge = tuple[str, datetime, UsageRow]
 CALLS, SETTLED = (ModelAsked, Consulting), (ModelReplied, Consulted)

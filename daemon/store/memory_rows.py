@@ -49,6 +49,10 @@ class MemoryRows(MemoryReadTx):
         self._epochs.put(session, epoch)
         return epoch
 
+    def attempts(self, turn_id: str) -> float:
+        """How often it was taken up without progress."""
+        return (self._attempts.get(turn_id) or (0, 0.0))[1]
+
     def note_attempt(self, turn_id: str, progress: int, blame: float = 1.0) -> float:
         """How often the turn was taken up at this progress, this time included."""
         former, attempts = self._attempts.get(turn_id) or (None, 0.0)

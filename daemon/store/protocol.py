@@ -5,7 +5,6 @@ with others in one disk commit (group commit), and has been flushed to disk when
 call back into the event loop, and is rolled back alone when it raises. Functions given to `read` see what is committed.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Protocol, TypeVar
@@ -18,8 +17,6 @@ from daemon.core.rows import ApprovalRow, ChildRow, GrantRow, InboxRow, OutboxRo
 
 T = TypeVar("T")
 
-TOKEN = re.compile(r"[0-9a-f]{32,}")
-
 
 class Conflict(AidaemonError):
     """A row of this id stands in the journal already; nothing was written."""
@@ -27,11 +24,6 @@ class Conflict(AidaemonError):
 
 class UnknownTurn(AidaemonError):
     """This turn has not begun in this session; nothing was written."""
-
-
-def names_a_token(prefix: str) -> bool:
-    """So many hexadecimal digits that nobody hits a question by chance."""
-    return TOKEN.fullmatch(prefix) is not None
 
 
 class ReadTx(Protocol):
@@ -83,6 +75,10 @@ class ReadTx(Protocol):
 
     def cancelled(self, turn_id: str) -> str:
         """Why somebody stopped this turn, which has not ended yet; "" when nobody did."""
+        ...
+
+    def attempts(self, turn_id: str) -> float:
+        """How often it was taken up without progress since it made some last; 0 for never."""
         ...
 
     def events(self, turn_id: str, after: int = 0) -> list[Recorded]:

@@ -172,6 +172,13 @@ async def test_attempts_count_only_without_progress(store: Store) -> None:
     assert await store.write(lambda tx: tx.note_attempt("t1", 2)) == 1
 
 
+async def test_b5_25_of_a_crash_with_others_an_attempt_counts_only_its_share(store: Store) -> None:
+    assert await store.read(lambda tx: tx.attempts("t1")) == 0
+    counts = [await store.write(lambda tx, at=at: tx.note_attempt("t1", at, 0.25)) for at in (0, 0, 0, 3)]
+    assert counts == [1, 1.25, 1.5, 1]
+    assert await store.read(lambda tx: tx.attempts("t1")) == 1
+
+
 async def test_attempts_at_a_turn_that_has_not_begun_count_too(store: Store) -> None:
     """B5 #25."""
     assert [await store.write(lambda tx: tx.note_attempt("t1", 0)) for _ in range(3)] == [1, 2, 3]

@@ -1,5 +1,6 @@
 """How often a turn broke off without getting any further: in this process, and over restarts (B5 #25)."""
 
+import asyncio
 from dataclasses import dataclass, field
 
 from daemon.agent.lanes.sink import Tenure
@@ -7,6 +8,7 @@ from daemon.store.protocol import Store, Tx
 
 TRIES = 3
 LEAST_BLAME = 0.25
+SUSPECT, PROBATION_S = 2, 2.0
 POISON = (
     "I set this message aside: working on it broke off {tries} times without getting any further. "
     "Nothing else is affected. `aidaemon show {turn}` tells how far it came; ask in other words to try again."
@@ -52,6 +54,19 @@ class Company:
     def blame(self) -> float:
         """Each one's share of a crash."""
         return max(LEAST_BLAME, 1 / max(1, self.size))
+
+
+async def on_probation(store: Store, turn_id: str, leaving: asyncio.Event) -> bool:
+    """A turn that the daemon may have died of twice waits, after a start, until the others have had their say. False when the
+    daemon leaves meanwhile.
+    """
+    if await store.read(lambda tx: tx.attempts(turn_id)) < SUSPECT:
+        return True
+    try:
+        await asyncio.wait_for(leaving.wait(), PROBATION_S)
+    except TimeoutError:
+        return True
+    return False
 
 
 async def note_attempt(store: Store, tenure: Tenure, turn_id: str, progress: int, blame: float = 1.0) -> float:

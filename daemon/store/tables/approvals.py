@@ -7,8 +7,8 @@ from daemon.core.events import Answer, ApprovalAnswered, ApprovalAsked
 from daemon.core.label import Effect, Label
 from daemon.core.rows import ApprovalRow
 from daemon.store.instants import from_db, to_db
-from daemon.store.protocol import names_a_token
 from daemon.store.tables.rows import Rows
+from daemon.store.tokens import names_a_token
 
 COLUMNS = """turn, call_id, session, tool, arguments, args_hash, effect, label, token_hash, asked_at, expires,
     state, answer, answered_by, reason, preview, paths"""

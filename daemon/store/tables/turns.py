@@ -116,10 +116,15 @@ class Turns(Rows):
         """It is over."""
         self._db.execute(DROP_CANCEL, (turn_id,))
 
+    def attempts(self, turn_id: str) -> float:
+        """How often it was taken up without progress."""
+        found = self._db.execute(ATTEMPTS, (turn_id,)).fetchone()
+        return float(found[0]) if found else 0.0
+
     def note_attempt(self, turn_id: str, progress: int, blame: float = 1.0) -> float:
         """How often it was taken up at this progress, this time included (B5 #25)."""
         self._db.execute(ATTEMPT, (turn_id, progress, blame))
-        return float(self._db.execute(ATTEMPTS, (turn_id,)).fetchone()[0])
+        return self.attempts(turn_id)
 
     def forgive_attempts(self, turn_id: str) -> None:
         """The worker let go in good order: start counting anew."""
