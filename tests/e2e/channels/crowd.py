@@ -23,8 +23,6 @@ MESSAGES, IN_THE_GROUP, KILLS = 300, 12, 30
 MOST = {"call": 30, "asked": 12, "answered": 12, "said": 10}
 ACKS = {"ack": 10}
 """At Slack an acknowledgement is no call: who has it and not the message would lose it there."""
-GOOD_DAY = 2
-"""Each second life answers what it has found first: what was at work alone at three kills in a row is set aside (B5 #25)."""
 
 
 def settings(platform: Platform) -> Tables:
@@ -98,9 +96,6 @@ class Crowd:
         await fate.start()
         if life == 0:
             await platform.until(lambda: comings(platform) > 0)
-        if life % GOOD_DAY == GOOD_DAY - 1:
-            found = self._open()
-            await platform.until(lambda: not found.intersection(self._open()), 30)
         kinds = MOST | (ACKS if platform.name == "slack" else {})
         kind = self.chance.choice(tuple(kinds))
         fate.dies_at(kind, self.chance.randrange(1, kinds[kind]))
