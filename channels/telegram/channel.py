@@ -18,9 +18,8 @@ from channels.telegram.hearing import Hearing
 from channels.telegram.poller import Patience, Pauses, Poller, drop_webhook
 from channels.telegram.reading import Me
 from channels.telegram.sending import NO_PREVIEW, Arguments, answer_to, buttons, formatted, menu, one, place, sent_id
-from channels.text.telegram import pieces
+from channels.text.telegram import LIMIT, pieces
 
-LIMIT = 4096
 CAN = Capabilities(limit=LIMIT, finds=False, most_upload=MOST_UPLOAD, most_fetch=MOST_FETCH)
 TO_ONE, TO_MANY = Rate(5, 5.0), Rate(20, 60.0)
 GREETING_S = 10.0

@@ -10,7 +10,8 @@ from channels.files import weighed
 from channels.message import Attachment, Piece
 from channels.telegram.api import Api
 from channels.telegram.lib import InputFile
-from channels.telegram.sending import LONGEST_CAPTION, Arguments, formatted, sent_id, shortened, units
+from channels.telegram.sending import LONGEST_CAPTION, Arguments, formatted, sent_id, shortened
+from channels.text.cutting import units
 
 MOST_UPLOAD, MOST_FETCH = 50 << 20, 20 << 20
 UPLOAD_S = 180.0

@@ -1,7 +1,8 @@
 """The library's requests over aiohttp: a third of httpx's work, and failures that tell whether anything was sent."""
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import aiohttp
@@ -66,29 +67,21 @@ class AiohttpRequest(BaseRequest):
         """One request. Raises Answered, NotSent, Lost."""
         read_s = float(read_timeout) if isinstance(read_timeout, int | float) else READ_S
         body, headers = _body(request_data)
-        try:
+        with _meaning():
             async with self._request(method, url, read_s, 2 * CONNECT_S + read_s, data=body, headers=headers) as response:
                 status, payload = response.status, await response.read()
-        except BEFORE as error:
-            raise NotSent(f"no connection ({_name(error)})") from None
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Lost(f"the connection broke off ({_name(error)})") from None
         if status >= 400:
             raise answered(status, payload)
         return status, payload
 
     async def chunks(self, url: str) -> AsyncGenerator[bytes]:
         """A file, piece by piece. Raises as `do_request`."""
-        try:
+        with _meaning():
             async with self._request("GET", url, READ_S, FILE_S) as response:
                 if response.status != 200:
                     raise answered(response.status, await response.read())
                 async for chunk in response.content.iter_chunked(CHUNK):
                     yield chunk
-        except BEFORE as error:
-            raise NotSent(f"no connection ({_name(error)})") from None
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Lost(f"the connection broke off ({_name(error)})") from None
 
     @staticmethod
     def parse_json_payload(payload: bytes) -> dict[str, Any]:
@@ -105,6 +98,17 @@ class AiohttpRequest(BaseRequest):
             )
         timeout = aiohttp.ClientTimeout(total=total_s, connect=CONNECT_S, sock_connect=CONNECT_S, sock_read=read_s)
         return self._session.request(method, url, proxy=self._proxy, timeout=timeout, allow_redirects=False, **more)
+
+
+@contextmanager
+def _meaning() -> Iterator[None]:
+    """What breaks off within, by whether anything was sent. Raises NotSent, Lost."""
+    try:
+        yield
+    except BEFORE as error:
+        raise NotSent(f"no connection ({_name(error)})") from None
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        raise Lost(f"the connection broke off ({_name(error)})") from None
 
 
 def answered(status: int, payload: bytes) -> Answered:

@@ -6,6 +6,7 @@ from typing import Any
 
 from channels.base import Refused
 from channels.message import Address, Choice, Piece
+from channels.text.cutting import units
 
 IN_A_ROW = 2
 LONGEST_CAPTION, LONGEST_TOAST = 1024, 200
@@ -45,11 +46,6 @@ def menu(commands: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
     fit = [(name.removeprefix("/"), help_text) for name, help_text in commands]
     told = [{"command": name, "description": words[:256] or name} for name, words in fit if COMMAND_NAME.fullmatch(name)]
     return told[:MOST_COMMANDS]
-
-
-def units(text: str) -> int:
-    """How long Telegram takes a text to be: in UTF-16 units."""
-    return len(text) + sum(char > "\uffff" for char in text)
 
 
 def shortened(text: str, limit: int) -> str:

@@ -25,7 +25,7 @@ def question(
     tool: str, arguments: str, effect: str, expires: datetime, preview: str = "", *, outside: bool = False, warning: str = ""
 ) -> str:
     """The question in markdown, at most some 3,000 characters. What is left out of the middle of long arguments is counted."""
-    told = "\n".join(_argument(name, value) for name, value in fields(arguments))
+    told = _told(arguments)
     parts = [
         f"**Allow `{one_line(exact(tool), TOOL).replace('`', 'ˋ')}`?** It {EFFECTS.get(effect, EFFECTS['destructive'])}.",
         _block(told, ARGUMENTS) if told.strip() else "It is given nothing.",
@@ -38,8 +38,11 @@ def question(
 
 def is_whole(arguments: str, preview: str = "") -> bool:
     """Nothing of it is left out of the question: whoever reads that has read it all."""
-    told = "\n".join(_argument(name, value) for name, value in fields(arguments))
-    return not (_clipped(told, ARGUMENTS)[1] or _clipped(preview, PREVIEW)[1])
+    return not (_clipped(_told(arguments), ARGUMENTS)[1] or _clipped(preview, PREVIEW)[1])
+
+
+def _told(arguments: str) -> str:
+    return "\n".join(_argument(name, value) for name, value in fields(arguments))
 
 
 def _argument(name: str, value: str) -> str:
