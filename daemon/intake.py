@@ -11,6 +11,7 @@ from daemon.core.ids import NewId
 from daemon.core.label import Label
 from daemon.core.redaction import Redactor
 from daemon.core.rows import ApprovalRow, InboxRow, SessionRow
+from daemon.core.surrogates import without_halves
 from daemon.store.protocol import Store, Tx
 
 OWNER = "owner"
@@ -87,7 +88,7 @@ class Intake:
             external_id=inbound.external_id,
             session=inbound.session,
             sender=inbound.sender,
-            body=self.redactor.text(inbound.text.encode("utf-8", "replace").decode()),  # half a surrogate pair is no text
+            body=self.redactor.text(without_halves(inbound.text)),
             label=inbound.label,
             turn=self.new_id(),
             received_at=self.clock.now(),

@@ -9,7 +9,7 @@ from daemon.core.events import Answer
 from daemon.core.label import Label
 from daemon.core.roles import Person
 from daemon.core.rows import OUTSIDE, ApprovalRow, GrantRow
-from daemon.store.protocol import Tx
+from daemon.store.protocol import ReadTx, Tx
 from daemon.tools.grants import pattern_trouble, stands
 
 
@@ -52,10 +52,15 @@ async def answer_call(
     return settled
 
 
-def _check(tx: Tx, row: ApprovalRow, answer: Answer, person: Person) -> None:
+def is_theirs(tx: ReadTx, row: ApprovalRow, answer: Answer, person: Person) -> bool:
+    """This person, as they stand now, may give this answer."""
     begun, session = tx.input_of(row.turn), tx.session(row.session)
     label = session.label if session else Label.UNTRUSTED
-    if not may_say(row, answer, person, begun_by=begun.sender if begun else "", session_label=label):
+    return may_say(row, answer, person, begun_by=begun.sender if begun else "", session_label=label)
+
+
+def _check(tx: ReadTx, row: ApprovalRow, answer: Answer, person: Person) -> None:
+    if not is_theirs(tx, row, answer, person):
         who = f"{person.name}, {person.role.value}"
         raise MayNotAnswer(f"This is not yours to answer ({row.tool}: {row.effect.value}); here you are {who}. It still waits.")
 

@@ -7,7 +7,7 @@ from daemon.commands.base import Desk, Spoken
 from daemon.core.rows import InboxRow, OutboxRow, SessionRow
 from daemon.intake import ORDERED
 from daemon.store.project import birth_state
-from daemon.store.protocol import ReadTx, Tx
+from daemon.store.protocol import Tx
 
 DONE, KIND = "command", "command"
 UNHEARD = "This command came before, and I cannot tell whether it was carried out. Look, and give it again if need be."
@@ -35,26 +35,23 @@ async def said_before(desk: Desk, row: InboxRow) -> str:
 async def left_over(desk: Desk) -> None:
     """Commands that a crash cut off: nothing is done twice, and whoever gave them is told where that can be."""
 
-    def look(tx: ReadTx) -> list[tuple[InboxRow, SessionRow | None]]:
-        return [(row, tx.session(row.session)) for row in tx.inputs_in(ORDERED)]
-
-    for row, session in await desk.store.read(look):
-        await desk.store.write(lambda tx, row=row, session=session: _settle(tx, desk, row, session))
+    await desk.store.write(lambda tx: [_settle(tx, desk, row) for row in tx.inputs_in(ORDERED)])
 
 
 async def cut_off(desk: Desk, row: InboxRow) -> None:
     """The same for one command that came again, and that nobody is at any more."""
 
     def work(tx: Tx) -> None:
-        if any(left.id == row.id for left in tx.inputs_in(ORDERED)):
-            _settle(tx, desk, row, tx.session(row.session))
+        left = tx.input(row.id)
+        if left and left.state == ORDERED:
+            _settle(tx, desk, left)
 
     await desk.store.write(work)
 
 
-def _settle(tx: Tx, desk: Desk, row: InboxRow, session: SessionRow | None) -> None:
+def _settle(tx: Tx, desk: Desk, row: InboxRow) -> None:
     tx.settle_input(row.id, DONE)
-    if session:
+    if session := tx.session(row.session):
         told = CUT_OFF.format(text=row.body)
         tx.post(_said(row, session, told, desk.clock.now(), birth_state(session.channel, KIND)))
 

@@ -4,7 +4,9 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+
+from channels.message import Attachment
 
 NOTHING = "file"
 MOST_CHARS, MOST_BYTES, LONGEST_ENDING = 80, 160, 16
@@ -14,28 +16,15 @@ KIND = re.compile(r"[\w.+-]{1,40}/[\w.+-]{1,80}", re.ASCII)
 EDGES = " .-~_"
 
 
-@dataclass(frozen=True, slots=True)
-class Incoming:
-    """A file of a message, not fetched yet. kind: document, photo, voice, audio, video. `size` in bytes, 0 where nobody said;
-    `ref` is what its channel needs to fetch it.
-    """
-
-    kind: str
-    name: str
-    mime: str
-    size: int
-    ref: str
-
-
-def to_json(files: Sequence[Incoming]) -> str:
+def to_json(files: Sequence[Attachment]) -> str:
     """As the journal keeps it; "" for none."""
     return json.dumps([asdict(file) for file in files], ensure_ascii=False) if files else ""
 
 
-def from_json(text: str) -> tuple[Incoming, ...]:
+def from_json(text: str) -> tuple[Attachment, ...]:
     """The opposite of `to_json`."""
     rows = json.loads(text) if text else []
-    return tuple(Incoming(row["kind"], row["name"], row["mime"], row["size"], row["ref"]) for row in rows)
+    return tuple(Attachment(row["kind"], row["name"], row["mime"], row["size"], row["ref"]) for row in rows)
 
 
 def safe_name(name: str) -> str:

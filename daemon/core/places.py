@@ -1,8 +1,23 @@
-"""Where a session's people are, told from its name alone (DESIGN 2)."""
+"""What sessions are called, and where their people are: the one from the other (DESIGN 2, A13)."""
 
 import re
 
+ACCOUNT = "/"
+BARE = "telegram"
 NUMBERS = re.compile(r"(?P<account>[^:/]+/)?(?P<chat>-?\d+(?::\d+)?)")
+
+
+def parted(channel: str) -> tuple[str, str]:
+    """(account, kind) of a channel's name: ("work", "slack") of "work/slack"."""
+    account, _, kind = channel.rpartition(ACCOUNT)
+    return account, kind
+
+
+def session_name(channel: str, chat: str) -> str:
+    """`{chat}` or `{chat}:{topic}` for Telegram, `slack:{chat}[:{thread}]`, `discord:{chat}`, behind a further account."""
+    account, kind = parted(channel)
+    own = chat if kind == BARE else f"{kind}:{chat}"
+    return f"{account}{ACCOUNT}{own}" if account else own
 
 
 def place_of(session: str) -> tuple[str, str]:
@@ -11,6 +26,6 @@ def place_of(session: str) -> tuple[str, str]:
     """
     numbers = NUMBERS.fullmatch(session)
     if numbers:
-        return f"{numbers['account'] or ''}telegram", numbers["chat"]
+        return f"{numbers['account'] or ''}{BARE}", numbers["chat"]
     channel, _, chat = session.partition(":")
     return channel, chat

@@ -9,6 +9,7 @@ from daemon.core.terms import Limits
 
 EVENT = "event"
 HTTP, NOBODY = "http", "nobody"
+UNSENT = ("new", "sending", "uncertain")  # deliveries that are on their way still
 OUTSIDE = "outside"  # the scope of a permission that was given for good to a conversation that came from outside
 
 

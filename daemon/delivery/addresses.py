@@ -1,20 +1,14 @@
-"""A conversation's address and its session's name (DESIGN 2): the one from the other."""
+"""A conversation's address as the journal keeps it: a channel's name and a chat, in which the thread stands, too."""
 
 from channels.message import Address
+from daemon.core.places import ACCOUNT, session_name
 
-ACCOUNT, THREAD = "/", ":"
-BARE = "telegram"
+THREAD = ":"
 
 
 def name_of(kind: str, account: str = "") -> str:
     """What a channel is called in this house: "slack", or "work/slack" for the further account "work"."""
     return f"{account}{ACCOUNT}{kind}" if account else kind
-
-
-def parted(name: str) -> tuple[str, str]:
-    """(account, kind) of a channel's name."""
-    account, _, kind = name.rpartition(ACCOUNT)
-    return account, kind
 
 
 def chat_of(address: Address) -> str:
@@ -29,7 +23,5 @@ def address_of(channel: str, chat: str) -> Address:
 
 
 def session_of(address: Address) -> str:
-    """`{chat}` or `{chat}:{topic}` for Telegram, `slack:{chat}[:{thread}]`, `discord:{chat}`, behind a further account (A13)."""
-    account, kind = parted(address.channel)
-    own = chat_of(address) if kind == BARE else f"{kind}:{chat_of(address)}"
-    return f"{account}{ACCOUNT}{own}" if account else own
+    """The session of this conversation (A13)."""
+    return session_name(address.channel, chat_of(address))

@@ -12,6 +12,7 @@ from daemon.core.events import Answer, Recorded, Suspended, TurnEnded
 from daemon.core.live import Glimpse, Live, Over, SetAside
 from daemon.core.rows import ApprovalRow, OutboxRow
 from daemon.delivery.addresses import address_of
+from daemon.delivery.errands import Errands
 from daemon.delivery.outlet import Outlet
 from daemon.delivery.writing import call_of, text_of, whose_is
 from daemon.people.places import called
@@ -54,7 +55,7 @@ class Closing:
     live: Live
     outlets: Mapping[str, Outlet]
     _open: set[str] = field(default_factory=set)
-    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _errands: Errands = field(default_factory=Errands)
 
     async def begin(self) -> None:
         """What a former daemon left. Raises StoreUnavailable."""
@@ -72,9 +73,7 @@ class Closing:
             self._start(turn, follow=True)
 
     def _start(self, turn: str, *, follow: bool = False) -> None:
-        task = asyncio.create_task(self._follow(turn) if follow else self._close(turn), name=f"closing questions of {turn}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._errands.start(self._follow(turn) if follow else self._close(turn), f"closing questions of {turn}")
 
     async def _follow(self, turn: str) -> None:
         with self.live.watch(turn, _stops) as glimpses:
@@ -118,9 +117,7 @@ class Closing:
 
     async def aclose(self) -> None:
         """Leave the rest."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._errands.aclose()
 
 
 def _stops(glimpse: Glimpse) -> bool:

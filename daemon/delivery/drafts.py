@@ -1,7 +1,6 @@
 """All turns at work, each shown in its conversation as it goes (E12); and what is left of what was shown, tidied up."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -9,12 +8,12 @@ from daemon.core.clock import Clock
 from daemon.core.live import PASSING, Glimpse, Live
 from daemon.core.rows import SessionRow
 from daemon.delivery.addresses import address_of
+from daemon.delivery.errands import Errands
 from daemon.delivery.following import LAST_CALL_S, Follower
 from daemon.delivery.leftovers import tidy_up
 from daemon.delivery.outlet import Outlet
 from daemon.store.protocol import Store
 
-log = logging.getLogger(__name__)
 FINISH_S = LAST_CALL_S + 1.0
 Known = Callable[[str], SessionRow | None]
 Task = asyncio.Task[None]
@@ -30,11 +29,11 @@ class Drafts:
     known: Known
     outlets: Mapping[str, Outlet]
     _at_work: dict[str, tuple[Follower, Task]] = field(default_factory=dict)
-    _tasks: set[Task] = field(default_factory=set)
+    _errands: Errands = field(default_factory=Errands)
 
     def begin(self) -> None:
         """Look after what a former daemon has left standing."""
-        self._own(asyncio.create_task(tidy_up(self.store, self.outlets), name="drafts left over"))
+        self._errands.start(tidy_up(self.store, self.outlets), "drafts left over")
 
     def begun(self, session: str, turn: str) -> None:
         """A turn begins, or goes on: whatever happens from now on is seen. Agents that work for others show nothing."""
@@ -44,20 +43,13 @@ class Drafts:
             return
         watch = self.live.watch(turn, None if outlet.channel.can.drafts else _lasting)
         follower = Follower(turn, address_of(row.channel, row.chat), outlet, self.store, self.clock, watch)
-        task = asyncio.create_task(follower.follow(watch.__enter__()), name=f"drafts {turn}")
+        task = self._errands.start(follower.follow(watch.__enter__()), f"drafts {turn}")
         self._at_work[turn] = follower, task
-        self._own(task, turn)
-
-    def _own(self, task: Task, turn: str = "") -> None:
-        self._tasks.add(task)
         task.add_done_callback(lambda done: self._ended(done, turn))
 
     def _ended(self, task: Task, turn: str) -> None:
-        self._tasks.discard(task)
         if turn in self._at_work and self._at_work[turn][1] is task:
             del self._at_work[turn]
-        if not task.cancelled() and (error := task.exception()):
-            log.error("%s broke off: %s", task.get_name(), error, exc_info=error)
 
     async def finish(self, turn: str) -> None:
         """No draft of this turn is shown any more once this returns: one that is on its way is waited for, so long at most."""
@@ -73,10 +65,7 @@ class Drafts:
 
     async def aclose(self) -> None:
         """Stop showing anything."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._errands.aclose()
 
 
 def _lasting(glimpse: Glimpse) -> bool:

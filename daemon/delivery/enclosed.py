@@ -8,10 +8,9 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 from channels.base import Refused
+from daemon.core.rows import UNSENT
 from daemon.delivery.letters import FILE
 from daemon.store.protocol import Store
-
-UNSENT = ("new", "sending", "uncertain")
 
 
 @dataclass(frozen=True, slots=True)

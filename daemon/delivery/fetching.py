@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from channels.base import ChannelError, Later
 from channels.message import Attachment
-from daemon.core.files import Incoming, apart, arrived, from_json, missed, too_big
+from daemon.core.files import apart, arrived, from_json, missed, too_big
 from daemon.core.rows import InboxRow
 from daemon.delivery.outlet import Outlet
 from daemon.tools.inbox import FilesInbox, TooBig
@@ -30,7 +30,7 @@ class Fetch:
             return "\n".join(missed(name, GONE) for name in names)
         return "\n".join([await self._one(outlet, row, file, name) for file, name in zip(files, names, strict=True)])
 
-    async def _one(self, outlet: Outlet, row: InboxRow, file: Incoming, name: str) -> str:
+    async def _one(self, outlet: Outlet, row: InboxRow, file: Attachment, name: str) -> str:
         most = outlet.channel.can.most_fetch
         if file.size > most:
             return missed(name, too_big(file.size, most))
@@ -47,9 +47,8 @@ class Fetch:
                 return missed(name, f"it cannot be kept: {error.strerror or error}")
         return missed(name, why)
 
-    async def _fetched(self, outlet: Outlet, row: InboxRow, file: Incoming, name: str) -> str:
-        attachment = Attachment(file.kind, file.name, file.mime, file.size, file.ref)
+    async def _fetched(self, outlet: Outlet, row: InboxRow, file: Attachment, name: str) -> str:
         day = row.received_at.date()
         async with self.inbox.place(name, day, row.turn, outlet.channel.can.most_fetch) as place:
-            await outlet.channel.fetch(attachment, place)
+            await outlet.channel.fetch(file, place)
         return arrived(place.path, file.mime, place.size)

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from channels.base import ChannelError
 from channels.message import Address
 from daemon.core.errors import StoreUnavailable
+from daemon.core.rows import UNSENT
 from daemon.delivery.addresses import address_of
 from daemon.delivery.letters import DRAFT, GONE, REPLY
 from daemon.delivery.outlet import Outlet
 from daemon.store.protocol import ReadTx, Store
 
 log = logging.getLogger(__name__)
-WAITING, LAST_CALL_S = ("new", "sending", "uncertain"), 10.0
+LAST_CALL_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def _left(tx: ReadTx) -> list[Left]:
     found = []
     for name, message in tx.all_kept(DRAFT).items():
         turn = tx.turn(name)
-        waits = any(row.kind == REPLY and row.state in WAITING for row in tx.outbox_of(name))
+        waits = any(row.kind == REPLY and row.state in UNSENT for row in tx.outbox_of(name))
         session = tx.session(turn.session) if turn and turn.ended_at and not waits else None
         if session:
             found.append(Left(name, address_of(session.channel, session.chat), message))

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from channels.message import Arrival, Attachment, Inbound, Reaction
-from daemon.core.files import Incoming, safe_name, to_json
+from daemon.core.files import safe_name, to_json
+from daemon.core.surrogates import without_halves
 
 FORWARDED = "[I pass on a message; somebody else wrote it]\n{text}\n[end of it]"
 QUOTED = "{text}\n\n[this answers a message that somebody else wrote]\n{quoted}\n[end of it]"
@@ -15,15 +16,11 @@ def readable(arrival: Arrival) -> Arrival:
     """Without halves of surrogate pairs: those are no text, and nothing can be written down with them."""
     match arrival:
         case Inbound():
-            return replace(arrival, text=_text(arrival.text), quoted=_text(arrival.quoted))
+            return replace(arrival, text=without_halves(arrival.text), quoted=without_halves(arrival.quoted))
         case Reaction():
-            return replace(arrival, emoji=_text(arrival.emoji))
+            return replace(arrival, emoji=without_halves(arrival.emoji))
         case _:
             return arrival
-
-
-def _text(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
 
 
 def spoken_text(inbound: Inbound) -> str:
@@ -35,5 +32,4 @@ def spoken_text(inbound: Inbound) -> str:
 
 def attached(files: Sequence[Attachment]) -> str:
     """For the journal; names are made safe before anybody reads them."""
-    incoming = [Incoming(file.kind, safe_name(file.name), file.mime, file.size, file.ref) for file in files]
-    return to_json(incoming) if incoming else ""
+    return to_json([replace(file, name=safe_name(file.name)) for file in files])

@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Mapping
 
+from daemon.core.places import parted
 from daemon.core.roles import Right, Role, may
-from daemon.delivery.addresses import parted
 from daemon.people.people import People, name_of
 
 log = logging.getLogger(__name__)

@@ -18,6 +18,7 @@ from daemon.core.redaction import Redactor
 from daemon.core.roles import Person
 from daemon.core.rows import InboxRow
 from daemon.delivery.addresses import address_of, chat_of, session_of
+from daemon.delivery.errands import Errands
 from daemon.delivery.outlet import Outlet
 from daemon.intake import Inbound as Message
 from daemon.intake import Intake
@@ -46,7 +47,7 @@ class Reception:
     intake: Intake
     visitors: Visitors
     redactor: Redactor
-    _errands: set[asyncio.Task[object]] = field(default_factory=set)
+    _errands: Errands = field(default_factory=Errands)
     _obeying: set[str] = field(default_factory=set)
 
     async def take(self, arrivals: Sequence[Arrival]) -> None:
@@ -146,7 +147,7 @@ class Reception:
         busy = self.desk.sessions.running(session_of(inbound.address))
         taken = await self.intake.take(self._row(inbound, person))
         if busy and not taken.again:
-            self._errand(self._mark_seen(inbound))
+            self._errands.start(self._mark_seen(inbound), f"mark of {self.outlet.name}")
 
     async def _command(self, inbound: Inbound, person: Person, name: str, argument: str, *, shown: bool) -> str:
         """Out of band: it waits for no turn (E7), and nobody waits for one that takes its time. The same again is dropped."""
@@ -159,7 +160,7 @@ class Reception:
             await cut_off(self.desk, row)
             return await said_before(self.desk, row) if shown else ""
         spoken = Spoken(session, person.name, name, self.redactor.text(argument), person.role)
-        task = self._errand(self._obey(row, spoken, shown=shown))
+        task = self._errands.start(self._obey(row, spoken, shown=shown), f"command /{name} of {self.outlet.name}")
         done, _ = await asyncio.wait([task], timeout=None if shown else INLINE_S)
         return task.result() if done else ""
 
@@ -198,17 +199,6 @@ class Reception:
         except (ChannelError, TimeoutError) as error:
             log.debug("%s: a message was not marked as seen: %s", self.outlet.name, error)
 
-    def _errand(self, errand: Coroutine[None, None, T]) -> asyncio.Task[T]:
-        task = asyncio.create_task(errand, name=f"errand of {self.outlet.name}")
-        self._errands.add(task)
-        task.add_done_callback(self._ended)
-        return task
-
-    def _ended(self, task: asyncio.Task[object]) -> None:
-        self._errands.discard(task)
-        if not task.cancelled() and (error := task.exception()):
-            log.error("%s broke off", task.get_name(), exc_info=error)
-
     async def _pressed(self, press: Press) -> str:
         return await Pressing(self.desk).press(press, await self.visitors.person(press.sender))
 
@@ -246,12 +236,7 @@ class Reception:
 
     async def aclose(self) -> None:
         """Errands that are not done in a moment are left; of a command it is told at the next start."""
-        tasks = list(self._errands)
-        if tasks:
-            await asyncio.wait(tasks, timeout=CLOSE_S)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._errands.aclose(CLOSE_S)
 
 
 def _broken(channel: str, arrival: Arrival, error: Exception) -> Poison:

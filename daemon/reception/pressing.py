@@ -4,19 +4,18 @@ from dataclasses import dataclass
 
 from channels.message import Press
 from channels.text.asking import is_whole
-from daemon.commands.answering import answer_call
+from daemon.commands.answering import answer_call, is_theirs
 from daemon.commands.asked import glance_of, in_words, note_glance, ref, with_whole
 from daemon.commands.base import Desk
-from daemon.core.asking import MayNotAnswer, is_of_the_house, may_say
+from daemon.core.asking import MayNotAnswer, is_of_the_house
 from daemon.core.errors import UsageError
 from daemon.core.events import Answer
-from daemon.core.label import Label
 from daemon.core.roles import Person, Right, may
 from daemon.core.rows import ApprovalRow, OutboxRow
 from daemon.delivery.addresses import chat_of, session_of
 from daemon.delivery.letters import pressed
 from daemon.people.places import called
-from daemon.store.protocol import Tx
+from daemon.store.protocol import ReadTx, Tx
 
 SAID = {
     Answer.ONCE: "Approved, once.",
@@ -44,10 +43,9 @@ class Pressing:
         if meant is None:
             return NO_BUTTON
         answer, token = meant
-        row = await self.desk.store.read(lambda tx: tx.approval_by_token(token))
+        row, by = await self.desk.store.read(lambda tx: _meant(tx, token))
         if row is None or row.state != "pending" or row.expires <= self.desk.clock.now():
-            by = row.answered_by if row else ""
-            return _stale(row, await self.desk.store.read(lambda tx: called(tx, by)))
+            return _stale(row, by)
         if answer is not Answer.DENY and await self._unread(press, row, answer, person):
             return LONG
         try:
@@ -65,16 +63,19 @@ class Pressing:
 
         def work(tx: Tx) -> bool:
             glance = glance_of(tx, session, person.name)
-            begun, own = tx.input_of(row.turn), tx.session(row.session)
-            label = own.label if own else Label.UNTRUSTED
-            theirs = may_say(row, answer, person, begun_by=begun.sender if begun else "", session_label=label)
-            if ref(row) in glance.whole or not theirs:
+            if ref(row) in glance.whole or not is_theirs(tx, row, answer, person):
                 return False
             note_glance(tx, session, person.name, with_whole(glance, [row]), [*tx.approvals("pending", session), row])
             tx.post(OutboxRow(row.turn, -1, session, *where, "notice", in_words(row, session, whole=True), at))
             return True
 
         return await self.desk.store.write(work)
+
+
+def _meant(tx: ReadTx, token: str) -> tuple[ApprovalRow | None, str]:
+    """The question that the button is about, and what who answered it is called."""
+    row = tx.approval_by_token(token)
+    return row, called(tx, row.answered_by) if row else ""
 
 
 def _stale(row: ApprovalRow | None, by: str) -> str:

@@ -11,9 +11,10 @@ from channels.message import Address, Inbound, Sender
 from daemon.commands.base import parse
 from daemon.core.clock import Clock
 from daemon.core.ids import NewId
+from daemon.core.places import parted
 from daemon.core.roles import Person, Right, Role, may
 from daemon.core.rows import OutboxRow
-from daemon.delivery.addresses import chat_of, parted, session_of
+from daemon.delivery.addresses import chat_of, session_of
 from daemon.delivery.letters import NOTICE
 from daemon.people.people import People, name_of
 from daemon.people.places import note_name, note_place
@@ -55,13 +56,17 @@ class Visitors:
 
     async def person(self, sender: Sender) -> Person | None:
         """Who that is to the house, as things stand now; None for a stranger. A name says nothing here, the id does."""
-        account, kind = parted(self.channel)
-        role = await self.people.admit(kind, account, sender.id, self.roles)
+        role = await self.people.admit(*self._named(sender), self.roles)
         if role is None:
             return None
         person = Person(f"{self.channel}:{sender.id}", role)
         await self._note_name(person.name, sender.name)
         return person
+
+    def _named(self, sender: Sender) -> tuple[str, str, str]:
+        """(kind, account, id): how people.py has them."""
+        account, kind = parted(self.channel)
+        return kind, account, sender.id
 
     async def _note_name(self, person: str, called: str) -> None:
         shown = " ".join("".join(char for char in called if char.isprintable()).split())[:LONGEST_NAME]
@@ -81,8 +86,7 @@ class Visitors:
             return None
         if not self._may_try(inbound.sender.id):
             return ""
-        account, kind = parted(self.channel)
-        role = await self.people.pair(kind, account, inbound.sender.id, spoken[1])
+        role = await self.people.pair(*self._named(inbound.sender), spoken[1])
         log.info("%s: %s %s", self.channel, inbound.sender.id, f"was let in as {role}" if role else "gave a wrong code")
         said = WELCOME.format(role=role.value) if role else WRONG
         if post and (role or not self._is_crowded(inbound)):
@@ -116,8 +120,7 @@ class Visitors:
         known, noted = self._place
         if person.role is not Role.OWNER or not inbound.private or (known == session and now - noted < NOTE_EVERY_S):
             return
-        account, kind = parted(self.channel)
-        name, at = name_of(kind, account, inbound.sender.id), self.clock.now()
+        name, at = name_of(*self._named(inbound.sender)), self.clock.now()
         await self.store.write(lambda tx: note_place(tx, self.channel, session, name, at))
         self._place = session, now
 
@@ -149,8 +152,7 @@ class Visitors:
 
     async def _once_a_day(self, inbound: Inbound, text: str) -> None:
         """Most of what crowds of strangers say ends here, before the journal is asked."""
-        account, kind = parted(self.channel)
-        name, now = name_of(kind, account, inbound.sender.id), self.clock.monotonic()
+        name, now = name_of(*self._named(inbound.sender)), self.clock.monotonic()
         told, day = self._told.get(name), self.clock.now()
         if now < self._full_until or (told and abs(day - told) < ONCE_IN):
             return

@@ -8,7 +8,7 @@ from daemon.core.errors import UNBILLED
 from daemon.core.events import Alarm, Consulted, Consulting, ModelAsked, ModelFailed, ModelReplied, Recorded
 from daemon.core.loops import LoopRow
 from daemon.core.outcomes import Stop
-from daemon.core.rows import ApprovalRow, ChildRow, GrantRow, InboxRow, OutboxRow, SessionRow, TurnRow, UsageRow
+from daemon.core.rows import UNSENT, ApprovalRow, ChildRow, GrantRow, InboxRow, OutboxRow, SessionRow, TurnRow, UsageRow
 from daemon.store.memory_table import MemoryTable, Undo
 from daemon.store.project import DayRaised
 from daemon.store.tables.grants import EVERYWHERE
@@ -162,7 +162,7 @@ class MemoryReadTx:
 
     def unsent(self, channel: str) -> list[OutboxRow]:
         """What this channel still has to deliver or to make sure of, in order of creation."""
-        return [row for row in self._outbox if row.channel == channel and row.state in ("new", "sending", "uncertain")]
+        return [row for row in self._outbox if row.channel == channel and row.state in UNSENT]
 
     def delivered_as(self, channel: str, chat: str, message_id: str) -> OutboxRow | None:
         """The latest delivery that became this message of the chat, or of a thread in it."""

@@ -7,6 +7,7 @@ from functools import lru_cache
 from hashlib import sha256
 from pathlib import PurePosixPath
 
+from daemon.core.surrogates import without_halves
 from daemon.tools.base import ToolError
 from daemon.tools.folding import folded
 
@@ -30,8 +31,7 @@ def parsed(arguments: str) -> dict[str, object]:
 
 def canonical(arguments: Mapping[str, object]) -> str:
     """The same text for the same arguments, fit to be shown to a person."""
-    text = json.dumps(arguments, sort_keys=True, ensure_ascii=False, separators=(", ", ": "))
-    return text.encode("utf-8", "replace").decode()
+    return without_halves(json.dumps(arguments, sort_keys=True, ensure_ascii=False, separators=(", ", ": ")))
 
 
 def args_hash(tool: str, arguments: Mapping[str, object]) -> str:

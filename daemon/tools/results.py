@@ -9,6 +9,7 @@ from daemon.core.importance import importance
 from daemon.core.label import Effect, Label
 from daemon.core.messages import Role
 from daemon.core.state import CallState
+from daemon.core.surrogates import without_halves
 from daemon.core.turn import Turn
 from daemon.tools.base import ToolError, ToolMeta, ToolOutput
 
@@ -22,7 +23,7 @@ FROM_OUTSIDE = (Effect.FETCH, Effect.EGRESS)
 def printable(text: str) -> str:
     """Without control characters, terminal escapes and broken characters."""
     text = ESCAPES.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
-    return UNPRINTABLE.sub("", text).encode("utf-8", "replace").decode()
+    return without_halves(UNPRINTABLE.sub("", text))
 
 
 def head_and_tail(text: str, limit: int) -> str:

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from channels.message import Attachment
 from daemon.agent.lanes.fetching import Fetching
 from daemon.agent.past import rebuild
 from daemon.app import open_house
 from daemon.config.load import load
 from daemon.core.events import UserSaid
-from daemon.core.files import Incoming, arrived, from_json, missed, to_json, too_big
+from daemon.core.files import arrived, from_json, missed, to_json, too_big
 from daemon.core.label import Label
 from daemon.core.rows import InboxRow
 from daemon.core.sources import Origin, said_in
@@ -22,7 +23,7 @@ from daemon.intake import Inbound, Taken
 from tests.fakes.house import SESSION, Living, living, write_config
 from tests.fakes.openai import FakeOpenAI, gate, says
 
-REPORT = Incoming("document", "report.pdf", "application/pdf", 12_345, "ref-1")
+REPORT = Attachment("document", "report.pdf", "application/pdf", 12_345, "ref-1")
 Fetch = Callable[[InboxRow], Awaitable[str]]
 
 

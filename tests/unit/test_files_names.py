@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.core.files import Incoming, apart, arrived, from_json, missed, safe_name, shown_size, to_json, too_big
+from channels.message import Attachment
+from daemon.core.files import apart, arrived, from_json, missed, safe_name, shown_size, to_json, too_big
 
 HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 
@@ -51,7 +52,7 @@ def test_names_of_one_message_are_told_apart_and_always_in_the_same_way(names: l
 
 
 def test_what_the_journal_keeps_is_read_back() -> None:
-    files = (Incoming("photo", "ä.png", "image/png", 0, '{"id": 1}'), Incoming("voice", "v", "", 7, "r"))
+    files = (Attachment("photo", "ä.png", "image/png", 0, '{"id": 1}'), Attachment("voice", "v", "", 7, "r"))
     assert from_json(to_json(files)) == files
     assert (to_json([]), from_json("")) == ("", ())
 

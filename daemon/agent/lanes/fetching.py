@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from daemon.agent.lanes.control import Control
 from daemon.core.rows import InboxRow
 
 PATIENCE_S = 120.0
@@ -17,26 +18,22 @@ class Fetching:
 
     patience_s: float = PATIENCE_S
     _turn: str = ""
-    _stopped: bool = False
-    _scope: asyncio.Timeout | None = None
+    _control: Control | None = None
 
     async def files_of(self, row: InboxRow, fetch: Callable[[InboxRow], Awaitable[str]]) -> str:
         """What came of them, in words for the model; "" for a message without any."""
         if not row.attachments:
             return ""
-        self._turn, self._stopped = row.turn, False
+        control = Control(asyncio.get_running_loop().time)
+        self._turn, self._control = row.turn, control
         try:
-            async with asyncio.timeout(self.patience_s) as self._scope:
+            async with control.within(self.patience_s):
                 return await fetch(row)
-        except TimeoutError:
-            if not (self._scope and self._scope.expired()):
-                raise
-            return STOPPED if self._stopped else LATE
+            return STOPPED if control.cancelled else LATE
         finally:
-            self._turn, self._scope = "", None
+            self._turn, self._control = "", None
 
     def stop(self, turn_id: str) -> None:
         """Nobody needs them any more."""
-        if turn_id == self._turn and self._scope and not self._scope.expired():
-            self._stopped = True
-            self._scope.reschedule(asyncio.get_running_loop().time())
+        if turn_id == self._turn and self._control:
+            self._control.cancel("stopped")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from daemon.agent.lanes.control import Control
 from daemon.agent.lanes.sink import Tenure
+from daemon.agent.lanes.tries import LEAST_BLAME
 from daemon.agent.lanes.workshop import Workshop
 from daemon.agent.past import Past
 from daemon.agent.session import Lane
@@ -99,7 +100,7 @@ class Sessions:
         def look(tx: ReadTx) -> tuple[list[SessionRow], int]:
             ids = [only] if only else tx.unfinished_sessions()
             rows = [row for session in ids if (row := tx.session(session))]
-            return rows, len({row.root or row.id for row in rows if _was_at_work(tx, row)})
+            return rows, _company(tx, rows)
 
         rows, self.shop.company.size = await self.shop.store.read(look)
         for row in rows:
@@ -204,6 +205,17 @@ class Sessions:
                 del self._idle_since[name]
             elif lane and name not in self._tasks and not lane.idle:
                 self._wake(lane)
+
+
+def _company(tx: ReadTx, rows: Sequence[SessionRow]) -> int:
+    """How many conversations were at work; where that is enough for the least blame, the rest is not looked at."""
+    found = set[str]()
+    for row in rows:
+        if len(found) * LEAST_BLAME >= 1:
+            break
+        if _was_at_work(tx, row):
+            found.add(row.root or row.id)
+    return len(found)
 
 
 def _was_at_work(tx: ReadTx, session: SessionRow) -> bool:

@@ -1,6 +1,6 @@
 """Deliveries, in order of creation; parts of a turn count from 1."""
 
-from daemon.core.rows import OutboxRow
+from daemon.core.rows import UNSENT, OutboxRow
 from daemon.store.instants import from_db, to_db
 from daemon.store.tables.rows import Rows
 
@@ -11,7 +11,7 @@ BY_STATE = f"""SELECT {COLUMNS} FROM outbox WHERE state = ?1 AND (?2 IS NULL OR 
     AND (?3 IS NULL OR session = ?3) ORDER BY n"""
 OF_TURN = f"SELECT {COLUMNS} FROM outbox WHERE turn = ? ORDER BY part"
 ONE = f"SELECT {COLUMNS} FROM outbox WHERE turn = ? AND part = ?"
-UNSENT = f"SELECT {COLUMNS} FROM outbox WHERE state IN ('new', 'sending', 'uncertain') AND channel = ? ORDER BY n"
+ON_THE_WAY = f"SELECT {COLUMNS} FROM outbox WHERE state IN {UNSENT} AND channel = ? ORDER BY n"
 AS = f"""SELECT {COLUMNS} FROM outbox WHERE channel = ?1 AND (chat = ?2 OR (chat >= ?2 || ':' AND chat < ?2 || ';'))
     AND instr(' ' || platform_message_id || ' ', ' ' || ?3 || ' ') ORDER BY n DESC LIMIT 1"""
 MARK = """UPDATE outbox SET state = ?1, attempts = attempts + (?1 = 'sending'), error = ?5,
@@ -38,7 +38,7 @@ class Outbox(Rows):
 
     def unsent(self, channel: str) -> list[OutboxRow]:
         """What this channel still has to deliver or to make sure of, in order of creation."""
-        return [_row(found) for found in self._db.execute(UNSENT, (channel,))]
+        return [_row(found) for found in self._db.execute(ON_THE_WAY, (channel,))]
 
     def delivered_as(self, channel: str, chat: str, message_id: str) -> OutboxRow | None:
         """The latest delivery that became this message of the chat, or of a thread in it."""
