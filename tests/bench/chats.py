@@ -19,8 +19,8 @@ from tests.bench.turns import Timed, raw_call
 from tests.bench.world import World
 from tests.fakes.command_line import ROOT
 from tests.fakes.daemon_process import TOKEN
+from tests.fakes.platforms import NAMES
 
-PLATFORMS = ("telegram", "slack", "discord")
 LONGEST_S = 240.0
 WARMING = 50  # people who have talked before, and then listen
 
@@ -59,7 +59,7 @@ async def crowd(platform: str, people: int) -> AsyncGenerator[Crowd]:
 
 
 @asynccontextmanager
-async def crowds(people: int, platforms: Sequence[str] = PLATFORMS) -> AsyncGenerator[list[Crowd]]:
+async def crowds(people: int, platforms: Sequence[str] = NAMES) -> AsyncGenerator[list[Crowd]]:
     """One at each platform."""
     async with AsyncExitStack() as stack:
         yield [await stack.enter_async_context(crowd(platform, people)) for platform in platforms]

@@ -8,21 +8,13 @@ the seconds that each answer took.
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from time import perf_counter
 
-from tests.fakes.discord import FakeDiscord
 from tests.fakes.platform import Platform
-from tests.fakes.slack import FakeSlack
-from tests.fakes.telegram import FakeTelegram
+from tests.fakes.platforms import SEND, comings, fake
 
-SERVERS: Mapping[str, Callable[[], Platform]] = {"telegram": FakeTelegram, "slack": FakeSlack, "discord": FakeDiscord}
-SENDS = {
-    "telegram": ("sendMessage", "chat_id"),
-    "slack": ("chat.postMessage", "channel"),
-    "discord": ("POST messages", "channel"),
-}
-COMES = {"telegram": "getUpdates", "slack": "apps.connections.open", "discord": "op 2"}
+WHERE = {"telegram": "chat_id", "slack": "channel", "discord": "channel"}
 SAID, ANSWER = "hello", "ok"
 LONGEST_S = 120.0
 Json = dict[str, object]
@@ -44,8 +36,7 @@ class People:
 
     async def listened(self) -> None:
         """Wait until the bot has come; what is said while it is away later on it finds itself."""
-        method = COMES[self._platform.name]
-        await self._platform.until(lambda: bool(self._platform.calls.of(method)), LONGEST_S)
+        await self._platform.until(lambda: comings(self._platform) > 0, LONGEST_S)
 
     async def talk(self, names: Sequence[str], turns: int) -> list[float]:
         """All at once; the seconds that each answer took."""
@@ -73,14 +64,14 @@ class People:
 
     def _answered(self) -> list[str]:
         """Chats in which an answer came since this was asked last."""
-        method, where = SENDS[self._platform.name]
+        method, where = SEND[self._platform.name], WHERE[self._platform.name]
         calls, self._seen = self._platform.calls.made[self._seen :], len(self._platform.calls.made)
         sent = [given for name, given in calls if name == method]
         return [str(given[where]) for given in sent if ANSWER in (given.get("text"), given.get("content"))]
 
 
 async def _main(name: str, number: int) -> None:
-    platform = SERVERS[name]()
+    platform = fake(name)
     await platform.start()
     people = People(platform, number)
     _tell({name: people.config()})

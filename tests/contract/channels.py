@@ -94,6 +94,17 @@ class Stage:
         """A place at the platform."""
         return Address(self.channel.name, chat, thread)
 
+    @property
+    def group(self) -> Address:
+        """A group of ann's and bob's."""
+        return self.at(self.platform.group("ann", "bob"))
+
+    async def thread(self) -> Address:
+        """A thread in that group, as a message from it says where it is."""
+        opening = self.platform.say("ann", self.group.chat, "the opening")
+        async with self.listening():
+            return (await self.heard_from("ann", self.group.chat, self.platform.mention("in the thread"), opening)).address
+
     def ours(self, address: Address) -> list[Shown]:
         """What the bot's messages there are now."""
         return [one for one in self.platform.shown(address.chat) if one.by_bot and _is_in(one, address)]

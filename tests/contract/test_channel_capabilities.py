@@ -37,12 +37,9 @@ async def buttons(stage: Stage) -> bool:
 
 
 async def threads(stage: Stage) -> bool:
-    group = stage.platform.group("ann", "bob")
-    opening = stage.platform.say("ann", group, "the opening")
-    async with stage.listening():
-        where = (await stage.heard_from("ann", group, stage.platform.mention("inside"), opening)).address
+    where = await stage.thread()
     await stage.send("an answer", address=where)
-    return [one.text for one in stage.ours(where)] == ["an answer"] and where != stage.at(group)
+    return [one.text for one in stage.ours(where)] == ["an answer"] and where != stage.group
 
 
 async def reactions(stage: Stage) -> bool:

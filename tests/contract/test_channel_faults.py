@@ -109,7 +109,7 @@ async def test_with_a_token_that_is_not_good_any_more_everything_is_revoked(stag
         stage.send("more", "k2"),
         stage.channel.edit(stage.ann, sent, stage.piece("x")),
         stage.channel.delete(stage.ann, sent),
-        stage.channel.draft(stage.at(stage.platform.group("ann", "bob")), "k3", "x", "", private=False),
+        stage.channel.draft(stage.group, "k3", "x", "", private=False),
         stage.channel.check(),
     ]
     for outcome in [await ended(one) for one in doing]:

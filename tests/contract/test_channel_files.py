@@ -102,10 +102,7 @@ async def test_a14_a_file_is_sent_byte_for_byte_with_its_name_and_words(stage: S
 
 
 async def test_a14_a_file_goes_into_a_thread_and_needs_no_words(stage: Stage, file: Path):
-    group = stage.platform.group("ann", "bob")
-    opening = stage.platform.say("ann", group, "the opening")
-    async with stage.listening():
-        where = (await stage.heard_from("ann", group, stage.platform.mention("in the thread"), opening)).address
+    where = await stage.thread()
     await stage.channel.upload(where, file, "x.txt", stage.channel.render("")[0], "k1")
     (shown,) = stage.ours(where)
     assert shown.files[0][1] == CONTENT

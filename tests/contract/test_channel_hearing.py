@@ -199,7 +199,7 @@ async def test_a15_a_press_is_told_and_who_pressed_is_shown_the_answer(stage: St
 
 
 async def test_a15_whoever_presses_in_a_group_is_named(stage: Stage):
-    group = stage.at(stage.platform.group("ann", "bob"))
+    group = stage.group
     async with stage.listening():
         asked = await stage.channel.send(group, stage.piece("May I?"), "k1", choices=YES)
         stage.platform.press("bob", asked, YES[0].data)
@@ -230,7 +230,7 @@ async def test_a15_a_press_that_could_not_be_written_down_is_told_or_tried_again
 
 
 async def test_its_own_messages_are_not_heard(stage: Stage):
-    group = stage.at(stage.platform.group("ann", "bob"))
+    group = stage.group
     async with stage.listening():
         await stage.send("mine")
         await stage.send(stage.platform.mention("mine"), "k2", group)

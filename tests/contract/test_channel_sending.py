@@ -107,20 +107,15 @@ async def test_a15_data_of_64_bytes_and_many_choices_are_taken(stage: Stage):
 
 
 async def test_a_reply_in_a_group_is_sent_also_when_what_it_answers_is_gone(stage: Stage):
-    group = stage.at(stage.platform.group("ann", "bob"))
+    group = stage.group
     asked = stage.platform.say("ann", group.chat, stage.platform.mention("hello"))
     for number, reply_to in enumerate((asked, "987654321", "nothing")):
         await stage.channel.send(group, stage.piece(f"reply {number}"), f"k{number}", reply_to=reply_to)
     assert [one.text for one in stage.ours(group)] == ["reply 0", "reply 1", "reply 2"]
 
 
-async def thread_of(stage: Stage) -> Address:
-    """A thread of a group, as a message from it says where it is."""
-    group = stage.platform.group("ann", "bob")
-    opening = stage.platform.say("ann", group, "the opening")
-    async with stage.listening():
-        said = await stage.heard_from("ann", group, stage.platform.mention("in the thread"), opening)
-    return said.address
+async def in_a_thread(stage: Stage) -> Address:
+    return await stage.thread()
 
 
 async def in_private(stage: Stage) -> Address:
@@ -128,10 +123,10 @@ async def in_private(stage: Stage) -> Address:
 
 
 async def in_a_group(stage: Stage) -> Address:
-    return stage.at(stage.platform.group("ann", "bob"))
+    return stage.group
 
 
-PLACES = [in_private, in_a_group, thread_of]
+PLACES = [in_private, in_a_group, in_a_thread]
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -167,7 +162,7 @@ async def test_e12_of_a_draft_that_is_longer_than_a_message_the_end_is_seen(
 
 
 async def test_e12_a_draft_that_was_begun_before_a_restart_is_replaced_after_it(stage: Stage):
-    group = await thread_of(stage)
+    group = await stage.thread()
     shown = await stage.channel.draft(group, "k1", "half a sen", "", private=False)
     later = stage.anew()
     await later.channel.edit(group, shown, later.piece("a whole sentence"))
@@ -177,7 +172,7 @@ async def test_e12_a_draft_that_was_begun_before_a_restart_is_replaced_after_it(
 
 
 async def test_a_thread_is_written_into_and_not_its_group(stage: Stage):
-    where = await thread_of(stage)
+    where = await stage.thread()
     await stage.send("in here", address=where)
     (shown,) = stage.ours(where)
     assert shown.text == "in here"
@@ -210,7 +205,7 @@ async def test_a_seen_message_may_be_marked_twice_and_may_be_gone(stage: Stage):
 
 
 async def test_how_fast_one_may_write_is_told_for_every_place(stage: Stage):
-    for where in (stage.ann, await in_a_group(stage)):
+    for where in (stage.ann, stage.group):
         rate = stage.channel.rate(where)
         assert rate.count >= 1 and 0 < rate.seconds / rate.count <= 3
 

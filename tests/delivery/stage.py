@@ -129,3 +129,8 @@ async def outbox(house: House, channel: str = "telegram") -> list[OutboxRow]:
 async def states(house: House, channel: str = "telegram") -> list[str]:
     """How far each has come."""
     return [row.state for row in await outbox(house, channel)]
+
+
+async def is_sent(house: House) -> bool:
+    """There is one, and it has gone out."""
+    return await states(house) == ["sent"]

@@ -9,7 +9,7 @@ import pytest
 
 from daemon.app import House
 from tests.delivery.scripts import echo
-from tests.delivery.stage import AT_ONCE, Cutter, Journal, at_home, outbox, settled, states
+from tests.delivery.stage import AT_ONCE, Cutter, Journal, at_home, is_sent, outbox, settled, states
 from tests.fakes.channel import CAN, OTHER, OWNER, FakeChannel, Trouble
 from tests.fakes.openai import FakeOpenAI, says
 
@@ -20,10 +20,6 @@ KINDS = {
     "lookup": SMALL,
     "blind": replace(SMALL, finds=False),
 }
-
-
-async def is_sent(house: House) -> bool:
-    return await states(house) == ["sent"]
 
 
 async def has(house: House, number: int) -> bool:

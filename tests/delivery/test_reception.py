@@ -8,22 +8,17 @@ import pytest
 
 from channels.base import NotTaken
 from channels.message import Address, Attachment, Poison
-from daemon.app import House
 from daemon.core.events import UserSaid
 from daemon.core.label import Label
 from daemon.core.roles import Role
 from daemon.people.people import People
 from daemon.people.places import places
 from tests.delivery.scripts import Slowly, echo
-from tests.delivery.stage import AT_ONCE, Cutter, Journal, at_home, settled, states
+from tests.delivery.stage import AT_ONCE, Cutter, Journal, at_home, is_sent, settled
 from tests.fakes.channel import CAN, OTHER, OWNER, STRANGER, FakeChannel
 from tests.fakes.openai import FakeOpenAI, hangs, says
 
 QUIET = replace(CAN, drafts=False, typing=False)
-
-
-async def is_sent(house: House) -> bool:
-    return await states(house) == ["sent"]
 
 
 async def test_a13_a_stranger_gets_one_line_a_day_and_nothing_of_theirs_is_kept(

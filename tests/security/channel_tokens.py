@@ -10,7 +10,7 @@ from typing import cast
 import tomli_w
 
 from tests.fakes.command_line import aidaemon
-from tests.fakes.daemon_process import TOKEN, running_daemon
+from tests.fakes.daemon_process import running_daemon, scripted
 from tests.fakes.discord import TOKEN as DISCORD_TOKEN
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.openai import FakeOpenAI, says
@@ -45,12 +45,8 @@ async def traces(home: Path) -> Found:
         for platform in platforms:
             await platform.start()
             stack.push_async_callback(platform.stop)
-        tables = {
-            "provider": {"kind": "openai", "base_url": model.base_url, "models": {"primary": "fake"}},
-            "http": {"port": 0, "token": TOKEN},
-            **{platform.name: platform.config() for platform in platforms},
-        }
-        daemon = await stack.enter_async_context(running_daemon(home, tomli_w.dumps(tables), verbose=True))
+        tables = tomli_w.dumps({platform.name: platform.config() for platform in platforms})
+        daemon = await stack.enter_async_context(running_daemon(home, scripted(model.base_url, tables), verbose=True))
         heard = [await _use(cast(Platform, platform), Script(model)) for platform in platforms]
         for page in ("/health", "/v1/sessions", "/v1/approvals"):
             async with daemon.http.get(page) as response:

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import cast
 
 from daemon.app import House, Parts, open_house
 from daemon.app.channels import Times, at_work
@@ -15,15 +14,13 @@ from daemon.commands.obey import left_over
 from daemon.config.load import load
 from daemon.core.rows import ApprovalRow
 from daemon.reception.visitors import STRANGER, WRONG
-from tests.fakes.discord import FakeDiscord
 from tests.fakes.house import write_config
 from tests.fakes.openai import FakeOpenAI, says
 from tests.fakes.platform import OWNER, Button, Platform, Shown
-from tests.fakes.slack import FakeSlack
-from tests.fakes.telegram import FakeTelegram
+from tests.fakes.platforms import NAMES, comings, fake
 from tests.fakes.wordy_model import Script, shell
 
-PLATFORMS = ("telegram", "slack", "discord")
+PLATFORMS = NAMES
 TOLD = {"telegram": "answerCallbackQuery", "slack": "chat.postEphemeral"}
 AT_ONCE = Times(flush_s=0.0)
 POLITE = (STRANGER, WRONG)
@@ -136,23 +133,6 @@ class Front:
         return sorted(path.name for path in (self.home / "workspace").glob("hit*"))
 
 
-def fake(name: str) -> Platform:
-    """The platform of this name."""
-    made = {"telegram": FakeTelegram, "slack": FakeSlack, "discord": FakeDiscord}
-    return cast(Platform, made[name]())
-
-
-def _came(platform: Platform) -> int:
-    """How often the bot has come to hear what is said."""
-    match platform:
-        case FakeSlack():
-            return platform.sockets.connected
-        case FakeDiscord():
-            return len(platform.gateway.sessions)
-        case _:
-            return len(platform.calls.of("getUpdates"))
-
-
 def button(shown: Shown, label: str = "Once") -> Button:
     """The button with this label."""
     return next(one for one in shown.buttons if one.label == label)
@@ -161,7 +141,7 @@ def button(shown: Shown, label: str = "Once") -> Button:
 @asynccontextmanager
 async def opened(front: Front, *more: Platform, config: Tables | None = None, parts: Parts | None = None) -> AsyncIterator[Front]:
     """The house, listening."""
-    before = _came(front.platform)
+    before = comings(front.platform)
     platforms = {one.name: one.config() for one in (front.platform, *more)}
     tables = {"agent": {"drain_seconds": 0}, **platforms, **(config or {})}
     paths = write_config(front.home, front.model.base_url, tables)
@@ -169,21 +149,27 @@ async def opened(front: Front, *more: Platform, config: Tables | None = None, pa
     async with open_house(paths, loaded, parts) as front.house, at_work(front.house.works, times=AT_ONCE):
         await front.house.sessions.recover()
         await left_over(front.house.works.desk)
-        await front.platform.until(lambda: _came(front.platform) > before)
+        await front.platform.until(lambda: comings(front.platform) > before)
         yield front
 
 
 @asynccontextmanager
-async def front_of(name: str, home: Path, *more: Platform, config: Tables | None = None) -> AsyncIterator[Front]:
-    """A platform of its own, a model and a house."""
+async def alone(name: str, home: Path) -> AsyncIterator[Front]:
+    """A platform of its own and a model, without a house yet."""
     async with FakeOpenAI() as model:
         platform = fake(name)
         await platform.start()
         try:
-            async with opened(Front(platform, model, Script(model), home), *more, config=config) as front:
-                yield front
+            yield Front(platform, model, Script(model), home)
         finally:
             await platform.stop()
+
+
+@asynccontextmanager
+async def front_of(name: str, home: Path, *more: Platform, config: Tables | None = None) -> AsyncIterator[Front]:
+    """The same with a house."""
+    async with alone(name, home) as front, opened(front, *more, config=config):
+        yield front
 
 
 def polite(shown: Sequence[Shown]) -> bool:

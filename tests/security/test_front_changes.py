@@ -1,57 +1,18 @@
 """Who somebody is, is asked anew each time: on every platform for itself, and however things stood when a question was put."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import cast
 
 import pytest
 
-from daemon.app import Parts
-from daemon.core.errors import StoreUnavailable
 from daemon.people.places import places
-from daemon.store.protocol import ReadTx, Store, Tx
-from daemon.store.sqlite import SqliteStore
+from tests.delivery.stage import Journal
 from tests.fakes.discord import FakeDiscord
-from tests.fakes.openai import FakeOpenAI, says
+from tests.fakes.openai import says
 from tests.fakes.platform import OTHER, OWNER
 from tests.fakes.telegram import FakeTelegram
-from tests.fakes.wordy_model import Script, shell
-from tests.security.fronts import PLATFORMS, Front, Tables, button, fake, front_of, opened
-
-T = TypeVar("T")
-
-
-@dataclass(slots=True)
-class Full:
-    """A journal on a disk that is full, as long as `full` says so."""
-
-    inner: Store
-    full: list[bool]
-
-    async def write(self, work: Callable[[Tx], T]) -> T:
-        if self.full[0]:
-            raise StoreUnavailable("the disk is full")
-        return await self.inner.write(work)
-
-    async def read(self, look: Callable[[ReadTx], T]) -> T:
-        return await self.inner.read(look)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-
-@asynccontextmanager
-async def alone(platform: str, home: Path) -> AsyncIterator[Front]:
-    """A platform without a house yet."""
-    async with FakeOpenAI() as model:
-        there = fake(platform)
-        await there.start()
-        try:
-            yield Front(there, model, Script(model), home)
-        finally:
-            await there.stop()
+from tests.fakes.wordy_model import shell
+from tests.security.fronts import PLATFORMS, Front, Tables, alone, button, front_of, opened
 
 
 def without_bob(front: Front) -> Tables:
@@ -114,26 +75,22 @@ async def test_A15_a_button_from_before_a_restart_works_once(platform: str, tmp_
 
 @pytest.mark.parametrize("platform", PLATFORMS)
 async def test_A15_a_press_that_cannot_be_written_down_allows_nothing(platform: str, tmp_path: Path) -> None:
-    full = [False]
-
-    async def open_store(path: Path) -> Store:
-        return cast(Store, Full(await SqliteStore.open(path), full))
-
-    async with alone(platform, tmp_path / "home") as front, opened(front, parts=Parts(open_store=open_store)):
+    journal = Journal()
+    async with alone(platform, tmp_path / "home") as front, opened(front, parts=journal.parts()):
         home = front.platform.private(OWNER)
         front.script.on("go", shell("echo ran >> hit-full; rm -f x"), says("ok"))
         front.platform.say(OWNER, home, "go")
         await front.platform.until(lambda: any(one.buttons for one in front.shown(home)))
         asked = next(one for one in front.shown(home) if one.buttons)
         [row] = await front.waiting()
-        full[0] = True
+        journal.full = True
         told = front.platform.pressed()
         front.platform.press(OWNER, asked.id, button(asked).data)
         if platform == "slack":  # it does not come again, so the person is told
             await front.platform.until(lambda: len(front.platform.pressed()) > len(told))
             assert "nothing was done" in front.platform.pressed()[-1]
         assert len(await front.waiting()) == 1 and not front.hits()
-        full[0] = False
+        journal.full = False
         if platform == "slack":
             assert await front.pressed(OWNER, asked.id, button(asked).data) == "Approved, once."
         await front.ended(row.turn)

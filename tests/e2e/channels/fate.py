@@ -28,22 +28,26 @@ class Told(list[Call]):
 
 @dataclass(slots=True)
 class Fate:
-    """`kind` and `left`: what kills it, and how many more of it. `happens` is to be called for whatever happens."""
+    """A daemon with this `channel`. `kind` and `left`: what kills it, and how many more of it. `happens` is to be called for
+    whatever happens.
+    """
 
     home: Path
+    channel: str
     kind: str = ""
     left: int = 0
     kills: int = 0
     heard: Callable[[str], None] = lambda kind: None
     dead: asyncio.Event = field(default_factory=asyncio.Event)
-    process: asyncio.subprocess.Process | None = None
+    pid: int = 0
     killed: bool = False
+    _nursery: asyncio.subprocess.Process | None = None
     _wake: asyncio.Task[int] | None = None
 
     @property
     def alive(self) -> bool:
         """It runs, and was not killed."""
-        return self.process is not None and not self.dead.is_set()
+        return self.pid != 0 and not self.dead.is_set()
 
     @property
     def log(self) -> str:
@@ -54,16 +58,23 @@ class Fate:
         """One more life, on the same HOME."""
         self.dead.clear()
         self.killed = False
-        given = {name: os.environ[name] for name in KEPT if name in os.environ} | {"PYTHONPATH": str(ROOT)}
-        command = (sys.executable, "-m", "daemon", "run", "--home", str(self.home))
-        with (self.home.parent / "log").open("ab") as log:
-            self.process = await asyncio.create_subprocess_exec(*command, env=given, stderr=log, start_new_session=True)
-        self._wake = asyncio.create_task(self._watch(self.process))
+        if self._nursery is None:
+            given = {name: os.environ[name] for name in KEPT if name in os.environ} | {"PYTHONPATH": str(ROOT)}
+            command, pipe = (sys.executable, "-m", "tests.e2e.channels.nursery", self.channel), asyncio.subprocess.PIPE
+            self._nursery = await asyncio.create_subprocess_exec(*command, env=given, stdin=pipe, stdout=pipe)
+        assert self._nursery.stdin
+        self._nursery.stdin.write(f"{self.home}\n".encode())
+        self.pid = await self._told()
+        self._wake = asyncio.create_task(self._watch())
 
-    async def _watch(self, process: asyncio.subprocess.Process) -> int:
-        code = await process.wait()
+    async def _watch(self) -> int:
+        code = await self._told()
         self.dead.set()
         return code
+
+    async def _told(self) -> int:
+        assert self._nursery and self._nursery.stdout
+        return int(await self._nursery.stdout.readline())
 
     def dies_at(self, kind: str, left: int = 1) -> None:
         """Arm it."""
@@ -79,36 +90,36 @@ class Fate:
 
     def kill(self) -> None:
         """Now."""
-        if self.alive and self.process:
+        if self.alive:
             self.killed = True
             self.kills += 1
             self.dead.set()
-            os.killpg(self.process.pid, signal.SIGKILL)
+            os.killpg(self.pid, signal.SIGKILL)
 
     def freeze(self) -> None:
         """It does nothing more, and does not know it: what is sent to it stays on the wire."""
-        assert self.process
-        os.killpg(self.process.pid, signal.SIGSTOP)
+        assert self.pid
+        os.killpg(self.pid, signal.SIGSTOP)
 
     def thaw(self) -> None:
         """It goes on."""
-        assert self.process
-        os.killpg(self.process.pid, signal.SIGCONT)
+        assert self.pid
+        os.killpg(self.pid, signal.SIGCONT)
 
     async def buried(self) -> None:
         """It is over; whoever was not killed should not have died."""
         assert self._wake
         code = await self._wake
-        self.process = self._wake = None
+        self.pid, self._wake = 0, None
         assert self.killed, f"it ended by itself with {code}:\n{self.log[-4000:]}"
 
     async def terminate(self) -> int:
         """In good order; the exit code."""
-        assert self.process and self._wake
-        self.process.send_signal(signal.SIGTERM)
+        assert self.pid and self._wake
+        os.kill(self.pid, signal.SIGTERM)
         async with asyncio.timeout(30):
             code = await self._wake
-        self.process = self._wake = None
+        self.pid, self._wake = 0, None
         return code
 
     async def aclose(self) -> None:
@@ -116,3 +127,6 @@ class Fate:
         self.kill()
         if self._wake:
             await self._wake
+        if self._nursery and self._nursery.stdin:
+            self._nursery.stdin.close()
+            await self._nursery.wait()

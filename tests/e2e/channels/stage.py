@@ -7,29 +7,26 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import tomli_w
 
 from tests.e2e.channels.fate import Fate, Told
-from tests.fakes.daemon_process import TOKEN
+from tests.fakes.daemon_process import scripted
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.openai import FakeOpenAI, Json
 from tests.fakes.platform import Platform, Shown
+from tests.fakes.platforms import comings, fake
 from tests.fakes.slack import FakeSlack
 from tests.fakes.telegram import FakeTelegram
 
-NAMES = ("telegram", "slack", "discord")
-SEND = {"telegram": "sendMessage", "slack": "chat.postMessage", "discord": "POST messages"}
 MARK = re.compile(r"\bm\d{3}\b")
 Tables = Mapping[str, Mapping[str, object]]
 
 
-def fake(name: str) -> Platform:
+def brisk(name: str) -> Platform:
     """The platform of this name. Slack is as patient as ever, but its pauses are shorter."""
-    if name == "slack":
-        return cast(Platform, FakeSlack(ack_s=1.0, retries_s=(0.0, 0.5, 2.0)))
-    return cast(Platform, FakeTelegram() if name == "telegram" else FakeDiscord())
+    return FakeSlack(ack_s=1.0, retries_s=(0.0, 0.5, 2.0)) if name == "slack" else fake(name)
 
 
 class Acknowledged(list[tuple[Json, Json | None]]):
@@ -42,17 +39,6 @@ class Acknowledged(list[tuple[Json, Json | None]]):
     def append(self, one: tuple[Json, Json | None]) -> None:
         super().append(one)
         self._told("ack")
-
-
-def comings(platform: Platform) -> int:
-    """How often the bot has come to hear what is said (at Telegram: how often it asked)."""
-    match platform:
-        case FakeSlack():
-            return platform.sockets.connected
-        case FakeDiscord():
-            return len(platform.gateway.sessions)
-        case _:
-            return len(platform.calls.of("getUpdates"))
 
 
 def handed_out(platform: Platform) -> bool:
@@ -85,14 +71,10 @@ def by_bot(platform: Platform, chat: str) -> list[Shown]:
 
 def config(model: FakeOpenAI, *platforms: Platform, more: Tables = {}) -> str:  # noqa: B006 - it is only read
     """config.toml with these channels."""
-    tables: dict[str, object] = {
-        "provider": {"kind": "openai", "base_url": model.base_url, "models": {"primary": "fake"}},
-        "http": {"port": 0, "token": TOKEN},
-        **{platform.name: platform.config() for platform in platforms},
-    }
+    tables = {platform.name: platform.config() for platform in platforms}
     for name, table in more.items():
-        tables[name] = {**cast(dict[str, object], tables.get(name, {})), **table}
-    return tomli_w.dumps(tables)
+        tables[name] = {**tables.get(name, {}), **table}
+    return scripted(model.base_url, tomli_w.dumps(tables))
 
 
 @dataclass(slots=True)
@@ -141,9 +123,9 @@ class Stage:
 async def stage(name: str, folder: Path, settings: Callable[[Platform], Tables] = lambda _: {}) -> AsyncIterator[Stage]:
     """`settings`: more tables for config.toml. No daemon runs yet."""
     async with FakeOpenAI() as model:
-        platform = fake(name)
+        platform = brisk(name)
         await platform.start()
-        fate = Fate(folder / "home")
+        fate = Fate(folder / "home", name)
         platform.calls.made = Told(platform.calls.made, fate.happens)
         if isinstance(platform, FakeSlack):
             platform.sockets.acked = Acknowledged(fate.happens)

@@ -10,11 +10,12 @@ from time import monotonic
 import pytest
 import pytest_asyncio
 
-from tests.e2e.channels.stage import NAMES, by_bot, said_last
+from tests.e2e.channels.stage import by_bot, said_last
 from tests.e2e.channels.whole import Whole, whole
 from tests.fakes.command_line import aidaemon
 from tests.fakes.openai import Json, Step, by, calls, gate, says
 from tests.fakes.platform import OWNER, STRANGER, Shown
+from tests.fakes.platforms import NAMES
 
 pytestmark = pytest.mark.timeout(120)
 DOORS = (*NAMES, "http", "terminal")

@@ -8,9 +8,10 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from tests.e2e.channels.stage import NAMES, SEND, Stage, by_bot, said_last, stage
+from tests.e2e.channels.stage import Stage, by_bot, said_last, stage
 from tests.fakes.openai import Exchange, Step, by, calls, says
 from tests.fakes.platform import OTHER, OWNER, Fault
+from tests.fakes.platforms import NAMES, SEND
 from tests.fakes.slack import FakeSlack
 from tests.fakes.telegram import FakeTelegram
 

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.e2e.channels.stage import NAMES, SEND, said_last
+from tests.e2e.channels.stage import said_last
 from tests.e2e.channels.whole import PATIENCE_S, Whole, whole
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.openai import by, gate, says
 from tests.fakes.platform import Fault, Platform
+from tests.fakes.platforms import NAMES, SEND
 from tests.fakes.slack import FakeSlack
 from tests.fakes.telegram import FakeTelegram
 

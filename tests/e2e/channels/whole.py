@@ -5,10 +5,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.e2e.channels.stage import NAMES, Tables, by_bot, comings, config, fake
+from tests.e2e.channels.stage import Tables, brisk, by_bot, config
 from tests.fakes.daemon_process import Daemon, running_daemon
 from tests.fakes.openai import FakeOpenAI
 from tests.fakes.platform import OWNER, Platform
+from tests.fakes.platforms import NAMES, comings
 
 PATIENCE_S = 90.0
 
@@ -57,7 +58,7 @@ async def whole(folder: Path, more: Tables = {}, env: Mapping[str, str] | None =
     """All is well, and everybody listens."""
     async with AsyncExitStack() as stack:
         model = await stack.enter_async_context(FakeOpenAI())
-        platforms = {name: fake(name) for name in NAMES}
+        platforms = {name: brisk(name) for name in NAMES}
         for platform in platforms.values():
             await platform.start()
             stack.push_async_callback(platform.stop)

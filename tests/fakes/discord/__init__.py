@@ -191,8 +191,7 @@ class FakeDiscord:
 
     def shown(self, chat: str, thread: str = "") -> list[Shown]:
         place = self.world.thread(thread, chat, BOT, joined=False).id if thread else chat
-        there = (m for m in self.world.messages.values() if m["channel_id"] == place)
-        return [self._shown(message, thread) for message in sorted(there, key=lambda m: int(m["id"]))]
+        return [self._shown(message, thread) for message in self.world.here(place)]
 
     def _shown(self, message: Json, thread: str) -> Shown:
         buttons = tuple(Button(b["label"], b["custom_id"]) for row in message["components"] for b in row["components"])

@@ -63,11 +63,12 @@ class Place:
 
 @dataclass
 class World:
-    """What there is. Ids are snowflakes: they hold the time, and only grow."""
+    """What there is. Ids are snowflakes: they hold the time, and only grow. `written`: what was ever written in a place."""
 
     users: dict[str, Json] = field(default_factory=dict)
     places: dict[str, Place] = field(default_factory=dict)
     messages: dict[str, Json] = field(default_factory=dict)
+    written: dict[str, list[str]] = field(default_factory=dict)
     stored: dict[str, bytes] = field(default_factory=dict)
     reactions: dict[str, list[str]] = field(default_factory=dict)
     edits: dict[str, int] = field(default_factory=dict)
@@ -154,12 +155,18 @@ class World:
             **{"components": [], **more},
         }
         self.messages[message["id"]] = message
+        self.written.setdefault(place.id, []).append(message["id"])
         place.last = message["id"]
         return message
 
     def _mentioned(self, content: str) -> list[Json]:
-        known = {user["id"]: user for user in (*self.users.values(), self.bot)}
-        return [known[number] for number in re.findall(r"<@!?(\d+)>", content) if number in known]
+        named = re.findall(r"<@!?(\d+)>", content)
+        known = {user["id"]: user for user in (*self.users.values(), self.bot)} if named else {}
+        return [known[number] for number in named if number in known]
+
+    def here(self, place: str) -> list[Json]:
+        """What stands in a place now, oldest first."""
+        return [self.messages[number] for number in self.written.get(place, ()) if number in self.messages]
 
     def event(self, message: Json) -> Json:
         """A message as the gateway sends it."""
@@ -171,8 +178,5 @@ class World:
 
     def history(self, place: str, *, after: int, before: int, limit: int) -> list[Json]:
         """Newest first; with `after`, those next after it."""
-        there = [
-            m for m in self.messages.values() if m["channel_id"] == place and after < int(m["id"]) and int(m["id"]) < before
-        ]
-        there.sort(key=lambda m: int(m["id"]))
+        there = [message for message in self.here(place) if after < int(message["id"]) < before]
         return list(reversed(there[:limit] if after else there[-limit:]))
