@@ -17,8 +17,8 @@ from daemon.delivery.pacing import Pacing
 from daemon.delivery.postman import GIVE_UP_S, Postman
 from daemon.delivery.tending import REFUSED_PAUSE, TELL_AFTER_S, Tending
 from daemon.delivery.writing import Writing
+from daemon.people.gone import taken_off
 from daemon.people.people import People
-from daemon.reception.gone import taken_off
 from daemon.reception.host import Reception
 from daemon.reception.visitors import Visitors
 from daemon.tools.inbox import FilesInbox
@@ -49,6 +49,7 @@ async def at_work(works: Works, accounts: Sequence[Configured] | None = None, ti
     await sweep(store, works.paths.outbox)
     for one in accounts:
         works.outlets[one.name] = await _outlet(works, one, times)
+        works.listed[one.name] = one.roles()
     telling, writing = Telling(store, works.clock, works.new_id, works.answers), Writing(store, works.answers)
     drafts = Drafts(store, works.clock, works.live, works.desk.sessions.known, works.outlets)
     closing = Closing(store, works.live, works.outlets)
@@ -60,7 +61,7 @@ async def at_work(works: Works, accounts: Sequence[Configured] | None = None, ti
     works.live.followers.extend(followers)
     drafts.begin()
     await closing.begin()
-    await taken_off(People(store, works.clock), {one.name: one.roles() for one in accounts})
+    await taken_off(People(store, works.clock), works.listed)
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(delivery.run(), name="delivery"), group.create_task(tending.run(), name="channels")]
         try:
@@ -83,5 +84,5 @@ async def _outlet(works: Works, one: Configured, times: Times) -> Outlet:
 
 def _reception(works: Works, one: Configured) -> Reception:
     store, people = works.desk.store, People(works.desk.store, works.clock)
-    visitors = Visitors(one.name, one.roles(), people, store, works.clock, works.new_id)
+    visitors = Visitors(one.name, works.listed[one.name], people, store, works.clock, works.new_id)
     return Reception(works.outlets[one.name], works.desk, works.intake, visitors, works.redactor)

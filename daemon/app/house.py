@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -40,6 +40,7 @@ from daemon.core.errors import ConfigError
 from daemon.core.ids import NewId, new_id
 from daemon.core.live import Live
 from daemon.core.redaction import Redactor
+from daemon.core.roles import Role
 from daemon.delivery.fetching import Fetch
 from daemon.delivery.outlet import Outlet
 from daemon.door.local import LocalDoor
@@ -57,6 +58,7 @@ from daemon.tools.decorate import bind
 from daemon.tools.inbox import FilesInbox
 from daemon.tools.mcp.running import Running
 from daemon.tools.policy import Judge, judge
+from daemon.tools.sending import MOST
 from daemon.tools.toolbox import Tools
 from daemon.triggers.events import Events
 from memory.memory import Memory
@@ -110,6 +112,7 @@ class Builder:
     table: PriceTable = field(default_factory=PriceTable)
     redactor: Redactor = field(init=False)
     outlets: dict[str, Outlet] = field(default_factory=dict)
+    listed: dict[str, Mapping[str, Role]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.redactor = redactor(self.paths, self.config)
@@ -132,7 +135,7 @@ class Builder:
         children = self._children(store, specs)
         settings = live_config(self.paths, self.loaded, specs, children, ledger)
         works = ToolWorks(
-            self.paths, self.config, store, self.clock, self.live, self.redactor, self.parts.new_id, self.stack
+            self.paths, self.config, store, self.clock, self.live, self.redactor, self.parts.new_id, self.stack, self._takes
         )
         await works.open()
         own = [*bind([spawn_agent], {Children: children}), *config_tools(settings), *self.parts.tools]
@@ -150,6 +153,7 @@ class Builder:
         desk = Desk(
             store, sessions, self.clock, routes, ledger.today, self.parts.new_id, specs, loops, rules, settings, servers,
             works.files, lambda: [outlet.line() for outlet in self.outlets.values()],
+            self.listed,
         )  # fmt: skip
         intake = Intake(store, sessions, self.clock, self.parts.new_id, self.redactor)
         door = LocalDoor(store, desk, intake, self.live, lambda: self._problems(store))
@@ -158,14 +162,19 @@ class Builder:
         events = Events(self.config.events, store, sessions, self.clock, self.parts.new_id, redactor=self.redactor)
         return House(self.config, door, sessions, store, warm_up, loops, events, self._works(desk, intake), servers)
 
+    def _takes(self, channel: str) -> int:
+        """Bytes of a file that it takes; what is not connected now may take them later."""
+        return self.outlets[channel].channel.can.most_upload if channel in self.outlets else MOST
+
     def _problems(self, store: Store) -> list[str]:
         journal = [] if store.healthy else ["the journal cannot be written"]
         return [*journal, *(trouble for outlet in self.outlets.values() if (trouble := outlet.problem()))]
 
     def _works(self, desk: Desk, intake: Intake) -> Works:
         return Works(
-            self.config, self.paths, self.clock, self.live, self.redactor, self.parts.new_id, desk, intake, self.outlets
-        )
+            self.config, self.paths, self.clock, self.live, self.redactor, self.parts.new_id, desk, intake, self.outlets,
+            self.listed,
+        )  # fmt: skip
 
     def _children(self, store: Store, specs: Specs) -> Children:
         config = self.config

@@ -63,7 +63,7 @@ class HostSecrets:
 
 @dataclass(slots=True)
 class ToolWorks:
-    """Everything that tools are made of."""
+    """Everything that tools are made of. `takes`: bytes of a file that a channel takes."""
 
     paths: Paths
     config: Config
@@ -73,6 +73,7 @@ class ToolWorks:
     redactor: Redactor
     new_id: NewId
     stack: AsyncExitStack
+    takes: Callable[[str], int]
     sandbox: Sandbox = field(init=False)
     files: Files = field(init=False)
     terminal: Shell = field(init=False)
@@ -147,6 +148,6 @@ class ToolWorks:
             Reading: Reading(client, config.web.max_chars),
             Searching: Searching(engine_of(config.web, client), config.web.results),
             Outgoing: Outgoing(client, HostSecrets(Secrets(self.paths.secrets)), self.redactor.text),
-            Sending: Sending(self.files.workspace, self.paths.outbox, self.store, self.new_id),
+            Sending: Sending(self.files.workspace, self.paths.outbox, self.store, self.new_id, self.takes),
         }
         return bind([web_search, web_fetch, http_request, send_file], parts)

@@ -1,7 +1,7 @@
 """A chat command: the same for every channel, handled out of band, never seen by the model."""
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -32,7 +32,9 @@ class ModelNames(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """What commands work with. `channels`: how each of them is, a line each."""
+    """What commands work with. `channels`: how each of them is, a line each. `listed`: what the config says of people, by channel
+    and by sender.
+    """
 
     store: Store
     sessions: Sessions
@@ -47,6 +49,7 @@ class Desk:
     servers: Running | None
     files: Files
     channels: Callable[[], Sequence[str]]
+    listed: Mapping[str, Mapping[str, Role]]
 
 
 @dataclass(frozen=True, slots=True)

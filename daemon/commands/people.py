@@ -2,6 +2,7 @@
 
 from daemon.commands.base import Command, Desk, Spoken
 from daemon.core.roles import Right
+from daemon.people.gone import by_name, turned_away
 from daemon.people.people import People
 
 USAGE = "Say /people, or /people remove NAME with a name of that list."
@@ -16,8 +17,19 @@ async def people(desk: Desk, spoken: Spoken) -> str:
         return "\n".join(f"- {known.name}: {known.role}" for known in await register.known()) or NOBODY
     if verb != "remove" or not name.strip():
         return USAGE
-    gone = await register.remove(name.strip())
-    return f"{name.strip()} is a stranger again." if gone else f"Nobody is known as {name.strip()}. {USAGE}"
+    return await _remove(desk, register, name.strip())
+
+
+async def _remove(desk: Desk, register: People, name: str) -> str:
+    """What they said and nobody has begun yet is left undone."""
+    if not await register.remove(name):
+        return f"Nobody is known as {name}. {USAGE}"
+    for channel, roles in desk.listed.items():
+        for row in await turned_away(register, channel, roles):
+            desk.sessions.drop(row)
+    if any(name in by_name(channel, roles) for channel, roles in desk.listed.items()):
+        return f"{name} is not let in by a code any more, but config.toml still lists them: take them out there, too."
+    return f"{name} is a stranger again."
 
 
 COMMANDS = (Command("people", "who was let in by a code; /people remove NAME", people, Right.MANAGE),)

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -27,6 +27,7 @@ from daemon.reception.pressing import Pressing
 from daemon.reception.visitors import PAIR, Visitors, welcome
 from daemon.store.protocol import Tx
 
+A = TypeVar("A", bound=Arrival)
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
@@ -35,6 +36,7 @@ MOST_POISON, RAW = 100, 4000
 MOST_CONVERSATIONS = 200
 SEEN_S = 10.0
 INLINE_S, CLOSE_S = 2.0, 2.0
+BROKEN = "I could not take in what you wrote: a fault of mine, which my log tells of. It is set aside; say it in other words."
 NOT_FOR_YOU = "I only talk to people I know. Nothing was done."
 
 
@@ -64,15 +66,28 @@ class Reception:
 
     async def _in_order(self, arrivals: Sequence[Arrival]) -> None:
         for arrival in arrivals:
-            try:
-                await self._one(readable(arrival))
-            except StoreUnavailable:
-                raise
-            except Exception as error:  # what the house cannot take must not hold up what is behind it
-                log.exception("%s: something came that breaks me", self.outlet.name)
-                await self._poison(_broken(self.outlet.name, arrival, error))
+            if not await self._unharmed(arrival, self._one) and isinstance(arrival, Inbound):
+                await self._unharmed(arrival, self._tell_broken)
+
+    async def _unharmed(self, arrival: A, work: Callable[[A], Awaitable[None]]) -> bool:
+        """Whether it could be done. What the house cannot take is set aside, and holds up nothing of what is behind it."""
+        try:
+            await work(arrival)
+        except StoreUnavailable:
+            raise
+        except Exception as error:
+            log.exception("%s: something came that breaks me", self.outlet.name)
+            await self._poison(_broken(self.outlet.name, arrival, error))
+            return False
+        return True
+
+    async def _tell_broken(self, inbound: Inbound) -> None:
+        """Whoever may talk to me learns that this came to nothing."""
+        if inbound.addressed and await self.visitors.person(inbound.sender):
+            await self.visitors.post_once(inbound, BROKEN)
 
     async def _one(self, arrival: Arrival) -> None:
+        arrival = readable(arrival)
         match arrival:
             case Inbound():
                 await self._message(arrival)

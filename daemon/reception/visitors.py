@@ -90,15 +90,15 @@ class Visitors:
         log.info("%s: %s %s", self.channel, inbound.sender.id, f"was let in as {role}" if role else "gave a wrong code")
         said = WELCOME.format(role=role.value) if role else WRONG
         if post and (role or not self._is_crowded(inbound)):
-            await self._post_once(inbound, said)
+            await self.post_once(inbound, said)
         return said
 
     async def welcome(self, inbound: Inbound, person: Person) -> None:
         """They sent a code, and are known: it came twice perhaps, or a crash came before they were told."""
-        await self._post_once(inbound, welcome(person))
+        await self.post_once(inbound, welcome(person))
 
-    async def _post_once(self, inbound: Inbound, said: str) -> None:
-        """One answer to one message, however often that comes."""
+    async def post_once(self, inbound: Inbound, said: str) -> None:
+        """One answer to one message, however often that comes. Raises StoreUnavailable."""
         line = self._line(inbound.address, said, f"{self.channel}/{inbound.external_id}")
 
         def work(tx: Tx) -> None:

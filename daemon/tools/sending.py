@@ -57,12 +57,13 @@ class Journal(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """What is on its way lies in `folder` (HOME/files/outbox) until it is delivered."""
+    """What is on its way lies in `folder` (HOME/files/outbox) until it is delivered. `most`: bytes that a channel takes."""
 
     workspace: Workspace
     folder: Path
     journal: Journal
     new_id: Callable[[], str]
+    most: Callable[[str], int]
 
     async def people_of(self, session: str) -> SessionRow:
         """The conversation whose people are told what this session has to say. Raises ToolError where none takes files."""
@@ -77,19 +78,19 @@ class Sending:
         copy = self.folder / f"{self.new_id()}-{name}"
         with ExitStack() as undo:
             undo.callback(copy.unlink, missing_ok=True)
-            size = await asyncio.to_thread(self._copy, path, copy)
+            size = await asyncio.to_thread(self._copy, path, copy, self.most(to.channel))
             body = json.dumps({"path": str(copy), "name": name, "caption": caption, "size": size}, ensure_ascii=False)
             row = OutboxRow(context.turn.id, -1, to.id, to.channel, to.chat, FILE, body, context.clock.now())
             await self.journal.write(lambda tx: tx.post(row))
             undo.pop_all()
         return f"{name} ({shown_size(size)}) is on its way"
 
-    def _copy(self, path: str, copy: Path) -> int:
-        with self.workspace.reading(path, most=MOST) as source:
+    def _copy(self, path: str, copy: Path, most: int) -> int:
+        with self.workspace.reading(path, most=most) as source:
             self.folder.parent.mkdir(mode=0o700, exist_ok=True)
             self.folder.mkdir(mode=0o700, exist_ok=True)
             with told(path), os.fdopen(os.open(copy, CREATE, 0o600), "wb") as file:
-                return _poured(source, file, path)
+                return _poured(source, file, path, most)
 
 
 @tool(effect=Effect.EGRESS, critical=("path",), paths=("path",), timeout_s=120)
@@ -104,13 +105,13 @@ def _people_of(tx: Knowing, session: str) -> SessionRow | None:
     return tx.session(own.root) if own and own.root else own
 
 
-def _poured(source: BinaryIO, file: BinaryIO, path: str) -> int:
+def _poured(source: BinaryIO, file: BinaryIO, path: str, most: int) -> int:
     """All of it, however fast it grows meanwhile: never more than may be sent."""
     size = 0
     while data := source.read(CHUNK):
         size += len(data)
-        if size > MOST:
-            raise ToolError(f"{path}: {too_big(size, MOST)}; nothing was sent")
+        if size > most:
+            raise ToolError(f"{path}: {too_big(size, most)}; nothing was sent")
         file.write(data)
     file.flush()
     os.fsync(file.fileno())

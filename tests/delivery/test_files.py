@@ -1,6 +1,7 @@
 """Files on their way to a conversation: the copy that goes out is kept as long as it is needed, no longer (F1)."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 from channels.base import Later, Refused
@@ -31,3 +32,16 @@ async def test_f1_the_copy_of_a_file_goes_when_the_file_has_gone_out_or_never_wi
             await channel.until(lambda number=number: f"there you are, {number}" in channel.texts())
             await settled(gone)
     assert there.is_set() and [one.file for one in channel.stood if one.file] == ["chart.png"]
+
+
+async def test_what_is_too_big_for_its_platform_is_not_even_begun_and_the_model_is_told_why(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
+) -> None:
+    channel.can = replace(channel.can, most_upload=3)
+    model.script(calls(("send_file", {"path": "chart.png"})), says("it is too big"))
+    async with at_home(tmp_path, model, channel):
+        (tmp_path / "workspace" / "chart.png").write_bytes(b"\0png")
+        await channel.say("send me chart.png")
+        await channel.until(lambda: channel.texts() == ["it is too big"])
+    assert channel.of("upload") == []
+    assert "4 bytes are too many; at most 3 can be" in str(model.requests[1]["messages"][-1]["content"])

@@ -7,9 +7,9 @@ from daemon.core.clock import SystemClock
 from daemon.core.label import Label
 from daemon.core.roles import Role
 from daemon.core.rows import InboxRow, SessionRow
+from daemon.people.gone import GONE, taken_off, turned_away
 from daemon.people.people import People
 from daemon.people.places import note_place, places
-from daemon.reception.gone import GONE, taken_off, turned_away
 from daemon.store.sqlite import SqliteStore
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -30,7 +30,7 @@ async def test_what_waits_of_people_who_were_taken_off_the_list_is_left_undone(t
     for row in rows:
         await store.write(lambda tx, row=row: tx.put_session(SessionRow(row.session, row.channel, "1", Label.TRUSTED, NOW)))
         await store.write(lambda tx, row=row: tx.accept(row))
-    assert await turned_away(People(store, SystemClock()), "telegram", CONFIG) == 2
+    assert len(await turned_away(People(store, SystemClock()), "telegram", CONFIG)) == 2
     assert [row.id for row in await store.read(lambda tx: tx.inputs_in("new"))] == ["telegram-1", "discord-2"]
     assert [row.id for row in await store.read(lambda tx: tx.inputs_in(GONE))] == ["telegram-2", "telegram-3"]
     assert sorted(await store.read(lambda tx: tx.unfinished_sessions())) == ["discord:2", "telegram:1"]

@@ -65,6 +65,16 @@ class Sessions:
         """This process took the turn in, and will say when it is over."""
         return turn_id in self.shop.held
 
+    def drop(self, row: InboxRow) -> None:
+        """A message is not to be worked on any more, and its journal says so; one that has begun goes on."""
+        self.shop.held.discard(row.turn)
+        lane = self._lanes.get(row.session)
+        if lane is None:
+            return
+        for queue in (lane.inputs, *lane.parked.values(), *([lane.control.steers] if lane.control else [])):
+            for waiting in [one for one in queue if one.id == row.id]:
+                queue.remove(waiting)
+
     def take_up(self, session: SessionRow, turn_id: str) -> None:
         """A suspended turn has something new to look at."""
         lane = self.lane(session)

@@ -5,14 +5,15 @@ from collections.abc import Mapping
 
 from daemon.core.places import parted
 from daemon.core.roles import Right, Role, may
+from daemon.core.rows import InboxRow
 from daemon.people.people import People, name_of
 
 log = logging.getLogger(__name__)
 GONE = "gone"
 
 
-async def turned_away(people: People, channel: str, roles: Mapping[str, Role]) -> int:
-    """Settle them, before what was left is taken up; how many there were. `roles` is what the channel's config says now.
+async def turned_away(people: People, channel: str, roles: Mapping[str, Role]) -> list[InboxRow]:
+    """Settle what waits of them; gives it. `roles` is what the channel's config says now.
 
     A turn of theirs that had begun goes on: what it asks is answered by people as they stand then. Raises StoreUnavailable.
     """
@@ -26,16 +27,17 @@ async def turned_away(people: People, channel: str, roles: Mapping[str, Role]) -
     if gone:
         log.warning("%s: %d messages of people who may give no work any more are left undone", channel, len(gone))
         await people.store.write(lambda tx: [tx.settle_input(row.id, GONE) for row in gone])
-    return len(gone)
+    return gone
 
 
 async def taken_off(people: People, config: Mapping[str, Mapping[str, Role]]) -> None:
     """Before anything is taken up. `config`: what it says of people now, by channel. Raises StoreUnavailable."""
-    await people.leave_places({channel: _by_name(channel, roles) for channel, roles in config.items()})
+    await people.leave_places({channel: by_name(channel, roles) for channel, roles in config.items()})
     for channel, roles in config.items():
         await turned_away(people, channel, roles)
 
 
-def _by_name(channel: str, roles: Mapping[str, Role]) -> dict[str, Role]:
+def by_name(channel: str, roles: Mapping[str, Role]) -> dict[str, Role]:
+    """The same, by the names that people.py has."""
     account, kind = parted(channel)
     return {name_of(kind, account, sender): role for sender, role in roles.items()}

@@ -1,0 +1,96 @@
+"""What came in and is not worked on: of people who are strangers again, and what breaks the house (DESIGN 6; F1)."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+from channels.message import Inbound
+from daemon.app import House
+from daemon.core.roles import Role
+from daemon.people.people import People, name_of
+from tests.delivery.scripts import echo
+from tests.delivery.stage import at_home, settled
+from tests.fakes.channel import STRANGER, FakeChannel
+from tests.fakes.openai import FakeOpenAI, gate, says
+
+
+async def waiting(house: House, number: int) -> bool:
+    """So many messages wait."""
+    return len(await house.store.read(lambda tx: tx.inputs_in("new"))) == number
+
+
+async def let_in(house: House, channel: FakeChannel, role: Role = Role.EDITOR) -> None:
+    """The stranger has had a code."""
+    code = (await People(house.store, house.works.clock).invite(role)).code
+    await channel.say(f"/pair {code}", STRANGER)
+    await channel.until(lambda: len(channel.texts(STRANGER)) == 1)
+
+
+async def test_who_is_removed_is_answered_what_had_begun_and_nothing_more(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
+) -> None:
+    ready = asyncio.Event()
+    model.script(gate(ready, says("the first")))
+    async with at_home(tmp_path, model, channel) as house:
+        await let_in(house, channel)
+        await channel.say("one", STRANGER)
+        await model.asked(1)
+        for text in ("two", "three"):
+            await channel.say(text, STRANGER)
+        await settled(lambda: waiting(house, 2))
+        await channel.say(f"/people remove {name_of('telegram', '', STRANGER)}")
+        await channel.until(lambda: any("is a stranger again" in text for text in channel.texts()))
+        ready.set()
+        await channel.until(lambda: channel.texts(STRANGER)[1:] == ["the first"])
+        echo(model)
+        await channel.say("and mine?")
+        await channel.until(lambda: channel.texts()[-1] == "re: and mine?")
+        assert channel.texts(STRANGER)[1:] == ["the first"] and model.count == 2
+        assert len(await house.store.read(lambda tx: tx.inputs_in("gone"))) == 2
+
+
+async def test_what_was_on_its_way_into_a_running_turn_is_not_folded_into_it_once_its_sender_is_removed(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
+) -> None:
+    ready = asyncio.Event()
+    model.script(gate(ready, says("done")))
+    async with at_home(tmp_path, model, channel, config={"while_busy": "steer"}) as house:
+        await let_in(house, channel)
+        await channel.say("one", STRANGER)
+        await model.asked(1)
+        await channel.say("no, this", STRANGER)
+        await settled(lambda: waiting(house, 1))
+        await channel.say(f"/people remove {name_of('telegram', '', STRANGER)}")
+        await channel.until(lambda: any("is a stranger again" in text for text in channel.texts()))
+        ready.set()
+        await channel.until(lambda: channel.texts(STRANGER)[1:] == ["done"])
+        assert model.count == 1
+
+
+async def test_who_is_removed_but_stands_in_the_config_is_said_to_stand_there(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
+) -> None:
+    async with at_home(tmp_path, model, channel) as house:
+        await let_in(house, channel)
+        house.works.listed["telegram"] = {**house.works.listed["telegram"], STRANGER: Role.EDITOR}
+        await channel.say(f"/people remove {name_of('telegram', '', STRANGER)}")
+        await channel.until(lambda: any("still lists them" in text for text in channel.texts()))
+
+
+async def test_f1_what_breaks_the_house_is_set_aside_and_whoever_may_talk_learns_of_it(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
+) -> None:
+    echo(model)
+
+    def nonsense(sender: str = "") -> Inbound:
+        said = channel.message("", *([sender] if sender else []))
+        return replace(said, text=cast(str, 17))  # a channel's fault
+
+    async with at_home(tmp_path, model, channel) as house:
+        mine = nonsense()
+        await channel.arrive(nonsense(STRANGER), mine, mine, channel.message("hello"))
+        await channel.until(lambda: "re: hello" in channel.texts())
+        await channel.until(lambda: len(channel.texts()) == 2)
+        assert sum("It is set aside" in text for text in channel.texts()) == 1 and channel.texts(STRANGER) == []
+        assert len(await house.store.read(lambda tx: tx.all_kept("unreadable"))) == 2
