@@ -89,6 +89,8 @@ class Drawing:
             self.root.add(Text.assemble(("untrusted: ", "red"), printable(run.tainted)))
         for notice in run.notices:
             self.root.add(Text.assemble(("notice: ", "yellow"), printable(notice)))
+        if run.reactions:
+            self.root.add(Text.assemble(("reactions: ", "dim"), printable(" ".join(run.reactions))))
         self.root.add(Text(spent(run), style="dim"))
         if self.whole.children:
             self.root.add(Text(f"with its agents: {spent_tokens(self.whole.usage)}", style="dim"))

@@ -55,7 +55,8 @@ class CallView:
 class RunView:
     """One run. state: queued, running, suspended, ended, quarantined. `children`: runs of agents that it set to work.
 
-    `tainted`: what made it untrusted, and at which event; "" while it is trusted.
+    `tainted`: what made it untrusted, and at which event; "" while it is trusted. `reactions`: the signs that people left on what
+    it said.
     """
 
     turn: str
@@ -74,6 +75,7 @@ class RunView:
     parent: str | None = None
     children: list[str] = field(default_factory=list)
     tainted: str = ""
+    reactions: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from daemon.core.rows import InboxRow, TurnRow
 from daemon.door.base import Delivery, RunLine, RunView, SessionView
 from daemon.door.loops import LoopReading
 from daemon.door.views import delivery, queued_line, queued_view, run_line, run_view, session_view, transcript_line
+from daemon.people.feedback import reactions_to
 from daemon.store.protocol import ReadTx, Store
 
 
@@ -24,7 +25,7 @@ class Reading:
 
         def look(tx: ReadTx) -> RunView | None:
             if row := tx.turn(turn):
-                return run_view(row, tx.events(turn))
+                return run_view(row, tx.events(turn), reactions_to(tx, turn))
             queued = tx.input_of(turn)
             return queued_view(queued, tx.child(turn)) if queued else None
 

@@ -37,7 +37,7 @@ UNKNOWN = "outcome of {tool} is unknown: it may or may not have happened"
 QUARANTINED = "set aside: it crashed its worker three times; it will not be tried again by itself"
 
 
-def run_view(row: TurnRow, recorded: Sequence[Recorded]) -> RunView:
+def run_view(row: TurnRow, recorded: Sequence[Recorded], reactions: Sequence[str] = ()) -> RunView:
     """The run as CONTRACT shows it: the row for its state, the events for its calls and what the owner should know."""
     return RunView(
         turn=row.id,
@@ -56,6 +56,7 @@ def run_view(row: TurnRow, recorded: Sequence[Recorded]) -> RunView:
         parent=row.parent or None,
         children=[item.event.child for item in recorded if isinstance(item.event, ChildSpawned)],
         tainted=_tainted(recorded),
+        reactions=list(reactions),
     )
 
 
@@ -245,6 +246,8 @@ def _inbox_state(inbox: InboxRow) -> tuple[str, str]:
             return "ended", "was a command"
         case "quarantined":
             return "quarantined", QUARANTINED
+        case "gone":
+            return "ended", "left undone: its sender was taken off the list before it was begun"
         case _:
             return "queued", ""
 

@@ -22,6 +22,7 @@ from daemon.delivery.errands import Errands
 from daemon.delivery.outlet import Outlet
 from daemon.intake import Inbound as Message
 from daemon.intake import Intake
+from daemon.people.feedback import note_reaction
 from daemon.reception.attached import attached, readable, spoken_text
 from daemon.reception.pressing import Pressing
 from daemon.reception.visitors import PAIR, Visitors, welcome
@@ -31,7 +32,7 @@ A = TypeVar("A", bound=Arrival)
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
-CURSOR, FEEDBACK, POISON = "cursor", "feedback", "unreadable"
+CURSOR, POISON = "cursor", "unreadable"
 MOST_POISON, RAW = 100, 4000
 MOST_CONVERSATIONS = 200
 SEEN_S = 10.0
@@ -225,13 +226,8 @@ class Reception:
 
         def work(tx: Tx) -> None:
             said = tx.delivered_as(*where)
-            if said is None:
-                return
-            name = f"{said.turn}/{reaction.sender.id}"
-            if reaction.emoji:
-                tx.keep(FEEDBACK, name, reaction.emoji[:32])
-            else:
-                tx.drop(FEEDBACK, name)
+            if said:
+                note_reaction(tx, said.turn, reaction.sender.id, reaction.emoji)
 
         await self.desk.store.write(work)
 

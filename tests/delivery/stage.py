@@ -131,6 +131,14 @@ async def states(house: House, channel: str = "telegram") -> list[str]:
     return [row.state for row in await outbox(house, channel)]
 
 
+async def reactions(house: House) -> list[str]:
+    """What people left on what the latest turn said."""
+    [turn] = await house.store.read(lambda tx: tx.turns(None, 1))
+    view = await house.door.run(turn.id)
+    assert view
+    return view.reactions
+
+
 async def is_sent(house: House) -> bool:
     """There is one, and it has gone out."""
     return await states(house) == ["sent"]

@@ -151,6 +151,12 @@ def test_an_unknown_price_is_never_shown_as_nothing():
     assert any("notice: outcome of shell is unknown" in line for line in lines)
 
 
+def test_a13_what_people_thought_of_it_is_shown():
+    lines = drawn([SAID], RunView("t1", "s", "ended", reactions=["👍", "\x1b[31mno"]))
+    assert any(line.endswith("reactions: 👍 \ufffd[31mno") for line in lines), lines
+    assert not any("reactions" in line for line in drawn([SAID], RunView("t1", "s", "ended")))
+
+
 def test_text_from_outside_cannot_colour_or_move_anything():
     lines = drawn([UserSaid("\x1b[2J\x07[red]x[/red]", "me\x1b", "i1", Label.UNTRUSTED, 0.5, Limits())])
     assert any("[red]x[/red]" in line for line in lines)
