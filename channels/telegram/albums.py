@@ -40,9 +40,10 @@ def joined(heard: Iterable[tuple[str, Arrival | Pressed]]) -> list[Arrival | Pre
 
 
 def _as_one(pictures: Sequence[Inbound]) -> Inbound:
+    captions = dict.fromkeys(picture.text for picture in pictures if picture.text)
     return replace(
         pictures[0],
-        text=next((picture.text for picture in pictures if picture.text), ""),
+        text="\n".join(captions),
         attachments=tuple(file for picture in pictures for file in picture.attachments),
         addressed=any(picture.addressed for picture in pictures),
         forwarded=any(picture.forwarded for picture in pictures),

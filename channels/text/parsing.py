@@ -23,6 +23,7 @@ MATHS = re.compile(r"(?<!\\)(?:[_^={}]|\\[a-z])", re.IGNORECASE)
 """What makes a formula of escaped brackets."""
 ESCAPED = "\ufdd0"
 """Stands behind a < or | that was escaped, so that it is taken for nothing else; no character of any text."""
+ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 FORMULAS = (("\\(", "\\)"), ("\\[", "\\]"), ("$$", "$$"))
 
 
@@ -66,12 +67,17 @@ def _inline(state: StateCore) -> None:
             continue
         token.children = token.children or []
         if len(token.content) > LONGEST_PARAGRAPH or token.content.count("[") > MOST_BRACKETS:
-            token.children.append(Token("text", "", 0, content=token.content))
+            token.children.append(Token("text", "", 0, content=ESCAPE.sub(_bare, token.content)))
         else:
             state.md.inline.parse(token.content, state.md, state.env, token.children)
             for child in token.children:
                 if child.type == "text_special" and child.content in ("<", "|"):
                     child.content += ESCAPED
+
+
+def _bare(escaped: re.Match[str]) -> str:
+    """What was escaped, as markdown shows it, and taken for nothing else."""
+    return escaped[1] + ESCAPED * (escaped[1] in "<|")
 
 
 def _formula(state: StateInline, silent: bool) -> bool:

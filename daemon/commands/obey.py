@@ -34,8 +34,8 @@ async def said_before(desk: Desk, row: InboxRow) -> str:
 
 async def left_over(desk: Desk) -> None:
     """Commands that a crash cut off: nothing is done twice, and whoever gave them is told where that can be."""
-
-    await desk.store.write(lambda tx: [_settle(tx, desk, row) for row in tx.inputs_in(ORDERED)])
+    if left := await desk.store.read(lambda tx: tx.inputs_in(ORDERED)):
+        await desk.store.write(lambda tx: [_settle(tx, desk, row) for row in left])
 
 
 async def cut_off(desk: Desk, row: InboxRow) -> None:

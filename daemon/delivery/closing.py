@@ -67,6 +67,11 @@ class Closing:
         self._open.add(turn)
         self._start(turn)
 
+    def told(self, turn: str) -> None:
+        """The house has said something about this turn: with a notice ends what was asked after the turn itself was over."""
+        if turn in self._open:
+            self._start(turn)
+
     def resumed(self, session: str, turn: str) -> None:
         """The turn begins or goes on: somebody has answered it, or stops it."""
         if turn in self._open:
@@ -104,12 +109,14 @@ class Closing:
         where, message = address_of(outlet.name, put.row.chat), put.row.platform_message_id.split()[-1]
         for pause in (*PAUSES, 0.0):
             await outlet.up.wait()
+            await outlet.pacing.turn(where)
             try:
                 await asyncio.wait_for(outlet.channel.edit(where, message, pieces[-1]), CALL_S)
             except Refused as error:
                 log.info("%s: the buttons of a question cannot be taken away: %s", outlet.name, error)
             except (ChannelError, TimeoutError) as error:
                 log.debug("%s: the buttons of a question are still there: %s", outlet.name, error)
+                outlet.pacing.heed(where, error)
                 await asyncio.sleep(pause)
                 continue
             return True

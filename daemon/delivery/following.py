@@ -22,6 +22,8 @@ from daemon.store.protocol import Store
 log = logging.getLogger(__name__)
 TYPING_AFTER_S, DRAFT_AFTER_S, LOOK_EVERY_S = 0.4, 1.2, 0.3
 LAST_CALL_S = 5.0
+FADES_S = 20.0
+"""What goes away by itself is shown again after so long: Telegram takes it away after thirty."""
 
 
 @dataclass(slots=True)
@@ -92,13 +94,15 @@ class Follower:
             await asyncio.wait_for(self.outlet.channel.typing(self.address, status), LAST_CALL_S)
         except (ChannelError, TimeoutError) as error:
             log.debug("%s: no sign of typing: %s", self.outlet.name, error)
+            self.typed_at = now + error.after_s if isinstance(error, Later) else now
 
     async def _draft(self) -> None:
         can, now = self.outlet.channel.can, self.clock.monotonic()
         if self.mute or not can.drafts or now - self.began < DRAFT_AFTER_S or now - self.shown_at < can.draft_every_s:
             return
         text = self.progress.shown(now - self.busy_since)
-        if not text or text == self.shown or self.progress.over or not self.outlet.up.is_set():
+        stands = text == self.shown and not (self.noted == GONE and now - self.shown_at >= FADES_S)
+        if not text or stands or self.progress.over or not self.outlet.up.is_set():
             return
         if not self.outlet.pacing.spare(self.address):
             return
@@ -107,6 +111,7 @@ class Follower:
             await self._show(text)
         except (ChannelError, TimeoutError, StoreUnavailable) as error:
             log.debug("%s: a draft was not shown: %s", self.outlet.name, error)
+            self.outlet.pacing.heed(self.address, error)
             unclear = isinstance(error, Unclear | TimeoutError)
             self.mute = not self.message if unclear else not isinstance(error, Later | StoreUnavailable)
         finally:

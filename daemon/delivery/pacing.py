@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from channels.base import Rate
+from channels.base import Later, Rate
 from channels.message import Address
 
 MOST_WINDOWS = 4096
@@ -60,6 +60,11 @@ class Pacing:
             return False
         self._take(address)
         return True
+
+    def heed(self, address: Address, error: Exception) -> None:
+        """What went wrong there may be that it was too much."""
+        if isinstance(error, Later) and error.after_s:
+            self.complained(address, error.after_s)
 
     def complained(self, address: Address, after_s: float) -> None:
         """The platform said that it was too much: nothing there for so long, and everything slowly for a minute."""

@@ -54,6 +54,11 @@ class Parcel:
         return "" if self.ids else self.letter.reply_to
 
     @property
+    def enclosed(self) -> Enclosed | None:
+        """The first message brings the file."""
+        return None if self.ids else self.file
+
+    @property
     def done(self) -> bool:
         """All has gone."""
         return len(self.ids) >= len(self.pieces)

@@ -70,6 +70,8 @@ class Postman:
             await let_go(row.body, self.files)
         if parcel.letter.choices:
             self.closing.look(row.turn)
+        else:
+            self.closing.told(row.turn)
 
     async def _packed(self, outlet: Outlet, row: OutboxRow) -> Parcel:
         """As the journal has it now, whatever was known of it before. Raises Refused for a file that is gone."""
@@ -78,7 +80,7 @@ class Postman:
         file = enclosed(now.body, self.files) if now.kind == FILE and not over else None
         pieces = [] if over else outlet.channel.render(file.caption if file else letter.markdown)
         ids = now.platform_message_id.split()
-        return Parcel(letter, pieces[:1] if file else pieces, file, ids, now.state in (SENDING, UNCERTAIN))
+        return Parcel(letter, pieces, file, ids, now.state in (SENDING, UNCERTAIN))
 
     async def _through(self, outlet: Outlet, parcel: Parcel, since: float) -> None:
         while not parcel.done:
@@ -118,7 +120,7 @@ class Postman:
         return found if known is None or (known.turn, known.part) == (row.turn, row.part) else ""
 
     async def _send(self, outlet: Outlet, parcel: Parcel) -> str:
-        channel, address, file = outlet.channel, parcel.letter.address, parcel.file
+        channel, address, file = outlet.channel, parcel.letter.address, parcel.enclosed
         if file:
             return await channel.upload(address, file.path, file.name, parcel.piece, parcel.key)
         if not parcel.ids and parcel.letter.draft is not None:
@@ -131,8 +133,7 @@ class Postman:
         """Wait as long as the platform wants, or until it is back; what is unsure stays so until it is known."""
         parcel.unsure = parcel.unsure or isinstance(error, Unclear)
         wait = self._wait(outlet, parcel, error)
-        if isinstance(error, Later) and error.after_s:
-            outlet.pacing.complained(parcel.letter.address, error.after_s)
+        outlet.pacing.heed(parcel.letter.address, error)
         if isinstance(error, Revoked):
             outlet.ailing(str(error), refused=True)
         log.info("%s: a message to %s waits %.1f s: %s", outlet.name, parcel.row.session, wait, error)
@@ -150,7 +151,7 @@ class Postman:
         """Seconds. Raises Refused where one try more could only make it worse."""
         can, pause = outlet.channel.can, parcel.pause
         parcel.pause = min(pause * 2, LONGEST_PAUSE)
-        if isinstance(error, Unclear) and not (can.keyed or can.finds):
+        if isinstance(error, Unclear) and not (can.keyed or (can.finds and not parcel.enclosed)):
             parcel.lost += 1
             if parcel.lost > len(BLIND_PAUSES):
                 raise Refused(f"{LOST.format(tries=parcel.lost)}: {error}") from error

@@ -2,7 +2,7 @@
 
 import logging
 
-from channels.base import Channel, ChannelError, Refused
+from channels.base import Channel, ChannelError, Later, Refused, Unclear
 from daemon.delivery.letters import draft_key
 from daemon.delivery.parcel import Parcel
 
@@ -20,6 +20,8 @@ async def over_the_draft(channel: Channel, parcel: Parcel) -> str:
         log.info("%s: a draft cannot be replaced (%s); the reply is sent by itself", channel.name, error)
         await _away(channel, parcel, shown)
         return ""
+    except Unclear as error:
+        raise Later(str(error)) from error  # once more does no harm, however often: nothing is doubled by it
     return shown
 
 

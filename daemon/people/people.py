@@ -104,15 +104,14 @@ class People:
     async def leave_places(self, config: Mapping[str, Mapping[str, Role]]) -> None:
         """Nothing more is told to those who are owners no longer. `config`: what it says of people, by channel and by name."""
 
-        def work(tx: Tx) -> None:
-            for channel, person in whose_places(tx).items():
-                if not owns(tx, config.get(channel), person):
-                    leave(tx, channel)
+        def left(tx: ReadTx) -> list[str]:
+            return [channel for channel, person in whose_places(tx).items() if not owns(tx, config.get(channel), person)]
 
         def owns(tx: ReadTx, here: Mapping[str, Role] | None, person: str) -> bool:
             return here is not None and (here.get(person) or _role(tx.kept(PERSON, person))) is Role.OWNER
 
-        await self.store.write(work)
+        for channel in await self.store.read(left):
+            await self.store.write(lambda tx, channel=channel: leave(tx, channel))
 
 
 def _pair(tx: Tx, name: str, channel: str, code: str, now: datetime) -> Role | None:

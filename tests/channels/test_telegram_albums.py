@@ -56,6 +56,18 @@ async def test_A14_the_caption_may_stand_under_any_picture(telegram: FakeTelegra
     assert [(message.text, len(message.attachments)) for message in house.messages] == [("what is this?", 3)]
 
 
+async def test_A14_captions_of_an_album_all_arrive_in_order_and_what_two_say_once(telegram: FakeTelegram, house: Ledger):
+    ann = telegram.private("ann")
+    said = ["the front", "", "the back", "the front", "its label,\nclose"]
+    pictures = [(caption, PICTURES[number % 3]) for number, caption in enumerate(said)]
+    async with running(channel_of(telegram), house):
+        telegram.people.album("ann", ann, pictures)
+        await house.until(lambda: bool(house.messages))
+    (album,) = house.messages
+    assert album.text == "the front\nthe back\nits label,\nclose"
+    assert sizes(album.attachments) == [3, 3, 5, 3, 3]
+
+
 async def test_A14_in_a_group_one_mention_is_for_the_whole_album(telegram: FakeTelegram, house: Ledger):
     telegram.world.nosy = True
     group = telegram.group("ann", "bob")

@@ -274,6 +274,15 @@ async def test_files_go_out_with_a_caption(scene: Scene, tmp_path: Path):
     assert [len(message.text) for message in shown] == [4, 4, 1024, 0]
 
 
+@pytest.mark.parametrize(
+    ("name", "sent"), [("Übersicht für ann.csv", "Übersicht für ann.csv"), ('100% "sure"\r\n.csv', "100%25 %22sure%22%0D%0A.csv")]
+)
+async def test_the_name_of_a_file_goes_out_as_it_is_but_for_what_breaks_a_header(scene: Scene, tmp_path: Path, name: str, sent: str):
+    (tmp_path / "file").write_text("a")
+    await scene.channel.upload(scene.there, tmp_path / "file", name, Piece("", ""), "key")
+    assert scene.fake.shown(scene.ann)[0].files == ((sent, b"a"),)
+
+
 async def test_a_caption_whose_markup_alone_would_be_too_long_goes_out_plain(scene: Scene, tmp_path: Path):
     (tmp_path / "a.txt").write_text("a")
     told = scene.channel.render("**x** " * 300)[0]

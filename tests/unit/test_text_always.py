@@ -6,11 +6,14 @@ from collections.abc import Callable
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as some
 
 from channels.message import Piece
+from channels.terminal_text import readable
 from channels.text import discord, slack, telegram
+from channels.text.reading import seen
+from channels.text.verbatim import literal
 
 Pieces = Callable[[str, int], list[Piece]]
 DIALECTS = [telegram.pieces, slack.pieces, discord.pieces]
@@ -22,6 +25,9 @@ BITS = [
     "\t", "é", "- [ ] ", "![x](y)", "    ",
 ]  # fmt: skip
 TEXTS = some.one_of(some.lists(some.sampled_from(BITS), max_size=250).map("".join), some.text(max_size=800))
+SIGNS = ["$$", "1) ", "7) ", "=", "^", "{", "}", "\\[", "\\]", "\\)", "]", "[x]", "[a=b]", "\n\n\t", "\n    ", ". "]
+LETTERS = some.characters(codec="utf-8", exclude_characters="\ufdd0")
+SAID = some.one_of(some.lists(some.sampled_from(BITS + SIGNS), max_size=250).map("".join), some.text(LETTERS, max_size=800))
 dialects = pytest.mark.parametrize("pieces", DIALECTS, ids=lambda pieces: pieces.__module__.split(".")[-1])
 
 
@@ -56,6 +62,36 @@ def test_A13_every_word_arrives_in_order_whatever_stands_between(pieces: Pieces,
     at = 0
     for word in words:
         at = told.index(word, at) + len(word)
+
+
+def inked(text: str) -> str:
+    """All of it that can be seen."""
+    return "".join(char for char in text if seen(char))
+
+
+@dialects
+@given(text=SAID)
+@settings(max_examples=150, deadline=None)
+def test_A6_what_is_said_word_for_word_is_read_so(pieces: Pieces, text: str) -> None:
+    words = inked(readable(text))
+    assume(words)
+    assert inked("".join(piece.plain for piece in pieces(literal(text), LIMIT))) == words
+
+
+VERBATIM = {
+    "a list of arguments": '{"argv": ["--out=a.b", "[x^2]", "\\\\n"]}',
+    "a condition of the shell": '[ "$a" = "b" ] && echo $$ = $$ \\(a_b = c\\)',
+    "numbers": "3) a\n7) b",
+    "a line that begins with a tab": "all:\n\n\tcc -o a.out *.c",
+    "a long line": "a.b = [c] <br> ||d|| " * 1000,
+    "many brackets": "[[1], [-2]]. " * 300,
+}
+
+
+@dialects
+@pytest.mark.parametrize("text", VERBATIM.values(), ids=VERBATIM)
+def test_A6_no_sign_is_taken_for_markup_nor_one_added(pieces: Pieces, text: str) -> None:
+    assert inked("".join(piece.plain for piece in pieces(literal(text), WHOLE))) == inked(text)
 
 
 class Tags(HTMLParser):
