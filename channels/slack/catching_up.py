@@ -1,5 +1,6 @@
 """What was written while nobody listened, from the history: Slack keeps nothing for those who were away longer than minutes."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 from channels.base import Refused
@@ -11,32 +12,38 @@ from channels.slack.shape import Json, Unreadable, maybe, rows, table
 from channels.slack.threads import Threads
 from channels.slack.web import Web
 
-MOST_CHATS, MOST_THREADS, PAGES, PAGE = 60, 60, 5, 200
+MOST, PAGES, PAGE = 60, 5, 200
 KINDS = "im,mpim,public_channel,private_channel"
 
 
 class CatchingUp:
-    """Slack allows some fifty of these calls a minute: what has been read is not read again when the rest is asked for later."""
+    """Slack allows some fifty of these calls a minute: what has been read is not read again when the rest is asked for later.
+    One look at a time.
+    """
 
     def __init__(self, web: Web, reader: Reader, threads: Threads, sending: Sending) -> None:
         self._web, self._reader, self._threads = web, reader, threads
         self._say_once: Callable[[str, str], None] = sending.once
         self._closed: set[str] = set()
+        self._looking = asyncio.Lock()
         self._oldest = ""
         self._looked: set[tuple[str, str]] = set()
         self._found: dict[str, Inbound] = {}
 
-    async def since(self, seconds: float, known: Sequence[Address], *, most: int = MOST_CHATS) -> list[Inbound]:
-        """The messages to the assistant since then, in order: where it has talked before, and where it is a member.
-        Raises Later, Revoked.
+    async def since(self, seconds: float, known: Sequence[Address], *, most: int = MOST) -> list[Inbound]:
+        """The messages to the assistant since then, in order: where it has talked before, and where it is a member; in so many
+        chats and threads. Raises Later, Revoked.
         """
+        async with self._looking:
+            return await self._since(f"{max(0.0, seconds):.6f}", known, most)
+
+    async def _since(self, oldest: str, known: Sequence[Address], most: int) -> list[Inbound]:
         chats = list(dict.fromkeys([*(address.chat for address in known), *await self._member_of(most)]))[:most]
-        oldest = f"{max(0.0, seconds):.6f}"
         if oldest != self._oldest:
             self._begin(oldest)
         for chat in chats:
             await self._look("conversations.history", chat)
-        for chat, thread in self._threads.latest(MOST_THREADS, chats):
+        for chat, thread in self._threads.latest(most, chats):
             await self._look("conversations.replies", chat, thread)
         found = sorted(self._found.values(), key=lambda message: float(message.message_id))
         self._begin("")

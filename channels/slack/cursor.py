@@ -28,11 +28,6 @@ class Cursor:
         """So long before what has been taken, in seconds since 1970; never before the very first start."""
         return max(_seconds(self._value) - margin_s, self._birth)
 
-    @property
-    def behind(self) -> bool:
-        """Something before the newest has not been taken."""
-        return bool(self._floor)
-
     def advance(self, ts: str) -> None:
         """Everything up to here has been taken, except for what was missed."""
         if _seconds(self._newest) < _seconds(ts) <= self._now() + AHEAD_S:

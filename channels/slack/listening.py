@@ -32,6 +32,8 @@ class Listening:
         self._now, self._monotonic = now, monotonic
         self._errands: set[asyncio.Task[None]] = set()
         self._catching: asyncio.Task[None] | None = None
+        self._missing = False
+        self._patience: asyncio.TimerHandle | None = None
         self._heard_at = self._checked_at = self._probed_at = monotonic()
         self._answered = 0.0
         self._greeted = asyncio.Event()
@@ -63,10 +65,18 @@ class Listening:
             await self._leave()
 
     def catch_up(self) -> None:
-        """Something may be missing: fetch it; meanwhile nothing newer is taken."""
+        """Something may be missing: fetch it; meanwhile nothing newer is taken, for a while."""
+        self._missing = True
+        self._cursor.missed()  # now, for what is taken meanwhile moves it on
         self._intake.open.clear()
-        if self._catching is None or self._catching.done():
+        self._lose_patience()
+        self._patience = asyncio.get_running_loop().call_later(self._pace.hold_s, self._intake.open.set)
+        if not self._is_catching_up:
             self._catching = self._errand(self._catch_up())
+
+    @property
+    def _is_catching_up(self) -> bool:
+        return self._catching is not None and not self._catching.done()
 
     async def _once(self) -> None:
         """One connection, from beginning to end. Raises Later, Revoked."""
@@ -113,7 +123,7 @@ class Listening:
         if now - max(self._heard_at, self._checked_at) > self._pace.check_s:
             await self._web.who()
             self._checked_at = self._monotonic()
-        if now - max(self._heard_at, self._probed_at) > self._pace.quiet_s:
+        if now - max(self._heard_at, self._probed_at) > self._pace.quiet_s and not self._is_catching_up:
             await self._probe()
             self._probed_at = self._monotonic()
 
@@ -161,22 +171,29 @@ class Listening:
             log.warning("what Slack sent could neither be read (%s) nor set aside (%s)", why, no)
 
     async def _catch_up(self) -> None:
-        patience = asyncio.get_running_loop().call_later(self._pace.hold_s, self._intake.open.set)
+        """What is not taken while the history is read may stand where that has been looked at already: then all is read again."""
         pause = self._pace.first_pause_s
         try:
-            while (trouble := await self._fetch_missed()) is not None:
+            while self._missing:
+                self._missing = False
+                if (trouble := await self._fetch_missed()) is None:
+                    continue
                 log.info("what was written meanwhile could not be fetched yet: %s", trouble)
-                self._cursor.missed()
+                self._missing = True
                 await asyncio.sleep(max(pause, getattr(trouble, "after_s", 0.0)))
                 pause = min(pause * 2, self._pace.settle_s)
         finally:
-            patience.cancel()
+            self._lose_patience()
         self._cursor.caught_up()
         self._intake.open.set()
 
+    def _lose_patience(self) -> None:
+        if self._patience:
+            self._patience.cancel()
+
     async def _fetch_missed(self) -> Later | NotTaken | None:
-        known = list(await self._host.conversations())
         try:
+            known = list(await self._host.conversations())
             found = await self._catching_up.since(self._cursor.before(self._pace.margin_s), known)
             await self._intake.take(list(found))
         except (Later, NotTaken) as trouble:
@@ -192,7 +209,6 @@ class Listening:
 
     async def _stop_catching(self) -> None:
         if self._catching is not None and not self._catching.done():
-            self._cursor.missed()
             self._errands.discard(self._catching)
             self._catching.cancel()
             await asyncio.wait([self._catching])

@@ -154,3 +154,60 @@ async def test_B5_13_when_slack_allows_no_more_calls_the_history_is_read_on_wher
             assert house.texts[1:] == people
         asked = [str(arguments["channel"]) for arguments in slack.calls.of("conversations.history")]
         assert len(asked) == len(set(asked)) + 3
+
+
+async def test_B5_13_that_reading_the_history_takes_long_is_no_sign_that_messages_do_not_come():
+    async with fake(retries_s=()) as slack:
+        house = Ledger()
+        async with stage(slack, house) as on:
+            slack.say("ann", on.dm.chat, "before")
+            await house.until(lambda: len(house.texts) == 1)
+        for person in ("ann", "bob"):
+            slack.say(person, slack.private(person), person)
+        slack.fail("conversations.history", Fault("slow"), Fault("retry", seconds=1.5))
+        async with stage(slack, house, pace=replace(QUICK, quiet_s=0.3)):
+            assert house.texts[1:] == ["ann", "bob"]
+        assert slack.sockets.connected == 2
+        assert not house.ailments
+
+
+async def test_B5_13_what_is_not_taken_while_the_history_is_read_is_fetched_too():
+    pace = replace(QUICK, hold_s=0.1, margin_s=0.0)
+    async with fake(retries_s=()) as slack, stage(slack, pace=pace) as on:
+        slack.fail("conversations.history", Fault("slow"), Fault("slow", seconds=1.0))
+        slack.calls.made.clear()
+        on.house.refuse()
+        slack.say("ann", on.dm.chat, "first")
+        await slack.until(lambda: len(slack.calls.of("conversations.history")) == 2)
+        on.house.refuse()
+        slack.say("ann", on.dm.chat, "second")
+        await on.house.until(lambda: on.house.texts == ["first", "second"])
+
+
+async def test_B5_13_what_comes_does_not_wait_for_ever_for_a_history_that_cannot_be_read():
+    async with fake(retries_s=()) as slack, stage(slack, pace=replace(QUICK, hold_s=0.3)) as on:
+        slack.fail("conversations.history", Fault("status", 500, times=1000))
+        for number in (1, 2):
+            on.house.refuse()
+            slack.say("ann", on.dm.chat, f"not taken {number}")
+            await on.house.until(lambda number=number: len(on.house.ailments) == number)
+            slack.say("ann", on.dm.chat, f"taken {number}")
+            await on.house.until(lambda number=number: f"taken {number}" in on.house.texts, 5)
+        slack.server.faults.clear()
+        await on.house.until(lambda: len(on.house.texts) == 4)
+
+
+async def test_B5_13_what_comes_meanwhile_does_not_move_the_beginning_of_what_is_still_to_be_read():
+    pace = replace(QUICK, hold_s=0.1, margin_s=0.0)
+    async with fake(retries_s=()) as slack:
+        house = Ledger()
+        async with stage(slack, house) as on:
+            slack.say("ann", on.dm.chat, "before")
+            await house.until(lambda: len(house.texts) == 1)
+        slack.say("ann", on.dm.chat, "missed")
+        slack.calls.made.clear()
+        slack.fail("conversations.history", Fault("slow", seconds=1.0), Fault("status", 500))
+        async with running(channel_of(slack, pace=pace), house):
+            await slack.until(lambda: bool(slack.calls.of("conversations.history")))
+            slack.say("ann", on.dm.chat, "live")
+            await house.until(lambda: house.texts == ["before", "live", "missed"])

@@ -137,6 +137,17 @@ async def test_B5_13_a_connection_that_lives_and_brings_nothing_is_found():
         assert any("messages do not come" in why for why in on.house.ailments)
 
 
+async def test_B5_13_a_quiet_night_costs_few_calls_however_many_threads_there_are():
+    async with fake() as slack, stage(slack, pace=replace(QUICK, quiet_s=0.3)) as on:
+        for number in range(20):
+            slack.say("ann", slack.group("ann"), slack.mention(str(number)))
+        await on.house.until(lambda: len(on.house.texts) == 20)
+        for _ in range(2):
+            slack.calls.made.clear()
+            await slack.until(lambda: bool(slack.calls.of("users.conversations")))
+        assert len(slack.calls.of("conversations.replies")) <= 5
+
+
 async def test_B5_13_a_connection_on_which_slack_never_greets_is_given_up():
     pace = replace(QUICK, hello_s=0.3)
     async with fake() as slack:
