@@ -90,8 +90,8 @@ async def test_A14_what_comes_between_the_pictures_breaks_no_album(telegram: Fak
         telegram.say("ann", ann, "after")
         await house.until(lambda: "after" in house.texts and len(house.poison) == 4)
     assert [(message.text, sizes(message.attachments)) for message in house.messages] == [
-        ("ann 0", [3, 5]),
-        ("bob 1", [3, 3]),
+        ("ann 0\nann 2", [3, 5]),
+        ("bob 1\nbob 3", [3, 3]),
         ("after", []),
     ]
 

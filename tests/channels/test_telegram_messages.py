@@ -277,7 +277,7 @@ async def test_files_go_out_with_a_caption(scene: Scene, tmp_path: Path):
 @pytest.mark.parametrize(
     ("name", "sent"), [("Übersicht für ann.csv", "Übersicht für ann.csv"), ('100% "sure"\r\n.csv', "100%25 %22sure%22%0D%0A.csv")]
 )
-async def test_the_name_of_a_file_goes_out_as_it_is_but_for_what_breaks_a_header(scene: Scene, tmp_path: Path, name: str, sent: str):
+async def test_the_name_of_a_file_goes_out_as_it_is_where_it_can(scene: Scene, tmp_path: Path, name: str, sent: str):
     (tmp_path / "file").write_text("a")
     await scene.channel.upload(scene.there, tmp_path / "file", name, Piece("", ""), "key")
     assert scene.fake.shown(scene.ann)[0].files == ((sent, b"a"),)
