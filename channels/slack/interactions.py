@@ -3,13 +3,14 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
 from channels.base import ChannelError, Host, Later, NotTaken, Refused
 from channels.message import Inbound, Piece, Press
 from channels.slack.afterwards import Afterwards
 from channels.slack.reading import Reader
 from channels.slack.sending import Sending
-from channels.slack.shape import Json, maybe
+from channels.slack.shape import Json, maybe, table
 from channels.text.verbatim import literal
 
 Acknowledge = Callable[[dict[str, object] | None], Awaitable[None]]
@@ -44,8 +45,8 @@ class Interactions:
             case _, "message_action":
                 await acknowledge(None)
                 asked = self._reader.shortcut(payload)
-                later = self._later(payload)
-                await self._show(asked, self._pieces(await self._written(self._host.command(asked))), later)
+                pieces = self._pieces(await self._written(self._host.command(asked)))
+                await self._show(_visibly(asked, payload), pieces, self._later(payload))
             case _:
                 await acknowledge(None)
 
@@ -95,3 +96,9 @@ class Interactions:
 
     def _pieces(self, words: str) -> Sequence[Piece]:
         return self._render(literal(words)) if words.strip() else ()
+
+
+def _visibly(asked: Inbound, payload: Json) -> Inbound:
+    """What is shown to one person in a thread is seen only where that has begun."""
+    begun = maybe(table(payload, "message"), "thread_ts")
+    return asked if begun else replace(asked, address=replace(asked.address, thread=""))

@@ -121,3 +121,10 @@ async def test_A15_that_the_answer_to_a_press_is_not_shown_stops_nothing():
             slack.press("ann", message, "a:once")
         await slack.until(lambda: slack.pressed() == ["done"])
         assert len(on.house.presses) == 3
+
+
+async def test_A14_a_shortcut_where_no_thread_has_begun_is_answered_where_that_can_be_seen():
+    async with fake() as slack, stage(slack, Ledger(reply="stopped")):
+        chat = slack.group("ann", "bob")
+        slack.shortcut("ann", slack.say("ann", chat, "work"), "stop")
+        await slack.until(lambda: slack.pressed() == ["stopped"])

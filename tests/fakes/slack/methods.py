@@ -73,7 +73,9 @@ class Methods:
         channel = self.work.channel(asked.get("channel"))
         if asked.get("user") not in channel.members:
             raise ApiError("user_not_in_channel")
-        self.whisper(str(asked["user"]), checked(asked)["text"])
+        text, thread = checked(asked)["text"], asked.get("thread_ts")
+        if not thread or any(message.get("thread_ts") == thread for message in channel.messages.values()):
+            self.whisper(str(asked["user"]), text)  # in a thread that has not begun nobody sees it
         return {"message_ts": self.work.ts()}
 
     def _chat_startstream(self, asked: Json) -> Json:
