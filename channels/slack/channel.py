@@ -115,8 +115,11 @@ class Slack:
         """The message with this key. What a crash has left there of a stream carries none: it is taken away on the way, so that
         it does not stand beside the answer. Raises Later, Revoked.
         """
+        if sent := await self._files.find(address, key):
+            return sent
         found, begun = await self._sending.find(address, key, since, await self._introduced())
         await self._drafts.sweep(address, begun)
+        self._drafts.note_found(address, found)
         return found
 
     async def draft(self, address: Address, key: str, text: str, shown: str, *, private: bool) -> str:
@@ -141,9 +144,9 @@ class Slack:
         await self._nicety("reactions.add", channel=address.chat, timestamp=message_id, name="eyes")
 
     async def upload(self, address: Address, file: Path, name: str, caption: Piece, key: str) -> str:
-        """Send a file; Slack keeps no key with it. Raises as `send`."""
+        """Send a file; Slack keeps no key with it, so that after a restart it cannot be found. Raises as `send`."""
         self._threads.join(address)
-        return await self._files.upload(address, file, name, caption)
+        return await self._files.upload(address, file, name, caption, key)
 
     async def fetch(self, attachment: Attachment, into: BinaryIO) -> None:
         """Fetch a file. Raises Refused, Later."""

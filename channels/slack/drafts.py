@@ -37,6 +37,7 @@ class Drafts:
     def __init__(self, web: Web, sending: Sending, threads: Threads) -> None:
         self._web, self._sending, self._threads = web, sending, threads
         self._streams: dict[tuple[str, str], _Stream] = {}
+        self._keyed: dict[tuple[str, str], None] = {}
         self._can_stream = True
         self.team = ""
 
@@ -54,7 +55,8 @@ class Drafts:
     async def finish(self, address: Address, message_id: str, piece: Piece, choices: tuple[Choice, ...]) -> None:
         """The finished text, in place of what was shown. Raises as Channel.send."""
         stream = self._streams.get((address.chat, message_id))
-        key = stream.key if stream else REPLACED if address.thread else ""
+        has_one = not address.thread or (address.chat, message_id) in self._keyed
+        key = stream.key if stream else "" if has_one else REPLACED
         if stream and stream.open:
             await self._stop(address, message_id, stream)
         try:
@@ -75,6 +77,13 @@ class Drafts:
                 with contextlib.suppress(Unclear, Refused):
                     await self._stop(address, message_id)
                     await self._sending.delete(address, message_id)
+
+    def note_found(self, address: Address, message_id: str) -> None:
+        """It was found by its key, and is to keep that."""
+        if message_id:
+            self._keyed[address.chat, message_id] = None
+            if len(self._keyed) > MOST_OPEN:
+                del self._keyed[next(iter(self._keyed))]
 
     def forget(self, address: Address, message_id: str) -> None:
         """The message is gone."""

@@ -7,7 +7,7 @@ from typing import BinaryIO
 from aiohttp import ClientConnectorError, ClientError, ClientResponse
 from yarl import URL
 
-from channels.base import Later, Refused
+from channels.base import ChannelError, Later, Refused, Unclear
 from channels.files import weighed
 from channels.message import Address, Attachment, Piece
 from channels.slack.errors import Declined
@@ -16,27 +16,50 @@ from channels.slack.web import Web
 
 CHUNK = 64 << 10
 REDIRECTS = 3
+MOST_LOST, MOST_BLIND = 200, 5
 RAW = {"Content-Type": "application/octet-stream"}
 
 
 class Files:
-    """`transfer_s`: how long a file may take."""
+    """`transfer_s`: how long a file may take. Slack keeps no key with a file: those whose answer was lost are known here, by the
+    ids that Slack gave them.
+    """
 
     def __init__(self, web: Web, *, most_up: int, most_down: int, transfer_s: float) -> None:
         self._web, self._most_up, self._most_down, self._transfer_s = web, most_up, most_down, transfer_s
+        self._lost: dict[str, list[str]] = {}
+        self._blind = False
 
-    async def upload(self, address: Address, file: Path, name: str, caption: Piece) -> str:
+    async def upload(self, address: Address, file: Path, name: str, caption: Piece, key: str) -> str:
         """Into the chat; the message's ts. Raises Refused, Later, Unclear, Revoked."""
         size = await weighed(file, name, self._most_up, "Slack")
         if not size:
             raise Refused(f"{name} is empty; Slack takes no empty files")
+        lost = self._lost.get(key, [])
+        if self._blind and len(lost) >= MOST_BLIND:
+            raise Refused(f"Slack has answered none of {len(lost)} tries to send {name}; it may have arrived")
         ticket = await self._web.read("files.getUploadURLExternal", filename=name, length=size)
         file_id = text(ticket, "file_id")
         await self._put(text(ticket, "upload_url"), file, name)
         whole: list[dict[str, str]] = [{"id": file_id, "title": name}]
         where = {"channel_id": address.chat, "thread_ts": address.thread, "initial_comment": caption.text}
-        answer = await self._web.write("files.completeUploadExternal", files=whole, **where)
+        try:
+            answer = await self._web.write("files.completeUploadExternal", files=whole, **where)
+        except Unclear:
+            self._note_lost(key, [*lost, file_id])
+            raise
+        self._lost.pop(key, None)
         return self._message_of(answer, address.chat) or await self._asked_message(file_id, address.chat)
+
+    async def find(self, address: Address, key: str) -> str:
+        """The message with a file whose answer was lost; "" if it is not there, or nobody may look. Raises Later, Revoked."""
+        for file_id in self._lost.get(key, ()):
+            try:
+                if sent := await self._shown(file_id, address.chat):
+                    return sent
+            except Declined as no:
+                self._blind = self._blind or no.unknown
+        return ""
 
     async def fetch(self, attachment: Attachment, into: BinaryIO) -> None:
         """The bytes of a file. Raises Refused, Later, Revoked."""
@@ -78,10 +101,18 @@ class Files:
     async def _asked_message(self, file_id: str, chat: str) -> str:
         """Slack puts a file into its chat a little later: the file's own id then stands for the message."""
         try:
-            answer = await self._web.read("files.info", file=file_id)
-        except (Refused, Later):
+            return await self._shown(file_id, chat) or file_id
+        except ChannelError:
             return file_id
-        return self._message_of({"files": [table(answer, "file")]}, chat) or file_id
+
+    async def _shown(self, file_id: str, chat: str) -> str:
+        answer = await self._web.read("files.info", file=file_id)
+        return self._message_of({"files": [table(answer, "file")]}, chat)
+
+    def _note_lost(self, key: str, file_ids: list[str]) -> None:
+        self._lost[key] = file_ids
+        if len(self._lost) > MOST_LOST:
+            del self._lost[next(iter(self._lost))]
 
     async def _address_of(self, attachment: Attachment) -> str:
         try:

@@ -146,3 +146,17 @@ async def test_E12_a_draft_can_be_taken_away():
         shown = await on.channel.draft(address, "k1", "Once", "", private=False)
         await on.channel.delete(address, shown)
         assert slack.shown(address.chat, address.thread) == []
+
+
+async def test_B5_13_a_message_that_was_found_by_its_key_is_found_again_when_the_answer_to_its_change_is_lost():
+    async with fake() as slack, stage(slack) as on:
+        address, since, piece = await in_thread(on), datetime.now(UTC), on.channel.render("The end")[0]
+        slack.methods.forgotten = {"chat.startStream"}
+        shown = await on.channel.draft(address, "k1", "Once", "", private=False)
+        after_the_crash = channel_of(slack)
+        assert await after_the_crash.find(address, "k1", piece, since) == shown
+        slack.fail("chat.update", Fault("lost"))
+        with pytest.raises(Unclear):
+            await after_the_crash.edit(address, shown, piece)
+        assert await after_the_crash.find(address, "k1", piece, since) == shown
+        await after_the_crash.aclose()

@@ -4,6 +4,7 @@ import io
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -150,3 +151,32 @@ async def test_A14_an_empty_file_is_refused(tmp_path: Path):
     async with fake() as slack, stage(slack) as on:
         with pytest.raises(Refused, match="is empty"):
             await on.channel.upload(on.dm, tmp_path / "a", "a.txt", on.channel.render("here")[0], "k1")
+
+
+async def test_B5_13_a_file_whose_answer_was_lost_is_found_by_who_sent_it(tmp_path: Path):
+    (tmp_path / "f").write_bytes(b"text")
+    async with fake() as slack, stage(slack, listening=False) as on:
+        piece, since = on.channel.render("here")[0], datetime.now(UTC)
+        slack.fail("files.completeUploadExternal", Fault("drop"), Fault("lost"))
+        for _ in range(2):
+            assert await on.channel.find(on.dm, "k1", piece, since) == ""
+            with pytest.raises(Unclear):
+                await on.channel.upload(on.dm, tmp_path / "f", "f.txt", piece, "k1")
+        assert await on.channel.find(on.dm, "k2", piece, since) == ""
+        [shown] = slack.shown(on.dm.chat)
+        assert await on.channel.find(on.dm, "k1", piece, since) == shown.id
+
+
+async def test_B5_13_where_files_cannot_be_looked_up_one_whose_answers_are_lost_is_not_sent_for_ever(tmp_path: Path):
+    (tmp_path / "f").write_bytes(b"text")
+    async with fake() as slack, stage(slack, listening=False) as on:
+        piece, since = on.channel.render("here")[0], datetime.now(UTC)
+        slack.methods.forgotten = {"files.info"}
+        slack.fail("files.completeUploadExternal", Fault("lost", times=1000))
+        for _ in range(5):
+            with pytest.raises(Unclear):
+                await on.channel.upload(on.dm, tmp_path / "f", "f.txt", piece, "k1")
+            assert await on.channel.find(on.dm, "k1", piece, since) == ""
+        with pytest.raises(Refused, match="may have arrived"):
+            await on.channel.upload(on.dm, tmp_path / "f", "f.txt", piece, "k1")
+        assert len(slack.shown(on.dm.chat)) == 5
