@@ -6,7 +6,7 @@ from daemon.agent.halting import Halt
 from daemon.agent.halts.recent import replies
 from daemon.agent.halts.repetition import degenerate, normal
 from daemon.core.errors import ErrorClass, ProviderError
-from daemon.core.events import Outcome, Stop
+from daemon.core.events import ChildSpawned, ModelAsked, Outcome, Stop
 from daemon.core.turn import Turn
 
 NEXT = {
@@ -35,6 +35,8 @@ HEADS = {
     Outcome.NOT_RUN: "Not run",
 }
 EARLIER = 5
+BY_STOP = "stopped by /stop"
+"""Why a turn was stopped by whoever said /stop in its own conversation, and was told there what that stopped."""
 LATER = "Your message is kept. Ask again when the provider can be reached; a fallback can be set in [[provider.fallbacks]]."
 
 
@@ -42,6 +44,11 @@ def closing_text(turn: Turn, halt: Halt) -> str:
     """For a turn that was cut: the reason, what was done so far, what was not, what to do next."""
     head = "Stopped." if halt.reason is Stop.CANCELLED else f"I stopped: {halt.detail}."
     return "\n".join(part for part in (head, *ledger(turn), NEXT.get(halt.reason, "")) if part)
+
+
+def is_told(turn: Turn, halt: Halt) -> bool:
+    """Whoever said /stop knows already of a message that had not been begun."""
+    return halt.detail == BY_STOP and not any(isinstance(one.event, ModelAsked | ChildSpawned) for one in turn.events)
 
 
 def last_word(turn: Turn, halt: Halt) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from daemon.agent.asking import Asking
-from daemon.agent.closing import closing_text, failure_text, last_word
+from daemon.agent.closing import closing_text, failure_text, is_told, last_word
 from daemon.agent.context import Scene
 from daemon.agent.halting import Halt, first, out_of_iterations, over_budget, past_deadline
 from daemon.agent.halts.conditions import declared, ends_by_condition, nudge, out_of_money
@@ -97,7 +97,7 @@ class Agent:
             self.tools.settle_cut(turn, halt.detail)
         answer = turn.answer if turn.awaiting_verdict and halt.reason is not Stop.CANCELLED else ""
         told = (answer or closing_text(turn, halt), self.crew.so_far(turn))
-        self._end(turn, halt.reason, halt.detail, "\n\n".join(part for part in told if part))
+        self._end(turn, halt.reason, halt.detail, "\n\n".join(part for part in told if part), quiet=is_told(turn, halt))
 
     def _over(self, turn: Turn, scene: Scene, short: Shortage) -> None:
         """Ask for more, where somebody may say yes; else stop (F2)."""
@@ -210,10 +210,10 @@ class Agent:
             score = importance(Role.USER, row.body)
             self._record(turn, Steered(row.body, row.sender, row.id, row.label, score, row.role))
 
-    def _end(self, turn: Turn, reason: Stop, detail: str, reply: str) -> None:
+    def _end(self, turn: Turn, reason: Stop, detail: str, reply: str, *, quiet: bool = False) -> None:
         if alarm := self.watch.ended(turn.terms.agent, reason):
             self._record(turn, alarm)
-        self._record(turn, self.verdicts.honest(turn, TurnEnded(reason, detail, reply)))
+        self._record(turn, self.verdicts.honest(turn, TurnEnded(reason, detail, reply, quiet)))
 
     def _record(self, turn: Turn, event: Event) -> None:
         log.debug("turn %s: %s", turn.id, type(event).__name__)

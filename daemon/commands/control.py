@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from daemon.agent.closing import BY_STOP
 from daemon.commands.base import Command, Desk, Spoken
 from daemon.core.errors import StoreUnavailable
 from daemon.core.rows import SessionRow
@@ -70,7 +71,7 @@ def below(tx: ReadTx, session: str) -> list[tuple[SessionRow, str]]:
 
 async def stop(desk: Desk, spoken: Spoken) -> str:
     """Through a running model call and a running tool, within a second."""
-    turns = await stop_session(desk, spoken.session, "stopped by /stop")
+    turns = await stop_session(desk, spoken.session, BY_STOP)
     return f"Stopping {len(turns)} {'task' if len(turns) == 1 else 'tasks'}." if turns else "Nothing is running here."
 
 

@@ -245,11 +245,14 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True)
 class TurnEnded:
-    """The end: why, in the machine's and in the person's words, and the text that is delivered."""
+    """The end: why, in the machine's and in the person's words, and the text that is delivered; `quiet`: it is not, for whoever
+    said it has been told by other means.
+    """
 
     reason: Stop
     detail: str
     reply: str
+    quiet: bool = False
 
 
 OfWork = Classified | ChildSpawned | ChildReturned | TodosSet | HistoryCompressed | Verified

@@ -225,7 +225,8 @@ def _of_stage(event: Suspended | TurnResumed | TurnEnded, at: datetime) -> tuple
         case TurnResumed():
             return (TurnNow("running"), *_tainted(event.label))
         case TurnEnded():
-            return (TurnClosed(event.reason, event.detail, event.reply, at), *_posted("reply", event.reply, at))
+            told = "" if event.quiet else event.reply
+            return (TurnClosed(event.reason, event.detail, event.reply, at), *_posted("reply", told, at))
 
 
 def _tainted(label: Label) -> tuple[RowOp, ...]:

@@ -5,6 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
+import pytest
+
 from channels.message import Inbound
 from daemon.app import House
 from daemon.core.roles import Role
@@ -12,12 +14,17 @@ from daemon.people.people import People, name_of
 from tests.delivery.scripts import echo
 from tests.delivery.stage import at_home, settled
 from tests.fakes.channel import STRANGER, FakeChannel
-from tests.fakes.openai import FakeOpenAI, gate, says
+from tests.fakes.openai import FakeOpenAI, gate, hangs, says
 
 
 async def waiting(house: House, number: int) -> bool:
     """So many messages wait."""
     return len(await house.store.read(lambda tx: tx.inputs_in("new"))) == number
+
+
+async def ended(house: House, number: int) -> bool:
+    """So many turns are over."""
+    return sum(row.state == "ended" for row in await house.store.read(lambda tx: tx.turns(None, 99))) == number
 
 
 async def let_in(house: House, channel: FakeChannel, role: Role = Role.EDITOR) -> None:
@@ -77,6 +84,28 @@ async def test_who_is_removed_but_stands_in_the_config_is_said_to_stand_there(
         house.works.listed["telegram"] = {**house.works.listed["telegram"], STRANGER: Role.EDITOR}
         await channel.say(f"/people remove {name_of('telegram', '', STRANGER)}")
         await channel.until(lambda: any("still lists them" in text for text in channel.texts()))
+
+
+@pytest.mark.parametrize("busy", ["queue", "steer"])
+async def test_e7_a_stop_is_told_once_whatever_waited_behind_what_ran(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel, busy: str
+) -> None:
+    model.script(hangs())
+    async with at_home(tmp_path, model, channel, config={"while_busy": busy}) as house:
+        await channel.say("one")
+        await model.asked(1)
+        for text in ("two", "three"):
+            await channel.say(text)
+        await settled(lambda: waiting(house, 2))
+        await channel.say("/stop")
+        await settled(lambda: ended(house, 3))
+        await channel.say("hello")
+        await channel.until(lambda: channel.texts()[-1] == "ok")
+        told = {text.split("\n")[0].replace("\\", "") for text in channel.texts()[:-1]}
+        assert told == {"Stopping 3 tasks." if busy == "queue" else "Stopping 1 task.", "Stopped."} and len(channel.texts()) == 3
+        views = [await house.door.run(row.id) for row in await house.store.read(lambda tx: tx.turns(None, 9))]
+        assert [view.stop_reason for view in views if view] == ["done", *["cancelled"] * 3]
+        assert all("Say what you want instead" in (view.reply or "") for view in views[1:] if view)
 
 
 async def test_f1_what_breaks_the_house_is_set_aside_and_whoever_may_talk_learns_of_it(
