@@ -61,7 +61,7 @@ class Api:
                 async for chunk in chunks:
                     yield chunk
         except TelegramError as error:
-            raise meant(error, "file") from None
+            raise meant(error, "this file") from None
 
     async def aclose(self) -> None:
         """Let go of the connections."""

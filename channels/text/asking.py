@@ -4,6 +4,7 @@ import re
 from datetime import datetime
 
 from channels.terminal_text import exact, fields, one_line, suspects
+from channels.text.verbatim import literal
 
 EFFECTS = {
     "read": "reads only",
@@ -16,7 +17,6 @@ OUTSIDE = "This turn has read text from outside; it may not be your wish."
 ARGUMENTS, PREVIEW = 1500, 800
 SUSPICIONS, SUSPICION = 3, 120
 TOOL = 80
-MARKUP = re.compile(r"([\\`*_\[\]<>#|~!$(){}&=^+-])")
 DIFF = re.compile(r"^(?:@@|\+\+\+|---) ", re.MULTILINE)
 FENCE = re.compile(r"`{3,}")
 
@@ -88,4 +88,4 @@ def _beware(text: str, outside: bool, warning: str) -> list[str]:
     found = suspects(text)
     told = [one_line(line, SUSPICION) for line in found[:SUSPICIONS]]
     more = [f"and {len(found) - SUSPICIONS} more of that kind"] if len(found) > SUSPICIONS else []
-    return [MARKUP.sub(r"\\\1", line) for line in [OUTSIDE] * outside + [one_line(warning, 300)] * bool(warning) + told + more]
+    return [literal(line) for line in [OUTSIDE] * outside + [one_line(warning, 300)] * bool(warning) + told + more]

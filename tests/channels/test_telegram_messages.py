@@ -257,6 +257,9 @@ async def test_a_file_that_is_too_large_or_gone_is_refused(scene: Scene):
     for scene.fake.world.generous in (False, True):
         with pytest.raises(Refused, match="20 MB" if scene.fake.world.generous else "too big"):
             await scene.channel.fetch(unsaid, io.BytesIO())
+    scene.fake.lacks.add("file")
+    with pytest.raises(Refused, match="does not know this file"):
+        await scene.channel.fetch(replace(unsaid, size=5), io.BytesIO())
     scene.fake.world.files.clear()
     with pytest.raises(Refused):
         await scene.channel.fetch(unsaid, io.BytesIO())

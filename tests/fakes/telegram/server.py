@@ -24,7 +24,8 @@ Given = dict[str, Any]
 
 class FakeTelegram:
     """tests.fakes.platform.Platform. `world` is all there is; `people` can do more than the platform's interface says.
-    `lacks`: methods that this server does not know. `pace`: at most so many messages in so many seconds to a chat, then 429.
+    `lacks`: methods that this server does not know; "file": nor does it hand out files, as one with --local. `pace`: at most
+    so many messages in so many seconds to a chat, then 429.
     """
 
     name = "telegram"
@@ -241,7 +242,8 @@ class FakeTelegram:
             return _drop(request)
         if request.match_info["token"] != self.token or self._revoked:
             return web.Response(status=401)
-        content = next((body for path, body in self.world.files.values() if path == request.match_info["path"]), None)
+        files = {} if "file" in self.lacks else dict(self.world.files.values())
+        content = files.get(request.match_info["path"])
         return web.Response(status=404) if content is None else web.Response(body=content)
 
 
