@@ -8,7 +8,7 @@ from channels.message import Address, Inbound
 from channels.slack.errors import Declined
 from channels.slack.reading import Reader
 from channels.slack.sending import Sending
-from channels.slack.shape import Json, Unreadable, maybe, rows, table
+from channels.slack.shape import Json, Unreadable, maybe, rows, table, texts
 from channels.slack.threads import Threads
 from channels.slack.web import Web
 
@@ -54,7 +54,9 @@ class CatchingUp:
 
     async def _look(self, method: str, chat: str, thread: str = "") -> None:
         if (chat, thread) not in self._looked:
-            self._found |= self._read(chat, await self._pages(method, chat, self._oldest, ts=thread))
+            oldest = self._oldest
+            told = await self._rows(method, chat, "messages", channel=chat, oldest=oldest, limit=PAGE, ts=thread)
+            self._found |= self._read(chat, [message for message in told if _after(message, oldest)])
             self._looked.add((chat, thread))
 
     def _read(self, chat: str, messages: list[Json]) -> dict[str, Inbound]:
@@ -67,24 +69,34 @@ class CatchingUp:
             if isinstance(read, Inbound) and read.addressed:
                 self._threads.join(read.address, read.sender.id)
                 found[read.external_id] = read
-            if maybe(message, "thread_ts") and chat.startswith("D") and self._threads.trusts(maybe(message, "user")):
-                self._threads.join(Address(self._reader.channel, chat, maybe(message, "thread_ts")))
+            if maybe(message, "thread_ts") and chat.startswith("D"):
+                self._join_members(Address(self._reader.channel, chat, maybe(message, "thread_ts")), message)
         return found
 
-    async def _pages(self, method: str, chat: str, oldest: str, **more: object) -> list[Json]:
-        messages: list[Json] = []
-        cursor = ""
-        for _ in range(PAGES):
-            answer = await self._ask(method, chat, channel=chat, oldest=oldest, limit=PAGE, cursor=cursor, **more)
-            messages += rows(answer, "messages")
-            cursor = maybe(table(answer, "response_metadata"), "next_cursor")
-            if not cursor:
-                break
-        return [message for message in messages if _after(message, oldest)]
+    def _join_members(self, thread: Address, first: Json) -> None:
+        """A thread in a private chat is one with the assistant, also where only its first message is known yet."""
+        people = [maybe(first, "user"), *texts(first, "reply_users")]
+        if member := next(filter(self._threads.trusts, people), ""):
+            self._threads.join(thread, member)
 
     async def _member_of(self, most: int) -> list[str]:
-        answer = await self._ask("users.conversations", "", types=KINDS, exclude_archived=True, limit=min(most, PAGE))
-        return [maybe(row, "id") for row in rows(answer, "channels") if maybe(row, "id")]
+        asked = {"types": KINDS, "exclude_archived": True, "limit": PAGE}
+        listed = await self._rows("users.conversations", "", "channels", most, **asked)
+        return [maybe(row, "id") for row in listed if maybe(row, "id")]
+
+    async def _rows(self, method: str, chat: str, key: str, enough: int = 0, **asked: object) -> list[Json]:
+        """`enough`: no more than so many are needed. A page may be short though there is more."""
+        found: list[Json] = []
+        cursor = ""
+        for _ in range(PAGES):
+            answer = await self._ask(method, chat, cursor=cursor, **asked)
+            found += rows(answer, key)
+            cursor = maybe(table(answer, "response_metadata"), "next_cursor")
+            if not cursor or 0 < enough <= len(found):
+                return found
+        much = f"{method}: there is more of {chat or 'its chats'} than is looked through"
+        self._say_once(f"{method} of {chat}", f"{much}; what was written there while nobody listened may be missed")
+        return found
 
     async def _ask(self, method: str, chat: str, **arguments: object) -> Json:
         """Without the scope for it there is nothing to be had, and that is no reason to stop. Raises Later, Revoked."""

@@ -35,6 +35,12 @@ def rows(data: Json, key: str) -> list[Json]:
     return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
 
 
+def texts(data: Json, key: str) -> list[str]:
+    """The strings in the list at `key`."""
+    value = data.get(key)
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+
+
 def whole(data: Json, key: str) -> int:
     """The number at `key`; 0 where there is none."""
     value = data.get(key)

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from tests.channels.host import Ledger, running
 from tests.channels.slack_stage import QUICK, channel_of, fake, stage
 from tests.fakes.platform import Fault
@@ -211,3 +213,43 @@ async def test_B5_13_what_comes_meanwhile_does_not_move_the_beginning_of_what_is
             await slack.until(lambda: bool(slack.calls.of("conversations.history")))
             slack.say("ann", on.dm.chat, "live")
             await house.until(lambda: house.texts == ["before", "live", "missed"])
+
+
+async def test_B5_13_a_thread_that_was_begun_under_a_message_of_ours_during_downtime_is_looked_through():
+    async with fake(retries_s=()) as slack:
+        house = Ledger()
+        async with stage(slack, house) as on:
+            sent = {person: slack.private(person) for person in ("ann", "zoe")}
+            for person, chat in sent.items():
+                sent[person] = await on.channel.send(replace(on.dm, chat=chat), on.channel.render("good morning")[0], person)
+        for person, message in sent.items():
+            slack.say(person, slack.private(person), f"{person} about this", thread=message)
+        async with stage(slack, house):
+            assert house.texts == ["ann about this"]
+            assert house.messages[0].address == replace(on.dm, thread=sent["ann"])
+
+
+async def test_B5_13_chats_that_slack_lists_late_are_looked_through_too():
+    async with fake(retries_s=()) as slack:
+        for number in range(250):
+            slack.work.open("channel", f"old {number}").archived = True
+        slack.private("cleo")
+        house = Ledger()
+        async with stage(slack, house) as on:
+            slack.say("ann", on.dm.chat, "before")
+            await house.until(lambda: len(house.texts) == 1)
+        slack.say("cleo", slack.private("cleo"), "missed")
+        async with stage(slack, house):
+            assert house.texts == ["before", "missed"]
+
+
+async def test_B5_13_that_more_was_written_than_is_looked_through_is_told(caplog: pytest.LogCaptureFixture):
+    async with fake(retries_s=()) as slack:
+        house, chat = Ledger(), slack.group("ann", "bob")
+        async with stage(slack, house):
+            pass
+        for number in range(1001):
+            slack.say("bob", chat, slack.mention("a") if number else slack.mention("the first"))
+        async with stage(slack, house):
+            assert len(house.texts) == 1000
+    assert [row for row in caplog.records if chat in row.getMessage() and "may be missed" in row.getMessage()]

@@ -145,8 +145,13 @@ class Methods:
     def _as_read(self, message: Json, asked: Json) -> Json:
         hidden = {"edits", "reactions_by"} | (set() if _true(asked.get("include_all_metadata")) else {"metadata"})
         read = {key: value for key, value in message.items() if key not in hidden}
-        answered = any(m.get("thread_ts") == message["ts"] for m in self.work.where(message["ts"]).messages.values())
-        return read | ({"thread_ts": message["ts"]} if answered else {})
+        messages = self.work.where(message["ts"]).messages.values()
+        replies = [m for m in messages if m.get("thread_ts") == message["ts"] and m is not message]
+        if not replies:
+            return read
+        users = list(dict.fromkeys(m["user"] for m in replies))
+        thread = {"thread_ts": message["ts"], "reply_count": len(replies), "latest_reply": replies[-1]["ts"]}
+        return read | thread | {"reply_users": users, "reply_users_count": len(users)}
 
     def _page(self, rows: list[Any], asked: Json, key: str = "messages") -> Json:
         start, limit = int(asked.get("cursor") or 0), min(int(asked.get("limit") or 100), 999)
@@ -162,7 +167,10 @@ class Methods:
         kinds = {"public_channel": "channel", "private_channel": "private", "im": "im", "mpim": "mpim"}
         wanted = {kinds[kind] for kind in types if kind in kinds}
         member = [channel for channel in self.work.channels.values() if BOT in channel.members and channel.kind in wanted]
-        return self._page([_described(channel) for channel in member], asked, "channels")
+        page = self._page([_described(channel) for channel in member], asked, "channels")
+        if _true(asked.get("exclude_archived")):  # Slack looks at that last: a page may be short though there is more
+            page["channels"] = [row for row in page["channels"] if not row["is_archived"]]
+        return page
 
     _conversations_list = _users_conversations
 
@@ -223,4 +231,4 @@ def _true(value: object) -> bool:
 
 def _described(channel: Channel) -> Json:
     kinds = {"is_im": channel.kind == "im", "is_mpim": channel.kind == "mpim", "is_channel": channel.kind == "channel"}
-    return {"id": channel.id, "is_member": BOT in channel.members, **kinds}
+    return {"id": channel.id, "is_member": BOT in channel.members, "is_archived": channel.archived, **kinds}

@@ -29,6 +29,7 @@ class Channel:
     kind: str
     members: set[str]
     messages: dict[str, Json] = field(default_factory=dict)
+    archived: bool = False
 
 
 def id_of(prefix: str, *names: str) -> str:
