@@ -10,13 +10,14 @@ Event = tuple[str, dict[str, Any]]
 @dataclass(slots=True)
 class Gap:
     """What is missing in one channel. `after`: read on after this id; `tries`: how often it went wrong, `due`: when to try again.
-    `again`: more came meanwhile than is held; history has it.
+    `again`: more came meanwhile than is held; history has it. `anew`: something may be missing that came after the page was read.
     """
 
     after: int
     tries: int = 0
     due: float = 0.0
     again: bool = False
+    anew: bool = False
     held: list[Event] = field(default_factory=list)
 
     def hold(self, event: Event) -> None:
@@ -36,7 +37,7 @@ class Gaps:
     def open(self, channel: str, after: int) -> Gap:
         """Something may be missing there since then."""
         gap = self.by_channel.setdefault(channel, Gap(after))
-        gap.after = min(gap.after, after)
+        gap.after, gap.anew = min(gap.after, after), True
         return gap
 
     def holds(self, channel: str, event: Event) -> bool:
@@ -58,7 +59,9 @@ class Gaps:
         """All has been read there: what was held; nothing, and the gap stays, when there is still more."""
         gap = self.by_channel[channel]
         if gap.again:
-            gap.again, held = False, []
+            gap.again = False
             gap.held.clear()
-            return held
+            return []
+        if gap.anew:
+            return []
         return self.by_channel.pop(channel).held

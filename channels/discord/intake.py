@@ -39,6 +39,8 @@ MOST_UNKNOWN = 50
 """Not every server says what the newest message of a channel is: so many of those are looked through as well."""
 MOST_PEOPLE = 200
 """Direct chats are not listed anywhere: those of so many people of the allow-list are looked up."""
+KNOWN = ""
+"""Stands before those people for the chats that the house knows."""
 
 
 class Intake:
@@ -53,8 +55,10 @@ class Intake:
         self._gaps = Gaps()
         self._news = asyncio.Event()
         self._newest = self._kept = self._since = 0
-        self._kept_at = self._fresh_at = 0.0
-        self._guessed = self._greeting = self._greeted = False
+        self._kept_at = self._fresh_at = self._ask_at = 0.0
+        self._guessed = False
+        self._to_ask: deque[str] = deque()
+        self._tries = 0
         self._direct: set[str] = set()
 
     async def begin(self, now: Callable[[], datetime]) -> None:
@@ -69,14 +73,19 @@ class Intake:
 
     def fresh(self) -> None:
         """A new session begins: something may be missing everywhere."""
-        if not (self._gaps.by_channel or self._places.pending):
-            self._since = self._newest
-        self._greeting, self._greeted, self._fresh_at = True, False, asyncio.get_running_loop().time()
+        self.missing()
+        self._to_ask, self._ask_at, self._tries = deque([KNOWN, *self._people[:MOST_PEOPLE]]), 0.0, 0
         self._direct.clear()
         self._news.set()
 
+    def missing(self) -> None:
+        """From what stands in the house now something may be missing, unless that is so already."""
+        if not (self._gaps.by_channel or self._places.pending or self._to_ask):
+            self._since = self._newest
+        self._fresh_at = asyncio.get_running_loop().time()
+
     def seen(self, channel: str, place: Place) -> None:
-        """A channel that the new session has; it is read on in when there is something newer."""
+        """A channel that is there again; it is read on in when there is something newer."""
         unknown = place.last == 0 and len(self._gaps.by_channel) < MOST_UNKNOWN
         if place.last > self._floor() or unknown:
             self._gaps.open(channel, self._floor())
@@ -96,7 +105,7 @@ class Intake:
 
     def _is_first(self, channel: str, payload: Payload) -> bool:
         """The first thing in a chat that no guild lists, before those have been asked for: what was missed there comes first."""
-        if self._greeted or payload.get("guild_id") or channel in self._direct or not channel.isdecimal():
+        if not self._to_ask or payload.get("guild_id") or channel in self._direct or not channel.isdecimal():
             return False
         self._direct.add(channel)
         return True
@@ -114,10 +123,8 @@ class Intake:
             busy = bool(self._waiting)
             if busy:
                 await self._hand_on()
-            if self._greeting:
-                self._greeting = False
-                await self._remember_chats()
-                self._greeted = not self._greeting
+            if self._to_ask and now >= self._ask_at:
+                await self._ask()
             elif channel := self._gaps.next(now):
                 await self._read_on(channel)
             elif busy:
@@ -128,7 +135,8 @@ class Intake:
                 await self._rest(now)
 
     async def _rest(self, now: float) -> None:
-        waits = [self._gaps.wait(now), self._kept_at + self._patience.keep - now if self._must_keep() else None]
+        waits = [self._gaps.wait(now), self._ask_at - now if self._to_ask else None]
+        waits.append(self._kept_at + self._patience.keep - now if self._must_keep() else None)
         try:
             async with asyncio.timeout(min((wait for wait in waits if wait is not None), default=None)):
                 await self._news.wait()
@@ -176,7 +184,7 @@ class Intake:
         return pauses[min(tries, len(pauses) - 1)]
 
     def _must_keep(self) -> bool:
-        if self._newest == self._kept or self._gaps.by_channel or self._greeting:
+        if self._newest == self._kept or self._gaps.by_channel or self._to_ask:
             return False
         lasts = asyncio.get_running_loop().time() - self._fresh_at
         return not self._places.pending or lasts > LONGEST_PENDING_S
@@ -189,34 +197,43 @@ class Intake:
         except NotTaken as full:
             log.warning("how far Discord was read cannot be written down, it is tried again: %s", full)
 
+    async def _ask(self) -> None:
+        """Chats that no guild lists: first those talked in before, then one by one the direct ones of people who may talk."""
+        asking = self._to_ask  # a new session has a list of its own
+        try:
+            await (self._remember_chats() if asking[0] == KNOWN else self._meet(asking[0]))
+        except Refused as closed:
+            log.debug("somebody has no common guild with the bot, or closed their messages: %s", closed)
+        except (Later, Unclear, NotTaken) as away:
+            log.info("what was written to the bot directly meanwhile is asked for again: %s", away)
+            self._ask_at = asyncio.get_running_loop().time() + max(self._pause(self._tries), getattr(away, "after_s", 0.0))
+            self._tries += 1
+            return
+        asking.popleft()
+        self._tries = 0
+
     async def _remember_chats(self) -> None:
-        """Chats that no guild lists: those talked in before, and the direct ones of people who may talk."""
+        """Those talked in before. Of a direct one nobody tells whether it has something newer."""
         for address in await self._host.conversations():
             self._places.join(address.chat)
             place = self._places.get(address.chat)
-            if (place is None or place.last == 0) and address.chat.isdecimal():
+            if (place is None or not place.guild or place.last == 0) and address.chat.isdecimal():
                 self._gaps.open(address.chat, self._floor())
-        for person in self._people[:MOST_PEOPLE]:
-            try:
-                direct = await self._calls.call(lambda rest, to=person: rest.start_private_message(to), within_s=WITHIN_S)
-            except Refused:
-                continue  # they have no common guild with the bot, or closed their messages
-            except (Later, Unclear) as away:
-                log.info("who wrote to the bot for the first time meanwhile is not known: %s", away)
-                return
-            if not isinstance(direct, Mapping) or "id" not in direct:
-                continue
-            place = self._places.channel(direct)
-            if place is not None:
-                self.seen(str(direct["id"]), place)
+
+    async def _meet(self, person: str) -> None:
+        direct = await self._calls.call(lambda rest: rest.start_private_message(person), within_s=WITHIN_S)
+        place = self._places.channel(direct) if isinstance(direct, Mapping) and "id" in direct else None
+        if place is not None:
+            self.seen(str(direct["id"]), place)
 
     async def _read_on(self, channel: str) -> None:
         """One page of what was said in a channel since; then the next, or what came meanwhile."""
         gap = self._gaps.by_channel[channel]
+        gap.anew = False
         try:
-            await self._know(channel)
+            place = await self._know(channel)
             page = await self._calls.call(lambda rest: rest.logs_from(channel, PAGE, after=gap.after), within_s=WITHIN_S)
-            said = _oldest_first(page)
+            said = [_as_live(place, payload) for payload in _oldest_first(page)]
         except Refused as closed:
             log.info("what was said in channel %s meanwhile cannot be read: %s", channel, closed)
             said = []
@@ -225,7 +242,7 @@ class Intake:
             gap.tries, gap.due = gap.tries + 1, asyncio.get_running_loop().time() + wait
             self._host.ailing(str(later))
             return
-        events = [("MESSAGE_CREATE", self._as_live(channel, payload)) for payload in said]
+        events = [("MESSAGE_CREATE", payload) for payload in said]
         await self._take(self._read(event) for event in events)
         for event in events:
             self._pass(event)
@@ -234,20 +251,23 @@ class Intake:
         if len(said) < PAGE or gap.after == before:
             self._waiting.extend(self._gaps.close(channel))
 
-    async def _know(self, channel: str) -> None:
-        if self._places.get(channel) is None:
-            known = await self._calls.call(lambda rest: rest.request(_channel(channel)), within_s=WITHIN_S)
-            if not isinstance(known, Mapping) or "id" not in known:
-                raise Refused("it says nothing of this channel")
-            self._places.channel(known)
-
-    def _as_live(self, channel: str, payload: Payload) -> dict[str, Any]:
+    async def _know(self, channel: str) -> Place:
+        """Raises Refused where it is not ours to read."""
         place = self._places.get(channel)
-        return {"guild_id": place.guild, **payload} if place and place.guild else dict(payload)
+        if place is None:
+            known = await self._calls.call(lambda rest: rest.request(_channel(channel)), within_s=WITHIN_S)
+            place = self._places.channel(known) if isinstance(known, Mapping) and "id" in known else None
+        if place is None:
+            raise Refused("it is in no server that is listened to")
+        return place
 
 
 def _channel(channel: str) -> http.Route:
     return http.Route("GET", "/channels/{channel_id}", channel_id=channel)
+
+
+def _as_live(place: Place, payload: Payload) -> dict[str, Any]:
+    return {"guild_id": place.guild, **payload} if place.guild else dict(payload)
 
 
 def _oldest_first(page: object) -> list[Payload]:

@@ -36,7 +36,7 @@ class Listening:
             "READY": self._ready,
             "RESUMED": lambda _: self._connection.up(),
             "GUILD_CREATE": self._guild,
-            "GUILD_DELETE": self._places.gone,
+            "GUILD_DELETE": self._gone,
             "CHANNEL_CREATE": self._places.channel,
             "THREAD_CREATE": self._places.channel,
             "THREAD_UPDATE": self._places.channel,
@@ -92,6 +92,10 @@ class Listening:
     def _guild(self, payload: Payload) -> None:
         for channel, place in self._places.guild(payload):
             self._intake.seen(channel, place)
+
+    def _gone(self, payload: Payload) -> None:
+        self._intake.missing()
+        self._places.gone(payload)
 
     def _ready(self, payload: Payload) -> None:
         self._intake.fresh()

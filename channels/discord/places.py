@@ -43,15 +43,16 @@ class Places:
         return self._known.get(channel)
 
     def guild(self, payload: Payload) -> Iterator[tuple[str, Place]]:
-        """A guild with its channels and threads; those that are ours to read."""
+        """A guild with its channels and threads; those in which something may have been missed: it was away."""
         guild = str(payload["id"])
+        was_away = guild in self.pending
         self.pending.discard(guild)
         if self.only and guild != self.only:
             return
         self.roles |= {str(role["id"]) for role in payload.get("roles") or () if self._is_mine(role)}
         for channel in (*(payload.get("channels") or ()), *(payload.get("threads") or ())):
             place = self.channel({"guild_id": guild, **channel})
-            if place and channel.get("type") in WRITTEN_IN:
+            if was_away and place and channel.get("type") in WRITTEN_IN:
                 yield str(channel["id"]), place
 
     def _is_mine(self, role: Payload) -> bool:
@@ -59,8 +60,11 @@ class Places:
 
     def gone(self, payload: Payload) -> None:
         """The bot is no longer in this guild, or the guild is away for a while."""
+        guild = str(payload["id"])
         if not payload.get("unavailable"):
-            self.pending.discard(str(payload["id"]))
+            self.pending.discard(guild)
+        elif self.only in ("", guild):
+            self.pending.add(guild)
 
     def channel(self, payload: Payload) -> Place | None:
         """A channel or thread; None where it is not ours to read."""
