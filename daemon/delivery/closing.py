@@ -40,9 +40,14 @@ class Put:
     by: str
 
 
+def name_of(row: OutboxRow) -> str:
+    """What a question that was put is kept under."""
+    return f"{row.turn}/{row.part}"
+
+
 def note_open(tx: Tx, row: OutboxRow) -> None:
     """It stands there with buttons, until they are taken away."""
-    tx.keep(OPEN, f"{row.turn}/{row.part}", "")
+    tx.keep(OPEN, name_of(row), "")
 
 
 @dataclass(slots=True)
@@ -55,6 +60,7 @@ class Closing:
     live: Live
     outlets: Mapping[str, Outlet]
     _open: set[str] = field(default_factory=set)
+    _in_hand: set[str] = field(default_factory=set)
     _errands: Errands = field(default_factory=Errands)
 
     async def begin(self) -> None:
@@ -90,18 +96,22 @@ class Closing:
     async def _close(self, turn: str) -> None:
         try:
             left, put = await self.store.read(lambda tx: _settled(tx, turn))
+            (self._open.add if left else self._open.discard)(turn)  # now: while these go, the turn may ask anew
             await asyncio.gather(*map(self._settle, put))
         except StoreUnavailable as error:
             log.debug("the buttons of %s still stand: %s", turn, error)
-        else:
-            if not left:
-                self._open.discard(turn)
 
     async def _settle(self, put: Put) -> None:
-        outlet = self.outlets.get(put.row.channel)
-        if outlet and outlet.channel.can.edits and not await self._edited(outlet, put):
+        """Once: what is being tried already, however long that takes, is not tried beside it."""
+        outlet, name = self.outlets.get(put.row.channel), name_of(put.row)
+        if name in self._in_hand:
             return
-        await self.store.write(lambda tx: tx.drop(OPEN, f"{put.row.turn}/{put.row.part}"))
+        self._in_hand.add(name)
+        try:
+            if not (outlet and outlet.channel.can.edits) or await self._edited(outlet, put):
+                await self.store.write(lambda tx: tx.drop(OPEN, name))
+        finally:
+            self._in_hand.discard(name)
 
     async def _edited(self, outlet: Outlet, put: Put) -> bool:
         """Whether there is nothing left to do about it. As long as its channel is down, that can wait."""
@@ -135,7 +145,7 @@ def _stops(glimpse: Glimpse) -> bool:
 
 def _settled(tx: ReadTx, turn: str) -> tuple[bool, list[Put]]:
     """Whether any is open still; those with buttons that are not."""
-    rows = [row for row in tx.outbox_of(turn) if tx.kept(OPEN, f"{turn}/{row.part}") is not None]
+    rows = [row for row in tx.outbox_of(turn) if tx.kept(OPEN, name_of(row)) is not None]
     questions = [(row, asked) for row in rows if (asked := tx.approval(turn, call_of(row.body)))]
     found = [Put(row, asked, whose_is(tx, row, asked), called(tx, asked.answered_by)) for row, asked in questions]
     settled = [put for put in found if put.asked.state != "pending"]

@@ -94,7 +94,7 @@ class Follower:
             await asyncio.wait_for(self.outlet.channel.typing(self.address, status), LAST_CALL_S)
         except (ChannelError, TimeoutError) as error:
             log.debug("%s: no sign of typing: %s", self.outlet.name, error)
-            self.typed_at = now + error.after_s if isinstance(error, Later) else now
+            self.typed_at = now + (error.after_s if isinstance(error, Later) else 0.0)
 
     async def _draft(self) -> None:
         can, now = self.outlet.channel.can, self.clock.monotonic()
@@ -111,7 +111,7 @@ class Follower:
             await self._show(text)
         except (ChannelError, TimeoutError, StoreUnavailable) as error:
             log.debug("%s: a draft was not shown: %s", self.outlet.name, error)
-            self.outlet.pacing.heed(self.address, error)
+            self.outlet.pacing.heed(self.address, error, spare=True)
             unclear = isinstance(error, Unclear | TimeoutError)
             self.mute = not self.message if unclear else not isinstance(error, Later | StoreUnavailable)
         finally:

@@ -61,9 +61,13 @@ class Pacing:
         self._take(address)
         return True
 
-    def heed(self, address: Address, error: Exception) -> None:
-        """What went wrong there may be that it was too much."""
-        if isinstance(error, Later) and error.after_s:
+    def heed(self, address: Address, error: Exception, *, spare: bool = False) -> None:
+        """What went wrong there may be that it was too much. What has to go waits for nothing that could be left out."""
+        if not (isinstance(error, Later) and error.after_s):
+            return
+        if spare:
+            self._slowly(error.after_s)
+        else:
             self.complained(address, error.after_s)
 
     def complained(self, address: Address, after_s: float) -> None:
@@ -71,7 +75,10 @@ class Pacing:
         now = self.monotonic()
         window = self._window(address, now)
         window.held_until = max(window.held_until, now + after_s)
-        self._slow_until = max(self._slow_until, now + after_s + SLOWED_FOR_S)
+        self._slowly(after_s)
+
+    def _slowly(self, after_s: float) -> None:
+        self._slow_until = max(self._slow_until, self.monotonic() + after_s + SLOWED_FOR_S)
 
     def _wait(self, address: Address, now: float) -> float:
         own = self._window(address, now).wait(now)

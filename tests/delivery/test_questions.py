@@ -195,6 +195,18 @@ async def test_f2_the_budget_is_asked_about_with_yes_and_no(tmp_path: Path, mode
         await channel.until(lambda: channel.texts()[-1] == "two")
 
 
+@pytest.mark.parametrize("words", ["/approve", "/deny", "/loop stop"])
+async def test_c3_what_is_asked_about_an_attempt_that_is_over_loses_its_buttons_too(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel, words: str
+) -> None:
+    """No turn goes on with the answer."""
+    async with at_home(tmp_path, model, channel, config={"loop": {"enabled": True, "criterion": "manual"}}):
+        await channel.say("/loop start write a poem")
+        await channel.buttons()
+        await channel.say(words)
+        await channel.until(lambda: not any(one.choices for one in channel.stood))
+
+
 async def test_a6_a_long_question_is_read_whole_before_a_yes(tmp_path: Path, model: FakeOpenAI, channel: FakeChannel) -> None:
     """Whatever else waits in the chat; and what is not theirs to answer is shown to nobody at length."""
     struck: list[str] = []
