@@ -20,6 +20,7 @@ from channels.slack.files import Files
 from channels.slack.intake import Intake
 from channels.slack.interactions import Interactions
 from channels.slack.listening import Listening
+from channels.slack.own_chats import OwnChats
 from channels.slack.pace import Pace
 from channels.slack.reading import Reader
 from channels.slack.recalling import Recalling
@@ -58,6 +59,7 @@ class Slack:
         self._drafts = Drafts(self._web, self._sending, self._threads)
         sizes = {"most_up": CAN.most_upload, "most_down": CAN.most_fetch}
         self._files = Files(self._web, **sizes, transfer_s=self._pace.transfer_s)
+        self._own_chats = OwnChats(self._web, self._pace.answer_s)
         self._who: Who | None = None
         self._no_more: set[str] = set()
 
@@ -88,7 +90,7 @@ class Slack:
         listening = Listening(self._web, self._config.app_token, host, self._pace, self._now, self._monotonic)
         listening.equip(
             Intake(host, reader, self._threads, self._recalling(who), cursor, listening.catch_up),
-            Interactions(host, reader, self._sending, self.render, self._afterwards, self._pace.answer_s),
+            Interactions(host, reader, self._sending, self._own_chats, self.render, self._afterwards, self._pace.answer_s),
             CatchingUp(self._web, reader, self._threads, self._sending),
             cursor,
         )

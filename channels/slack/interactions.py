@@ -8,6 +8,7 @@ from dataclasses import replace
 from channels.base import ChannelError, Host, Later, NotTaken, Refused
 from channels.message import Inbound, Piece, Press
 from channels.slack.afterwards import Afterwards
+from channels.slack.own_chats import OwnChats
 from channels.slack.reading import Reader
 from channels.slack.sending import Sending
 from channels.slack.shape import Json, maybe, table
@@ -26,11 +27,13 @@ class Interactions:
         host: Host,
         reader: Reader,
         sending: Sending,
+        own_chats: OwnChats,
         render: Callable[[str], Sequence[Piece]],
         afterwards: Callable[[str], Afterwards],
         answer_s: float,
     ) -> None:
         self._host, self._reader, self._sending, self._render = host, reader, sending, render
+        self._own_chats = own_chats
         self._afterwards, self._answer_s = afterwards, answer_s
 
     async def handle(self, kind: str, payload: Json, acknowledge: Acknowledge) -> None:
@@ -45,13 +48,13 @@ class Interactions:
             case _, "message_action":
                 await acknowledge(None)
                 asked = self._reader.shortcut(payload)
-                pieces = self._pieces(await self._written(self._host.command(asked)))
+                pieces = self._pieces(await self._written(self._obeyed(asked)))
                 await self._show(_visibly(asked, payload), pieces, self._later(payload))
             case _:
                 await acknowledge(None)
 
     async def _slash(self, asked: Inbound, later: Afterwards, acknowledge: Acknowledge) -> None:
-        replying = asyncio.create_task(self._written(self._host.command(asked)))
+        replying = asyncio.create_task(self._written(self._obeyed(asked)))
         try:
             done, _ = await asyncio.wait([replying], timeout=self._answer_s)
             if not done:
@@ -63,6 +66,9 @@ class Interactions:
             await self._show(asked, [piece for piece in more if piece], later)
         finally:
             replying.cancel()
+
+    async def _obeyed(self, asked: Inbound) -> str:
+        return await self._host.command(await self._own_chats.seen(asked))
 
     async def _written(self, answer: Awaitable[str]) -> str:
         try:

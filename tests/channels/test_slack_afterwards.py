@@ -20,6 +20,27 @@ def elsewhere(slack: FakeSlack) -> str:
     return channel.id
 
 
+async def test_A14_a_private_chat_between_others_is_not_the_assistants():
+    async with fake() as slack, stage(slack) as on:
+        theirs = slack.work.open("im", "ann", "zoe")
+        theirs.members.discard(BOT)
+        for chat in (theirs.id, on.dm.chat) * 2:
+            slack.slash("ann", chat, "status")
+        slack.shortcut("ann", slack.work.post(theirs, slack.person("zoe"), text="hi")["ts"], "stop")
+        slack.shortcut("ann", slack.say("ann", on.dm.chat, "hi"), "stop")
+        await on.house.until(lambda: len(on.house.asked) == 6)
+        assert {(asked.address.chat, asked.private) for asked in on.house.asked} == {(theirs.id, False), (on.dm.chat, True)}
+
+
+async def test_A14_a_command_does_not_wait_for_a_slack_that_is_slow_to_say_whose_chat_it_is():
+    async with fake() as slack, stage(slack) as on:
+        slack.fail("conversations.info", Fault("slow", seconds=20.0), Fault("status", 500))
+        for number in (1, 2, 3):
+            slack.slash("ann", on.dm.chat, "status")
+            await on.house.until(lambda number=number: len(on.house.asked) == number, 5)
+        assert [asked.private for asked in on.house.asked] == [False, False, True]
+
+
 async def asked_long(on: Stage, chat: str) -> None:
     """A command whose reply comes after the acknowledgement."""
     on.house.hold()

@@ -160,7 +160,10 @@ class Methods:
         return {key: rows[start : start + limit], "has_more": more, **after}
 
     def _conversations_info(self, asked: Json) -> Json:
-        return {"channel": _described(self.work.channel(asked.get("channel"), member=False))}
+        channel = self.work.channel(asked.get("channel"), member=False)
+        if channel.kind != "channel" and BOT not in channel.members:
+            raise ApiError("channel_not_found")  # what is between others is not even known to be there
+        return {"channel": _described(channel)}
 
     def _users_conversations(self, asked: Json) -> Json:
         types = str(asked.get("types") or "public_channel").split(",")
