@@ -21,9 +21,13 @@ HINTS = {
     50001: "the bot may not see this channel: give it View Channel there, or invite it to the server again",
     50007: "this person takes no direct messages from the bot",
     50013: "the bot may not do this in the channel: give it Send Messages, Attach Files, Add Reactions, Read History there",
+    50027: "a button or command can be answered for 15 minutes only",
     50035: "Discord finds the message malformed",
     40005: "the file is too big for Discord",
 }
+NO_REPLY = (160002, 160009, 160010)
+"""A message may be sent there, but not point at another one: the bot may not read the history."""
+TOO_LATE = 50027
 Told = TypeVar("Told")
 WAIT_S = 30.0
 """Longer rate limits are ours to wait for, not the library's."""
@@ -35,6 +39,10 @@ BROKEN = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 
 class Gone(Refused):
     """What was meant is not there any more."""
+
+
+class Unrelated(Refused):
+    """It may go out, but not as a reply."""
 
 
 class Rest(http.HTTPClient):
@@ -134,7 +142,9 @@ async def meaning(seconds: float, *, sends: bool) -> AsyncIterator[None]:
 def _answered(error: discord.HTTPException) -> ChannelError:
     told = HINTS.get(error.code) or f"{error.status} {error.text[:MOST_TOLD]}".strip()
     match error.status:
-        case 401:
+        case _ if error.code in NO_REPLY:
+            return Unrelated(f"Discord refuses it: {told}")
+        case 401 if error.code != TOO_LATE:
             return Revoked(UNKNOWN_TOKEN)
         case 404:
             return Gone(f"Discord refuses it: {told}")

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from channels.base import Capabilities, Host, Rate, Refused, Unclear
 from channels.discord import files, sending, snowflake
-from channels.discord.calling import Calls, Gone, Rest, Told
+from channels.discord.calling import Calls, Gone, Rest, Told, Unrelated
 from channels.discord.config import DiscordAccount
 from channels.discord.gateway import PATIENCE, Patience
 from channels.discord.lib import discord, http
@@ -24,6 +24,7 @@ SEEN = "👀"
 SLACK_S = 30.0
 """How far our clock may be from Discord's when we look for a message of ours."""
 LOOKED_THROUGH = 100
+UPLOAD_S = 180.0
 
 
 def _now() -> datetime:
@@ -74,8 +75,11 @@ class Discord:
     async def send(
         self, address: Address, piece: Piece, key: str, *, choices: Sequence[Choice] = (), reply_to: str = ""
     ) -> str:
-        """The same key soon again gives the same message (B5 #13)."""
-        return await self._post(address, _plain(sending.message(piece, key, choices, reply_to)))
+        """The same key soon again gives the same message (B5 #13). Where it may not be a reply, it goes out without."""
+        try:
+            return await self._post(address, _plain(sending.message(piece, key, choices, reply_to)))
+        except Unrelated:
+            return await self._post(address, _plain(sending.message(piece, key, choices)))
 
     async def edit(self, address: Address, message_id: str, piece: Piece, *, choices: Sequence[Choice] = ()) -> None:
         """Replace a message."""
@@ -122,7 +126,7 @@ class Discord:
             flags=discord.MessageFlags(suppress_embeds=True),
             allowed_mentions=discord.AllowedMentions.none(),
         ) as params:
-            return await self._post(address, params)
+            return await self._post(address, params, UPLOAD_S)
 
     async def fetch(self, attachment: Attachment, into: BinaryIO) -> None:
         """Fetch a file; the token is not shown."""
@@ -134,8 +138,10 @@ class Discord:
         """Let go of the connections."""
         await self._calls.aclose()
 
-    async def _post(self, address: Address, params: http.MultipartParameters) -> str:
-        told: object = await self._calls.call(lambda rest: rest.send_message(address.chat, params=params), sends=True)
+    async def _post(self, address: Address, params: http.MultipartParameters, within_s: float = 0.0) -> str:
+        told: object = await self._calls.call(
+            lambda rest: rest.send_message(address.chat, params=params), sends=True, within_s=within_s
+        )
         if not isinstance(told, Mapping) or not told.get("id"):
             raise Unclear("Discord's answer cannot be read")
         return str(told["id"])

@@ -1,5 +1,9 @@
 """Discord's buttons and its menu of commands (A14, E7): answered at once, by whoever pressed, also after a restart."""
 
+import logging
+
+import pytest
+
 from channels.message import Choice
 from tests.channels.discord_host import listening, serving, talking
 from tests.channels.host import Ledger
@@ -133,3 +137,29 @@ async def test_without_a_menu_commands_are_still_typed():
             fake.say("ann", fake.group("ann"), fake.mention("/status"))
             await scene.heard("/status")
             assert fake.calls.of("PUT commands") == []
+
+
+async def test_E7_an_answer_that_comes_too_late_for_discord_says_nothing_against_the_bots_token(caplog: pytest.LogCaptureFixture):
+    async with talking() as scene:
+        chat = scene.fake.private("ann")
+        number = await scene.channel.send(scene.at(chat), scene.channel.render("May I?")[0], "k", choices=CHOICES)
+        scene.fake.rest.lives_s = 0.0
+        scene.fake.press("ann", number, "a1/once")
+        await scene.fake.until(lambda: "to a button" in caplog.text)
+        assert [press.data for press in scene.host.presses] == ["a1/once"]
+    assert "15 minutes" in caplog.text
+    assert "bot_token" not in caplog.text
+
+
+async def test_A6_no_token_of_a_button_is_in_a_log_where_discord_asks_us_to_write_less(caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.DEBUG)
+    async with talking() as scene:
+        chat = scene.fake.private("ann")
+        for method in ("POST callback", "POST followup", "DELETE followup"):
+            scene.fake.fail(method, Fault("retry", seconds=0.01), Fault("retry", seconds=31))
+        for toast in ("done", "done", ""):
+            scene.host.reply = toast
+            scene.fake.slash("ann", chat, "status")
+        await scene.fake.until(lambda: caplog.text.count("button or command") >= 2)
+    assert "429" in caplog.text
+    assert "itok-" not in caplog.text

@@ -1,6 +1,7 @@
 """What goes wrong on the way out to Discord: sent once all the same, or told as what can be done about it (B5 #13, #14)."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -177,3 +178,24 @@ async def test_two_bots_have_an_api_each():
         await first.aclose()
         await second.aclose()
         assert [len(fake.shown(fake.private("ann"))) for fake in (one, two)] == [2, 1]
+
+
+async def test_where_it_may_not_read_history_a_reply_goes_out_without_pointing_at_what_it_answers():
+    async with talking() as scene:
+        room = scene.fake.group("ann")
+        number = scene.fake.say("ann", room, scene.fake.mention("hi"))
+        scene.fake.world.places[room].blind = True
+        sent = await scene.channel.send(scene.at(room), scene.channel.render("hello")[0], "key", reply_to=number)
+        assert [(shown.id, shown.text) for shown in scene.fake.shown(room) if shown.by_bot] == [(sent, "hello")]
+
+
+async def test_a_large_file_has_the_time_that_it_takes(tmp_path: Path):
+    async with serving() as fake:
+        channel = bot(fake, Patience(call=0.2))
+        await channel.check()
+        chat = Address("discord", fake.private("ann"))
+        (tmp_path / "film").write_bytes(b"frames")
+        fake.fail("POST messages", Fault("slow", seconds=0.5))
+        await channel.upload(chat, tmp_path / "film", "film.mp4", channel.render("look")[0], "key")
+        await channel.aclose()
+        assert [shown.files for shown in fake.shown(chat.chat)] == [(("film.mp4", b"frames"),)]

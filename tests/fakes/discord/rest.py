@@ -29,6 +29,8 @@ MEANING = {
     50006: (400, "Cannot send an empty message"),
     50007: (403, "Cannot send messages to this user"),
     50013: (403, "Missing Permissions"),
+    50027: (401, "Invalid Webhook Token"),
+    160002: (403, "Cannot reply without permission to read message history"),
 }
 Emit = Callable[..., None]
 
@@ -73,7 +75,7 @@ class Interaction:
 @dataclass
 class Rest:
     """`commands`: by guild id ("" for global ones). `leaks`: tokens that came where none belongs. `bucket`: so many messages per
-    channel in so many seconds, told in headers as the real one does.
+    channel in so many seconds, told in headers as the real one does. `lives_s`: how long an interaction can be followed up.
     """
 
     world: World
@@ -88,6 +90,7 @@ class Rest:
     shown: list[str] = field(default_factory=list)
     leaks: list[str] = field(default_factory=list)
     answer_within_s: float = 3.0
+    lives_s: float = 900.0
     bucket: tuple[int, float] | None = None
     spent: dict[str, list[float]] = field(default_factory=dict)
 
@@ -227,7 +230,7 @@ class Rest:
         after, before = int(request.query.get("after", 0)), int(request.query.get("before", 1 << 63))
         if not 1 <= (limit := int(request.query.get("limit", 50))) <= 100:
             raise invalid("limit", "int value should be between 1 and 100.")
-        return answer(self.world.history(place.id, after=after, before=before, limit=limit))
+        return answer([] if place.blind else self.world.history(place.id, after=after, before=before, limit=limit))
 
     async def _message(self, request: web.Request) -> web.Response:
         self._place(request)
@@ -251,6 +254,8 @@ class Rest:
         return answer(message)
 
     def _refers(self, place: Place, reference: Json, more: Json) -> None:
+        if place.blind:
+            raise known(160002)
         other = self.world.messages.get(str(reference.get("message_id")))
         if other is None or other["channel_id"] != place.id:
             if reference.get("fail_if_not_exists", True):
@@ -321,6 +326,8 @@ class Rest:
         asked = self.interactions.get(request.match_info["token"])
         if asked is None or not asked.answered or request.match_info["app"] != APP:
             raise Wrong(404, {"message": "Unknown Webhook", "code": 10015})
+        if time.monotonic() - asked.at > self.lives_s:
+            raise known(50027)
         return asked
 
     async def _followup(self, request: web.Request) -> web.Response:

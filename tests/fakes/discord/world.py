@@ -36,7 +36,9 @@ def read(content: str) -> str:
 
 @dataclass
 class Place:
-    """A channel, a thread or a direct chat. `deny`: the code with which the bot is refused there."""
+    """A channel, a thread or a direct chat. `deny`: the code with which the bot is refused there. `blind`: it may write, but not
+    read what was said before.
+    """
 
     id: str
     kind: int
@@ -46,6 +48,7 @@ class Place:
     owner: str = ""
     joined: bool = False
     deny: int = 0
+    blind: bool = False
     last: str | None = None
 
     def payload(self, users: dict[str, Json]) -> Json:
