@@ -39,6 +39,7 @@ MOST_UNKNOWN = 50
 """Not every server says what the newest message of a channel is: so many of those are looked through as well."""
 MOST_PEOPLE = 200
 """Direct chats are not listed anywhere: those of so many people of the allow-list are looked up."""
+MOST_EDITED = 1000
 KNOWN = ""
 """Stands before those people for the chats that the house knows."""
 
@@ -60,6 +61,7 @@ class Intake:
         self._to_ask: deque[str] = deque()
         self._tries = 0
         self._direct: set[str] = set()
+        self._edited: dict[str, object] = {}
 
     async def begin(self, now: Callable[[], datetime]) -> None:
         """Where we had read up to; now, the first time. Raises NotTaken."""
@@ -155,6 +157,8 @@ class Intake:
         if not isinstance(said, tuple):
             return said
         event, payload = said
+        if event == "MESSAGE_UPDATE" and self._edited.get(str(payload.get("id")), "") == payload.get("edited_timestamp"):
+            return None  # history had it with its new words already
         return reading.read(event, payload, self._places.get(str(payload.get("channel_id"))), self._me())
 
     def _pass(self, said: Event) -> None:
@@ -246,10 +250,18 @@ class Intake:
         await self._take(self._read(event) for event in events)
         for event in events:
             self._pass(event)
+        self._note_edits(said)
         before, gap.tries = gap.after, 0
         gap.after = max([before, *(snowflake.number(payload.get("id")) for payload in said)])
         if len(said) < PAGE or gap.after == before:
             self._waiting.extend(self._gaps.close(channel))
+
+    def _note_edits(self, said: Sequence[Payload]) -> None:
+        """History has them as they read now: an update that tells of this very edit brings no news."""
+        edited = [payload for payload in said if payload.get("edited_timestamp")]
+        self._edited |= {str(payload.get("id")): payload["edited_timestamp"] for payload in edited}
+        for oldest in [*self._edited][: max(0, len(self._edited) - MOST_EDITED)]:
+            del self._edited[oldest]
 
     async def _know(self, channel: str) -> Place:
         """Raises Refused where it is not ours to read."""

@@ -145,3 +145,17 @@ async def test_B5_1_a_session_that_ends_while_the_last_page_is_written_down_cost
             await host.until(lambda: host.lives >= lives + 2)
             host.release()
             await scene.heard("one", "two")
+
+
+async def test_an_edit_that_was_read_with_its_message_is_not_told_again():
+    async with serving() as fake:
+        cara, host = fake.private("cara"), Ledger()
+        host.kept, host.known = ago(5), [Address("discord", cara)]
+        fake.fail("GET channels", Fault("status", 503, times=3))
+        async with listening(fake, host) as scene:
+            first = fake.say("cara", cara, "helo")
+            fake.edit(first, "hello")
+            second = fake.say("cara", cara, "one")
+            await host.until(lambda: "one" in host.texts)
+            fake.edit(second, "two")
+            await scene.heard("hello", "one", "two")
