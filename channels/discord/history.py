@@ -48,8 +48,11 @@ class Gaps:
         return gap is not None
 
     def next(self, now: float) -> str:
-        """A channel to read on in; "" for none."""
-        return next((channel for channel, gap in self.by_channel.items() if gap.due <= now), "")
+        """A channel to read on in, each in its turn; "" for none."""
+        due = next((channel for channel, gap in self.by_channel.items() if gap.due <= now), "")
+        if due:
+            self.by_channel[due] = self.by_channel.pop(due)
+        return due
 
     def wait(self, now: float) -> float | None:
         """Seconds until one is due; None when there is none."""

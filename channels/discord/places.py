@@ -44,6 +44,8 @@ class Places:
 
     def guild(self, payload: Payload) -> Iterator[tuple[str, Place]]:
         """A guild with its channels and threads; those in which something may have been missed: it was away."""
+        if payload.get("unavailable"):
+            return  # and still is
         guild = str(payload["id"])
         was_away = guild in self.pending
         self.pending.discard(guild)

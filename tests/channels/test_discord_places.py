@@ -159,3 +159,31 @@ async def test_an_edit_that_was_read_with_its_message_is_not_told_again():
             await host.until(lambda: "one" in host.texts)
             fake.edit(second, "two")
             await scene.heard("hello", "one", "two")
+
+
+async def test_a_guild_that_is_named_while_it_is_away_is_read_on_when_it_is_there():
+    async with serving() as fake:
+        room, host = fake.room("ann", guild=ELSEWHERE), Ledger()
+        mark = host.kept = ago(5)
+        fake.gateway.guilds, fake.gateway.absent = (GUILD, ELSEWHERE), (ELSEWHERE,)
+        fake.say("ann", room, "missed")
+        async with listening(fake, host) as scene:
+            fake.gateway.emit("GUILD_CREATE", {"id": ELSEWHERE, "unavailable": True})
+            fake.say("ann", fake.private("ann"), "meanwhile")
+            await scene.heard("meanwhile")
+            assert host.kept == mark
+            fake.gateway.emit("GUILD_CREATE", fake.world.guild(ELSEWHERE))
+            await scene.heard("meanwhile", "missed")
+
+
+async def test_a_chat_with_much_to_read_on_lets_the_others_have_their_turn():
+    async with serving() as fake:
+        room, host = fake.group("ann"), Ledger()
+        host.kept = ago(5)
+        for number in range(450):
+            fake.say("ann", room, str(number))
+        fake.say("bob", fake.private("bob"), "hello")
+        async with listening(fake, host):
+            await host.until(lambda: len(host.texts) == 451)
+        assert host.texts.index("hello") <= 100
+        assert [text for text in host.texts if text != "hello"] == [str(number) for number in range(450)]
