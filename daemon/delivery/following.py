@@ -120,8 +120,7 @@ class Follower:
     async def _show(self, text: str) -> None:
         """Noted before it is made; the note holds its id as soon as that is known."""
         if self.noted is None:
-            known, begun = await self.store.read(lambda tx: (tx.kept(DRAFT, self.turn), tx.input_of(self.turn)))
-            self.private, self.message = begun is not None and not begun.message_id, (known or "").removeprefix(GONE)
+            known = await self._left()
             if known == "":
                 self.mute = True  # a crash came before its id was known: the reply finds out what became of it
                 return
@@ -130,6 +129,12 @@ class Follower:
         self.message = await asyncio.wait_for(draft, LAST_CALL_S)
         await self._note(self.message or GONE)
 
+    async def _left(self) -> str | None:
+        """What the journal has of a draft that a former daemon showed, and whether nobody else reads the chat."""
+        known, begun = await self.store.read(lambda tx: (tx.kept(DRAFT, self.turn), tx.input_of(self.turn)))
+        self.private, self.message = begun is not None and not begun.message_id, (known or "").removeprefix(GONE)
+        return known
+
     async def _note(self, shown: str) -> None:
         if self.noted != shown:
             await self.store.write(lambda tx: tx.keep(DRAFT, self.turn, shown))
@@ -137,9 +142,11 @@ class Follower:
 
     async def _tidy(self) -> None:
         """No reply will take the draft's place, not now at least: it goes. What does not go is left for the reply."""
-        if not self.progress.unanswered or not self.noted:
+        if not self.progress.unanswered:
             return
         try:
+            if not (self.noted or (self.noted is None and await self._left())):
+                return
             if self.message:
                 await asyncio.wait_for(self.outlet.channel.delete(self.address, self.message), LAST_CALL_S)
             await self.store.write(lambda tx: tx.drop(DRAFT, self.turn))

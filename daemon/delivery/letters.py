@@ -32,7 +32,8 @@ class Letter:
     """What is to be sent where. `choices` stand under the last piece; `reply_to` is the message that the first one answers.
 
     `row` is as the journal has it now. `copy` goes out beside it: the same question, where somebody is who may say yes.
-    `draft` is the message that shows it as far as it had grown: "" for one whose id is not known, None for none.
+    `draft` is the message that shows it as far as it had grown: "" for one whose id is not known, None for none;
+    `overtaken`: it stands above what came after it.
     """
 
     row: OutboxRow
@@ -43,6 +44,7 @@ class Letter:
     reply_to: str = ""
     copy: OutboxRow | None = None
     draft: str | None = None
+    overtaken: bool = False
 
 
 def key_of(turn: str, part: int, index: int) -> str:

@@ -14,6 +14,9 @@ async def over_the_draft(channel: Channel, parcel: Parcel) -> str:
     shown = parcel.letter.draft or await _unknown(channel, parcel)
     if not shown:
         return ""
+    if parcel.letter.overtaken:
+        await _away(channel, parcel, shown)
+        return ""
     try:
         await channel.edit(parcel.letter.address, shown, parcel.piece, choices=parcel.choices)
     except Refused as error:

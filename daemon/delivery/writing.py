@@ -11,7 +11,7 @@ from daemon.core.label import Label
 from daemon.core.roles import OWNER, Person
 from daemon.core.rows import ApprovalRow, InboxRow, OutboxRow, SessionRow
 from daemon.delivery.addresses import address_of
-from daemon.delivery.letters import APPROVAL, DRAFT, GONE, REPLY, Letter, answers, choices_of, stranger
+from daemon.delivery.letters import APPROVAL, DRAFT, FILE, GONE, REPLY, Letter, answers, choices_of, stranger
 from daemon.people.places import called, places
 from daemon.store.protocol import ReadTx, Store
 
@@ -34,6 +34,7 @@ class Found:
     owners: SessionRow | None = None
     at_owners: bool = False
     whose: str = ""
+    overtaken: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Writing:
         plain = Letter(now, address_of(channel, now.chat), literal(now.body), since)
         if now.kind == REPLY:
             answers_to = found.begun.message_id if found.begun else ""
-            return replace(plain, markdown=now.body, reply_to=answers_to, draft=found.draft)
+            return replace(plain, markdown=now.body, reply_to=answers_to, draft=found.draft, overtaken=found.overtaken)
         if now.kind == APPROVAL:
             return _question(plain, now, found, buttons=buttons)
         return plain
@@ -61,12 +62,18 @@ def _look(tx: ReadTx, row: OutboxRow, works: Callable[[str], bool]) -> Found:
     now, begun = tx.delivery(row.turn, row.part) or row, tx.input_of(row.turn)
     if row.kind != APPROVAL:
         shown = tx.kept(DRAFT, row.turn) if row.kind == REPLY else None
-        return Found(now, begun, None if shown == GONE else shown)
+        draft = None if shown == GONE else shown
+        return Found(now, begun, draft, overtaken=draft is not None and _overtaken(tx, row))
     asked, known = tx.approval(row.turn, call_of(row.body)), places(tx)
     rows = [found for session in known if session != row.session and (found := tx.session(session))]
     owners = next(iter(sorted(rows, key=lambda found: not works(found.channel))), None)
     asker, whose = tx.session(asked.session) if asked else None, whose_is(tx, row, asked) if asked else ""
     return Found(now, begun, None, asked, asker, owners, row.session in known, whose)
+
+
+def _overtaken(tx: ReadTx, row: OutboxRow) -> bool:
+    """A file of the same turn has gone out: what was said after it is to stand below it."""
+    return any((one.kind, one.session, one.state) == (FILE, row.session, "sent") for one in tx.outbox_of(row.turn))
 
 
 def whose_is(tx: ReadTx, row: OutboxRow, asked: ApprovalRow) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from channels.base import Later, Refused, Unclear
 from daemon.app import House
-from tests.delivery.scripts import Slowly, hammer
+from tests.delivery.scripts import Slowly, hammer, smash
 from tests.delivery.stage import AT_ONCE, at_home, settled, untidy
 from tests.fakes.channel import CAN, FakeChannel, Trouble
 from tests.fakes.openai import FakeOpenAI, breaks_midstream, calls, says
@@ -179,6 +179,36 @@ async def test_e12_a_turn_that_waits_for_a_person_takes_its_draft_away_and_answe
         assert "Approved" in await channel.press(buttons["Once"])
         await channel.until(lambda: channel.texts()[-1] == "It is broken.")
         assert len(channel.stood) == 2 and struck == ["pots"] and "Approved once" in channel.texts()[0]
+
+
+async def test_e12_a_reply_stands_below_the_file_that_went_out_before_it(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
+) -> None:
+    gate = asyncio.Event()
+    model.script(calls(("ponder", {}), text="Let me draw."), calls(("send_file", {"path": "chart.png"})), says("There you are."))
+    async with at_home(tmp_path, model, channel, parts=hammer([], gate)) as house:
+        (tmp_path / "workspace" / "chart.png").write_bytes(b"\0png")
+        await channel.say("draw chart.png")
+        await channel.until(lambda: channel.shown() and channel.shown()[0].draft)
+        gate.set()
+        await channel.until(lambda: channel.texts() == ["chart.png", "There you are."])
+        await settled(lambda: tidy(house))
+
+
+async def test_e12_what_a_crash_left_of_a_turn_goes_too_when_it_waits_for_a_person(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
+) -> None:
+    model.script(Slowly("I shall break", " it."))
+    async with at_home(tmp_path, model, channel, times=AT_ONCE, parts=hammer([])) as house:
+        await channel.say("break it")
+        await channel.until(lambda: channel.texts() == ["I shall break"])
+        await settled(lambda: is_noted(house))
+    model.script(smash(), says("It is broken."))
+    async with at_home(tmp_path, model, channel, parts=hammer([])):
+        buttons = await channel.buttons()
+        await channel.until(lambda: len(channel.stood) == 1)
+        await channel.press(buttons["Once"])
+        await channel.until(lambda: len(channel.stood) == 2 and channel.texts()[-1] == "It is broken.")
 
 
 async def test_e12_what_a_crash_left_of_a_turn_that_ended_without_a_reply_is_taken_away(
