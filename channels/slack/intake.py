@@ -19,7 +19,7 @@ from channels.slack.threads import Threads
 MOST_AT_ONCE, MOST_REMEMBERED, LONGEST_RAW = 200, 2000, 20_000
 PASSING = re.compile(r'("(?:token|response_url|trigger_id)": ")[^"]*')
 """With these whoever reads them could answer in our name for a while."""
-Acknowledge = Callable[[], Awaitable[None]]
+Acknowledge = Callable[[], Awaitable[bool]]
 
 
 @dataclass(frozen=True, slots=True)

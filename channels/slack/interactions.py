@@ -14,7 +14,7 @@ from channels.slack.sending import Sending
 from channels.slack.shape import Json, maybe, table
 from channels.text.verbatim import literal
 
-Acknowledge = Callable[[dict[str, object] | None], Awaitable[None]]
+Acknowledge = Callable[[dict[str, object] | None], Awaitable[bool]]
 NOT_WRITTEN = "This could not be written down, so nothing was done. Please try again in a moment."
 log = logging.getLogger(__name__)
 
@@ -61,9 +61,9 @@ class Interactions:
                 await acknowledge(None)
                 await self._show(asked, self._pieces(await replying), later)
                 return
-            first, *more = [*self._pieces(await replying), None]
-            await acknowledge({"response_type": "ephemeral", "text": first.text} if first else None)
-            await self._show(asked, [piece for piece in more if piece], later)
+            pieces = self._pieces(await replying)
+            told = await acknowledge({"response_type": "ephemeral", "text": pieces[0].text} if pieces else None)
+            await self._show(asked, pieces[1:] if told else pieces, later)
         finally:
             replying.cancel()
 

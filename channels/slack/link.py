@@ -66,12 +66,16 @@ class Link:
         """When the last sign of life was answered, in seconds since 1970."""
         return self._client.last_ping_pong_time or self._opened_at
 
-    async def acknowledge(self, envelope_id: str, payload: dict[str, object] | None = None) -> None:
-        """Tell Slack that it is ours now. That this cannot be told is no harm: Slack sends it again, and it is known."""
+    async def acknowledge(self, envelope_id: str, payload: dict[str, object] | None = None) -> bool:
+        """Tell Slack that it is ours now; False where that cannot be told. That is no harm: Slack sends it again, and it is
+        known; but a reply in `payload` was not shown.
+        """
         answer = SocketModeResponse(envelope_id, payload)
         with contextlib.suppress(ClientError, ConnectionError, RuntimeError, AttributeError, TimeoutError):
             async with asyncio.timeout(self._pace.close_s):
                 await self._client.send_message(json.dumps(answer.to_dict()))
+                return True
+        return False
 
     async def aclose(self) -> None:
         """Close it; a network that has forgotten it does not hold us up. What the client still does is ended, too."""

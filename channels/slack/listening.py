@@ -30,8 +30,8 @@ class Listening:
     ) -> None:
         self._web, self._app_token, self._host, self._pace = web, app_token, host, pace
         self._now, self._monotonic = now, monotonic
-        self._errands: set[asyncio.Task[None]] = set()
-        self._catching: asyncio.Task[None] | None = None
+        self._errands: set[asyncio.Task[object]] = set()
+        self._catching: asyncio.Task[object] | None = None
         self._missing = False
         self._patience: asyncio.TimerHandle | None = None
         self._heard_at = self._checked_at = self._probed_at = monotonic()
@@ -202,7 +202,7 @@ class Listening:
             self._cursor.advance(found[-1].message_id)
         return None
 
-    def _errand(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
+    def _errand(self, work: Coroutine[object, object, object]) -> asyncio.Task[object]:
         task = asyncio.create_task(work)
         self._errands.add(task)
         return task

@@ -1,8 +1,10 @@
 """Buttons, slash commands and shortcuts (A14, A15)."""
 
+from dataclasses import replace
+
 from channels.message import Address, Choice
 from tests.channels.host import Ledger
-from tests.channels.slack_stage import fake, stage
+from tests.channels.slack_stage import QUICK, fake, stage
 from tests.fakes.platform import Button, Fault
 
 CHOICES = (Choice("Once", "a:once", "good"), Choice("Deny", "a:deny", "bad"))
@@ -128,3 +130,15 @@ async def test_A14_a_shortcut_where_no_thread_has_begun_is_answered_where_that_c
         chat = slack.group("ann", "bob")
         slack.shortcut("ann", slack.say("ann", chat, "work"), "stop")
         await slack.until(lambda: slack.pressed() == ["stopped"])
+
+
+async def test_A14_the_reply_to_a_slash_command_is_shown_although_its_connection_has_ended():
+    async with fake() as slack, stage(slack, Ledger(reply="done"), pace=replace(QUICK, answer_s=5.0)) as on:
+        on.house.hold()
+        slack.slash("ann", slack.group("ann"), "stop")
+        await slack.until(lambda: slack.sockets.unacknowledged == 1)
+        slack.refresh()
+        await slack.until(lambda: slack.sockets.connected == 2 and len(slack.sockets.open) == 1)
+        on.house.release()
+        await slack.until(lambda: slack.pressed() == ["done"], 5)
+        assert len(on.house.asked) == 1
