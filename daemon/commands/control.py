@@ -1,7 +1,7 @@
 """/stop /cancel /pause /resume /clear: who runs, who waits, what is forgotten (D5, E7)."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from daemon.agent.closing import BY_STOP
@@ -11,19 +11,28 @@ from daemon.core.rows import SessionRow
 from daemon.store.protocol import ReadTx, Tx
 
 log = logging.getLogger(__name__)
+OF_OTHERS = "{why}, which somebody else said"
 
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """Turns that are stopped, texts that were on their way into them (by the turns they would begin), agents below them."""
+    """Turns that are stopped, texts that were on their way into them (by the turns they would begin), agents below them.
+    `of_others`: those of them that whoever stops them did not ask for; who did is told of it with the turn.
+    """
 
     turns: list[str]
     texts: Sequence[str] = ()
     below: Sequence[tuple[SessionRow, str]] = ()
+    of_others: Collection[str] = ()
+
+    def reason(self, turn: str, why: str) -> str:
+        """Why this one was stopped."""
+        return OF_OTHERS.format(why=why) if turn in self.of_others else why
 
 
-async def stop_session(desk: Desk, session: SessionRow, why: str) -> list[str]:
-    """Stop everything of a session: what runs, what waits for an answer, what is queued. Gives the turns.
+async def stop_session(desk: Desk, session: SessionRow, why: str, by: str = "") -> list[str]:
+    """Stop everything of a session: what runs, what waits for an answer, what is queued. Gives the turns. `by`: whose word it
+    was, where that matters.
 
     A text that was on its way into one of them stops with it: it must not begin a turn of its own now. Loops that it started
     end, by the turns of their attempts.
@@ -32,8 +41,10 @@ async def stop_session(desk: Desk, session: SessionRow, why: str) -> list[str]:
 
     def look(tx: ReadTx) -> Stopped:
         begun, waiting = tx.unfinished_turns(session.id), tx.waiting_inputs(session.id)
-        turns = [turn.id for turn in begun] + [row.turn for row in waiting if not row.steers]
-        return Stopped(list(dict.fromkeys(turns)), [row.turn for row in waiting if row.steers], below(tx, session.id))
+        turns = list(dict.fromkeys([turn.id for turn in begun] + [row.turn for row in waiting if not row.steers]))
+        texts = [row.turn for row in waiting if row.steers]
+        asked = [row for turn in (*turns, *texts) if by and (row := tx.input_of(turn))]
+        return Stopped(turns, texts, below(tx, session.id), [row.turn for row in asked if row.sender != by])
 
     return attempts + await stop_turns(desk, session, look, why)
 
@@ -44,7 +55,7 @@ async def stop_turns(desk: Desk, session: SessionRow, look: Callable[[ReadTx], S
     def note(tx: Tx) -> Stopped:
         found = look(tx)
         for turn in (*found.texts, *found.turns, *(child for _, child in found.below)):
-            tx.note_cancel(turn, why)
+            tx.note_cancel(turn, found.reason(turn, why))
         return found
 
     try:
@@ -53,7 +64,7 @@ async def stop_turns(desk: Desk, session: SessionRow, look: Callable[[ReadTx], S
         found = await desk.store.read(look)
         log.error("%s: %d tasks are stopped, but a restart may undo it: %s", session.id, len(found.turns), exc)
     for turn in (*found.texts, *found.turns):
-        desk.sessions.cancel(session, turn, why)
+        desk.sessions.cancel(session, turn, found.reason(turn, why))
     for where, turn in found.below:
         desk.sessions.cancel(where, turn, why)
     return found.turns or [turn for _, turn in found.below]
@@ -71,7 +82,7 @@ def below(tx: ReadTx, session: str) -> list[tuple[SessionRow, str]]:
 
 async def stop(desk: Desk, spoken: Spoken) -> str:
     """Through a running model call and a running tool, within a second."""
-    turns = await stop_session(desk, spoken.session, BY_STOP)
+    turns = await stop_session(desk, spoken.session, BY_STOP, spoken.sender)
     return f"Stopping {len(turns)} {'task' if len(turns) == 1 else 'tasks'}." if turns else "Nothing is running here."
 
 

@@ -6,6 +6,7 @@ from daemon.people.gone import by_name, turned_away
 from daemon.people.people import People
 
 USAGE = "Say /people, or /people remove NAME with a name of that list."
+UNDONE = "whoever sent it was taken off the list"
 NOBODY = "Nobody has been let in by a code. `aidaemon pair` prints one. Whom config.toml lists is not in this list."
 
 
@@ -26,7 +27,7 @@ async def _remove(desk: Desk, register: People, name: str) -> str:
         return f"Nobody is known as {name}. {USAGE}"
     for channel, roles in desk.listed.items():
         for row in await turned_away(register, channel, roles):
-            desk.sessions.drop(row)
+            desk.sessions.drop(row, UNDONE)
     if any(name in by_name(channel, roles) for channel, roles in desk.listed.items()):
         return f"{name} is not let in by a code any more, but config.toml still lists them: take them out there, too."
     return f"{name} is a stranger again."

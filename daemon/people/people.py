@@ -108,10 +108,15 @@ class People:
             return [channel for channel, person in whose_places(tx).items() if not owns(tx, config.get(channel), person)]
 
         def owns(tx: ReadTx, here: Mapping[str, Role] | None, person: str) -> bool:
-            return here is not None and (here.get(person) or _role(tx.kept(PERSON, person))) is Role.OWNER
+            return here is not None and standing(tx, person, here) is Role.OWNER
 
         for channel in await self.store.read(left):
             await self.store.write(lambda tx, channel=channel: leave(tx, channel))
+
+
+def standing(tx: ReadTx, person: str, config: Mapping[str, Role]) -> Role | None:
+    """What somebody is to the house, by the name that is theirs here; None for a stranger. `config`: by name; it goes first."""
+    return config.get(person) or _role(tx.kept(PERSON, person))
 
 
 def _pair(tx: Tx, name: str, channel: str, code: str, now: datetime) -> Role | None:

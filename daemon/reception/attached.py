@@ -16,11 +16,16 @@ def readable(arrival: Arrival) -> Arrival:
     """Without halves of surrogate pairs: those are no text, and nothing can be written down with them."""
     match arrival:
         case Inbound():
-            return replace(arrival, text=without_halves(arrival.text), quoted=without_halves(arrival.quoted))
+            return sayable(arrival)
         case Reaction():
             return replace(arrival, emoji=without_halves(arrival.emoji))
         case _:
             return arrival
+
+
+def sayable(inbound: Inbound) -> Inbound:
+    """The same for a message."""
+    return replace(inbound, text=without_halves(inbound.text), quoted=without_halves(inbound.quoted))
 
 
 def spoken_text(inbound: Inbound) -> str:

@@ -23,7 +23,7 @@ from daemon.delivery.outlet import Outlet
 from daemon.intake import Inbound as Message
 from daemon.intake import Intake
 from daemon.people.feedback import note_reaction
-from daemon.reception.attached import attached, readable, spoken_text
+from daemon.reception.attached import attached, readable, sayable, spoken_text
 from daemon.reception.pressing import Pressing
 from daemon.reception.visitors import PAIR, Visitors, welcome
 from daemon.store.protocol import Tx
@@ -38,6 +38,7 @@ MOST_CONVERSATIONS = 200
 SEEN_S = 10.0
 INLINE_S, CLOSE_S = 2.0, 2.0
 BROKEN = "I could not take in what you wrote: a fault of mine, which my log tells of. It is set aside; say it in other words."
+BROKEN_PRESS = "A fault of mine, which my log tells of: I cannot tell whether this counted. Look whether it still waits."
 NOT_FOR_YOU = "I only talk to people I know. Nothing was done."
 
 
@@ -67,27 +68,27 @@ class Reception:
 
     async def _in_order(self, arrivals: Sequence[Arrival]) -> None:
         for arrival in arrivals:
-            if not await self._unharmed(arrival, self._one) and isinstance(arrival, Inbound):
-                await self._unharmed(arrival, self._tell_broken)
+            if not await self._unharmed(arrival, self._one, broken=False) and isinstance(arrival, Inbound):
+                await self._unharmed(arrival, self._tell_broken, broken=False)
 
-    async def _unharmed(self, arrival: A, work: Callable[[A], Awaitable[None]]) -> bool:
-        """Whether it could be done. What the house cannot take is set aside, and holds up nothing of what is behind it."""
+    async def _unharmed(self, arrival: A, work: Callable[[A], Awaitable[T]], *, broken: T) -> T:
+        """What came of it. What the house cannot take is set aside, and holds up nothing behind it: that is `broken`."""
         try:
-            await work(arrival)
+            return await work(arrival)
         except StoreUnavailable:
             raise
         except Exception as error:
             log.exception("%s: something came that breaks me", self.outlet.name)
             await self._poison(_broken(self.outlet.name, arrival, error))
-            return False
-        return True
+            return broken
 
-    async def _tell_broken(self, inbound: Inbound) -> None:
+    async def _tell_broken(self, inbound: Inbound) -> bool:
         """Whoever may talk to me learns that this came to nothing."""
         if inbound.addressed and await self.visitors.person(inbound.sender):
             await self.visitors.post_once(inbound, BROKEN)
+        return True
 
-    async def _one(self, arrival: Arrival) -> None:
+    async def _one(self, arrival: Arrival) -> bool:
         arrival = readable(arrival)
         match arrival:
             case Inbound():
@@ -98,16 +99,18 @@ class Reception:
                 await self._reacted(arrival)
             case Poison():
                 await self._poison(arrival)
+        return True
 
     async def press(self, press: Press) -> str:
         """What to show to who pressed. Raises NotTaken."""
-        return await _or_not_taken(self._pressed(press))
+        return await _or_not_taken(self._unharmed(press, self._pressed, broken=BROKEN_PRESS))
 
     async def command(self, inbound: Inbound) -> str:
         """The reply of a command that the platform wants at once. Raises NotTaken."""
-        return await _or_not_taken(self._at_once(inbound))
+        return await _or_not_taken(self._unharmed(inbound, self._at_once, broken=BROKEN))
 
     async def _at_once(self, inbound: Inbound) -> str:
+        inbound = sayable(inbound)
         person, spoken = await self.visitors.person(inbound.sender), parse(inbound.text)
         if person is None:
             return await self.visitors.pair(inbound, spoken) or NOT_FOR_YOU
@@ -235,7 +238,7 @@ class Reception:
         """Set aside, the latest hundred; the daemon's log tells of it."""
         log.warning("%s: something came that I cannot read (%s); it is set aside", poison.channel, poison.why)
         name, at = f"{poison.channel}/{poison.external_id}", self.desk.clock.now().isoformat()
-        kept = json.dumps({"at": at, "why": poison.why[:RAW], "raw": self.redactor.text(poison.raw[:RAW])})
+        kept = json.dumps({"at": at, "why": self.redactor.text(poison.why)[:RAW], "raw": self.redactor.text(poison.raw)[:RAW]})
 
         def work(tx: Tx) -> None:
             older = sorted(tx.all_kept(POISON), key=lambda other: tx.kept(POISON, other) or "")

@@ -7,14 +7,21 @@ from typing import cast
 
 import pytest
 
-from channels.message import Inbound
+from channels.message import Attachment, Inbound, Poison
 from daemon.app import House
+from daemon.commands.people import UNDONE
+from daemon.config.secrets import Secrets
+from daemon.core.events import Stop
 from daemon.core.roles import Role
+from daemon.core.rows import InboxRow
 from daemon.people.people import People, name_of
+from daemon.reception.host import RAW
 from tests.delivery.scripts import echo
 from tests.delivery.stage import at_home, settled
-from tests.fakes.channel import STRANGER, FakeChannel
+from tests.fakes.channel import NEVER, OTHER, OWNER, STRANGER, FakeChannel
 from tests.fakes.openai import FakeOpenAI, gate, hangs, says
+
+SECRET = "k7-Qf2M9x-hushhush-0815"
 
 
 async def waiting(house: House, number: int) -> bool:
@@ -124,3 +131,75 @@ async def test_f1_what_breaks_the_house_is_set_aside_and_whoever_may_talk_learns
         await channel.until(lambda: len(channel.texts()) == 2)
         assert sum("It is set aside" in text for text in channel.texts()) == 1 and channel.texts(STRANGER) == []
         assert len(await house.store.read(lambda tx: tx.all_kept("unreadable"))) == 2
+
+
+async def test_what_is_about_to_begin_when_its_sender_is_removed_is_not_worked_on(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
+) -> None:
+    fetching = asyncio.Event()
+
+    async def slowly(row: InboxRow) -> str:
+        fetching.set()
+        await asyncio.sleep(NEVER)
+        return ""
+
+    async with at_home(tmp_path, model, channel) as house:
+        house.sessions.shop = replace(house.sessions.shop, fetch=slowly)
+        await let_in(house, channel)
+        await channel.say("look", STRANGER, attachments=(Attachment("document", "a.txt", "text/plain", 5, "r"),))
+        await fetching.wait()
+        await channel.say(f"/people remove {name_of('telegram', '', STRANGER)}")
+        await settled(lambda: ended(house, 1))
+        [turn] = await house.store.read(lambda tx: tx.turns(None, 9))
+        assert (turn.stop_reason, turn.detail, model.count) == (Stop.CANCELLED, UNDONE, 0)
+
+
+async def test_who_waits_for_what_is_left_undone_is_told_so(tmp_path: Path, model: FakeOpenAI, channel: FakeChannel) -> None:
+    model.script(hangs())
+    async with at_home(tmp_path, model, channel) as house:
+        await let_in(house, channel)
+        for text in ("one", "two"):
+            await channel.say(text, STRANGER)
+        await model.asked(1)
+        await settled(lambda: waiting(house, 1))
+        [row] = await house.store.read(lambda tx: tx.inputs_in("new"))
+        watching = asyncio.create_task(house.door.settled(row.turn))
+        await asyncio.sleep(0)
+        await channel.say(f"/people remove {name_of('telegram', '', STRANGER)}")
+        view = await asyncio.wait_for(watching, 10)
+        assert view.state == "ended" and "taken off the list" in view.notices[0]
+
+
+async def test_e7_who_did_not_say_stop_is_told_that_theirs_was_stopped(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
+) -> None:
+    model.script(hangs())
+    async with at_home(tmp_path, model, channel) as house:
+        await channel.say("one", OWNER, "-7")
+        await model.asked(1)
+        await channel.say("two", OWNER, "-7")
+        theirs = await channel.say("three", OTHER, "-7")
+        await settled(lambda: waiting(house, 2))
+        assert channel.host and await channel.host.command(channel.message("/stop", OWNER, "-7")) == "Stopping 3 tasks."
+        await settled(lambda: ended(house, 3))
+        await channel.say("hello", OWNER, "-7")
+        await channel.until(lambda: channel.texts("-7")[-1] == "ok")
+        assert [one.reply_to for one in channel.shown("-7") if one.text.startswith("Stopped")] == ["1", theirs.message_id]
+
+
+async def test_f1_a_button_or_command_that_breaks_the_house_is_set_aside_and_answered(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
+) -> None:
+    async with at_home(tmp_path, model, channel) as house:
+        assert "fault of mine" in await channel.press(cast(str, 17))
+        assert channel.host and "?" in await channel.host.command(channel.message("/model \ud83d"))
+        assert "fault of mine" in await channel.host.command(replace(channel.message(""), text=cast(str, 17)))
+        assert len(await house.store.read(lambda tx: tx.all_kept("unreadable"))) == 2
+
+
+async def test_a6_no_secret_is_in_what_was_set_aside(tmp_path: Path, model: FakeOpenAI, channel: FakeChannel) -> None:
+    async with at_home(tmp_path, model, channel) as house:
+        Secrets(house.works.paths.secrets).put("key", SECRET)
+        await channel.arrive(Poison("telegram", "1", "x" * (RAW - 10) + SECRET, f"no number: {SECRET}"))
+        [kept] = (await house.store.read(lambda tx: tx.all_kept("unreadable"))).values()
+        assert SECRET[:10] not in kept and "[secret key]" in kept

@@ -1,7 +1,10 @@
 """What waits of people who were taken off the list is not worked on, and they are told nothing more (DESIGN 6)."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 from daemon.core.clock import SystemClock
 from daemon.core.label import Label
@@ -10,10 +13,38 @@ from daemon.core.rows import InboxRow, SessionRow
 from daemon.people.gone import GONE, taken_off, turned_away
 from daemon.people.people import People
 from daemon.people.places import note_place, places
+from daemon.store.protocol import ReadTx, Tx
 from daemon.store.sqlite import SqliteStore
+
+T = TypeVar("T")
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 CONFIG = {"1": Role.OWNER, "3": Role.VIEWER}
+
+
+@dataclass
+class Meanwhile:
+    """A journal in which this message's turn begins just before the next write."""
+
+    inner: SqliteStore
+    begins: str
+
+    async def read(self, look: Callable[[ReadTx], T]) -> T:
+        return await self.inner.read(look)
+
+    async def write(self, work: Callable[[Tx], T]) -> T:
+        await self.inner.write(lambda tx: tx.settle_input(self.begins, "taken"))
+        return await self.inner.write(work)
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+
+    def watch_outbox(self, told: Callable[[], None]) -> Callable[[], None]:
+        return self.inner.watch_outbox(told)
+
+    @property
+    def healthy(self) -> bool:
+        return self.inner.healthy
 
 
 def waits(number: str, channel: str = "telegram") -> InboxRow:
@@ -34,6 +65,16 @@ async def test_what_waits_of_people_who_were_taken_off_the_list_is_left_undone(t
     assert [row.id for row in await store.read(lambda tx: tx.inputs_in("new"))] == ["telegram-1", "discord-2"]
     assert [row.id for row in await store.read(lambda tx: tx.inputs_in(GONE))] == ["telegram-2", "telegram-3"]
     assert sorted(await store.read(lambda tx: tx.unfinished_sessions())) == ["discord:2", "telegram:1"]
+    await store.aclose()
+
+
+async def test_what_begins_while_people_are_taken_off_the_list_goes_on(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "journal.db")
+    for row in (waits("2"), waits("4")):
+        await store.write(lambda tx, row=row: tx.accept(row))
+    gone = await turned_away(People(Meanwhile(store, "telegram-2"), SystemClock()), "telegram", CONFIG)
+    assert [row.id for row in gone] == ["telegram-4"]
+    assert [row.id for row in await store.read(lambda tx: tx.inputs_in("taken"))] == ["telegram-2"]
     await store.aclose()
 
 

@@ -12,6 +12,7 @@ from daemon.agent.lanes.workshop import Workshop
 from daemon.agent.past import Past
 from daemon.agent.session import Lane
 from daemon.core.errors import Fenced, StoreUnavailable
+from daemon.core.live import SetAside
 from daemon.core.rows import ApprovalRow, InboxRow, SessionRow
 from daemon.store.protocol import ReadTx
 
@@ -65,15 +66,22 @@ class Sessions:
         """This process took the turn in, and will say when it is over."""
         return turn_id in self.shop.held
 
-    def drop(self, row: InboxRow) -> None:
-        """A message is not to be worked on any more, and its journal says so; one that has begun goes on."""
-        self.shop.held.discard(row.turn)
+    def drop(self, row: InboxRow, why: str) -> None:
+        """A message is not to be worked on any more, and its journal says so. Where it is in no queue, its turn is about to
+        begin, when its files are there perhaps: that one is stopped.
+        """
         lane = self._lanes.get(row.session)
         if lane is None:
             return
-        for queue in (lane.inputs, *lane.parked.values(), *([lane.control.steers] if lane.control else [])):
-            for waiting in [one for one in queue if one.id == row.id]:
-                queue.remove(waiting)
+        queues = (lane.inputs, *lane.parked.values(), *([lane.control.steers] if lane.control else []))
+        found = [(queue, one) for queue in queues for one in queue if one.id == row.id]
+        for queue, waiting in found:
+            queue.remove(waiting)
+        if found:
+            self.shop.held.discard(row.turn)
+            self.shop.live.publish(row.turn, SetAside(why))
+        else:
+            self.cancel(lane.session, row.turn, why)
 
     def take_up(self, session: SessionRow, turn_id: str) -> None:
         """A suspended turn has something new to look at."""
