@@ -10,6 +10,7 @@ from channels.message import Address
 from daemon.core.errors import StoreUnavailable
 from daemon.core.rows import OutboxRow
 from daemon.delivery.addresses import address_of
+from daemon.delivery.errands import Errands
 from daemon.delivery.outlet import Outlet
 from daemon.delivery.postman import Postman
 from daemon.store.protocol import ReadTx, Store
@@ -37,6 +38,7 @@ class Delivery:
     _known: set[Name] = field(default_factory=set)
     _done: set[Name] = field(default_factory=set)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _errands: Errands = field(default_factory=Errands)
 
     async def run(self) -> None:
         """Until cancelled: first what a former daemon left, then whatever comes."""
@@ -54,10 +56,7 @@ class Delivery:
                     self._wake.set()
         finally:
             unwatch()
-            workers = list(self._workers.values())
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
+            await self._errands.aclose()
 
     async def idle(self, seconds: float) -> None:
         """Wait, so long at most, until nothing is on its way on the channels that work."""
@@ -77,17 +76,17 @@ class Delivery:
 
         done, self._done = self._done, set()
         found = await self.store.read(look)
+        self._known -= done
         for name, row in found:
             if (row.turn, row.part) not in self._known:
                 self._known.add((row.turn, row.part))
                 self._enqueue(self.outlets[name], row)
-        self._known -= done
 
     def _enqueue(self, outlet: Outlet, row: OutboxRow) -> None:
         address = address_of(outlet.name, row.chat)
         self._queues.setdefault(address, deque()).append((row, self.postman.clock.monotonic()))
         if address not in self._workers:
-            self._workers[address] = asyncio.create_task(self._work(outlet, address), name=f"delivery {address}")
+            self._workers[address] = self._errands.start(self._work(outlet, address), f"delivery {address}")
 
     async def _work(self, outlet: Outlet, address: Address) -> None:
         queue = self._queues[address]
@@ -98,7 +97,9 @@ class Delivery:
                 queue.popleft()
                 self._done.add((row.turn, row.part))
         finally:
-            self._done |= {(row.turn, row.part) for row, _ in queue}  # what broke off is found again at the next look
+            if queue:  # what broke off is found again at the next look
+                self._done |= {(row.turn, row.part) for row, _ in queue}
+                self._wake.set()
             del self._workers[address], self._queues[address]
 
     async def _deliver(self, outlet: Outlet, row: OutboxRow, since: float) -> None:

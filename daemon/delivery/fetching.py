@@ -12,7 +12,7 @@ from daemon.delivery.outlet import Outlet
 from daemon.tools.inbox import FilesInbox, TooBig
 
 GONE = "its channel is not connected now"
-PAUSES = (0.0, 1.0, 5.0)
+PAUSES, LONGEST_PAUSE = (0.0, 1.0, 5.0), 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +34,13 @@ class Fetch:
         most = outlet.channel.can.most_fetch
         if file.size > most:
             return missed(name, too_big(file.size, most))
-        why = GONE
+        why, wanted = GONE, 0.0
         for pause in PAUSES:
-            await asyncio.sleep(pause)
+            await asyncio.sleep(max(pause, min(wanted, LONGEST_PAUSE)))
             try:
                 return await self._fetched(outlet, row, file, name)
             except Later as error:
-                why = str(error)
+                why, wanted = str(error), error.after_s
             except (ChannelError, TooBig) as error:
                 return missed(name, str(error))
             except OSError as error:

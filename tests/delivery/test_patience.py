@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from time import monotonic
+from typing import BinaryIO
 
 from channels.base import Later, Unclear
-from channels.message import Address
+from channels.message import Address, Attachment
 from daemon.core.label import Label
 from daemon.core.live import Live, TextDelta
 from daemon.core.rows import SessionRow
@@ -30,6 +31,18 @@ class Fading(FakeChannel):
     async def draft(self, address: Address, key: str, text: str, shown: str, *, private: bool) -> str:
         await FakeChannel.draft(self, address, key, text, shown, private=private)
         return ""
+
+
+class Busy(FakeChannel):
+    """It gives out a file the second time that it is asked for, and first says when that may be."""
+
+    asked: list[float]
+
+    async def fetch(self, attachment: Attachment, into: BinaryIO) -> None:
+        self.asked.append(monotonic())
+        if len(self.asked) == 1:
+            raise Later("too many requests", 2.5)
+        into.write(b"\0png")
 
 
 @dataclass(frozen=True)
@@ -92,6 +105,18 @@ async def test_b5_14_a_platform_that_wants_to_be_left_alone_is_not_asked_to_take
         await channel.until(lambda: channel.texts()[-1] == "done")
     [gap] = apart(channel.of("edit"))
     assert gap >= 2.0
+
+
+async def test_b5_14_a_platform_that_wants_to_be_left_alone_is_not_asked_for_a_file_until_then(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    channel = Busy(can=replace(CAN, drafts=False, typing=False))
+    channel.asked = []
+    async with at_home(tmp_path, model, channel):
+        await channel.say("look", attachments=(Attachment("photo", "chart.png", "image/png", 4, "1"),))
+        await channel.until(lambda: channel.texts() == ["ok"])
+    first, second = channel.asked
+    assert second - first >= 2.5
 
 
 async def test_a15_buttons_that_are_slow_to_go_keep_none_of_the_next_question(
