@@ -28,6 +28,8 @@ HINTS = {
 NO_REPLY = (160002, 160009, 160010)
 """A message may be sent there, but not point at another one: the bot may not read the history."""
 TOO_LATE = 50027
+UNAVAILABLE = 503
+"""Nothing was done; after any other trouble of Discord's it may have been."""
 Told = TypeVar("Told")
 WAIT_S = 30.0
 """Longer rate limits are ours to wait for, not the library's."""
@@ -132,14 +134,14 @@ async def meaning(seconds: float, *, sends: bool) -> AsyncIterator[None]:
     except discord.LoginFailure as unknown:
         raise Revoked(UNKNOWN_TOKEN) from unknown
     except discord.HTTPException as answered:
-        raise _answered(answered) from answered
+        raise _answered(answered, sends=sends) from answered
     except aiohttp.ClientConnectorError as away:
         raise Later(f"Discord cannot be reached: {away.strerror or type(away).__name__}") from away
     except (aiohttp.ClientError, OSError, *BROKEN) as lost:
         raise _lost(lost, sends=sends) from lost
 
 
-def _answered(error: discord.HTTPException) -> ChannelError:
+def _answered(error: discord.HTTPException, *, sends: bool) -> ChannelError:
     told = HINTS.get(error.code) or f"{error.status} {error.text[:MOST_TOLD]}".strip()
     match error.status:
         case _ if error.code in NO_REPLY:
@@ -151,7 +153,8 @@ def _answered(error: discord.HTTPException) -> ChannelError:
         case 429:
             return Later("Discord asks us to write less", _seconds(error))
         case status if status >= 500:
-            return Later(f"Discord has trouble of its own ({status})")
+            trouble = f"Discord has trouble of its own ({status})"
+            return Unclear(trouble) if sends and status != UNAVAILABLE else Later(trouble)
         case _:
             return Refused(f"Discord refuses it: {told}")
 

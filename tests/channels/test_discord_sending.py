@@ -54,6 +54,7 @@ async def test_what_was_never_sent_is_not_found():
         (Fault("drop"), Unclear),
         (Fault("garbage"), Unclear),
         (Fault("status", 503), Later),
+        (Fault("status", 520), Unclear),
         (Fault("status", 429, text="<html>Cloudflare: access denied</html>"), Later),
         (Fault("retry", seconds=31), Later),
         (Fault("status", 403), Refused),
