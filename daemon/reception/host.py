@@ -241,7 +241,8 @@ class Reception:
         kept = json.dumps({"at": at, "why": self.redactor.text(poison.why)[:RAW], "raw": self.redactor.text(poison.raw)[:RAW]})
 
         def work(tx: Tx) -> None:
-            older = sorted(tx.all_kept(POISON), key=lambda other: tx.kept(POISON, other) or "")
+            known = tx.all_kept(POISON)
+            older = sorted(known, key=lambda other: known[other])
             for other in older[: max(0, len(older) + 1 - MOST_POISON)]:
                 tx.drop(POISON, other)
             tx.keep(POISON, name, kept)
