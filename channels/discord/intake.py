@@ -70,15 +70,24 @@ class Intake:
         if not kept:
             await self._host.keep_cursor(str(at_least))
         self._guessed = not kept
-        self._newest = min(kept, at_least) if kept else at_least  # our clock may have been ahead of Discord's
-        self._kept = self._since = self._newest
+        self._newest = self._kept = self._since = kept or at_least
 
     def fresh(self) -> None:
         """A new session begins: something may be missing everywhere."""
+        if not self._fresh_at:
+            self._weigh()
         self.missing()
         self._to_ask, self._ask_at, self._tries = deque([KNOWN, *self._people[:MOST_PEOPLE]]), 0.0, 0
         self._direct.clear()
         self._news.set()
+
+    def _weigh(self) -> None:
+        """The mark against our clock, which may have been ahead of Discord's, or was set only after the start: by now it is."""
+        self._newest = min(self._newest, snowflake.at(self._now()))
+        if self._guessed:
+            self._newest = max(self._newest, snowflake.at(self._now() - AHEAD))
+        else:
+            self._kept = self._newest
 
     def missing(self) -> None:
         """From what stands in the house now something may be missing, unless that is so already."""

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from channels.discord import snowflake
 from channels.discord.channel import Discord
 from channels.discord.config import DiscordAccount
@@ -188,6 +190,27 @@ async def test_a_mark_from_the_future_is_not_believed():
         fake.say("ann", fake.private("ann"), "while away")
         async with listening(fake, host) as scene:
             await scene.heard("while away")
+
+
+@pytest.mark.parametrize("first", [True, False])
+async def test_a_clock_that_is_set_only_after_the_start_digs_up_nothing_old(first: bool):
+    async with serving() as fake:
+        host, month = Ledger(), timedelta(days=30)
+        host.kept = "" if first else str(snowflake.at(datetime.now(UTC) - timedelta(minutes=5)))
+        fake.say("ann", fake.private("ann"), "long ago", id=str(snowflake.at(datetime.now(UTC) - month)))
+        if not first:
+            fake.say("ann", fake.private("ann"), "while away")
+
+        def now() -> datetime:
+            return datetime.now(UTC) if fake.calls.of("op 2") else datetime(2016, 1, 1, tzinfo=UTC)
+
+        channel = Discord(DiscordAccount.model_validate(fake.config()), patience=QUICK, now=now)
+        async with running(channel, host):
+            await fake.until(lambda: int(host.kept or 0) > snowflake.at(datetime.now(UTC) - timedelta(days=2)))
+            fake.say("bob", fake.private("bob"), "hello")
+            await host.until(lambda: "hello" in host.texts)
+            await fake.until(lambda: host.kept == max(said.external_id for said in host.messages))
+        assert sorted(host.texts) == (["hello"] if first else ["hello", "while away"])
 
 
 async def test_a_thread_that_it_talked_in_is_still_its_own_after_a_restart():
