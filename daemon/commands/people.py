@@ -1,5 +1,7 @@
 """/people: who has been let in by a code, and taking that back (DESIGN 6 Roles)."""
 
+from dataclasses import replace
+
 from daemon.commands.base import Command, Desk, Spoken
 from daemon.core.roles import Right
 from daemon.people.gone import by_name, turned_away
@@ -12,22 +14,30 @@ NOBODY = "Nobody has been let in by a code. `aidaemon pair` prints one. Whom con
 
 async def people(desk: Desk, spoken: Spoken) -> str:
     """The list; or one name less in it."""
-    register = People(desk.store, desk.clock)
+    known = register(desk)
     verb, _, name = spoken.argument.partition(" ")
     if verb in ("", "list"):
-        return "\n".join(f"- {known.name}: {known.role}" for known in await register.known()) or NOBODY
+        return "\n".join(f"- {one.name}: {one.role}" for one in await known.known()) or NOBODY
     if verb != "remove" or not name.strip():
         return USAGE
-    return await _remove(desk, register, name.strip())
+    return await _remove(desk, known, name.strip())
 
 
-async def _remove(desk: Desk, register: People, name: str) -> str:
-    """What they said and nobody has begun yet is left undone."""
-    if not await register.remove(name):
+def register(desk: Desk) -> People:
+    """Who is known, for every door; what those whom it removes have said and nobody has begun yet is left undone."""
+    plain = People(desk.store, desk.clock)
+
+    async def leave_undone() -> None:
+        for channel, roles in desk.listed.items():
+            for row in await turned_away(plain, channel, roles):
+                desk.sessions.drop(row, UNDONE)
+
+    return replace(plain, on_removal=leave_undone)
+
+
+async def _remove(desk: Desk, known: People, name: str) -> str:
+    if not await known.remove(name):
         return f"Nobody is known as {name}. {USAGE}"
-    for channel, roles in desk.listed.items():
-        for row in await turned_away(register, channel, roles):
-            desk.sessions.drop(row, UNDONE)
     if any(name in by_name(channel, roles) for channel, roles in desk.listed.items()):
         return f"{name} is not let in by a code any more, but config.toml still lists them: take them out there, too."
     return f"{name} is a stranger again."

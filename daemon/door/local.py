@@ -10,6 +10,7 @@ from daemon.commands.answering import answer_call
 from daemon.commands.base import Desk, Spoken, parse
 from daemon.commands.control import Stopped, stop_session, stop_turns
 from daemon.commands.obey import obey, said_before
+from daemon.commands.people import register
 from daemon.core.asking import EXACT, Bounds
 from daemon.core.errors import ConfigError, UsageError
 from daemon.core.events import Answer, Recorded, TurnEnded
@@ -148,7 +149,7 @@ class LocalDoor(Reading, Door):
 
     def people(self) -> People:
         """Who is known, and letting one more in."""
-        return People(self.store, self.desk.clock)
+        return register(self.desk)
 
     def loops(self) -> LocalLoops:
         """What can be done with loops."""

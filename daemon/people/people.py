@@ -1,7 +1,7 @@
 """Who may speak on a channel (DESIGN 6): those whom its config lists, and those who had a code; nobody by coming first."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import quote
@@ -49,13 +49,20 @@ def listed(allowed: Iterable[str | int] = (), owners: Iterable[str | int] = ()) 
     return dict.fromkeys(members, Role.EDITOR) | dict.fromkeys(heads, Role.OWNER)
 
 
+async def nothing_waits() -> None:
+    """Nobody works on what people have said."""
+
+
 @dataclass(frozen=True, slots=True)
 class People:
-    """The front door of every channel. Raises StoreUnavailable where the journal cannot be written."""
+    """The front door of every channel. Raises StoreUnavailable where the journal cannot be written. `on_removal`: what is to be
+    done when somebody is a stranger again.
+    """
 
     store: Store
     clock: Clock
     new_code: Callable[[], str] = new_code
+    on_removal: Callable[[], Awaitable[None]] = nothing_waits
 
     async def admit(self, channel: str, account: str, sender: str, config: Mapping[str, Role] | None = None) -> Role | None:
         """What this sender is to the house; None for a stranger. `config` is what the channel's config says, and goes first."""
@@ -99,7 +106,10 @@ class People:
                     leave(tx, channel)
             return tx.drop(PERSON, name)
 
-        return await self.store.write(work)
+        removed = await self.store.write(work)
+        if removed:
+            await self.on_removal()
+        return removed
 
     async def leave_places(self, config: Mapping[str, Mapping[str, Role]]) -> None:
         """Nothing more is told to those who are owners no longer. `config`: what it says of people, by channel and by name."""

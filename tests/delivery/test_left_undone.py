@@ -83,6 +83,23 @@ async def test_what_was_on_its_way_into_a_running_turn_is_not_folded_into_it_onc
         assert model.count == 1
 
 
+async def test_who_is_removed_at_another_door_has_nothing_begun_any_more_either(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
+) -> None:
+    ready = asyncio.Event()
+    model.script(gate(ready, says("the first")))
+    async with at_home(tmp_path, model, channel) as house:
+        await let_in(house, channel)
+        await channel.say("one", STRANGER)
+        await model.asked(1)
+        await channel.say("two", STRANGER)
+        await settled(lambda: waiting(house, 1))
+        assert await house.door.people().remove(name_of("telegram", "", STRANGER))
+        ready.set()
+        await channel.until(lambda: channel.texts(STRANGER)[1:] == ["the first"])
+        assert len(await house.store.read(lambda tx: tx.inputs_in("gone"))) == 1 and model.count == 1
+
+
 async def test_who_is_removed_but_stands_in_the_config_is_said_to_stand_there(
     tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
 ) -> None:
