@@ -51,6 +51,7 @@ from daemon.providers.chain import Chain
 from daemon.providers.prices import Prices, PriceTable
 from daemon.store.protocol import Store
 from daemon.store.sqlite import SqliteStore
+from daemon.tools.approvals import new_token
 from daemon.tools.base import Tool
 from daemon.tools.checks import Checks
 from daemon.tools.configure import config_tools
@@ -148,7 +149,8 @@ class Builder:
         agent = await agents.agent(works.dispatcher(tools, rules, self.parts.judge), chain, specs)
         sessions = Sessions(self._workshop(store, agent, agents.budgets, children, specs, Recollect(memory)))
         children.wake, children.stop = partial(sessions.deliver, watched=False), sessions.cancel
-        loops = Engine(store, sessions, specs, Criteria(Checks(sandbox)), self.clock, self.parts.new_id, self.live)
+        criteria = Criteria(Checks(sandbox))
+        loops = Engine(store, sessions, specs, criteria, self.clock, self.parts.new_id, self.live, new_token)
         servers = await works.servers(tools)
         desk = Desk(
             store, sessions, self.clock, routes, ledger.today, self.parts.new_id, specs, loops, rules, settings, servers,

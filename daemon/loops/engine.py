@@ -38,6 +38,7 @@ class Engine:
     clock: Clock
     new_id: NewId
     live: Live
+    new_token: Callable[[], str]
     hub: Hub = field(default_factory=Hub)
     _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _moved: dict[str, asyncio.Event] = field(default_factory=dict)
@@ -194,8 +195,8 @@ class Engine:
         verdict = Verdict(False) if came.error else await self.criteria.met(loop, came.output)
         if verdict.warning:
             log.warning("loop %s: %s: %s", loop.id, loop.criterion, verdict.warning)
-        now = self.clock.now()
-        await self._move(loop.id, lambda tx: settle(tx, loop, came, verdict, now), came)
+        token, now = self.new_token(), self.clock.now()
+        await self._move(loop.id, lambda tx: settle(tx, loop, came, verdict, token, now), came)
 
     async def _ended(self, turn: str) -> TurnRow | None:
         """The attempt's turn once it is over; None when it was set aside before it began."""

@@ -8,17 +8,18 @@ from daemon.core.label import Effect
 from daemon.core.loops import REVIEW, LoopRow, LoopStage
 from daemon.loops.events import AgentStatus, Completed, Failed, Iterated, Learned, LoopEvent, ReviewRequired
 from daemon.loops.settling import Tried
+from daemon.tools.approvals import token_hash
 from daemon.tools.arguments import args_hash, canonical
 
 REVIEW_TOOL = "loop_review"
 REVIEW_STANDS = timedelta(days=30)
 
 
-def review_of(loop: LoopRow, output: str, now: datetime) -> ApprovalAsked:
-    """The question whether the attempt will do, in the form in which all questions are put."""
+def review_of(loop: LoopRow, output: str, token: str, now: datetime) -> ApprovalAsked:
+    """The question whether the attempt will do, in the form in which all questions are put. `token`: what its buttons carry."""
     arguments = {"loopId": loop.id, "iteration": loop.attempt, "output": output}
     bound = args_hash(REVIEW_TOOL, arguments)
-    return ApprovalAsked(REVIEW, REVIEW_TOOL, canonical(arguments), bound, Effect.READ, "", now + REVIEW_STANDS)
+    return ApprovalAsked(REVIEW, REVIEW_TOOL, canonical(arguments), bound, Effect.READ, token_hash(token), now + REVIEW_STANDS)
 
 
 def notices(before: LoopRow, after: LoopRow, warning: str = "") -> Iterator[str]:

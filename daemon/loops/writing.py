@@ -37,15 +37,17 @@ def begin(tx: Tx, loop: LoopRow, root: SessionRow, warnings: Iterable[str], now:
     return Moved(loop, loop, lane, tx.accept(attempt_of(loop, now)))
 
 
-def settle(tx: Tx, seen: LoopRow, came: Tried, verdict: Verdict, now: datetime) -> Moved | None:
-    """An attempt is over: what was learned, and the next attempt or the end. None when it was settled, or ended, meanwhile."""
+def settle(tx: Tx, seen: LoopRow, came: Tried, verdict: Verdict, token: str, now: datetime) -> Moved | None:
+    """An attempt is over: what was learned, and the next attempt or the end. None when it was settled, or ended, meanwhile.
+    `token` is for the question, if there is one.
+    """
     loop = tx.loop(seen.id)
     if loop is None or loop.over or loop.attempt != seen.attempt or loop.stage is LoopStage.REVIEWING:
         return None
     after = after_attempt(loop, came, met=verdict.met, now=now)
     moved = _put(tx, loop, after, now, verdict.warning)
     if after.stage is LoopStage.REVIEWING:
-        tx.ask(loop.turn(loop.attempt), review_of(loop, came.output, now), now)
+        tx.ask(loop.turn(loop.attempt), review_of(loop, came.output, token, now), now)
     if after.stage is LoopStage.RUNNING:
         return replace(moved, message=tx.accept(attempt_of(after, now)))
     return moved
