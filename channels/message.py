@@ -40,7 +40,8 @@ class Inbound:
 
     `private`: nobody else reads this chat. `addressed`: it is meant for the assistant (a private chat, a mention, a reply to
     it, a command, a thread that it takes part in). `forwarded`: the words are somebody else's. `quoted`: what it answers to,
-    where the assistant did not write that. `edits`: the external id of the message whose text it replaces.
+    where the assistant did not write that; `quotes_own`: its sender did, in their own words. `edits`: the external id of the
+    message whose text it replaces.
     """
 
     address: Address
@@ -55,6 +56,7 @@ class Inbound:
     quoted: str = ""
     edits: str = ""
     sent_at: datetime | None = None
+    quotes_own: bool = False
 
 
 @dataclass(frozen=True, slots=True)

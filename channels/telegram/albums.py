@@ -48,4 +48,5 @@ def _as_one(pictures: Sequence[Inbound]) -> Inbound:
         addressed=any(picture.addressed for picture in pictures),
         forwarded=any(picture.forwarded for picture in pictures),
         quoted=next((picture.quoted for picture in pictures if picture.quoted), ""),
+        quotes_own=all(picture.quotes_own for picture in pictures if picture.quoted),
     )

@@ -86,6 +86,7 @@ def _inbound(message: Message, me: Me, *, edited: bool) -> Inbound | None:
         bool(message.forward_origin or message.forward_date or message.via_bot) or of_others(message),
         _quoted(message, answered, me),
         sent_at=_moment(message.date),
+        quotes_own=_quotes_own(sender, answered),
     )
     return _edit(said, message) if edited else said
 
@@ -137,6 +138,13 @@ def _quoted(message: Message, answered: Answered | None, me: Me) -> str:
     if message.quote and message.quote.text:
         return message.quote.text
     return (answered.text or answered.caption or "") if answered else ""
+
+
+def _quotes_own(sender: User, answered: Answered | None) -> bool:
+    """Nothing that they passed on, or that another bot wrote in their name."""
+    if answered is None or answered.sender is None or answered.sender.id != sender.id:
+        return False
+    return not (answered.forward_origin or answered.forward_date or answered.via_bot or answered.sender_chat)
 
 
 def _pressed(query: Query, me: Me) -> Pressed:

@@ -94,6 +94,10 @@ class Answered(Wire):
     text: str | None = None
     caption: str | None = None
     forum_topic_created: object | None = None
+    sender_chat: object | None = None
+    forward_origin: object | None = None
+    forward_date: object | None = None
+    via_bot: object | None = None
 
 
 class Message(Wire):

@@ -9,6 +9,7 @@ from daemon.core.surrogates import without_halves
 
 FORWARDED = "[I pass on a message; somebody else wrote it]\n{text}\n[end of it]"
 QUOTED = "{text}\n\n[this answers a message that somebody else wrote]\n{quoted}\n[end of it]"
+QUOTED_OWN = "{text}\n\n[this answers a message of my own]\n{quoted}\n[end of it]"
 EDITED = "(I have edited my message; it now reads:)\n{text}"
 
 
@@ -31,7 +32,8 @@ def sayable(inbound: Inbound) -> Inbound:
 def spoken_text(inbound: Inbound) -> str:
     """The text of the turn. Words of others are marked, and their label says the same (DESIGN 6)."""
     text = FORWARDED.format(text=inbound.text) if inbound.forwarded else inbound.text
-    text = QUOTED.format(text=text, quoted=inbound.quoted) if inbound.quoted else text
+    if inbound.quoted:
+        text = (QUOTED_OWN if inbound.quotes_own else QUOTED).format(text=text, quoted=inbound.quoted)
     return EDITED.format(text=text) if inbound.edits else text
 
 

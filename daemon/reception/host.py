@@ -192,7 +192,7 @@ class Reception:
 
     def _row(self, inbound: Inbound, person: Person) -> Message:
         address = inbound.address
-        own = not (inbound.forwarded or inbound.quoted)
+        own = not inbound.forwarded and (inbound.quotes_own or not inbound.quoted)
         return Message(
             channel=address.channel,
             chat=chat_of(address),

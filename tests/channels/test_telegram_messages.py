@@ -121,7 +121,23 @@ async def test_what_is_answered_to_comes_along_when_somebody_else_wrote_it(scene
     theirs = scene.fake.say("bob", group, "the moon is a cheese")
     scene.fake.people.reply("ann", theirs, "@house_bot is that so?")
     (message,) = await scene.heard(1)
-    assert (message.text, message.quoted) == ("is that so?", "the moon is a cheese")
+    assert (message.text, message.quoted, message.quotes_own) == ("is that so?", "the moon is a cheese", False)
+
+
+@pytest.mark.parametrize(
+    "passed_on",
+    [{}, {"forward_origin": {"type": "user"}}, {"forward_date": 1}, {"via_bot": {"id": 5}}, {"sender_chat": {"id": -5}}],
+    ids=lambda more: next(iter(more), "their own"),
+)
+async def test_a6_who_answers_a_message_of_their_own_quotes_themselves_unless_they_had_passed_it_on(
+    scene: Scene, passed_on: dict[str, object]
+):
+    first = scene.fake.say("ann", scene.ann, "buy milk")
+    await scene.heard(1)
+    scene.fake.world.messages[int(first)].json |= passed_on  # what it answers to, as it comes along
+    scene.fake.people.reply("ann", first, "and bread")
+    answer = (await scene.heard(2))[1]
+    assert (answer.text, answer.quoted, answer.quotes_own) == ("and bread", "buy milk", not passed_on)
 
 
 async def test_a_topic_is_a_thread_and_is_answered_there(scene: Scene):
