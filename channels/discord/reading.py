@@ -231,6 +231,7 @@ def _message(wire: _Message, place: Place | None, me: Me, *, edited: bool) -> In
         _quoted(wire, me),
         wire.id if edited else "",
         wire.timestamp,
+        _quotes_own(wire),
     )
 
 
@@ -245,6 +246,12 @@ def _is_addressed(wire: _Message, place: Place | None, me: Me) -> bool:
 def _quoted(wire: _Message, me: Me) -> str:
     other = wire.referenced_message
     return other.content if other and other.author and other.author.id != me.id else ""
+
+
+def _quotes_own(wire: _Message) -> bool:
+    """What they passed on has no words of its own, and webhooks are nobody's."""
+    other = wire.referenced_message
+    return bool(other and other.author and other.author.id == wire.author.id)
 
 
 def _text(words: _Words, wire: _Message, me: Me) -> str:

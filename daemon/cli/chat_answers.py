@@ -5,10 +5,10 @@ from datetime import datetime
 
 from channels.terminal_items import Question
 from daemon.agent.money.questions import EXTEND
-from daemon.cli.questions import house_question
 from daemon.core.events import Answer
 from daemon.core.roles import Person, Role
 from daemon.door.base import ApprovalView
+from daemon.loops.questions import house_question
 
 BY = Person("terminal", Role.OWNER)
 YES = dict.fromkeys(("y", "yes", "once"), Answer.ONCE)

@@ -21,8 +21,8 @@ from daemon.cli.chat_words import (
     running,
     text_of,
 )
-from daemon.cli.questions import HouseQuestion, house_question
 from daemon.door.base import LiveEvent
+from daemon.loops.questions import HouseQuestion, house_question
 
 TAIL, CALL = 2000, 160
 SENT_BACK = {

@@ -9,9 +9,9 @@ from rich.tree import Tree
 
 from daemon.cli.drawing_house import draw_aside
 from daemon.cli.drawing_text import COLOURS, Line, coloured, head, local, printable, spent, spent_tokens, told, took, usage
-from daemon.cli.questions import house_question
 from daemon.cli.whole import Whole
 from daemon.door.base import RunLine
+from daemon.loops.questions import house_question
 
 FOLDED, KEPT = 40, 25
 OF_A_REPLY = ("judge", "reflection")

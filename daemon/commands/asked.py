@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from daemon.core.asking import is_of_the_house
-from daemon.core.escaping import shown, shown_lines
+from daemon.core.escaping import MOST, shown, shown_lines
 from daemon.core.label import Label
 from daemon.core.rows import ApprovalRow
+from daemon.loops.questions import house_question
 from daemon.store.protocol import ReadTx, Tx
 
 KIND = "questions_shown"
@@ -81,7 +82,9 @@ def in_words(row: ApprovalRow, session: str, *, whole: bool = False) -> str:
     terms = [row.effect.value, f"until {row.expires:%d %b %H:%M} UTC"]
     if row.session != session:
         terms.append(f"asked by {shown(row.session)}")
-    what = shown(row.arguments, 0) if whole else shown(row.arguments)
-    about = shown_lines(row.preview, 0) if whole else shown_lines(row.preview)
+    house = house_question(row.tool, row.arguments) if is_of_the_house(row) else None
+    most = 0 if whole else MOST
+    what = shown_lines(house.whole, most) if house else shown(row.arguments, most)
+    about = shown_lines(row.preview, most)
     beware = (OUTSIDE,) if row.label is Label.UNTRUSTED else ()
     return "\n".join(part for part in (f"{shown(row.tool)} ({', '.join(terms)})", str(what), str(about), *beware) if part)

@@ -12,6 +12,7 @@ from daemon.core.roles import OWNER, Person
 from daemon.core.rows import ApprovalRow, InboxRow, OutboxRow, SessionRow
 from daemon.delivery.addresses import address_of
 from daemon.delivery.letters import APPROVAL, DRAFT, FILE, GONE, REPLY, Letter, answers, choices_of, stranger
+from daemon.loops.questions import house_question
 from daemon.people.places import called, places
 from daemon.store.protocol import ReadTx, Store
 
@@ -135,9 +136,9 @@ def _person(found: Found, row: OutboxRow) -> tuple[Person, str, Label]:
 
 def text_of(asked: ApprovalRow, whose: str = "") -> str:
     """The question in markdown, and whose it is. What the house itself asks is a sentence, not a call."""
-    if is_of_the_house(asked):
-        about = f"\n\n{asked.preview}" if asked.preview else ""
-        text = f"**{literal(asked.tool)}**\n\n{literal(asked.arguments)}{literal(about)}"
+    house = house_question(asked.tool, asked.arguments) if is_of_the_house(asked) else None
+    if house:
+        text = "\n\n".join(part for part in (f"**{literal(house.title)}**", literal(house.text)) if part)
     else:
         outside = asked.label is Label.UNTRUSTED
         text = question(asked.tool, asked.arguments, asked.effect.value, asked.expires, asked.preview, outside=outside)

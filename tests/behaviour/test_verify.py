@@ -241,6 +241,8 @@ async def test_a_person_says_yes_and_the_answer_is_delivered_e10(tmp_path: Path,
         asked = await review(it, turn)
         assert asked.tool == "review_answer"
         assert json.loads(asked.arguments) == {"answer": "Dear Eva", "look_at": "the tone"}
+        listed = await it.command("/approve show 1")
+        assert "Is this answer all right? Look at this: the tone." in listed and "Dear Eva" in listed and "{" not in listed
         assert "review_answer" in await it.command("/approve")
         run = await it.settled(turn)
         assert (run.stop_reason, run.reply, len(model.requests)) == ("done", "Dear Eva", 1)

@@ -37,10 +37,12 @@ async def test_A13_in_a_channel_it_is_addressed_by_a_mention_of_it_or_of_its_rol
         scene.fake.say("ann", room, f"and <@&{ROLE}>, you there?", mention_roles=[ROLE])
         scene.fake.say("ann", room, "thanks", reply_to=ours)
         scene.fake.say("ann", room, "not you", reply_to=theirs)
-        await scene.heard("just us", "what time is it?", "and, you there?", "thanks", "not you")
+        scene.fake.say("bob", room, "as I said", reply_to=theirs)
+        await scene.heard("just us", "what time is it?", "and, you there?", "thanks", "not you", "as I said")
         heard = scene.host.messages
-    assert [said.addressed for said in heard] == [False, True, True, True, False]
-    assert [said.quoted for said in heard] == ["", "", "", "", "just us"]
+    assert [said.addressed for said in heard] == [False, True, True, True, False, False]
+    assert [said.quoted for said in heard] == ["", "", "", "", "just us", "just us"]
+    assert [said.quotes_own for said in heard] == [False] * 5 + [True]
     assert not any(said.private for said in heard)
 
 

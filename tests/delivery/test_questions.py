@@ -1,6 +1,7 @@
 """Questions in chats: shown to who may answer, answered once by the right person, without buttons when settled (A15, F2; A6)."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -190,7 +191,8 @@ async def test_f2_the_budget_is_asked_about_with_yes_and_no(tmp_path: Path, mode
     async with at_home(tmp_path, model, channel, config={"max_input_tokens": 100}):
         await channel.say("sum this up: " + "word " * 1000)
         buttons = await channel.buttons()
-        assert list(buttons) == ["Yes", "No"]
+        assert list(buttons) == ["Yes", "No"] and re.search(r"Go on with [\d,]+ more\?", channel.texts()[0].replace("\\", ""))
+        assert "{" not in channel.texts()[0]
         await channel.press(buttons["Yes"])
         await channel.until(lambda: channel.texts()[-1] == "two")
 
@@ -203,6 +205,7 @@ async def test_c3_what_is_asked_about_an_attempt_that_is_over_loses_its_buttons_
     async with at_home(tmp_path, model, channel, config={"loop": {"enabled": True, "criterion": "manual"}}):
         await channel.say("/loop start write a poem")
         buttons = await channel.buttons()
+        assert "Will attempt 1 do?" in channel.texts()[-1].replace("\\", "")
         await (channel.say(words) if words else channel.press(buttons["Yes"]))
         await channel.until(lambda: not any(one.choices for one in channel.stood))
 

@@ -17,6 +17,11 @@ class HouseQuestion:
     title: str
     text: str = ""
 
+    @property
+    def whole(self) -> str:
+        """Both."""
+        return "\n".join(part for part in (self.title, self.text) if part)
+
 
 def house_question(tool: str, arguments: str) -> HouseQuestion | None:
     """In words; None for a call of a tool, which is shown as it will run."""
@@ -30,7 +35,8 @@ def house_question(tool: str, arguments: str) -> HouseQuestion | None:
         case "extend_budget":
             return HouseQuestion(_extend(about))
         case "review_answer":
-            return HouseQuestion("Is this answer all right?", str(about.get("answer", "")))
+            look_at = f" Look at this: {about['look_at']}." if about.get("look_at") else ""
+            return HouseQuestion(f"Is this answer all right?{look_at}", str(about.get("answer", "")))
         case _:
             return HouseQuestion(f"Will attempt {about.get('iteration', '')} do?", str(about.get("output", "")))
 
