@@ -27,6 +27,7 @@ from daemon.store.protocol import Store, Tx
 log = logging.getLogger(__name__)
 NEW, SENDING, SENT, UNCERTAIN, FAILED = "new", "sending", "sent", "uncertain", "failed"
 OVER = (SENT, FAILED)
+CALLED = {REPLY: "a reply", APPROVAL: "a question", FILE: "a file", "notice": "a notice"}
 DOWN_PAUSE = 120.0
 GIVE_UP_S = 86_400.0
 DAY = "the platform did not take it for a day"
@@ -161,8 +162,8 @@ class Postman:
     async def failed(self, outlet: Outlet, row: OutboxRow, why: str) -> None:
         """It has failed for good. The house's own notices are not told of in turn: that would have no end."""
         log.warning("%s: a %s to %s cannot be delivered: %s", outlet.name, row.kind, row.session, why)
-        told = f"I could not deliver a {row.kind} to {row.session} on {outlet.name}: {why}."
-        told = f"{told} Its text is kept: aidaemon show {row.turn}"
+        told = f"I could not deliver {CALLED.get(row.kind, 'a message')} to {row.session} on {outlet.name}: {why}."
+        told += " The file itself is where it was." if row.kind == FILE else f" Its text is kept: aidaemon show {row.turn}"
 
         def work(tx: Tx) -> None:
             tx.mark_outbox(row.turn, row.part, FAILED, error=why)

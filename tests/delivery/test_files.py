@@ -6,7 +6,7 @@ from pathlib import Path
 
 from channels.base import Later, Refused
 from tests.delivery.stage import at_home, settled
-from tests.fakes.channel import FakeChannel, Trouble
+from tests.fakes.channel import CAN, FakeChannel, Trouble
 from tests.fakes.openai import FakeOpenAI, calls, says
 
 
@@ -45,3 +45,19 @@ async def test_what_is_too_big_for_its_platform_is_not_even_begun_and_the_model_
         await channel.until(lambda: channel.texts() == ["it is too big"])
     assert channel.of("upload") == []
     assert "4 bytes are too many; at most 3 can be" in str(model.requests[1]["messages"][-1]["content"])
+
+
+async def test_f1_a_file_that_is_refused_for_good_is_told_of_elsewhere_and_is_where_it_was(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    telegram, slack = FakeChannel("telegram", CAN), FakeChannel("slack", CAN)
+    async with at_home(tmp_path, model, telegram, slack):
+        await slack.say("hello")
+        await slack.until(lambda: slack.texts() == ["ok"])
+        telegram.fail("upload", Trouble(Refused("no files here")))
+        model.script(calls(("send_file", {"path": "chart.png"})), says("there you are"))
+        (tmp_path / "workspace" / "chart.png").write_bytes(b"\0png")
+        await telegram.say("send me chart.png")
+        await slack.until(lambda: len(slack.texts()) == 2)
+        assert "could not deliver a file to" in slack.texts()[1] and "The file itself is where it was" in slack.texts()[1]
+        assert (tmp_path / "workspace" / "chart.png").exists()

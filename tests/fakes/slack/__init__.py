@@ -6,6 +6,8 @@ import re
 import uuid
 from collections.abc import Callable, Sequence
 
+from aiohttp import web
+
 from tests.fakes.platform import OTHER, OWNER, Button, Calls, Fault, Shown
 from tests.fakes.slack.methods import EVENT, Methods
 from tests.fakes.slack.reading import read, shown_text
@@ -40,6 +42,16 @@ class FakeSlack:
     def base_url(self) -> str:
         """What `base_url` in [slack] is to be."""
         return self.server.url + "/api/"
+
+    @property
+    def url(self) -> str:
+        """Its root."""
+        return self.server.url
+
+    @property
+    def pages(self) -> list[web.RouteDef]:
+        """Pages beside what Slack has, to be added to before it starts."""
+        return self.server.pages
 
     def config(self) -> dict[str, object]:
         """The section [slack]."""
