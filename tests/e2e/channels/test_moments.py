@@ -1,5 +1,6 @@
 """A daemon dies at each of the moments at which a channel could lose something or do it twice, and is started again (B5)."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest_asyncio
 from aiohttp import web
 
 from tests.e2e.channels.stage import Stage, by_bot, said_last, stage
-from tests.fakes.openai import Exchange, Step, by, calls, says
+from tests.fakes.openai import Exchange, Step, by, calls, gate, says
 from tests.fakes.platform import OTHER, OWNER, Fault
 from tests.fakes.platforms import NAMES, SEND
 from tests.fakes.slack import FakeSlack
@@ -104,11 +105,13 @@ async def test_B5_4_a_reply_takes_the_place_of_the_draft_that_a_crash_left(it: S
 
 
 async def test_B5_12_what_was_ready_and_could_not_be_sent_is_sent_once(it: Stage) -> None:
-    chat = it.platform.private(OWNER)
+    chat, gone = it.platform.private(OWNER), asyncio.Event()
+    it.model.script(gate(gone, says("re: one")))
     await it.listening()
     it.platform.say(OWNER, chat, "one")
     await it.model.asked(1)
     it.platform.cut()
+    gone.set()
     await it.until("SELECT kind FROM outbox", "reply")
     it.fate.kill()
     await it.fate.buried()
