@@ -22,7 +22,7 @@ from tests.fakes.platforms import comings
 
 PEOPLE = (OWNER, OTHER, *(f"user{n:02}" for n in range(3, 31)))
 TOGETHER = PEOPLE[:5]
-MESSAGES, IN_THE_GROUP, KILLS = 300, 12, 30
+MESSAGES, IN_THE_GROUP, KILLS, SPARED = 300, 12, 30, 2
 MOST = {"call": 30, "asked": 12, "answered": 12, "said": 10}
 ACKS = {"ack": 10}
 """At Slack an acknowledgement is no call: who has it and not the message would lose it there."""
@@ -54,7 +54,7 @@ class Conversation:
 @dataclass(slots=True)
 class Crowd:
     """`chance` decides who says what when, and when the daemon dies. `under_way`: replies that were being sent at a kill, each
-    as often as a kill met it.
+    as often as a kill met it. `met`: the kills that each message has lived through unanswered.
     """
 
     it: Stage
@@ -65,6 +65,7 @@ class Crowd:
     again: int = 0
     poisons: int = 0
     under_way: Counter[str] = field(default_factory=Counter)
+    met: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         platform = self.it.platform
@@ -91,7 +92,10 @@ class Crowd:
         self.now = len(self.unsaid)
         while self.now:
             self._say()
-        await self.it.platform.until(lambda: not self._open(), 40)
+        try:
+            await self.it.platform.until(lambda: not self._open(), 40)
+        except TimeoutError as late:
+            raise AssertionError(f"never answered: {_stuck(self.fate.home, self._open())}\n{self.fate.log[-4000:]}") from late
         assert await self.fate.terminate() == 0
 
     async def live(self, life: int) -> None:
@@ -102,6 +106,7 @@ class Crowd:
         await fate.start()
         if life == 0:
             await platform.until(lambda: comings(platform) > 0)
+        await self._spared()
         kinds = MOST | (ACKS if platform.name == "slack" else {})
         kind = self.chance.choice(tuple(kinds))
         fate.dies_at(kind, self.chance.randrange(1, kinds[kind]))
@@ -112,8 +117,14 @@ class Crowd:
         fate.kill()
         await fate.buried()
         self.under_way.update(_being_sent(fate.home))
+        self.met.update(self._open())
         while self.now:
             self._say()
+
+    async def _spared(self) -> None:
+        """Who has met two kills is answered before the next: a third could be their own doing: another story (B5 #25)."""
+        tried = {mark for mark, kills in self.met.items() if kills >= SPARED}
+        await self.it.platform.until(lambda: tried.isdisjoint(self._open()), 40)
 
     async def _quiet_or_dead(self) -> None:
         """Nothing is open any more, or the daemon has died; that is no news to the platform."""
@@ -207,6 +218,16 @@ def count(crowd: Crowd, journal: Path) -> Count:
             told.about.append(f"{talk.chat}: said {talk.said}, answered {answers}")
     _of_the_journal(told, journal)
     return told
+
+
+def _stuck(home: Path, marks: set[str]) -> list[tuple[str, ...]]:
+    """How far these messages have come."""
+    about = "SELECT i.body, i.state, t.state, o.state, o.attempts, o.error FROM inbox i LEFT JOIN turns t ON t.id = i.turn"
+    with closing(sqlite3.connect(f"file:{home / 'journal.db'}?mode=ro", uri=True)) as db:
+        rows = db.execute(f"{about} LEFT JOIN outbox o ON o.turn = i.turn").fetchall()
+    found = [row for row in rows if marks.intersection(MARK.findall(row[0]))]
+    missing = marks.difference(mark for row in found for mark in MARK.findall(row[0]))
+    return [*found, *((mark, "was never taken in") for mark in sorted(missing))]
 
 
 def _being_sent(home: Path) -> list[str]:
