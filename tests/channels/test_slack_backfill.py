@@ -4,10 +4,21 @@ from dataclasses import replace
 
 import pytest
 
+from channels.message import Address
 from tests.channels.host import Ledger, running
 from tests.channels.slack_stage import QUICK, channel_of, fake, stage
 from tests.fakes.platform import Fault
+from tests.fakes.slack import FakeSlack
 from tests.fakes.slack.workspace import BOT
+
+
+async def heard_before(slack: FakeSlack) -> tuple[Ledger, Address]:
+    """A house that has heard Ann before, and does not listen any more; and her chat with the bot."""
+    house = Ledger()
+    async with stage(slack, house) as on:
+        slack.say("ann", on.dm.chat, "before")
+        await house.until(lambda: len(house.texts) == 1)
+    return house, on.dm
 
 
 async def test_B5_13_what_was_written_during_downtime_is_taken_in_order():
@@ -32,15 +43,12 @@ async def test_B5_13_what_was_written_during_downtime_is_taken_in_order():
 
 async def test_B5_13_what_comes_while_the_history_is_read_waits_for_it():
     async with fake(retries_s=()) as slack:
-        house = Ledger()
-        async with stage(slack, house) as on:
-            slack.say("ann", on.dm.chat, "before")
-            await house.until(lambda: len(house.texts) == 1)
-        slack.say("ann", on.dm.chat, "missed")
+        house, dm = await heard_before(slack)
+        slack.say("ann", dm.chat, "missed")
         slack.fail("users.conversations", Fault("slow", seconds=0.4))
         async with running(channel_of(slack), house):
             await slack.until(lambda: bool(slack.sockets.open))
-            slack.say("ann", on.dm.chat, "live")
+            slack.say("ann", dm.chat, "live")
             await house.until(lambda: len(house.texts) == 3)
         assert house.texts == ["before", "missed", "live"]
 
@@ -91,12 +99,9 @@ async def test_B5_13_slack_itself_down_for_a_while_loses_nothing():
 
 async def test_B5_13_a_history_that_fails_is_read_again_and_the_cursor_waits_for_it():
     async with fake(retries_s=()) as slack:
-        house = Ledger()
-        async with stage(slack, house) as on:
-            slack.say("ann", on.dm.chat, "before")
-            await house.until(lambda: len(house.texts) == 1)
+        house, dm = await heard_before(slack)
         kept = house.kept
-        slack.say("ann", on.dm.chat, "missed")
+        slack.say("ann", dm.chat, "missed")
         slack.fail("conversations.history", Fault("status", 500), Fault("retry", seconds=0.1))
         async with stage(slack, house):
             assert house.texts == ["before", "missed"]
@@ -131,22 +136,16 @@ async def test_B5_13_the_cursor_is_never_ahead_of_what_the_house_has_taken():
 async def test_a_slack_that_lists_no_channels_is_asked_where_the_house_has_talked():
     async with fake(retries_s=()) as slack:
         slack.methods.forgotten = {"users.conversations"}
-        house = Ledger()
-        async with stage(slack, house) as on:
-            slack.say("ann", on.dm.chat, "before")
-            await house.until(lambda: len(house.texts) == 1)
-        house.known.append(on.dm)
-        slack.say("ann", on.dm.chat, f"missed <@{BOT}>")
+        house, dm = await heard_before(slack)
+        house.known.append(dm)
+        slack.say("ann", dm.chat, f"missed <@{BOT}>")
         async with stage(slack, house):
             assert house.texts == ["before", "missed"]
 
 
 async def test_B5_13_when_slack_allows_no_more_calls_the_history_is_read_on_where_it_stopped():
     async with fake(retries_s=()) as slack:
-        house = Ledger()
-        async with stage(slack, house) as on:
-            slack.say("ann", on.dm.chat, "before")
-            await house.until(lambda: len(house.texts) == 1)
+        house, _ = await heard_before(slack)
         people = ["ann", *(f"person{number}" for number in range(9))]
         for person in people:
             slack.say(person, slack.private(person), person)
@@ -160,10 +159,7 @@ async def test_B5_13_when_slack_allows_no_more_calls_the_history_is_read_on_wher
 
 async def test_B5_13_that_reading_the_history_takes_long_is_no_sign_that_messages_do_not_come():
     async with fake(retries_s=()) as slack:
-        house = Ledger()
-        async with stage(slack, house) as on:
-            slack.say("ann", on.dm.chat, "before")
-            await house.until(lambda: len(house.texts) == 1)
+        house, _ = await heard_before(slack)
         for person in ("ann", "bob"):
             slack.say(person, slack.private(person), person)
         slack.fail("conversations.history", Fault("slow"), Fault("retry", seconds=1.5))
@@ -202,16 +198,13 @@ async def test_B5_13_what_comes_does_not_wait_for_ever_for_a_history_that_cannot
 async def test_B5_13_what_comes_meanwhile_does_not_move_the_beginning_of_what_is_still_to_be_read():
     pace = replace(QUICK, hold_s=0.1, margin_s=0.0)
     async with fake(retries_s=()) as slack:
-        house = Ledger()
-        async with stage(slack, house) as on:
-            slack.say("ann", on.dm.chat, "before")
-            await house.until(lambda: len(house.texts) == 1)
-        slack.say("ann", on.dm.chat, "missed")
+        house, dm = await heard_before(slack)
+        slack.say("ann", dm.chat, "missed")
         slack.calls.made.clear()
         slack.fail("conversations.history", Fault("slow", seconds=1.0), Fault("status", 500))
         async with running(channel_of(slack, pace=pace), house):
             await slack.until(lambda: bool(slack.calls.of("conversations.history")))
-            slack.say("ann", on.dm.chat, "live")
+            slack.say("ann", dm.chat, "live")
             await house.until(lambda: house.texts == ["before", "live", "missed"])
 
 
@@ -234,10 +227,7 @@ async def test_B5_13_chats_that_slack_lists_late_are_looked_through_too():
         for number in range(250):
             slack.work.open("channel", f"old {number}").archived = True
         slack.private("cleo")
-        house = Ledger()
-        async with stage(slack, house) as on:
-            slack.say("ann", on.dm.chat, "before")
-            await house.until(lambda: len(house.texts) == 1)
+        house, _ = await heard_before(slack)
         slack.say("cleo", slack.private("cleo"), "missed")
         async with stage(slack, house):
             assert house.texts == ["before", "missed"]
