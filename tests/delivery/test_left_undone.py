@@ -41,18 +41,23 @@ async def let_in(house: House, channel: FakeChannel, role: Role = Role.EDITOR) -
     await channel.until(lambda: len(channel.texts(STRANGER)) == 1)
 
 
+async def behind(house: House, channel: FakeChannel, model: FakeOpenAI, *texts: str) -> None:
+    """The stranger is let in, has work under way, and has said all this since."""
+    await let_in(house, channel)
+    await channel.say("one", STRANGER)
+    await model.asked(1)
+    for text in texts:
+        await channel.say(text, STRANGER)
+    await settled(lambda: waiting(house, len(texts)))
+
+
 async def test_who_is_removed_is_answered_what_had_begun_and_nothing_more(
     tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
 ) -> None:
     ready = asyncio.Event()
     model.script(gate(ready, says("the first")))
     async with at_home(tmp_path, model, channel) as house:
-        await let_in(house, channel)
-        await channel.say("one", STRANGER)
-        await model.asked(1)
-        for text in ("two", "three"):
-            await channel.say(text, STRANGER)
-        await settled(lambda: waiting(house, 2))
+        await behind(house, channel, model, "two", "three")
         await channel.say(f"/people remove {name_of('telegram', '', STRANGER)}")
         await channel.until(lambda: any("is a stranger again" in text for text in channel.texts()))
         ready.set()
@@ -71,11 +76,7 @@ async def test_what_was_on_its_way_into_a_running_turn_is_not_folded_into_it_onc
     ready = asyncio.Event()
     model.script(gate(ready, says("done")))
     async with at_home(tmp_path, model, channel, config={"while_busy": "steer"}) as house:
-        await let_in(house, channel)
-        await channel.say("one", STRANGER)
-        await model.asked(1)
-        await channel.say("no, this", STRANGER)
-        await settled(lambda: waiting(house, 1))
+        await behind(house, channel, model, "no, this")
         await channel.say(f"/people remove {name_of('telegram', '', STRANGER)}")
         await channel.until(lambda: any("is a stranger again" in text for text in channel.texts()))
         ready.set()
@@ -89,11 +90,7 @@ async def test_who_is_removed_at_another_door_has_nothing_begun_any_more_either(
     ready = asyncio.Event()
     model.script(gate(ready, says("the first")))
     async with at_home(tmp_path, model, channel) as house:
-        await let_in(house, channel)
-        await channel.say("one", STRANGER)
-        await model.asked(1)
-        await channel.say("two", STRANGER)
-        await settled(lambda: waiting(house, 1))
+        await behind(house, channel, model, "two")
         assert await house.door.people().remove(name_of("telegram", "", STRANGER))
         ready.set()
         await channel.until(lambda: channel.texts(STRANGER)[1:] == ["the first"])
