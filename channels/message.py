@@ -35,7 +35,7 @@ class Attachment:
 
 
 @dataclass(frozen=True, slots=True)
-class Inbound:
+class InboundMessage:
     """A message. `external_id` is unique in its channel and the same at every redelivery.
 
     `private`: nobody else reads this chat. `addressed`: it is meant for the assistant (a private chat, a mention, a reply to
@@ -60,7 +60,7 @@ class Inbound:
 
 
 @dataclass(frozen=True, slots=True)
-class Press:
+class ButtonPress:
     """A button was pressed. `data` is the choice's; `message_id` that of the message with the button."""
 
     address: Address
@@ -80,16 +80,16 @@ class Reaction:
 
 
 @dataclass(frozen=True, slots=True)
-class Poison:
+class UnreadableUpdate:
     """What the platform sent and nobody can read: set aside, so that what stands behind it is not held up."""
 
     channel: str
     external_id: str
     raw: str
-    why: str
+    reason: str
 
 
-Arrival = Inbound | Press | Reaction | Poison
+Arrival = InboundMessage | ButtonPress | Reaction | UnreadableUpdate
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class MessagePart:
     """A part of a text that fits into one message, in the platform's own dialect; `plain` is the same without any markup, for
     when the platform refuses the dialect.
     """

@@ -1,18 +1,69 @@
-"""The front door of memory: remember, recall, forget. One file, one connection, one thread that owns it."""
+"""What memory hands out.
+
+A person's words as a full-text query that can never be a syntax error.
+
+The front door of memory: remember, recall, forget. One file, one connection, one thread that owns it.
+"""
 
 import asyncio
+import re
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
 from typing import TypeVar
 from uuid import uuid4
 
-from memory.query import full_text_query, sameness
-from memory.types import Fact, Hit
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Something that was kept, as it was said. `label` tells what it may be trusted for, `owned` that the owner said it."""
+
+    id: str
+    text: str
+    at: datetime
+    source: str
+    label: str
+    owned: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryMatch:
+    """A fact that fits a query; a higher score fits better."""
+
+    id: str
+    text: str
+    at: datetime
+    score: float
+    label: str
+    owned: bool = True
+
+
+WORD = re.compile(r"\w+")
+STOPWORDS = frozenset({
+    "a", "about", "am", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by", "can", "could", "did", "do",
+    "does", "for", "from", "had", "has", "have", "he", "her", "his", "how", "i", "if", "in", "is", "it", "its", "me", "my",
+    "of", "on", "or", "our", "she", "so", "some", "that", "the", "their", "them", "there", "they", "this", "to", "us", "was",
+    "we", "were", "what", "when", "where", "which", "who", "whom", "whose", "why", "will", "with", "would", "you", "your",
+    "please", "tell", "know", "remember", "recall",
+})  # fmt: skip
+MAX_WORDS = 32
+
+
+def build_query(words: str) -> str:
+    """Any of the words that carry meaning, quoted; empty when there is none at all."""
+    found = list(dict.fromkeys(word.casefold() for word in WORD.findall(words)))
+    telling = [word for word in found if word not in STOPWORDS] or found
+    return " OR ".join(f'"{word}"' for word in telling[:MAX_WORDS])
+
+
+def normalize(text: str) -> str:
+    """The same for two ways of writing one fact."""
+    return " ".join(WORD.findall(text.casefold())) or text.strip()
+
 
 T = TypeVar("T")
 
@@ -24,8 +75,10 @@ ON CONFLICT (sameness) DO UPDATE SET
     owned = max(owned, excluded.owned)
 RETURNING id
 """
-SUPPLANT = "DELETE FROM facts WHERE sameness = ?1 AND (label = 'untrusted' OR owned < ?3) AND text <> ?2"
-OF_OTHERS = "ALTER TABLE facts ADD COLUMN owned INTEGER NOT NULL DEFAULT 1"
+DELETE_WEAKER = (
+    "DELETE FROM facts WHERE sameness = ?1 AND (label = 'untrusted' OR owned < ?3) AND text <> ?2"
+)
+ADD_OWNED = "ALTER TABLE facts ADD COLUMN owned INTEGER NOT NULL DEFAULT 1"
 SEARCH = """
 SELECT facts.id, facts.text, facts.at, -bm25(words) AS score, facts.label, facts.owned
 FROM words JOIN facts ON facts.rowid = words.rowid
@@ -44,7 +97,9 @@ HALF_LIFE_DAYS = 30.0
 class Memory:
     """What was kept of former conversations. Each call is one hop to the thread that owns the file."""
 
-    def __init__(self, database: sqlite3.Connection, thread: ThreadPoolExecutor, *, empty: bool) -> None:
+    def __init__(
+        self, database: sqlite3.Connection, thread: ThreadPoolExecutor, *, empty: bool
+    ) -> None:
         self._database = database
         self._thread = thread
         self._empty = empty
@@ -54,29 +109,33 @@ class Memory:
         """The memory in this file, made if need be. Close it with `aclose`. Raises sqlite3.Error for a file that is none."""
         thread = ThreadPoolExecutor(1, thread_name_prefix="memory")
         try:
-            database, empty = await asyncio.get_running_loop().run_in_executor(thread, _opened, path)
+            database, empty = await asyncio.get_running_loop().run_in_executor(thread, _open, path)
         except sqlite3.Error:
             thread.shutdown()
             raise
         return cls(database, thread, empty=empty)
 
-    async def remember(self, text: str, *, at: datetime, source: str, label: str = "trusted", owned: bool = True) -> str:
+    async def remember(
+        self, text: str, *, at: datetime, source: str, label: str = "trusted", owned: bool = True
+    ) -> str:
         """Keep it; the same fact again only becomes newer, and trusted once somebody who is trusted has said it. Gives its id.
 
         Two that are the same to us may still differ in a sign ("a.b@c", "a-b@c"): the words of one who is trusted then count,
         and before those the owner's (`owned`).
         """
         self._empty = False
-        row = (uuid4().hex, text, sameness(text), _written(at), source, label, int(owned))
-        return await self._do(lambda database: _added(database, row))
+        row = (uuid4().hex, text, normalize(text), _format_time(at), source, label, int(owned))
+        return await self._do(lambda database: _add(database, row))
 
-    async def recall(self, query: str, limit: int) -> list[Hit]:
+    async def recall(self, query: str, limit: int) -> list[MemoryMatch]:
         """What shares words with the query: rare words count more, and newer facts a little more than older ones."""
-        words = "" if self._empty else full_text_query(query)
+        words = "" if self._empty else build_query(query)
         if not words or limit < 1:
             return []
-        rows = await self._do(lambda database: database.execute(SEARCH, (words, limit * CANDIDATES)).fetchall())
-        return _with_recency([_hit(*row) for row in rows])[:limit]
+        rows = await self._do(
+            lambda database: database.execute(SEARCH, (words, limit * CANDIDATES)).fetchall()
+        )
+        return _rank_by_recency([_hit(*row) for row in rows])[:limit]
 
     async def facts(self, limit: int) -> list[Fact]:
         """What was kept, the newest first."""
@@ -85,7 +144,7 @@ class Memory:
 
     async def forget(self, fact_id: str) -> bool:
         """Remove it for good; False when there is none of that id."""
-        return await self._do(lambda database: _forgotten(database, fact_id))
+        return await self._do(lambda database: _delete(database, fact_id))
 
     async def aclose(self) -> None:
         """Finish what is queued, then close the file."""
@@ -93,10 +152,12 @@ class Memory:
         self._thread.shutdown()
 
     async def _do(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, _in_transaction, self._database, work)
+        return await asyncio.get_running_loop().run_in_executor(
+            self._thread, _in_transaction, self._database, work
+        )
 
 
-def _opened(path: Path) -> tuple[sqlite3.Connection, bool]:
+def _open(path: Path) -> tuple[sqlite3.Connection, bool]:
     """The file, and whether nothing is in it: a memory that is empty is asked before every turn, too."""
     path.touch(mode=0o600)  # what is remembered is for its owner alone
     database = sqlite3.connect(path)
@@ -104,7 +165,7 @@ def _opened(path: Path) -> tuple[sqlite3.Connection, bool]:
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = FULL")
         database.execute("PRAGMA secure_delete = ON")
-        _brought_up(database)
+        _migrate(database)
         empty = database.execute("SELECT 1 FROM facts LIMIT 1").fetchone() is None
     except sqlite3.Error:
         database.close()
@@ -112,13 +173,15 @@ def _opened(path: Path) -> tuple[sqlite3.Connection, bool]:
     return database, empty
 
 
-def _brought_up(database: sqlite3.Connection) -> None:
+def _migrate(database: sqlite3.Connection) -> None:
     """To the newest schema; before there were several people, everything was the owner's."""
     version = database.execute("PRAGMA user_version").fetchone()[0]
     if version == 0:
-        database.executescript("BEGIN;" + files("memory").joinpath("schema.sql").read_text() + "COMMIT;")
+        database.executescript(
+            "BEGIN;" + files("memory").joinpath("schema.sql").read_text() + "COMMIT;"
+        )
     elif version == 1:
-        database.executescript(f"BEGIN; {OF_OTHERS}; PRAGMA user_version = 2; COMMIT;")
+        database.executescript(f"BEGIN; {ADD_OWNED}; PRAGMA user_version = 2; COMMIT;")
 
 
 def _in_transaction(database: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -126,14 +189,14 @@ def _in_transaction(database: sqlite3.Connection, work: Callable[[sqlite3.Connec
         return work(database)
 
 
-def _added(database: sqlite3.Connection, row: tuple[str | int, ...]) -> str:
+def _add(database: sqlite3.Connection, row: tuple[str | int, ...]) -> str:
     _, text, same, _, _, label, owned = row
     if label == "trusted":
-        database.execute(SUPPLANT, (same, text, owned))
+        database.execute(DELETE_WEAKER, (same, text, owned))
     return str(database.execute(ADD, row).fetchall()[0][0])
 
 
-def _forgotten(database: sqlite3.Connection, fact_id: str) -> bool:
+def _delete(database: sqlite3.Connection, fact_id: str) -> bool:
     """The index too lets go of the words: until it is merged it only marks them as deleted."""
     removed = database.execute(FORGET, (fact_id,)).rowcount > 0
     if removed:
@@ -141,25 +204,28 @@ def _forgotten(database: sqlite3.Connection, fact_id: str) -> bool:
     return removed
 
 
-def _hit(id: str, text: str, at: str, score: float, label: str, owned: int) -> Hit:
-    return Hit(id, text, datetime.fromisoformat(at), score, label, bool(owned))
+def _hit(id: str, text: str, at: str, score: float, label: str, owned: int) -> MemoryMatch:
+    return MemoryMatch(id, text, datetime.fromisoformat(at), score, label, bool(owned))
 
 
 def _fact(id: str, text: str, at: str, source: str, label: str, owned: int) -> Fact:
     return Fact(id, text, datetime.fromisoformat(at), source, label, bool(owned))
 
 
-def _written(at: datetime) -> str:
+def _format_time(at: datetime) -> str:
     return at.astimezone(UTC).isoformat(timespec="microseconds")
 
 
-def _with_recency(hits: list[Hit]) -> list[Hit]:
+def _rank_by_recency(hits: list[MemoryMatch]) -> list[MemoryMatch]:
     newest = max((hit.at for hit in hits), default=None)
     if newest is None:
         return []
-    scored = [replace(hit, score=round(hit.score * (1 + RECENCY * _freshness(hit.at, newest)), 9)) for hit in hits]
+    scored = [
+        replace(hit, score=round(hit.score * (1 + RECENCY * _compute_freshness(hit.at, newest)), 9))
+        for hit in hits
+    ]
     return sorted(scored, key=lambda hit: (-hit.score, -hit.at.timestamp()))
 
 
-def _freshness(at: datetime, newest: datetime) -> float:
+def _compute_freshness(at: datetime, newest: datetime) -> float:
     return 0.5 ** ((newest - at).total_seconds() / 86_400 / HALF_LIFE_DAYS)

@@ -8,7 +8,14 @@ settings.register_profile("explore", deadline=None, max_examples=1000)
 settings.load_profile("house")
 
 LONGEST_FIRST = (
-    *("test_crowd_discord", "test_outages", "test_crowd_slack", "test_embedded", "test_crowd_telegram", "test_moments"),
+    *(
+        "test_crowd_discord",
+        "test_outages",
+        "test_crowd_slack",
+        "test_embedded",
+        "test_crowd_telegram",
+        "test_moments",
+    ),
     *("tests/e2e/", "tests/security/"),
 )
 """Files of few long tests come first: whoever takes one of them last keeps all the others waiting."""
@@ -21,4 +28,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _rank(item: pytest.Item) -> int:
     place = item.path.as_posix()
-    return next((rank for rank, part in enumerate(LONGEST_FIRST) if part in place), len(LONGEST_FIRST))
+    return next(
+        (rank for rank, part in enumerate(LONGEST_FIRST) if part in place), len(LONGEST_FIRST)
+    )

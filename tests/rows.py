@@ -1,7 +1,7 @@
 """Which tests show which row of what was asked for: `python -m tests.rows`. Exit code 1 when a row has none.
 
 A test names its rows in its name (`test_a17_...`) or its docstring ("A17"); the docstring of a file speaks for all tests in it.
-"B5 #13" and `test_b5_13_...` are no rows: they name an entry of the table of failures.
+"K13" and `test_b5_13_...` are no rows: they name an entry of the table of failures.
 """
 
 import ast
@@ -105,7 +105,11 @@ class Shown:
 
 def rows_in(text: str) -> frozenset[str]:
     """Row ids in a docstring: A7, A11 A12, C1-C7."""
-    spans = {f"{kind}{n}" for kind, low, high in SPAN.findall(text) for n in range(int(low), int(high) + 1)}
+    spans = {
+        f"{kind}{n}"
+        for kind, low, high in SPAN.findall(text)
+        for n in range(int(low), int(high) + 1)
+    }
     return frozenset({kind + number for kind, number in ROW.findall(text)} | spans)
 
 
@@ -113,7 +117,11 @@ def rows_in_name(name: str) -> frozenset[str]:
     """Row ids in a test's name: test_a11_b2_..., test_A14_..."""
     parts = [*name.upper().split("_"), ""]
     named = pairwise(parts)
-    return frozenset(part for part, after in named if re.fullmatch(r"[A-F]\d{1,2}", part) and not after.isdecimal())
+    return frozenset(
+        part
+        for part, after in named
+        if re.fullmatch(r"[A-F]\d{1,2}", part) and not after.isdecimal()
+    )
 
 
 def shown_in(path: Path) -> Iterator[Shown]:
@@ -122,7 +130,9 @@ def shown_in(path: Path) -> Iterator[Shown]:
     by_file = rows_in(ast.get_docstring(tree) or "")
     where = path.relative_to(HERE.parent).as_posix()
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith(
+            "test_"
+        ):
             own = rows_in_name(node.name) | rows_in(ast.get_docstring(node) or "")
             yield Shown(f"{where}::{node.name}", own, by_file)
 

@@ -16,18 +16,26 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("daemon", "channels", "memory")
 LONGEST_FILE, LONGEST_FUNCTION = 300, 40
-LATE_IMPORTERS = ("daemon/cli/", "daemon/plugins.py")
-TOP_LEVEL = {"pyproject.toml", "daemon", "channels", "memory", "config.toml.example", "tests", "README.md"}
+LATE_IMPORTERS = ("daemon/cli/", "daemon/addons.py")
+TOP_LEVEL = {
+    "pyproject.toml",
+    "daemon",
+    "channels",
+    "memory",
+    "config.toml.example",
+    "tests",
+    "README.md",
+}
 BROAD = {"Exception", "BaseException"}
 BORDERS = {
-    "daemon/tools/running.py": "a tool may raise anything; the call still gets its one result",
-    "daemon/tools/mcp/server.py": "what a server breaks is its own connection; it is tried again, and the others go on",
-    "daemon/agent/session.py": "a message that crashes its worker must not stop its lane",
+    "daemon/tools/executor.py": "a tool may raise anything; the call still gets its one result",
+    "daemon/tools/mcp/servers.py": "what a server breaks is its own connection; it is tried again, and the others go on",
+    "daemon/sessions/worker.py": "a message that crashes its worker must not stop its lane",
     "daemon/loops/engine.py": "a loop that breaks off ends as failed and says so; it blocks nobody and nothing else",
-    "daemon/delivery/delivery.py": "what breaks one delivery must not hold up those behind it",
-    "daemon/delivery/tending.py": "what one channel breaks is its own; it is begun again, and the others go on",
-    "daemon/reception/host.py": "a message that breaks the house must not hold up those behind it",
-    "daemon/http/api.py": "whatever goes wrong in a request, the daemon goes on",
+    "daemon/outbox/dispatcher.py": "what breaks one delivery must not hold up those behind it",
+    "daemon/outbox/channel_supervisor.py": "what one channel breaks is its own; it is begun again, and the others go on",
+    "daemon/gateway/host.py": "a message that breaks the house must not hold up those behind it",
+    "daemon/http/app.py": "whatever goes wrong in a request, the daemon goes on",
 }
 MAKERS = {
     "list",
@@ -43,7 +51,20 @@ MAKERS = {
     "Queue",
     "ContextVar",
 }
-MUTATORS = {"append", "extend", "insert", "update", "pop", "popitem", "clear", "remove", "setdefault", "add", "discard", "sort"}
+MUTATORS = {
+    "append",
+    "extend",
+    "insert",
+    "update",
+    "pop",
+    "popitem",
+    "clear",
+    "remove",
+    "setdefault",
+    "add",
+    "discard",
+    "sort",
+}
 Rule = Callable[[str, ast.Module, str], Iterator[str]]
 
 
@@ -93,7 +114,9 @@ def module_state(name: str, tree: ast.Module, text: str) -> Iterator[str]:
 
 
 def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return (
+        node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
 
 
 def catches_everything(handler: ast.ExceptHandler) -> bool:
@@ -108,8 +131,14 @@ def mutable_names(node: ast.stmt) -> list[str]:
     if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
         return []
     value = node.value
-    made = isinstance(value, ast.Call) and isinstance(value.func, ast.Name | ast.Attribute) and called(value.func) in MAKERS
-    if not made and not isinstance(value, ast.List | ast.Dict | ast.Set | ast.ListComp | ast.DictComp | ast.SetComp):
+    made = (
+        isinstance(value, ast.Call)
+        and isinstance(value.func, ast.Name | ast.Attribute)
+        and called(value.func) in MAKERS
+    )
+    if not made and not isinstance(
+        value, ast.List | ast.Dict | ast.Set | ast.ListComp | ast.DictComp | ast.SetComp
+    ):
         return []
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
     return [target.id for target in targets if isinstance(target, ast.Name)]
@@ -130,7 +159,13 @@ def changed_name(node: ast.AST) -> str:
             return ""
 
 
-RULES: tuple[Rule, ...] = (too_long_a_file, too_long_a_function, late_import, broad_except, module_state)
+RULES: tuple[Rule, ...] = (
+    too_long_a_file,
+    too_long_a_function,
+    late_import,
+    broad_except,
+    module_state,
+)
 
 
 def faults(root: Path, rule: Rule) -> list[str]:
@@ -147,7 +182,9 @@ def tool(name: str, *words: str, cwd: Path = ROOT) -> subprocess.CompletedProces
     """A checker of this environment, as it is run by hand."""
     env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     command = [str(Path(sys.executable).with_name(name)), *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=110, check=False, cwd=cwd, env=env)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=110, check=False, cwd=cwd, env=env
+    )
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
@@ -158,12 +195,19 @@ def test_the_house_keeps_to_the_rule(rule: Rule):
 def test_every_border_where_all_is_caught_still_does_so():
     for name in BORDERS:
         tree = ast.parse((ROOT / name).read_text())
-        assert any(isinstance(node, ast.ExceptHandler) and catches_everything(node) for node in ast.walk(tree)), name
+        assert any(
+            isinstance(node, ast.ExceptHandler) and catches_everything(node)
+            for node in ast.walk(tree)
+        ), name
 
 
 def test_the_top_level_holds_what_its_owner_fixed():
-    listed = subprocess.run(["git", "ls-files"], capture_output=True, text=True, check=False, cwd=ROOT)
-    top = {name.split("/")[0] for name in listed.stdout.splitlines()}  # none where git has nothing to say
+    listed = subprocess.run(
+        ["git", "ls-files"], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    top = {
+        name.split("/")[0] for name in listed.stdout.splitlines()
+    }  # none where git has nothing to say
     assert {name for name in top if not name.startswith(".")} <= TOP_LEVEL
     assert all((ROOT / name).exists() for name in TOP_LEVEL)
 
@@ -209,15 +253,25 @@ def test_a_planted_fault_is_found(tmp_path: Path, rule: Rule, code: str):
         ("channels/planted.py", "", ""),
         ("memory/planted.py", "import daemon.core\n", "leaves know no daemon"),
         ("channels/planted.py", "import memory\n", "channels and memory are leaves"),
-        ("daemon/core/planted.py", "import daemon.agent\n", "who may import whom inside the daemon"),
-        ("daemon/tools/planted.py", "import daemon.providers\n", "who may import whom inside the daemon"),
+        (
+            "daemon/core/planted.py",
+            "import daemon.agent\n",
+            "who may import whom inside the daemon",
+        ),
+        (
+            "daemon/tools/planted.py",
+            "import daemon.providers\n",
+            "who may import whom inside the daemon",
+        ),
     ],
 )
 def test_a_planted_import_is_found(tmp_path: Path, where: str, code: str, broken: str):
     pyproject = (ROOT / "pyproject.toml").read_text()
     plant(tmp_path, "pyproject.toml", pyproject)
     for contract in tomllib.loads(pyproject)["tool"]["importlinter"]["contracts"]:
-        for module in (name.strip(" ()") for layer in contract.get("layers", ()) for name in layer.split("|")):
+        for module in (
+            name.strip(" ()") for layer in contract.get("layers", ()) for name in layer.split("|")
+        ):
             plant(tmp_path, f"{module.replace('.', '/')}/__init__.py", "")
     for package in PACKAGES:
         plant(tmp_path, f"{package}/__init__.py", "")

@@ -4,10 +4,9 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from daemon.agent.specs.checks import CheckPart
-from daemon.agent.specs.parts import LoopPart
+from daemon.agent.spec.sections import CheckSection, LoopSection
 from daemon.core.events import Limits
-from daemon.core.terms import Strategy
+from daemon.core.turn_spec import Strategy
 
 
 class AgentConfig(BaseModel):
@@ -15,27 +14,58 @@ class AgentConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    max_iterations: int = Field(10, ge=1, description="model calls with tools per turn, from 1 to max_iterations_cap")
-    max_iterations_cap: int = Field(25, ge=1, le=1000, description="what request_more_iterations can reach")
-    while_busy: Literal["steer", "queue"] = Field("steer", description="what becomes of a text sent while a turn runs")
-    max_seconds: float = Field(600, gt=0, description="seconds of work per turn; waiting for a person does not count")
-    max_input_tokens: int = Field(500_000, ge=0, description="tokens sent to the model per turn; 0: no limit")
+    max_iterations: int = Field(
+        10, ge=1, description="model calls with tools per turn, from 1 to max_iterations_cap"
+    )
+    max_iterations_cap: int = Field(
+        25, ge=1, le=1000, description="what request_more_iterations can reach"
+    )
+    while_busy: Literal["steer", "queue"] = Field(
+        "steer", description="what becomes of a text sent while a turn runs"
+    )
+    max_seconds: float = Field(
+        600, gt=0, description="seconds of work per turn; waiting for a person does not count"
+    )
+    max_input_tokens: int = Field(
+        500_000, ge=0, description="tokens sent to the model per turn; 0: no limit"
+    )
     max_usd: float = Field(2.0, ge=0, description="USD per turn; 0: no limit")
-    on_stall: Literal["coach", "stop"] = Field("coach", description="going in circles: say so first, or stop at once")
-    effort: Literal["", "low", "medium", "high", "max"] = Field("", description="reasoning effort; empty: the model's own")
-    context_window: int = Field(32_000, ge=2_000, description="tokens of conversation that are sent at most")
-    summary_strategy: Strategy = Field("rolling-window", description="what becomes of the oldest turns when the window is full")
-    verify: list[CheckPart] = Field([], description="criteria that every final answer is held against")
-    check_claims: bool = Field(True, description="an answer that claims an effect that did not happen is sent back once")
+    on_stall: Literal["coach", "stop"] = Field(
+        "coach", description="going in circles: say so first, or stop at once"
+    )
+    effort: Literal["", "low", "medium", "high", "max"] = Field(
+        "", description="reasoning effort; empty: the model's own"
+    )
+    context_window: int = Field(
+        32_000, ge=2_000, description="tokens of conversation that are sent at most"
+    )
+    summary_strategy: Strategy = Field(
+        "rolling-window", description="what becomes of the oldest turns when the window is full"
+    )
+    verify: list[CheckSection] = Field(
+        [], description="criteria that every final answer is held against"
+    )
+    check_claims: bool = Field(
+        True, description="an answer that claims an effect that did not happen is sent back once"
+    )
     reflect: bool = Field(False, description="after a turn, note what it taught, for the next one")
-    on_budget: Literal["ask", "stop"] = Field("ask", description="a budget is used up: ask whether to go on, or stop")
-    loop: LoopPart = Field(default_factory=LoopPart, description="whether and how `aidaemon loop` runs the default agent")
-    drain_seconds: float = Field(10, ge=0, le=300, description="how long a stopping daemon waits for running turns")
+    on_budget: Literal["ask", "stop"] = Field(
+        "ask", description="a budget is used up: ask whether to go on, or stop"
+    )
+    loop: LoopSection = Field(
+        default_factory=LoopSection,
+        description="whether and how `aidaemon loop` runs the default agent",
+    )
+    drain_seconds: float = Field(
+        10, ge=0, le=300, description="how long a stopping daemon waits for running turns"
+    )
 
     @model_validator(mode="after")
     def _within_the_cap(self) -> Self:
         if self.max_iterations > self.max_iterations_cap:
-            raise ValueError(f"max_iterations must be from 1 to max_iterations_cap ({self.max_iterations_cap})")
+            raise ValueError(
+                f"max_iterations must be from 1 to max_iterations_cap ({self.max_iterations_cap})"
+            )
         return self
 
     def limits(self) -> Limits:
@@ -56,8 +86,12 @@ class BudgetConfig(BaseModel):
 
     daily_tokens: int = Field(0, ge=0, description="tokens in and out per day; 0: no limit")
     daily_usd: float = Field(0.0, ge=0, description="USD per day; 0: no limit")
-    unknown_input_usd: float = Field(5.0, ge=0, description="USD per million tokens sent to a model whose price is not known")
-    unknown_output_usd: float = Field(25.0, ge=0, description="USD per million tokens received from such a model")
+    unknown_input_usd: float = Field(
+        5.0, ge=0, description="USD per million tokens sent to a model whose price is not known"
+    )
+    unknown_output_usd: float = Field(
+        25.0, ge=0, description="USD per million tokens received from such a model"
+    )
 
     def worst(self, sent: int, received: int) -> float:
         """What budgets count where the price is not known, in USD (F2)."""
@@ -72,5 +106,9 @@ class SubagentsConfig(BaseModel):
     max_depth: int = Field(3, ge=0, le=10, description="agents below agents; 0: none at all")
     max_iterations: int = Field(10, ge=1, le=1000, description="iterations of a sub-agent")
     timeout_s: float = Field(300, gt=0, description="seconds of work of a sub-agent")
-    max_response_chars: int = Field(8000, ge=200, description="characters of its answer that the parent is given")
-    max_background: int = Field(8, ge=0, description="agents at work in the background at once for one conversation")
+    max_response_chars: int = Field(
+        8000, ge=200, description="characters of its answer that the parent is given"
+    )
+    max_background: int = Field(
+        8, ge=0, description="agents at work in the background at once for one conversation"
+    )

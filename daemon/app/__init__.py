@@ -1,6 +1,21 @@
-"""The top: a config and a HOME become a daemon, or a door to one that runs. What listens is in `serve`: a chat does without."""
+"""Composition root: builds a daemon from a config and a HOME, or connects to a running one. `serve` adds what listens."""
 
-from daemon.app.doors import Opened, config_of, open_door, reading_door, running_daemon
-from daemon.app.house import House, Parts, open_house
+from daemon.app.connect import (
+    DaemonConnection,
+    connect,
+    find_running_daemon,
+    load_or_last_good,
+    open_reader,
+)
+from daemon.app.daemon import Daemon, Overrides, open_daemon
 
-__all__ = ["House", "Opened", "Parts", "config_of", "open_door", "open_house", "reading_door", "running_daemon"]
+__all__ = [
+    "Daemon",
+    "DaemonConnection",
+    "Overrides",
+    "connect",
+    "find_running_daemon",
+    "load_or_last_good",
+    "open_daemon",
+    "open_reader",
+]

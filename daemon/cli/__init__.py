@@ -14,28 +14,32 @@ OK, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; the exit code: 0 ok, 1 the work failed, 2 wrong usage or config, 130 interrupted."""
-    _open_what_is_closed()
+    _reopen_closed_streams()
     words = list(sys.argv[1:] if argv is None else argv)
     if words == ["--version"]:
         print(f"aidaemon {VERSION}")
         return OK
     if "--debug" in words:
-        sys.excepthook = partial(_tell_all, words)
+        sys.excepthook = partial(_print_traceback, words)
         return _run(words)
-    sys.excepthook = partial(_tell_briefly, words)
+    sys.excepthook = partial(_print_brief_error, words)
     try:
         return _run(words)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        return _reader_left()
+        return _handle_broken_pipe()
 
 
-def _open_what_is_closed() -> None:
+def _reopen_closed_streams() -> None:
     """Started without stdin, stdout or stderr, by cron or `<&-`: else the journal could be opened in their place."""
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), "r" if name == "stdin" else "w"))
+            setattr(
+                sys,
+                name,
+                os.fdopen(os.open(os.devnull, os.O_RDWR), "r" if name == "stdin" else "w"),
+            )
 
 
 def _run(words: Sequence[str]) -> int:
@@ -46,71 +50,84 @@ def _run(words: Sequence[str]) -> int:
         parsed = parse(words)
         return parsed.run(parsed.args)
     except (AidaemonError, OSError) as error:
-        return _refuse(error, words)
+        return _report_error(error, words)
     except BaseExceptionGroup as group:
         known = group.subgroup((AidaemonError, OSError))
         if known is None:
             raise
-        return _refuse(_first(known), words)
+        return _report_error(_first_leaf(known), words)
 
 
-def _refuse(error: BaseException, words: Sequence[str]) -> int:
+def _report_error(error: BaseException, words: Sequence[str]) -> int:
     from daemon.core.errors import ConfigError, UsageError
 
     if isinstance(error, BrokenPipeError):
-        return _reader_left()
+        return _handle_broken_pipe()
     if "--debug" in words:
         sys.excepthook(type(error), error, error.__traceback__)
-    told = _of_the_system(error) if isinstance(error, OSError) else str(error)
-    print(f"aidaemon: {_without_secrets(told, words)}", file=sys.stderr)
+    told = _describe_os_error(error) if isinstance(error, OSError) else str(error)
+    print(f"aidaemon: {_redact(told, words)}", file=sys.stderr)
     return WRONG_USAGE if isinstance(error, UsageError | ConfigError) else FAILED
 
 
-def _of_the_system(error: OSError) -> str:
+def _describe_os_error(error: OSError) -> str:
     """A file or a disk that is not as it should be: which one, and that nothing is lost."""
     where = f"{error.filename}: " if error.filename else ""
     return f"{where}{error.strerror or error}. Put that right and try again; what was accepted before is in the journal."
 
 
-def _first(error: BaseException) -> BaseException:
+def _first_leaf(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
-def _tell_all(
-    words: Sequence[str], kind: type[BaseException], error: BaseException, where: TracebackType | None
+def _print_traceback(
+    words: Sequence[str],
+    kind: type[BaseException],
+    error: BaseException,
+    where: TracebackType | None,
 ) -> None:
     """For who asked where in the program it was."""
-    print(_without_secrets("".join(traceback.format_exception(kind, error, where)), words), end="", file=sys.stderr)
+    print(
+        _redact("".join(traceback.format_exception(kind, error, where)), words),
+        end="",
+        file=sys.stderr,
+    )
 
 
-def _tell_briefly(
-    words: Sequence[str], kind: type[BaseException], error: BaseException, _where: TracebackType | None
+def _print_brief_error(
+    words: Sequence[str],
+    kind: type[BaseException],
+    error: BaseException,
+    _where: TracebackType | None,
 ) -> None:
     """What nobody foresaw, in two lines."""
-    told = _without_secrets(f"{kind.__name__}: {error}", words)
+    told = _redact(f"{kind.__name__}: {error}", words)
     print(f"aidaemon: an error in the program itself: {told}", file=sys.stderr)
-    print("What was accepted before is in the journal. Run the command again with --debug to see where.", file=sys.stderr)
+    print(
+        "What was accepted before is in the journal. Run the command again with --debug to see where.",
+        file=sys.stderr,
+    )
 
 
-def _without_secrets(text: str, words: Sequence[str]) -> str:
+def _redact(text: str, words: Sequence[str]) -> str:
     """An error may hold whatever the program held."""
-    from daemon.cli.parsing import paths_of
+    from daemon.cli.parsing import parse_paths
     from daemon.core.errors import AidaemonError
 
     try:
-        paths = paths_of(words)
+        paths = parse_paths(words)
         if not (paths.secrets.exists() or paths.config.exists()):
             return text
-        from daemon.config.hidden import redactor
+        from daemon.settings.secret_values import make_redactor
 
-        return redactor(paths).text(text)
+        return make_redactor(paths).redact_text(text)
     except (AidaemonError, OSError):
         return text
 
 
-def _reader_left() -> int:
+def _handle_broken_pipe() -> int:
     """Whoever read our output (head, less) has enough: keep the interpreter's closing flush quiet."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return FAILED

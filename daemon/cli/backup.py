@@ -4,10 +4,10 @@ import argparse
 from datetime import datetime
 from pathlib import Path
 
-from daemon.config.paths import resolve
 from daemon.core.clock import SystemClock
 from daemon.core.errors import AidaemonError
 from daemon.ops import backup
+from daemon.settings.paths import resolve_paths
 
 HELP = "make a backup of everything that is yours, or check one"
 
@@ -15,25 +15,33 @@ HELP = "make a backup of everything that is yours, or check one"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """create [FILE] | verify FILE."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="create|verify")
-    create = actions.add_parser("create", help="write one .tar.gz that only you can read; the daemon may go on running")
-    create.add_argument("file", nargs="?", metavar="FILE", help="default: aidaemon-DATE-TIME.tar.gz here")
+    create = actions.add_parser(
+        "create", help="write one .tar.gz that only you can read; the daemon may go on running"
+    )
+    create.add_argument(
+        "file", nargs="?", metavar="FILE", help="default: aidaemon-DATE-TIME.tar.gz here"
+    )
     create.add_argument("--with-secrets", action="store_true", help="put secrets.toml in as well")
-    verify = actions.add_parser("verify", help="check every file's SHA-256 and the databases' integrity")
+    verify = actions.add_parser(
+        "verify", help="check every file's SHA-256 and the databases' integrity"
+    )
     verify.add_argument("file", metavar="FILE")
 
 
 def run(args: argparse.Namespace) -> int:
     """Do it."""
     if args.action == "create":
-        paths = resolve(args.home, args.config)
+        paths = resolve_paths(args.home, args.config)
         now = SystemClock().now()
         target = Path(args.file).absolute() if args.file else Path.cwd() / _default_name(now)
-        made = backup.create(backup.Source(paths.home, paths.config, args.with_secrets), target, now)
+        made = backup.create_backup(
+            backup.BackupSource(paths.home, paths.config, args.with_secrets), target, now
+        )
         print(f"{made.path}: {len(made.files)} files, {made.path.stat().st_size} bytes")
         return 0
-    looked_at = backup.verify(Path(args.file).absolute())
-    if looked_at.faults:
-        raise AidaemonError("\n".join(f"{args.file}: {fault}" for fault in looked_at.faults))
+    looked_at = backup.verify_backup(Path(args.file).absolute())
+    if looked_at.problems:
+        raise AidaemonError("\n".join(f"{args.file}: {fault}" for fault in looked_at.problems))
     print(f"{args.file}: ok, {len(looked_at.files)} files")
     return 0
 

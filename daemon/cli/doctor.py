@@ -8,14 +8,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from daemon.config.paths import Paths, resolve
 from daemon.core.errors import ConfigError
+from daemon.settings.paths import Paths, resolve_paths
 
 if TYPE_CHECKING:
-    from daemon.config.model import Config
-    from daemon.ops.checked import Check
-    from daemon.ops.doctor import Patient
-    from daemon.ops.doctor_channels import Line
+    from daemon.ops.doctor import ChannelAccount, CheckResult, DoctorInput
+    from daemon.settings.model import Config
 
 HELP = "look at everything that has to be in order, and say what to do"
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "bold red"}
@@ -28,9 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it; 1 when a check fails."""
-    from daemon.ops.doctor import examine
+    from daemon.ops.doctor import run_checks
 
-    checks = asyncio.run(examine(_patient(resolve(args.home, args.config))))
+    checks = asyncio.run(run_checks(_patient(resolve_paths(args.home, args.config))))
     if args.json:
         print(json.dumps([asdict(check) for check in checks], ensure_ascii=False))
     else:
@@ -38,47 +36,55 @@ def run(args: argparse.Namespace) -> int:
     return int(any(check.state == "fail" for check in checks))
 
 
-def _patient(paths: Paths) -> "Patient":
+def _patient(paths: Paths) -> "DoctorInput":
     """Fact-finding that cannot fail: a config that does not load is a finding."""
-    from daemon.agent.specs.registry import Specs
-    from daemon.app.accounts import muted
-    from daemon.config.load import load
-    from daemon.config.model import Config
-    from daemon.config.secrets import Secrets
-    from daemon.ops.doctor import Patient
+    from daemon.agent.spec.registry import AgentRegistry
+    from daemon.app.config import find_muted_sections
+    from daemon.ops.doctor import DoctorInput
     from daemon.ops.models import models_dir
+    from daemon.settings.load import load_config
+    from daemon.settings.model import Config
+    from daemon.settings.secrets import SecretStore
 
     config, fault = Config(), ""
     try:
-        config = load(paths.config, env=os.environ, secrets=Secrets(paths.secrets).read()).config
+        config = load_config(
+            paths.config, env=os.environ, secrets=SecretStore(paths.secrets).read_values()
+        ).config
     except ConfigError as error:
         fault = str(error)
-    return Patient(
+    return DoctorInput(
         home=paths.home,
         config=paths.config,
-        config_fault=fault,
+        config_error=fault,
         provider=None if fault else config.provider,
         workspace=paths.home / config.tools.workspace,
         models=models_dir(),
         daemon_json=paths.daemon.read_text() if paths.daemon.is_file() else "",
-        agents=Specs(paths.agents, config.agent),
+        agents=AgentRegistry(paths.agents, config.agent),
         servers=config.mcp,
         channels=_channels(config),
-        muted=muted(config),
+        muted=find_muted_sections(config),
     )
 
 
-def _channels(config: "Config") -> "list[Line]":
-    from daemon.app.accounts import configured
-    from daemon.ops.doctor_channels import Line
+def _channels(config: "Config") -> "list[ChannelAccount]":
+    from daemon.app.config import list_accounts
+    from daemon.ops.doctor import ChannelAccount
 
     return [
-        Line(one.name, one.section, one.open, len(one.account.allowed_user_ids), len(one.account.owner_ids))
-        for one in configured(config)
+        ChannelAccount(
+            one.name,
+            one.section,
+            one.create_channel,
+            len(one.config.allowed_user_ids),
+            len(one.config.owner_ids),
+        )
+        for one in list_accounts(config)
     ]
 
 
-def _show(checks: "Sequence[Check]") -> None:
+def _show(checks: "Sequence[CheckResult]") -> None:
     from rich.console import Console
     from rich.text import Text
 

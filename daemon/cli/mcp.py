@@ -6,8 +6,8 @@ import re
 import sys
 from collections.abc import Awaitable, Callable
 
-from daemon.config.paths import Paths, resolve
 from daemon.core.errors import AidaemonError, UsageError
+from daemon.settings.paths import Paths, resolve_paths
 
 HELP = "servers of others whose tools are used: list them, approve what they have changed"
 SESSION = "terminal:main"
@@ -21,49 +21,57 @@ class NotApproved(AidaemonError):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """list | approve NAME [TOOL]."""
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="list|approve")
-    verbs.add_parser("list", help="every server, its tools, and whether something waits for an approval")
-    one = verbs.add_parser("approve", help="show what a server has changed, and take it as it is after a yes")
-    one.add_argument("name", metavar="NAME", help="the server, as it stands in the config: [mcp.NAME]")
+    verbs.add_parser(
+        "list", help="every server, its tools, and whether something waits for an approval"
+    )
+    one = verbs.add_parser(
+        "approve", help="show what a server has changed, and take it as it is after a yes"
+    )
+    one.add_argument(
+        "name", metavar="NAME", help="the server, as it stands in the config: [mcp.NAME]"
+    )
     one.add_argument("tool", nargs="?", default="", metavar="TOOL", help="this tool only")
     one.add_argument("--yes", action="store_true", help="do not ask after showing it")
 
 
 def run(args: argparse.Namespace) -> int:
     """Do it; 1 when it was not approved."""
-    return asyncio.run(_run(args, resolve(args.home, args.config)))
+    return asyncio.run(_run(args, resolve_paths(args.home, args.config)))
 
 
 async def _run(args: argparse.Namespace, paths: Paths) -> int:
     """A daemon that runs is asked in words, as a chat would be; else its journal is looked at, and no server is started."""
-    from daemon.app.doors import open_door, running_daemon
+    from daemon.app.connect import connect, find_running_daemon
 
-    if running_daemon(paths) is None:
-        return await _here(args, paths)
-    async with open_door(paths) as opened:
+    if find_running_daemon(paths) is None:
+        return await _run_in_process(args, paths)
+    async with connect(paths) as opened:
 
         async def say(text: str) -> str:
-            return (await opened.door.send(SESSION, text, stream=False)).reply
+            return (await opened.client.send(SESSION, text, stream=False)).reply
 
-        return await _converse(args, say)
+        return await _run_verb(args, say)
 
 
-async def _here(args: argparse.Namespace, paths: Paths) -> int:
-    from daemon.app.doors import config_of
-    from daemon.commands.mcp import answer
+async def _run_in_process(args: argparse.Namespace, paths: Paths) -> int:
+    from daemon.app.connect import load_or_last_good
+    from daemon.commands.mcp import answer_mcp
     from daemon.store.lock import HomeLock
     from daemon.store.sqlite import SqliteStore
     from daemon.tools.mcp.servers import StoredPins
 
-    names = tuple(config_of(paths).loaded.config.mcp)
+    names = tuple(load_or_last_good(paths).loaded.config.mcp)
     with HomeLock(paths.home):
         store = await SqliteStore.open(paths.journal)
         try:
-            return await _converse(args, lambda text: answer(text.removeprefix("/mcp "), StoredPins(store), names))
+            return await _run_verb(
+                args, lambda text: answer_mcp(text.removeprefix("/mcp "), StoredPins(store), names)
+            )
         finally:
             await store.aclose()
 
 
-async def _converse(args: argparse.Namespace, say: Callable[[str], Awaitable[str]]) -> int:
+async def _run_verb(args: argparse.Namespace, say: Callable[[str], Awaitable[str]]) -> int:
     if args.verb == "list":
         print(await say("/mcp list"))
         return 0
@@ -73,7 +81,7 @@ async def _converse(args: argparse.Namespace, say: Callable[[str], Awaitable[str
     if code is None:
         raise UsageError(shown)
     print(told)
-    if not args.yes and not _asked():
+    if not args.yes and not _confirm():
         print("Nothing was approved.", file=sys.stderr)
         return 1
     done = await say(f"/mcp approve {args.name} {code[2]} {args.tool}".rstrip())
@@ -83,7 +91,7 @@ async def _converse(args: argparse.Namespace, say: Callable[[str], Awaitable[str
     return 0
 
 
-def _asked() -> bool:
+def _confirm() -> bool:
     if not sys.stdin.isatty():
         print("aidaemon: not a terminal: say yes with --yes", file=sys.stderr)
         return False

@@ -13,8 +13,7 @@ from daemon.core.errors import AidaemonError
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from daemon.ops.model_fetch import Watcher
-    from daemon.ops.models import Model
+    from daemon.ops.models import EmbeddedModel, FetchObserver
 
 HELP = "list, fetch and remove the models that run inside the daemon"
 STEP = 0.05
@@ -24,26 +23,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """list | pull [NAME] | rm NAME."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="list|pull|rm")
     actions.add_parser("list", help="name, size, licence and whether it is here")
-    pull = actions.add_parser("pull", help="fetch it, or verify it if it is here; goes on where an earlier try stopped")
-    pull.add_argument("name", nargs="?", metavar="NAME", help="see `aidaemon model list` (default: the default model)")
+    pull = actions.add_parser(
+        "pull", help="fetch it, or verify it if it is here; goes on where an earlier try stopped"
+    )
+    pull.add_argument(
+        "name",
+        nargs="?",
+        metavar="NAME",
+        help="see `aidaemon model list` (default: the default model)",
+    )
     remove = actions.add_parser("rm", help="delete its file")
     remove.add_argument("name", metavar="NAME")
 
 
 def run(args: argparse.Namespace) -> int:
     """Do it."""
-    from daemon.ops.models import CATALOGUE, DEFAULT_MODEL, find_model, models_dir, remove
+    from daemon.ops.models import CATALOGUE, DEFAULT_MODEL, find_model, models_dir, remove_model
 
     folder = models_dir()
     match args.action:
         case "list":
             for model in CATALOGUE:
-                print(f"{_about(model)}, {model.path(folder) if model.present(folder) else 'not here'}")
+                print(
+                    f"{_about(model)}, {model.path(folder) if model.is_present(folder) else 'not here'}"
+                )
         case "pull":
             model = find_model(args.name or DEFAULT_MODEL)
             print(_fetch(model, folder))
         case "rm":
-            if not remove(find_model(args.name), folder):
+            if not remove_model(find_model(args.name), folder):
                 raise AidaemonError(f"{args.name} is not in {folder}; nothing was deleted")
             print(f"deleted {args.name} from {folder}", file=sys.stderr)
         case never:
@@ -57,44 +65,53 @@ def ensure_model(name: str) -> Path:
     Raises AidaemonError: no such model, nothing to run it with or too little memory for it, or no source that gives it.
     """
     from daemon.ops.models import find_model, models_dir
-    from daemon.providers.local_engine import check_memory, check_runtime, free_memory
+    from daemon.providers.local.engine import check_memory, check_runtime, get_free_memory
 
     model, folder = find_model(name), models_dir()
-    if model.present(folder):
+    if model.is_present(folder):
         return model.path(folder)
     check_runtime()
-    check_memory(free_memory())
-    print(f"The embedded model is fetched once: {_about(model)}. It is kept in {folder}.", file=sys.stderr)
+    check_memory(get_free_memory())
+    print(
+        f"The embedded model is fetched once: {_about(model)}. It is kept in {folder}.",
+        file=sys.stderr,
+    )
     return _fetch(model, folder)
 
 
-def _about(model: "Model") -> str:
+def _about(model: "EmbeddedModel") -> str:
     return f"{model.name}, {model.size / 1e9:.2f} GB, licence {model.licence}"
 
 
-def _fetch(model: "Model", folder: Path) -> Path:
-    from daemon.ops.model_fetch import fetch
+def _fetch(model: "EmbeddedModel", folder: Path) -> Path:
+    from daemon.ops.models import fetch_model
 
-    with progress_shown(model.size) as watcher:
-        return fetch(model, folder, watcher)
+    with show_progress(model.size) as watcher:
+        return fetch_model(model, folder, watcher)
 
 
 @contextmanager
-def progress_shown(size: int) -> Iterator["Watcher"]:
+def show_progress(size: int) -> Iterator["FetchObserver"]:
     """Someone to show a fetch of this size to: a bar on a terminal, plain lines elsewhere; on stderr."""
     if not sys.stderr.isatty():
-        yield _Lines(size)
+        yield _ProgressLines(size)
         return
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
 
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        yield _Bar(progress, progress.add_task("", total=size))
+        yield _ProgressBar(progress, progress.add_task("", total=size))
 
 
 @dataclass(frozen=True, slots=True)
-class _Bar:
+class _ProgressBar:
     progress: "Progress"
     task: "TaskID"
 
@@ -106,7 +123,7 @@ class _Bar:
 
 
 @dataclass(slots=True)
-class _Lines:
+class _ProgressLines:
     """One line for each twentieth, where there is no terminal to draw on."""
 
     size: int

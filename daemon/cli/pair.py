@@ -4,9 +4,9 @@ import argparse
 import asyncio
 import sys
 
-from daemon.config.paths import Paths, resolve
-from daemon.core.roles import Role
-from daemon.people.people import Invited
+from daemon.access.directory import NewCode
+from daemon.core.trust import Role
+from daemon.settings.paths import Paths, resolve_paths
 
 HELP = "let somebody in: print a one-time code that they send to the assistant"
 
@@ -14,23 +14,42 @@ HELP = "let somebody in: print a one-time code that they send to the assistant"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """[--role R] [--channel C]."""
     roles = [role.value for role in Role]
-    parser.add_argument("--role", choices=roles, default=Role.EDITOR.value, help="what they may do (default: editor)")
-    parser.add_argument("--channel", default="", metavar="C", help="only there, for example telegram (default: on any channel)")
+    parser.add_argument(
+        "--role",
+        choices=roles,
+        default=Role.EDITOR.value,
+        help="what they may do (default: editor)",
+    )
+    parser.add_argument(
+        "--channel",
+        default="",
+        metavar="C",
+        help="only there, for example telegram (default: on any channel)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Do it."""
-    invited = asyncio.run(_invite(resolve(args.home, args.config), Role(args.role), args.channel))
+    invited = asyncio.run(
+        _invite(resolve_paths(args.home, args.config), Role(args.role), args.channel)
+    )
     where = f" on {invited.channel}" if invited.channel else ""
     print(invited.code)
-    print(f"Send it to the assistant{where} within 10 minutes: /pair {invited.code}", file=sys.stderr)
-    print("It is for channels where people write from elsewhere; the terminal and HTTP know you already.", file=sys.stderr)
-    print(f"Whoever sends it first is {invited.role} here; give it to nobody else.", file=sys.stderr)
+    print(
+        f"Send it to the assistant{where} within 10 minutes: /pair {invited.code}", file=sys.stderr
+    )
+    print(
+        "It is for channels where people write from elsewhere; the terminal and HTTP know you already.",
+        file=sys.stderr,
+    )
+    print(
+        f"Whoever sends it first is {invited.role} here; give it to nobody else.", file=sys.stderr
+    )
     return 0
 
 
-async def _invite(paths: Paths, role: Role, channel: str) -> Invited:
-    from daemon.app.doors import open_door
+async def _invite(paths: Paths, role: Role, channel: str) -> NewCode:
+    from daemon.app.connect import connect
 
-    async with open_door(paths) as opened:
-        return await opened.door.people().invite(role, channel)
+    async with connect(paths) as opened:
+        return await opened.client.people().invite(role, channel)

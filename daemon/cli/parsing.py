@@ -11,8 +11,8 @@ from importlib import import_module
 from typing import NoReturn, Protocol, cast
 
 from daemon import VERSION
-from daemon.config.paths import Paths, resolve
 from daemon.core.errors import UsageError
+from daemon.settings.paths import Paths, resolve_paths
 
 COMMANDS = {
     "chat": "daemon.cli.chat",
@@ -36,7 +36,7 @@ NOT_YET = {
 }
 
 
-class Command(Protocol):
+class CliCommand(Protocol):
     """What a command's file has."""
 
     HELP: str
@@ -50,7 +50,7 @@ class Command(Protocol):
         ...
 
 
-class Parser(argparse.ArgumentParser):
+class RaisingParser(argparse.ArgumentParser):
     """Complains by raising, so that every wrong command line ends the same way."""
 
     def error(self, message: str) -> NoReturn:
@@ -59,53 +59,59 @@ class Parser(argparse.ArgumentParser):
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParsedCommand:
     """A command line that was understood."""
 
     run: Callable[[argparse.Namespace], int]
     args: argparse.Namespace
 
 
-def parse(argv: Sequence[str]) -> Parsed:
+def parse(argv: Sequence[str]) -> ParsedCommand:
     """The command to run and its arguments. Raises UsageError; leaves by SystemExit after --help."""
-    common, words = _common().parse_known_args(argv)
+    common, words = _common_parser().parse_known_args(argv)
     if not words or words[0].startswith("-"):
-        front = _front()
-        return Parsed(lambda _: _print_help(front), front.parse_args(words))
-    command = _command(words[0])
-    parser = Parser(prog=f"aidaemon {words[0]}", description=command.HELP, allow_abbrev=False)
+        front = _front_parser()
+        return ParsedCommand(lambda _: _print_help(front), front.parse_args(words))
+    command = _load_command(words[0])
+    parser = RaisingParser(
+        prog=f"aidaemon {words[0]}", description=command.HELP, allow_abbrev=False
+    )
     _add_common(parser)
     command.add_arguments(parser)
-    return Parsed(command.run, argparse.Namespace(**{**vars(parser.parse_args(words[1:])), **vars(common)}))
+    return ParsedCommand(
+        command.run, argparse.Namespace(**{**vars(parser.parse_args(words[1:])), **vars(common)})
+    )
 
 
-def paths_of(argv: Sequence[str]) -> Paths:
+def parse_paths(argv: Sequence[str]) -> Paths:
     """Where the command line says that everything is. Raises UsageError."""
-    common, _ = _common().parse_known_args(argv)
-    return resolve(common.home, common.config)
+    common, _ = _common_parser().parse_known_args(argv)
+    return resolve_paths(common.home, common.config)
 
 
-def _common() -> Parser:
+def _common_parser() -> RaisingParser:
     """What every command takes, before or after its name; taken out first, so that no command has to know of it."""
-    parser = Parser(prog="aidaemon", add_help=False, allow_abbrev=False)
+    parser = RaisingParser(prog="aidaemon", add_help=False, allow_abbrev=False)
     _add_common(parser)
     return parser
 
 
-def _command(name: str) -> Command:
+def _load_command(name: str) -> CliCommand:
     if name in NOT_YET:
-        raise UsageError(f"{name!r} is not in this version ({VERSION}) yet; until then: {NOT_YET[name]}")
+        raise UsageError(
+            f"{name!r} is not in this version ({VERSION}) yet; until then: {NOT_YET[name]}"
+        )
     if name not in COMMANDS:
         near = get_close_matches(name, COMMANDS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"commands: {', '.join(COMMANDS)}"
         raise UsageError(f"there is no command {name!r}; {hint}")
-    return cast(Command, import_module(COMMANDS[name]))
+    return cast(CliCommand, import_module(COMMANDS[name]))
 
 
-def _front() -> Parser:
+def _front_parser() -> RaisingParser:
     width = max(map(len, COMMANDS)) + 2
-    lines = "\n".join(f"  {name:<{width}}{_command(name).HELP}" for name in COMMANDS)
-    parser = Parser(
+    lines = "\n".join(f"  {name:<{width}}{_load_command(name).HELP}" for name in COMMANDS)
+    parser = RaisingParser(
         prog="aidaemon",
         usage="aidaemon COMMAND [--home DIR] [--config FILE] ...",
         description="An assistant daemon. It talks, runs tools, remembers, and loses no message.",
@@ -113,15 +119,27 @@ def _front() -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"aidaemon {VERSION}", help="print the version")
+    parser.add_argument(
+        "--version", action="version", version=f"aidaemon {VERSION}", help="print the version"
+    )
     _add_common(parser)
     return parser
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--home", metavar="DIR", help="where everything is kept (default: $AIDAEMON_HOME, else ~/.aidaemon)")
-    parser.add_argument("--config", metavar="FILE", help="the config file (default: config.toml in the home directory)")
-    parser.add_argument("--debug", action="store_true", help="show where in the program an error came from")
+    parser.add_argument(
+        "--home",
+        metavar="DIR",
+        help="where everything is kept (default: $AIDAEMON_HOME, else ~/.aidaemon)",
+    )
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help="the config file (default: config.toml in the home directory)",
+    )
+    parser.add_argument(
+        "--debug", action="store_true", help="show where in the program an error came from"
+    )
 
 
 def _print_help(parser: argparse.ArgumentParser) -> int:

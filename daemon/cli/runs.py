@@ -5,8 +5,8 @@ import asyncio
 import json
 from dataclasses import asdict
 
-from daemon.config.paths import Paths, resolve
-from daemon.door.base import RunLine
+from daemon.client.protocol import RunLine
+from daemon.settings.paths import Paths, resolve_paths
 
 HELP = "list runs, newest first"
 LIMIT = 20
@@ -14,14 +14,22 @@ LIMIT = 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """[--session S] [--limit N] [--json]."""
-    parser.add_argument("--session", metavar="S", help="only of this session, for example terminal:default")
-    parser.add_argument("--limit", type=_count, default=LIMIT, metavar="N", help=f"how many at most (default: {LIMIT})")
+    parser.add_argument(
+        "--session", metavar="S", help="only of this session, for example terminal:default"
+    )
+    parser.add_argument(
+        "--limit",
+        type=_count,
+        default=LIMIT,
+        metavar="N",
+        help=f"how many at most (default: {LIMIT})",
+    )
     parser.add_argument("--json", action="store_true", help="as a JSON list")
 
 
 def run(args: argparse.Namespace) -> int:
     """Do it."""
-    lines = asyncio.run(_look_up(resolve(args.home, args.config), args.session, args.limit))
+    lines = asyncio.run(_look_up(resolve_paths(args.home, args.config), args.session, args.limit))
     if args.json:
         print(json.dumps([asdict(line) for line in lines], ensure_ascii=False))
     elif lines:
@@ -34,9 +42,9 @@ def run(args: argparse.Namespace) -> int:
 def _draw(lines: list[RunLine]) -> None:
     from rich.console import Console
 
-    from daemon.cli.drawing import draw_runs
+    from daemon.cli.render_run import render_runs
 
-    Console(highlight=False).print(draw_runs(lines))
+    Console(highlight=False).print(render_runs(lines))
 
 
 def _count(text: str) -> int:
@@ -46,7 +54,7 @@ def _count(text: str) -> int:
 
 
 async def _look_up(paths: Paths, session: str | None, limit: int) -> list[RunLine]:
-    from daemon.app.doors import reading_door
+    from daemon.app.connect import open_reader
 
-    async with reading_door(paths) as door:
-        return await door.runs(session, limit)
+    async with open_reader(paths) as door:
+        return await door.list_runs(session, limit)

@@ -7,26 +7,32 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, assert_never
 
-from daemon.config.paths import resolve
 from daemon.core.errors import AidaemonError, UsageError
+from daemon.settings.paths import resolve_paths
 
 if TYPE_CHECKING:
-    from daemon.config.secrets import Entry, Secrets
+    from daemon.settings.secrets import SecretEntry, SecretStore
 
 HELP = "keep, list and delete passwords and keys: the model never sees them"
-MOST = 64 * 1024
+MAX_CHARS = 64 * 1024
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """set NAME [--host H ...] [--keyring] | list [--json] | delete NAME."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="set|list|delete")
-    put = actions.add_parser("set", help="keep one; the value is asked for, or read from standard input")
+    put = actions.add_parser(
+        "set", help="keep one; the value is asked for, or read from standard input"
+    )
     put.add_argument("name", metavar="NAME", help="letters, digits, '_', '-', '.'")
     put.add_argument(
         "--host", action="append", metavar="H",
         help="where tools may send it, HOST or HOST:PORT; more than once for several; not given: those that it had",
     )  # fmt: skip
-    put.add_argument("--keyring", action="store_true", help="keep the value in the desktop's keyring, not in secrets.toml")
+    put.add_argument(
+        "--keyring",
+        action="store_true",
+        help="keep the value in the desktop's keyring, not in secrets.toml",
+    )
     listed = actions.add_parser("list", help="names and hosts, never values")
     listed.add_argument("--json", action="store_true", help="for programs")
     delete = actions.add_parser("delete", help="forget one")
@@ -35,14 +41,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it. A daemon that runs sees the change with its next call."""
-    from daemon.config.secrets import Secrets
+    from daemon.settings.secrets import SecretStore
 
-    secrets = Secrets(resolve(args.home, args.config).secrets)
+    secrets = SecretStore(resolve_paths(args.home, args.config).secrets)
     match args.action:
         case "set":
             _set(secrets, args)
         case "list":
-            _list(secrets.entries(), as_json=args.json)
+            _list(secrets.list_entries(), as_json=args.json)
         case "delete":
             _delete(secrets, args.name)
         case never:
@@ -50,20 +56,22 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _set(secrets: "Secrets", args: argparse.Namespace) -> None:
-    from daemon.config.secrets import NAME, checked_host
+def _set(secrets: "SecretStore", args: argparse.Namespace) -> None:
+    from daemon.settings.secrets import NAME, check_host
 
     if not NAME.fullmatch(args.name):
-        raise UsageError(f"{args.name!r} is no name for a secret; expected letters, digits, '_', '-', '.'")
+        raise UsageError(
+            f"{args.name!r} is no name for a secret; expected letters, digits, '_', '-', '.'"
+        )
     for host in args.host or ():
-        checked_host(host)
-    known = secrets.entries()
+        check_host(host)
+    known = secrets.list_entries()
     value = _value(args.name)
     _check_names(value, {*known, args.name})
     before = known.get(args.name)
     hosts = before.hosts if args.host is None and before else tuple(args.host or ())
     secrets.put(args.name, value, hosts, keyring=args.keyring)
-    _tell(secrets, secrets.entries()[args.name], value)
+    _report(secrets, secrets.list_entries()[args.name], value)
 
 
 def _value(name: str) -> str:
@@ -73,12 +81,14 @@ def _value(name: str) -> str:
 
         value = getpass(f"Value of {name} (not shown): ")
     else:
-        value = sys.stdin.read(MOST + 1)
+        value = sys.stdin.read(MAX_CHARS + 1)
     value = value.removesuffix("\n").removesuffix("\r")
     if not value.strip():
-        raise UsageError(f"a value is needed: type it, or give it on standard input: aidaemon secret set {name} < FILE")
-    if len(value) > MOST:
-        raise UsageError(f"the value is longer than {MOST} characters; nothing was kept")
+        raise UsageError(
+            f"a value is needed: type it, or give it on standard input: aidaemon secret set {name} < FILE"
+        )
+    if len(value) > MAX_CHARS:
+        raise UsageError(f"the value is longer than {MAX_CHARS} characters; nothing was kept")
     if any("\ud800" <= char <= "\udfff" for char in value):
         raise UsageError("the value is no UTF-8 text; encode it (base64, say); nothing was kept")
     return value
@@ -86,34 +96,42 @@ def _value(name: str) -> str:
 
 def _check_names(value: str, names: set[str]) -> None:
     """Names are shown."""
-    from daemon.core.written import SHORTEST
+    from daemon.core.redaction import MIN_LENGTH
 
-    if len(value) >= SHORTEST and any(value in name for name in names):
-        raise UsageError("a name must not give the value away; choose another name; nothing was kept")
+    if len(value) >= MIN_LENGTH and any(value in name for name in names):
+        raise UsageError(
+            "a name must not give the value away; choose another name; nothing was kept"
+        )
 
 
-def _tell(secrets: "Secrets", entry: "Entry", value: str) -> None:
-    from daemon.core.redaction import handle, usable
-    from daemon.core.written import SHORTEST
+def _report(secrets: "SecretStore", entry: "SecretEntry", value: str) -> None:
+    from daemon.core.redaction import MIN_LENGTH, format_handle, is_usable
 
     where = "the keyring" if entry.keyring else secrets.path
     print(f"kept {entry.name} in {where}")
     if entry.hosts:
-        print(f"Tools may send it to {', '.join(entry.hosts)}, where the model writes {handle(entry.name)}; to nobody else.")
-    else:
-        print(f"Tools may send it to no host. To let them: aidaemon secret set {entry.name} --host HOST")
-    print(f'config.toml may use it as "secret:{entry.name}".')
-    if not usable(value, [entry.name]):
         print(
-            f"It is too short or too common to be taken out of texts (at least {SHORTEST} characters): "
+            f"Tools may send it to {', '.join(entry.hosts)}, where the model writes {format_handle(entry.name)}; to nobody else."
+        )
+    else:
+        print(
+            f"Tools may send it to no host. To let them: aidaemon secret set {entry.name} --host HOST"
+        )
+    print(f'config.toml may use it as "secret:{entry.name}".')
+    if not is_usable(value, [entry.name]):
+        print(
+            f"It is too short or too common to be taken out of texts (at least {MIN_LENGTH} characters): "
             "where it is printed, the model and the journal see it.",
             file=sys.stderr,
         )
 
 
-def _list(entries: Mapping[str, "Entry"], *, as_json: bool) -> None:
+def _list(entries: Mapping[str, "SecretEntry"], *, as_json: bool) -> None:
     if as_json:
-        shown = [{"name": one.name, "hosts": list(one.hosts), "keyring": one.keyring} for one in entries.values()]
+        shown = [
+            {"name": one.name, "hosts": list(one.hosts), "keyring": one.keyring}
+            for one in entries.values()
+        ]
         print(json.dumps(shown, ensure_ascii=False))
         return
     if not entries:
@@ -124,10 +142,10 @@ def _list(entries: Mapping[str, "Entry"], *, as_json: bool) -> None:
         print(f"{one.name:<{width}}  {', '.join(one.hosts) or '-'}{held}")
 
 
-def _delete(secrets: "Secrets", name: str) -> None:
+def _delete(secrets: "SecretStore", name: str) -> None:
     if secrets.delete(name):
         print(f"deleted {name}")
         return
-    near = get_close_matches(name, secrets.entries(), n=1)
+    near = get_close_matches(name, secrets.list_entries(), n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise AidaemonError(f"there is no secret named {name!r}{hint}; nothing was deleted")

@@ -5,20 +5,25 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
-from daemon.commands.base import Desk, Spoken
-from daemon.tools.mcp.approving import approve_kept, change, overview
-from daemon.tools.mcp.diffs import LINES, visible
+from daemon.commands.registry import CommandCall, Services
+from daemon.tools.mcp.pins import (
+    DIFF_LINES,
+    approve_waiting,
+    escape_hidden,
+    render_change,
+    render_overview,
+)
 from daemon.tools.mcp.servers import StoredPins
 
-CODE = re.compile(r"[0-9a-f]{8}")
-VERBS = ("list", "whole", "approve")
-USAGE = (
+MCP_CODE = re.compile(r"[0-9a-f]{8}")
+MCP_VERBS = ("list", "whole", "approve")
+MCP_USAGE = (
     "/mcp lists the servers, /mcp NAME [TOOL] shows what has changed (/mcp whole NAME all of it), "
     "/mcp approve NAME CODE [TOOL] approves it."
 )
 
 
-class Approve(Protocol):
+class ApproveServer(Protocol):
     """Takes a yes, and gives the names that hold from then on."""
 
     async def __call__(self, server: str, code: str, tools: Sequence[str] = ()) -> tuple[str, ...]:
@@ -26,38 +31,46 @@ class Approve(Protocol):
         ...
 
 
-async def mcp(desk: Desk, spoken: Spoken) -> str:
+async def run_mcp(desk: Services, spoken: CommandCall) -> str:
     """What the words say; without any, all servers."""
     pins, servers = StoredPins(desk.store), desk.servers
     if servers is None:
-        return await answer(spoken.argument, pins, ())
-    return await answer(spoken.argument, pins, servers.names(), ailments=servers.ailments(), approve=servers.approve)
+        return await answer_mcp(spoken.argument, pins, ())
+    return await answer_mcp(
+        spoken.argument, pins, servers.names(), ailments=servers.problems(), approve=servers.approve
+    )
 
 
-async def answer(
+async def answer_mcp(
     said: str,
     pins: StoredPins,
     names: Sequence[str],
     *,
     ailments: Mapping[str, str] | None = None,
-    approve: Approve | None = None,
+    approve: ApproveServer | None = None,
 ) -> str:
     """The reply; `names` are the configured servers."""
     verb, words = "", said.split()
-    if words and words[0] in VERBS:
+    if words and words[0] in MCP_VERBS:
         verb, *words = words
     if not words:
-        return USAGE if verb in ("approve", "whole") else overview(names, await pins.all(), ailments or {})
+        return (
+            MCP_USAGE
+            if verb in ("approve", "whole")
+            else render_overview(names, await pins.all(), ailments or {})
+        )
     server, *rest = words
     if server not in names:
-        return f"There is no MCP server {server}; configured: {', '.join(names) or 'none'}. {USAGE}"
-    if verb == "approve" and rest and CODE.fullmatch(rest[0]):
-        return await _approve(approve or partial(approve_kept, pins), server, rest[0], rest[1:])
-    return change(server, await pins.pins(server), rest, lines=0 if verb == "whole" else LINES)
+        return f"There is no MCP server {server}; configured: {', '.join(names) or 'none'}. {MCP_USAGE}"
+    if verb == "approve" and rest and MCP_CODE.fullmatch(rest[0]):
+        return await _approve(approve or partial(approve_waiting, pins), server, rest[0], rest[1:])
+    return render_change(
+        server, await pins.get(server), rest, lines=0 if verb == "whole" else DIFF_LINES
+    )
 
 
-async def _approve(approve: Approve, server: str, code: str, tools: Sequence[str]) -> str:
+async def _approve(approve: ApproveServer, server: str, code: str, tools: Sequence[str]) -> str:
     held = await approve(server, code, tools)
     if not held:
         return f"Nothing was approved: what waits by now is not what {code} stands for. /mcp {server} shows it."
-    return f"Approved, of {server}: {', '.join(visible(name) for name in held)}"
+    return f"Approved, of {server}: {', '.join(escape_hidden(name) for name in held)}"

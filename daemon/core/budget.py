@@ -8,22 +8,30 @@ from dataclasses import dataclass, field
 class Cost:
     """Tokens sent, tokens received, USD."""
 
-    sent: int = 0
-    received: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
     usd: float = 0.0
 
     def __add__(self, other: "Cost") -> "Cost":
-        return Cost(self.sent + other.sent, self.received + other.received, self.usd + other.usd)
+        return Cost(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.usd + other.usd,
+        )
 
     def __sub__(self, other: "Cost") -> "Cost":
-        return Cost(self.sent - other.sent, self.received - other.received, max(0.0, self.usd - other.usd))
+        return Cost(
+            self.input_tokens - other.input_tokens,
+            self.output_tokens - other.output_tokens,
+            max(0.0, self.usd - other.usd),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Caps:
     """What an account may use up: tokens sent, tokens of both kinds, USD. None is no limit of that kind."""
 
-    sent: int | None = None
+    input_tokens: int | None = None
     tokens: int | None = None
     usd: float | None = None
 
@@ -34,7 +42,7 @@ class Shortage:
     be on top, for the call that was meant.
     """
 
-    account: str
+    budget: str
     kind: str
     used: float
     cap: float
@@ -42,74 +50,92 @@ class Shortage:
 
 
 @dataclass(slots=True, eq=False)
-class Account:
+class Budget:
     """One node: a turn, or the day. Whatever is held or spent here is held and spent in all accounts above, too."""
 
     name: str
     caps: Caps = Caps()
-    above: "Account | None" = None
+    parent: "Budget | None" = None
     spent: Cost = field(default_factory=Cost)
-    held: Cost = field(default_factory=Cost)
-    holders: int = 0
+    reserved: Cost = field(default_factory=Cost)
+    reservations: int = 0
 
-    def chain(self) -> Iterator["Account"]:
+    def iter_ancestors(self) -> Iterator["Budget"]:
         """This one, and all above it."""
-        account: Account | None = self
+        account: Budget | None = self
         while account:
             yield account
-            account = account.above
+            account = account.parent
 
-    def over(self) -> Shortage | None:
+    def find_exhausted(self) -> Shortage | None:
         """The first account, from here up, that has nothing left."""
-        return next((short for account in self.chain() if (short := account._short(Cost(), reached=True))), None)
+        return next(
+            (
+                short
+                for account in self.iter_ancestors()
+                if (short := account._check(Cost(), reached=True))
+            ),
+            None,
+        )
 
-    def short(self, cost: Cost) -> Shortage | None:
+    def find_shortage(self, cost: Cost) -> Shortage | None:
         """The first account, from here up, in which this would go over the limit."""
-        return next((short for account in self.chain() if (short := account._short(cost))), None)
+        return next(
+            (short for account in self.iter_ancestors() if (short := account._check(cost))), None
+        )
 
-    def hold(self, cost: Cost) -> None:
+    def reserve(self, cost: Cost) -> None:
         """Set it aside, all the way up. Ask `short` before, with no await in between."""
-        for account in self.chain():
-            account.held += cost
-            account.holders += 1
+        for account in self.iter_ancestors():
+            account.reserved += cost
+            account.reservations += 1
 
     def settle(self, held: Cost, actual: Cost) -> None:
         """The call is over: this is what it cost."""
-        for account in self.chain():
-            account.held -= held
+        for account in self.iter_ancestors():
+            account.reserved -= held
             account.spent += actual
-            account.holders -= 1
+            account.reservations -= 1
 
-    def left(self) -> Caps:
+    def compute_remaining(self) -> Caps:
         """The least that any account from here up has left; None where none has a limit."""
-        rooms = [account._room() for account in self.chain()]
+        rooms = [account._remaining() for account in self.iter_ancestors()]
         return Caps(
-            min((room.sent for room in rooms if room.sent is not None), default=None),
+            min(
+                (room.input_tokens for room in rooms if room.input_tokens is not None), default=None
+            ),
             min((room.tokens for room in rooms if room.tokens is not None), default=None),
             min((room.usd for room in rooms if room.usd is not None), default=None),
         )
 
-    def named(self, name: str) -> "Account":
+    def get_ancestor(self, name: str) -> "Budget":
         """The account of this name, from here up. Raises KeyError."""
-        for account in self.chain():
+        for account in self.iter_ancestors():
             if account.name == name:
                 return account
         raise KeyError(name)
 
-    def _room(self) -> Caps:
-        used, caps = self.spent + self.held, self.caps
+    def _remaining(self) -> Caps:
+        used, caps = self.spent + self.reserved, self.caps
         return Caps(
-            None if caps.sent is None else max(0, caps.sent - used.sent),
-            None if caps.tokens is None else max(0, caps.tokens - used.sent - used.received),
+            None if caps.input_tokens is None else max(0, caps.input_tokens - used.input_tokens),
+            None
+            if caps.tokens is None
+            else max(0, caps.tokens - used.input_tokens - used.output_tokens),
             None if caps.usd is None else max(0.0, caps.usd - used.usd),
         )
 
-    def _short(self, cost: Cost, *, reached: bool = False) -> Shortage | None:
-        used = self.spent if reached else self.spent + self.held + cost
+    def _check(self, cost: Cost, *, reached: bool = False) -> Shortage | None:
+        used = self.spent if reached else self.spent + self.reserved + cost
         spent = self.spent
         table = (
-            ("sent", self.caps.sent, used.sent, spent.sent),
-            ("tokens", self.caps.tokens, used.sent + used.received, spent.sent + spent.received),
+            ("sent", self.caps.input_tokens, used.input_tokens, spent.input_tokens),
+            (
+                "tokens",
+                self.caps.tokens,
+                used.input_tokens + used.output_tokens,
+                spent.input_tokens + spent.output_tokens,
+            ),
             ("usd", self.caps.usd, used.usd, spent.usd),
         )
         for kind, cap, wanted, gone in table:

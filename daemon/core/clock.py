@@ -1,11 +1,15 @@
-"""Time, passed in: what the wall says, and what a stopwatch says."""
+"""Time, passed in: what the wall says, and what a stopwatch says.
 
-from collections.abc import Callable
+Waiting that a cancellation cannot cut in two.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 
 class Clock(Protocol):
@@ -56,3 +60,24 @@ class FileClock:
     def monotonic(self) -> float:
         """Seconds that never jump."""
         return self.stopwatch()
+
+
+T = TypeVar("T")
+
+
+async def run_to_completion(work: Coroutine[object, object, T]) -> T:
+    """Await to the end even when cancelled meanwhile; the cancellation is delivered afterwards.
+
+    For what must not be left half known: a commit whose outcome decides what is written next.
+    """
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError as exc:
+            cancelled = exc
+    result = task.result()
+    if cancelled:
+        raise cancelled
+    return result

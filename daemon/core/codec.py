@@ -32,7 +32,9 @@ def encode(event: Event) -> tuple[str, int, str]:
 def decode(kind: str, version: int, payload: str) -> Event:
     """The event back. Raises UnreadableEvent for what a newer program wrote, and for what is damaged."""
     if kind not in KINDS or version > SCHEMA:
-        raise UnreadableEvent(f"event {kind} of schema {version}: this program reads up to schema {SCHEMA}")
+        raise UnreadableEvent(
+            f"event {kind} of schema {version}: this program reads up to schema {SCHEMA}"
+        )
     try:
         return _adapter(kind).validate_json(payload)
     except ValidationError as error:

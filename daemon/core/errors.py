@@ -61,7 +61,12 @@ class ProviderError(AidaemonError):
     """The model could not be reached or would not answer."""
 
     def __init__(
-        self, kind: ErrorClass, message: str, *, retry_after: float | None = None, status: int | None = None
+        self,
+        kind: ErrorClass,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        status: int | None = None,
     ) -> None:
         super().__init__(message)
         self.kind = kind

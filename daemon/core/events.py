@@ -1,4 +1,8 @@
-"""The facts of a turn: a closed union of frozen values.
+"""Events of tool calls: what the gate said, what a person said, what ran and what came out.
+
+Events of talking to models: the calls of the loop itself, and the small ones beside it.
+
+The facts of a turn: a closed union of frozen values.
 
 A call's identity within its turn is `call_id`: "SEQ.INDEX" of the reply that asked for it. Providers' own ids are only echoed.
 """
@@ -6,12 +10,198 @@ A call's identity within its turn is `call_id`: "SEQ.INDEX" of the reply that as
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from daemon.core.events_calls import ApprovalAnswered, ApprovalAsked, CallJudged, ToolFinished, ToolRetried, ToolStarted
-from daemon.core.events_model import Consulted, Consulting, ModelAsked, ModelFailed, ModelReplied, ModelRetried
-from daemon.core.label import Label, join_all
-from daemon.core.outcomes import Answer, Outcome, Stop
-from daemon.core.roles import OWNER_NAME
-from daemon.core.terms import Intent, Limits, Terms
+from daemon.core.messages import Native, ToolCall, Usage
+from daemon.core.trust import OWNER_NAME, Answer, Decision, Effect, Label, Outcome, Stop, join_all
+from daemon.core.turn_spec import Intent, Limits, TurnSpec
+
+
+@dataclass(frozen=True, slots=True)
+class CallJudged:
+    """What the gate said to a call, and why."""
+
+    call_id: str
+    tool: str
+    effect: Effect
+    decision: Decision
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalAsked:
+    """A call waits for a person. The row beside it is the wait; `token_hash` is what an answer must match.
+
+    The house asks in the same way when it needs a word itself; its questions are named, not numbered: "budget.1" (F2).
+    `preview` is what a person is shown beside the arguments; `paths` are the places in the workspace that the call is about,
+    where it is about nothing else: a standing permission may then be for places instead of for exactly this call.
+    """
+
+    call_id: str
+    tool: str
+    arguments: str
+    args_hash: str
+    effect: Effect
+    token_hash: str
+    expires: datetime
+    preview: str = ""
+    paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalAnswered:
+    """The answer, consumed by the turn."""
+
+    call_id: str
+    answer: Answer
+    by: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStarted:
+    """Written before the tool runs: from here on the effect may have happened."""
+
+    call_id: str
+    tool: str
+    effect: Effect
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRetried:
+    """A retryable failure of a tool, tried again off-budget (E6)."""
+
+    call_id: str
+    attempt: int
+    error: str
+    wait_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFinished:
+    """The one result of a call. `offers` are tools that the model may use from now on (find_tools); `repeat_of` is the call
+    whose result this is, when the same thing was asked again and not run again. `owned`: nobody but the owner
+    wrote what it shows.
+    """
+
+    call_id: str
+    tool: str
+    outcome: Outcome
+    text: str
+    effect: Effect
+    importance: float
+    label: Label = Label.TRUSTED
+    exit_code: int | None = None
+    error_class: str = ""
+    offers: tuple[str, ...] = ()
+    seconds: float = 0.0
+    repeat_of: str = ""
+    owned: bool = True
+
+
+ApprovalEvent = ApprovalAsked | ApprovalAnswered
+CallEvent = CallJudged | ApprovalAsked | ApprovalAnswered | ToolStarted | ToolFinished
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAsked:
+    """Written before each model call: what replay needs, and the reservation that counts as spent until settled.
+
+    `reserved_usd` is None only in journals of before there was a worst case for unknown prices. `label` is that of the words in
+    which the tools are described: those of a server's tools are a stranger's (A22).
+    """
+
+    iteration: int
+    provider: str
+    model: str
+    prompt_hash: str
+    tools_hash: str
+    tools: tuple[str, ...]
+    memory_hits: tuple[str, ...]
+    clock: datetime
+    seed: int
+    reserved_tokens: int
+    reserved_usd: float | None
+    closing: bool = False
+    label: Label = Label.TRUSTED
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRetried:
+    """A call failed and another follows, off-budget: the same model after `wait_s`, or `next_model` (A7)."""
+
+    provider: str
+    model: str
+    error: str
+    message: str
+    wait_s: float
+    next_provider: str
+    next_model: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFailed:
+    """No model would answer; the turn ends FAILED."""
+
+    error: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReplied:
+    """The reply, whole. A `closing` one makes no iteration, even when the model asks for tools that it was not given (A12).
+
+    `cycle` says that it makes one even without a call (B3). `charged_usd` is what budgets count: the worst case where the
+    price is not known (F2).
+    """
+
+    text: str
+    calls: tuple[ToolCall, ...]
+    usage: Usage
+    provider: str
+    model: str
+    finish: str
+    importance: float
+    seconds: float = 0.0
+    closing: bool = False
+    native: Native | None = None
+    cycle: bool = False
+    charged_usd: float | None = None
+
+    @property
+    def is_iteration(self) -> bool:
+        """It makes an iteration."""
+        return (self.cycle or bool(self.calls)) and not self.closing
+
+    @property
+    def charged_amount(self) -> float:
+        """What budgets count, in USD."""
+        return (self.usage.usd or 0.0) if self.charged_usd is None else self.charged_usd
+
+
+@dataclass(frozen=True, slots=True)
+class Consulting:
+    """A small question to a model beside the loop is about to be asked: a summary, a verdict, a class, a reflection."""
+
+    purpose: str
+    provider: str
+    model: str
+    reserved_tokens: int
+    reserved_usd: float
+
+
+@dataclass(frozen=True, slots=True)
+class Consulted:
+    """What came of it; `error` where nothing did. It is charged like any other call (F2)."""
+
+    purpose: str
+    text: str
+    usage: Usage
+    provider: str
+    model: str
+    charged_usd: float = 0.0
+    seconds: float = 0.0
+    error: str = ""
+
 
 __all__ = [
     "Answer",
@@ -59,7 +249,7 @@ class UserSaid:
     importance: float
     limits: Limits
     memories: tuple[MemoryHit, ...] = ()
-    terms: Terms = field(default_factory=Terms)
+    terms: TurnSpec = field(default_factory=TurnSpec)
     intent: Intent | None = None
     before: Label = Label.TRUSTED
     composed: bool = False
@@ -67,19 +257,19 @@ class UserSaid:
     files: str = ""
 
     @property
-    def whole(self) -> str:
+    def full_text(self) -> str:
         """The words, and what is told of the files."""
         return f"{self.text}\n\n{self.files}".strip() if self.files else self.text
 
     @property
-    def own(self) -> Label:
+    def own_label(self) -> Label:
         """The label of the message as it is shown: what was said, and what memory had to say about it."""
         return join_all((self.label, *(hit.label for hit in self.memories)))
 
     @property
-    def taint(self) -> Label:
+    def initial_label(self) -> Label:
         """The label of all that the turn begins with, earlier turns included (DESIGN 6)."""
-        return self.own.joined(self.before)
+        return self.own_label.join_with(self.before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +445,7 @@ class TurnEnded:
     quiet: bool = False
 
 
-OfWork = Classified | ChildSpawned | ChildReturned | TodosSet | HistoryCompressed | Verified
+WorkEvent = Classified | ChildSpawned | ChildReturned | TodosSet | HistoryCompressed | Verified
 Event = (
     UserSaid
     | Classified
@@ -289,7 +479,7 @@ Event = (
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedEvent:
     """An event with its place in the turn (1, 2, 3 ...) and the wall time it was recorded at."""
 
     seq: int

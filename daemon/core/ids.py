@@ -1,5 +1,9 @@
-"""Names for things: short, unique, sortable by time of birth."""
+"""Names for things: short, unique, sortable by time of birth.
 
+What sessions are called, and where their people are: the one from the other (DESIGN 2, A13).
+"""
+
+import re
 import secrets
 from collections.abc import Callable
 from time import time_ns
@@ -12,3 +16,32 @@ def new_id() -> str:
     """Sixteen characters of Crockford's base 32: nine of milliseconds, seven of chance. Sorts by time of birth."""
     number = (time_ns() // 1_000_000 << 35) | secrets.randbits(35)
     return "".join(ALPHABET[number >> shift & 31] for shift in range(75, -5, -5))
+
+
+ACCOUNT_SEPARATOR = "/"
+DEFAULT_CHANNEL = "telegram"
+TELEGRAM_SESSION = re.compile(r"(?P<account>[^:/]+/)?(?P<chat>-?\d+(?::\d+)?)")
+
+
+def split_channel(channel: str) -> tuple[str, str]:
+    """(account, kind) of a channel's name: ("work", "slack") of "work/slack"."""
+    account, _, kind = channel.rpartition(ACCOUNT_SEPARATOR)
+    return account, kind
+
+
+def build_session_id(channel: str, chat: str) -> str:
+    """`{chat}` or `{chat}:{topic}` for Telegram, `slack:{chat}[:{thread}]`, `discord:{chat}`, behind a further account."""
+    account, kind = split_channel(channel)
+    own = chat if kind == DEFAULT_CHANNEL else f"{kind}:{chat}"
+    return f"{account}{ACCOUNT_SEPARATOR}{own}" if account else own
+
+
+def parse_session_id(session: str) -> tuple[str, str]:
+    """(channel, chat): ("terminal", "main") of "terminal:main", ("work/slack", "C1:17.5") of "work/slack:C1:17.5"; bare numbers
+    are Telegram's.
+    """
+    numbers = TELEGRAM_SESSION.fullmatch(session)
+    if numbers:
+        return f"{numbers['account'] or ''}{DEFAULT_CHANNEL}", numbers["chat"]
+    channel, _, chat = session.partition(":")
+    return channel, chat

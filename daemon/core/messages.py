@@ -1,13 +1,17 @@
-"""What goes to a model and what comes back, in no provider's dialect."""
+"""What goes to a model and what comes back, in no provider's dialect.
 
+How much a message is worth remembering, from 0 to 1 (A1).
+"""
+
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from daemon.core.label import Label
+from daemon.core.trust import Label
 
 
-class Role(StrEnum):
+class MessageRole(StrEnum):
     """Who speaks."""
 
     SYSTEM = "system"
@@ -43,7 +47,7 @@ class Message:
     `native` is what the provider itself sent for this very message; whoever changes the message drops it.
     """
 
-    role: Role
+    role: MessageRole
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
     provider_id: str = ""
@@ -95,3 +99,48 @@ class ModelReply:
     model: str = ""
     finish: str = ""
     native: Native | None = None
+
+
+BASE = {
+    MessageRole.USER: 0.5,
+    MessageRole.ASSISTANT: 0.5,
+    MessageRole.TOOL: 0.3,
+    MessageRole.SYSTEM: 0.1,
+}
+CUES = (
+    (
+        0.3,
+        re.compile(
+            r"\b(remember|don'?t forget|keep in mind|note that|important|always|never)\b",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        0.2,
+        re.compile(
+            r"\b(decided?|decision|we('| wi)ll go with|let'?s go with|agreed|chose|choose)\b",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        0.2,
+        re.compile(
+            r"\b(actually|no(?=,)|wrong|incorrect|correction|i meant|instead)\b", re.IGNORECASE
+        ),
+    ),
+)
+ACKNOWLEDGEMENT = re.compile(
+    r"\W*(ok(ay)?|thanks?|thank you|thx|yes|no|yep|nope|sure|great|cool|nice|got it|hi|hello|hey|bye|good)\W*",
+    re.IGNORECASE,
+)
+LONG_TEXT = 500
+
+
+def score_importance(role: MessageRole, text: str) -> float:
+    """The role's base, raised by what asks to be kept, lowered for a mere acknowledgement. Cues count in the first 500 signs."""
+    if ACKNOWLEDGEMENT.fullmatch(text):
+        return round(BASE[role] * 0.4, 2)
+    beginning = text[:LONG_TEXT]
+    score = BASE[role] + sum(weight for weight, words in CUES if words.search(beginning))
+    score += 0.1 if len(text) > LONG_TEXT or "```" in text else 0.0
+    return round(min(score, 1.0), 2)

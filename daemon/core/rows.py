@@ -1,16 +1,33 @@
-"""The rows that stand beside the events: what the journal's tables hold, as values."""
+"""The rows that stand beside the events: what the journal's tables hold, as values.
+
+A loop: one agent at one task, attempt after attempt, until its criterion holds (C1). Its row, and what is named after it.
+
+Who may answer a question, and for how long a yes is to hold (DESIGN 6 Approvals). Pure.
+"""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Literal
 
-from daemon.core.label import Effect, Label
-from daemon.core.outcomes import Answer, Stop
-from daemon.core.terms import Limits
+from daemon.core.errors import AidaemonError
+from daemon.core.trust import (
+    OWNER_NAME,
+    Answer,
+    Effect,
+    Label,
+    Person,
+    Right,
+    Stop,
+    has_right,
+    may_answer,
+)
+from daemon.core.turn_spec import Limits
 
-EVENT = "event"
-HTTP, NOBODY = "http", "nobody"
-UNSENT = ("new", "sending", "uncertain")  # deliveries that are on their way still
-OUTSIDE = "outside"  # the scope of a permission that was given for good to a conversation that came from outside
+EVENT_CHANNEL = "event"
+HTTP_ROOT, NO_ROOT = "http", "nobody"
+UNSENT_STATES = ("new", "sending", "uncertain")  # deliveries that are on their way still
+OUTSIDE_SCOPE = "outside"  # the scope of a permission that was given for good to a conversation that came from outside
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +80,9 @@ class SessionRow:
     root: str = ""
 
     @property
-    def unheard(self) -> bool:
+    def has_no_approver(self) -> bool:
         """No person whom the house trusts stands behind it: what would have to be asked is refused (DESIGN 6)."""
-        return self.label is Label.UNTRUSTED and self.root in ("", NOBODY)
+        return self.label is Label.UNTRUSTED and self.root in ("", NO_ROOT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,3 +204,151 @@ class UsageRow:
     output_tokens: int
     cached_tokens: int
     usd: float | None
+
+
+Criterion = Literal["max_iterations", "regex", "test_pass", "manual"]
+LOOP_CHANNEL = "loop"
+REVIEW_QUESTION = "review"
+
+
+class LoopStage(StrEnum):
+    """Where a loop stands. REVIEWING: a person has been asked whether the attempt will do."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    REVIEWING = "reviewing"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+ENDED_STAGES = (LoopStage.COMPLETED, LoopStage.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopRow:
+    """One loop. `root` is the conversation that started it, `attempt` the one it is at, `learned` a line for each before.
+
+    `label` is the lowest of all that its attempts have read: what one has learned, the next is told. `role`:
+    what the one who began it is to the house; only an owner's task is the owner's words.
+    """
+
+    id: str
+    agent: str
+    root: str
+    sender: str
+    label: Label
+    message: str
+    criterion: Criterion
+    value: str
+    max_iterations: int
+    started_at: datetime
+    stage: LoopStage = LoopStage.RUNNING
+    attempt: int = 1
+    learned: tuple[str, ...] = ()
+    final_output: str = ""
+    error: str = ""
+    ended_at: datetime | None = None
+    role: str = OWNER_NAME
+
+    @property
+    def session(self) -> str:
+        """The session that its attempts are turns of."""
+        return f"{LOOP_CHANNEL}:{self.id}"
+
+    @property
+    def is_over(self) -> bool:
+        """It has ended, one way or the other."""
+        return self.stage in ENDED_STAGES
+
+    def turn_id(self, attempt: int) -> str:
+        """The turn that this attempt is: a name that follows from the loop, so that no attempt is ever begun twice."""
+        return f"{self.id}-{attempt}"
+
+
+@dataclass(frozen=True, slots=True)
+class LoopOrder:
+    """`session` is the conversation that is asked and told, `role` what the sender is to the house. What is None is as the
+    agent's settings say.
+    """
+
+    agent: str
+    message: str
+    session: str
+    sender: str = "owner"
+    criterion: Criterion | None = None
+    value: str | None = None
+    max_iterations: int | None = None
+    role: str = OWNER_NAME
+
+
+MAX_GRANT_TERM = timedelta(days=90)
+MAX_GRANT_USES = 1000
+LASTING_ANSWERS = (Answer.SESSION, Answer.ALWAYS)
+
+
+class NotAllowedToAnswer(AidaemonError):
+    """This question is somebody else's to answer. It still waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class GrantBounds:
+    """How far a yes for longer goes, in a person's words: so many more times, for so long, in these places. 90 days at most."""
+
+    uses: int | None = None
+    duration: timedelta | None = None
+    paths: str = ""
+
+
+EXACT_CALL = GrantBounds()
+
+
+def is_system_question(asked: ApprovalRow) -> bool:
+    """The house itself asks, for more budget or for a look at an answer: such a question is named, a call is numbered."""
+    return not asked.call_id[:1].isdigit()
+
+
+def may_answer_question(
+    asked: ApprovalRow, answer: Answer, person: Person, *, begun_by: str, session_label: Label
+) -> bool:
+    """Whether this person, as they stand now, may give this answer (the table is core/roles.py).
+
+    `begun_by` is who sent the message that began the turn. The people of a session from outside are strangers, whatever names
+    they give: nothing there is anybody's own, and a yes is the owner's alone.
+    """
+    outside = session_label is Label.UNTRUSTED
+    own = person.name == begun_by and not outside
+    if is_system_question(asked) and asked.effect is Effect.READ and not outside:
+        return answer is not Answer.EXPIRED and has_right(person.role, Right.WORK)
+    label = Label.UNTRUSTED if outside else asked.label
+    return may_answer(person.role, asked.effect, label, answer, own=own)
+
+
+def grant_from_answer(
+    asked: ApprovalRow,
+    answer: Answer,
+    bounds: GrantBounds,
+    *,
+    name: str,
+    where: str,
+    by: str,
+    now: datetime,
+) -> GrantRow | None:
+    """The standing permission that goes with an answer: exact and bounded, or none. `where` is the session; "" for everywhere.
+
+    The house's own questions are asked anew each time.
+    """
+    if answer not in LASTING_ANSWERS or is_system_question(asked):
+        return None
+    ends = now + min(bounds.duration or MAX_GRANT_TERM, MAX_GRANT_TERM)
+    exact = ("", "") if bounds.paths else (asked.args_hash, asked.arguments)
+    return GrantRow(
+        name,
+        where,
+        asked.tool,
+        *exact,
+        by,
+        now,
+        uses_left=bounds.uses,
+        expires=ends,
+        paths=bounds.paths,
+    )

@@ -1,15 +1,25 @@
-"""A turn: one message being answered. Its state is a fold over its events, kept up incrementally (DESIGN 1)."""
+"""The parts of a turn's state: a call, a question of the house, a child, what was spent.
 
+What the model is shown of events, always in the same bytes.
+
+Where the events of a turn go.
+
+A turn: one message being answered. Its state is a fold over its events, kept up incrementally (DESIGN 1).
+"""
+
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import assert_never
+from typing import Protocol, assert_never
 
+from daemon.core.clock import run_to_completion
 from daemon.core.events import (
     Alarm,
     ApprovalAnswered,
     ApprovalAsked,
     BudgetExtended,
     BudgetRaised,
+    CallEvent,
     CallJudged,
     ChildReturned,
     ChildSpawned,
@@ -24,8 +34,7 @@ from daemon.core.events import (
     ModelFailed,
     ModelReplied,
     ModelRetried,
-    OfWork,
-    Recorded,
+    RecordedEvent,
     Steered,
     Suspended,
     Todo,
@@ -37,19 +46,170 @@ from daemon.core.events import (
     TurnResumed,
     UserSaid,
     Verified,
+    WorkEvent,
 )
-from daemon.core.events_calls import OfCall
-from daemon.core.label import Label
-from daemon.core.messages import Message, Role, ToolCall
-from daemon.core.shown import of_people, result_message, summary_message, with_memories
-from daemon.core.sink import EventSink
-from daemon.core.state import CallState, Child, Question, Spent, seconds_of
-from daemon.core.terms import Intent, Limits, Terms
-from daemon.core.waiting import uninterrupted
+from daemon.core.messages import Message, MessageRole, ToolCall, Usage
+from daemon.core.trust import APPROVALS, Effect, Label, Outcome
+from daemon.core.turn_spec import Intent, Limits, TurnSpec
+
+
+@dataclass(slots=True)
+class CallState:
+    """One tool call of the open reply, and how far it has come."""
+
+    call_id: str
+    call: ToolCall
+    judged: CallJudged | None = None
+    asked: ApprovalAsked | None = None
+    answered: ApprovalAnswered | None = None
+    starts: int = 0
+    result: ToolFinished | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        """A person has been asked and has not answered."""
+        return self.asked is not None and self.answered is None and self.result is None
+
+    @property
+    def approved(self) -> bool:
+        """A person said yes to exactly this call."""
+        return self.answered is not None and self.answered.answer in APPROVALS
+
+
+@dataclass(slots=True)
+class SystemQuestion:
+    """Something that the house itself asked a person: for more budget, for a look at the answer."""
+
+    asked: ApprovalAsked
+    answered: ApprovalAnswered | None = None
+    settled: bool = False
+
+    @property
+    def agreed(self) -> bool:
+        """The person said yes."""
+        return self.answered is not None and self.answered.answer in APPROVALS
+
+
+@dataclass(slots=True)
+class ChildTurn:
+    """An agent that this turn set to work, and what it gave back."""
+
+    spawned: ChildSpawned
+    returned: ChildReturned | None = None
+
+
+@dataclass(slots=True)
+class TurnUsage:
+    """What the turn itself has used up so far. `reserved_*` belong to calls that were asked and never settled.
+
+    `usd` is what is known of the price; `charged_usd` is what budgets count.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    usd: float = 0.0
+    usd_unknown: bool = False
+    charged_usd: float = 0.0
+    reserved_tokens: int = 0
+    reserved_usd: float = 0.0
+    seconds: float = 0.0
+
+    def add(self, usage: Usage, charged_usd: float, seconds: float) -> None:
+        """A model call was settled."""
+        self.input_tokens += usage.input_tokens
+        self.output_tokens += usage.output_tokens
+        self.cached_tokens += usage.cached_tokens
+        self.usd += usage.usd or 0.0
+        self.usd_unknown |= usage.usd is None
+        self.charged_usd += charged_usd
+        self.seconds += seconds
+
+    def add_reservation(self, asked: ModelAsked | Consulting | None) -> None:
+        """A call was asked and nobody will ever say what it cost: its reservation counts as spent."""
+        if asked:
+            self.reserved_tokens += asked.reserved_tokens
+            self.reserved_usd += asked.reserved_usd or 0.0
+
+
+def sum_seconds(results: Sequence[ToolFinished]) -> float:
+    """How long the calls of one reply took in all: effects one after the other, what only reads side by side."""
+    reads = [result.seconds for result in results if result.effect is Effect.READ]
+    return sum(result.seconds for result in results if result.effect is not Effect.READ) + max(
+        reads, default=0.0
+    )
+
+
+def is_failure(result: ToolFinished) -> bool:
+    """The model is told that it did not work."""
+    return result.outcome is not Outcome.OK
+
+
+def build_result_message(call: ToolCall, result: ToolFinished) -> Message:
+    """What the model is shown of a result."""
+    return Message(
+        MessageRole.TOOL,
+        result.text,
+        provider_id=call.provider_id,
+        is_error=is_failure(result),
+        label=result.label,
+    )
+
+
+def render_user_message(said: UserSaid) -> str:
+    """The user's words and files, after what memory had to say about them; the same bytes in every later prompt."""
+    if not said.memories:
+        return said.full_text
+    lines = "\n".join(f"- {hit.text}" for hit in said.memories)
+    return f"<memory>\n{lines}\n</memory>\n{said.full_text}"
+
+
+def build_summary_message(event: HistoryCompressed) -> Message:
+    """What stands in the place of what is shown no more."""
+    return Message(MessageRole.USER, f"<summary>\n{event.summary}\n</summary>", label=event.label)
+
+
+def select_user_messages(
+    messages: Iterable[Message], recorded: Sequence[RecordedEvent]
+) -> list[Message]:
+    """Of messages that are to be shown no more, those of people: they are never lost. What the house said may go."""
+    said = {entry.event.text for entry in recorded if isinstance(entry.event, Steered)}
+    return [
+        message for message in messages if message.role is MessageRole.USER and message.text in said
+    ]
+
+
+def render_plan(todos: Sequence[Todo]) -> str:
+    """A plan as the model and the user are shown it (E3)."""
+    marks = {"done": "x", "doing": ">"}
+    return "\n".join(f"[{marks.get(item.state, ' ')}] {item.text}" for item in todos)
+
+
+def append_plan(messages: tuple[Message, ...], todos: Sequence[Todo]) -> tuple[Message, ...]:
+    """The conversation, with the plan behind it: never in the middle, so that what was sent before stays as it was."""
+    if not todos or all(item.state == "done" for item in todos):
+        return messages
+    text = f"<todo>\n{render_plan(todos)}\n</todo>"
+    last = messages[-1]
+    if last.role is MessageRole.USER:
+        return (
+            *messages[:-1],
+            Message(MessageRole.USER, f"{last.text}\n\n{text}", label=last.label),
+        )
+    return (*messages, Message(MessageRole.USER, text))
+
+
+class EventSink(Protocol):
+    """Where a turn's events are written, in one transaction, before anything follows from them."""
+
+    async def append(self, turn_id: str, recorded: Sequence[RecordedEvent]) -> None:
+        """Durable when it returns. Raises Fenced when another worker owns the session, StoreUnavailable when the disk fails."""
+        ...
+
 
 NO_PROGRESS = (ModelAsked, ModelRetried, Consulting, ToolStarted, ToolRetried, TurnResumed)
-PLANNED = (Intent.MULTI_STEP, Intent.COMPLEX)
-TODO = "todo"
+PLANNED_INTENTS = (Intent.MULTI_STEP, Intent.COMPLEX)
+TODO_TOOL = "todo"
 
 
 @dataclass(slots=True)
@@ -66,40 +226,40 @@ class Turn:
     session: str
     sink: EventSink
     parent: str = ""
-    events: list[Recorded] = field(default_factory=list)
+    events: list[RecordedEvent] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     calls: list[CallState] = field(default_factory=list)
     limits: Limits = field(default_factory=Limits)
-    terms: Terms = field(default_factory=Terms)
+    spec: TurnSpec = field(default_factory=TurnSpec)
     intent: Intent | None = None
     max_iterations: int = 10
     iterations: int = 0
     refunds: int = 0
     label: Label = Label.TRUSTED
-    spent: Spent = field(default_factory=Spent)
-    asked: ModelAsked | None = None
-    consulting: Consulting | None = None
-    consulted: list[Consulted] = field(default_factory=list)
+    spent: TurnUsage = field(default_factory=TurnUsage)
+    open_request: ModelAsked | None = None
+    open_consultation: Consulting | None = None
+    consultations: list[Consulted] = field(default_factory=list)
     reply: ModelReplied | None = None
     superseded: list[str] = field(default_factory=list)
     awaiting_verdict: bool = False
     failed: ModelFailed | None = None
     coached: dict[str, int] = field(default_factory=dict)
     verified: list[Verified] = field(default_factory=list)
-    questions: dict[str, Question] = field(default_factory=dict)
-    children: dict[str, Child] = field(default_factory=dict)
+    questions: dict[str, SystemQuestion] = field(default_factory=dict)
+    children: dict[str, ChildTurn] = field(default_factory=dict)
     todos: tuple[Todo, ...] = ()
     compressed: list[HistoryCompressed] = field(default_factory=list)
     kept_earlier: int | None = None
     summary: Message | None = None
-    offers: list[str] = field(default_factory=list)
-    past: list[tuple[ToolFinished, ToolCall]] = field(default_factory=list)
+    offered_tools: list[str] = field(default_factory=list)
+    settled_calls: list[tuple[ToolFinished, ToolCall]] = field(default_factory=list)
     progress: int = 0
-    news: int = 0
+    last_input_seq: int = 0
     memory_ids: tuple[str, ...] = ()
     suspended: bool = False
     ended: TurnEnded | None = None
-    _staged: list[Recorded] = field(default_factory=list)
+    _staged: list[RecordedEvent] = field(default_factory=list)
 
     @property
     def seq(self) -> int:
@@ -115,38 +275,40 @@ class Turn:
     def waiting(self) -> tuple[str, ...]:
         """The calls and questions that a person has not answered yet."""
         asked = [name for name, question in self.questions.items() if not question.answered]
-        return (*(state.call_id for state in self.pending if state.waits), *asked)
+        return (*(state.call_id for state in self.pending if state.is_waiting), *asked)
 
     @property
-    def in_question(self) -> bool:
+    def has_open_question(self) -> bool:
         """The house has asked a person something and has no answer yet."""
         return any(question.answered is None for question in self.questions.values())
 
     @property
     def answer(self) -> str:
         """What the model has to say to the user: its latest text, after any that was complete when the user went on."""
-        return "\n\n".join(text for text in (*self.superseded, self.reply.text if self.reply else "") if text)
+        return "\n\n".join(
+            text for text in (*self.superseded, self.reply.text if self.reply else "") if text
+        )
 
     def call(self, call_id: str) -> CallState:
         """The call of the open reply with this id. Raises KeyError."""
         return {state.call_id: state for state in self.calls}[call_id]
 
-    def record(self, event: Event, at: datetime) -> Recorded:
+    def record(self, event: Event, at: datetime) -> RecordedEvent:
         """Take the event in, to be written at the next commit."""
-        self.replay(recorded := Recorded(self.seq + 1, at, event))
+        self.replay(recorded := RecordedEvent(self.seq + 1, at, event))
         self._staged.append(recorded)
         return recorded
 
     async def commit(self) -> None:
         """Write down what was recorded since the last commit; on failure it stays staged for another try."""
         if self._staged:
-            await uninterrupted(self._write(tuple(self._staged)))
+            await run_to_completion(self._write(tuple(self._staged)))
 
-    async def _write(self, batch: tuple[Recorded, ...]) -> None:
+    async def _write(self, batch: tuple[RecordedEvent, ...]) -> None:
         await self.sink.append(self.id, batch)
         del self._staged[: len(batch)]
 
-    def replay(self, recorded: Recorded) -> None:
+    def replay(self, recorded: RecordedEvent) -> None:
         """Fold one event of the journal into the state."""
         self.events.append(recorded)
         self._fold(recorded.event, recorded.seq)
@@ -159,11 +321,20 @@ class Turn:
                 self._fold_said(event)
             case ModelAsked() | ModelReplied() | ModelFailed() | Consulting() | Consulted():
                 self._fold_model(event, seq)
-            case CallJudged() | ApprovalAsked() | ApprovalAnswered() | ToolStarted() | ToolFinished():
+            case (
+                CallJudged() | ApprovalAsked() | ApprovalAnswered() | ToolStarted() | ToolFinished()
+            ):
                 self._fold_call(event)
             case BudgetExtended() | BudgetRaised() | IterationRefunded():
                 self._fold_budget(event)
-            case Classified() | ChildSpawned() | ChildReturned() | TodosSet() | HistoryCompressed() | Verified():
+            case (
+                Classified()
+                | ChildSpawned()
+                | ChildReturned()
+                | TodosSet()
+                | HistoryCompressed()
+                | Verified()
+            ):
                 self._fold_work(event)
             case Suspended() | TurnResumed() | TurnEnded():
                 self._fold_stage(event)
@@ -173,9 +344,9 @@ class Turn:
                 assert_never(event)
 
     def _fold_stage(self, event: Suspended | TurnResumed | TurnEnded) -> None:
-        self.suspended, self.news = isinstance(event, Suspended), self.seq
+        self.suspended, self.last_input_seq = isinstance(event, Suspended), self.seq
         if isinstance(event, TurnResumed):
-            self.label = self.label.joined(event.label)
+            self.label = self.label.join_with(event.label)
         elif isinstance(event, TurnEnded):
             self.ended = event
         elif event.seconds is not None:
@@ -185,38 +356,44 @@ class Turn:
         answered, self.awaiting_verdict = self.awaiting_verdict, False
         match event:
             case UserSaid():
-                self.limits, self.terms, self.max_iterations = event.limits, event.terms, event.limits.max_iterations
+                self.limits, self.spec, self.max_iterations = (
+                    event.limits,
+                    event.terms,
+                    event.limits.max_iterations,
+                )
                 self.memory_ids = tuple(hit.id for hit in event.memories)
-                self._say(with_memories(event), event.own, event.before)
-                self._classify(event.intent)
+                self._append_user_message(render_user_message(event), event.own_label, event.before)
+                self._set_intent(event.intent)
             case Steered():
-                self.news = self.seq
+                self.last_input_seq = self.seq
                 if answered and self.reply and self.reply.text:
                     self.superseded.append(self.reply.text)
-                self._say(event.text, event.label)
+                self._append_user_message(event.text, event.label)
             case Coached():
                 self.coached[event.kind] = self.iterations
-                self._say(event.text, Label.TRUSTED)
+                self._append_user_message(event.text, Label.TRUSTED)
 
-    def _classify(self, intent: Intent | None) -> None:
+    def _set_intent(self, intent: Intent | None) -> None:
         self.intent = intent
-        if intent in PLANNED and TODO not in self.offers:
-            self.offers.append(TODO)
+        if intent in PLANNED_INTENTS and TODO_TOOL not in self.offered_tools:
+            self.offered_tools.append(TODO_TOOL)
 
-    def _fold_model(self, event: ModelAsked | ModelReplied | ModelFailed | Consulting | Consulted, seq: int) -> None:
+    def _fold_model(
+        self, event: ModelAsked | ModelReplied | ModelFailed | Consulting | Consulted, seq: int
+    ) -> None:
         match event:
             case ModelAsked():
-                self.spent.lose(self.asked)
-                self.asked, self.label = event, self.label.joined(event.label)
+                self.spent.add_reservation(self.open_request)
+                self.open_request, self.label = event, self.label.join_with(event.label)
             case Consulting():
-                self.spent.lose(self.consulting)
-                self.consulting = event
+                self.spent.add_reservation(self.open_consultation)
+                self.open_consultation = event
             case Consulted():
-                self.consulting = None
-                self.consulted.append(event)
+                self.open_consultation = None
+                self.consultations.append(event)
                 self.spent.add(event.usage, event.charged_usd, event.seconds)
             case ModelReplied():
-                self._replied(event, seq)
+                self._fold_reply(event, seq)
             case ModelFailed():
                 self.failed = event
 
@@ -229,16 +406,16 @@ class Turn:
             case IterationRefunded():
                 self.iterations, self.refunds = self.iterations - 1, self.refunds + 1
 
-    def _fold_work(self, event: OfWork) -> None:
+    def _fold_work(self, event: WorkEvent) -> None:
         match event:
             case Classified():
-                self._classify(event.intent)
+                self._set_intent(event.intent)
             case ChildSpawned():
-                self.children[event.key] = Child(event)
-                self.news = self.seq
+                self.children[event.key] = ChildTurn(event)
+                self.last_input_seq = self.seq
             case ChildReturned():
                 self.children[event.key].returned = event
-                self.label = self.label.joined(event.label)
+                self.label = self.label.join_with(event.label)
             case TodosSet():
                 self.todos = event.items
             case Verified():
@@ -249,30 +426,40 @@ class Turn:
     def _compress(self, event: HistoryCompressed) -> None:
         self.compressed.append(event)
         self.kept_earlier = event.kept_earlier
-        self.messages[1 : 1 + event.dropped_own] = of_people(self.messages[1 : 1 + event.dropped_own], self.events)
-        self.summary = summary_message(event) if event.summary else self.summary
+        self.messages[1 : 1 + event.dropped_own] = select_user_messages(
+            self.messages[1 : 1 + event.dropped_own], self.events
+        )
+        self.summary = build_summary_message(event) if event.summary else self.summary
 
-    def _say(self, text: str, label: Label, before: Label = Label.TRUSTED) -> None:
-        self.messages.append(Message(Role.USER, text, label=label))
-        self.label = self.label.joined(label).joined(before)
+    def _append_user_message(self, text: str, label: Label, before: Label = Label.TRUSTED) -> None:
+        self.messages.append(Message(MessageRole.USER, text, label=label))
+        self.label = self.label.join_with(label).join_with(before)
 
-    def _replied(self, event: ModelReplied, seq: int) -> None:
-        self.asked, self.reply = None, event
-        self.spent.add(event.usage, event.charged, event.seconds)
-        self.messages.append(Message(Role.ASSISTANT, event.text, event.calls, label=self.label, native=event.native))
+    def _fold_reply(self, event: ModelReplied, seq: int) -> None:
+        self.open_request, self.reply = None, event
+        self.spent.add(event.usage, event.charged_amount, event.seconds)
+        self.messages.append(
+            Message(
+                MessageRole.ASSISTANT,
+                event.text,
+                event.calls,
+                label=self.label,
+                native=event.native,
+            )
+        )
         self.calls = [CallState(f"{seq}.{index}", call) for index, call in enumerate(event.calls)]
-        self.iterations += event.counts
+        self.iterations += event.is_iteration
         self.awaiting_verdict = not event.calls
 
-    def _fold_call(self, event: OfCall) -> None:
+    def _fold_call(self, event: CallEvent) -> None:
         if event.call_id[0].isdigit():
             self._fold_of(self.call(event.call_id), event)
         elif isinstance(event, ApprovalAsked):
-            self.questions[event.call_id] = Question(event)
+            self.questions[event.call_id] = SystemQuestion(event)
         elif isinstance(event, ApprovalAnswered):
             self.questions[event.call_id].answered = event
 
-    def _fold_of(self, state: CallState, event: OfCall) -> None:
+    def _fold_of(self, state: CallState, event: CallEvent) -> None:
         match event:
             case CallJudged():
                 state.judged = event
@@ -283,18 +470,18 @@ class Turn:
             case ToolStarted():
                 state.starts += 1
             case ToolFinished():
-                self._finished(state, event)
+                self._fold_result(state, event)
 
-    def _finished(self, state: CallState, event: ToolFinished) -> None:
+    def _fold_result(self, state: CallState, event: ToolFinished) -> None:
         state.result = event
-        self.label = self.label.joined(event.label)
-        self.offers.extend(name for name in event.offers if name not in self.offers)
+        self.label = self.label.join_with(event.label)
+        self.offered_tools.extend(name for name in event.offers if name not in self.offered_tools)
         if not self.pending:
-            self._settle()
+            self._fold_results()
 
-    def _settle(self) -> None:
+    def _fold_results(self) -> None:
         """All results are in: the model sees them together, in the order it asked (B5)."""
         done = [(state.result, state.call) for state in self.calls if state.result]
-        self.spent.seconds += seconds_of([result for result, _ in done])
-        self.past.extend(done)
-        self.messages.extend(result_message(call, result) for result, call in done)
+        self.spent.seconds += sum_seconds([result for result, _ in done])
+        self.settled_calls.extend(done)
+        self.messages.extend(build_result_message(call, result) for result, call in done)

@@ -6,19 +6,19 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from daemon.core.roles import OWNER_NAME, Person, Role
+from daemon.core.trust import OWNER_NAME, Person, Role
 
-NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-TAKEN = (OWNER_NAME, "default", "terminal")
+NAME_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,64}")
+RESERVED_NAMES = (OWNER_NAME, "default", "terminal")
 
 
-def _fits_a_header(token: str) -> str:
+def _check_header_value(token: str) -> str:
     if not (token.isascii() and token.isprintable()):
         raise ValueError("must be printable ASCII, as it is sent in an HTTP header")
     return token.strip()
 
 
-Token = Annotated[str, AfterValidator(_fits_a_header)]
+HeaderToken = Annotated[str, AfterValidator(_check_header_value)]
 
 
 class UserConfig(BaseModel):
@@ -26,22 +26,24 @@ class UserConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
-    name: str = Field(description="how they stand in the journal; their conversations are web:NAME and web:NAME.anything")
+    name: str = Field(
+        description="how they stand in the journal; their conversations are web:NAME and web:NAME.anything"
+    )
     role: Role = Field(description='"owner", "admin", "editor", "viewer" or "guest"')
-    token: Token = Field(repr=False, description="what they must show; long and random")
+    token: HeaderToken = Field(repr=False, description="what they must show; long and random")
 
     @field_validator("name")
     @classmethod
-    def _is_nobody_elses(cls, name: str) -> str:
-        if not NAME.fullmatch(name):
+    def _check_name(cls, name: str) -> str:
+        if not NAME_PATTERN.fullmatch(name):
             raise ValueError("expected a name of letters, digits, '_' and '-', at most 64")
-        if name in TAKEN:
+        if name in RESERVED_NAMES:
             raise ValueError(f"expected another name: {name!r} is taken by the house")
         return name
 
     @field_validator("token")
     @classmethod
-    def _is_there(cls, token: str) -> str:
+    def _check_token(cls, token: str) -> str:
         if not token:
             raise ValueError("expected a token that is not empty")
         return token
@@ -59,23 +61,33 @@ class HttpConfig(BaseModel):
 
     host: str = Field("127.0.0.1", description="the address to listen on; a loopback one")
     port: int = Field(8080, ge=0, le=65535, description="the port to listen on; 0: any free one")
-    token: Token = Field("", repr=False, description="what a client must show; generated and kept in secrets.toml when empty")
-    users: list[UserConfig] = Field(default_factory=list, description="other people at this door, each with a role and a token")
+    token: HeaderToken = Field(
+        "",
+        repr=False,
+        description="what a client must show; generated and kept in secrets.toml when empty",
+    )
+    users: list[UserConfig] = Field(
+        default_factory=list, description="other people at this door, each with a role and a token"
+    )
 
     @field_validator("host")
     @classmethod
-    def _stays_on_this_machine(cls, host: str) -> str:
+    def _check_loopback(cls, host: str) -> str:
         if not is_loopback(host):
-            raise ValueError(f"{host!r} is not an address of this machine alone; expected 127.0.0.1, ::1 or localhost")
+            raise ValueError(
+                f"{host!r} is not an address of this machine alone; expected 127.0.0.1, ::1 or localhost"
+            )
         return host
 
     @model_validator(mode="after")
-    def _tells_people_apart(self) -> "HttpConfig":
+    def _check_unique(self) -> "HttpConfig":
         tokens = [user.token for user in self.users] + ([self.token] if self.token else [])
         if len({user.name for user in self.users}) < len(self.users):
             raise ValueError("users holds a name twice; expected one of its own for each")
         if len(set(tokens)) < len(tokens):
-            raise ValueError("users holds a token twice, or the owner's; expected one of its own for each")
+            raise ValueError(
+                "users holds a token twice, or the owner's; expected one of its own for each"
+            )
         return self
 
 

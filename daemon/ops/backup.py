@@ -27,7 +27,7 @@ class BackupFailed(AidaemonError):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class BackupSource:
     """What a backup is made of."""
 
     home: Path
@@ -36,35 +36,38 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Archive:
+class BackupArchive:
     """A backup that was made or looked at: what is in it (name -> SHA-256), and what is wrong with it."""
 
     path: Path
     files: dict[str, str]
-    faults: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
-def create(source: Source, target: Path, at: datetime) -> Archive:
+def create_backup(source: BackupSource, target: Path, at: datetime) -> BackupArchive:
     """Write the backup; the daemon may run meanwhile. Raises BackupFailed; an existing file is never overwritten."""
     if target.exists():
         raise BackupFailed(f"{target} exists already; nothing was written. Choose another name.")
     try:
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".aidaemon-backup-") as name:
-            return _create(source, target, at, Path(name))
+            return _build(source, target, at, Path(name))
     except (OSError, sqlite3.Error) as error:
         raise BackupFailed(f"{target}: {error}. Nothing in {source.home} was touched.") from error
 
 
-def verify(path: Path) -> Archive:
+def verify_backup(path: Path) -> BackupArchive:
     """Every hash and every database of the backup, looked at again; nothing is unpacked into place."""
     try:
-        with tempfile.TemporaryDirectory(prefix="aidaemon-verify-") as name, tarfile.open(path, "r:gz") as tar:
+        with (
+            tempfile.TemporaryDirectory(prefix="aidaemon-verify-") as name,
+            tarfile.open(path, "r:gz") as tar,
+        ):
             return _verify(path, tar, Path(name))
     except UNREADABLE as error:
-        return Archive(path, {}, (f"is not a whole backup: {error or type(error).__name__}",))
+        return BackupArchive(path, {}, (f"is not a whole backup: {error or type(error).__name__}",))
 
 
-def integrity(path: Path, *, quick: bool = False) -> str:
+def check_integrity(path: Path, *, quick: bool = False) -> str:
     """What SQLite says of the database: "ok", or its first complaint."""
     check = "PRAGMA quick_check(1)" if quick else "PRAGMA integrity_check(1)"
     try:
@@ -74,8 +77,8 @@ def integrity(path: Path, *, quick: bool = False) -> str:
         return str(error)
 
 
-def _create(source: Source, target: Path, at: datetime, stage: Path) -> Archive:
-    for origin, name in _pieces(source):
+def _build(source: BackupSource, target: Path, at: datetime, stage: Path) -> BackupArchive:
+    for origin, name in _iter_files(source):
         place = stage / "content" / name
         place.parent.mkdir(parents=True, exist_ok=True)
         if name in DATABASES:
@@ -86,25 +89,30 @@ def _create(source: Source, target: Path, at: datetime, stage: Path) -> Archive:
     files = {path.relative_to(stage / "content").as_posix(): _sha256(path) for path in content}
     if not files:
         raise BackupFailed(f"{source.home} holds nothing to back up; nothing was written.")
-    manifest = {"format": 1, "aidaemon": VERSION, "created": at.isoformat(timespec="seconds"), "files": files}
+    manifest = {
+        "format": 1,
+        "aidaemon": VERSION,
+        "created": at.isoformat(timespec="seconds"),
+        "files": files,
+    }
     (stage / MANIFEST).write_text(json.dumps(manifest, indent=1))
     packed = stage / "packed.tar.gz"
     packed.touch(mode=0o600)
     with tarfile.open(packed, "w:gz") as tar:
-        tar.add(stage / MANIFEST, MANIFEST, filter=_private)
+        tar.add(stage / MANIFEST, MANIFEST, filter=_make_private)
         for name in files:
-            tar.add(stage / "content" / name, name, filter=_private)
+            tar.add(stage / "content" / name, name, filter=_make_private)
     packed.replace(target)
-    return Archive(target, files)
+    return BackupArchive(target, files)
 
 
-def _private(member: tarfile.TarInfo) -> tarfile.TarInfo:
+def _make_private(member: tarfile.TarInfo) -> tarfile.TarInfo:
     """Unpacked by hand it is as private as it was; secrets.toml is not accepted otherwise."""
     member.mode = 0o600
     return member
 
 
-def _pieces(source: Source) -> Iterator[tuple[Path, str]]:
+def _iter_files(source: BackupSource) -> Iterator[tuple[Path, str]]:
     """What is there to back up, and its name in the backup."""
     if source.config.is_file():
         yield source.config, "config.toml"
@@ -135,24 +143,27 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _verify(path: Path, tar: tarfile.TarFile, folder: Path) -> Archive:
+def _verify(path: Path, tar: tarfile.TarFile, folder: Path) -> BackupArchive:
     found: dict[str, str] = {}
     expected: dict[str, str] = {}
     faults: list[str] = []
     for index, member in enumerate(tar):
-        copy = _unpack(tar, member, folder / str(index))
+        copy = _extract(tar, member, folder / str(index))
         if member.name == MANIFEST:
-            expected = {str(name): str(digest) for name, digest in json.loads(copy.read_bytes())["files"].items()}
+            expected = {
+                str(name): str(digest)
+                for name, digest in json.loads(copy.read_bytes())["files"].items()
+            }
             continue
         found[member.name] = _sha256(copy)
-        if member.name in DATABASES and (said := integrity(copy)) != "ok":
+        if member.name in DATABASES and (said := check_integrity(copy)) != "ok":
             faults.append(f"{member.name}: the database is damaged: {said}")
         copy.unlink()
-    faults += _differences(expected, found)
-    return Archive(path, found, tuple(faults))
+    faults += _compare_hashes(expected, found)
+    return BackupArchive(path, found, tuple(faults))
 
 
-def _unpack(tar: tarfile.TarFile, member: tarfile.TarInfo, place: Path) -> Path:
+def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, place: Path) -> Path:
     stream = tar.extractfile(member) if member.isreg() else None
     if stream is None:
         raise ValueError(f"{member.name} is not a plain file")
@@ -161,7 +172,7 @@ def _unpack(tar: tarfile.TarFile, member: tarfile.TarInfo, place: Path) -> Path:
     return place
 
 
-def _differences(expected: dict[str, str], found: dict[str, str]) -> Iterator[str]:
+def _compare_hashes(expected: dict[str, str], found: dict[str, str]) -> Iterator[str]:
     if not expected:
         yield f"{MANIFEST}: is missing or empty"
     for name in sorted(expected.keys() | found.keys()):

@@ -1,35 +1,225 @@
-"""What a doctor looks at: each check says what was found and, where something is wrong, what to do about it."""
+"""What a doctor says of one thing.
 
+The doctor's questions over the network: five seconds each, and no answer is an answer too.
+
+The doctor's questions to the platforms: is the token good, who are we there, and is anybody let in.
+
+What a doctor looks at: each check says what was found and, where something is wrong, what to do about it.
+"""
+
+import asyncio
 import importlib.util
 import platform
 import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 from urllib.parse import urlsplit
 
-from daemon.agent.specs.registry import Specs
+import aiohttp
+from pydantic import AliasChoices, BaseModel, Field, ValidationError
+
+from channels.base import Channel, ChannelError, Revoked
+from daemon.agent.spec.registry import AgentRegistry
 from daemon.core.errors import ConfigError, ProviderError
-from daemon.ops.backup import integrity
-from daemon.ops.checked import Check
-from daemon.ops.doctor_channels import Line, check_channels, check_muted
-from daemon.ops.doctor_network import Reached, ask_daemon, ask_provider
+from daemon.ops.backup import check_integrity
 from daemon.ops.models import DEFAULT_MODEL, find_model
 from daemon.providers.config import FallbackConfig, ProviderConfig
-from daemon.providers.credentials import credentials
-from daemon.providers.local_engine import check_memory, check_runtime, free_memory
+from daemon.providers.http_provider import make_auth_headers
+from daemon.providers.local.engine import check_memory, check_runtime, get_free_memory
 from daemon.tools.mcp.config import McpConfig
-from daemon.tools.sandbox import LEVELS, probe
+from daemon.tools.shell.sandbox import DESCRIPTIONS, probe
 
-OLDEST = (3, 11)
-LITTLE, TOO_LITTLE = 1 << 30, 100 << 20
+CheckState = Literal["ok", "warn", "fail"]
 
 
 @dataclass(frozen=True, slots=True)
-class Patient:
+class CheckResult:
+    """One thing that was looked at. `advice` is empty where all is well."""
+
+    name: str
+    state: CheckState
+    found: str
+    advice: str = ""
+
+
+HTTP_TIMEOUT = aiohttp.ClientTimeout(total=5)
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeResult:
+    """How an address answered: its HTTP status, 0 for not at all, and then why."""
+
+    url: str
+    status: int = 0
+    error: str = ""
+    models: frozenset[str] = frozenset()
+
+
+class _Listed(BaseModel):
+    id: str = ""
+    name: str = ""
+
+    def get_name(self) -> str:
+        """Google calls it by a path."""
+        return self.id or self.name.removeprefix("models/")
+
+
+class _Models(BaseModel):
+    data: list[_Listed] = Field(validation_alias=AliasChoices("data", "models"))
+    has_more: bool = False
+    next_page: str = Field("", validation_alias="nextPageToken")
+
+    def list_names(self) -> frozenset[str]:
+        """Nothing, where this is only the first page: what is not on it may well be there."""
+        part = self.has_more or self.next_page
+        return frozenset() if part else frozenset(listed.get_name() for listed in self.data)
+
+
+class _DaemonFile(BaseModel):
+    pid: int
+    url: str
+
+
+class _Health(BaseModel):
+    problems: list[str] = []
+
+
+async def probe_provider(base_url: str, headers: Mapping[str, str]) -> ProbeResult:
+    """GET base_url/models: does the server answer, does it take the key, which models has it."""
+    reached, body = await _get(f"{base_url}/models", headers)
+    try:
+        models = _Models.model_validate_json(body)
+    except ValidationError:
+        return reached
+    return replace(reached, url=base_url, models=models.list_names())
+
+
+async def probe_daemon(daemon_json: str) -> ProbeResult:
+    """GET /health of the daemon that daemon.json tells of."""
+    try:
+        running = _DaemonFile.model_validate_json(daemon_json)
+    except ValidationError:
+        return ProbeResult("", error="daemon.json is not what a daemon writes")
+    reached, body = await _get(f"{running.url.rstrip('/')}/health", {})
+    try:
+        problems = "; ".join(_Health.model_validate_json(body).problems)
+    except ValidationError:
+        problems = ""
+    return ProbeResult(running.url, reached.status, reached.error or problems)
+
+
+async def _get(url: str, headers: Mapping[str, str]) -> tuple[ProbeResult, bytes]:
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=HTTP_TIMEOUT, headers=headers, trust_env=True) as session,
+            session.get(url, allow_redirects=False) as response,
+        ):
+            return ProbeResult(url, response.status), await response.read()
+    except TimeoutError:
+        return ProbeResult(url, error="no answer within 5 seconds"), b""
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        return ProbeResult(url, error=str(error) or type(error).__name__), b""
+
+
+CHANNEL_TIMEOUT_S = 10.0
+NETWORK = "look at the network; the daemon tries again by itself"
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelAccount:
+    """One account of the config. `section` is its place there; `allowed` and `owners` are how many people it lists."""
+
+    name: str
+    section: str
+    open: Callable[[], Channel]
+    allowed: int
+    owners: int
+
+
+def check_muted_sections(sections: Sequence[str]) -> list[CheckResult]:
+    """People are listed where no token is: an empty variable, perhaps."""
+    found, advice = (
+        "people are listed, but bot_token is empty: it is not started",
+        "put the bot's token there, as secret:NAME",
+    )
+    return [
+        CheckResult(name, "warn", found, f"{advice}; `aidaemon config get {name}` shows what holds")
+        for name in sections
+    ]
+
+
+async def check_channels(lines: Sequence[ChannelAccount]) -> list[CheckResult]:
+    """All of them at once."""
+    return [
+        check for checks in await asyncio.gather(*map(_check_account, lines)) for check in checks
+    ]
+
+
+async def _check_account(line: ChannelAccount) -> list[CheckResult]:
+    return [await _check_token(line), *_check_people(line)]
+
+
+async def _check_token(line: ChannelAccount) -> CheckResult:
+    try:
+        channel = line.open()
+    except ConfigError as error:
+        return CheckResult(line.name, "fail", str(error), f"see [{line.section}]")
+    try:
+        async with asyncio.timeout(CHANNEL_TIMEOUT_S):
+            return CheckResult(line.name, "ok", f"the token is good: {await channel.check()}")
+    except Revoked as error:
+        return CheckResult(
+            line.name, "fail", str(error), f"mend that in [{line.section}], or at the platform"
+        )
+    except TimeoutError:
+        return CheckResult(
+            line.name, "fail", f"no answer within {CHANNEL_TIMEOUT_S:g} seconds", NETWORK
+        )
+    except ChannelError as error:
+        return CheckResult(line.name, "fail", str(error), NETWORK)
+    finally:
+        await _close(channel)
+
+
+async def _close(channel: Channel) -> None:
+    try:
+        async with asyncio.timeout(CHANNEL_TIMEOUT_S):
+            await channel.aclose()
+    except (ChannelError, TimeoutError, OSError):
+        return
+
+
+def _check_people(line: ChannelAccount) -> list[CheckResult]:
+    """Nobody is let in by being first: a channel without people talks to nobody."""
+    name = f"{line.name} people"
+    if not line.allowed and not line.owners:
+        nobody = "nobody is listed: only those who had a code (`aidaemon pair`) are let in"
+        return [
+            CheckResult(name, "warn", nobody, f"put your own id into owner_ids of [{line.section}]")
+        ]
+    if not line.owners and line.allowed > 1:
+        headless = (
+            f"{line.allowed} people may talk, and none of them may approve what cannot be undone"
+        )
+        return [
+            CheckResult(
+                name, "warn", headless, f"put your own id into owner_ids of [{line.section}]"
+            )
+        ]
+    return []
+
+
+OLDEST = (3, 11)
+LOW_SPACE, NO_SPACE = 1 << 30, 100 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorInput:
     """What is examined. `provider` is None where the config does not load; `config_fault` says why then.
 
     `daemon_json` is the text of that file; empty where no daemon says that it runs.
@@ -37,182 +227,249 @@ class Patient:
 
     home: Path
     config: Path
-    config_fault: str
+    config_error: str
     provider: ProviderConfig | None
     workspace: Path
     models: Path
     daemon_json: str
-    agents: Specs
+    agents: AgentRegistry
     servers: Mapping[str, McpConfig] = field(default_factory=dict)
-    channels: Sequence[Line] = ()
+    channels: Sequence[ChannelAccount] = ()
     muted: Sequence[str] = ()
 
 
-async def examine(patient: Patient) -> list[Check]:
+async def run_checks(patient: DoctorInput) -> list[CheckResult]:
     """All checks, in the order a person would go through them."""
     checks = [check_python(), check_config(patient), check_agents(patient.agents)]
     checks += [check_home(patient.home), check_disk(patient.home)]
     checks += check_databases(patient.home)
     checks.append(await check_sandbox(patient.workspace))
-    checks += check_servers(patient.servers, fenced=checks[-1].found != LEVELS["none"])
+    checks += check_servers(patient.servers, fenced=checks[-1].found != DESCRIPTIONS["none"])
     if patient.provider is not None:
         checks += await check_provider(patient.provider, patient.models)
-    checks += [*check_muted(patient.muted), *await check_channels(patient.channels)]
+    checks += [*check_muted_sections(patient.muted), *await check_channels(patient.channels)]
     checks.append(await check_daemon(patient.daemon_json))
     return checks
 
 
-def check_python() -> Check:
+def check_python() -> CheckResult:
     """The interpreter is new enough."""
     found = platform.python_version()
     if sys.version_info[:2] >= OLDEST:
-        return Check("python", "ok", found)
-    return Check("python", "fail", found, "install Python 3.11 or newer and make a new venv with it")
+        return CheckResult("python", "ok", found)
+    return CheckResult(
+        "python", "fail", found, "install Python 3.11 or newer and make a new venv with it"
+    )
 
 
-def check_config(patient: Patient) -> Check:
+def check_config(patient: DoctorInput) -> CheckResult:
     """The config file loads."""
-    if patient.config_fault:
-        return Check("config", "fail", patient.config_fault, f"mend {patient.config}; `aidaemon config check` looks again")
-    return Check("config", "ok", str(patient.config) if patient.config.exists() else "no file: the defaults hold")
+    if patient.config_error:
+        return CheckResult(
+            "config",
+            "fail",
+            patient.config_error,
+            f"mend {patient.config}; `aidaemon config check` looks again",
+        )
+    return CheckResult(
+        "config",
+        "ok",
+        str(patient.config) if patient.config.exists() else "no file: the defaults hold",
+    )
 
 
-def check_agents(agents: Specs) -> Check:
+def check_agents(agents: AgentRegistry) -> CheckResult:
     """Every file of an agent can be used."""
-    if faults := agents.faults():
-        return Check("agents", "fail", "\n".join(faults), "mend that; `aidaemon config check` looks again")
+    if faults := agents.errors():
+        return CheckResult(
+            "agents", "fail", "\n".join(faults), "mend that; `aidaemon config check` looks again"
+        )
     if warnings := agents.warnings():
-        return Check("agents", "warn", "\n".join(warnings), "mend that, or leave it so if it is meant")
-    return Check("agents", "ok", ", ".join(agents.names()))
+        return CheckResult(
+            "agents", "warn", "\n".join(warnings), "mend that, or leave it so if it is meant"
+        )
+    return CheckResult("agents", "ok", ", ".join(agents.names()))
 
 
-def check_home(home: Path) -> Check:
+def check_home(home: Path) -> CheckResult:
     """Nobody else can read what is said here."""
     if not home.exists():
-        return Check("home", "ok", f"{home} is made at the first start")
+        return CheckResult("home", "ok", f"{home} is made at the first start")
     mode = stat.S_IMODE(home.stat().st_mode)
     if mode & 0o077:
-        return Check("home", "fail", f"{home} is open to others (mode {mode:o})", f"chmod 700 {home}")
-    return Check("home", "ok", f"{home}, for you alone")
+        return CheckResult(
+            "home", "fail", f"{home} is open to others (mode {mode:o})", f"chmod 700 {home}"
+        )
+    return CheckResult("home", "ok", f"{home}, for you alone")
 
 
-def check_disk(home: Path) -> Check:
+def check_disk(home: Path) -> CheckResult:
     """There is room to write things down."""
     place = next(folder for folder in (home, *home.parents) if folder.exists())
     free = shutil.disk_usage(place).free
     found = f"{free / (1 << 30):.1f} GiB free at {place}"
-    if free >= LITTLE:
-        return Check("disk", "ok", found)
-    return Check("disk", "fail" if free < TOO_LITTLE else "warn", found, "make room; a full disk stops the daemon from working")
+    if free >= LOW_SPACE:
+        return CheckResult("disk", "ok", found)
+    return CheckResult(
+        "disk",
+        "fail" if free < NO_SPACE else "warn",
+        found,
+        "make room; a full disk stops the daemon from working",
+    )
 
 
-def check_databases(home: Path) -> Iterator[Check]:
+def check_databases(home: Path) -> Iterator[CheckResult]:
     """The journal and the memory open, and SQLite finds no fault in them."""
     for name in ("journal", "memory"):
         path = home / f"{name}.db"
-        said = integrity(path, quick=True) if path.exists() else "none yet"
+        said = check_integrity(path, quick=True) if path.exists() else "none yet"
         if said in ("ok", "none yet"):
-            yield Check(name, "ok", f"{path}: {said}")
+            yield CheckResult(name, "ok", f"{path}: {said}")
         else:
-            yield Check(name, "fail", f"{path}: {said}", "stop the daemon, keep a copy of the file, put a backup in its place")
+            yield CheckResult(
+                name,
+                "fail",
+                f"{path}: {said}",
+                "stop the daemon, keep a copy of the file, put a backup in its place",
+            )
 
 
-async def check_sandbox(workspace: Path) -> Check:
+async def check_sandbox(workspace: Path) -> CheckResult:
     """Commands run fenced in."""
     with tempfile.TemporaryDirectory(prefix="aidaemon-doctor-") as spare:
-        kind = await probe(_existing(workspace, Path(spare)))
+        kind = await probe(_existing_folder(workspace, Path(spare)))
     if kind == "bubblewrap":
-        return Check("sandbox", "ok", LEVELS[kind])
+        return CheckResult("sandbox", "ok", DESCRIPTIONS[kind])
     advice = "install bubblewrap (Debian, Ubuntu: apt install bubblewrap) and allow user namespaces"
-    return Check("sandbox", "warn", LEVELS[kind], advice)
+    return CheckResult("sandbox", "warn", DESCRIPTIONS[kind], advice)
 
 
-def check_servers(servers: Mapping[str, McpConfig], *, fenced: bool) -> Iterator[Check]:
+def check_servers(servers: Mapping[str, McpConfig], *, fenced: bool) -> Iterator[CheckResult]:
     """Servers of others can be started, as far as one sees without starting them."""
     if servers and importlib.util.find_spec("mcp") is None:
-        yield Check("mcp", "fail", "its package is not installed", "pip install 'aidaemon[mcp]'")
+        yield CheckResult(
+            "mcp", "fail", "its package is not installed", "pip install 'aidaemon[mcp]'"
+        )
     for name, config in servers.items():
         what = f"mcp {name}"
         if config.url:
-            yield Check(what, "ok", f"at {urlsplit(config.url).hostname}")
+            yield CheckResult(what, "ok", f"at {urlsplit(config.url).hostname}")
         elif shutil.which(Path(config.command).expanduser()) is None:
             advice = f"install it, or write its whole path in [mcp.{name}] command"
-            yield Check(what, "fail", f"there is no program {config.command}", advice)
+            yield CheckResult(what, "fail", f"there is no program {config.command}", advice)
         elif config.sandbox == "off":
             advice = 'sandbox = "auto" fences it in; paths and network say what it may reach'
-            yield Check(what, "warn", f"{config.command} runs without a sandbox", advice)
+            yield CheckResult(what, "warn", f"{config.command} runs without a sandbox", advice)
         elif not fenced:
-            yield Check(what, "fail", "it is not started: this machine has no sandbox", "see sandbox above")
+            yield CheckResult(
+                what, "fail", "it is not started: this machine has no sandbox", "see sandbox above"
+            )
         else:
-            yield Check(what, "ok", f"{config.command}, in the sandbox, {'with' if config.network else 'without'} the network")
+            yield CheckResult(
+                what,
+                "ok",
+                f"{config.command}, in the sandbox, {'with' if config.network else 'without'} the network",
+            )
 
 
-async def check_provider(provider: ProviderConfig, models: Path) -> list[Check]:
+async def check_provider(provider: ProviderConfig, models: Path) -> list[CheckResult]:
     """The model answers, or would: the first one, and what it falls back on."""
-    checks = await _check_one("model", provider, provider.model(), models)
+    checks = await _check_route("model", provider, provider.get_model(), models)
     for index, fallback in enumerate(provider.fallbacks):
-        checks += await _check_one(f"fallback {index}", fallback, fallback.name(), models)
+        checks += await _check_route(f"fallback {index}", fallback, fallback.get_model(), models)
     return checks
 
 
-async def _check_one(name: str, provider: ProviderConfig | FallbackConfig, model: str, models: Path) -> list[Check]:
+async def _check_route(
+    name: str, provider: ProviderConfig | FallbackConfig, model: str, models: Path
+) -> list[CheckResult]:
     if provider.kind == "local":
         return [check_extra(), check_weights(name, model or DEFAULT_MODEL, models)]
     headers = provider.extra_headers if isinstance(provider, ProviderConfig) else {}
-    reached = await ask_provider(provider.base_url, {**credentials(provider.kind, provider.api_key), **headers})
-    return [_told(name, model, provider.base_url, reached)]
+    reached = await probe_provider(
+        provider.base_url, {**make_auth_headers(provider.kind, provider.api_key), **headers}
+    )
+    return [_describe_probe(name, model, provider.base_url, reached)]
 
 
-def check_extra() -> Check:
+def check_extra() -> CheckResult:
     """The runtime of embedded models is installed."""
     try:
         check_runtime()
     except ConfigError as error:
-        return Check("extras", "fail", str(error), "pip install 'aidaemon[local]'")
-    return Check("extras", "ok", "local: the runtime of embedded models is installed")
+        return CheckResult("extras", "fail", str(error), "pip install 'aidaemon[local]'")
+    return CheckResult("extras", "ok", "local: the runtime of embedded models is installed")
 
 
-def check_weights(name: str, model: str, models: Path) -> Check:
+def check_weights(name: str, model: str, models: Path) -> CheckResult:
     """The embedded model's file is here, and there is memory to run it."""
     try:
         wanted = find_model(model)
-        check_memory(free_memory())
+        check_memory(get_free_memory())
     except ConfigError as error:
-        return Check(name, "fail", str(error), "aidaemon model list")
+        return CheckResult(name, "fail", str(error), "aidaemon model list")
     except ProviderError as error:
-        return Check(name, "warn", str(error), 'end other programs, or set kind = "openai" and base_url in [provider]')
-    if not wanted.present(models):
-        return Check(name, "warn", f"{model} is not in {models}", f"aidaemon model pull {model}, or let `aidaemon chat` fetch it")
-    return Check(name, "ok", f"{model} in {models}")
+        return CheckResult(
+            name,
+            "warn",
+            str(error),
+            'end other programs, or set kind = "openai" and base_url in [provider]',
+        )
+    if not wanted.is_present(models):
+        return CheckResult(
+            name,
+            "warn",
+            f"{model} is not in {models}",
+            f"aidaemon model pull {model}, or let `aidaemon chat` fetch it",
+        )
+    return CheckResult(name, "ok", f"{model} in {models}")
 
 
-def _told(name: str, model: str, address: str, reached: Reached) -> Check:
-    section = "provider" if name == "model" else f"provider.{name.replace('fallback ', 'fallbacks.')}"
+def _describe_probe(name: str, model: str, address: str, reached: ProbeResult) -> CheckResult:
+    section = (
+        "provider" if name == "model" else f"provider.{name.replace('fallback ', 'fallbacks.')}"
+    )
     if reached.status in (401, 403):
         refused = f"{address} refuses the key (HTTP {reached.status})"
-        return Check(name, "fail", refused, f"set {section}.api_key to a key that is good there")
+        return CheckResult(
+            name, "fail", refused, f"set {section}.api_key to a key that is good there"
+        )
     if not reached.status or reached.status >= 500:
-        trouble = reached.trouble or f"HTTP {reached.status}"
-        return Check(name, "fail", f"{address}: {trouble}", f"look at {section}.base_url, the network and the server")
+        trouble = reached.error or f"HTTP {reached.status}"
+        return CheckResult(
+            name,
+            "fail",
+            f"{address}: {trouble}",
+            f"look at {section}.base_url, the network and the server",
+        )
     if reached.models and model not in reached.models:
         some = ", ".join(sorted(reached.models)[:5])
-        advice = f"it lists {some}; see {section}.{'models.primary' if name == 'model' else 'model'}"
-        return Check(name, "warn", f"{address} answers, but does not list {model}", advice)
-    return Check(name, "ok", f"{address} answers; model {model}")
+        advice = (
+            f"it lists {some}; see {section}.{'models.primary' if name == 'model' else 'model'}"
+        )
+        return CheckResult(name, "warn", f"{address} answers, but does not list {model}", advice)
+    return CheckResult(name, "ok", f"{address} answers; model {model}")
 
 
-async def check_daemon(daemon_json: str) -> Check:
+async def check_daemon(daemon_json: str) -> CheckResult:
     """The daemon, if one runs here, is healthy."""
     if not daemon_json:
-        return Check("daemon", "ok", "none runs on this home directory")
-    health = await ask_daemon(daemon_json)
+        return CheckResult("daemon", "ok", "none runs on this home directory")
+    health = await probe_daemon(daemon_json)
     if health.status == 200:
-        return Check("daemon", "ok", f"runs at {health.url} and is healthy")
+        return CheckResult("daemon", "ok", f"runs at {health.url} and is healthy")
     if health.status:
-        unwell = f"runs at {health.url} and is not well: {health.trouble}"
-        return Check("daemon", "fail", unwell, "mend that; the daemon recovers by itself, or start it again")
-    return Check("daemon", "warn", f"is said to run, but does not answer: {health.trouble}", "start it: aidaemon run")
+        unwell = f"runs at {health.url} and is not well: {health.error}"
+        return CheckResult(
+            "daemon", "fail", unwell, "mend that; the daemon recovers by itself, or start it again"
+        )
+    return CheckResult(
+        "daemon",
+        "warn",
+        f"is said to run, but does not answer: {health.error}",
+        "start it: aidaemon run",
+    )
 
 
-def _existing(folder: Path, spare: Path) -> Path:
+def _existing_folder(folder: Path, spare: Path) -> Path:
     return folder if folder.is_dir() else spare

@@ -1,19 +1,26 @@
-"""The models that run inside the daemon: which there are, where their files lie, and what each is checked against."""
+"""The models that run inside the daemon: which there are, where their files lie, and what each is checked against.
 
+Fetch a model file: from the first source that gives it, once at a time, kept only when its hash is right.
+"""
+
+import fcntl
+import hashlib
 import os
-from collections.abc import Mapping
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
-from daemon.core.errors import ConfigError, UsageError
-from daemon.ops.model_source import Source, WebFile
-from daemon.ops.wheel_parts import WheelParts
+from daemon.core.errors import AidaemonError, ConfigError, UsageError
+from daemon.ops.model_sources import BLOCK, ModelSource, SourceError, WebFile, WheelParts, file_size
 
 DEFAULT_MODEL = "qwen2.5-coder-1.5b"
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class EmbeddedModel:
     """One embedded model: its file, and the only bytes that are accepted as it."""
 
     name: str
@@ -22,13 +29,13 @@ class Model:
     sha256: str
     licence: str
     licence_file: str
-    sources: tuple[Source, ...]
+    sources: tuple[ModelSource, ...]
 
     def path(self, folder: Path) -> Path:
         """Where its file lies, or would."""
         return folder / self.file
 
-    def present(self, folder: Path) -> bool:
+    def is_present(self, folder: Path) -> bool:
         """The file is there; only a verified file ever gets this name."""
         path = self.path(folder)
         return path.is_file() and path.stat().st_size == self.size
@@ -39,8 +46,8 @@ class Model:
         return (Path(__file__).parent / "licences" / self.licence_file).read_text()
 
 
-CATALOGUE: tuple[Model, ...] = (
-    Model(
+CATALOGUE: tuple[EmbeddedModel, ...] = (
+    EmbeddedModel(
         name=DEFAULT_MODEL,
         file="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
         size=1_117_320_768,
@@ -90,30 +97,156 @@ def models_dir(environment: Mapping[str, str] = os.environ) -> Path:
     return Path(environment.get("AIDAEMON_MODELS") or "~/.aidaemon/models").expanduser()
 
 
-def find_model(name: str, catalogue: tuple[Model, ...] = CATALOGUE) -> Model:
+def find_model(name: str, catalogue: tuple[EmbeddedModel, ...] = CATALOGUE) -> EmbeddedModel:
     """The model of that name. Raises UsageError that names those there are."""
     for model in catalogue:
         if model.name == name:
             return model
-    raise UsageError(f"there is no embedded model {name!r}; there is: {', '.join(model.name for model in catalogue)}")
+    raise UsageError(
+        f"there is no embedded model {name!r}; there is: {', '.join(model.name for model in catalogue)}"
+    )
 
 
-def locate(name: str, folder: Path | None = None) -> Path:
+def find_model_file(name: str, folder: Path | None = None) -> Path:
     """The file of an embedded model, for the provider that loads it. Raises ConfigError with the command that fetches it."""
     model, folder = find_model(name), folder or models_dir()
-    if not model.present(folder):
-        raise ConfigError(f"the embedded model {name} is not in {folder}; fetch it with: aidaemon model pull {name}")
+    if not model.is_present(folder):
+        raise ConfigError(
+            f"the embedded model {name} is not in {folder}; fetch it with: aidaemon model pull {name}"
+        )
     return model.path(folder)
 
 
-def remove(model: Model, folder: Path) -> bool:
+def remove_model(model: EmbeddedModel, folder: Path) -> bool:
     """Delete its file and what is left of an unfinished download; False when there was nothing."""
-    files = [path for path in (model.path(folder), partial_of(model, folder)) if path.exists()]
+    files = [path for path in (model.path(folder), partial_path(model, folder)) if path.exists()]
     for path in files:
         path.unlink()
     return bool(files)
 
 
-def partial_of(model: Model, folder: Path) -> Path:
+def partial_path(model: EmbeddedModel, folder: Path) -> Path:
     """Where its bytes gather until all are there and right."""
     return folder / f"{model.file}.partial"
+
+
+SPARE_BYTES = 256 << 20
+
+
+class ModelUnavailableError(AidaemonError):
+    """The model file could not be fetched."""
+
+
+class FetchObserver(Protocol):
+    """Whoever is shown how the fetch goes."""
+
+    def say(self, text: str) -> None:
+        """One line of news."""
+        ...
+
+    def advance(self, done: int) -> None:
+        """So many bytes are there."""
+        ...
+
+
+def get_free_bytes(folder: Path) -> int:
+    """Room left on the disk of this folder."""
+    return shutil.disk_usage(folder).free
+
+
+def fetch_model(
+    model: EmbeddedModel,
+    folder: Path,
+    watcher: FetchObserver,
+    free: Callable[[Path], int] = get_free_bytes,
+) -> Path:
+    """The model's file, fetched if need be, its SHA-256 checked in any case. Raises ModelUnavailable."""
+    folder.parent.mkdir(
+        mode=0o700, parents=True, exist_ok=True
+    )  # it may be HOME, and this its first day
+    folder.mkdir(exist_ok=True)
+    with _lock_fetch(folder / f".{model.file}.lock", watcher):
+        path = model.path(folder)
+        if path.exists() and not _has_right_hash(path, model, watcher):
+            watcher.say(
+                f"{path}: not the file that is known here; it was deleted and is fetched again"
+            )
+            path.unlink()
+        if not path.exists():
+            _fetch_from_any(model, folder, watcher, free)
+        return path
+
+
+def _fetch_from_any(
+    model: EmbeddedModel, folder: Path, watcher: FetchObserver, free: Callable[[Path], int]
+) -> None:
+    failures: list[str] = []
+    for source in model.sources:
+        _check_room(model, folder, free(folder))
+        watcher.say(f"fetching {model.name} from {source.name}")
+        try:
+            _fetch_from(source, model, folder, watcher)
+            return
+        except SourceError as exc:
+            failures.append(f"  {source.name}: {exc}")
+            watcher.say(f"no luck: {exc}")
+    raise ModelUnavailableError(
+        _describe_failure(model, failures, file_size(partial_path(model, folder)))
+    )
+
+
+def _fetch_from(
+    source: ModelSource, model: EmbeddedModel, folder: Path, watcher: FetchObserver
+) -> None:
+    partial = partial_path(model, folder)
+    source.fetch(partial, model.size, watcher.advance)
+    if not _has_right_hash(partial, model, watcher):
+        partial.unlink()
+        raise SourceError("the file it gave has the wrong SHA-256 and was deleted")
+    partial.rename(model.path(folder))
+
+
+def _has_right_hash(path: Path, model: EmbeddedModel, watcher: FetchObserver) -> bool:
+    watcher.say(f"checking the SHA-256 of {path.name}")
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            digest.update(block)
+    return digest.hexdigest() == model.sha256
+
+
+def _check_room(model: EmbeddedModel, folder: Path, free: int) -> None:
+    needed = model.size - min(file_size(partial_path(model, folder)), model.size) + SPARE_BYTES
+    if free < needed:
+        raise ModelUnavailableError(
+            f"{folder} has {_format_gb(free)} free and {model.name} needs {_format_gb(needed)} more. What was fetched before is kept. "
+            "Make room, or set AIDAEMON_MODELS to a folder on another disk, and try again"
+        )
+
+
+def _describe_failure(model: EmbeddedModel, failures: list[str], kept: int) -> str:
+    lines = [f"{model.name} could not be fetched from any source:", *failures]
+    if kept:
+        lines.append(
+            f"{_format_gb(kept)} of {_format_gb(model.size)} are kept; the next try goes on from there."
+        )
+    lines.append(
+        f"Look at the network and try again with: aidaemon model pull {model.name}. Or use another model: aidaemon init"
+    )
+    return "\n".join(lines)
+
+
+def _format_gb(size: int) -> str:
+    return f"{size / 1e9:.2f} GB"
+
+
+@contextmanager
+def _lock_fetch(lock: Path, watcher: FetchObserver) -> Iterator[None]:
+    """One process fetches, others wait until it is done; the lock dies with its holder."""
+    with lock.open("wb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            watcher.say("another process is fetching this model; waiting for it")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -6,16 +6,20 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-HOMES = {
+SERVICE_URLS = {
     "openai": "https://api.openai.com/v1",
     "anthropic": "https://api.anthropic.com/v1",
     "gemini": "https://generativelanguage.googleapis.com/v1beta",
 }
-KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "gemini": "GEMINI_API_KEY"}
+KEY_VARIABLES = {
+    "openai": "OPENAI_API_KEY",
+    "anthropic": "ANTHROPIC_API_KEY",
+    "gemini": "GEMINI_API_KEY",
+}
 HOST = re.compile(r"[^\s./@%]+(\.[^\s./@%]+)*\.?")
 HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-OURS = {"content-length", "content-type", "transfer-encoding", "host", "connection"}
-PRIMARY = {
+RESERVED_HEADERS = {"content-length", "content-type", "transfer-encoding", "host", "connection"}
+DEFAULT_MODELS = {
     "openai": "gpt-5-mini",
     "anthropic": "claude-haiku-5-5",
     "gemini": "gemini-3.8-flash",
@@ -23,38 +27,49 @@ PRIMARY = {
 }
 
 
-def _address(value: str) -> str:
+def _check_address(value: str) -> str:
     try:
         url = urlsplit(value)
         host, _ = url.hostname, url.port
     except ValueError as error:
         raise ValueError(f"not an address: {error}") from error
-    if url.scheme not in ("http", "https") or not host or not HOST.fullmatch(host) or not value.isprintable():
+    if (
+        url.scheme not in ("http", "https")
+        or not host
+        or not HOST.fullmatch(host)
+        or not value.isprintable()
+    ):
         raise ValueError("must be an address like https://api.example.com/v1")
     if url.username or url.password:
         raise ValueError("must not hold a user or a password; use api_key or extra_headers")
     return value.rstrip("/")
 
 
-def _sendable(value: str) -> str:
+def _check_header_text(value: str) -> str:
     value = value.strip()
     if not (value.isascii() and value.isprintable()):
         raise ValueError("must be printable ASCII, as it is sent in an HTTP header")
     return value
 
 
-def _header_name(value: str) -> str:
-    if not HEADER_NAME.fullmatch(value) or value.lower() in OURS:
+def _check_header_name(value: str) -> str:
+    if not HEADER_NAME.fullmatch(value) or value.lower() in RESERVED_HEADERS:
         raise ValueError(f"{value!r} is not the name of a header that can be added")
     return value
 
 
 def _check_key(kind: str, base_url: str, api_key: str) -> None:
-    if kind in HOMES and urlsplit(base_url).hostname == urlsplit(HOMES[kind]).hostname and not api_key:
-        raise ValueError(f'api_key is needed for {base_url}: api_key = "${{{KEYS[kind]}}}"')
+    if (
+        kind in SERVICE_URLS
+        and urlsplit(base_url).hostname == urlsplit(SERVICE_URLS[kind]).hostname
+        and not api_key
+    ):
+        raise ValueError(
+            f'api_key is needed for {base_url}: api_key = "${{{KEY_VARIABLES[kind]}}}"'
+        )
 
 
-def _dialect(kind: str, api: str) -> str:
+def _get_dialect(kind: str, api: str) -> str:
     """Which provider speaks it."""
     return api if api == "responses" else kind
 
@@ -64,20 +79,20 @@ def _check_api(kind: str, api: str) -> None:
         raise ValueError(f'api = "responses" goes with kind = "openai", not {kind!r}')
 
 
-def _at_home(data: object, usual: str) -> object:
+def _add_service_url(data: object, usual: str) -> object:
     """Who names no address means the service of that kind itself."""
     if not isinstance(data, dict) or data.get("base_url"):
         return data
     kind = str(data.get("kind", usual))
     rest = {name: value for name, value in data.items() if name != "base_url"}
-    return {**rest, "base_url": HOMES[kind]} if kind in HOMES else rest
+    return {**rest, "base_url": SERVICE_URLS[kind]} if kind in SERVICE_URLS else rest
 
 
 Api = Literal["chat", "responses"]
 Kind = Literal["local", "openai", "anthropic", "gemini"]
-Address = Annotated[str, AfterValidator(_address)]
-HeaderText = Annotated[str, AfterValidator(_sendable)]
-HeaderName = Annotated[str, AfterValidator(_header_name)]
+Address = Annotated[str, AfterValidator(_check_address)]
+HeaderText = Annotated[str, AfterValidator(_check_header_text)]
+HeaderName = Annotated[str, AfterValidator(_check_header_name)]
 STRICT = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
@@ -96,27 +111,34 @@ class FallbackConfig(BaseModel):
 
     model_config = STRICT
 
-    kind: Kind = Field("openai", description="local, anthropic, gemini, or openai for any OpenAI-compatible server")
-    base_url: Address = Field("", description="the server's address, with /v1 where it has it; empty: the service's own")
-    api: Api = Field("chat", description="how openai is spoken to: chat completions, or responses, which keep its reasoning")
+    kind: Kind = Field(
+        "openai", description="local, anthropic, gemini, or openai for any OpenAI-compatible server"
+    )
+    base_url: Address = Field(
+        "", description="the server's address, with /v1 where it has it; empty: the service's own"
+    )
+    api: Api = Field(
+        "chat",
+        description="how openai is spoken to: chat completions, or responses, which keep its reasoning",
+    )
     api_key: HeaderText = Field("", repr=False, description='"${ENV}" or "secret:NAME"')
     model: str = Field("", description="the model to ask there; empty: the kind's own default")
 
-    def name(self) -> str:
+    def get_model(self) -> str:
         """The model to ask."""
-        return self.model or PRIMARY[self.kind]
+        return self.model or DEFAULT_MODELS[self.kind]
 
-    def dialect(self) -> str:
+    def get_provider_name(self) -> str:
         """The provider that speaks it."""
-        return _dialect(self.kind, self.api)
+        return _get_dialect(self.kind, self.api)
 
     @model_validator(mode="before")
     @classmethod
-    def _lives_somewhere(cls, data: object) -> object:
-        return _at_home(data, "openai")
+    def _add_base_url(cls, data: object) -> object:
+        return _add_service_url(data, "openai")
 
     @model_validator(mode="after")
-    def _has_a_key(self) -> Self:
+    def _check_key_and_api(self) -> Self:
         _check_key(self.kind, self.base_url, self.api_key)
         _check_api(self.kind, self.api)
         return self
@@ -129,7 +151,9 @@ class PriceConfig(BaseModel):
 
     input: float = Field(0.0, ge=0, description="USD per million tokens sent")
     output: float = Field(0.0, ge=0, description="USD per million tokens received")
-    cached: float | None = Field(None, ge=0, description="USD per million tokens sent that were cached; absent: as input")
+    cached: float | None = Field(
+        None, ge=0, description="USD per million tokens sent that were cached; absent: as input"
+    )
 
 
 class ProviderConfig(BaseModel):
@@ -137,35 +161,51 @@ class ProviderConfig(BaseModel):
 
     model_config = STRICT
 
-    kind: Kind = Field("local", description="local: the embedded model; anthropic; gemini; openai: any OpenAI-compatible server")
-    base_url: Address = Field("", description="the server's address, with /v1 where it has it; empty: the service's own")
-    api: Api = Field("chat", description="how openai is spoken to: chat completions, or responses, which keep its reasoning")
+    kind: Kind = Field(
+        "local",
+        description="local: the embedded model; anthropic; gemini; openai: any OpenAI-compatible server",
+    )
+    base_url: Address = Field(
+        "", description="the server's address, with /v1 where it has it; empty: the service's own"
+    )
+    api: Api = Field(
+        "chat",
+        description="how openai is spoken to: chat completions, or responses, which keep its reasoning",
+    )
     api_key: HeaderText = Field("", repr=False, description='"${ENV}" or "secret:NAME"')
-    timeout_s: float = Field(120, gt=0, le=86_400, description="the longest silence of the server, between bytes too")
+    timeout_s: float = Field(
+        120, gt=0, le=86_400, description="the longest silence of the server, between bytes too"
+    )
     max_tokens: int = Field(0, ge=0, description="tokens of one reply; 0: the model's own limit")
     extra_headers: dict[HeaderName, HeaderText] = Field(
         default_factory=dict, repr=False, description="HTTP headers to send along"
     )
-    models: ModelsConfig = Field(default_factory=ModelsConfig, description="which model does which work")
-    fallbacks: tuple[FallbackConfig, ...] = Field((), description="where to ask when the primary does not answer")
-    prices: dict[str, PriceConfig] = Field(default_factory=dict, description="prices by model, instead of the built-in table")
+    models: ModelsConfig = Field(
+        default_factory=ModelsConfig, description="which model does which work"
+    )
+    fallbacks: tuple[FallbackConfig, ...] = Field(
+        (), description="where to ask when the primary does not answer"
+    )
+    prices: dict[str, PriceConfig] = Field(
+        default_factory=dict, description="prices by model, instead of the built-in table"
+    )
 
-    def model(self, work: Literal["primary", "fast", "smart"] = "primary") -> str:
+    def get_model(self, work: Literal["primary", "fast", "smart"] = "primary") -> str:
         """The model for this kind of work."""
         chosen = {"fast": self.models.fast, "smart": self.models.smart}.get(work, "")
-        return chosen or self.models.primary or PRIMARY[self.kind]
+        return chosen or self.models.primary or DEFAULT_MODELS[self.kind]
 
-    def dialect(self) -> str:
+    def get_provider_name(self) -> str:
         """The provider that speaks it."""
-        return _dialect(self.kind, self.api)
+        return _get_dialect(self.kind, self.api)
 
     @model_validator(mode="before")
     @classmethod
-    def _lives_somewhere(cls, data: object) -> object:
-        return _at_home(data, "local")
+    def _add_base_url(cls, data: object) -> object:
+        return _add_service_url(data, "local")
 
     @model_validator(mode="after")
-    def _has_a_key(self) -> Self:
+    def _check_key_and_api(self) -> Self:
         _check_key(self.kind, self.base_url, self.api_key)
         _check_api(self.kind, self.api)
         return self

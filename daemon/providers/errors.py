@@ -10,9 +10,9 @@ from email.utils import parsedate_to_datetime
 
 from daemon.core.errors import AidaemonError, ErrorClass, ProviderError
 
-SHOWN = 300
+MAX_DETAIL = 300
 
-SPECIFIC = {
+SPECIFIC_CODES = {
     "context_length_exceeded": ErrorClass.CONTEXT_TOO_LONG,
     "exceed_context_size_error": ErrorClass.CONTEXT_TOO_LONG,
     "context_window_exceeded": ErrorClass.CONTEXT_TOO_LONG,
@@ -43,7 +43,7 @@ SPECIFIC = {
     "rate_limit_exceeded": ErrorClass.RATE_LIMIT,
     "rate_limit_error": ErrorClass.RATE_LIMIT,
 }
-VAGUE = {
+GENERAL_CODES = {
     "invalid_request_error": ErrorClass.BAD_REQUEST,
     "not_found_error": ErrorClass.NOT_FOUND,
     "timeout": ErrorClass.TIMEOUT,
@@ -57,7 +57,7 @@ VAGUE = {
     "deadline_exceeded": ErrorClass.TIMEOUT,
     "unavailable": ErrorClass.OVERLOADED,
 }
-STATUS = {
+CLASS_BY_STATUS = {
     401: ErrorClass.AUTH,
     402: ErrorClass.BILLING,
     403: ErrorClass.AUTH,
@@ -67,17 +67,23 @@ STATUS = {
     429: ErrorClass.RATE_LIMIT,
     529: ErrorClass.OVERLOADED,
 }
-FIRM = (401, 402, 413, 529)
+UNAMBIGUOUS_STATUS = (401, 402, 413, 529)
 TOO_LONG = re.compile(
     r"context (length|window|size)|maximum context|prompt is too long|input is too long|reduce the length"
     r"|too many (input )?tokens|input token count|exceeds? (the (available|maximum) (context|number of tokens)|context limit)",
     re.IGNORECASE,
 )
 NO_CREDIT = re.compile(
-    r"billing|credit balance|insufficient (balance|credits?|funds)|out of credits?|payment|API usage limits", re.IGNORECASE
+    r"billing|credit balance|insufficient (balance|credits?|funds)|out of credits?|payment|API usage limits",
+    re.IGNORECASE,
 )
-NO_MODEL = re.compile(r"model\b.{0,80}\b(not found|does not exist|not exist|unknown|not available)|unknown model", re.IGNORECASE)
-BUSY = re.compile(r"overloaded|at capacity|over capacity|no capacity|server is busy|high demand", re.IGNORECASE)
+NO_MODEL = re.compile(
+    r"model\b.{0,80}\b(not found|does not exist|not exist|unknown|not available)|unknown model",
+    re.IGNORECASE,
+)
+BUSY = re.compile(
+    r"overloaded|at capacity|over capacity|no capacity|server is busy|high demand", re.IGNORECASE
+)
 
 DECIMAL = re.compile(r"\d+(\.\d+)?")
 
@@ -97,11 +103,16 @@ PHRASES = {
 }
 
 
-class Fault(AidaemonError):
+class CallFailed(AidaemonError):
     """A model call went wrong."""
 
     def __init__(
-        self, kind: ErrorClass, detail: str = "", *, status: int | None = None, retry_after: float | None = None
+        self,
+        kind: ErrorClass,
+        detail: str = "",
+        *,
+        status: int | None = None,
+        retry_after: float | None = None,
     ) -> None:
         super().__init__(detail)
         self.kind = kind
@@ -109,13 +120,13 @@ class Fault(AidaemonError):
         self.status = status
         self.retry_after = retry_after
 
-    def told(self, host: str, secrets: Sequence[str]) -> ProviderError:
+    def to_provider_error(self, host: str, secrets: Sequence[str]) -> ProviderError:
         """In words for a person: one line, printable, without a secret that the server has echoed."""
         detail = self.detail
         for secret in filter(None, secrets):
             detail = detail.replace(secret, "***")
         detail = " ".join("".join(c if c.isprintable() else " " for c in detail).split())
-        detail = detail if len(detail) <= SHOWN else detail[:SHOWN] + "…"
+        detail = detail if len(detail) <= MAX_DETAIL else detail[:MAX_DETAIL] + "…"
         where = f"{host} ({self.status})" if self.status else host
         message = f"{where} {PHRASES[self.kind]}" + (f": {detail}" if detail else "")
         return ProviderError(self.kind, message, retry_after=self.retry_after, status=self.status)
@@ -125,50 +136,61 @@ class Fault(AidaemonError):
 class ErrorBody:
     """An error as the server wrote it: words for people, codes and types for programs, perhaps a status."""
 
-    words: str = ""
+    message: str = ""
     codes: tuple[str, ...] = ()
     status: int | None = None
     wait: float | None = None
 
 
-def refused(status: int, headers: Mapping[str, str], body: bytes, now: datetime) -> Fault:
+def make_response_error(
+    status: int, headers: Mapping[str, str], body: bytes, now: datetime
+) -> CallFailed:
     """The fault behind an HTTP status that is no success."""
-    error = read_error(body)
-    wait = retry_after(headers, now)
+    error = parse_error_body(body)
+    wait = parse_retry_after(headers, now)
     wait = error.wait if wait is None else wait
-    return Fault(classify(status, error, wait), error.words, status=status, retry_after=wait)
+    return CallFailed(
+        classify_error(status, error, wait), error.message, status=status, retry_after=wait
+    )
 
 
-def midway(error: object) -> Fault:
+def make_object_error(error: object) -> CallFailed:
     """The fault behind an error object inside an answer that had begun as a success."""
-    return _inside(_error_object(error))
+    return _make_classified_error(_parse_error_object(error))
 
 
-def broke_off(data: bytes) -> Fault:
+def make_event_error(data: bytes) -> CallFailed:
     """The fault behind an event named "error" in a stream."""
-    return _inside(read_error(data))
+    return _make_classified_error(parse_error_body(data))
 
 
-def _inside(body: ErrorBody) -> Fault:
-    return Fault(classify(body.status, body, body.wait), body.words, status=body.status, retry_after=body.wait)
+def _make_classified_error(body: ErrorBody) -> CallFailed:
+    return CallFailed(
+        classify_error(body.status, body, body.wait),
+        body.message,
+        status=body.status,
+        retry_after=body.wait,
+    )
 
 
-def classify(status: int | None, error: ErrorBody, wait: float | None) -> ErrorClass:
+def classify_error(status: int | None, error: ErrorBody, wait: float | None) -> ErrorClass:
     """The class. Codes say more than the status, except where the status has one meaning only."""
-    if status in FIRM:
-        return STATUS[status]
+    if status in UNAMBIGUOUS_STATUS:
+        return CLASS_BY_STATUS[status]
     for code in error.codes:
-        if code in SPECIFIC:
-            return SPECIFIC[code]
-    by_words = _by_words(status, error.words, wait)
+        if code in SPECIFIC_CODES:
+            return SPECIFIC_CODES[code]
+    by_words = _classify_text(status, error.message, wait)
     if by_words:
         return by_words
     if status is not None:
-        return STATUS.get(status) or _by_range(status)
-    return next((VAGUE[code] for code in error.codes if code in VAGUE), ErrorClass.SERVER)
+        return CLASS_BY_STATUS.get(status) or _classify_status_range(status)
+    return next(
+        (GENERAL_CODES[code] for code in error.codes if code in GENERAL_CODES), ErrorClass.SERVER
+    )
 
 
-def _by_words(status: int | None, words: str, wait: float | None) -> ErrorClass | None:
+def _classify_text(status: int | None, words: str, wait: float | None) -> ErrorClass | None:
     client = status is None or status in (400, 422)
     if client and TOO_LONG.search(words):
         return ErrorClass.CONTEXT_TOO_LONG
@@ -182,27 +204,34 @@ def _by_words(status: int | None, words: str, wait: float | None) -> ErrorClass 
     return None
 
 
-def _by_range(status: int) -> ErrorClass:
+def _classify_status_range(status: int) -> ErrorClass:
     if 300 <= status < 500:
         return ErrorClass.BAD_REQUEST
     return ErrorClass.SERVER if 500 <= status < 600 else ErrorClass.UNKNOWN
 
 
-def read_error(body: bytes) -> ErrorBody:
+def parse_error_body(body: bytes) -> ErrorBody:
     """An error body: {"error": {...}}, {"error": "words"}, {"message"}, {"detail"}, a list of one, or no JSON at all."""
     try:
         found: object = json.loads(body)
     except (ValueError, RecursionError):
         text = body.decode("utf-8", "replace")
-        return ErrorBody(re.sub(r"<(style|script).*?</\1>|<[^>]*>", " ", text[:20_000], flags=re.DOTALL | re.IGNORECASE))
+        return ErrorBody(
+            re.sub(
+                r"<(style|script).*?</\1>|<[^>]*>",
+                " ",
+                text[:20_000],
+                flags=re.DOTALL | re.IGNORECASE,
+            )
+        )
     if isinstance(found, list) and found:
         found = found[0]
     if isinstance(found, dict) and found.get("error"):
         found = found["error"]
-    return _error_object(found)
+    return _parse_error_object(found)
 
 
-def _error_object(error: object) -> ErrorBody:
+def _parse_error_object(error: object) -> ErrorBody:
     if not isinstance(error, dict):
         return ErrorBody(error if isinstance(error, str) else json.dumps(error))
     words = error.get("message") or error.get("detail") or error.get("error") or ""
@@ -210,32 +239,46 @@ def _error_object(error: object) -> ErrorBody:
     named = [details.get("error_code")] if isinstance(details, dict) else []
     named += [error.get(key) for key in ("code", "type", "status")]
     codes = tuple(name.lower() for name in named if isinstance(name, str))
-    status = next(filter(None, map(_status, named)), None)
-    reasons, wait = _details(error.get("details"))
-    return ErrorBody(words if isinstance(words, str) else json.dumps(words), reasons + codes, status, wait)
+    status = next(filter(None, map(_parse_status, named)), None)
+    reasons, wait = _parse_details(error.get("details"))
+    return ErrorBody(
+        words if isinstance(words, str) else json.dumps(words), reasons + codes, status, wait
+    )
 
 
-def _details(details: object) -> tuple[tuple[str, ...], float | None]:
+def _parse_details(details: object) -> tuple[tuple[str, ...], float | None]:
     """Where Google says more: reasons for programs, and how long to wait ("37s")."""
-    listed = [detail for detail in details if isinstance(detail, dict)] if isinstance(details, list) else []
-    reasons = tuple(reason.lower() for detail in listed if isinstance(reason := detail.get("reason"), str))
-    delays = [delay.removesuffix("s") for detail in listed if isinstance(delay := detail.get("retryDelay"), str)]
-    return reasons, next((_sensible(float(delay)) for delay in delays if DECIMAL.fullmatch(delay)), None)
+    listed = (
+        [detail for detail in details if isinstance(detail, dict)]
+        if isinstance(details, list)
+        else []
+    )
+    reasons = tuple(
+        reason.lower() for detail in listed if isinstance(reason := detail.get("reason"), str)
+    )
+    delays = [
+        delay.removesuffix("s")
+        for detail in listed
+        if isinstance(delay := detail.get("retryDelay"), str)
+    ]
+    return reasons, next(
+        (_check_delay(float(delay)) for delay in delays if DECIMAL.fullmatch(delay)), None
+    )
 
 
-def _status(value: object) -> int | None:
+def _parse_status(value: object) -> int | None:
     text = str(value)
     return int(text) if len(text) == 3 and text.isdecimal() and 300 <= int(text) < 600 else None
 
 
-def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
+def parse_retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
     """Seconds to wait: `retry-after-ms`, or `Retry-After` as seconds or as an HTTP date; None for nonsense."""
     try:
         if "retry-after-ms" in headers:
-            return _sensible(float(headers["retry-after-ms"]) / 1000)
+            return _check_delay(float(headers["retry-after-ms"]) / 1000)
         text = headers.get("Retry-After", "").strip()
         if not text or text[0] in "+-.0123456789":
-            return _sensible(float(text)) if text else None
+            return _check_delay(float(text)) if text else None
         date = parsedate_to_datetime(text)
     except ValueError:
         return None
@@ -243,5 +286,5 @@ def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
     return max(0.0, (date - now).total_seconds())
 
 
-def _sensible(seconds: float) -> float | None:
+def _check_delay(seconds: float) -> float | None:
     return seconds if math.isfinite(seconds) and seconds >= 0 else None

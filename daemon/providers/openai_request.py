@@ -4,10 +4,10 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from daemon.core.messages import Message, ModelRequest, Role, ToolCall, ToolSpec
+from daemon.core.messages import Message, MessageRole, ModelRequest, ToolCall, ToolSpec
 
-REMEMBERED = 64
-MOST_MESSAGES = 2048
+MAX_TOOL_LISTS = 64
+MAX_CACHED_MESSAGES = 2048
 EFFORTS = {"max": "high"}
 
 
@@ -19,7 +19,7 @@ class Dialect:
     seed: str = "seed"
 
 
-def dialect_of(host: str) -> Dialect:
+def get_dialect(host: str) -> Dialect:
     """The dialect of a server."""
     if host == "api.openai.com" or host.endswith(".openai.azure.com"):
         return Dialect(max_tokens="max_completion_tokens")
@@ -33,15 +33,21 @@ def encode(value: object) -> bytes:
 
 def encode_tools(tools: tuple[ToolSpec, ...]) -> bytes:
     """The tool list. Appending a tool only appends bytes before the closing bracket."""
-    return b"[" + b",".join(encode({"type": "function", "function": _function(tool)}) for tool in tools) + b"]"
+    return (
+        b"["
+        + b",".join(
+            encode({"type": "function", "function": _function_json(tool)}) for tool in tools
+        )
+        + b"]"
+    )
 
 
-def _function(tool: ToolSpec) -> dict[str, object]:
+def _function_json(tool: ToolSpec) -> dict[str, object]:
     return {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
 
 
 @dataclass(slots=True)
-class ToolsMemo:
+class ToolListCache:
     """Remembers the bytes of tool lists, which are the same objects from call to call."""
 
     encoder: Callable[[tuple[ToolSpec, ...]], bytes] = encode_tools
@@ -51,37 +57,43 @@ class ToolsMemo:
         """The bytes of the encoder."""
         key = tuple(map(id, tools))
         if key not in self._known:
-            if len(self._known) >= REMEMBERED:
+            if len(self._known) >= MAX_TOOL_LISTS:
                 self._known.clear()
-            self._known[key] = tools, self.encoder(tools)  # holding the tools keeps their ids from being given to others
+            self._known[key] = (
+                tools,
+                self.encoder(tools),
+            )  # holding the tools keeps their ids from being given to others
         return self._known[key][1]
 
 
 @dataclass(slots=True)
-class MessagesMemo:
+class MessageCache:
     """Remembers the bytes of single messages: a conversation is sent again and again, and is the same but for its end."""
 
     _known: dict[int, tuple[Message, bytes]] = field(default_factory=dict)
 
     def __call__(self, messages: tuple[Message, ...]) -> bytes:
         """The bytes of encode_messages."""
-        if len(self._known) > MOST_MESSAGES:
+        if len(self._known) > MAX_CACHED_MESSAGES:
             self._known.clear()
-        return b"[" + b",".join(self._encoded(message) for message in messages) + b"]"
+        return b"[" + b",".join(self._encode(message) for message in messages) + b"]"
 
-    def _encoded(self, message: Message) -> bytes:
+    def _encode(self, message: Message) -> bytes:
         known = self._known.get(id(message))
         if known is None:
-            known = self._known[id(message)] = message, encode(_message(message))  # holding it keeps its id its own
+            known = self._known[id(message)] = (
+                message,
+                encode(_message_json(message)),
+            )  # holding it keeps its id its own
         return known[1]
 
 
 def encode_messages(messages: tuple[Message, ...]) -> bytes:
     """The conversation."""
-    return b"[" + b",".join(encode(_message(message)) for message in messages) + b"]"
+    return b"[" + b",".join(encode(_message_json(message)) for message in messages) + b"]"
 
 
-def to_wire(
+def encode_request(
     model: str,
     request: ModelRequest,
     stream: bool = False,
@@ -95,11 +107,16 @@ def to_wire(
     if request.tools:
         parts.append(b'"tools":' + tools(request.tools))
     parts.append(b'"messages":' + messages(request.messages))
-    parts.extend(encode(name) + b":" + encode(value) for name, value in _settings(request, stream, dialect or Dialect()))
+    parts.extend(
+        encode(name) + b":" + encode(value)
+        for name, value in _make_settings(request, stream, dialect or Dialect())
+    )
     return b",".join(parts) + b"}"
 
 
-def _settings(request: ModelRequest, stream: bool, dialect: Dialect) -> list[tuple[str, object]]:
+def _make_settings(
+    request: ModelRequest, stream: bool, dialect: Dialect
+) -> list[tuple[str, object]]:
     settings: list[tuple[str, object]] = []
     if request.tools and not request.tools_allowed:
         settings.append(("tool_choice", "none"))
@@ -114,22 +131,26 @@ def _settings(request: ModelRequest, stream: bool, dialect: Dialect) -> list[tup
     return settings
 
 
-def _message(message: Message) -> dict[str, object]:
+def _message_json(message: Message) -> dict[str, object]:
     match message.role:
-        case Role.TOOL:
+        case MessageRole.TOOL:
             return {"role": "tool", "tool_call_id": message.provider_id, "content": message.text}
-        case Role.ASSISTANT if message.calls:
-            return {"role": "assistant", "content": message.text or None, "tool_calls": [_call(call) for call in message.calls]}
+        case MessageRole.ASSISTANT if message.calls:
+            return {
+                "role": "assistant",
+                "content": message.text or None,
+                "tool_calls": [_call_json(call) for call in message.calls],
+            }
         case _:
             return {"role": message.role.value, "content": message.text}
 
 
-def _call(call: ToolCall) -> dict[str, object]:
-    function = {"name": call.name, "arguments": sound_arguments(call.arguments)}
+def _call_json(call: ToolCall) -> dict[str, object]:
+    function = {"name": call.name, "arguments": make_valid_arguments(call.arguments)}
     return {"id": call.provider_id, "type": "function", "function": function}
 
 
-def sound_arguments(written: str) -> str:
+def make_valid_arguments(written: str) -> str:
     """As the model wrote them, unless that is no JSON object: many servers refuse a history with such a call in it."""
     try:
         good = isinstance(json.loads(written), dict)

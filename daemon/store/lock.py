@@ -1,4 +1,4 @@
-"""One daemon per home directory (B5 #26): an advisory lock that the kernel frees when its process dies, however it dies."""
+"""One daemon per home directory (K26): an advisory lock that the kernel frees when its process dies, however it dies."""
 
 import fcntl
 import os
@@ -8,7 +8,7 @@ from types import TracebackType
 
 from daemon.core.errors import HomeInUse
 
-NAME = "daemon.lock"
+LOCK_FILE = "daemon.lock"
 PAUSES_S = (0.02, 0.05, 0.0)
 
 
@@ -21,26 +21,31 @@ class HomeLock:
 
     def __enter__(self) -> "HomeLock":
         self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd = os.open(self._home / NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        if not _taken(fd):
-            owner = _owner(fd)
+        fd = os.open(self._home / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if not _try_lock(fd):
+            owner = _read_owner(fd)
             os.close(fd)
-            raise HomeInUse(_refusal(self._home, owner))
+            raise HomeInUse(_in_use_message(self._home, owner))
         os.truncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
         self._fd = fd
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         os.truncate(self._fd, 0)
         os.close(self._fd)
         self._fd = -1
 
 
-def held(home: Path) -> bool:
+def is_locked(home: Path) -> bool:
     """Some process works in HOME now. Looking takes nothing and writes nothing."""
     try:
-        fd = os.open(home / NAME, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(home / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     try:
@@ -52,7 +57,7 @@ def held(home: Path) -> bool:
     return False
 
 
-def _taken(fd: int) -> bool:
+def _try_lock(fd: int) -> bool:
     """A command that looks whether a daemon runs shares the lock for a moment: that moment is waited out."""
     for pause_s in PAUSES_S:
         try:
@@ -64,11 +69,11 @@ def _taken(fd: int) -> bool:
     return False
 
 
-def _owner(fd: int) -> str:
+def _read_owner(fd: int) -> str:
     return os.pread(fd, 32, 0).decode(errors="replace").strip()
 
 
-def _refusal(home: Path, owner: str) -> str:
+def _in_use_message(home: Path, owner: str) -> str:
     who = f"process {owner}" if owner else "another process"
     stop = f"stop it with `kill {owner}`" if owner else "wait until it has ended"
     return f"{home} is in use by {who}; nothing was changed. Use the aidaemon that runs there, {stop}, or give another --home."

@@ -8,7 +8,7 @@ from daemon.core.errors import StoreUnavailable
 from daemon.store.memory_table import Undo
 from daemon.store.memory_tx import MemoryTx
 from daemon.store.protocol import ReadTx, Tx
-from daemon.store.watching import Watchers
+from daemon.store.sqlite import OutboxSignal
 
 T = TypeVar("T")
 
@@ -19,7 +19,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self._undo: Undo = []
         self._tx = MemoryTx(self._undo)
-        self._watchers = Watchers()
+        self._watchers = OutboxSignal()
         self._closed = False
         self._healthy = True
         self.broken = False
@@ -42,7 +42,7 @@ class MemoryStore:
             while self._undo:
                 self._undo.pop()()
         if self._tx.posted:
-            self._watchers.tell()
+            self._watchers.notify()
         await asyncio.sleep(0)  # others get their turn, as they do while a disk works
         return result
 

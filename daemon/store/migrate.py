@@ -1,4 +1,4 @@
-"""Opening the journal's file: pragmas, a look for damage, and numbered migrations kept count of in `user_version` (B5 #23)."""
+"""Opening the journal's file: pragmas, a look for damage, and numbered migrations kept count of in `user_version` (K23)."""
 
 import os
 import sqlite3
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from daemon.core.errors import ConfigError
 
-FOLDER = Path(__file__).parent / "migrations"
+MIGRATIONS_FOLDER = Path(__file__).parent / "migrations"
 BUSY_MS = 3_000  # how long another program's lock on the file is waited for, by SQLite's own bounded retries
 STATEMENTS = 256
 CHECKED_UP_TO = 64 * 2**20  # bytes; quick_check reads the whole file, and a start must stay quick
@@ -35,9 +35,12 @@ class Migration:
     sql: str
 
 
-def migrations(folder: Path = FOLDER) -> list[Migration]:
+def migrations(folder: Path = MIGRATIONS_FOLDER) -> list[Migration]:
     """What stands in the folder, in order: 0001_start.sql is number 1."""
-    return [Migration(int(path.name.split("_")[0]), path.read_text()) for path in sorted(folder.glob("*.sql"))]
+    return [
+        Migration(int(path.name.split("_")[0]), path.read_text())
+        for path in sorted(folder.glob("*.sql"))
+    ]
 
 
 def open_writer(path: Path) -> sqlite3.Connection:
@@ -45,7 +48,9 @@ def open_writer(path: Path) -> sqlite3.Connection:
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as exc:
-        raise JournalUnusable(f"{path}: cannot be opened: {exc.strerror}. Check the directory and its owner.") from exc
+        raise JournalUnusable(
+            f"{path}: cannot be opened: {exc.strerror}. Check the directory and its owner."
+        ) from exc
     with ExitStack() as undo:
         db = connect(path)
         undo.callback(db.close)
@@ -87,9 +92,11 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
         _refuse_damage(db, path)
         migrate(db, path, migrations())
     except sqlite3.OperationalError as exc:
-        raise JournalUnusable(f"{path}: the journal cannot be opened: {exc}. Nothing was changed.") from exc
+        raise JournalUnusable(
+            f"{path}: the journal cannot be opened: {exc}. Nothing was changed."
+        ) from exc
     except sqlite3.DatabaseError as exc:
-        raise JournalUnusable(damage(path, str(exc))) from exc
+        raise JournalUnusable(describe_damage(path, str(exc))) from exc
 
 
 def _refuse_damage(db: sqlite3.Connection, path: Path) -> None:
@@ -97,10 +104,10 @@ def _refuse_damage(db: sqlite3.Connection, path: Path) -> None:
         return
     found = db.execute("PRAGMA quick_check(1)").fetchone()
     if found != ("ok",):
-        raise JournalUnusable(damage(path, str(found[0])))
+        raise JournalUnusable(describe_damage(path, str(found[0])))
 
 
-def damage(path: Path, found: str) -> str:
+def describe_damage(path: Path, found: str) -> str:
     """What to tell whose journal is damaged."""
     return (
         f"{path}: the journal is damaged ({found}). Nothing was changed."

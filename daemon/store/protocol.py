@@ -10,10 +10,19 @@ from datetime import datetime
 from typing import Protocol, TypeVar
 
 from daemon.core.errors import AidaemonError
-from daemon.core.events import ApprovalAsked, Recorded
-from daemon.core.loops import LoopRow
-from daemon.core.outcomes import Answer, Stop
-from daemon.core.rows import ApprovalRow, ChildRow, GrantRow, InboxRow, OutboxRow, SessionRow, TurnRow, UsageRow
+from daemon.core.events import ApprovalAsked, RecordedEvent
+from daemon.core.rows import (
+    ApprovalRow,
+    ChildRow,
+    GrantRow,
+    InboxRow,
+    LoopRow,
+    OutboxRow,
+    SessionRow,
+    TurnRow,
+    UsageRow,
+)
+from daemon.core.trust import Answer, Stop
 
 T = TypeVar("T")
 
@@ -29,103 +38,105 @@ class UnknownTurn(AidaemonError):
 class ReadTx(Protocol):
     """Looking."""
 
-    def session(self, session: str) -> SessionRow | None:
+    def get_session(self, session: str) -> SessionRow | None:
         """One session."""
         ...
 
-    def sessions(self) -> list[SessionRow]:
+    def list_sessions(self) -> list[SessionRow]:
         """All sessions, newest first."""
         ...
 
-    def sessions_of(self, channel: str, limit: int) -> list[SessionRow]:
+    def list_channel_sessions(self, channel: str, limit: int) -> list[SessionRow]:
         """The conversations of this channel, those with the latest message first; those that work for others left out."""
         ...
 
-    def input(self, input_id: str) -> InboxRow | None:
+    def get_input(self, input_id: str) -> InboxRow | None:
         """One accepted message."""
         ...
 
-    def input_of(self, turn_id: str) -> InboxRow | None:
+    def get_turn_input(self, turn_id: str) -> InboxRow | None:
         """The message that began, or will begin, this turn."""
         ...
 
-    def waiting_inputs(self, session: str) -> list[InboxRow]:
+    def list_waiting_inputs(self, session: str) -> list[InboxRow]:
         """Messages in state new, oldest first; those that steer a turn included."""
         ...
 
-    def inputs_in(self, state: str) -> list[InboxRow]:
+    def list_inputs(self, state: str) -> list[InboxRow]:
         """Messages in this state, in order of acceptance."""
         ...
 
-    def turn(self, turn_id: str) -> TurnRow | None:
+    def get_turn(self, turn_id: str) -> TurnRow | None:
         """One turn that has begun."""
         ...
 
-    def turns(self, session: str | None, limit: int) -> list[TurnRow]:
+    def list_turns(self, session: str | None, limit: int) -> list[TurnRow]:
         """Turns, newest first; of one session, or of all."""
         ...
 
-    def unfinished_turns(self, session: str) -> list[TurnRow]:
+    def list_unfinished_turns(self, session: str) -> list[TurnRow]:
         """Turns running or suspended, oldest first."""
         ...
 
-    def unfinished_sessions(self) -> list[str]:
+    def list_unfinished_sessions(self) -> list[str]:
         """Sessions with a message in state new, or a turn that has not ended: what a start has to take up again."""
         ...
 
-    def cancelled(self, turn_id: str) -> str:
+    def get_cancel_reason(self, turn_id: str) -> str:
         """Why somebody stopped this turn, which has not ended yet; "" when nobody did."""
         ...
 
-    def attempts(self, turn_id: str) -> float:
+    def count_attempts(self, turn_id: str) -> float:
         """How often it was taken up without progress since it made some last; 0 for never."""
         ...
 
-    def events(self, turn_id: str, after: int = 0) -> list[Recorded]:
+    def list_events(self, turn_id: str, after: int = 0) -> list[RecordedEvent]:
         """The events of a turn with seq greater than `after`, in order."""
         ...
 
-    def child(self, turn_id: str) -> ChildRow | None:
+    def get_child(self, turn_id: str) -> ChildRow | None:
         """Whose child this turn is, begun or not; None for one that nobody set to work."""
         ...
 
-    def children(self, turn_id: str) -> list[ChildRow]:
+    def list_children(self, turn_id: str) -> list[ChildRow]:
         """The agents that this turn set to work, oldest first."""
         ...
 
-    def busy_children(self, session: str) -> list[ChildRow]:
+    def list_running_children(self, session: str) -> list[ChildRow]:
         """The agents at work for turns of this session, oldest first."""
         ...
 
-    def recent_stops(self, agent: str, limit: int) -> list[Stop]:
+    def list_recent_stops(self, agent: str, limit: int) -> list[Stop]:
         """Why the latest turns of this agent ended, newest first, back to the one that raised an alarm (D6)."""
         ...
 
-    def unsettled(self, since: datetime) -> tuple[int, float]:
+    def sum_unsettled(self, since: datetime) -> tuple[int, float]:
         """Tokens and USD reserved since then for model calls that were cut off: they count as spent (F2)."""
         ...
 
-    def day_raised(self, since: datetime) -> tuple[int, float]:
+    def sum_day_raises(self, since: datetime) -> tuple[int, float]:
         """Tokens and USD that people let the day cost beyond its limit since then (F2)."""
         ...
 
-    def approvals(self, state: str | None = None, session: str | None = None) -> list[ApprovalRow]:
+    def list_approvals(
+        self, state: str | None = None, session: str | None = None
+    ) -> list[ApprovalRow]:
         """Questions, oldest first, filtered by state and session where given; those of agents that work for it included."""
         ...
 
-    def approval(self, turn_id: str, call_id: str) -> ApprovalRow | None:
+    def get_approval(self, turn_id: str, call_id: str) -> ApprovalRow | None:
         """The question about one call."""
         ...
 
-    def approval_by_token(self, prefix: str) -> ApprovalRow | None:
+    def find_approval(self, prefix: str) -> ApprovalRow | None:
         """The question whose token's hash starts like this; None for less than 32 hexadecimal digits."""
         ...
 
-    def grants(self, session: str) -> list[GrantRow]:
+    def list_grants(self, session: str) -> list[GrantRow]:
         """Standing permissions that hold in this session: its own and those for everywhere; all of them for session "*"."""
         ...
 
-    def grant_used(self, call: str) -> bool:
+    def is_grant_used(self, call: str) -> bool:
         """This call has used a standing permission that nobody has revoked since."""
         ...
 
@@ -137,45 +148,47 @@ class ReadTx(Protocol):
         """Everything of this kind, by name, in order of the names."""
         ...
 
-    def loop(self, loop_id: str) -> LoopRow | None:
+    def get_loop(self, loop_id: str) -> LoopRow | None:
         """One loop."""
         ...
 
-    def loops(self, agent: str | None = None, limit: int = 50) -> list[LoopRow]:
+    def list_loops(self, agent: str | None = None, limit: int = 50) -> list[LoopRow]:
         """Loops, newest first; of one agent, or of all."""
         ...
 
-    def loops_at_work(self, agent: str | None = None) -> list[LoopRow]:
+    def list_running_loops(self, agent: str | None = None) -> list[LoopRow]:
         """Loops that have not ended, oldest first; of one agent, or of all."""
         ...
 
-    def outbox(self, state: str, channel: str | None = None, session: str | None = None) -> list[OutboxRow]:
+    def list_outbox(
+        self, state: str, channel: str | None = None, session: str | None = None
+    ) -> list[OutboxRow]:
         """Deliveries in this state, in order of creation."""
         ...
 
-    def outbox_of(self, turn_id: str) -> list[OutboxRow]:
+    def list_turn_outbox(self, turn_id: str) -> list[OutboxRow]:
         """All deliveries of one turn, in order of part."""
         ...
 
-    def delivery(self, turn_id: str, part: int) -> OutboxRow | None:
+    def get_delivery(self, turn_id: str, part: int) -> OutboxRow | None:
         """One delivery."""
         ...
 
-    def unsent(self, channel: str) -> list[OutboxRow]:
+    def list_unsent(self, channel: str) -> list[OutboxRow]:
         """What this channel still has to deliver or to make sure of (new, sending, uncertain), in order of creation."""
         ...
 
-    def delivered_as(self, channel: str, chat: str, message_id: str) -> OutboxRow | None:
+    def find_delivery(self, channel: str, chat: str, message_id: str) -> OutboxRow | None:
         """The latest delivery that became this message of the chat, or of a thread in it, for platforms do not always say which;
         None for a message of somebody else's.
         """
         ...
 
-    def usage(self, since: datetime, session: str | None = None) -> list[UsageRow]:
+    def sum_usage(self, since: datetime, session: str | None = None) -> list[UsageRow]:
         """What was used since then, a row per provider and model."""
         ...
 
-    def stop_counts(self, since: datetime) -> dict[str, int]:
+    def count_stops(self, since: datetime) -> dict[str, int]:
         """How many turns ended since then, by stop reason (D6)."""
         ...
 
@@ -187,15 +200,15 @@ class Tx(ReadTx, Protocol):
         """Insert, or replace what stands there."""
         ...
 
-    def accept(self, row: InboxRow) -> InboxRow:
+    def accept_input(self, row: InboxRow) -> InboxRow:
         """Insert the message. The same (channel, account, external_id) again changes nothing and gives the first one's row."""
         ...
 
-    def settle_input(self, input_id: str, state: str) -> None:
+    def set_input_state(self, input_id: str, state: str) -> None:
         """The message has come to this state; `steers` is emptied when the state is new again."""
         ...
 
-    def claim(self, session: str, owner: str) -> int:
+    def claim_session(self, session: str, owner: str) -> int:
         """Become the one worker of the session. Gives the new epoch, one more than the last; the former owner is fenced."""
         ...
 
@@ -203,19 +216,21 @@ class Tx(ReadTx, Protocol):
         """A new turn; its input becomes taken. Raises Fenced, Conflict."""
         ...
 
-    def note_attempt(self, turn_id: str, progress: int, blame: float = 1.0) -> float:
+    def add_attempt(self, turn_id: str, progress: int, blame: float = 1.0) -> float:
         """A worker takes the turn up at this progress; gives how often that happened at the same one: 1, then `blame` more."""
         ...
 
-    def forgive_attempts(self, turn_id: str) -> None:
+    def reset_attempts(self, turn_id: str) -> None:
         """The worker let go in good order: start counting anew."""
         ...
 
-    def note_cancel(self, turn_id: str, why: str) -> None:
+    def request_cancel(self, turn_id: str, why: str) -> None:
         """Somebody stopped the turn, begun or not; the first word stands until it ends or is set aside."""
         ...
 
-    def append(self, session: str, epoch: int, turn_id: str, recorded: Sequence[Recorded]) -> None:
+    def append_events(
+        self, session: str, epoch: int, turn_id: str, recorded: Sequence[RecordedEvent]
+    ) -> None:
         """Write events, and what follows from them in the other tables (see store/project.py). Raises Fenced, UnknownTurn."""
         ...
 
@@ -229,11 +244,11 @@ class Tx(ReadTx, Protocol):
         """Answer once: None when it is not pending any more or has expired (the row then turns expired)."""
         ...
 
-    def ask(self, turn_id: str, asked: ApprovalAsked, at: datetime) -> None:
+    def open_question(self, turn_id: str, asked: ApprovalAsked, at: datetime) -> None:
         """A question about a turn that has ended (C3); put to people like one of a turn. Raises UnknownTurn."""
         ...
 
-    def settle_approval(self, turn_id: str, call_id: str, state: str) -> None:
+    def set_approval_state(self, turn_id: str, call_id: str, state: str) -> None:
         """The question has come to this state."""
         ...
 
@@ -261,11 +276,13 @@ class Tx(ReadTx, Protocol):
         """Keep it no more; False when nothing was there."""
         ...
 
-    def post(self, row: OutboxRow) -> None:
+    def post_delivery(self, row: OutboxRow) -> None:
         """Something to deliver that is not the outcome of an event; the part is chosen by the store when negative."""
         ...
 
-    def mark_outbox(self, turn_id: str, part: int, state: str, platform_message_id: str = "", error: str = "") -> None:
+    def mark_delivery(
+        self, turn_id: str, part: int, state: str, platform_message_id: str = "", error: str = ""
+    ) -> None:
         """The delivery has come to this state, `error` says why; `sending` counts one attempt more."""
         ...
 

@@ -1,4 +1,7 @@
-"""The journal in one SQLite file: one writer with group commit, one reader, a thread hop per batch (DESIGN 5)."""
+"""Who is told that something new waits to be delivered: after the commit, from memory, without a look at the disk.
+
+The journal in one SQLite file: one writer with group commit, one reader, a thread hop per batch (DESIGN 5).
+"""
 
 import asyncio
 import logging
@@ -12,11 +15,37 @@ from pathlib import Path
 from typing import TypeVar
 
 from daemon.core.errors import StoreUnavailable
-from daemon.store.batch import Attempt, commit_all, look_once
+from daemon.store.group_commit import ConnectionThread, WorkItem, commit_all, read_snapshot
 from daemon.store.migrate import open_reader, open_writer
 from daemon.store.protocol import ReadTx, Tx
-from daemon.store.thread import SqliteThread
-from daemon.store.watching import Watchers
+
+
+class OutboxSignal:
+    """Each is told in a step of its own of the event loop: what it raises is no concern of the journal's."""
+
+    def __init__(self) -> None:
+        self._told: dict[object, Callable[[], None]] = {}
+
+    def add(self, told: Callable[[], None]) -> Callable[[], None]:
+        """From now on; gives what ends it."""
+        key = object()
+        self._told[key] = told
+
+        def end() -> None:
+            self._told.pop(key, None)
+
+        return end
+
+    def notify(self) -> None:
+        """Soon, all who are still there then."""
+        for key in self._told:
+            asyncio.get_running_loop().call_soon(self._notify_one, key)
+
+    def _notify_one(self, key: object) -> None:
+        told = self._told.get(key)
+        if told:
+            told()
+
 
 T = TypeVar("T")
 
@@ -29,14 +58,14 @@ log = logging.getLogger(__name__)
 class _Queued:
     """A work on its way to the disk; `done` is set after the commit."""
 
-    attempt: Attempt[object]
+    attempt: WorkItem[object]
     done: asyncio.Future[None]
 
 
 class SqliteStore:
     """`Store` over HOME/journal.db. Make it with `open`, end it with `aclose`, always: its threads keep a process alive."""
 
-    def __init__(self, path: Path, writer: SqliteThread, reader: SqliteThread) -> None:
+    def __init__(self, path: Path, writer: ConnectionThread, reader: ConnectionThread) -> None:
         self._path = path
         self._writer = writer
         self._reader = reader
@@ -45,16 +74,16 @@ class SqliteStore:
         self._wake = asyncio.Event()
         self._closing = False
         self._healthy = True
-        self._watchers = Watchers()
+        self._watchers = OutboxSignal()
         self._task = asyncio.create_task(self._write_batches(), name="journal writer")
 
     @classmethod
     async def open(cls, path: Path) -> "SqliteStore":
         """Open, or make, the file, and bring its schema up. Raises JournalUnusable, with what to do about it."""
         async with AsyncExitStack() as undo:
-            writer = await SqliteThread.open(partial(open_writer, path))
+            writer = await ConnectionThread.open(partial(open_writer, path))
             undo.push_async_callback(writer.aclose)
-            reader = await SqliteThread.open(partial(open_reader, path))
+            reader = await ConnectionThread.open(partial(open_reader, path))
             undo.pop_all()
         return cls(path, writer, reader)
 
@@ -67,7 +96,7 @@ class SqliteStore:
         """Run as one atomic unit; on disk when this returns. It is done even if the caller is cancelled meanwhile."""
         if self._closing:
             raise StoreUnavailable(f"{self._path}: the journal is closed; nothing was written.")
-        attempt = Attempt(work)
+        attempt = WorkItem(work)
         queued = _Queued(attempt, asyncio.get_running_loop().create_future())
         self._queue.append(queued)
         self._wake.set()
@@ -76,11 +105,13 @@ class SqliteStore:
 
     async def read(self, look: Callable[[ReadTx], T]) -> T:
         """Run over what is committed, in one snapshot."""
-        attempt = Attempt(look)
+        attempt = WorkItem(look)
         try:
-            await self._reader.run(look_once, attempt)
+            await self._reader.run(read_snapshot, attempt)
         except (sqlite3.Error, ValueError) as exc:
-            raise StoreUnavailable(f"{self._path}: the journal cannot be read: {exc}. Nothing was changed.") from exc
+            raise StoreUnavailable(
+                f"{self._path}: the journal cannot be read: {exc}. Nothing was changed."
+            ) from exc
         return attempt.result()
 
     def watch_outbox(self, told: Callable[[], None]) -> Callable[[], None]:
@@ -103,12 +134,17 @@ class SqliteStore:
                 await self._wake.wait()
                 self._wake.clear()
                 while self._queue:
-                    self._in_flight = [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
+                    self._in_flight = [
+                        self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))
+                    ]
                     await self._commit(self._in_flight)
         finally:
             if not self._closing:  # nobody asked it to end
                 self._healthy = False
-                log.error("%s: the journal's writer broke off: nothing can be written until the next start", self._path)
+                log.error(
+                    "%s: the journal's writer broke off: nothing can be written until the next start",
+                    self._path,
+                )
             self._closing = True
             self._refuse([*self._in_flight, *self._queue], ConnectionError("it was closed"))
 
@@ -126,7 +162,7 @@ class SqliteStore:
             if not queued.done.done():
                 queued.done.set_result(None)
         if any(queued.attempt.posted for queued in batch):
-            self._watchers.tell()
+            self._watchers.notify()
 
     def _fell_ill(self, cause: sqlite3.Error) -> None:
         if self._healthy:

@@ -7,8 +7,8 @@ from typing import Protocol
 from daemon.core.clock import Clock
 from daemon.core.errors import AidaemonError
 from daemon.core.events import Event
-from daemon.core.label import Effect, Label
 from daemon.core.messages import ToolSpec
+from daemon.core.trust import Effect, Label
 from daemon.core.turn import Turn
 
 
@@ -20,7 +20,7 @@ class RetryableToolError(ToolError):
     """A passing trouble: worth another try, off-budget (E6)."""
 
 
-class Unavailable(RetryableToolError):
+class ServiceUnavailable(RetryableToolError):
     """The service behind a tool is failing (5xx)."""
 
 
@@ -36,9 +36,9 @@ class ToolOutput:
     exit_code: int | None = None
     label: Label = Label.TRUSTED
     offers: tuple[str, ...] = ()
-    also: tuple[Event, ...] = ()
+    events: tuple[Event, ...] = ()
     seconds: float | None = None
-    owned: bool = True
+    from_owner: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class ToolContext:
     untrusted_source: bool
     clock: Clock
     on_output: Callable[[str], None]
-    note: Callable[[Event], Awaitable[None]]
+    record_event: Callable[[Event], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class ToolMeta:
     warning: str = ""
     volatile: bool = False
     max_chars: int = 0
-    outside: bool = False
+    returns_outside_text: bool = False
     source: str = ""
 
 
@@ -84,7 +84,7 @@ IsSafe = Callable[[Mapping[str, object]], bool]
 Preview = Callable[[Mapping[str, object]], str]
 
 
-def any_arguments(arguments: Mapping[str, object]) -> None:
+def accept_any_arguments(arguments: Mapping[str, object]) -> None:
     """The check of a tool that looks at its arguments only when it runs."""
 
 
@@ -109,7 +109,7 @@ class Tool:
     spec: ToolSpec
     meta: ToolMeta
     run: Run = field(repr=False)
-    check: Check = field(default=any_arguments, repr=False)
+    check: Check = field(default=accept_any_arguments, repr=False)
     is_safe: IsSafe = field(default=never_safe, repr=False)
     preview: Preview = field(default=no_preview, repr=False)
 
@@ -119,7 +119,7 @@ class Tool:
         return self.spec.name
 
 
-class Toolbox(Protocol):
+class ToolSource(Protocol):
     """All tools there are. `edition` changes whenever some come or go."""
 
     edition: int
@@ -137,15 +137,22 @@ class Toolbox(Protocol):
         ...
 
 
-class Grants(Protocol):
+class GrantStore(Protocol):
     """Standing permissions."""
 
-    async def granted(
-        self, session: str, tool: str, args_hash: str, *, paths: Sequence[str], untrusted: bool, call: str
+    async def use_grant(
+        self,
+        session: str,
+        tool: str,
+        args_hash: str,
+        *,
+        paths: Sequence[str],
+        untrusted: bool,
+        call: str,
     ) -> bool:
         """A person has allowed this, here or everywhere; True uses the permission up by one.
 
         `paths`: where the call goes, when nothing else about it counts; `untrusted`: the session is one from outside; `call`
-        is the call's own name, and the same one uses a permission once, however often it is asked for (B5 #7).
+        is the call's own name, and the same one uses a permission once, however often it is asked for (K7).
         """
         ...

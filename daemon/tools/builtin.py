@@ -2,44 +2,64 @@
 
 from collections.abc import Sequence
 
-from daemon.tools.background import Background, check_command, stop_command
 from daemon.tools.base import Tool
-from daemon.tools.budget import request_more_iterations
-from daemon.tools.changes import Files
-from daemon.tools.clock import current_time
+from daemon.tools.basic import (
+    Memory,
+    current_time,
+    find_tools,
+    recall,
+    remember,
+    request_more_iterations,
+    todo,
+)
 from daemon.tools.config import ToolsConfig
-from daemon.tools.decorate import Definition, bind
-from daemon.tools.files import copy_file, edit_file, list_dir, read_file, write_file
-from daemon.tools.finding import find_tools
-from daemon.tools.recall import Memories, recall, remember
-from daemon.tools.search import Searchable, search_files
-from daemon.tools.shell import Shell, shell_tool
-from daemon.tools.todo import todo
-from daemon.tools.toolbox import Tools, check_names
+from daemon.tools.registry import ToolRegistry, check_enabled_names
+from daemon.tools.shell.background import BackgroundCommands, check_command, stop_command
+from daemon.tools.shell.tool import Shell, shell_tool
+from daemon.tools.signature import ToolDefinition, bind
+from daemon.tools.workspace.file_store import FileStore
+from daemon.tools.workspace.files import (
+    SearchScope,
+    copy_file,
+    edit_file,
+    list_dir,
+    read_file,
+    search_files,
+    write_file,
+)
 
 
-def builtin(
-    *, config: ToolsConfig, terminal: Shell, files: Files, memories: Memories, more: Sequence[Tool] = ()
-) -> Tools:
+def build_tools(
+    *,
+    config: ToolsConfig,
+    terminal: Shell,
+    files: FileStore,
+    memories: Memory,
+    more: Sequence[Tool] = (),
+) -> ToolRegistry:
     """Everything that can be called: the house's own and `more`, found by find_tools, switched as the config says.
 
     Raises ConfigError for a name in the config that fits no tool, and for two tools of one name.
     """
     parts: dict[type, object] = {
-        Files: files,
-        Searchable: Searchable(files, tuple(config.protected_paths)),
-        Memories: memories,
+        FileStore: files,
+        SearchScope: SearchScope(files, tuple(config.protected_paths)),
+        Memory: memories,
         Shell: terminal,
-        Background: terminal.background,
+        BackgroundCommands: terminal.background,
     }
-    tools = [*bind([*OWN, shell_tool(terminal)], parts), *more]
-    check_names([*(tool.name for tool in tools), find_tools.name], enabled=config.enabled, disabled=config.disabled)
-    catalogue = Tools(tools, enabled=config.enabled, disabled=config.disabled)
-    catalogue.adopt(find_tools.name, bind([find_tools], {Tools: catalogue}))
+    tools = [*bind([*BUILTIN_TOOLS, shell_tool(terminal)], parts), *more]
+    check_enabled_names(
+        [*(tool.name for tool in tools), find_tools.name],
+        enabled=config.enabled,
+        disabled=config.disabled,
+    )
+    catalogue = ToolRegistry(tools, enabled=config.enabled, disabled=config.disabled)
+    catalogue.replace_source(find_tools.name, bind([find_tools], {ToolRegistry: catalogue}))
     return catalogue
 
 
-OWN: tuple[Definition, ...] = (
+BUILTIN_TOOLS: tuple[ToolDefinition, ...] = (
     current_time,
     remember,
     recall,

@@ -5,25 +5,31 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from daemon.tools.net.config import NetConfig, WebConfig
-from daemon.tools.policy import Approvals
-from daemon.tools.safe import known_programs
-from daemon.tools.sandbox import Wanted
+from daemon.tools.policy.table import Approvals
+from daemon.tools.shell.safe_commands import list_programs
+from daemon.tools.shell.sandbox import SandboxChoice
+from daemon.tools.web.config import NetConfig, WebConfig
 
-HOUSE_FOLDERS = ("agents", "skills", "logs", "files", "undo")
+RESERVED_FOLDERS = ("agents", "skills", "logs", "files", "undo")
 
 
-def _has_grammar(program: str) -> str:
-    if program not in known_programs():
-        raise ValueError(f"{program!r} has no grammar of harmless arguments; known: {', '.join(known_programs())}")
+def _check_program(program: str) -> str:
+    if program not in list_programs():
+        raise ValueError(
+            f"{program!r} has no grammar of harmless arguments; known: {', '.join(list_programs())}"
+        )
     return program
 
 
-def _own_folder(workspace: str) -> str:
+def _check_workspace(workspace: str) -> str:
     """Links and whole paths are looked at when HOME is known (config/workspace.py)."""
     place = PurePosixPath(workspace)
-    if not place.is_absolute() and (not place.parts or ".." in place.parts or place.parts[0] in HOUSE_FOLDERS):
-        raise ValueError("expected a folder with nothing of the daemon's in it: one under HOME, or the whole path of another")
+    if not place.is_absolute() and (
+        not place.parts or ".." in place.parts or place.parts[0] in RESERVED_FOLDERS
+    ):
+        raise ValueError(
+            "expected a folder with nothing of the daemon's in it: one under HOME, or the whole path of another"
+        )
     return workspace
 
 
@@ -32,14 +38,25 @@ class ShellConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    timeout_s: float = Field(30, gt=0, le=3600, description="a command is killed after so many seconds")
-    max_output_chars: int = Field(4000, ge=200, le=200_000, description="longer results keep their beginning and their end")
-    allowed: list[Annotated[str, AfterValidator(_has_grammar)]] = Field(
-        [], description="programs that need no approval when all their arguments are harmless: ls, cat, grep, git ..."
+    timeout_s: float = Field(
+        30, gt=0, le=3600, description="a command is killed after so many seconds"
     )
-    sandbox: Wanted = Field("auto", description='"auto": the best there is; "bubblewrap": without it no command runs')
-    background: int = Field(4, ge=0, le=100, description="so many commands may run in the background at a time")
-    background_minutes: float = Field(60, gt=0, le=60 * 24 * 7, description="a command in the background is killed after so long")
+    max_output_chars: int = Field(
+        4000, ge=200, le=200_000, description="longer results keep their beginning and their end"
+    )
+    allowed: list[Annotated[str, AfterValidator(_check_program)]] = Field(
+        [],
+        description="programs that need no approval when all their arguments are harmless: ls, cat, grep, git ...",
+    )
+    sandbox: SandboxChoice = Field(
+        "auto", description='"auto": the best there is; "bubblewrap": without it no command runs'
+    )
+    background: int = Field(
+        4, ge=0, le=100, description="so many commands may run in the background at a time"
+    )
+    background_minutes: float = Field(
+        60, gt=0, le=60 * 24 * 7, description="a command in the background is killed after so long"
+    )
 
 
 class ToolsConfig(BaseModel):
@@ -49,15 +66,21 @@ class ToolsConfig(BaseModel):
 
     enabled: list[str] = Field([], description="only these tools, by name or pattern; empty: all")
     disabled: list[str] = Field([], description="not these tools, by name or pattern")
-    approvals: Approvals = Field("risk", description='"risk": ask before risky calls; "always": before every effect')
-    approval_minutes: float = Field(5, gt=0, le=60 * 24 * 30, description="how long a question stands")
+    approvals: Approvals = Field(
+        "risk", description='"risk": ask before risky calls; "always": before every effect'
+    )
+    approval_minutes: float = Field(
+        5, gt=0, le=60 * 24 * 30, description="how long a question stands"
+    )
     protected_paths: list[str] = Field(
         [".env*", ".git/hooks", ".git/config"],
         description="ask before a file tool touches these, as they stand under the workspace",
     )
-    workspace: Annotated[str, AfterValidator(_own_folder)] = Field(
+    workspace: Annotated[str, AfterValidator(_check_workspace)] = Field(
         "workspace", description="where files and commands live; relative to HOME"
     )
     shell: ShellConfig = Field(default_factory=ShellConfig, description="commands")
-    http: NetConfig = Field(default_factory=NetConfig, description="requests to other machines, of every tool")
+    http: NetConfig = Field(
+        default_factory=NetConfig, description="requests to other machines, of every tool"
+    )
     web: WebConfig = Field(default_factory=WebConfig, description="reading pages, and searching")

@@ -5,12 +5,10 @@ import re
 from datetime import datetime
 
 from daemon.core.events import Outcome, ToolFinished
-from daemon.core.importance import importance
-from daemon.core.label import Effect, Label
-from daemon.core.messages import Role
-from daemon.core.state import CallState
-from daemon.core.surrogates import without_halves
-from daemon.core.turn import Turn
+from daemon.core.messages import MessageRole, score_importance
+from daemon.core.redaction import drop_lone_surrogates
+from daemon.core.trust import Effect, Label
+from daemon.core.turn import CallState, Turn
 from daemon.tools.base import ToolError, ToolMeta, ToolOutput
 
 MAX_CHARS = 4000
@@ -20,13 +18,13 @@ UNKNOWN = "The outcome of {tool} is unknown: it may or may not have happened; it
 FROM_OUTSIDE = (Effect.FETCH, Effect.EGRESS)
 
 
-def printable(text: str) -> str:
+def to_printable(text: str) -> str:
     """Without control characters, terminal escapes and broken characters."""
     text = ESCAPES.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
-    return without_halves(UNPRINTABLE.sub("", text))
+    return drop_lone_surrogates(UNPRINTABLE.sub("", text))
 
 
-def head_and_tail(text: str, limit: int) -> str:
+def truncate_middle(text: str, limit: int) -> str:
     """At most `limit` characters: the beginning and the end, and how much is missing between them."""
     if len(text) <= limit:
         return text
@@ -36,7 +34,7 @@ def head_and_tail(text: str, limit: int) -> str:
     return text[:head] + mark + text[len(text) - tail :]
 
 
-def finished(
+def make_result(
     state: CallState,
     outcome: Outcome,
     text: str,
@@ -48,11 +46,19 @@ def finished(
     repeat_of: str = "",
 ) -> ToolFinished:
     """A result that the house makes."""
-    shown = printable(head_and_tail(text, limit))
+    shown = to_printable(truncate_middle(text, limit))
     effect = effect or effect_of(state)
-    scored = importance(Role.TOOL, shown)
+    scored = score_importance(MessageRole.TOOL, shown)
     return ToolFinished(
-        state.call_id, state.call.name, outcome, shown, effect, scored, label=label, error_class=error_class, repeat_of=repeat_of
+        state.call_id,
+        state.call.name,
+        outcome,
+        shown,
+        effect,
+        scored,
+        label=label,
+        error_class=error_class,
+        repeat_of=repeat_of,
     )
 
 
@@ -61,21 +67,29 @@ def effect_of(state: CallState) -> Effect:
     return state.judged.effect if state.judged else Effect.DESTRUCTIVE
 
 
-def rejected(state: CallState, reason: str, *, error_class: str = "Rejected") -> ToolFinished:
+def rejected_result(
+    state: CallState, reason: str, *, error_class: str = "Rejected"
+) -> ToolFinished:
     """A person or the gate said no: data for the model, not an exception (DESIGN 6)."""
     text = json.dumps({"rejected": True, "reason": reason}, ensure_ascii=False)
-    return finished(state, Outcome.REJECTED, text, error_class=error_class)
+    return make_result(state, Outcome.REJECTED, text, error_class=error_class)
 
 
-def unknown(state: CallState) -> ToolFinished:
+def unknown_result(state: CallState) -> ToolFinished:
     """The effect was cut off: nobody can say whether it happened (promise 3)."""
-    return finished(state, Outcome.UNKNOWN, UNKNOWN.format(tool=state.call.name), error_class="UnknownOutcome")
+    return make_result(
+        state, Outcome.UNKNOWN, UNKNOWN.format(tool=state.call.name), error_class="UnknownOutcome"
+    )
 
 
-def failure(error: Exception, meta: ToolMeta) -> ToolOutput:
+def failure_output(error: Exception, meta: ToolMeta) -> ToolOutput:
     """What the model is told of an exception. The words of one that came from outside are outside text."""
     message = str(error) if isinstance(error, ToolError) else f"{type(error).__name__}: {error}"
-    label = Label.UNTRUSTED if meta.outside or meta.effect in FROM_OUTSIDE else Label.TRUSTED
+    label = (
+        Label.UNTRUSTED
+        if meta.returns_outside_text or meta.effect in FROM_OUTSIDE
+        else Label.TRUSTED
+    )
     return ToolOutput(message, is_error=True, label=label)
 
 
@@ -83,7 +97,7 @@ def settle_cut(turn: Turn, why: str, at: datetime) -> None:
     """A turn is cut short: every call without a result gets one, so that history is never left dangling."""
     for state in turn.pending:
         if state.starts and effect_of(state) is not Effect.READ:
-            turn.record(unknown(state), at)
+            turn.record(unknown_result(state), at)
         else:
             text = f"Not run: {why}."
-            turn.record(finished(state, Outcome.NOT_RUN, text, error_class="NotRun"), at)
+            turn.record(make_result(state, Outcome.NOT_RUN, text, error_class="NotRun"), at)

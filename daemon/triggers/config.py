@@ -5,38 +5,51 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from daemon.core.places import place_of
-from daemon.core.rows import HTTP
+from daemon.core.ids import parse_session_id
+from daemon.core.rows import HTTP_ROOT
 
-CHANNELS = ("terminal", "web", "telegram", "slack", "discord")
-NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+NOTIFY_CHANNELS = ("terminal", "web", "telegram", "slack", "discord")
+EVENT_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
-def _is_a_place(notify: str) -> str:
+def _check_notify(notify: str) -> str:
     bare = notify.removeprefix("telegram:")  # a Telegram chat is its number alone
-    channel, chat = place_of(bare)
-    if notify in ("", HTTP) or (channel.rpartition("/")[2] in CHANNELS and chat):
+    channel, chat = parse_session_id(bare)
+    if notify in ("", HTTP_ROOT) or (channel.rpartition("/")[2] in NOTIFY_CHANNELS and chat):
         return bare
-    raise ValueError(f'expected "{HTTP}", or a conversation such as "terminal:main" or "123456789" (a Telegram chat)')
+    raise ValueError(
+        f'expected "{HTTP_ROOT}", or a conversation such as "terminal:main" or "123456789" (a Telegram chat)'
+    )
 
 
-def _has_names(named: dict[str, str]) -> dict[str, str]:
-    wrong = next((name for name in named if not NAME.fullmatch(name)), None)
+def _check_names(named: dict[str, str]) -> dict[str, str]:
+    wrong = next((name for name in named if not EVENT_NAME.fullmatch(name)), None)
     if wrong is not None:
-        raise ValueError(f"{wrong!r} is no name for an event; expected letters, digits, '_', '-', '.', at most 64")
+        raise ValueError(
+            f"{wrong!r} is no name for an event; expected letters, digits, '_', '-', '.', at most 64"
+        )
     return named
 
 
-def _fit_a_header(tokens: dict[str, str]) -> dict[str, str]:
-    wrong = next((name for name, token in tokens.items() if not (token and token.isascii() and token.isprintable())), None)
+def _check_tokens(tokens: dict[str, str]) -> dict[str, str]:
+    wrong = next(
+        (
+            name
+            for name, token in tokens.items()
+            if not (token and token.isascii() and token.isprintable())
+        ),
+        None,
+    )
     if wrong is not None:
-        raise ValueError(f"{wrong}: expected a token of printable ASCII, as it is sent in an HTTP header")
+        raise ValueError(
+            f"{wrong}: expected a token of printable ASCII, as it is sent in an HTTP header"
+        )
     if len(set(tokens.values())) < len(tokens):
         raise ValueError("two names have the same token; expected one of its own for each")
     return tokens
 
 
-Named = Annotated[dict[str, str], AfterValidator(_has_names)]
+ByEventName = Annotated[dict[str, str], AfterValidator(_check_names)]
 
 
 class EventsConfig(BaseModel):
@@ -45,19 +58,25 @@ class EventsConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     enabled: bool = Field(False, description="take events at POST /v1/events/NAME")
-    notify: Annotated[str, AfterValidator(_is_a_place)] = Field(
+    notify: Annotated[str, AfterValidator(_check_notify)] = Field(
         "",
         description='the conversation that is told and asked, such as "terminal:main"; "http": nobody is told, questions wait at'
         " /v1/approvals; empty: nobody is told or asked, and what would need asking is refused",
     )
-    tokens: Annotated[Named, AfterValidator(_fit_a_header)] = Field(
-        default_factory=dict, repr=False, description='each sender\'s name and token: { "github" = "${GITHUB_EVENTS}" }'
+    tokens: Annotated[ByEventName, AfterValidator(_check_tokens)] = Field(
+        default_factory=dict,
+        repr=False,
+        description='each sender\'s name and token: { "github" = "${GITHUB_EVENTS}" }',
     )
-    prompts: Named = Field(default_factory=dict, description='what to do with it, by name: { "github" = "Sum it up." }')
+    prompts: ByEventName = Field(
+        default_factory=dict, description='what to do with it, by name: { "github" = "Sum it up." }'
+    )
 
     @model_validator(mode="after")
-    def _prompts_have_senders(self) -> "EventsConfig":
+    def _check_prompts(self) -> "EventsConfig":
         stray = next((name for name in self.prompts if name not in self.tokens), None)
         if stray is not None:
-            raise ValueError(f"prompts has {stray!r}, which has no token; expected a name of [events.tokens]")
+            raise ValueError(
+                f"prompts has {stray!r}, which has no token; expected a name of [events.tokens]"
+            )
         return self

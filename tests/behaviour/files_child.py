@@ -6,7 +6,7 @@ import signal
 import sys
 from pathlib import Path
 
-from daemon.core.label import Label
+from daemon.core.trust import Label
 from daemon.store.sqlite import SqliteStore
 from tests.fakes.files import Desk
 

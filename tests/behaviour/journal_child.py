@@ -37,10 +37,12 @@ async def answer_messages(home: Path, first: int) -> None:
 
 async def answer_lane(store: SqliteStore, lane: int, first: int) -> None:
     where = f"terminal:{lane}"
-    epoch = await store.write(lambda tx: (tx.put_session(session(where)), tx.claim(where, "child"))[1])
+    epoch = await store.write(
+        lambda tx: (tx.put_session(session(where)), tx.claim_session(where, "child"))[1]
+    )
     for number in range(first, first + 1_000_000):
         name = f"{lane}-{number}"
-        await store.write(lambda tx, name=name: tx.accept(message(f"m{name}", session=where)))
+        await store.write(lambda tx, name=name: tx.accept_input(message(f"m{name}", session=where)))
         tell(f"accepted {name}")
         await store.write(lambda tx, name=name: one_turn(tx, where, epoch, name))
         tell(f"answered {name}")
@@ -48,7 +50,9 @@ async def answer_lane(store: SqliteStore, lane: int, first: int) -> None:
 
 def one_turn(tx: Tx, where: str, epoch: int, name: str) -> None:
     tx.begin_turn(turn(f"t{name}", session=where), epoch)
-    tx.append(where, epoch, f"t{name}", recorded(said(f"m{name}"), replied(), ended(f"reply to {name}")))
+    tx.append_events(
+        where, epoch, f"t{name}", recorded(said(f"m{name}"), replied(), ended(f"reply to {name}"))
+    )
 
 
 async def fill_the_disk(home: Path, how: str) -> None:
@@ -61,12 +65,16 @@ async def fill_the_disk(home: Path, how: str) -> None:
         limit_files(GROWN)
     kept = await write_until_refused(store)
     tell(f"kept {kept} healthy {store.healthy}")
-    await store.write(lambda tx: tx.sessions())
+    await store.write(lambda tx: tx.list_sessions())
     tell(f"looked healthy {store.healthy}")
     huge = await asyncio.gather(write_big(store, "huge", size=5_000_000), return_exceptions=True)
     tell(f"huge {[type(outcome).__name__ for outcome in huge]}")
-    together = await asyncio.gather(*(write_big(store, f"t-{index}") for index in range(20)), return_exceptions=True)
-    tell(f"refused {sum(isinstance(outcome, StoreUnavailable) for outcome in together)} healthy {store.healthy}")
+    together = await asyncio.gather(
+        *(write_big(store, f"t-{index}") for index in range(20)), return_exceptions=True
+    )
+    tell(
+        f"refused {sum(isinstance(outcome, StoreUnavailable) for outcome in together)} healthy {store.healthy}"
+    )
     if how == "full":
         ballast.unlink()
     else:
@@ -91,7 +99,7 @@ async def write_until_refused(store: SqliteStore) -> int:
 
 
 async def write_big(store: SqliteStore, name: str, size: int = 10_000) -> None:
-    await store.write(lambda tx: tx.accept(replace(message(f"m{name}"), body="x" * size)))
+    await store.write(lambda tx: tx.accept_input(replace(message(f"m{name}"), body="x" * size)))
 
 
 def hold(home: Path) -> None:

@@ -7,15 +7,19 @@ import sys
 import time
 from pathlib import Path
 
-from daemon.tools.process import run_process
-from daemon.tools.sandbox import Sandbox
+from daemon.tools.shell.process import run_process
+from daemon.tools.shell.sandbox import Sandbox
 
 SETTLE_S = 0.05
 
 
 def processes_with(mark: str) -> list[int]:
     """Whose command line holds this."""
-    return [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/cmdline") if mark in _words(path)]
+    return [
+        int(path.parent.name)
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if mark in _words(path)
+    ]
 
 
 def _words(path: Path) -> str:
@@ -29,7 +33,7 @@ async def start_and_die(workspace: Path, mark: str, after_s: float) -> None:
     sandbox = Sandbox(workspace, "bubblewrap")
     asyncio.get_running_loop().call_later(after_s, os.kill, os.getpid(), signal.SIGKILL)
     await run_process(
-        sandbox.argv(["/bin/sh", "-c", f"sleep {mark}"]), cwd=workspace, env=sandbox.env, timeout_s=60, max_chars=100,
+        sandbox.wrap(["/bin/sh", "-c", f"sleep {mark}"]), cwd=workspace, env=sandbox.env, timeout_s=60, max_chars=100,
         on_output=lambda text: None,
     )  # fmt: skip
 

@@ -8,7 +8,7 @@ import pytest
 
 from daemon.core.events import ModelReplied, ModelRetried
 from daemon.ops.doctor import check_provider
-from daemon.providers.anthropic_request import MARK
+from daemon.providers.anthropic_request import CACHE_MARK
 from daemon.providers.config import ProviderConfig
 from tests.fakes.anthropic import KEY, FakeAnthropic, calls, refuses, says, thinks, tokens
 from tests.fakes.house import Living, living
@@ -28,8 +28,16 @@ async def fake() -> AsyncIterator[FakeAnthropic]:
 async def test_the_doctor_shows_the_key_as_this_service_wants_it(
     tmp_path: Path, fake: FakeAnthropic, key: str, state: str
 ) -> None:
-    config = {"kind": "anthropic", "base_url": fake.base_url, "api_key": key, "models": {"primary": "claude-scripted"}}
-    assert [check.state for check in await check_provider(ProviderConfig.model_validate(config), tmp_path)] == [state]
+    config = {
+        "kind": "anthropic",
+        "base_url": fake.base_url,
+        "api_key": key,
+        "models": {"primary": "claude-scripted"},
+    }
+    assert [
+        check.state
+        for check in await check_provider(ProviderConfig.model_validate(config), tmp_path)
+    ] == [state]
 
 
 async def ask(house: Living, text: str, *, stream: bool) -> tuple[str, str]:
@@ -39,7 +47,10 @@ async def ask(house: Living, text: str, *, stream: bool) -> tuple[str, str]:
     return turn, (await house.settled(turn)).reply or ""
 
 
-CONFIG = {"provider": {"kind": "anthropic", "api_key": KEY, "models": {"primary": NEW}}, "agent": {"effort": "medium"}}
+CONFIG = {
+    "provider": {"kind": "anthropic", "api_key": KEY, "models": {"primary": NEW}},
+    "agent": {"effort": "medium"},
+}
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["batch", "stream"])
@@ -48,7 +59,11 @@ async def test_a_house_works_with_claude_and_takes_thinking_across_turns_and_res
 ) -> None:
     """A7, E12, E13: a call with thinking, its result, the answer; then another turn, and one after a restart."""
     fake.script(
-        calls(("current_time", {}), thoughts=(thinks("I need the clock"),), usage=tokens(5, 20, read=100, created=50)),
+        calls(
+            ("current_time", {}),
+            thoughts=(thinks("I need the clock"),),
+            usage=tokens(5, 20, read=100, created=50),
+        ),
         says("It is late.", thinks("late"), usage=tokens(7, 10, read=150)),
     )
     fake.otherwise(says("Good night.", thinks("bed")))
@@ -56,7 +71,10 @@ async def test_a_house_works_with_claude_and_takes_thinking_across_turns_and_res
         turn, reply = await ask(house, "What time is it?", stream=stream)
         assert reply == "It is late."
         replied = [event for event in await house.events(turn) if isinstance(event, ModelReplied)]
-        assert [(event.usage.input_tokens, event.usage.cached_tokens) for event in replied] == [(155, 100), (157, 150)]
+        assert [(event.usage.input_tokens, event.usage.cached_tokens) for event in replied] == [
+            (155, 100),
+            (157, 150),
+        ]
         assert all(event.native and "signature" in event.native.blocks for event in replied)
         assert (await ask(house, "Thanks", stream=stream))[1] == "Good night."
     async with living(tmp_path, fake, CONFIG) as house:
@@ -65,7 +83,10 @@ async def test_a_house_works_with_claude_and_takes_thinking_across_turns_and_res
     assert [fake.thoughts_in(n) for n in range(4)] == [0, 1, 2, 3]
     assert all(asked["thinking"] == {"type": "adaptive"} for asked in fake.requests)
     assert [asked.body.get("stream", False) for asked in fake.requests] == [stream] * 4
-    sent = [asked.raw.replace(MARK, b"").rpartition(b'],"max_tokens"')[0] for asked in fake.requests]
+    sent = [
+        asked.raw.replace(CACHE_MARK, b"").rpartition(b'],"max_tokens"')[0]
+        for asked in fake.requests
+    ]
     assert all(after.startswith(before) for before, after in pairwise(sent))
 
 
@@ -74,7 +95,10 @@ async def test_another_model_takes_over_in_the_middle_of_a_turn_and_claude_after
 ) -> None:
     """A7: the fallback is told the calls without the thinking; its own calls are told to Claude in turn."""
     async with FakeOpenAI() as other:
-        fake.script(calls(("current_time", {}), thoughts=(thinks(),)), *[refuses("not_found_error", "gone", 404)])
+        fake.script(
+            calls(("current_time", {}), thoughts=(thinks(),)),
+            *[refuses("not_found_error", "gone", 404)],
+        )
         other.script(openai_says("It is noon."))
         fallback = {"kind": "openai", "base_url": other.base_url, "model": "other"}
         config = {**CONFIG, "provider": {**CONFIG["provider"], "fallbacks": [fallback]}}

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from daemon.core.event_bus import ToolOutputChunk as Printed
 from daemon.core.events import CallJudged, Outcome, ToolFinished
-from daemon.core.label import Decision, Label
-from daemon.core.live import ToolOutput as Printed
 from daemon.core.redaction import Redactor
-from daemon.tools.background import Background, check_command, stop_command
+from daemon.core.trust import Decision, Label
 from daemon.tools.base import ToolContext
 from daemon.tools.config import ShellConfig
-from daemon.tools.sandbox import Kind, Sandbox
-from daemon.tools.shell import Shell, shell_tool
+from daemon.tools.shell.background import BackgroundCommands, check_command, stop_command
+from daemon.tools.shell.sandbox import Sandbox, SandboxKind
+from daemon.tools.shell.tool import Shell, shell_tool
 from tests.behaviour.test_shell import gone, processes_with
 from tests.fakes.tools import Bench
 
@@ -34,12 +34,19 @@ class Eyes:
     says: Label = Label.TRUSTED
     seen: list[tuple[object, str, bool]] = field(default_factory=list)
 
-    async def began(self, context: ToolContext | None = None) -> object:
+    async def start(self, context: ToolContext | None = None) -> object:
         return f"before {len(self.seen)}"
 
-    async def ended(self, began: object, context: ToolContext, *, label: Label = Label.TRUSTED, over: bool = True) -> Label:
+    async def finish(
+        self,
+        began: object,
+        context: ToolContext,
+        *,
+        label: Label = Label.TRUSTED,
+        over: bool = True,
+    ) -> Label:
         self.seen.append((began, label.value, over))
-        return label.joined(self.says)
+        return label.join_with(self.says)
 
 
 @pytest.fixture
@@ -51,17 +58,17 @@ def workspace(tmp_path: Path) -> Path:
 
 def rig(
     workspace: Path,
-    jobs: Background | None = None,
-    kind: Kind = "bubblewrap",
+    jobs: BackgroundCommands | None = None,
+    kind: SandboxKind = "bubblewrap",
     eyes: Eyes | None = None,
     secrets: dict[str, str] | None = None,
     label: Label = Label.TRUSTED,
 ) -> Bench:
-    jobs = jobs or Background()
+    jobs = jobs or BackgroundCommands()
     redactor, fence = Redactor(lambda: secrets or {}), Sandbox(workspace, kind)
-    made = Shell(fence, ShellConfig(), redactor=redactor, watching=eyes or Eyes(), background=jobs)
+    made = Shell(fence, ShellConfig(), redactor=redactor, watcher=eyes or Eyes(), background=jobs)
     tools = [shell_tool(made), check_command, stop_command]
-    return Bench(tools, {Shell: made, Background: jobs}, granted=("shell",), label=label)
+    return Bench(tools, {Shell: made, BackgroundCommands: jobs}, granted=("shell",), label=label)
 
 
 async def begin(bench: Bench, command: str) -> str:
@@ -120,13 +127,17 @@ async def test_E7_stopping_kills_it_with_all_that_it_started(workspace: Path) ->
 
 
 async def test_its_time_is_limited(workspace: Path) -> None:
-    bench = rig(workspace, Background(lifetime_s=0.3))
+    bench = rig(workspace, BackgroundCommands(lifetime_s=0.3))
     result = await check(bench, await begin(bench, "echo begun; sleep 60"))
-    assert (result.exit_code, "its time was up" in result.text, "begun" in result.text) == (124, True, True)
+    assert (result.exit_code, "its time was up" in result.text, "begun" in result.text) == (
+        124,
+        True,
+        True,
+    )
 
 
 async def test_so_many_at_a_time_and_no_more(workspace: Path) -> None:
-    jobs = Background(most=1)
+    jobs = BackgroundCommands(max_running=1)
     bench = rig(workspace, jobs)
     job = await begin(bench, "sleep 60")
     refused = await bench.one("shell", json.dumps({"command": "sleep 61", "background": True}))
@@ -139,14 +150,16 @@ async def test_so_many_at_a_time_and_no_more(workspace: Path) -> None:
 
 async def test_its_output_is_kept_in_little_memory(workspace: Path) -> None:
     bench = rig(workspace)
-    result = await check(bench, await begin(bench, "head -c 50000000 /dev/zero | tr '\\0' x; echo; echo end"))
+    result = await check(
+        bench, await begin(bench, "head -c 50000000 /dev/zero | tr '\\0' x; echo; echo end")
+    )
     assert "bytes left out" in result.text
     assert result.text.endswith("end")
     assert len(result.text) <= 4000
 
 
 async def test_another_conversation_cannot_see_or_stop_it(workspace: Path) -> None:
-    jobs = Background()
+    jobs = BackgroundCommands()
     job = await begin(rig(workspace, jobs), "sleep 60")
     other = rig(workspace, jobs)
     other.turn.session = "terminal:other"
@@ -157,16 +170,18 @@ async def test_another_conversation_cannot_see_or_stop_it(workspace: Path) -> No
 
 
 async def test_after_a_restart_an_old_one_is_told_to_have_ended(workspace: Path) -> None:
-    jobs = Background()
+    jobs = BackgroundCommands()
     job = await begin(rig(workspace, jobs), "sleep 60")
     await jobs.aclose()
-    result = await rig(workspace, Background()).one("check_command", json.dumps({"id": job}))
+    result = await rig(workspace, BackgroundCommands()).one(
+        "check_command", json.dumps({"id": job})
+    )
     assert (result.outcome, "ended with the daemon" in result.text) == (Outcome.ERROR, True)
 
 
 async def test_the_daemons_end_is_theirs(workspace: Path) -> None:
     mark = f"91{os.getpid()}.1"
-    jobs = Background()
+    jobs = BackgroundCommands()
     bench = rig(workspace, jobs)
     job = await begin(bench, f"echo begun; sleep {mark}")
     await heard(bench, job, "begun")
@@ -174,9 +189,14 @@ async def test_the_daemons_end_is_theirs(workspace: Path) -> None:
     assert processes_with(mark) == []
 
 
-async def test_secrets_are_taken_out_of_what_it_prints_also_when_cut_in_two(workspace: Path) -> None:
+async def test_secrets_are_taken_out_of_what_it_prints_also_when_cut_in_two(
+    workspace: Path,
+) -> None:
     bench = rig(workspace, secrets={"correct-horse-battery": "bank"})
-    job = await begin(bench, "echo begun; printf 'correct-horse'; until [ -e go ]; do sleep 0.02; done; echo '-battery staple'")
+    job = await begin(
+        bench,
+        "echo begun; printf 'correct-horse'; until [ -e go ]; do sleep 0.02; done; echo '-battery staple'",
+    )
     text = await heard(bench, job, "begun")
     (workspace / "go").touch()
     text += (await check(bench, job)).text
@@ -184,7 +204,9 @@ async def test_secrets_are_taken_out_of_what_it_prints_also_when_cut_in_two(work
     assert "[secret bank] staple" in text
 
 
-async def test_F3_what_it_did_to_files_is_looked_at_and_its_output_is_no_better_than_they_are(workspace: Path) -> None:
+async def test_F3_what_it_did_to_files_is_looked_at_and_its_output_is_no_better_than_they_are(
+    workspace: Path,
+) -> None:
     eyes = Eyes(Label.UNTRUSTED)
     bench = rig(workspace, eyes=eyes)
     result = await check(bench, await begin(bench, "true"))
@@ -205,11 +227,16 @@ async def test_F3_a_command_that_is_waited_for_is_looked_at_too(workspace: Path)
     assert [seen[1:] for seen in eyes.seen] == [("trusted", True), ("untrusted", True)]
 
 
-async def test_secrets_are_taken_out_of_results_and_of_what_is_shown_meanwhile(workspace: Path) -> None:
+async def test_secrets_are_taken_out_of_results_and_of_what_is_shown_meanwhile(
+    workspace: Path,
+) -> None:
     bench = rig(workspace, secrets={"correct-horse-battery": "bank"})
     shown = ""
-    with bench.live.watch("t1") as seen:
-        result = await bench.one("shell", json.dumps({"command": "printf correct-; sleep 0.3; echo horse-battery; echo bye"}))
+    with bench.live.subscribe("t1") as seen:
+        result = await bench.one(
+            "shell",
+            json.dumps({"command": "printf correct-; sleep 0.3; echo horse-battery; echo bye"}),
+        )
         while "bye" not in shown:
             glimpse = await asyncio.wait_for(anext(seen), DEADLINE)
             shown += glimpse.text if isinstance(glimpse, Printed) else ""
@@ -218,18 +245,22 @@ async def test_secrets_are_taken_out_of_results_and_of_what_is_shown_meanwhile(w
 
 
 @pytest.mark.parametrize("kind", ["landlock", "none"])
-async def test_where_it_could_outlive_the_daemon_there_is_none(workspace: Path, kind: Kind) -> None:
-    result = await rig(workspace, kind=kind).one("shell", '{"command": "sleep 60", "background": true}')
+async def test_where_it_could_outlive_the_daemon_there_is_none(
+    workspace: Path, kind: SandboxKind
+) -> None:
+    result = await rig(workspace, kind=kind).one(
+        "shell", '{"command": "sleep 60", "background": true}'
+    )
     assert (result.outcome, "needs bubblewrap" in result.text) == (Outcome.ERROR, True)
 
 
 DAEMON = """
     import asyncio, sys
     from pathlib import Path
-    from daemon.tools.background import Background
+    from daemon.tools.shell.background import Background
     from daemon.tools.config import ShellConfig
-    from daemon.tools.process import run_into
-    from daemon.tools.sandbox import Sandbox
+    from daemon.tools.shell.process import run_into
+    from daemon.tools.shell.sandbox import Sandbox
 
     class Loud:
         def feed(self, data):

@@ -8,17 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from daemon.app import Parts
+from daemon.app import Overrides
+from daemon.client.protocol import RunView
 from daemon.core.events import Answer, ApprovalAnswered, ApprovalAsked, BudgetRaised, ModelAsked
-from daemon.core.label import Effect, Label
 from daemon.core.rows import SessionRow
-from daemon.door.base import RunView
-from daemon.tools.decorate import bind, tool
+from daemon.core.trust import Effect, Label
+from daemon.tools.signature import bind, tool
 from tests.fakes.house import SESSION, Living, living
 from tests.fakes.openai import FakeOpenAI, Json, Step, by, calls, fails, hangs, says, tokens
 from tests.fakes.wordy_model import Turnstile
 
-PRICED = {"prices": {"scripted": {"input": 10.0, "output": 100.0}, "second": {"input": 1000.0, "output": 10_000.0}}}
+PRICED = {
+    "prices": {
+        "scripted": {"input": 10.0, "output": 100.0},
+        "second": {"input": 1000.0, "output": 10_000.0},
+    }
+}
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 OUTPUT = 8_192
 
@@ -35,7 +40,7 @@ async def outside() -> str:
     return "rain"
 
 
-PARTS = Parts(tools=bind([look, outside], {}))
+PARTS = Overrides(tools=bind([look, outside], {}))
 
 
 def limits(cap: Mapping[str, object], **more: object) -> dict[str, object]:
@@ -61,7 +66,9 @@ class Bill:
 
 
 def first(body: Json) -> str:
-    return str(next(message["content"] for message in body["messages"] if message["role"] == "user"))
+    return str(
+        next(message["content"] for message in body["messages"] if message["role"] == "user")
+    )
 
 
 def done(body: Json) -> int:
@@ -71,11 +78,11 @@ def done(body: Json) -> int:
 async def question(it: Living, turn: str, number: int = 1) -> dict[str, object]:
     """What is asked of the owner about a budget when this turn waits for the n-th time."""
     waits = 0
-    async for event in it.house.door.events(turn):
+    async for event in it.house.door.stream_events(turn):
         waits += event.name == "run.suspended"
         if waits == number:
             break
-    [asked] = await it.house.door.approvals(session=SESSION)
+    [asked] = await it.house.door.list_approvals(session=SESSION)
     assert (asked.turn, asked.tool, asked.effect) == (turn, "extend_budget", "write")
     return json.loads(asked.arguments)
 
@@ -95,33 +102,55 @@ async def test_f2_twenty_sub_agents_at_once_never_cost_more_than_their_parent_ma
 
     def choose(body: Json) -> Step:
         if first(body).startswith("child"):
-            return bill.of(body, lambda usage: calls(("look", {"at": f"{first(body)} {done(body)}"}), usage=usage))
+            return bill.of(
+                body,
+                lambda usage: calls(("look", {"at": f"{first(body)} {done(body)}"}), usage=usage),
+            )
         wanted = [("spawn_agent", {"task": f"child {n}"}) for n in range(20)]
-        return bill.of(body, lambda usage: says("all back", usage) if done(body) else calls(*wanted, usage=usage))
+        return bill.of(
+            body,
+            lambda usage: says("all back", usage) if done(body) else calls(*wanted, usage=usage),
+        )
 
     model.otherwise(by(choose))
-    async with living(tmp_path, model, limits({**cap, "on_budget": "stop", "max_seconds": 60}), PARTS) as it:
+    async with living(
+        tmp_path, model, limits({**cap, "on_budget": "stop", "max_seconds": 60}), PARTS
+    ) as it:
         async with asyncio.timeout(50):
             run = await it.ask("parent, go")
-        ended = [view for view in await it.house.door.runs() if view.session.startswith("sub-")]
+        ended = [
+            view for view in await it.house.door.list_runs() if view.session.startswith("sub-")
+        ]
     assert len(ended) == 20 and all(view.stop_reason for view in ended)
     assert model.count >= 4
     assert bill.usd <= cap.get("max_usd", 1e9)
     assert bill.sent <= cap.get("max_input_tokens", 1e9)
-    assert run.stop_reason in ("over_budget", "done", "low_confidence")  # or it says that nearly all of them failed
+    assert run.stop_reason in (
+        "over_budget",
+        "done",
+        "low_confidence",
+    )  # or it says that nearly all of them failed
     if share == 1.0:
         assert "over_budget" in {view.stop_reason for view in ended}
 
 
-async def test_f2_twenty_sub_agents_at_once_never_cost_more_than_the_day_may(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_f2_twenty_sub_agents_at_once_never_cost_more_than_the_day_may(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     """A19: tokens of both kinds."""
     bill = Bill(model, lambda number: 0.5 if number > 1 else 0.01)
 
     def choose(body: Json) -> Step:
         if first(body).startswith("child"):
-            return bill.of(body, lambda usage: calls(("look", {"at": f"{first(body)} {done(body)}"}), usage=usage))
+            return bill.of(
+                body,
+                lambda usage: calls(("look", {"at": f"{first(body)} {done(body)}"}), usage=usage),
+            )
         wanted = [("spawn_agent", {"task": f"child {n}"}) for n in range(20)]
-        return bill.of(body, lambda usage: says("all back", usage) if done(body) else calls(*wanted, usage=usage))
+        return bill.of(
+            body,
+            lambda usage: says("all back", usage) if done(body) else calls(*wanted, usage=usage),
+        )
 
     model.otherwise(by(choose))
     config = limits({"on_budget": "stop", "max_seconds": 60}, budget={"daily_tokens": 60_000})
@@ -132,7 +161,9 @@ async def test_f2_twenty_sub_agents_at_once_never_cost_more_than_the_day_may(tmp
     assert f"Today: {bill.sent + bill.received:,} tokens of 60,000" in told
 
 
-async def test_f2_what_sub_agents_cost_stands_in_the_parents_account_after_a_restart(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_f2_what_sub_agents_cost_stands_in_the_parents_account_after_a_restart(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     """A17, B11: a child and a grandchild used up what the parent may; the parent is taken up again and knows it."""
     waiting = Turnstile(says("never"))
 
@@ -140,7 +171,11 @@ async def test_f2_what_sub_agents_cost_stands_in_the_parents_account_after_a_res
         if first(body).startswith("grandchild"):
             return says("done", tokens(9_000, 5))
         if first(body).startswith("child"):
-            return says("done", tokens(4_000, 5)) if done(body) else calls(("spawn_agent", {"task": "grandchild"}))
+            return (
+                says("done", tokens(4_000, 5))
+                if done(body)
+                else calls(("spawn_agent", {"task": "grandchild"}))
+            )
         return waiting if done(body) else calls(("spawn_agent", {"task": "child"}))
 
     model.otherwise(by(choose))
@@ -157,7 +192,10 @@ async def test_f2_what_sub_agents_cost_stands_in_the_parents_account_after_a_res
 
 @pytest.mark.parametrize(
     ("cap", "usage", "of", "limit"),
-    [({"max_usd": 1.0}, tokens(100_000, 0), "usd", 1.0), ({"max_input_tokens": 100_000}, tokens(100_000, 0), "sent", 100_000)],
+    [
+        ({"max_usd": 1.0}, tokens(100_000, 0), "usd", 1.0),
+        ({"max_input_tokens": 100_000}, tokens(100_000, 0), "sent", 100_000),
+    ],
 )
 async def test_f2_at_the_limit_a_person_is_asked_and_yes_doubles_it(
     tmp_path: Path, model: FakeOpenAI, cap: dict[str, object], usage: Json, of: str, limit: float
@@ -170,18 +208,35 @@ async def test_f2_at_the_limit_a_person_is_asked_and_yes_doubles_it(
         assert asked == {"budget": "turn", "of": of, "used": limit, "limit": limit, "more": limit}
         assert "Approved: extend_budget" in await it.command("/approve")
         again = await question(it, turn, 2)
-        assert again == {"budget": "turn", "of": of, "used": 2 * limit, "limit": 2 * limit, "more": limit}
+        assert again == {
+            "budget": "turn",
+            "of": of,
+            "used": 2 * limit,
+            "limit": 2 * limit,
+            "more": limit,
+        }
         assert "Denied" in await it.command("/deny that is enough")
         run = await it.settled(turn)
-        raised = [event.limits for event in await it.events(turn) if isinstance(event, BudgetRaised)]
+        raised = [
+            event.limits for event in await it.events(turn) if isinstance(event, BudgetRaised)
+        ]
     assert (run.stop_reason, model.count, run.iterations) == ("over_budget", 2, 2)
-    assert [(one.max_usd, one.max_input_tokens) for one in raised] == [(2.0, None) if of == "usd" else (None, 200_000)]
-    useful(run, "used up", "Done: look.", "Not run: look.", "raise the limit in [agent] or [budget]")
+    assert [(one.max_usd, one.max_input_tokens) for one in raised] == [
+        (2.0, None) if of == "usd" else (None, 200_000)
+    ]
+    useful(
+        run, "used up", "Done: look.", "Not run: look.", "raise the limit in [agent] or [budget]"
+    )
 
 
-async def test_f2_an_answer_that_is_complete_needs_no_more_and_nobody_is_asked(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_f2_an_answer_that_is_complete_needs_no_more_and_nobody_is_asked(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     """D2: it is still held against what was done."""
-    model.script(says("Berlin, as far as I know.", tokens(12_000, 5)), says("I sent the mail.", tokens(12_000, 5)))
+    model.script(
+        says("Berlin, as far as I know.", tokens(12_000, 5)),
+        says("I sent the mail.", tokens(12_000, 5)),
+    )
     async with living(tmp_path, model, limits({"max_input_tokens": 10_000})) as it:
         run = await it.ask("what is the capital of Germany?")
         assert (run.stop_reason, run.reply) == ("done", "Berlin, as far as I know.")
@@ -208,22 +263,37 @@ async def test_f2_silence_is_a_no_and_the_turn_ends_with_what_to_do(
     tmp_path: Path, model: FakeOpenAI, clock: Callable[[timedelta], None]
 ) -> None:
     """A15: after approval_minutes."""
-    model.otherwise(by(lambda body: calls(("look", {"at": f"page {done(body)}"}), usage=tokens(12_000, 0))))
+    model.otherwise(
+        by(lambda body: calls(("look", {"at": f"page {done(body)}"}), usage=tokens(12_000, 0)))
+    )
     async with living(tmp_path / "home", model, limits({"max_input_tokens": 10_000}), PARTS) as it:
         turn = await it.say("look at all pages")
         await question(it, turn)
         clock(timedelta(minutes=6))
         run = await asyncio.wait_for(it.settled(turn), 10)
-        [answered] = [event for event in await it.events(turn) if isinstance(event, ApprovalAnswered)]
+        [answered] = [
+            event for event in await it.events(turn) if isinstance(event, ApprovalAnswered)
+        ]
     assert (run.stop_reason, model.count, answered.answer) == ("over_budget", 1, Answer.EXPIRED)
-    useful(run, "the turn's tokens are used up (12,000 of 10,000)", "Not run: look.", "when there is budget again")
+    useful(
+        run,
+        "the turn's tokens are used up (12,000 of 10,000)",
+        "Not run: look.",
+        "when there is budget again",
+    )
 
 
 @pytest.mark.parametrize(
-    ("cap", "of", "limit"), [({"daily_tokens": 20_000}, "tokens", 20_000), ({"daily_usd": 1.0}, "usd", 1.0)]
+    ("cap", "of", "limit"),
+    [({"daily_tokens": 20_000}, "tokens", 20_000), ({"daily_usd": 1.0}, "usd", 1.0)],
 )
 async def test_a19_the_day_is_asked_for_too_a_yes_holds_over_a_restart_and_midnight_ends_it(
-    tmp_path: Path, model: FakeOpenAI, clock: Callable[[timedelta], None], cap: dict[str, object], of: str, limit: float
+    tmp_path: Path,
+    model: FakeOpenAI,
+    clock: Callable[[timedelta], None],
+    cap: dict[str, object],
+    of: str,
+    limit: float,
 ) -> None:
     """F2: a yes is for all chats of that day; the next day begins with the configured limit and nothing spent."""
     spent = tokens(100_000, 0) if of == "usd" else tokens(19_900, 100)
@@ -232,14 +302,26 @@ async def test_a19_the_day_is_asked_for_too_a_yes_holds_over_a_restart_and_midni
     async with living(tmp_path / "home", model, config) as it:
         assert (await it.ask("one", "web:a")).reply == "ok"
         turn = await it.say("two")
-        assert await question(it, turn) == {"budget": "day", "of": of, "used": limit, "limit": limit, "more": limit}
+        assert await question(it, turn) == {
+            "budget": "day",
+            "of": of,
+            "used": limit,
+            "limit": limit,
+            "more": limit,
+        }
         await it.command("/approve")
         assert (await it.settled(turn)).reply == "ok"
     clock(timedelta(hours=1))
     async with living(tmp_path / "home", model, config) as it:
         turn = await it.say("three")
         asked = await question(it, turn)
-        assert asked == {"budget": "day", "of": of, "used": 2 * limit, "limit": 2 * limit, "more": limit}
+        assert asked == {
+            "budget": "day",
+            "of": of,
+            "used": 2 * limit,
+            "limit": 2 * limit,
+            "more": limit,
+        }
         await it.command("/approve")
         assert (await it.settled(turn)).reply == "ok"
         clock(timedelta(hours=12, minutes=1))
@@ -284,21 +366,29 @@ async def test_f2_strangers_and_loops_and_who_wants_no_question_are_not_asked(
     tmp_path: Path, model: FakeOpenAI, who: Callable[[Living], Awaitable[str]], on_budget: str
 ) -> None:
     """C12, D1."""
-    model.otherwise(by(lambda body: calls(("look", {"at": f"page {done(body)}"}), usage=tokens(12_000, 0))))
-    async with living(tmp_path, model, limits({"max_input_tokens": 10_000, "on_budget": on_budget}), PARTS) as it:
+    model.otherwise(
+        by(lambda body: calls(("look", {"at": f"page {done(body)}"}), usage=tokens(12_000, 0)))
+    )
+    async with living(
+        tmp_path, model, limits({"max_input_tokens": 10_000, "on_budget": on_budget}), PARTS
+    ) as it:
         turn = await who(it)
         run = await asyncio.wait_for(it.settled(turn), 10)
         assert not [event for event in await it.events(turn) if isinstance(event, ApprovalAsked)]
     assert (run.stop_reason, model.count) == ("over_budget", 1)
 
 
-async def test_f2_sub_agents_are_not_asked_but_who_set_them_to_work_is(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_f2_sub_agents_are_not_asked_but_who_set_them_to_work_is(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     """A17: the child ends, its parent's owner is asked, and the parent goes on."""
 
     def choose(body: Json) -> Step:
         if first(body).startswith("child"):
             return calls(("look", {"at": f"page {done(body)}"}), usage=tokens(12_000, 0))
-        return says("I have what I need.") if done(body) else calls(("spawn_agent", {"task": "child"}))
+        return (
+            says("I have what I need.") if done(body) else calls(("spawn_agent", {"task": "child"}))
+        )
 
     model.otherwise(by(choose))
     async with living(tmp_path, model, limits({"max_input_tokens": 10_000}), PARTS) as it:
@@ -307,15 +397,22 @@ async def test_f2_sub_agents_are_not_asked_but_who_set_them_to_work_is(tmp_path:
         assert (asked["budget"], asked["used"]) == ("turn", 12_010)
         await it.command("/approve")
         run = await it.settled(turn)
-        children = [view for view in await it.house.door.runs() if view.session.startswith("sub-")]
-    assert (run.reply, [view.stop_reason for view in children]) == ("I have what I need.", ["over_budget"])
+        children = [
+            view for view in await it.house.door.list_runs() if view.session.startswith("sub-")
+        ]
+    assert (run.reply, [view.stop_reason for view in children]) == (
+        "I have what I need.",
+        ["over_budget"],
+    )
 
 
 async def test_f2_an_unknown_price_counts_as_the_configured_worst_and_is_said_to_be_unknown(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
     """A19: 50,000 tokens at 5 USD a million, 4,000 at 25."""
-    model.otherwise(by(lambda body: calls(("look", {"at": f"page {done(body)}"}), usage=tokens(50_000, 4_000))))
+    model.otherwise(
+        by(lambda body: calls(("look", {"at": f"page {done(body)}"}), usage=tokens(50_000, 4_000)))
+    )
     config = {"agent": {"max_usd": 0.34, "max_input_tokens": 0, "on_budget": "stop"}}
     async with living(tmp_path, model, config, PARTS) as it:
         run = await it.ask("look at all pages")
@@ -332,10 +429,16 @@ async def test_f2_where_little_is_left_the_reply_must_be_short_and_where_nearly_
     """The price of output is 100 USD a million: 0.5 USD are less than 5,000 tokens."""
     async with living(tmp_path / "one", model, limits({"max_usd": 0.5, "on_budget": "stop"})) as it:
         assert (await it.ask("write me a poem")).reply == "ok"
-        [asked] = [event for event in await it.events((await it.house.door.runs())[0].turn) if isinstance(event, ModelAsked)]
+        [asked] = [
+            event
+            for event in await it.events((await it.house.door.list_runs())[0].turn)
+            if isinstance(event, ModelAsked)
+        ]
     assert 4_000 < model.requests[0]["max_tokens"] < 5_000
     assert asked.reserved_usd and 0.49 < asked.reserved_usd <= 0.5
-    async with living(tmp_path / "two", model, limits({"max_usd": 0.02, "on_budget": "stop"})) as it:
+    async with living(
+        tmp_path / "two", model, limits({"max_usd": 0.02, "on_budget": "stop"})
+    ) as it:
         run = await it.ask("write me a poem")
     assert (run.stop_reason, model.count) == ("over_budget", 1)
     useful(run, "nearly used up, and the next call could take more than is left")
@@ -344,22 +447,35 @@ async def test_f2_where_little_is_left_the_reply_must_be_short_and_where_nearly_
     assert "max_tokens" not in model.requests[1].body
 
 
-async def test_e13_where_little_is_left_there_is_no_long_thinking_either(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_e13_where_little_is_left_there_is_no_long_thinking_either(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     """F2: what a model thinks is output, too, and is set aside on top of what it says."""
     for home, cap in (("one", 4.0), ("two", 2.0)):
-        async with living(tmp_path / home, model, limits({"max_usd": cap, "on_budget": "stop", "effort": "high"})) as it:
+        async with living(
+            tmp_path / home, model, limits({"max_usd": cap, "on_budget": "stop", "effort": "high"})
+        ) as it:
             assert (await it.ask("write me a poem")).reply == "ok"
-    asked = [(request.body.get("reasoning_effort"), request.body.get("max_tokens", 0) > OUTPUT) for request in model.requests]
+    asked = [
+        (request.body.get("reasoning_effort"), request.body.get("max_tokens", 0) > OUTPUT)
+        for request in model.requests
+    ]
     assert asked == [("high", False), (None, True)]
 
 
-async def test_f2_a_reservation_that_was_never_settled_counts_as_spent(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_f2_a_reservation_that_was_never_settled_counts_as_spent(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     """A19: of the turn, and of the day: the daemon was cut off in the middle of a call, so nobody knows what that cost."""
     async with living(tmp_path / "probe", model, limits({})) as it:
         turn = (await it.ask("write me a poem")).turn
         [asked] = [event for event in await it.events(turn) if isinstance(event, ModelAsked)]
     config = limits(
-        {"max_input_tokens": asked.reserved_tokens * 3 // 2, "drain_seconds": 0, "on_budget": "stop"},
+        {
+            "max_input_tokens": asked.reserved_tokens * 3 // 2,
+            "drain_seconds": 0,
+            "on_budget": "stop",
+        },
         budget={"daily_tokens": 1_000_000},
     )
     model.script(hangs())
@@ -374,16 +490,22 @@ async def test_f2_a_reservation_that_was_never_settled_counts_as_spent(tmp_path:
     assert f"Today: {asked.reserved_tokens:,} tokens" in told
 
 
-async def test_f2_what_the_provider_refused_costs_nothing(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_f2_what_the_provider_refused_costs_nothing(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     """A7: a wrong key does not use the day up."""
     model.otherwise(fails(401))
-    async with living(tmp_path, model, limits({"on_budget": "stop"}, budget={"daily_usd": 1.0})) as it:
+    async with living(
+        tmp_path, model, limits({"on_budget": "stop"}, budget={"daily_usd": 1.0})
+    ) as it:
         reasons = {(await it.ask(f"write poem {n}")).stop_reason for n in range(5)}
         assert reasons == {"failed"}
         assert "Today: 0 tokens, $0.0000 of $1" in await it.command("/status")
 
 
-async def test_f2_a_dearer_fallback_is_not_asked_when_the_budget_has_no_room_for_it(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_f2_a_dearer_fallback_is_not_asked_when_the_budget_has_no_room_for_it(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     """A7: a hundred times the price, held before it is asked."""
     model.script(fails(404))
     fallback = {"kind": "openai", "base_url": model.base_url, "model": "second"}
@@ -391,7 +513,10 @@ async def test_f2_a_dearer_fallback_is_not_asked_when_the_budget_has_no_room_for
     config["provider"] = {**PRICED, "fallbacks": [fallback]}
     async with living(tmp_path / "one", model, config) as it:
         run = await it.ask("write me a poem")
-    assert (run.stop_reason, [request["model"] for request in model.requests]) == ("over_budget", ["scripted"])
+    assert (run.stop_reason, [request["model"] for request in model.requests]) == (
+        "over_budget",
+        ["scripted"],
+    )
     model.script(fails(404), says("from the second", tokens(100, 10)))
     config["agent"] = {"max_usd": 200.0, "max_input_tokens": 0}
     async with living(tmp_path / "two", model, config) as it:
@@ -408,12 +533,16 @@ agents = [{ agent = "default", brief = "FIRST" }, { agent = "default", brief = "
 """
 
 
-async def test_b11_what_the_agents_of_a_composite_cost_counts_for_the_whole(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_b11_what_the_agents_of_a_composite_cost_counts_for_the_whole(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     """F2: the third is not asked any more."""
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents" / "team.toml").write_text(TEAM)
     model.otherwise(says("my part is done", tokens(6_000, 5)))
-    async with living(tmp_path, model, limits({"max_input_tokens": 12_000, "on_budget": "stop"})) as it:
+    async with living(
+        tmp_path, model, limits({"max_input_tokens": 12_000, "on_budget": "stop"})
+    ) as it:
         assert "team" in await it.command("/agent team")
         run = await it.ask("do it together")
         cost = await it.command("/cost")
@@ -421,15 +550,21 @@ async def test_b11_what_the_agents_of_a_composite_cost_counts_for_the_whole(tmp_
     assert "2 calls, 12,000 in" in cost
 
 
-async def test_b2_where_the_budget_is_a_condition_its_end_is_that_condition(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_b2_where_the_budget_is_a_condition_its_end_is_that_condition(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     """F2: and nobody is asked for more."""
     (tmp_path / "agents").mkdir()
     spec = '[identity]\nname = "miser"\n[iteration]\nmax_cycles = 9\n[model_policy.budget]\nusd_per_run = 1.0\n'
     spec += '[[iteration.termination_conditions]]\nkind = "budget-exhausted"\n'
     (tmp_path / "agents" / "miser.toml").write_text(spec)
-    model.otherwise(by(lambda body: calls(("look", {"at": f"page {done(body)}"}), usage=tokens(60_000, 0))))
+    model.otherwise(
+        by(lambda body: calls(("look", {"at": f"page {done(body)}"}), usage=tokens(60_000, 0)))
+    )
     async with living(tmp_path, model, limits({}), PARTS) as it:
         await it.command("/agent miser")
         run = await it.ask("look at all pages")
-        assert not [event for event in await it.events(run.turn) if isinstance(event, ApprovalAsked)]
+        assert not [
+            event for event in await it.events(run.turn) if isinstance(event, ApprovalAsked)
+        ]
     assert (run.stop_reason, model.count) == ("condition", 2)

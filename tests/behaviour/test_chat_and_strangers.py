@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from channels.terminal_lines import Lines
-from daemon.app import Parts
-from daemon.cli.chat_plain import Pages, PlainChat
+from daemon.app import Overrides
+from daemon.cli.terminal.plain import LineReader, PlainChat, PlainScreen
 from daemon.core.clock import SystemClock
 from daemon.core.events import Answer
-from daemon.core.label import Effect
 from daemon.core.messages import ToolSpec
+from daemon.core.trust import Effect
 from daemon.tools.base import Tool, ToolContext, ToolMeta, ToolOutput
-from daemon.triggers.events import Arrived
+from daemon.triggers.events import TriggerEvent
 from tests.fakes.house import Living, living
 from tests.fakes.openai import FakeOpenAI, calls, says
 
@@ -33,18 +32,29 @@ async def home(folder: Path) -> AsyncIterator[tuple[Living, list[str]]]:
         done.append(context.session_id)
         return ToolOutput("wiped")
 
-    tool = Tool(ToolSpec("wipe", "Wipe all.", {"type": "object", "properties": {}}), ToolMeta(Effect.DESTRUCTIVE), wipe)
+    tool = Tool(
+        ToolSpec("wipe", "Wipe all.", {"type": "object", "properties": {}}),
+        ToolMeta(Effect.DESTRUCTIVE),
+        wipe,
+    )
     async with FakeOpenAI() as model:
         model.script(calls(("wipe", {})), calls(("wipe", {})), says("Done."), says("Then not."))
-        async with living(folder, model, {"events": EVENTS}, Parts(tools=[tool])) as alive:
+        async with living(folder, model, {"events": EVENTS}, Overrides(tools=[tool])) as alive:
             yield alive, done
 
 
 def chat(alive: Living, standing: Answer | None) -> PlainChat:
     """`aidaemon chat --once`, in a pipe."""
-    pages = Pages(io.StringIO(), io.StringIO())
+    pages = PlainScreen(io.StringIO(), io.StringIO())
     return PlainChat(
-        alive.house.door, CHAT, SystemClock(), lambda: "id", standing, ask=False, pages=pages, lines=Lines(0)
+        alive.house.door,
+        CHAT,
+        SystemClock(),
+        lambda: "id",
+        standing,
+        ask=False,
+        screen=pages,
+        lines=LineReader(0),
     )
 
 
@@ -53,23 +63,23 @@ async def test_A6_a_strangers_question_is_not_answered_by_yes_nor_by_nobody_bein
     tmp_path: Path, standing: Answer | None
 ) -> None:
     async with home(tmp_path) as (alive, done):
-        taken = await alive.house.events.take(Arrived("mail", {"text": "wipe all"}, 20))
+        taken = await alive.house.events.accept(TriggerEvent("mail", {"text": "wipe all"}, 20))
         await alive.until(taken.turn, "approval.asked")
         talk = chat(alive, standing)
-        async with talk._attending():
-            await talk.follower.others()
-            await talk._exchange("wipe, please")
-            await asyncio.wait_for(talk.follower.others(), 10)
+        async with talk._polling_questions():
+            await talk.follower.poll_questions()
+            await talk._send_and_wait("wipe, please")
+            await asyncio.wait_for(talk.follower.poll_questions(), 10)
         assert done == ([CHAT] if standing else [])
-        waiting = await alive.house.door.approvals(session=CHAT)
+        waiting = await alive.house.door.list_approvals(session=CHAT)
         assert [view.turn for view in waiting] == [taken.turn]
 
 
 async def test_A6_a_no_to_everything_is_a_no_to_strangers_too(tmp_path: Path) -> None:
     async with home(tmp_path) as (alive, done):
-        taken = await alive.house.events.take(Arrived("mail", {"text": "wipe all"}, 20))
+        taken = await alive.house.events.accept(TriggerEvent("mail", {"text": "wipe all"}, 20))
         await alive.until(taken.turn, "approval.asked")
         talk = chat(alive, Answer.DENY)
-        async with talk._attending():
-            await talk.follower.others()
-        assert await alive.house.door.approvals(session=CHAT) == [] and done == []
+        async with talk._polling_questions():
+            await talk.follower.poll_questions()
+        assert await alive.house.door.list_approvals(session=CHAT) == [] and done == []

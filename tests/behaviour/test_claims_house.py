@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from daemon.app import Parts
+from daemon.app import Overrides
 from daemon.core.events import Coached, Verified
-from daemon.core.label import Effect
+from daemon.core.trust import Effect
 from daemon.tools.base import ToolError
-from daemon.tools.decorate import bind, tool
+from daemon.tools.signature import bind, tool
 from tests.fakes.house import Living, living
 from tests.fakes.openai import FakeOpenAI, Json, Step, by, calls, says
 
@@ -34,14 +34,16 @@ async def look(about: str) -> str:
     return f"nothing about {about}"
 
 
-PARTS = Parts(tools=bind((send_mail, send_fax, look), {}))
+PARTS = Overrides(tools=bind((send_mail, send_fax, look), {}))
 
 
 async def coached(it: Living, turn: str) -> list[str]:
     return [event.kind for event in await it.events(turn) if isinstance(event, Coached)]
 
 
-async def test_a_claim_that_nothing_shows_gets_one_round_to_be_put_right_f6(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_a_claim_that_nothing_shows_gets_one_round_to_be_put_right_f6(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     model.script(says(CLAIM), says("I have not sent it yet. Shall I?"))
     async with living(tmp_path, model, parts=PARTS) as it:
         run = await it.ask("write to Eva")
@@ -52,14 +54,18 @@ async def test_a_claim_that_nothing_shows_gets_one_round_to_be_put_right_f6(tmp_
         assert CLAIM in told and "does not bear it out" in told
 
 
-async def test_one_that_is_made_true_in_its_round_is_delivered_as_it_is_f6(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_one_that_is_made_true_in_its_round_is_delivered_as_it_is_f6(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     model.script(says(CLAIM), calls(("send_mail", {"to": "Eva"})), says(CLAIM))
     async with living(tmp_path, model, parts=PARTS) as it:
         run = await it.ask("write to Eva")
         assert (run.stop_reason, run.reply) == ("done", CLAIM)
 
 
-async def test_one_that_is_insisted_upon_gets_an_honest_line_f6(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_one_that_is_insisted_upon_gets_an_honest_line_f6(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     model.script(says(CLAIM), says("Yes. " + CLAIM))
     async with living(tmp_path, model, parts=PARTS) as it:
         run = await it.ask("write to Eva")
@@ -75,7 +81,11 @@ async def test_with_a_real_result_there_is_no_alarm_f6(tmp_path: Path, model: Fa
         assert (run.reply, len(model.requests), await coached(it, run.turn)) == (CLAIM, 2, [])
 
 
-@pytest.mark.parametrize("tried", [("send_fax", {"to": "Eva"}), ("look", {"about": "Eva"})], ids=["failed", "only looked"])
+@pytest.mark.parametrize(
+    "tried",
+    [("send_fax", {"to": "Eva"}), ("look", {"about": "Eva"})],
+    ids=["failed", "only looked"],
+)
 async def test_what_failed_or_only_looked_is_no_proof_f6(
     tmp_path: Path, model: FakeOpenAI, tried: tuple[str, dict[str, str]]
 ) -> None:
@@ -91,11 +101,15 @@ async def test_it_can_be_switched_off_f6(tmp_path: Path, model: FakeOpenAI) -> N
         assert (run.reply, len(model.requests)) == (CLAIM, 1)
 
 
-async def test_what_a_sub_agent_did_is_proof_for_who_asked_it_f6(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_what_a_sub_agent_did_is_proof_for_who_asked_it_f6(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     """A17: its own claims were held against its own record before."""
 
     def choose(body: Json) -> Step:
-        first = next(str(message["content"]) for message in body["messages"] if message["role"] == "user")
+        first = next(
+            str(message["content"]) for message in body["messages"] if message["role"] == "user"
+        )
         done = [message for message in body["messages"] if message["role"] == "tool"]
         if first.startswith("child"):
             return says("I sent it.") if done else calls(("send_mail", {"to": "Eva"}))
@@ -107,7 +121,9 @@ async def test_what_a_sub_agent_did_is_proof_for_who_asked_it_f6(tmp_path: Path,
         assert (run.reply, await coached(it, run.turn)) == (CLAIM, [])
 
 
-async def test_the_last_word_of_a_turn_that_is_stopped_is_held_against_it_too_f6(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_the_last_word_of_a_turn_that_is_stopped_is_held_against_it_too_f6(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     """E9: a closing text is no place to claim what was never done."""
     model.script(calls(("look", {"about": "one"})), calls(("look", {"about": "two"})), says(CLAIM))
     async with living(tmp_path, model, {"agent": {"max_iterations": 2}}, PARTS) as it:
@@ -129,7 +145,9 @@ async def test_a_declared_end_is_held_against_it_too_f6(tmp_path: Path, model: F
         assert run.reply and run.reply.startswith(f"{CLAIM} <done>\n\n{NOTE}")
 
 
-async def test_a_correction_after_a_check_is_looked_at_again_f6(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_a_correction_after_a_check_is_looked_at_again_f6(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     """E10: what is put right for one check may not claim anew; notes stand in the order in which they were found."""
     verify = [{"kind": "contains", "value": "Regards"}]
     model.script(says(CLAIM), says("I have not sent it."), says(f"{CLAIM} Regards"))

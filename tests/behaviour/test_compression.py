@@ -5,21 +5,35 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from daemon.app import Parts
-from daemon.core.events import Answer, Consulted, HistoryCompressed, ModelFailed, TurnEnded, UserSaid
-from daemon.core.label import Effect
-from daemon.tools.decorate import bind, tool
+from daemon.app import Overrides
+from daemon.core.events import (
+    Answer,
+    Consulted,
+    HistoryCompressed,
+    ModelFailed,
+    TurnEnded,
+    UserSaid,
+)
+from daemon.core.trust import Effect
+from daemon.tools.signature import bind, tool
 from tests.fakes.house import Living, living
 from tests.fakes.openai import Asked, FakeOpenAI, Json, Step, by, calls, fails, gate, hangs, says
 
 WINDOW = 4000
 LONG = "a long answer " * 100
 PARTS_OF = "is a part of a long text, as long as the parts before and after it"
-TOO_LONG = fails(400, {"error": {"message": "too long", "type": "invalid", "code": "context_length_exceeded"}})
+TOO_LONG = fails(
+    400, {"error": {"message": "too long", "type": "invalid", "code": "context_length_exceeded"}}
+)
 
 
 def settings(strategy: str = "rolling-window", window: int = WINDOW) -> dict[str, Any]:
-    agent = {"context_window": window, "summary_strategy": strategy, "max_iterations": 40, "max_iterations_cap": 40}
+    agent = {
+        "context_window": window,
+        "summary_strategy": strategy,
+        "max_iterations": 40,
+        "max_iterations_cap": 40,
+    }
     return {"agent": agent}
 
 
@@ -35,11 +49,13 @@ async def send(text: str) -> str:
     return "sent"
 
 
-PAGES = Parts(tools=bind([page], {}))
+PAGES = Overrides(tools=bind([page], {}))
 
 
 def is_summary(body: Json) -> bool:
-    return not body.get("tools") and body["messages"][0]["content"].startswith("You keep the record")
+    return not body.get("tools") and body["messages"][0]["content"].startswith(
+        "You keep the record"
+    )
 
 
 def summaries(model: FakeOpenAI) -> list[Asked]:
@@ -60,14 +76,21 @@ def reads(pages: int, summary: Step | None = None) -> Step:
             state["summary"] += 1
             return summary or says(f"summary {state['summary']}: pages were read")
         state["page"] += 1
-        return calls(("page", {"number": state["page"]})) if state["page"] <= pages else says("all read")
+        return (
+            calls(("page", {"number": state["page"]}))
+            if state["page"] <= pages
+            else says("all read")
+        )
 
     return by(choose)
 
 
 def size(messages: list[Json]) -> int:
     """In tokens, roughly."""
-    return sum(len(m.get("content") or "") + len(str(m.get("tool_calls") or "")) for m in messages) // 4
+    return (
+        sum(len(m.get("content") or "") + len(str(m.get("tool_calls") or "")) for m in messages)
+        // 4
+    )
 
 
 def begins_with(after: list[Json], before: list[Json]) -> bool:
@@ -96,11 +119,18 @@ async def test_b4_a_long_conversation_rolls_and_its_prefix_stays_the_same_betwee
     assert all(size(messages) <= WINDOW for messages in requests)
     assert {event.strategy for event in made} == {"rolling-window"}
     for number, messages in enumerate(requests):
-        assert messages[0]["role"] == "system" and messages[-1]["content"] == f"question {number} of many"
-        assert all(f"question {n} of many" in str(messages) for n in range(max(0, number - 2), number))
+        assert (
+            messages[0]["role"] == "system"
+            and messages[-1]["content"] == f"question {number} of many"
+        )
+        assert all(
+            f"question {n} of many" in str(messages) for n in range(max(0, number - 2), number)
+        )
 
 
-async def test_b4_b5_a_long_turn_is_summed_up_three_times_and_then_rolls(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_b4_b5_a_long_turn_is_summed_up_three_times_and_then_rolls(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     model.otherwise(reads(32))
     async with living(tmp_path, model, settings("periodic-summary"), PAGES) as it:
         turn = await it.say("read all pages of the book")
@@ -111,17 +141,24 @@ async def test_b4_b5_a_long_turn_is_summed_up_three_times_and_then_rolls(tmp_pat
     assert (run.stop_reason, run.reply, run.iterations) == ("done", "all read", 32)
     assert shown.data["strategy"] == "periodic-summary"
     assert [event.strategy for event in made[:4]] == ["periodic-summary"] * 3 + ["rolling-window"]
-    assert len(summaries(model)) == 3 == len(told) and {event.purpose for event in told} == {"summary"}
+    assert len(summaries(model)) == 3 == len(told) and {event.purpose for event in told} == {
+        "summary"
+    }
     assert "summary 1" in str(summaries(model)[1]["messages"])
     requests = talk(model)
     assert breaks(requests) == len(made) < 12
-    assert all("read all pages of the book" in str(messages) and size(messages) <= WINDOW for messages in requests)
+    assert all(
+        "read all pages of the book" in str(messages) and size(messages) <= WINDOW
+        for messages in requests
+    )
     assert "summary 3" in str(requests[-1]) and "summary 2" not in str(requests[-1])
     assert "32 " + PARTS_OF in str(requests[-1]) and "31 " + PARTS_OF in str(requests[-1])
     assert all(event.tokens_before >= WINDOW * 0.8 > event.tokens_after for event in made)
 
 
-async def test_b4_when_the_call_for_a_summary_fails_the_window_rolls(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_b4_when_the_call_for_a_summary_fails_the_window_rolls(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     model.otherwise(reads(16, summary=fails(400)))
     async with living(tmp_path, model, settings("periodic-summary"), PAGES) as it:
         run = await it.ask("read all pages of the book")
@@ -132,8 +169,12 @@ async def test_b4_when_the_call_for_a_summary_fails_the_window_rolls(tmp_path: P
     assert told and all(event.error for event in told)
 
 
-async def test_b4_after_a_restart_the_model_is_shown_what_it_would_have_been_shown(tmp_path: Path, model: FakeOpenAI) -> None:
-    model.otherwise(by(lambda body: says("they spoke of answers") if is_summary(body) else says(LONG)))
+async def test_b4_after_a_restart_the_model_is_shown_what_it_would_have_been_shown(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    model.otherwise(
+        by(lambda body: says("they spoke of answers") if is_summary(body) else says(LONG))
+    )
     config = settings("periodic-summary")
     async with living(tmp_path, model, config) as it:
         while not summaries(model):
@@ -149,12 +190,12 @@ async def test_b4_a5_turns_stand_in_the_order_in_which_they_ended_before_and_aft
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
     model.script(calls(("send", {"text": "hello"})), says("meanwhile"), says("sent"))
-    parts = Parts(tools=bind([send], {}))
+    parts = Overrides(tools=bind([send], {}))
     async with living(tmp_path, model, settings(), parts) as it:
         waiting = await it.say("send it")
         asked = await it.until(waiting, "approval.asked")
         await it.settled(await it.from_other("another", "what is new"))
-        assert await it.house.door.answer(waiting, str(asked.data["call_id"]), Answer.ONCE)
+        assert await it.house.door.answer_approval(waiting, str(asked.data["call_id"]), Answer.ONCE)
         await it.settled(waiting)
         await it.ask("before the restart")
     async with living(tmp_path, model, settings(), parts) as it:
@@ -168,8 +209,12 @@ async def test_b4_a5_turns_stand_in_the_order_in_which_they_ended_before_and_aft
     ]
 
 
-async def test_b4_e11_a_turn_cut_after_a_compression_goes_on_with_the_same_bytes(tmp_path: Path, model: FakeOpenAI) -> None:
-    config = settings("periodic-summary") | {"agent": settings("periodic-summary")["agent"] | {"drain_seconds": 0}}
+async def test_b4_e11_a_turn_cut_after_a_compression_goes_on_with_the_same_bytes(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    config = settings("periodic-summary") | {
+        "agent": settings("periodic-summary")["agent"] | {"drain_seconds": 0}
+    }
     book = reads(40)
     stuck: list[bool] = []
 
@@ -205,29 +250,42 @@ async def test_d7_a_message_of_fifty_thousand_characters_is_sent_in_part_and_kep
         assert sent.startswith("BEGIN") and sent.endswith("END") and "characters left out" in sent
 
 
-async def test_b4_what_the_provider_finds_too_long_is_shrunk_and_asked_again_once(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_b4_what_the_provider_finds_too_long_is_shrunk_and_asked_again_once(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     model.script(*[says(LONG)] * 8, TOO_LONG)
     async with living(tmp_path, model, settings(window=32_000)) as it:
         for number in range(8):
             await it.ask(f"question {number}")
         run = await it.ask("the last question")
         made = await compressions(it, run.turn)
-    assert (run.stop_reason, run.reply) == ("done", "ok") and [event.strategy for event in made] == ["shrink"]
+    assert (run.stop_reason, run.reply) == ("done", "ok") and [
+        event.strategy for event in made
+    ] == ["shrink"]
     [*_, refused, taken] = talk(model)
     assert size(taken) <= 0.6 * size(refused) and taken[-1]["content"] == "the last question"
 
 
-async def test_b4_a_provider_that_finds_everything_too_long_ends_the_turn_and_says_so(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_b4_a_provider_that_finds_everything_too_long_ends_the_turn_and_says_so(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     model.otherwise(TOO_LONG)
     async with living(tmp_path, model, settings(window=32_000)) as it:
         short = await it.ask("hi")
         long = await it.ask("x" * 30_000)
-        failed = [event.error for run in (short, long) for event in await it.events(run.turn) if isinstance(event, ModelFailed)]
+        failed = [
+            event.error
+            for run in (short, long)
+            for event in await it.events(run.turn)
+            if isinstance(event, ModelFailed)
+        ]
     assert failed == ["context_too_long"] * 2 and len(model.requests) == 3
     assert "too long" in str(short.reply) and "too long" in str(long.reply)
 
 
-async def test_b1_b4_a_spec_has_its_own_window_and_strategy(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_b1_b4_a_spec_has_its_own_window_and_strategy(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     cycles = 'max_cycles = 14\ncontext_window = 3000\nsummary_strategy = "periodic-summary"'
     spec = f'[identity]\nname = "reader"\n[iteration]\n{cycles}\n'
     (tmp_path / "agents").mkdir()
@@ -244,7 +302,9 @@ async def test_b1_b4_a_spec_has_its_own_window_and_strategy(tmp_path: Path, mode
     assert all(size(messages) <= 3000 for messages in talk(model))
 
 
-async def test_b4_e7_what_is_said_meanwhile_outlives_every_compression(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_b4_e7_what_is_said_meanwhile_outlives_every_compression(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     went, book = asyncio.Event(), reads(24)
     model.script(gate(went, book))
     model.otherwise(book)

@@ -6,22 +6,26 @@ from pathlib import Path
 
 import pytest
 
-from daemon.config.secrets import Secrets
 from daemon.core.codec import encode
 from daemon.core.events import Answer, ModelFailed, ModelReplied, ModelRetried
-from daemon.core.loops import Order
-from daemon.triggers.events import Arrived
+from daemon.core.rows import LoopOrder
+from daemon.settings.secrets import SecretStore
+from daemon.triggers.events import TriggerEvent
 from tests.fakes.house import SESSION, Living, living
 from tests.fakes.openai import FakeOpenAI, Step, breaks_midstream, calls, fails, says
 
 VALUE = "hunter2-9fQ2zz81/+"
-AGAIN = fails(500, {"error": {"message": f"cannot reach db with {VALUE}", "type": "server_error"}}, {"retry-after-ms": "1"})
+AGAIN = fails(
+    500,
+    {"error": {"message": f"cannot reach db with {VALUE}", "type": "server_error"}},
+    {"retry-after-ms": "1"},
+)
 SHELL = calls(("shell", {"command": "echo > made"}))
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    Secrets(tmp_path / "home" / "secrets.toml").put("db", VALUE)
+    SecretStore(tmp_path / "home" / "secrets.toml").put("db", VALUE)
     return tmp_path / "home"
 
 
@@ -36,7 +40,9 @@ async def kept(life: Living) -> str:
 
 
 @pytest.mark.parametrize("step", [AGAIN, breaks_midstream(f"it is {VALUE} and", "error")])
-async def test_A6_what_a_server_echoes_is_clean_in_the_notice_of_another_try(home: Path, step: Step):
+async def test_A6_what_a_server_echoes_is_clean_in_the_notice_of_another_try(
+    home: Path, step: Step
+):
     async with FakeOpenAI() as model, living(home, model) as life:
         model.script(step, says("fine"))
         turn = await life.say("hi")
@@ -47,9 +53,13 @@ async def test_A6_what_a_server_echoes_is_clean_in_the_notice_of_another_try(hom
 
 async def test_A6_and_in_the_story_of_a_failure(home: Path):
     async with FakeOpenAI() as model, living(home, model) as life:
-        model.script(fails(400, {"error": {"message": f"bad key {VALUE}", "type": "invalid_request_error"}}))
+        model.script(
+            fails(400, {"error": {"message": f"bad key {VALUE}", "type": "invalid_request_error"}})
+        )
         view = await life.ask("hi")
-        failed = next(event for event in await life.events(view.turn) if isinstance(event, ModelFailed))
+        failed = next(
+            event for event in await life.events(view.turn) if isinstance(event, ModelFailed)
+        )
         assert "bad key [secret db]" in failed.message and VALUE not in str(view.reply)
 
 
@@ -57,7 +67,11 @@ async def test_A6_a_draft_shows_a_secret_in_no_piece(home: Path):
     async with FakeOpenAI() as model, living(home, model) as life:
         model.script(says(f"the password is {VALUE}, no more"))
         turn = (await life.house.door.send(SESSION, "hi")).turn
-        told = [event async for event in life.house.door.events(turn) if event.name == "model.delta"]
+        told = [
+            event
+            async for event in life.house.door.stream_events(turn)
+            if event.name == "model.delta"
+        ]
         draft = "".join(str(event.data["text"]) for event in told)
         assert draft == "the password is [secret db], no more"
         assert VALUE not in await written(life, turn)
@@ -68,8 +82,10 @@ async def test_A6_the_reason_of_a_refusal_and_the_model_that_reads_it(home: Path
         model.script(SHELL, says("all right"))
         turn = await life.say("do it")
         await life.until(turn, "approval.asked")
-        (asked,) = await life.house.door.approvals()
-        await life.house.door.answer(turn, asked.call_id, Answer.DENY, reason=f"not with {VALUE}")
+        (asked,) = await life.house.door.list_approvals()
+        await life.house.door.answer_approval(
+            turn, asked.call_id, Answer.DENY, reason=f"not with {VALUE}"
+        )
         await life.settled(turn)
         assert "not with [secret db]" in model.requests[-1].raw.decode()
         assert VALUE not in await kept(life)
@@ -88,14 +104,23 @@ async def test_A6_a_command_a_steering_message_and_an_answer_in_words(home: Path
 
 
 async def test_A6_a_loops_order_and_an_events_payload(home: Path):
-    async with FakeOpenAI() as model, living(home, model, {"agent": {"loop": {"enabled": True}}}) as life:
-        loop = await life.house.door.loops().start(Order("default", f"say {VALUE}", SESSION, max_iterations=1))
+    async with (
+        FakeOpenAI() as model,
+        living(home, model, {"agent": {"loop": {"enabled": True}}}) as life,
+    ):
+        loop = await life.house.door.loops().start(
+            LoopOrder("default", f"say {VALUE}", SESSION, max_iterations=1)
+        )
         await life.settled(f"{loop.loop_id}-1")
-        taken = await life.house.events.take(Arrived("mail", {"body": [f"key: {VALUE}"]}, 10))
+        taken = await life.house.events.accept(
+            TriggerEvent("mail", {"body": [f"key: {VALUE}"]}, 10)
+        )
         await life.settled(taken.turn)
         assert VALUE not in await kept(life)
         sent = [asked.raw.decode() for asked in model.requests]
-        assert len(sent) >= 2 and not any(VALUE in body or json.dumps(VALUE)[1:-1] in body for body in sent)
+        assert len(sent) >= 2 and not any(
+            VALUE in body or json.dumps(VALUE)[1:-1] in body for body in sent
+        )
 
 
 async def test_A6_history_from_before_a_secret_was_one_goes_to_no_model(home: Path):
@@ -103,8 +128,13 @@ async def test_A6_history_from_before_a_secret_was_one_goes_to_no_model(home: Pa
     async with FakeOpenAI() as model, living(home, model) as life:
         model.script(says("ok"), says("ok"))
         await life.ask(f"it is {late}")
-        await asyncio.to_thread(Secrets(home / "secrets.toml").put, "late", late)
+        await asyncio.to_thread(SecretStore(home / "secrets.toml").put, "late", late)
         view = await life.ask("go on")
-        assert "it is [secret late]" in model.requests[-1].raw.decode() and late not in model.requests[-1].raw.decode()
-        replied = [event for event in await life.events(view.turn) if isinstance(event, ModelReplied)]
+        assert (
+            "it is [secret late]" in model.requests[-1].raw.decode()
+            and late not in model.requests[-1].raw.decode()
+        )
+        replied = [
+            event for event in await life.events(view.turn) if isinstance(event, ModelReplied)
+        ]
         assert replied[0].text == "ok"

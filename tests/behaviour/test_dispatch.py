@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 
 from daemon.core.errors import Fenced, StoreUnavailable
+from daemon.core.event_bus import ToolOutputChunk as Printed
 from daemon.core.events import (
     Answer,
     ApprovalAsked,
@@ -21,13 +22,12 @@ from daemon.core.events import (
     ToolRetried,
     ToolStarted,
 )
-from daemon.core.label import Decision, Effect, Label
-from daemon.core.live import ToolOutput as Printed
+from daemon.core.trust import Decision, Effect, Label
 from daemon.tools.arguments import args_hash
 from daemon.tools.base import RetryableToolError, ToolContext, ToolError, ToolOutput
-from daemon.tools.budget import request_more_iterations
-from daemon.tools.decorate import Definition, tool
-from daemon.tools.policy import Approvals
+from daemon.tools.basic import request_more_iterations
+from daemon.tools.policy.table import Approvals
+from daemon.tools.signature import ToolDefinition, tool
 from tests.fakes.tools import NOON, Bench, ListJournal
 
 DEADLINE = 5
@@ -104,7 +104,17 @@ async def who(_session_id: str, _untrusted_source: bool, word: str = "") -> str:
     return f"{_session_id} {_untrusted_source} {word}"
 
 
-ALL: tuple[Definition, ...] = (look, note, smash, fail, hang, shout, fetch, who, request_more_iterations)
+ALL: tuple[ToolDefinition, ...] = (
+    look,
+    note,
+    smash,
+    fail,
+    hang,
+    shout,
+    fetch,
+    who,
+    request_more_iterations,
+)
 
 
 def bench(
@@ -134,18 +144,32 @@ def kinds(events: list[Event]) -> list[str]:
 async def test_a_call_that_is_allowed_is_judged_started_run_and_finished() -> None:
     rig, diary = bench()
     result = await rig.one("look", '{"at": "the sky"}')
-    assert (result.outcome, result.text, result.effect, result.importance) == (Outcome.OK, "saw the sky", Effect.READ, 0.3)
-    assert kinds([one.event for one in rig.turn.events])[-3:] == ["CallJudged", "ToolStarted", "ToolFinished"]
+    assert (result.outcome, result.text, result.effect, result.importance) == (
+        Outcome.OK,
+        "saw the sky",
+        Effect.READ,
+        0.3,
+    )
+    assert kinds([one.event for one in rig.turn.events])[-3:] == [
+        "CallJudged",
+        "ToolStarted",
+        "ToolFinished",
+    ]
     assert diary.lines == ["look the sky"]
 
 
-async def test_an_effect_is_written_down_before_and_after_and_mere_reading_is_left_to_the_next_commit() -> None:
+async def test_an_effect_is_written_down_before_and_after_and_mere_reading_is_left_to_the_next_commit() -> (
+    None
+):
     """A flush is what a step costs most; what is simply read again after a crash is worth none of its own."""
     rig, _ = bench()
     await rig.run(("look", "{}"))
     assert rig.journal.commits == []
     await rig.run(("note", '{"text": "milk"}'))
-    assert [kinds([one.event for one in commit])[-1] for commit in rig.journal.commits] == ["ToolStarted", "ToolFinished"]
+    assert [kinds([one.event for one in commit])[-1] for commit in rig.journal.commits] == [
+        "ToolStarted",
+        "ToolFinished",
+    ]
 
 
 async def test_whoever_watches_sees_a_reading_tool_that_takes_its_time() -> None:
@@ -194,8 +218,12 @@ async def test_an_empty_text_means_no_arguments() -> None:
 # -- faults: one result each (B7) ----------------------------------------------
 
 
-@pytest.mark.parametrize("arguments", ['{"at": ', "look there", "[1]", '"x"', "null", "{'at': 1}", "[" * 100_000])
-async def test_arguments_that_are_not_a_json_object_give_one_result_that_shows_what_was_wrong(arguments: str) -> None:
+@pytest.mark.parametrize(
+    "arguments", ['{"at": ', "look there", "[1]", '"x"', "null", "{'at': 1}", "[" * 100_000]
+)
+async def test_arguments_that_are_not_a_json_object_give_one_result_that_shows_what_was_wrong(
+    arguments: str,
+) -> None:
     rig, diary = bench()
     result = await rig.one("look", arguments)
     assert (result.outcome, result.error_class) == (Outcome.ERROR, "BadArguments")
@@ -206,9 +234,15 @@ async def test_arguments_that_are_not_a_json_object_give_one_result_that_shows_w
 
 @pytest.mark.parametrize(
     ("arguments", "fault"),
-    [("{}", "what: Field required"), ('{"what": ["x"]}', "valid string"), ('{"what": "x", "how": 1}', "how: Extra inputs")],
+    [
+        ("{}", "what: Field required"),
+        ('{"what": ["x"]}', "valid string"),
+        ('{"what": "x", "how": 1}', "how: Extra inputs"),
+    ],
 )
-async def test_wrong_arguments_say_what_was_expected_and_ask_nobody(arguments: str, fault: str) -> None:
+async def test_wrong_arguments_say_what_was_expected_and_ask_nobody(
+    arguments: str, fault: str
+) -> None:
     rig, _ = bench()
     result = await rig.one("smash", arguments)
     assert (result.outcome, result.error_class) == (Outcome.ERROR, "BadArguments")
@@ -240,7 +274,9 @@ async def test_an_unknown_tool_is_denied_to_text_from_outside() -> None:
         ("other", "ZeroDivisionError: division by zero", "ZeroDivisionError"),
     ],
 )
-async def test_a_tool_that_raises_gives_an_error_result(kind: str, text: str, error_class: str) -> None:
+async def test_a_tool_that_raises_gives_an_error_result(
+    kind: str, text: str, error_class: str
+) -> None:
     rig, _ = bench()
     result = await rig.one("fail", json.dumps({"kind": kind}))
     assert (result.outcome, result.text, result.error_class) == (Outcome.ERROR, text, error_class)
@@ -250,7 +286,11 @@ async def test_a_tool_that_raises_gives_an_error_result(kind: str, text: str, er
 async def test_a_tool_that_hangs_is_cut_off() -> None:
     rig, _ = bench()
     result = await asyncio.wait_for(rig.one("hang"), DEADLINE)
-    assert (result.outcome, result.text, result.error_class) == (Outcome.ERROR, "timed out after 0.05 s", "TimedOut")
+    assert (result.outcome, result.text, result.error_class) == (
+        Outcome.ERROR,
+        "timed out after 0.05 s",
+        "TimedOut",
+    )
 
 
 async def test_a_result_of_100_mb_keeps_its_beginning_and_its_end() -> None:
@@ -271,8 +311,16 @@ async def test_control_characters_escapes_and_broken_characters_are_made_harmles
 
 async def test_the_loop_goes_on_after_any_mixture_of_faults() -> None:
     rig, _ = bench()
-    results = await rig.run(("look", "{"), ("nothing", "{}"), ("fail", '{"kind": "other"}'), ("hang", "{}"), ("look", "{}"))
-    assert [result.outcome if result else None for result in results] == [Outcome.ERROR] * 4 + [Outcome.OK]
+    results = await rig.run(
+        ("look", "{"),
+        ("nothing", "{}"),
+        ("fail", '{"kind": "other"}'),
+        ("hang", "{}"),
+        ("look", "{}"),
+    )
+    assert [result.outcome if result else None for result in results] == [Outcome.ERROR] * 4 + [
+        Outcome.OK
+    ]
     assert not rig.turn.pending
 
 
@@ -282,7 +330,9 @@ async def test_the_loop_goes_on_after_any_mixture_of_faults() -> None:
 async def test_arguments_with_an_underscore_are_stripped_and_filled_in_by_the_house() -> None:
     """A10."""
     rig, _ = bench(label=Label.UNTRUSTED)
-    result = await rig.one("who", '{"_session_id": "evil", "_untrusted_source": false, "_x": 1, "word": "hi"}')
+    result = await rig.one(
+        "who", '{"_session_id": "evil", "_untrusted_source": false, "_x": 1, "word": "hi"}'
+    )
     assert result.text == "terminal:test True hi"
 
 
@@ -309,10 +359,16 @@ async def test_twelve_reading_calls_run_eight_at_a_time_and_keep_their_order() -
 
     rig = Bench([gather])
     async with asyncio.timeout(DEADLINE):
-        results = await rig.run(*(("gather", json.dumps({"number": number})) for number in range(12)))
+        results = await rig.run(
+            *(("gather", json.dumps({"number": number})) for number in range(12))
+        )
     assert peak == 8
-    assert [result.text if result else "" for result in results] == [str(number) for number in range(12)]
-    assert [message.text for message in rig.turn.messages[-12:]] == [str(number) for number in range(12)]
+    assert [result.text if result else "" for result in results] == [
+        str(number) for number in range(12)
+    ]
+    assert [message.text for message in rig.turn.messages[-12:]] == [
+        str(number) for number in range(12)
+    ]
     await rig.turn.commit()
     assert len([event for event in rig.journal.events if isinstance(event, ToolStarted)]) == 12
 
@@ -348,7 +404,12 @@ async def test_writes_to_different_paths_may_run_together_and_overlapping_ones_m
         return "ok"
 
     rig = Bench([put])
-    calls = [{"path": "a/x"}, {"path": "b"}, {"path": "b/c", "alone": True}, {"path": "b", "alone": True}]
+    calls = [
+        {"path": "a/x"},
+        {"path": "b"},
+        {"path": "b/c", "alone": True},
+        {"path": "b", "alone": True},
+    ]
     async with asyncio.timeout(DEADLINE):
         await rig.run(*(("put", json.dumps(call)) for call in calls))
     assert order[:2] == ["+a/x", "+b"]
@@ -364,7 +425,7 @@ async def test_a_risky_call_waits_for_a_person_and_its_neighbours_do_not_wait_fo
     assert first is None
     assert second and second.text == "saw here"
     assert diary.lines == ["look here"]
-    assert rig.turn.pending[0].waits
+    assert rig.turn.pending[0].is_waiting
     assert "ApprovalAsked" in kinds(rig.journal.events)
 
 
@@ -373,7 +434,11 @@ async def test_the_question_is_bound_to_the_exact_arguments_and_expires() -> Non
     await rig.run(("smash", '{"what":  "vase", "_session_id": "x"}'))
     asked = cast(ApprovalAsked, rig.recorded(ApprovalAsked)[0])
     assert asked.arguments == '{"what": "vase"}'
-    assert asked.args_hash == args_hash("smash", {"what": "vase"}) != args_hash("smash", {"what": "cup"})
+    assert (
+        asked.args_hash
+        == args_hash("smash", {"what": "vase"})
+        != args_hash("smash", {"what": "cup"})
+    )
     assert asked.token_hash == hashlib.sha256(b"token0").hexdigest()
     assert (asked.expires - NOON).total_seconds() == 300
 
@@ -381,7 +446,9 @@ async def test_the_question_is_bound_to_the_exact_arguments_and_expires() -> Non
 async def test_a_question_for_a_session_from_outside_stands_for_a_day() -> None:
     rig, _ = bench(session_label=Label.UNTRUSTED)
     await rig.run(("note", '{"text": "hi"}'))
-    assert (cast(ApprovalAsked, rig.recorded(ApprovalAsked)[0]).expires - NOON).total_seconds() == 24 * 3600
+    assert (
+        cast(ApprovalAsked, rig.recorded(ApprovalAsked)[0]).expires - NOON
+    ).total_seconds() == 24 * 3600
 
 
 async def test_after_a_yes_the_call_runs_once() -> None:
@@ -433,7 +500,7 @@ async def test_a_question_is_not_put_again_after_a_restart() -> None:
     rig.restart()
     await rig.again()
     assert len(rig.recorded(ApprovalAsked)) == 1
-    assert rig.turn.pending[0].waits
+    assert rig.turn.pending[0].is_waiting
 
 
 async def test_a_standing_permission_spares_the_question() -> None:
@@ -455,7 +522,7 @@ async def test_what_a_fetched_page_says_makes_the_next_write_a_question() -> Non
     assert rig.turn.label is Label.UNTRUSTED
     await rig.run(("note", '{"text": "as the page says"}'))
     assert diary.lines == []
-    assert rig.turn.pending[0].waits
+    assert rig.turn.pending[0].is_waiting
 
 
 # -- retries (E6) --------------------------------------------------------------
@@ -521,12 +588,16 @@ async def test_a_cut_call_of_a_tool_that_is_gone_is_unknown_too() -> None:
     assert rig.results[0] and rig.results[0].outcome is Outcome.UNKNOWN
 
 
-async def test_no_tool_runs_when_its_start_cannot_be_written_and_nothing_is_called_unknown() -> None:
+async def test_no_tool_runs_when_its_start_cannot_be_written_and_nothing_is_called_unknown() -> (
+    None
+):
     """Crash matrix 20."""
     rig, diary = bench()
     rig.asks(("note", '{"text": "hi"}'))
     await rig.turn.commit()
-    rig.turn.record(CallJudged(rig.turn.pending[0].call_id, "note", Effect.WRITE, Decision.ALLOW, "ok"), NOON)
+    rig.turn.record(
+        CallJudged(rig.turn.pending[0].call_id, "note", Effect.WRITE, Decision.ALLOW, "ok"), NOON
+    )
     await rig.turn.commit()
     rig.journal.broken = 1
     with pytest.raises(StoreUnavailable):
@@ -562,11 +633,15 @@ async def test_a_journal_that_fails_inside_a_tool_stops_the_turn_and_is_not_the_
         await rig.one("fail", json.dumps({"kind": kind}))
 
 
-async def test_a_stop_while_the_start_is_being_written_leaves_the_call_not_run_and_the_journal_whole() -> None:
+async def test_a_stop_while_the_start_is_being_written_leaves_the_call_not_run_and_the_journal_whole() -> (
+    None
+):
     rig, diary = bench()
     await rig.turn.commit()
     rig.asks(("note", '{"text": "hi"}'))
-    rig.turn.record(CallJudged(rig.turn.pending[0].call_id, "note", Effect.WRITE, Decision.ALLOW, "ok"), NOON)
+    rig.turn.record(
+        CallJudged(rig.turn.pending[0].call_id, "note", Effect.WRITE, Decision.ALLOW, "ok"), NOON
+    )
     await rig.turn.commit()
     rig.journal.slow, rig.journal.reached = asyncio.Event(), asyncio.Event()
     running = asyncio.create_task(rig.again())
@@ -601,7 +676,10 @@ async def test_a_cut_turn_gets_a_result_for_every_call() -> None:
     await asyncio.wait([running])
     rig.dispatcher.settle_cut(rig.turn, "the user said stop")
     await rig.turn.commit()
-    assert [result.outcome if result else None for result in rig.results] == [Outcome.UNKNOWN, Outcome.NOT_RUN]
+    assert [result.outcome if result else None for result in rig.results] == [
+        Outcome.UNKNOWN,
+        Outcome.NOT_RUN,
+    ]
     assert rig.results[1] and rig.results[1].text == "Not run: the user said stop."
 
 
@@ -635,7 +713,9 @@ async def test_more_iterations_come_in_tens_up_to_the_cap() -> None:
     call = ("request_more_iterations", '{"reason": "long task"}')
     first, second = await rig.run(call, call)
     assert first and second and (first.outcome, second.outcome) == (Outcome.OK, Outcome.OK)
-    assert [cast(BudgetExtended, event).max_iterations for event in rig.recorded(BudgetExtended)] == [20, 25]
+    assert [
+        cast(BudgetExtended, event).max_iterations for event in rig.recorded(BudgetExtended)
+    ] == [20, 25]
     assert rig.turn.max_iterations == 25
     third = await rig.one(*call)
     assert third.outcome is Outcome.ERROR
@@ -647,7 +727,10 @@ async def test_the_extension_is_written_with_its_result() -> None:
     rig, _ = bench()
     await rig.one("request_more_iterations", '{"reason": "long task"}')
     await rig.turn.commit()
-    assert kinds([one.event for one in rig.journal.commits[-1]])[-2:] == ["BudgetExtended", "ToolFinished"]
+    assert kinds([one.event for one in rig.journal.commits[-1]])[-2:] == [
+        "BudgetExtended",
+        "ToolFinished",
+    ]
 
 
 @pytest.mark.parametrize("arguments", ["{}", '{"reason": ""}', '{"reason": "  "}'])
@@ -668,7 +751,7 @@ async def test_watchers_see_what_a_tool_prints() -> None:
         return "done"
 
     rig = Bench([talk])
-    with rig.live.watch("t1") as seen:
+    with rig.live.subscribe("t1") as seen:
         await rig.one("talk")
         assert await anext(seen) == Printed(rig.turn.calls[0].call_id, "half way")
 

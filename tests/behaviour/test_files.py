@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 from daemon.core.events import ApprovalAsked, Outcome, ToolFinished
 from daemon.tools.arguments import is_protected
 from daemon.tools.base import ToolError
-from daemon.tools.beneath import Opening, by_kernel, by_steps
 from daemon.tools.config import ToolsConfig
-from daemon.tools.draft import MAX_BYTES
-from daemon.tools.workspace import Workspace
+from daemon.tools.workspace.fs import MAX_FILE_BYTES, Workspace
+from daemon.tools.workspace.openat import OpenBeneath, open_by_kernel, open_by_steps
 from tests.fakes.files import Desk
 from tests.fakes.tools import Bench
 
@@ -53,7 +52,9 @@ async def call(root: Path, name: str, **arguments: object) -> ToolFinished:
 
 
 async def test_what_is_written_can_be_read(root: Path) -> None:
-    assert (await call(root, "write_file", path="a/b/notes.txt", text="one\ntwo\n")).text == "wrote 8 bytes to a/b/notes.txt"
+    assert (
+        await call(root, "write_file", path="a/b/notes.txt", text="one\ntwo\n")
+    ).text == "wrote 8 bytes to a/b/notes.txt"
     assert (await call(root, "read_file", path="a/b/notes.txt")).text == "one\ntwo"
     assert (await call(root, "read_file", path=f"{root}/a/b/notes.txt")).text == "one\ntwo"
     assert (await call(root, "read_file", path="./a//b/./notes.txt")).text == "one\ntwo"
@@ -67,14 +68,22 @@ async def test_a_long_file_is_read_in_pages_that_say_how_to_go_on(root: Path) ->
     following = int(first.rpartition("offset=")[2].rstrip("]"))
     second = (await call(root, "read_file", path="long.txt", offset=following, limit=2)).text
     last = following + 1
-    assert second == f"line {following}\nline {last}\n[lines {following}-{last} of 2000; go on with offset={last + 1}]"
+    assert (
+        second
+        == f"line {following}\nline {last}\n[lines {following}-{last} of 2000; go on with offset={last + 1}]"
+    )
 
 
-async def test_a_page_past_the_end_an_empty_file_and_one_endless_line_are_told_as_such(root: Path) -> None:
+async def test_a_page_past_the_end_an_empty_file_and_one_endless_line_are_told_as_such(
+    root: Path,
+) -> None:
     (root / "short.txt").write_text("one\n")
     (root / "empty.txt").write_text("")
     (root / "wide.txt").write_text("x" * 9000)
-    assert "it has 1 lines; offset 5 is past its end" in (await call(root, "read_file", path="short.txt", offset=5)).text
+    assert (
+        "it has 1 lines; offset 5 is past its end"
+        in (await call(root, "read_file", path="short.txt", offset=5)).text
+    )
     assert (await call(root, "read_file", path="empty.txt")).text == "(the file is empty)"
     wide = (await call(root, "read_file", path="wide.txt")).text
     assert wide.endswith("[line cut: it has 9000 characters]")
@@ -83,11 +92,17 @@ async def test_a_page_past_the_end_an_empty_file_and_one_endless_line_are_told_a
 
 async def test_an_edit_needs_its_piece_exactly_once(root: Path) -> None:
     (root / "notes.txt").write_text("red green red\n")
-    assert "2 times" in (await call(root, "edit_file", path="notes.txt", old="red", new="blue")).text
-    assert "0 times" in (await call(root, "edit_file", path="notes.txt", old="pink", new="blue")).text
+    assert (
+        "2 times" in (await call(root, "edit_file", path="notes.txt", old="red", new="blue")).text
+    )
+    assert (
+        "0 times" in (await call(root, "edit_file", path="notes.txt", old="pink", new="blue")).text
+    )
     assert "0 times" in (await call(root, "edit_file", path="notes.txt", old="", new="blue")).text
     assert (root / "notes.txt").read_text() == "red green red\n"
-    assert (await call(root, "edit_file", path="notes.txt", old="red green", new="blue")).outcome is Outcome.OK
+    assert (
+        await call(root, "edit_file", path="notes.txt", old="red green", new="blue")
+    ).outcome is Outcome.OK
     assert (root / "notes.txt").read_text() == "blue red\n"
 
 
@@ -120,16 +135,25 @@ async def test_search_finds_lines_by_text_and_by_pattern(root: Path) -> None:
     (root / "sub/.hidden").write_text("alpha\n")
     (root / "binary").write_bytes(b"alpha\0")
     (root / "link").symlink_to(root.parent / "secret.txt")
-    assert (await call(root, "search_files", pattern="alpha")).text == "a.txt:1: alpha\nsub/b.txt:2: alphabet"
-    assert (await call(root, "search_files", pattern="^a.*t$", regex=True)).text == "sub/b.txt:2: alphabet"
+    assert (
+        await call(root, "search_files", pattern="alpha")
+    ).text == "a.txt:1: alpha\nsub/b.txt:2: alphabet"
+    assert (
+        await call(root, "search_files", pattern="^a.*t$", regex=True)
+    ).text == "sub/b.txt:2: alphabet"
     assert (await call(root, "search_files", pattern="beta", path="a.txt")).text == "a.txt:2: beta"
-    assert (await call(root, "search_files", pattern="gamma", path="sub")).text == "sub/b.txt:1: gamma"
+    assert (
+        await call(root, "search_files", pattern="gamma", path="sub")
+    ).text == "sub/b.txt:1: gamma"
     assert (await call(root, "search_files", pattern="secret")).text == "no line holds 'secret'"
 
 
 async def test_a_bad_pattern_is_told_and_an_endless_one_is_cut_off(root: Path) -> None:
     (root / "a.txt").write_text("a" * 60 + "!\n")
-    assert "not a regular expression" in (await call(root, "search_files", pattern="(", regex=True)).text
+    assert (
+        "not a regular expression"
+        in (await call(root, "search_files", pattern="(", regex=True)).text
+    )
     endless = await call(root, "search_files", pattern="(a+)+$", regex=True)
     assert "took more than 0.5 s" in endless.text
 
@@ -143,7 +167,9 @@ OUTSIDE = [
 
 
 @pytest.mark.parametrize("path", OUTSIDE)
-@pytest.mark.parametrize("name", ["read_file", "write_file", "edit_file", "list_dir", "search_files"])
+@pytest.mark.parametrize(
+    "name", ["read_file", "write_file", "edit_file", "list_dir", "search_files"]
+)
 async def test_a_path_that_leads_outside_is_refused(root: Path, name: str, path: str) -> None:
     more = {"read_file": {}, "write_file": {"text": "x"}, "edit_file": {"old": "the", "new": "x"}, "list_dir": {},
             "search_files": {"pattern": "the"}}[name]  # fmt: skip
@@ -156,13 +182,17 @@ async def test_a_path_that_leads_outside_is_refused(root: Path, name: str, path:
 
 @pytest.mark.parametrize("path", ["link.txt", "folder/secret.txt", "inner/link.txt", "loop"])
 @pytest.mark.parametrize("name", ["read_file", "write_file", "edit_file"])
-async def test_symbolic_links_are_not_followed_wherever_they_stand(root: Path, name: str, path: str) -> None:
+async def test_symbolic_links_are_not_followed_wherever_they_stand(
+    root: Path, name: str, path: str
+) -> None:
     (root / "inner").mkdir()
     (root / "link.txt").symlink_to(root.parent / "secret.txt")
     (root / "folder").symlink_to(root.parent)
     (root / "inner/link.txt").symlink_to("../../secret.txt")
     (root / "loop").symlink_to("loop")
-    more = {"read_file": {}, "write_file": {"text": "x"}, "edit_file": {"old": "the", "new": "x"}}[name]
+    more = {"read_file": {}, "write_file": {"text": "x"}, "edit_file": {"old": "the", "new": "x"}}[
+        name
+    ]
     result = await call(root, name, path=path, **more)
     assert result.outcome is Outcome.ERROR
     assert "symbolic link" in result.text
@@ -172,14 +202,22 @@ async def test_symbolic_links_are_not_followed_wherever_they_stand(root: Path, n
 async def test_a_linked_directory_is_neither_listed_nor_searched(root: Path) -> None:
     (root / "folder").symlink_to(root.parent)
     assert (await call(root, "list_dir", path="folder")).outcome is Outcome.ERROR
-    assert (await call(root, "search_files", path="folder", pattern="secret")).outcome is Outcome.ERROR
-    assert (await call(root, "search_files", pattern="secret of")).text == "no line holds 'secret of'"
+    assert (
+        await call(root, "search_files", path="folder", pattern="secret")
+    ).outcome is Outcome.ERROR
+    assert (
+        await call(root, "search_files", pattern="secret of")
+    ).text == "no line holds 'secret of'"
 
 
-async def test_a_hard_link_to_a_file_outside_is_not_read_and_never_written_through(root: Path) -> None:
+async def test_a_hard_link_to_a_file_outside_is_not_read_and_never_written_through(
+    root: Path,
+) -> None:
     os.link(root.parent / "secret.txt", root / "twin.txt")
     assert SECRET not in (await call(root, "read_file", path="twin.txt")).text
-    assert (await call(root, "search_files", pattern="secret of")).text == "no line holds 'secret of'"
+    assert (
+        await call(root, "search_files", pattern="secret of")
+    ).text == "no line holds 'secret of'"
     await call(root, "write_file", path="twin.txt", text="changed")
     assert (root.parent / "secret.txt").read_text() == SECRET
 
@@ -187,7 +225,11 @@ async def test_a_hard_link_to_a_file_outside_is_not_read_and_never_written_throu
 async def test_fifos_devices_and_directories_are_no_files_and_hold_nobody_up(root: Path) -> None:
     os.mkfifo(root / "fifo")
     (root / "folder").mkdir()
-    for name, more in (("read_file", {}), ("write_file", {"text": "x"}), ("edit_file", {"old": "a", "new": "b"})):
+    for name, more in (
+        ("read_file", {}),
+        ("write_file", {"text": "x"}),
+        ("edit_file", {"old": "a", "new": "b"}),
+    ):
         for path in ("fifo", "folder", "", "."):
             result = await call(root, name, path=path, **more)
             assert result.outcome is Outcome.ERROR, (name, path)
@@ -206,7 +248,7 @@ async def test_huge_and_binary_files_are_refused_at_once(root: Path) -> None:
     (root / "binary").write_bytes(b"\0\1\2" * 100)
     assert f"{1 << 40} bytes are too many" in (await call(root, "read_file", path="sparse")).text
     assert "a binary file of 300 bytes" in (await call(root, "read_file", path="binary")).text
-    assert MAX_BYTES < 1 << 40
+    assert MAX_FILE_BYTES < 1 << 40
 
 
 async def test_strange_names_are_told_and_not_fatal(root: Path) -> None:
@@ -223,20 +265,26 @@ async def test_a_failed_write_leaves_the_old_file_whole(root: Path) -> None:
     (root / "folder").mkdir()
     (root / "folder/kept.txt").write_text("old")
     assert (await call(root, "write_file", path="folder", text="x")).outcome is Outcome.ERROR
-    assert (await call(root, "write_file", path="folder/kept.txt/x", text="x")).outcome is Outcome.ERROR
+    assert (
+        await call(root, "write_file", path="folder/kept.txt/x", text="x")
+    ).outcome is Outcome.ERROR
     assert (root / "folder/kept.txt").read_text() == "old"
     assert (names(root), names(root / "folder")) == (["folder"], ["kept.txt"])
 
 
-@pytest.mark.parametrize("opening", [by_kernel, by_steps])
+@pytest.mark.parametrize("opening", [open_by_kernel, open_by_steps])
 @pytest.mark.parametrize("place", ["last", "middle"])
-def test_a_link_slipped_in_between_check_and_open_leads_nowhere(root: Path, place: str, opening: Opening) -> None:
+def test_a_link_slipped_in_between_check_and_open_leads_nowhere(
+    root: Path, place: str, opening: OpenBeneath
+) -> None:
     """The race of A6: a link swapped in and out while the file is read and written, 4,000 times."""
-    files, over = Workspace(root, opening=opening), threading.Event()
+    files, over = Workspace(root, opener=opening), threading.Event()
     outside = root.parent / "outside"
     outside.mkdir()
     (outside / "notes.txt").write_text(SECRET)
-    inside, path = (root / "a", "a/notes.txt") if place == "middle" else (root / "notes.txt", "notes.txt")
+    inside, path = (
+        (root / "a", "a/notes.txt") if place == "middle" else (root / "notes.txt", "notes.txt")
+    )
 
     def swap() -> None:
         while not over.is_set():
@@ -304,10 +352,16 @@ async def test_a_protected_path_is_asked_about(root: Path, path: str, asked: boo
     assert bool(rig.recorded(ApprovalAsked)) is asked
 
 
-@pytest.mark.parametrize("path", [".env", ".git/hooks/pre-commit", ".git/config", "deep/.git/config"])
-async def test_what_git_would_run_for_the_owner_is_protected_from_the_start(root: Path, path: str) -> None:
+@pytest.mark.parametrize(
+    "path", [".env", ".git/hooks/pre-commit", ".git/config", "deep/.git/config"]
+)
+async def test_what_git_would_run_for_the_owner_is_protected_from_the_start(
+    root: Path, path: str
+) -> None:
     rig = await bench(root, tuple(ToolsConfig().protected_paths))
-    await rig.run(("write_file", json.dumps({"path": path, "text": "[core]\n\tfsmonitor = evil\n"})))
+    await rig.run(
+        ("write_file", json.dumps({"path": path, "text": "[core]\n\tfsmonitor = evil\n"}))
+    )
     assert rig.recorded(ApprovalAsked)
 
 
@@ -318,19 +372,23 @@ async def test_a_search_passes_protected_files_over(root: Path) -> None:
     assert result.text == "no line holds 'alpha'"
 
 
-async def test_B8_a_protected_name_is_listed_without_its_size_and_an_agent_s_own_paths_count_too(root: Path) -> None:
+async def test_B8_a_protected_name_is_listed_without_its_size_and_an_agent_s_own_paths_count_too(
+    root: Path,
+) -> None:
     (root / "keys").mkdir()
     (root / ".env").write_text("TOKEN=1")
     (root / "plain.txt").write_text("alpha")
     rig = await bench(root, PROTECTED)
     assert (await rig.one("list_dir")).text == ".env (protected)\nkeys/\nplain.txt 5"
     rig = await bench(root, PROTECTED)
-    rig.turn.terms = replace(rig.turn.terms, protected_paths=("plain*",))
+    rig.turn.spec = replace(rig.turn.spec, protected_paths=("plain*",))
     assert (await rig.one("list_dir")).text == ".env (protected)\nkeys/\nplain.txt (protected)"
     assert (await rig.one("search_files", '{"pattern": "alpha"}')).text == "no line holds 'alpha'"
 
 
-async def test_B8_who_was_allowed_to_search_a_protected_place_finds_what_is_in_it(root: Path) -> None:
+async def test_B8_who_was_allowed_to_search_a_protected_place_finds_what_is_in_it(
+    root: Path,
+) -> None:
     (root / "Keys/deep").mkdir(parents=True)
     (root / "Keys/deep/a.txt").write_text("alpha")
     rig = await bench(root, PROTECTED)
@@ -350,11 +408,18 @@ async def test_B8_who_was_allowed_to_search_a_protected_place_finds_what_is_in_i
         ".git/hoo\u00adks/x", ".g\u200cit/hooks/x", "KEYS", "\u212aeys/a", "keys/\ufe0f", ".env\ufe0f",
     ],
 )  # fmt: skip
-def test_B8_every_spelling_that_some_disk_takes_for_a_protected_name_is_protected(path: str) -> None:
+def test_B8_every_spelling_that_some_disk_takes_for_a_protected_name_is_protected(
+    path: str,
+) -> None:
     assert is_protected(PurePosixPath(path), PROTECTED)
 
 
 @given(st.sampled_from([".env", ".git/hooks/x", "keys/a"]), st.sampled_from(FORMS), st.data())
-def test_B8_case_form_and_unseen_characters_hide_nothing(path: str, form: Form, data: st.DataObject) -> None:
-    letters = [data.draw(st.sampled_from([one, one.upper(), f"{one}\u200d", f"\u2060{one}"])) for one in path]
+def test_B8_case_form_and_unseen_characters_hide_nothing(
+    path: str, form: Form, data: st.DataObject
+) -> None:
+    letters = [
+        data.draw(st.sampled_from([one, one.upper(), f"{one}\u200d", f"\u2060{one}"]))
+        for one in path
+    ]
     assert is_protected(PurePosixPath(unicodedata.normalize(form, "".join(letters))), PROTECTED)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from daemon.core.label import Label
+from daemon.core.trust import Label
 from daemon.store.memory import MemoryStore
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import ToolContext
-from daemon.tools.marks import Scope
-from daemon.tools.traces import KIND, Traces, look, machine_ns
+from daemon.tools.workspace.command_effects import COMMAND_KIND, CommandEffects, file_clock_ns, scan
+from daemon.tools.workspace.labels import LabelScope
 from tests.fakes.files import Desk
 from tests.fakes.tools import Bench
 
@@ -35,11 +35,15 @@ async def says(desk: Desk, tool: str, **arguments: object) -> Label:
 # -- through the tools -----------------------------------------------------------
 
 
-async def test_F3_what_an_untrusted_turn_writes_is_untrusted_to_whoever_reads_it(desk: Desk) -> None:
+async def test_F3_what_an_untrusted_turn_writes_is_untrusted_to_whoever_reads_it(
+    desk: Desk,
+) -> None:
     await says(desk, "write_file", path="mine.txt", text="alpha")
     await desk.bench(UNTRUSTED).one("write_file", '{"path": "theirs.txt", "text": "beta"}')
     assert await says(desk, "read_file", path="theirs.txt") is UNTRUSTED
-    assert await says(desk, "read_file", path="./THEIRS.txt/../theirs.txt") is TRUSTED  # refused: nothing of it was shown
+    assert (
+        await says(desk, "read_file", path="./THEIRS.txt/../theirs.txt") is TRUSTED
+    )  # refused: nothing of it was shown
     assert await says(desk, "read_file", path="mine.txt") is TRUSTED
     assert await says(desk, "search_files", pattern="beta") is UNTRUSTED
     assert await says(desk, "search_files", pattern="alpha") is TRUSTED
@@ -88,19 +92,21 @@ async def test_F3_labels_outlive_a_restart(tmp_path: Path) -> None:
     store = await SqliteStore.open(tmp_path / "journal.db")
     desk = await Desk.at(tmp_path, store)
     await desk.write("a.txt", "evil", label=UNTRUSTED)
-    await desk.files.marks.mark("inbox", UNTRUSTED, "t", Scope.TREE)
+    await desk.files.labels.set_label("inbox", UNTRUSTED, "t", LabelScope.TREE)
     again = await desk.again()
     try:
-        assert await again.files.marks.label_of("a.txt") is UNTRUSTED
-        assert await again.files.marks.label_of("inbox/deep/x") is UNTRUSTED
+        assert await again.files.labels.label_of("a.txt") is UNTRUSTED
+        assert await again.files.labels.label_of("inbox/deep/x") is UNTRUSTED
         await again.write("a.txt", "fine")
-        assert await (await again.again()).files.marks.label_of("a.txt") is TRUSTED
+        assert await (await again.again()).files.labels.label_of("a.txt") is TRUSTED
     finally:
         await store.aclose()
 
 
-async def test_F3_a_marked_folder_speaks_for_what_is_in_it_until_a_trusted_text_stands_there(desk: Desk) -> None:
-    await desk.files.marks.mark("inbox", UNTRUSTED, "t", Scope.TREE)
+async def test_F3_a_marked_folder_speaks_for_what_is_in_it_until_a_trusted_text_stands_there(
+    desk: Desk,
+) -> None:
+    await desk.files.labels.set_label("inbox", UNTRUSTED, "t", LabelScope.TREE)
     (desk.root / "inbox").mkdir()
     (desk.root / "inbox/letter.txt").write_text("evil")
     assert await says(desk, "read_file", path="inbox/letter.txt") is UNTRUSTED
@@ -109,38 +115,45 @@ async def test_F3_a_marked_folder_speaks_for_what_is_in_it_until_a_trusted_text_
     assert await says(desk, "read_file", path="inbox/letter.txt") is TRUSTED
 
 
-async def test_a_file_that_is_gone_loses_its_mark_one_that_is_being_made_does_not(desk: Desk) -> None:
-    marks = desk.files.marks
+async def test_a_file_that_is_gone_loses_its_mark_one_that_is_being_made_does_not(
+    desk: Desk,
+) -> None:
+    marks = desk.files.labels
     await desk.write("a.txt", "evil", label=UNTRUSTED)
     (desk.root / "a.txt").unlink()
-    with marks.writing("a.txt"):
+    with marks.protect_while_writing("a.txt"):
         assert await marks.label_of("a.txt") is UNTRUSTED
     assert await marks.label_of("a.txt") is TRUSTED
-    assert not marks.any
+    assert not marks.has_labels
     assert await desk.store.read(lambda tx: tx.all_kept("file")) == {}
 
 
 @pytest.mark.parametrize("other", ["A.TXT", "\u0041.txt", "a\u200b.txt", "a.txt.", "ａ.txt"])
-async def test_another_spelling_of_a_marked_name_is_as_bad_and_cleans_nothing(desk: Desk, other: str) -> None:
+async def test_another_spelling_of_a_marked_name_is_as_bad_and_cleans_nothing(
+    desk: Desk, other: str
+) -> None:
     await desk.write("a.txt", "evil", label=UNTRUSTED)
     await desk.write(other, "fine")
-    assert await desk.files.marks.label_of(other) is UNTRUSTED
-    assert await desk.files.marks.label_of("a.txt") is UNTRUSTED
+    assert await desk.files.labels.label_of(other) is UNTRUSTED
+    assert await desk.files.labels.label_of("a.txt") is UNTRUSTED
 
 
 @pytest.mark.parametrize("name", ["\udcff.txt", "a%20b", "a b\n", "~x", "-x", "é"])
 async def test_any_name_can_carry_a_mark(desk: Desk, name: str) -> None:
     (desk.root / name).write_text("evil")
-    await desk.files.marks.put(desk.files.marks.of_names([name], "t"))
-    assert (await desk.again()).files.marks.label_of_names([name]) is UNTRUSTED
+    await desk.files.labels.save(desk.files.labels.label_new_names([name], "t"))
+    assert (await desk.again()).files.labels.label_of_names([name]) is UNTRUSTED
     assert await says(desk, "list_dir") is UNTRUSTED
 
 
 async def test_a_search_that_is_overtaken_by_a_cleaning_write_stays_untrusted(desk: Desk) -> None:
     await desk.write("a.txt", "evil", label=UNTRUSTED)
-    before = desk.files.marks.snapshot()
+    before = desk.files.labels.snapshot()
     await desk.write("a.txt", "fine")
-    assert (before.label_of_names(["a.txt"]), desk.files.marks.label_of_names(["a.txt"])) == (UNTRUSTED, TRUSTED)
+    assert (before.label_of_names(["a.txt"]), desk.files.labels.label_of_names(["a.txt"])) == (
+        UNTRUSTED,
+        TRUSTED,
+    )
 
 
 # -- through commands --------------------------------------------------------------
@@ -149,7 +162,9 @@ async def test_a_search_that_is_overtaken_by_a_cleaning_write_stays_untrusted(de
 def context(bench: Bench, untrusted: bool) -> ToolContext:
     async def note(event: object) -> None: ...
 
-    return ToolContext("terminal:test", bench.turn, "c", untrusted, bench.clock, lambda text: None, note)
+    return ToolContext(
+        "terminal:test", bench.turn, "c", untrusted, bench.clock, lambda text: None, note
+    )
 
 
 class Terminal:
@@ -157,17 +172,17 @@ class Terminal:
 
     def __init__(self, desk: Desk, most: int = 200_000) -> None:
         self.desk = desk
-        self.traces = Traces(desk.files, desk.clock.monotonic, most=most)
+        self.traces = CommandEffects(desk.files, desk.clock.monotonic, max_entries=most)
 
     async def run(self, command: str, untrusted: bool = False, label: Label = TRUSTED) -> Label:
         around = context(self.desk.bench(), untrusted)
-        began = await self.traces.began(around)
+        began = await self.traces.start(around)
         process = await asyncio.create_subprocess_shell(command, cwd=self.desk.root)
         assert await process.wait() == 0
-        return await self.traces.ended(began, around, label=label)
+        return await self.traces.finish(began, around, label=label)
 
     def label(self, path: str) -> Label:
-        return self.desk.files.marks.snapshot()._label(path)
+        return self.desk.files.labels.snapshot()._find_label(path)
 
 
 @pytest.fixture
@@ -177,11 +192,13 @@ async def terminal(desk: Desk) -> AsyncIterator[Terminal]:
 
 async def test_F3_a_trusted_command_with_nothing_marked_leaves_no_trace(terminal: Terminal) -> None:
     assert await terminal.run("mkdir d; echo x > d/a.txt; mv d e") is TRUSTED
-    assert not terminal.desk.files.marks.any
-    assert await terminal.desk.store.read(lambda tx: tx.all_kept(KIND)) == {}
+    assert not terminal.desk.files.labels.has_labels
+    assert await terminal.desk.store.read(lambda tx: tx.all_kept(COMMAND_KIND)) == {}
 
 
-async def test_F3_what_an_untrusted_command_writes_makes_or_renames_is_marked_the_rest_is_not(terminal: Terminal) -> None:
+async def test_F3_what_an_untrusted_command_writes_makes_or_renames_is_marked_the_rest_is_not(
+    terminal: Terminal,
+) -> None:
     root = terminal.desk.root
     (root / "d").mkdir()
     for name in ("old.txt", "moved.txt", "d/kept.txt"):
@@ -190,8 +207,10 @@ async def test_F3_what_an_untrusted_command_writes_makes_or_renames_is_marked_th
     command = f"echo x > d/new.txt; mkdir '{EVIL}'; mv moved.txt there.txt; ln -s old.txt link"
     assert await terminal.run(command, untrusted=True) is UNTRUSTED
     assert [terminal.label(path) for path in ("d/new.txt", "there.txt", "link")] == [UNTRUSTED] * 3
-    assert [terminal.label(path) for path in ("old.txt", "d/kept.txt", "moved.txt")] == [TRUSTED] * 3
-    assert terminal.desk.files.marks.label_of_names([EVIL]) is UNTRUSTED
+    assert [terminal.label(path) for path in ("old.txt", "d/kept.txt", "moved.txt")] == [
+        TRUSTED
+    ] * 3
+    assert terminal.desk.files.labels.label_of_names([EVIL]) is UNTRUSTED
 
 
 FINE_NS = 50_000_000
@@ -199,8 +218,8 @@ FINE_NS = 50_000_000
 
 async def a_moment(root: Path) -> None:
     """Until the clock of the disk has gone on for sure: on newer kernels a stamp may be ahead of it by a tick or more."""
-    began = machine_ns()
-    while machine_ns() < began + FINE_NS:
+    began = file_clock_ns()
+    while file_clock_ns() < began + FINE_NS:
         await asyncio.sleep(0)
 
 
@@ -222,13 +241,15 @@ COPIES: list[tuple[str, str]] = [
 
 
 @pytest.mark.parametrize(("command", "path"), COPIES)
-async def test_F3_a_trusted_command_carries_labels_along(terminal: Terminal, command: str, path: str) -> None:
+async def test_F3_a_trusted_command_carries_labels_along(
+    terminal: Terminal, command: str, path: str
+) -> None:
     desk = terminal.desk
     (desk.root / "fine.txt").write_text("mine")
     (desk.root / "inbox/sub").mkdir(parents=True)
     (desk.root / "inbox/letter.txt").write_text("evil")
     (desk.root / "inbox/sub/deep.txt").write_text("evil")
-    await desk.files.marks.mark("inbox", UNTRUSTED, "t", Scope.TREE)
+    await desk.files.labels.set_label("inbox", UNTRUSTED, "t", LabelScope.TREE)
     await desk.write("evil.txt", "evil", label=UNTRUSTED)
     await desk.write("d/evil.txt", "evil", label=UNTRUSTED)
     await a_moment(desk.root)
@@ -237,15 +258,19 @@ async def test_F3_a_trusted_command_carries_labels_along(terminal: Terminal, com
     assert (desk.root / path).exists()
 
 
-async def test_F3_marks_of_what_a_command_removed_go_and_then_its_output_is_trusted_again(terminal: Terminal) -> None:
+async def test_F3_marks_of_what_a_command_removed_go_and_then_its_output_is_trusted_again(
+    terminal: Terminal,
+) -> None:
     desk = terminal.desk
     await desk.write("evil.txt", "evil", label=UNTRUSTED)
     assert await terminal.run("rm evil.txt") is UNTRUSTED
-    assert not desk.files.marks.any
+    assert not desk.files.labels.has_labels
     assert await terminal.run("ls") is TRUSTED
 
 
-async def test_F3_what_came_over_the_network_marks_files_in_a_trusted_turn(terminal: Terminal) -> None:
+async def test_F3_what_came_over_the_network_marks_files_in_a_trusted_turn(
+    terminal: Terminal,
+) -> None:
     await terminal.run("mkdir d; echo mine > d/mine.txt")
     await a_moment(terminal.desk.root)
     assert await terminal.run("echo page > d/page.html", label=UNTRUSTED) is UNTRUSTED
@@ -258,7 +283,9 @@ async def test_F3_too_much_to_look_at_makes_all_of_it_untrusted(desk: Desk) -> N
     assert [terminal.label(path) for path in ("1", "5", "anything/else")] == [UNTRUSTED] * 3
 
 
-async def test_F3_a_folder_that_cannot_be_looked_into_is_untrusted_as_a_whole(terminal: Terminal) -> None:
+async def test_F3_a_folder_that_cannot_be_looked_into_is_untrusted_as_a_whole(
+    terminal: Terminal,
+) -> None:
     deep = "/".join(["x" * 200] * 30)
     dig = "import os; [(os.mkdir('x' * 200), os.chdir('x' * 200)) for _ in range(30)]; open('a.txt', 'w').write('evil')"
     await terminal.run(f'{sys.executable} -c "{dig}"', untrusted=True)
@@ -267,39 +294,46 @@ async def test_F3_a_folder_that_cannot_be_looked_into_is_untrusted_as_a_whole(te
 
 async def test_F3_a_clock_that_is_set_back_hides_nothing(desk: Desk) -> None:
     walls: list[int] = []
-    traces = Traces(desk.files, desk.clock.monotonic, wall_ns=lambda: walls.pop() if walls else machine_ns())
+    traces = CommandEffects(
+        desk.files, desk.clock.monotonic, wall_ns=lambda: walls.pop() if walls else file_clock_ns()
+    )
     around = context(desk.bench(), untrusted=True)
-    walls[:] = [machine_ns() + 3600 * 10**9] * 2
-    began = await traces.began(around)
+    walls[:] = [file_clock_ns() + 3600 * 10**9] * 2
+    began = await traces.start(around)
     (desk.root / "a.txt").write_text("evil")
-    await traces.ended(began, around)
-    assert await desk.files.marks.label_of("a.txt") is UNTRUSTED
+    await traces.finish(began, around)
+    assert await desk.files.labels.label_of("a.txt") is UNTRUSTED
 
 
-async def test_F3_a_daemon_killed_during_an_untrusted_command_looks_at_its_next_start(tmp_path: Path, desk: Desk) -> None:
+async def test_F3_a_daemon_killed_during_an_untrusted_command_looks_at_its_next_start(
+    tmp_path: Path, desk: Desk
+) -> None:
     (desk.root / "before.txt").write_text("mine")
     await a_moment(desk.root)
-    traces = Traces(desk.files, desk.clock.monotonic)
-    await traces.began(context(desk.bench(), untrusted=True))
+    traces = CommandEffects(desk.files, desk.clock.monotonic)
+    await traces.start(context(desk.bench(), untrusted=True))
     (desk.root / "after.txt").write_text("evil")
     again = await desk.again()
-    await Traces(again.files, again.clock.monotonic).recover()
-    assert await again.files.marks.label_of("after.txt") is UNTRUSTED
-    assert await again.files.marks.label_of("before.txt") is TRUSTED
-    assert await again.store.read(lambda tx: tx.all_kept(KIND)) == {}
+    await CommandEffects(again.files, again.clock.monotonic).recover()
+    assert await again.files.labels.label_of("after.txt") is UNTRUSTED
+    assert await again.files.labels.label_of("before.txt") is TRUSTED
+    assert await again.store.read(lambda tx: tx.all_kept(COMMAND_KIND)) == {}
 
 
 async def test_F3_a_command_in_the_background_is_remembered_until_it_is_over(desk: Desk) -> None:
-    traces, around = Traces(desk.files, desk.clock.monotonic), context(desk.bench(), untrusted=True)
-    began = await traces.began(around)
+    traces, around = (
+        CommandEffects(desk.files, desk.clock.monotonic),
+        context(desk.bench(), untrusted=True),
+    )
+    began = await traces.start(around)
     (desk.root / "a.txt").write_text("evil")
-    await traces.ended(began, around, over=False)
-    assert await desk.files.marks.label_of("a.txt") is UNTRUSTED
-    assert len(await desk.store.read(lambda tx: tx.all_kept(KIND))) == 1
+    await traces.finish(began, around, over=False)
+    assert await desk.files.labels.label_of("a.txt") is UNTRUSTED
+    assert len(await desk.store.read(lambda tx: tx.all_kept(COMMAND_KIND))) == 1
     (desk.root / "b.txt").write_text("evil")
-    await traces.ended(began, around)
-    assert await desk.files.marks.label_of("b.txt") is UNTRUSTED
-    assert await desk.store.read(lambda tx: tx.all_kept(KIND)) == {}
+    await traces.finish(began, around)
+    assert await desk.files.labels.label_of("b.txt") is UNTRUSTED
+    assert await desk.store.read(lambda tx: tx.all_kept(COMMAND_KIND)) == {}
 
 
 def test_a_look_follows_no_link_and_knows_what_is_a_folder(tmp_path: Path) -> None:
@@ -307,15 +341,15 @@ def test_a_look_follows_no_link_and_knows_what_is_a_folder(tmp_path: Path) -> No
     (tmp_path / "a/b/c.txt").write_text("x")
     (tmp_path / "up").symlink_to("..")
     os.mkfifo(tmp_path / "pipe")
-    sight = look(tmp_path)
+    sight = scan(tmp_path)
     assert {(entry.path, entry.folder) for entry in sight.entries} == {
         ("a", True), ("a/b", True), ("a/b/c.txt", False), ("up", False), ("pipe", False)
     }  # fmt: skip
-    assert sight.dark == []
+    assert sight.unreadable == []
 
 
 async def test_what_is_given_back_must_be_what_was_given(desk: Desk) -> None:
     with pytest.raises(TypeError):
-        await Traces(desk.files, desk.clock.monotonic).ended(None, context(desk.bench(), untrusted=True))
-
-
+        await CommandEffects(desk.files, desk.clock.monotonic).finish(
+            None, context(desk.bench(), untrusted=True)
+        )

@@ -12,23 +12,22 @@ from pathlib import Path
 import pytest
 
 from daemon.core.errors import StoreUnavailable
-from daemon.core.label import Label
+from daemon.core.trust import Label
 from daemon.store.memory import MemoryStore
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import ToolError
-from daemon.tools.changes import Author
-from daemon.tools.undoing import latest, take_back
-from daemon.tools.versions import KEPT_FOR, MOST_BYTES, Version, too_many
+from daemon.tools.workspace.file_store import ChangeAuthor, find_latest_turn, undo_turn
+from daemon.tools.workspace.history import MAX_AGE, MAX_HISTORY_BYTES, FileVersion, count_expired
 from tests.fakes.files import Desk
 from tests.fakes.tools import NOON
 
-OWNER = Author("chat", "undo-1", "", Label.TRUSTED, undoes="t1")
+OWNER = ChangeAuthor("chat", "undo-1", "", Label.TRUSTED, undoes="t1")
 DEADLINE = 20
 
 
 async def undone(desk: Desk, turn: str = "t1", own: str = "") -> dict[str, tuple[bool, str]]:
-    author = Author("chat", own or f"undo-{turn}", "", Label.TRUSTED, undoes=turn)
-    return {one.path: (one.done, one.words) for one in await take_back(desk.files, turn, author)}
+    author = ChangeAuthor("chat", own or f"undo-{turn}", "", Label.TRUSTED, undoes=turn)
+    return {one.path: (one.done, one.words) for one in await undo_turn(desk.files, turn, author)}
 
 
 def unread(found: os.stat_result) -> tuple[int, ...]:
@@ -37,22 +36,31 @@ def unread(found: os.stat_result) -> tuple[int, ...]:
 
 
 def kept(desk: Desk) -> list[str]:
-    return sorted(one.name for one in desk.files.versions.folder.iterdir())
+    return sorted(one.name for one in desk.files.history.folder.iterdir())
 
 
 # -- what is kept --------------------------------------------------------------
 
 
-async def test_F8_a_write_keeps_what_was_there_by_its_hash_for_the_owner_alone(tmp_path: Path) -> None:
+async def test_F8_a_write_keeps_what_was_there_by_its_hash_for_the_owner_alone(
+    tmp_path: Path,
+) -> None:
     desk = await Desk.at(tmp_path)
     await desk.write("a.txt", "old")
     await desk.write("a.txt", "new", "t2")
-    first, second = desk.files.versions.all
-    assert (first.old, second.old, second.new) == ("", sha256(b"old").hexdigest(), sha256(b"new").hexdigest())
+    first, second = desk.files.history.entries
+    assert (first.old, second.old, second.new) == (
+        "",
+        sha256(b"old").hexdigest(),
+        sha256(b"new").hexdigest(),
+    )
     assert (second.session, second.turn, second.path, second.at) == ("chat", "t2", "a.txt", NOON)
     assert kept(desk) == [second.old]
-    folder = desk.files.versions.folder
-    assert (folder.stat().st_mode & 0o777, (folder / second.old).stat().st_mode & 0o777) == (0o700, 0o600)
+    folder = desk.files.history.folder
+    assert (folder.stat().st_mode & 0o777, (folder / second.old).stat().st_mode & 0o777) == (
+        0o700,
+        0o600,
+    )
 
 
 async def test_F8_the_tools_keep_versions_under_their_turn_and_call(tmp_path: Path) -> None:
@@ -60,7 +68,7 @@ async def test_F8_the_tools_keep_versions_under_their_turn_and_call(tmp_path: Pa
     rig = desk.bench()
     await rig.one("write_file", '{"path": "a.txt", "text": "one two"}')
     await rig.one("edit_file", '{"path": "a.txt", "old": "two", "new": "three"}')
-    assert [(one.turn, one.call_id, one.session) for one in desk.files.versions.all] == [
+    assert [(one.turn, one.call_id, one.session) for one in desk.files.history.entries] == [
         ("t1", "2.0", "terminal:test"), ("t1", rig.turn.calls[0].call_id, "terminal:test")
     ]  # fmt: skip
     assert await undone(desk) == {"a.txt": (True, "removed; it did not exist before")}
@@ -71,15 +79,15 @@ async def test_a_write_of_the_same_again_changes_nothing_and_keeps_nothing(tmp_p
     await desk.write("a.txt", "same")
     before = unread((desk.root / "a.txt").stat())
     await desk.write("a.txt", "same", "t2")
-    assert len(desk.files.versions.all) == 1
+    assert len(desk.files.history.entries) == 1
     assert unread((desk.root / "a.txt").stat()) == before
 
 
 async def test_nothing_is_written_where_the_version_so_far_cannot_be_kept(tmp_path: Path) -> None:
     desk = await Desk.at(tmp_path)
     (desk.root / "a.txt").write_text("old")
-    desk.files.versions.folder.rmdir()
-    desk.files.versions.folder.write_text("in the way")
+    desk.files.history.folder.rmdir()
+    desk.files.history.folder.write_text("in the way")
     with pytest.raises(ToolError, match="nothing was changed"):
         await desk.write("a.txt", "new")
     assert (desk.root / "a.txt").read_text() == "old"
@@ -105,18 +113,23 @@ async def test_a_file_that_somebody_else_changes_meanwhile_is_left_alone(tmp_pat
         return b"new"
 
     with pytest.raises(ToolError, match="somebody else changed it"):
-        await desk.files.write("a.txt", slow, Author("chat", "t1", "c", Label.TRUSTED))
+        await desk.files.write("a.txt", slow, ChangeAuthor("chat", "t1", "c", Label.TRUSTED))
     assert (desk.root / "a.txt").read_text() == "somebody's"
-    assert desk.files.versions.all == []
+    assert desk.files.history.entries == []
 
 
 async def test_writers_of_one_file_come_one_after_the_other(tmp_path: Path) -> None:
     desk = await Desk.at(tmp_path)
-    author = Author("chat", "t1", "c", Label.TRUSTED)
+    author = ChangeAuthor("chat", "t1", "c", Label.TRUSTED)
     (desk.root / "n.txt").write_text("")
-    await asyncio.gather(*(desk.files.write("n.txt", lambda old: (old or b"") + b"x", author, whole=False) for _ in range(30)))
+    await asyncio.gather(
+        *(
+            desk.files.write("n.txt", lambda old: (old or b"") + b"x", author, whole=False)
+            for _ in range(30)
+        )
+    )
     assert (desk.root / "n.txt").read_text() == "x" * 30
-    assert len(desk.files.versions.all) == 30
+    assert len(desk.files.history.entries) == 30
 
 
 async def test_a_stop_in_the_middle_of_a_write_lets_it_come_to_its_end(tmp_path: Path) -> None:
@@ -127,7 +140,7 @@ async def test_a_stop_in_the_middle_of_a_write_lets_it_come_to_its_end(tmp_path:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert (desk.root / "a.txt").read_text() == "new"
-    assert len(desk.files.versions.all) == 1
+    assert len(desk.files.history.entries) == 1
 
 
 # -- taking it back --------------------------------------------------------------
@@ -149,7 +162,9 @@ async def test_F8_undo_restores_changed_files_and_removes_new_ones(tmp_path: Pat
     assert not (desk.root / "sub/new.txt").exists()
 
 
-async def test_F8_a_file_that_was_changed_since_is_left_alone_and_told_the_others_are_restored(tmp_path: Path) -> None:
+async def test_F8_a_file_that_was_changed_since_is_left_alone_and_told_the_others_are_restored(
+    tmp_path: Path,
+) -> None:
     desk = await Desk.at(tmp_path)
     await desk.write("a.txt", "mine")
     await desk.write("b.txt", "mine")
@@ -161,7 +176,9 @@ async def test_F8_a_file_that_was_changed_since_is_left_alone_and_told_the_other
     assert (desk.root / "a.txt").read_text() == "the owner's own"
 
 
-async def test_F8_a_turn_that_was_killed_at_its_second_change_of_a_file_can_be_taken_back(tmp_path: Path) -> None:
+async def test_F8_a_turn_that_was_killed_at_its_second_change_of_a_file_can_be_taken_back(
+    tmp_path: Path,
+) -> None:
     """What the journal tells of the second one never happened: the file holds what the first one put there."""
     desk = await Desk.at(tmp_path)
     (desk.root / "a.txt").write_text("old")
@@ -182,18 +199,20 @@ async def test_F8_an_undo_can_be_undone_and_undone_again(tmp_path: Path) -> None
     assert (desk.root / "a.txt").read_text() == "one"
     await undone(desk, "u1", "u2")
     assert ((desk.root / "a.txt").read_text(), (desk.root / "b.txt").read_text()) == ("two", "new")
-    assert latest(desk.files.versions.all, {"chat"}) == "t1"
+    assert find_latest_turn(desk.files.history.entries, {"chat"}) == "t1"
     await undone(desk, "t1", "u3")
     assert ((desk.root / "a.txt").read_text(), (desk.root / "b.txt").exists()) == ("one", False)
-    assert latest(desk.files.versions.all, {"chat"}) == "t0"
+    assert find_latest_turn(desk.files.history.entries, {"chat"}) == "t0"
 
 
-async def test_F8_versions_outlive_a_restart_and_what_nobody_tells_of_does_not(tmp_path: Path) -> None:
+async def test_F8_versions_outlive_a_restart_and_what_nobody_tells_of_does_not(
+    tmp_path: Path,
+) -> None:
     desk = await Desk.at(tmp_path)
     (desk.root / "a.txt").write_text("before")
     await desk.write("a.txt", "after")
-    (desk.files.versions.folder / ("f" * 64)).write_text("orphan")
-    (desk.files.versions.folder / ".12.tmp").write_text("left by a crash")
+    (desk.files.history.folder / ("f" * 64)).write_text("orphan")
+    (desk.files.history.folder / ".12.tmp").write_text("left by a crash")
     again = await desk.again()
     assert kept(again) == [sha256(b"before").hexdigest()]
     assert await undone(again) == {"a.txt": (True, "as it was before")}
@@ -203,7 +222,7 @@ async def test_a_damaged_or_missing_version_is_told_and_changes_nothing(tmp_path
     desk = await Desk.at(tmp_path)
     (desk.root / "a.txt").write_text("before")
     await desk.write("a.txt", "after")
-    place = desk.files.versions.folder / desk.files.versions.all[0].old
+    place = desk.files.history.folder / desk.files.history.entries[0].old
     place.write_text("damaged")
     assert await undone(desk) == {"a.txt": (False, "what was kept of it is damaged")}
     place.unlink()
@@ -211,10 +230,12 @@ async def test_a_damaged_or_missing_version_is_told_and_changes_nothing(tmp_path
     assert (desk.root / "a.txt").read_text() == "after"
 
 
-async def test_a_version_cut_off_by_a_crash_is_made_whole_when_it_is_saved_again(tmp_path: Path) -> None:
+async def test_a_version_cut_off_by_a_crash_is_made_whole_when_it_is_saved_again(
+    tmp_path: Path,
+) -> None:
     desk = await Desk.at(tmp_path)
     (desk.root / "a.txt").write_text("before")
-    (desk.files.versions.folder / sha256(b"before").hexdigest()).write_text("bef")
+    (desk.files.history.folder / sha256(b"before").hexdigest()).write_text("bef")
     await desk.write("a.txt", "after")
     assert await undone(desk) == {"a.txt": (True, "as it was before")}
 
@@ -223,12 +244,14 @@ async def test_F3_an_undo_gives_text_from_outside_its_label_back(tmp_path: Path)
     desk = await Desk.at(tmp_path)
     await desk.write("a.txt", "from outside", "t0", Label.UNTRUSTED)
     await desk.write("a.txt", "the owner's", "t1")
-    assert await desk.files.marks.label_of("a.txt") is Label.TRUSTED
+    assert await desk.files.labels.label_of("a.txt") is Label.TRUSTED
     assert (await undone(desk))["a.txt"] == (True, "as it was before (text from outside)")
-    assert await desk.files.marks.label_of("a.txt") is Label.UNTRUSTED
+    assert await desk.files.labels.label_of("a.txt") is Label.UNTRUSTED
 
 
-async def test_a_stranger_s_link_in_place_of_the_file_is_not_written_through(tmp_path: Path) -> None:
+async def test_a_stranger_s_link_in_place_of_the_file_is_not_written_through(
+    tmp_path: Path,
+) -> None:
     desk = await Desk.at(tmp_path)
     (tmp_path / "secret.txt").write_text("secret")
     await desk.write("a.txt", "mine")
@@ -243,43 +266,66 @@ async def test_a_stranger_s_link_in_place_of_the_file_is_not_written_through(tmp
 # -- bounds ----------------------------------------------------------------------
 
 
-def version(number: int, size: int, days: int = 0, old: str = "") -> Version:
+def version(number: int, size: int, days: int = 0, old: str = "") -> FileVersion:
     at = NOON - timedelta(days=days)
-    return Version(f"{number:012}", "s", "t", "c", "p", at, old or f"h{number}", "n", 0o644, size, Label.TRUSTED)
+    return FileVersion(
+        f"{number:012}",
+        "s",
+        "t",
+        "c",
+        "p",
+        at,
+        old or f"h{number}",
+        "n",
+        0o644,
+        size,
+        Label.TRUSTED,
+    )
 
 
 def test_F8_the_oldest_go_when_there_is_too_much_or_they_are_too_old() -> None:
-    assert too_many([], NOON) == 0
-    assert too_many([version(n, 10) for n in range(5)], NOON, most_bytes=50) == 0
-    assert too_many([version(n, 10) for n in range(5)], NOON, most_bytes=49) == 1
-    assert too_many([version(n, 10, old="same") for n in range(5)], NOON, most_bytes=10) == 0
-    assert too_many([version(n, 0) for n in range(5)], NOON, most=3) == 2
-    assert too_many([version(1, 1, KEPT_FOR.days + 1), version(2, 1, 1)], NOON) == 1
-    assert MOST_BYTES < 200_000_000
+    assert count_expired([], NOON) == 0
+    assert count_expired([version(n, 10) for n in range(5)], NOON, most_bytes=50) == 0
+    assert count_expired([version(n, 10) for n in range(5)], NOON, most_bytes=49) == 1
+    assert count_expired([version(n, 10, old="same") for n in range(5)], NOON, most_bytes=10) == 0
+    assert count_expired([version(n, 0) for n in range(5)], NOON, most=3) == 2
+    assert count_expired([version(1, 1, MAX_AGE.days + 1), version(2, 1, 1)], NOON) == 1
+    assert MAX_HISTORY_BYTES < 200_000_000
 
 
 async def test_F8_old_versions_leave_disk_and_journal(tmp_path: Path) -> None:
     desk = await Desk.at(tmp_path)
-    desk.files.versions.most_bytes = 2_000_000
+    desk.files.history.max_bytes = 2_000_000
     for number in range(40):
         await desk.write("big.bin", f"{number}" + "x" * 500_000, f"t{number}")
-    assert sum(file.stat().st_size for file in desk.files.versions.folder.iterdir()) < 2_000_000 + 8_500_000
+    assert (
+        sum(file.stat().st_size for file in desk.files.history.folder.iterdir())
+        < 2_000_000 + 8_500_000
+    )
     told = await desk.store.read(lambda tx: tx.all_kept("undo"))
-    assert set(told) == {one.name for one in desk.files.versions.all}
-    assert {one.old for one in desk.files.versions.all} >= set(kept(desk))
+    assert set(told) == {one.name for one in desk.files.history.entries}
+    assert {one.old for one in desk.files.history.entries} >= set(kept(desk))
     assert await undone(desk, "t39") == {"big.bin": (True, "as it was before")}
 
 
 # -- kill -9 ----------------------------------------------------------------------
 
+
 @pytest.mark.parametrize("skip", range(0, 42, 3))
-async def test_F8_a_kill_between_any_two_steps_leaves_old_or_new_and_a_record_to_go_by(tmp_path: Path, skip: int) -> None:
+async def test_F8_a_kill_between_any_two_steps_leaves_old_or_new_and_a_record_to_go_by(
+    tmp_path: Path, skip: int
+) -> None:
     """A child writes and is killed at one of the events that the interpreter tells of; then the daemon starts again."""
     root = tmp_path / "workspace"
     root.mkdir()
     (root / "a.txt").write_text("old")
     child = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.behaviour.files_child", str(tmp_path), str(skip), stdout=asyncio.subprocess.PIPE
+        sys.executable,
+        "-m",
+        "tests.behaviour.files_child",
+        str(tmp_path),
+        str(skip),
+        stdout=asyncio.subprocess.PIPE,
     )
     async with asyncio.timeout(DEADLINE):
         printed, _ = await child.communicate()
@@ -289,12 +335,15 @@ async def test_F8_a_kill_between_any_two_steps_leaves_old_or_new_and_a_record_to
     try:
         desk = await Desk.at(tmp_path, store)
         now = (root / "a.txt").read_text()
-        told = [json.loads(row)["turn"] for row in (await store.read(lambda tx: tx.all_kept("undo"))).values()]
+        told = [
+            json.loads(row)["turn"]
+            for row in (await store.read(lambda tx: tx.all_kept("undo"))).values()
+        ]
         assert (now, told) in [("old", []), ("old", ["t1"]), ("new", ["t1"])]
         if child.returncode == 0:
             assert now == "new"
         if now == "new":
-            assert await desk.files.marks.label_of("a.txt") is Label.UNTRUSTED
+            assert await desk.files.labels.label_of("a.txt") is Label.UNTRUSTED
         if told:
             assert (await undone(desk))["a.txt"] == (True, "as it was before")
         assert (root / "a.txt").read_text() == "old"

@@ -4,12 +4,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from daemon.app import Parts
+from daemon.app import Overrides
 from daemon.core.events import Answer
-from daemon.core.label import Effect
 from daemon.core.messages import ToolSpec
+from daemon.core.trust import Effect
 from daemon.tools.base import Tool, ToolContext, ToolMeta, ToolOutput
-from daemon.triggers.events import Arrived
+from daemon.triggers.events import TriggerEvent
 from tests.fakes.house import Living, living
 from tests.fakes.openai import FakeOpenAI, calls, says
 
@@ -25,20 +25,26 @@ async def home(folder: Path) -> AsyncIterator[tuple[Living, list[str]]]:
         done.append("outside" if context.session_id.startswith("event_") else "chat")
         return ToolOutput("wiped")
 
-    tool = Tool(ToolSpec("wipe", "Wipe all.", {"type": "object", "properties": {}}), ToolMeta(Effect.DESTRUCTIVE), wipe)
+    tool = Tool(
+        ToolSpec("wipe", "Wipe all.", {"type": "object", "properties": {}}),
+        ToolMeta(Effect.DESTRUCTIVE),
+        wipe,
+    )
     async with FakeOpenAI() as model:
         model.script(*[step for _ in range(4) for step in (calls(("wipe", {})), says("Done."))])
-        async with living(folder, model, {"events": EVENTS}, Parts(tools=[tool])) as alive:
+        async with living(folder, model, {"events": EVENTS}, Overrides(tools=[tool])) as alive:
             yield alive, done
 
 
 async def event(alive: Living, key: str) -> str:
-    return (await alive.house.events.take(Arrived("mail", {"text": "wipe all"}, 20, key))).turn
+    return (
+        await alive.house.events.accept(TriggerEvent("mail", {"text": "wipe all"}, 20, key))
+    ).turn
 
 
 async def allowed(alive: Living, turn: str, answer: Answer = Answer.ALWAYS) -> None:
     asked = await alive.until(turn, "approval.asked")
-    await alive.house.door.answer(turn, str(asked.data["call_id"]), answer)
+    await alive.house.door.answer_approval(turn, str(asked.data["call_id"]), answer)
     await alive.settled(turn)
 
 
@@ -50,7 +56,9 @@ async def test_a_permission_of_the_owners_chats_is_none_of_a_strangers(tmp_path:
         assert done == ["chat", "chat"]
 
 
-async def test_what_is_allowed_for_good_to_what_comes_from_outside_stays_there(tmp_path: Path) -> None:
+async def test_what_is_allowed_for_good_to_what_comes_from_outside_stays_there(
+    tmp_path: Path,
+) -> None:
     async with home(tmp_path) as (alive, done):
         await allowed(alive, await event(alive, "one"))
         assert (await alive.settled(await event(alive, "two"))).calls[0].decision == "allow"

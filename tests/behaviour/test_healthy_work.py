@@ -6,15 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from daemon.agent.halting import first
-from daemon.agent.halts.circles import circling
-from daemon.agent.halts.confidence import low_confidence
-from daemon.agent.halts.repetition import repeating
-from daemon.agent.halts.unrecoverable import unrecoverable
-from daemon.app import Parts
+from daemon.agent.termination.confidence import check_confidence
+from daemon.agent.termination.default_conditions import make_unrecoverable
+from daemon.agent.termination.halt import find_halt
+from daemon.agent.termination.loop_detection import make_circling, make_repeating
+from daemon.app import Overrides
 from daemon.core.events import Coached, Outcome, Stop
-from daemon.core.label import Effect
 from daemon.core.messages import ToolSpec
+from daemon.core.trust import Effect
 from daemon.tools.base import Tool, ToolContext, ToolError, ToolMeta, ToolOutput
 from tests.fakes.house import living
 from tests.fakes.openai import FakeOpenAI, Step, calls, says
@@ -45,7 +44,9 @@ def effect(tool: str) -> Effect:
 
 def deed(call: RecordedCall) -> Deed:
     if call.error:
-        return Deed(call.tool, call.arguments, Outcome.ERROR, call.error, "ToolError", effect(call.tool))
+        return Deed(
+            call.tool, call.arguments, Outcome.ERROR, call.error, "ToolError", effect(call.tool)
+        )
     return Deed(call.tool, call.arguments, text=call.output, effect=effect(call.tool))
 
 
@@ -55,16 +56,18 @@ def test_the_recordings_are_the_61_tasks() -> None:
 
 @pytest.mark.parametrize("split", [one_by_one, all_at_once])
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
-def test_a11_d4_no_condition_holds_at_any_step_of_recorded_work(task: RecordedTask, split: Split) -> None:
+def test_a11_d4_no_condition_holds_at_any_step_of_recorded_work(
+    task: RecordedTask, split: Split
+) -> None:
     told, tools = Story(), tools_of(TASKS)
     conditions = [
-        circling("stop"), repeating("stop"),
-        low_confidence, unrecoverable(tools),
+        make_circling("stop"), make_repeating("stop"),
+        check_confidence, make_unrecoverable(tools),
     ]  # fmt: skip
     for step in split(task):
         told.does(*map(deed, step), text=PHRASE)
-        assert first(conditions, told.turn) is None
-    assert first(conditions, told.says(task.answer).turn) is None
+        assert find_halt(conditions, told.turn) is None
+    assert find_halt(conditions, told.says(task.answer).turn) is None
 
 
 class Archive:
@@ -81,7 +84,11 @@ class Archive:
 
     def _tool(self, name: str) -> Tool:
         async def run(arguments: Mapping[str, object], context: ToolContext) -> ToolOutput:
-            call = next(one for one in self.open if one.tool == name and json.loads(one.arguments) == arguments)
+            call = next(
+                one
+                for one in self.open
+                if one.tool == name and json.loads(one.arguments) == arguments
+            )
             self.open.remove(call)
             if call.error:
                 raise ToolError(call.error)
@@ -92,7 +99,9 @@ class Archive:
 
 
 def script(task: RecordedTask, split: Split) -> list[Step]:
-    asked = [calls(*((call.tool, call.arguments) for call in step), text=PHRASE) for step in split(task)]
+    asked = [
+        calls(*((call.tool, call.arguments) for call in step), text=PHRASE) for step in split(task)
+    ]
     return [*asked, says(task.answer)]
 
 
@@ -102,13 +111,17 @@ async def test_a11_e1_recorded_work_through_the_real_house_ends_done_and_nobody_
 ) -> None:
     archive = Archive()
     config = {"agent": {"max_iterations": 20, "on_stall": "stop"}}
-    async with living(tmp_path, model, config, Parts(tools=archive.tools())) as it:
+    async with living(tmp_path, model, config, Overrides(tools=archive.tools())) as it:
         for task in TASKS:
             archive.begin(task)
             model.script(*script(task, split))
             run = await it.ask(task.prompt, session=f"web:{task.name.replace('/', '-')}")
             assert (run.stop_reason, run.reply) == (Stop.DONE.value, task.answer), task.name
-            coached = {event.kind for event in await it.events(run.turn) if isinstance(event, Coached)}
+            coached = {
+                event.kind for event in await it.events(run.turn) if isinstance(event, Coached)
+            }
             assert coached <= {GUIDANCE}, task.name
-            assert [call.is_error for call in run.calls] == [bool(call.error) for call in task.calls], task.name
+            assert [call.is_error for call in run.calls] == [
+                bool(call.error) for call in task.calls
+            ], task.name
             assert model.left == 0, task.name

@@ -26,7 +26,9 @@ CHILD = (sys.executable, "-m", "tests.behaviour.journal_child")
 
 @contextmanager
 def child(*words: str) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen((*CHILD, *words), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        (*CHILD, *words), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     with process:
         try:
             yield process
@@ -57,12 +59,16 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
     await made.aclose()
 
 
-async def test_kill_9_loses_nothing_that_was_acknowledged_and_leaves_no_half(tmp_path: Path) -> None:
-    """B5 #2 #9 #11: eight kills at seeded moments of twenty lanes at once; the survivors' rows agree with each other."""
+async def test_kill_9_loses_nothing_that_was_acknowledged_and_leaves_no_half(
+    tmp_path: Path,
+) -> None:
+    """K2 #9 #11: eight kills at seeded moments of twenty lanes at once; the survivors' rows agree with each other."""
     chance = random.Random(7)
     promised: list[str] = []
     for kill in range(KILLS):
-        promised += await asyncio.to_thread(killed_after, chance.randrange(1, 400), tmp_path, kill * 1_000_000)
+        promised += await asyncio.to_thread(
+            killed_after, chance.randrange(1, 400), tmp_path, kill * 1_000_000
+        )
         store = await SqliteStore.open(tmp_path / "journal.db")
         await store.read(partial(all_kept, list(promised)))
         await store.aclose()
@@ -72,34 +78,43 @@ async def test_kill_9_loses_nothing_that_was_acknowledged_and_leaves_no_half(tmp
 def all_kept(promised: list[str], tx: ReadTx) -> None:
     for line in promised:
         what, name = line.split()
-        row = tx.input(f"m{name}")
+        row = tx.get_input(f"m{name}")
         assert row and row.state in ("new", "done"), line
         assert row.state == "done" or what == "accepted", line
-    turns = {row.id: row for row in tx.turns(None, 1_000_000)}
-    replies = {row.turn: row.body for row in tx.outbox("new")}
+    turns = {row.id: row for row in tx.list_turns(None, 1_000_000)}
+    replies = {row.turn: row.body for row in tx.list_outbox("new")}
     assert replies == {name: f"reply to {name[1:]}" for name in turns}
-    assert all(row.state == "ended" and len(tx.events(row.id)) == 3 for row in turns.values())
-    assert sum(row.calls for row in tx.usage(next(iter(turns.values())).started_at)) == len(turns)
+    assert all(row.state == "ended" and len(tx.list_events(row.id)) == 3 for row in turns.values())
+    assert sum(row.calls for row in tx.sum_usage(next(iter(turns.values())).started_at)) == len(
+        turns
+    )
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     """A disk of one megabyte; where mounting is not permitted, a folder in which files may not grow."""
     mounted = (
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(tmp_path)], capture_output=True).returncode == 0
+        subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(tmp_path)], capture_output=True
+        ).returncode
+        == 0
     )
     yield tmp_path, "full" if mounted else "limited"
     if mounted:
         subprocess.run(["umount", str(tmp_path)], check=True)
 
 
-async def test_a_full_disk_refuses_what_it_cannot_keep_and_recovers_by_itself(small_disk: tuple[Path, str]) -> None:
-    """B5 #20."""
+async def test_a_full_disk_refuses_what_it_cannot_keep_and_recovers_by_itself(
+    small_disk: tuple[Path, str],
+) -> None:
+    """K20."""
     await fill_and_recover(*small_disk)
 
 
-async def test_a_disk_that_fails_in_the_middle_of_a_file_refuses_and_recovers(tmp_path: Path) -> None:
-    """B5 #20."""
+async def test_a_disk_that_fails_in_the_middle_of_a_file_refuses_and_recovers(
+    tmp_path: Path,
+) -> None:
+    """K20."""
     await fill_and_recover(tmp_path, "limited")
 
 
@@ -109,22 +124,26 @@ async def fill_and_recover(home: Path, how: str) -> None:
         assert int(kept) > 5
         assert verdict == ["healthy", "False"]
         assert told(process) == "looked healthy False", "a commit of nothing proves nothing"
-        assert told(process) == "huge ['StoreUnavailable']", "it fails in the middle of its statement"
+        assert told(process) == "huge ['StoreUnavailable']", (
+            "it fails in the middle of its statement"
+        )
         assert told(process) == "refused 20 healthy False"
         assert told(process) == "recovered healthy True"
         assert process.wait(30) == 0
     store = await SqliteStore.open(home / "journal.db")
-    found = await store.read(lambda tx: [row.id for row in tx.waiting_inputs("terminal:home")])
+    found = await store.read(lambda tx: [row.id for row in tx.list_waiting_inputs("terminal:home")])
     await store.aclose()
     assert found == [f"m{index}" for index in range(int(kept))] + ["mafter"]
 
 
-async def test_a_file_held_by_another_program_is_waited_for(store: SqliteStore, tmp_path: Path) -> None:
-    """B5 #21: a backup tool or a shell may hold the write lock for a moment."""
+async def test_a_file_held_by_another_program_is_waited_for(
+    store: SqliteStore, tmp_path: Path
+) -> None:
+    """K21: a backup tool or a shell may hold the write lock for a moment."""
     with child("lock", str(tmp_path)) as holder:
         assert told(holder) == "locked"
-        waiting = asyncio.create_task(store.write(lambda tx: tx.accept(message("m1"))))
-        await store.read(lambda tx: tx.sessions())
+        waiting = asyncio.create_task(store.write(lambda tx: tx.accept_input(message("m1"))))
+        await store.read(lambda tx: tx.list_sessions())
         assert not waiting.done()
         assert holder.stdin
         holder.stdin.close()
@@ -132,24 +151,28 @@ async def test_a_file_held_by_another_program_is_waited_for(store: SqliteStore, 
     assert store.healthy
 
 
-async def test_a_file_that_is_never_let_go_of_is_not_waited_for_for_ever(store: SqliteStore, tmp_path: Path) -> None:
-    """B5 #21."""
+async def test_a_file_that_is_never_let_go_of_is_not_waited_for_for_ever(
+    store: SqliteStore, tmp_path: Path
+) -> None:
+    """K21."""
     with child("lock", str(tmp_path)) as holder:
         assert told(holder) == "locked"
         with pytest.raises(StoreUnavailable, match="locked"):
-            await store.write(lambda tx: tx.accept(message("m1")))
+            await store.write(lambda tx: tx.accept_input(message("m1")))
         assert not store.healthy
-    assert await store.write(lambda tx: tx.accept(message("m1"))) == message("m1")
+    assert await store.write(lambda tx: tx.accept_input(message("m1"))) == message("m1")
     assert store.healthy
 
 
 @pytest.mark.parametrize("damage", ["not a database at all", "a page of noise", "cut short"])
-async def test_a_damaged_journal_is_refused_by_name_and_left_alone(tmp_path: Path, damage: str) -> None:
-    """B5 #23."""
+async def test_a_damaged_journal_is_refused_by_name_and_left_alone(
+    tmp_path: Path, damage: str
+) -> None:
+    """K23."""
     path = tmp_path / "journal.db"
     store = await SqliteStore.open(path)
     for index in range(300):
-        await store.write(lambda tx, index=index: tx.accept(message(f"m{index}")))
+        await store.write(lambda tx, index=index: tx.accept_input(message(f"m{index}")))
     await store.aclose()
     good = path.read_bytes()
     bad = {
@@ -165,7 +188,7 @@ async def test_a_damaged_journal_is_refused_by_name_and_left_alone(tmp_path: Pat
 
 
 async def test_a_torn_end_of_the_log_costs_only_what_was_never_acknowledged(tmp_path: Path) -> None:
-    """B5 #23."""
+    """K23."""
     promised = await asyncio.to_thread(killed_after, 50, tmp_path, 0)
     with (tmp_path / "journal.db-wal").open("ab") as log:
         log.write(random.Random(2).randbytes(5_000))
@@ -179,11 +202,16 @@ async def test_a_place_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
         await SqliteStore.open(tmp_path / "nowhere" / "journal.db")
 
 
-def test_a_second_daemon_on_the_same_home_is_refused_and_the_first_one_named(tmp_path: Path) -> None:
-    """B5 #26."""
+def test_a_second_daemon_on_the_same_home_is_refused_and_the_first_one_named(
+    tmp_path: Path,
+) -> None:
+    """K26."""
     with child("hold", str(tmp_path)) as first:
         assert told(first) == "held"
-        with pytest.raises(HomeInUse, match=f"process {first.pid}.*kill {first.pid}"), HomeLock(tmp_path):
+        with (
+            pytest.raises(HomeInUse, match=f"process {first.pid}.*kill {first.pid}"),
+            HomeLock(tmp_path),
+        ):
             pass
 
 

@@ -7,10 +7,10 @@ from time import monotonic
 
 import pytest
 
-from daemon.app import Parts
+from daemon.app import Overrides
 from daemon.core.events import Answer, Steered, ToolStarted
-from daemon.core.label import Effect
-from daemon.tools.decorate import bind, tool
+from daemon.core.trust import Effect
+from daemon.tools.signature import bind, tool
 from tests.fakes.house import Living, living
 from tests.fakes.openai import FakeOpenAI, Json, Step, by, calls, gate, hangs, says
 
@@ -26,34 +26,38 @@ def echo(body: Json) -> Step:
     return says(f"re: {last(body)}")
 
 
-def sender(sent: list[str]) -> Parts:
+def sender(sent: list[str]) -> Overrides:
     @tool(effect=Effect.EGRESS)
     async def send(text: str) -> str:
         """Send a text away."""
         sent.append(text)
         return "sent"
 
-    return Parts(tools=bind([send], {}))
+    return Overrides(tools=bind([send], {}))
 
 
 async def approve(it: Living, turn: str, answer: Answer = Answer.ONCE) -> bool:
     asked = await it.until(turn, "approval.asked")
-    return await it.house.door.answer(turn, str(asked.data["call_id"]), answer)
+    return await it.house.door.answer_approval(turn, str(asked.data["call_id"]), answer)
 
 
 async def state(it: Living, turn: str) -> str:
-    view = await it.house.door.run(turn)
+    view = await it.house.door.get_run(turn)
     assert view
     return view.state
 
 
-async def test_messages_of_one_session_are_answered_in_order(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_messages_of_one_session_are_answered_in_order(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     model.otherwise(by(echo))
     async with living(tmp_path, model, {"agent": {"while_busy": "queue"}}) as it:
         turns = [await it.say(f"message {n}") for n in range(20)]
         replies = [(await it.settled(turn)).reply for turn in turns]
         assert replies == [f"re: message {n}" for n in range(20)]
-        assert [last(request.body) for request in model.requests] == [f"message {n}" for n in range(20)]
+        assert [last(request.body) for request in model.requests] == [
+            f"message {n}" for n in range(20)
+        ]
 
 
 async def test_a_thousand_sessions_are_in_flight_at_once(tmp_path: Path, model: FakeOpenAI) -> None:
@@ -67,7 +71,9 @@ async def test_a_thousand_sessions_are_in_flight_at_once(tmp_path: Path, model: 
         assert {run.reply for run in runs} == {"all here"}
 
 
-async def test_e7_text_of_the_same_sender_is_folded_in_before_the_next_model_call(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_e7_text_of_the_same_sender_is_folded_in_before_the_next_model_call(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     released = asyncio.Event()
     model.script(gate(released, calls(("current_time", {}))), says("done both"))
     async with living(tmp_path, model) as it:
@@ -82,7 +88,7 @@ async def test_e7_text_of_the_same_sender_is_folded_in_before_the_next_model_cal
             "and another thing",
         ]
         row = next(e for e in await it.events(turn) if isinstance(e, Steered))
-        inbox = await it.house.store.read(lambda tx: tx.input(row.input_id))
+        inbox = await it.house.store.read(lambda tx: tx.get_input(row.input_id))
         assert inbox and inbox.state == f"steered:{turn}"
 
 
@@ -114,7 +120,9 @@ async def test_other_senders_queue_while_a_turn_runs(tmp_path: Path, model: Fake
         assert "theirs" not in str(model.requests[0]["messages"])
 
 
-async def test_while_busy_queue_makes_a_turn_of_every_text(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_while_busy_queue_makes_a_turn_of_every_text(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     released = asyncio.Event()
     model.script(gate(released, says("one")), says("two"))
     async with living(tmp_path, model, {"agent": {"while_busy": "queue"}}) as it:
@@ -126,7 +134,9 @@ async def test_while_busy_queue_makes_a_turn_of_every_text(tmp_path: Path, model
         assert (await it.settled(second)).reply == "two"
 
 
-async def test_stop_acts_within_a_second_through_a_running_model_call(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_stop_acts_within_a_second_through_a_running_model_call(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     model.script(hangs())
     async with living(tmp_path, model) as it:
         turn = await it.say("hang")
@@ -156,7 +166,9 @@ async def test_stop_acts_within_a_second_through_a_running_tool_and_kills_its_pr
         assert [call.is_error for call in run.calls] == [True, False]
 
 
-async def test_stop_reaches_queued_and_suspended_turns_too(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_stop_reaches_queued_and_suspended_turns_too(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     sent: list[str] = []
     model.script(calls(SEND), hangs())
     async with living(tmp_path, model, parts=sender(sent)) as it:
@@ -169,12 +181,16 @@ async def test_stop_reaches_queued_and_suspended_turns_too(tmp_path: Path, model
         reasons = [(await it.settled(turn)).stop_reason for turn in (waiting, hanging, queued)]
         assert reasons == ["cancelled"] * 3
         assert (sent, len(model.requests)) == ([], 2)
-        assert await it.house.door.approvals() == []
+        assert await it.house.door.list_approvals() == []
 
 
-async def test_pause_holds_before_the_next_step_and_resume_goes_on(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_pause_holds_before_the_next_step_and_resume_goes_on(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     released = asyncio.Event()
-    model.script(gate(released, calls(("current_time", {}))), says("after the pause"), says("queued one"))
+    model.script(
+        gate(released, calls(("current_time", {}))), says("after the pause"), says("queued one")
+    )
     async with living(tmp_path, model, {"agent": {"while_busy": "queue", "max_seconds": 1}}) as it:
         turn = await it.say("go")
         await model.asked(1)
@@ -183,13 +199,19 @@ async def test_pause_holds_before_the_next_step_and_resume_goes_on(tmp_path: Pat
         released.set()
         await it.until(turn, "model.response")
         await asyncio.wait({asyncio.create_task(model.asked(2))}, timeout=1.2)
-        assert (len(model.requests), await state(it, turn), await state(it, queued)) == (1, "running", "queued")
+        assert (len(model.requests), await state(it, turn), await state(it, queued)) == (
+            1,
+            "running",
+            "queued",
+        )
         await it.command("/resume")
         assert (await it.settled(turn)).reply == "after the pause"
         assert (await it.settled(queued)).reply == "queued one"
 
 
-async def test_a_turn_that_waits_for_a_person_lets_the_next_message_by(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_a_turn_that_waits_for_a_person_lets_the_next_message_by(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     sent: list[str] = []
     model.script(calls(SEND), says("meanwhile"), says("it is sent"))
     async with living(tmp_path, model, parts=sender(sent)) as it:
@@ -203,7 +225,9 @@ async def test_a_turn_that_waits_for_a_person_lets_the_next_message_by(tmp_path:
         assert sent == ["hello"]
 
 
-async def test_text_while_a_question_is_open_rejects_it_with_that_text_as_the_reason(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_text_while_a_question_is_open_rejects_it_with_that_text_as_the_reason(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     sent: list[str] = []
     model.script(calls(SEND), says("then I will not"))
     async with living(tmp_path, model, parts=sender(sent)) as it:
@@ -217,7 +241,10 @@ async def test_text_while_a_question_is_open_rejects_it_with_that_text_as_the_re
         assert "rejected" in (run.calls[0].result or "")
 
 
-@pytest.mark.parametrize(("answer", "asked_again"), [(Answer.ONCE, True), (Answer.SESSION, False), (Answer.ALWAYS, False)])
+@pytest.mark.parametrize(
+    ("answer", "asked_again"),
+    [(Answer.ONCE, True), (Answer.SESSION, False), (Answer.ALWAYS, False)],
+)
 async def test_an_approval_holds_for_exactly_its_scope(
     tmp_path: Path, model: FakeOpenAI, answer: Answer, asked_again: bool
 ) -> None:
@@ -253,7 +280,10 @@ async def test_a_question_is_answered_once(tmp_path: Path, model: FakeOpenAI) ->
     async with living(tmp_path, model, parts=sender(sent)) as it:
         turn = await it.say("send hello")
         asked = await it.until(turn, "approval.asked")
-        answers = [await it.house.door.answer(turn, str(asked.data["call_id"]), Answer.ONCE) for _ in range(3)]
+        answers = [
+            await it.house.door.answer_approval(turn, str(asked.data["call_id"]), Answer.ONCE)
+            for _ in range(3)
+        ]
         await it.settled(turn)
         assert (answers, sent) == ([True, False, False], ["hello"])
 
@@ -264,27 +294,35 @@ async def test_two_gated_calls_wait_each_on_their_own(tmp_path: Path, model: Fak
     async with living(tmp_path, model, parts=sender(sent)) as it:
         turn = await it.say("send both")
         await it.until(turn, "run.suspended")
-        one, two = await it.house.door.approvals()
-        assert await it.house.door.answer(turn, two.call_id, Answer.ONCE)
-        assert await it.house.door.answer(turn, one.call_id, Answer.DENY, reason="not that one")
+        one, two = await it.house.door.list_approvals()
+        assert await it.house.door.answer_approval(turn, two.call_id, Answer.ONCE)
+        assert await it.house.door.answer_approval(
+            turn, one.call_id, Answer.DENY, reason="not that one"
+        )
         run = await it.settled(turn)
         assert sent == ["second"]
         assert [call.is_error for call in run.calls] == [True, False]
 
 
-async def test_an_effect_behind_a_call_that_waits_waits_too_and_reading_goes_past(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_an_effect_behind_a_call_that_waits_waits_too_and_reading_goes_past(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     sent: list[str] = []
     write = ("write_file", {"path": "x.txt", "text": "new"})
     model.script(calls(SEND, write, ("list_dir", {})), says("ok"))
     async with living(tmp_path, model, parts=sender(sent)) as it:
         turn = await it.say("send hello, then write")
         await it.until(turn, "run.suspended")
-        view = await it.house.door.run(turn)
+        view = await it.house.door.get_run(turn)
         assert view and [call.result is not None for call in view.calls] == [False, False, True]
         assert await approve(it, turn)
         run = await it.settled(turn)
         assert [call.is_error for call in run.calls] == [False, False, False]
-        assert [e.tool for e in await it.events(turn) if isinstance(e, ToolStarted)] == ["list_dir", "send", "write_file"]
+        assert [e.tool for e in await it.events(turn) if isinstance(e, ToolStarted)] == [
+            "list_dir",
+            "send",
+            "write_file",
+        ]
 
 
 async def test_a15_a_question_nobody_answers_expires_by_the_wall_clock_and_the_turn_goes_on(
@@ -301,7 +339,9 @@ async def test_a15_a_question_nobody_answers_expires_by_the_wall_clock_and_the_t
         assert asked.data["expires"] == (now + timedelta(minutes=5)).isoformat()
         wall.write_text((now + timedelta(minutes=6)).isoformat())
         assert (await it.settled(turn)).reply == "nobody answered"
-        assert not await it.house.door.answer(turn, str(asked.data["call_id"]), Answer.ONCE)
+        assert not await it.house.door.answer_approval(
+            turn, str(asked.data["call_id"]), Answer.ONCE
+        )
         assert sent == []
 
 
@@ -316,7 +356,9 @@ async def test_the_same_client_id_is_the_same_message(tmp_path: Path, model: Fak
     assert len([r for r in model.requests if last(r.body) == "hello you"]) == 2
 
 
-async def test_clear_starts_with_an_empty_conversation_and_keeps_the_journal(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_clear_starts_with_an_empty_conversation_and_keeps_the_journal(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     model.otherwise(by(echo))
     async with living(tmp_path, model) as it:
         first = await it.ask("the code word is swordfish")
@@ -339,7 +381,9 @@ async def test_model_pins_and_auto_unpins(tmp_path: Path, model: FakeOpenAI) -> 
     assert [request["model"] for request in model.requests] == ["other", "scripted"]
 
 
-async def test_an_unknown_command_names_the_nearest_and_a_path_is_no_command(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_an_unknown_command_names_the_nearest_and_a_path_is_no_command(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     async with living(tmp_path, model) as it:
         assert "/status" in await it.command("/statsu")
         assert "/stop" in await it.command("/help")

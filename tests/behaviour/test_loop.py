@@ -7,11 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from daemon.app import Parts
-from daemon.core.events import BudgetExtended, ModelAsked, ModelRetried, Stop, ToolFinished, ToolRetried, TurnEnded
-from daemon.core.label import Effect
+from daemon.app import Overrides
+from daemon.core.events import (
+    BudgetExtended,
+    ModelAsked,
+    ModelRetried,
+    Stop,
+    ToolFinished,
+    ToolRetried,
+    TurnEnded,
+)
+from daemon.core.trust import Effect
 from daemon.tools.base import RetryableToolError
-from daemon.tools.decorate import Definition, bind, tool
+from daemon.tools.signature import ToolDefinition, bind, tool
 from memory.memory import Memory
 from tests.fakes.house import living
 from tests.fakes.openai import FakeOpenAI, calls, fails, gate, hangs, raw, says, tokens
@@ -56,18 +64,25 @@ async def flaky() -> str:
     raise RetryableToolError("try later")
 
 
-def with_tools(*definitions: Definition) -> Parts:
-    return Parts(tools=bind(definitions, {}))
+def with_tools(*definitions: ToolDefinition) -> Overrides:
+    return Overrides(tools=bind(definitions, {}))
 
 
 async def test_a_plain_answer_ends_done_and_is_stored(tmp_path: Path, model: FakeOpenAI) -> None:
     model.script(says("hello"))
     async with living(tmp_path, model) as it:
         run = await it.ask("hi")
-        assert (run.state, run.stop_reason, run.reply, run.iterations) == ("ended", "done", "hello", 0)
+        assert (run.state, run.stop_reason, run.reply, run.iterations) == (
+            "ended",
+            "done",
+            "hello",
+            0,
+        )
 
 
-async def test_tool_results_go_back_to_the_model_in_order(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_tool_results_go_back_to_the_model_in_order(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     model.script(calls(("count", {"number": 1}), ("count", {"number": 2})), says("done"))
     async with living(tmp_path, model, parts=with_tools(count)) as it:
         run = await it.ask("count")
@@ -79,7 +94,10 @@ async def test_tool_results_go_back_to_the_model_in_order(tmp_path: Path, model:
 async def test_a12_after_ten_iterations_comes_one_uncounted_closing_call_without_tool_choice(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
-    model.script(*(calls(("count", {"number": n})) for n in range(10)), says("I counted to ten; the rest remains."))
+    model.script(
+        *(calls(("count", {"number": n})) for n in range(10)),
+        says("I counted to ten; the rest remains."),
+    )
     async with living(tmp_path, model, parts=with_tools(count)) as it:
         run = await it.ask("count for ever")
         assert (run.stop_reason, run.iterations) == ("max_iterations", 10)
@@ -87,41 +105,67 @@ async def test_a12_after_ten_iterations_comes_one_uncounted_closing_call_without
         assert len(model.requests) == 11
         assert model.requests[10]["tool_choice"] == "none"
         assert model.requests[10]["tools"] == model.requests[0]["tools"]
-        assert all(request.body.get("tool_choice", "auto") == "auto" for request in model.requests[:10])
+        assert all(
+            request.body.get("tool_choice", "auto") == "auto" for request in model.requests[:10]
+        )
 
 
-async def test_a12_a_model_that_asks_for_tools_in_the_closing_call_gets_none(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_a12_a_model_that_asks_for_tools_in_the_closing_call_gets_none(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     model.otherwise(calls(("count", {"number": 1})))
     async with living(tmp_path, model, {"agent": {"max_iterations": 2}}, with_tools(count)) as it:
         run = await it.ask("count for ever")
         assert (run.stop_reason, run.iterations, len(model.requests)) == ("max_iterations", 2, 3)
         assert run.reply and "2 iterations" in run.reply and "count" in run.reply
-        outcomes = [event.outcome.value for event in await it.events(run.turn) if isinstance(event, ToolFinished)]
+        outcomes = [
+            event.outcome.value
+            for event in await it.events(run.turn)
+            if isinstance(event, ToolFinished)
+        ]
         assert outcomes == ["ok", "ok", "not_run"]
 
 
-async def test_a6_more_iterations_come_in_tens_up_to_25_and_then_as_an_error(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_a6_more_iterations_come_in_tens_up_to_25_and_then_as_an_error(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     more = calls(("request_more_iterations", {"reason": "items 4 to 30 remain"}))
-    model.script(*(more if n in (9, 19, 24) else calls(("count", {"number": n})) for n in range(25)), says("that is all"))
+    model.script(
+        *(more if n in (9, 19, 24) else calls(("count", {"number": n})) for n in range(25)),
+        says("that is all"),
+    )
     async with living(tmp_path, model, parts=with_tools(count)) as it:
         run = await it.ask("count for ever")
         assert (run.stop_reason, run.iterations, run.reply) == ("max_iterations", 25, "that is all")
         events = await it.events(run.turn)
-        assert [event.max_iterations for event in events if isinstance(event, BudgetExtended)] == [20, 25]
+        assert [event.max_iterations for event in events if isinstance(event, BudgetExtended)] == [
+            20,
+            25,
+        ]
         asked = [call for call in run.calls if call.tool == "request_more_iterations"]
         assert [call.is_error for call in asked] == [False, False, True]
-        assert "request_more_iterations" in [t["function"]["name"] for t in model.requests[-1]["tools"]]
+        assert "request_more_iterations" in [
+            t["function"]["name"] for t in model.requests[-1]["tools"]
+        ]
 
 
 async def test_a6_a_reason_is_required(tmp_path: Path, model: FakeOpenAI) -> None:
-    model.script(calls(("request_more_iterations", {})), calls(("request_more_iterations", {"reason": "  "})), says("ok"))
+    model.script(
+        calls(("request_more_iterations", {})),
+        calls(("request_more_iterations", {"reason": "  "})),
+        says("ok"),
+    )
     async with living(tmp_path, model) as it:
         run = await it.ask("go")
         assert [call.is_error for call in run.calls] == [True, True]
-        assert not [event for event in await it.events(run.turn) if isinstance(event, BudgetExtended)]
+        assert not [
+            event for event in await it.events(run.turn) if isinstance(event, BudgetExtended)
+        ]
 
 
-async def test_b7_a_tool_that_raises_is_an_error_result_and_the_loop_goes_on(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_b7_a_tool_that_raises_is_an_error_result_and_the_loop_goes_on(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     model.script(calls(("boom", {}), ("nowhere", {}), ("count", "not json")), says("went on"))
     async with living(tmp_path, model, parts=with_tools(boom, count)) as it:
         run = await it.ask("go")
@@ -130,8 +174,13 @@ async def test_b7_a_tool_that_raises_is_an_error_result_and_the_loop_goes_on(tmp
         assert "the tool is broken" in (run.calls[0].result or "")
 
 
-async def test_b7_arguments_nested_without_end_are_one_result_and_the_loop_goes_on(tmp_path: Path, model: FakeOpenAI) -> None:
-    model.script(calls(("count", "[" * 100_000), ("nope", '{"a": ' + "[" * 900 + "]" * 900 + "}")), says("never mind"))
+async def test_b7_arguments_nested_without_end_are_one_result_and_the_loop_goes_on(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    model.script(
+        calls(("count", "[" * 100_000), ("nope", '{"a": ' + "[" * 900 + "]" * 900 + "}")),
+        says("never mind"),
+    )
     async with living(tmp_path, model, parts=with_tools(count)) as it:
         run = await it.ask("go deep")
         assert (run.stop_reason, run.reply) == ("done", "never mind")
@@ -141,7 +190,10 @@ async def test_b7_arguments_nested_without_end_are_one_result_and_the_loop_goes_
 async def test_a10_the_session_is_injected_and_underscored_arguments_of_the_model_are_stripped(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
-    model.script(calls(("whose", {"_session_id": "spoofed", "_untrusted_source": True, "question": "?"})), says("ok"))
+    model.script(
+        calls(("whose", {"_session_id": "spoofed", "_untrusted_source": True, "question": "?"})),
+        says("ok"),
+    )
     async with living(tmp_path, model, parts=with_tools(whose)) as it:
         run = await it.ask("who")
         assert run.calls[0].result == "web:test untrusted=False"
@@ -163,9 +215,13 @@ async def test_e1_the_deadline_reaches_into_a_tool(tmp_path: Path, model: FakeOp
         assert (run.stop_reason, run.calls[0].is_error) == ("deadline", True)
 
 
-async def test_d1_input_tokens_are_a_breaker_of_their_own(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_d1_input_tokens_are_a_breaker_of_their_own(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     model.otherwise(calls(("current_time", {}), usage=tokens(6000, 5)))
-    async with living(tmp_path, model, {"agent": {"max_input_tokens": 10_000, "on_budget": "stop"}}) as it:
+    async with living(
+        tmp_path, model, {"agent": {"max_input_tokens": 10_000, "on_budget": "stop"}}
+    ) as it:
         run = await it.ask("go")
         assert (run.stop_reason, len(model.requests)) == ("over_budget", 2)
         assert run.calls[1].result is not None
@@ -182,7 +238,9 @@ async def test_d1_usd_is_a_breaker_of_its_own(tmp_path: Path, model: FakeOpenAI)
         assert (run.stop_reason, len(model.requests), run.usage.usd) == ("over_budget", 2, 1.2)
 
 
-async def test_a19_the_day_has_a_budget_over_all_sessions(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_a19_the_day_has_a_budget_over_all_sessions(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     model.otherwise(says("ok", usage=tokens(4500, 600)))
     config = {"budget": {"daily_tokens": 5000}, "agent": {"on_budget": "stop"}}
     async with living(tmp_path, model, config) as it:
@@ -193,7 +251,9 @@ async def test_a19_the_day_has_a_budget_over_all_sessions(tmp_path: Path, model:
         assert (await it.ask("after a restart", "web:c")).stop_reason == "over_budget"
 
 
-async def test_an_unknown_price_is_unknown_and_never_zero(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_an_unknown_price_is_unknown_and_never_zero(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     async with living(tmp_path, model) as it:
         assert (await it.ask("hi there")).usage.usd is None
         assert "price unknown" in await it.command("/cost")
@@ -218,7 +278,11 @@ async def test_a7_a_rate_limit_is_waited_out_once_and_every_retry_stands_in_the_
     async with living(tmp_path, model, {"provider": {"fallbacks": [fallback]}}) as it:
         run = await it.ask("hi")
         assert (run.reply, run.iterations) == ("from the fallback", 0)
-        assert [request["model"] for request in model.requests] == ["scripted", "scripted", "second"]
+        assert [request["model"] for request in model.requests] == [
+            "scripted",
+            "scripted",
+            "second",
+        ]
         retried = [event for event in await it.events(run.turn) if isinstance(event, ModelRetried)]
         assert [(event.error, event.next_model) for event in retried] == [
             ("rate_limit", "scripted"),
@@ -233,7 +297,11 @@ async def test_a11_going_in_circles_is_coached_first_and_stopped_when_it_happens
     model.script(*[circle] * 4, says("I could not find out."))
     async with living(tmp_path, model, {"agent": {"max_iterations": 25}}, with_tools(same)) as it:
         run = await it.ask("find out")
-        assert (run.stop_reason, run.iterations, run.reply) == ("stalled", 4, "I could not find out.")
+        assert (run.stop_reason, run.iterations, run.reply) == (
+            "stalled",
+            4,
+            "I could not find out.",
+        )
         coached = model.requests[3]["messages"][-1]
         assert coached["role"] == "user" and "3 times running" in coached["content"]
 
@@ -244,28 +312,44 @@ async def test_a11_on_stall_stop_stops_at_once(tmp_path: Path, model: FakeOpenAI
         assert (await it.ask("find out")).iterations == 3
 
 
-async def test_a11_the_same_tool_with_new_results_is_healthy(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_a11_the_same_tool_with_new_results_is_healthy(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     model.script(*(calls(("count", {"number": n})) for n in range(6)), says("counted"))
     async with living(tmp_path, model, parts=with_tools(count)) as it:
         assert (await it.ask("count to six")).stop_reason == "done"
 
 
-async def test_a11_parallel_calls_of_one_reply_count_once(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_a11_parallel_calls_of_one_reply_count_once(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     model.script(calls(*[("same", {"about": "it"})] * 5), says("fine"))
     async with living(tmp_path, model, {"agent": {"on_stall": "stop"}}, with_tools(same)) as it:
         assert (await it.ask("look five times")).stop_reason == "done"
 
 
-async def test_e6_a_retryable_tool_failure_is_retried_off_budget(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_e6_a_retryable_tool_failure_is_retried_off_budget(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     model.script(calls(("flaky", {})), says("gave up"))
     async with living(tmp_path, model, parts=with_tools(flaky)) as it:
         run = await it.ask("try")
         assert (run.iterations, run.calls[0].is_error) == (1, True)
-        assert [e.attempt for e in await it.events(run.turn) if isinstance(e, ToolRetried)] == [1, 2]
+        assert [e.attempt for e in await it.events(run.turn) if isinstance(e, ToolRetried)] == [
+            1,
+            2,
+        ]
 
 
-async def test_the_prefix_stays_the_same_bytes_from_call_to_call_and_turn_to_turn(tmp_path: Path, model: FakeOpenAI) -> None:
-    model.script(calls(("count", {"number": 1})), says("one"), calls(("find_tools", {"query": "write a file"})), says("two"))
+async def test_the_prefix_stays_the_same_bytes_from_call_to_call_and_turn_to_turn(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    model.script(
+        calls(("count", {"number": 1})),
+        says("one"),
+        calls(("find_tools", {"query": "write a file"})),
+        says("two"),
+    )
     async with living(tmp_path, model, parts=with_tools(count)) as it:
         for text in ("first", "second", "third"):
             await it.ask(text)
@@ -287,7 +371,9 @@ async def test_a_bare_hi_carries_at_most_800_tokens(tmp_path: Path, model: FakeO
     ]  # fmt: skip
 
 
-async def test_before_each_model_call_it_is_written_down_with_what_replay_needs(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_before_each_model_call_it_is_written_down_with_what_replay_needs(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     blocked = asyncio.Event()
     model.script(gate(blocked, says("ok")))
     async with living(tmp_path, model) as it:
@@ -305,12 +391,18 @@ async def test_a1_messages_are_stored_with_an_importance(tmp_path: Path, model: 
     model.script(says("ok"))
     async with living(tmp_path, model) as it:
         run = await it.ask("remember that we decided to use the blue one")
-        scores = [event.importance for event in await it.events(run.turn) if hasattr(event, "importance")]
+        scores = [
+            event.importance for event in await it.events(run.turn) if hasattr(event, "importance")
+        ]
     assert scores[0] > 0.8 > 0.5 > scores[1]
 
 
-async def test_a5_what_was_remembered_is_given_to_a_later_session(tmp_path: Path, model: FakeOpenAI) -> None:
-    model.script(calls(("remember", {"fact": "the user's dog is called Rex"})), says("noted"), says("Rex"))
+async def test_a5_what_was_remembered_is_given_to_a_later_session(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    model.script(
+        calls(("remember", {"fact": "the user's dog is called Rex"})), says("noted"), says("Rex")
+    )
     async with living(tmp_path, model) as it:
         await it.ask("my dog is called Rex", "web:one")
         await it.ask("what is my dog called?", "web:two")
@@ -327,12 +419,16 @@ async def test_an_empty_answer_is_tried_again_and_then_a_failure_that_is_told(
         assert run.reply == "second time"
 
 
-async def test_e4_a_final_text_does_not_count_as_an_iteration(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_e4_a_final_text_does_not_count_as_an_iteration(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     model.script(calls(TIME), says("late"))
     async with living(tmp_path, model, {"agent": {"max_iterations": 1}}) as it:
         run = await it.ask("time?")
         assert run.iterations == 1
-        asked = [event.closing for event in await it.events(run.turn) if isinstance(event, ModelAsked)]
+        asked = [
+            event.closing for event in await it.events(run.turn) if isinstance(event, ModelAsked)
+        ]
         assert asked == [False, True]
 
 
@@ -341,23 +437,27 @@ async def test_d6_stop_reasons_are_counted(tmp_path: Path, model: FakeOpenAI) ->
     async with living(tmp_path, model) as it:
         for text in ("one", "two", "three"):
             await it.ask(text)
-        first = (await it.house.store.read(lambda tx: tx.turns(None, 9)))[-1]
-        counts = await it.house.store.read(lambda tx: tx.stop_counts(first.started_at))
+        first = (await it.house.store.read(lambda tx: tx.list_turns(None, 9)))[-1]
+        counts = await it.house.store.read(lambda tx: tx.count_stops(first.started_at))
     assert counts == {Stop.DONE: 2, Stop.FAILED: 1}
 
 
-
-
-async def test_a_memory_from_outside_taints_the_turn_that_is_given_it(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_a_memory_from_outside_taints_the_turn_that_is_given_it(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     memory = await Memory.open(tmp_path / "memory.db")
-    await memory.remember("the dog is called Rex", at=datetime.now(UTC), source="a mail", label="untrusted")
+    await memory.remember(
+        "the dog is called Rex", at=datetime.now(UTC), source="a mail", label="untrusted"
+    )
     await memory.aclose()
     async with living(tmp_path, model) as it:
         assert (await it.ask("what is my dog called?")).label == "untrusted"
         assert (await it.ask("what is the capital of France?", "web:other")).label == "trusted"
 
 
-async def test_a7_an_answer_without_end_is_left_and_the_daemon_goes_on(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_a7_an_answer_without_end_is_left_and_the_daemon_goes_on(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     flood = raw(b'{"choices": [', *[b" " * (1 << 20)] * 80)
     model.script(flood, flood, says("short"))
     async with living(tmp_path, model) as it:
@@ -366,7 +466,9 @@ async def test_a7_an_answer_without_end_is_left_and_the_daemon_goes_on(tmp_path:
         assert (await it.ask("tell me less")).reply == "short"
 
 
-async def test_a8_the_answer_of_a_fallback_says_nothing_good_of_the_config(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_a8_the_answer_of_a_fallback_says_nothing_good_of_the_config(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     model.script(fails(404), says("from the fallback"), says("from the primary"))
     fallback = {"kind": "openai", "base_url": model.base_url, "model": "second"}
     async with living(tmp_path, model, {"provider": {"fallbacks": [fallback]}}) as it:
@@ -376,6 +478,8 @@ async def test_a8_the_answer_of_a_fallback_says_nothing_good_of_the_config(tmp_p
         assert it.paths.lastgood.read_text() == it.paths.config.read_text()
 
 
-async def test_text_that_is_no_text_is_taken_all_the_same(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_text_that_is_no_text_is_taken_all_the_same(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     async with living(tmp_path, model) as it:
         assert (await it.ask("half a pair: \ud83d")).reply == "ok"

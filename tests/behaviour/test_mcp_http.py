@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from daemon.core.events import Outcome
-from daemon.core.label import Label
+from daemon.core.trust import Label
 from tests.fakes.mcp import keeping, until
 from tests.fakes.mcp_http import serving
 from tests.fakes.tools import Bench
@@ -18,16 +18,26 @@ async def test_A22_a_server_over_http_is_called_with_its_headers_and_its_results
     tmp_path: Path, json_response: bool
 ) -> None:
     async with serving(json_response=json_response) as server:
-        table = {"url": server.url, "headers": {"Authorization": "Bearer t0ken"}, "effects": EFFECTS}
+        table = {
+            "url": server.url,
+            "headers": {"Authorization": "Bearer t0ken"},
+            "effects": EFFECTS,
+        }
         async with keeping(tmp_path, {"far": table}) as kept:
             fine, wrong = await kept.one("far__look", at="the roof"), await kept.one("far__look")
-    assert (fine.outcome, fine.text, fine.label) == (Outcome.OK, "a bird at the roof", Label.UNTRUSTED)
+    assert (fine.outcome, fine.text, fine.label) == (
+        Outcome.OK,
+        "a bird at the roof",
+        Label.UNTRUSTED,
+    )
     assert (wrong.outcome, wrong.label) == (Outcome.ERROR, Label.UNTRUSTED)
     assert server.executed == ["the roof"]
     assert set(server.tokens) == {"Bearer t0ken"}
 
 
-async def test_a_server_that_is_gone_is_told_as_not_called_and_found_again_when_it_is_back(tmp_path: Path) -> None:
+async def test_a_server_that_is_gone_is_told_as_not_called_and_found_again_when_it_is_back(
+    tmp_path: Path,
+) -> None:
     async with serving() as server:
         port, table = server.port, {"url": server.url, "effects": {"look": "write"}}
         bench = Bench(granted=("far__look",))
@@ -44,15 +54,19 @@ async def test_a_server_that_is_not_there_yet_is_tried_until_it_is(tmp_path: Pat
     async with serving() as server:
         port = server.port
     async with keeping(tmp_path, {"far": {"url": f"http://127.0.0.1:{port}/mcp"}}) as kept:
-        assert kept.servers.ailments() == {"far": "127.0.0.1 cannot be reached"}
+        assert kept.servers.problems() == {"far": "127.0.0.1 cannot be reached"}
         async with serving(port=port):
             await until(lambda: "far__look" in kept.tools.names())
 
 
-async def test_A22_a_server_over_http_that_changes_a_tool_has_it_switched_off(tmp_path: Path) -> None:
+async def test_A22_a_server_over_http_that_changes_a_tool_has_it_switched_off(
+    tmp_path: Path,
+) -> None:
     async with serving() as server:
         bench = Bench(granted=("far__grow",))
-        async with keeping(tmp_path, {"far": {"url": server.url, "effects": EFFECTS}}, bench) as kept:
+        async with keeping(
+            tmp_path, {"far": {"url": server.url, "effects": EFFECTS}}, bench
+        ) as kept:
             assert (await kept.one("far__grow")).text == "grown"
             await until(lambda: bool(kept.told))
             refused = await kept.one("far__look", at="the roof")

@@ -12,9 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.core.roles import Role
-from daemon.people.codes import MOST_WRONG, STANDS, WINDOW, digest, new_code
-from daemon.people.people import People, listed, name_of
+from daemon.access.directory import Directory, person_name, roles_of_config
+from daemon.access.pairing import (
+    CODE_VALID_FOR,
+    MAX_WRONG_CODES,
+    WRONG_CODE_WINDOW,
+    hash_code,
+    new_code,
+)
+from daemon.core.trust import Role
 from daemon.store.memory import MemoryStore
 from daemon.store.protocol import Store
 from daemon.store.sqlite import SqliteStore
@@ -38,7 +44,11 @@ class Hand:
 
 @pytest.fixture(params=["memory", "sqlite"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    opened: Store = MemoryStore() if request.param == "memory" else await SqliteStore.open(tmp_path / "journal.db")
+    opened: Store = (
+        MemoryStore()
+        if request.param == "memory"
+        else await SqliteStore.open(tmp_path / "journal.db")
+    )
     async with aclosing(opened):
         yield opened
 
@@ -49,69 +59,79 @@ def clock() -> Hand:
 
 
 @pytest.fixture
-def people(store: Store, clock: Hand) -> People:
+def people(store: Store, clock: Hand) -> Directory:
     numbers = count(1)
-    return People(store, clock, lambda: f"CODE-{next(numbers):04}")
+    return Directory(store, clock, lambda: f"CODE-{next(numbers):04}")
 
 
-async def test_an_empty_list_admits_nobody_not_even_the_first(people: People) -> None:
-    assert await people.admit(*ANN) is None
-    assert await people.admit(*ANN, listed()) is None
-    assert await people.pair(*ANN, "") is None and await people.known() == []
+async def test_an_empty_list_admits_nobody_not_even_the_first(people: Directory) -> None:
+    assert await people.role_of(*ANN) is None
+    assert await people.role_of(*ANN, roles_of_config()) is None
+    assert await people.pair(*ANN, "") is None and await people.list_people() == []
 
 
-async def test_whom_the_config_lists_is_admitted_as_it_says(people: People) -> None:
-    config = listed(allowed=[42, "43"], owners=["43"])
-    admitted = [await people.admit("telegram", "", sender, config) for sender in ("42", "43", "44")]
+async def test_whom_the_config_lists_is_admitted_as_it_says(people: Directory) -> None:
+    config = roles_of_config(allowed=[42, "43"], owners=["43"])
+    admitted = [
+        await people.role_of("telegram", "", sender, config) for sender in ("42", "43", "44")
+    ]
     assert admitted == [Role.EDITOR, Role.OWNER, None]
 
 
-async def test_a_code_lets_one_person_in_once_with_its_role(people: People) -> None:
+async def test_a_code_lets_one_person_in_once_with_its_role(people: Directory) -> None:
     invited = await people.invite(Role.VIEWER)
     assert await people.pair(*ANN, invited.code) is Role.VIEWER
     assert await people.pair(*BOB, invited.code) is None
-    assert (await people.admit(*ANN), await people.admit(*BOB)) == (Role.VIEWER, None)
+    assert (await people.role_of(*ANN), await people.role_of(*BOB)) == (Role.VIEWER, None)
 
 
-async def test_a_code_is_good_for_ten_minutes(people: People, clock: Hand) -> None:
+async def test_a_code_is_good_for_ten_minutes(people: Directory, clock: Hand) -> None:
     invited = await people.invite(Role.EDITOR)
-    clock.at += STANDS
+    clock.at += CODE_VALID_FOR
     assert await people.pair(*ANN, invited.code) is None
 
 
-async def test_a_code_of_one_channel_opens_no_other_and_is_not_used_up_by_it(people: People) -> None:
+async def test_a_code_of_one_channel_opens_no_other_and_is_not_used_up_by_it(
+    people: Directory,
+) -> None:
     invited = await people.invite(Role.EDITOR, "telegram")
     assert await people.pair("slack", "", "42", invited.code) is None
     assert await people.pair(*ANN, invited.code) is Role.EDITOR
-    assert await people.admit("slack", "", "42") is None
+    assert await people.role_of("slack", "", "42") is None
 
 
-async def test_after_five_wrong_codes_the_right_one_does_not_help_for_an_hour(people: People, clock: Hand) -> None:
-    for _ in range(MOST_WRONG):
+async def test_after_five_wrong_codes_the_right_one_does_not_help_for_an_hour(
+    people: Directory, clock: Hand
+) -> None:
+    for _ in range(MAX_WRONG_CODES):
         assert await people.pair(*ANN, "WRONG") is None
     invited = await people.invite(Role.EDITOR)
     assert await people.pair(*ANN, invited.code) is None
     assert await people.pair(*BOB, invited.code) is Role.EDITOR  # another's guesses are not theirs
-    clock.at += WINDOW
+    clock.at += WRONG_CODE_WINDOW
     assert await people.pair(*ANN, (await people.invite(Role.EDITOR)).code) is Role.EDITOR
 
 
-async def test_of_many_who_send_it_at_once_one_wins(people: People) -> None:
+async def test_of_many_who_send_it_at_once_one_wins(people: Directory) -> None:
     invited = await people.invite(Role.EDITOR)
-    came = await asyncio.gather(*(people.pair("telegram", "", str(sender), invited.code) for sender in range(20)))
+    came = await asyncio.gather(
+        *(people.pair("telegram", "", str(sender), invited.code) for sender in range(20))
+    )
     assert sorted(role is Role.EDITOR for role in came)[-2:] == [False, True]
-    assert len(await people.known()) == 1
+    assert len(await people.list_people()) == 1
 
 
-async def test_who_is_removed_is_a_stranger(people: People) -> None:
+async def test_who_is_removed_is_a_stranger(people: Directory) -> None:
     await people.pair(*ANN, (await people.invite(Role.ADMIN)).code)
-    (known,) = await people.known()
+    (known,) = await people.list_people()
     assert (known.name, known.role) == ("telegram//42", "admin")
     assert (await people.remove(known.name), await people.remove(known.name)) == (True, False)
-    assert await people.admit(*ANN) is None
+    assert await people.role_of(*ANN) is None
 
 
-async def test_the_journal_holds_no_code_and_no_old_tries(people: People, store: Store, clock: Hand) -> None:
+async def test_the_journal_holds_no_code_and_no_old_tries(
+    people: Directory, store: Store, clock: Hand
+) -> None:
     invited = await people.invite(Role.ADMIN)
     await people.pair(*ANN, "WRONG")
 
@@ -119,39 +139,65 @@ async def test_the_journal_holds_no_code_and_no_old_tries(people: People, store:
         return await store.read(lambda tx: tx.all_kept(kind))
 
     assert invited.code not in str(await kept("pairing")) and len(await kept("pairing_wrong")) == 1
-    clock.at += WINDOW
+    clock.at += WRONG_CODE_WINDOW
     await people.pair(*BOB, "WRONG")
-    assert (await kept("pairing"), list(await kept("pairing_wrong"))) == ({}, [name_of(*BOB)])
+    assert (await kept("pairing"), list(await kept("pairing_wrong"))) == ({}, [person_name(*BOB)])
 
 
 @pytest.mark.parametrize("damaged", ["", "{}", "[]", '{"role": "emperor"}', "nonsense"])
-async def test_a_row_that_is_not_understood_admits_nobody(people: People, store: Store, damaged: str) -> None:
-    await store.write(lambda tx: (tx.keep("person", name_of(*ANN), damaged), tx.keep("pairing", digest("AAAA"), damaged)))
-    assert (await people.admit(*ANN), await people.pair(*ANN, "AAAA"), await people.known()) == (None, None, [])
+async def test_a_row_that_is_not_understood_admits_nobody(
+    people: Directory, store: Store, damaged: str
+) -> None:
+    await store.write(
+        lambda tx: (
+            tx.keep("person", person_name(*ANN), damaged),
+            tx.keep("pairing", hash_code("AAAA"), damaged),
+        )
+    )
+    assert (
+        await people.role_of(*ANN),
+        await people.pair(*ANN, "AAAA"),
+        await people.list_people(),
+    ) == (None, None, [])
 
 
-async def test_people_are_known_after_a_restart_and_a_used_code_stays_used(tmp_path: Path, clock: Hand) -> None:
+async def test_people_are_known_after_a_restart_and_a_used_code_stays_used(
+    tmp_path: Path, clock: Hand
+) -> None:
     async with aclosing(await SqliteStore.open(tmp_path / "journal.db")) as store:
-        code = (await People(store, clock).invite(Role.EDITOR)).code
-        await People(store, clock).pair(*ANN, code)
+        code = (await Directory(store, clock).invite(Role.EDITOR)).code
+        await Directory(store, clock).pair(*ANN, code)
     async with aclosing(await SqliteStore.open(tmp_path / "journal.db")) as store:
-        again = People(store, clock)
-        assert (await again.admit(*ANN), await again.pair(*BOB, code)) == (Role.EDITOR, None)
+        again = Directory(store, clock)
+        assert (await again.role_of(*ANN), await again.pair(*BOB, code)) == (Role.EDITOR, None)
 
 
 @given(st.text(max_size=20), st.text(max_size=20), st.text(max_size=20), st.text(max_size=20))
 def test_no_two_senders_have_one_name(channel: str, account: str, sender: str, other: str):
-    names = {name_of(*parts) for parts in ((channel, account, sender), (channel, account, other), (channel, sender, account))}
-    assert len(names) == len({(channel, account, sender), (channel, account, other), (channel, sender, account)})
+    names = {
+        person_name(*parts)
+        for parts in (
+            (channel, account, sender),
+            (channel, account, other),
+            (channel, sender, account),
+        )
+    }
+    assert len(names) == len(
+        {(channel, account, sender), (channel, account, other), (channel, sender, account)}
+    )
 
 
 @given(st.integers(0, 100))
 def test_a_code_may_be_typed_as_it_is_read(_: int):
     code = new_code()
     spoken = f" {code.lower()}\n".replace("-", " ").replace("0", "o").replace("1", "l")
-    assert len(code) == 9 and digest(spoken) == digest(code)
-    assert digest(code) != digest(new_code())
+    assert len(code) == 9 and hash_code(spoken) == hash_code(code)
+    assert hash_code(code) != hash_code(new_code())
 
 
 def test_the_times_are_as_promised():
-    assert timedelta(minutes=10) == STANDS and timedelta(hours=1) == WINDOW and MOST_WRONG == 5
+    assert (
+        timedelta(minutes=10) == CODE_VALID_FOR
+        and timedelta(hours=1) == WRONG_CODE_WINDOW
+        and MAX_WRONG_CODES == 5
+    )

@@ -8,11 +8,11 @@ import pytest
 from aiohttp import web
 
 from daemon.core.clock import SystemClock
-from daemon.core.messages import Message, ModelRequest, Role
+from daemon.core.messages import Message, MessageRole, ModelRequest
 from daemon.providers.openai import OpenAI
 from tests.fakes.openai import Exchange, FakeOpenAI, raw, says
 
-ASK = ModelRequest((Message(Role.USER, "hi"),))
+ASK = ModelRequest((Message(MessageRole.USER, "hi"),))
 
 
 @pytest.fixture
@@ -28,9 +28,15 @@ async def provider(fake: FakeOpenAI) -> AsyncIterator[OpenAI]:
     await provider.aclose()
 
 
-async def test_a_server_that_streams_unasked_or_never_is_understood(provider: OpenAI, fake: FakeOpenAI) -> None:
-    chunk = json.dumps({"choices": [{"delta": {"content": "ok"}, "finish_reason": "stop"}]}).encode()
-    whole = json.dumps({"choices": [{"message": {"content": "ok"}, "finish_reason": "stop"}]}).encode()
+async def test_a_server_that_streams_unasked_or_never_is_understood(
+    provider: OpenAI, fake: FakeOpenAI
+) -> None:
+    chunk = json.dumps(
+        {"choices": [{"delta": {"content": "ok"}, "finish_reason": "stop"}]}
+    ).encode()
+    whole = json.dumps(
+        {"choices": [{"message": {"content": "ok"}, "finish_reason": "stop"}]}
+    ).encode()
     fake.script(raw(b"data: " + chunk + b"\n\ndata: [DONE]\n\n"), raw(whole))
     shown: list[str] = []
     assert (await provider.complete("m", ASK)).text == "ok"
@@ -38,7 +44,9 @@ async def test_a_server_that_streams_unasked_or_never_is_understood(provider: Op
     assert shown == ["ok"]
 
 
-async def test_an_answer_that_takes_long_but_keeps_coming_is_no_timeout(provider: OpenAI, fake: FakeOpenAI) -> None:
+async def test_an_answer_that_takes_long_but_keeps_coming_is_no_timeout(
+    provider: OpenAI, fake: FakeOpenAI
+) -> None:
     pieces = [json.dumps({"choices": [{"delta": {"content": str(n)}}]}).encode() for n in range(6)]
 
     async def slowly(x: Exchange) -> web.StreamResponse:
@@ -67,9 +75,13 @@ async def test_a_connection_is_used_again(provider: OpenAI, fake: FakeOpenAI) ->
     assert len(set(ports)) == 1
 
 
-async def test_a_connection_is_used_again_when_the_stream_ends_late(provider: OpenAI, fake: FakeOpenAI) -> None:
+async def test_a_connection_is_used_again_when_the_stream_ends_late(
+    provider: OpenAI, fake: FakeOpenAI
+) -> None:
     ports: list[int] = []
-    chunk = json.dumps({"choices": [{"delta": {"content": "ok"}, "finish_reason": "stop"}]}).encode()
+    chunk = json.dumps(
+        {"choices": [{"delta": {"content": "ok"}, "finish_reason": "stop"}]}
+    ).encode()
 
     async def lingers(x: Exchange) -> web.StreamResponse:
         assert x.request.transport
@@ -84,8 +96,12 @@ async def test_a_connection_is_used_again_when_the_stream_ends_late(provider: Op
     assert len(set(ports)) == 1
 
 
-async def test_a_stream_that_stays_open_does_not_hold_the_reply_back(provider: OpenAI, fake: FakeOpenAI) -> None:
-    chunk = json.dumps({"choices": [{"delta": {"content": "ok"}, "finish_reason": "stop"}]}).encode()
+async def test_a_stream_that_stays_open_does_not_hold_the_reply_back(
+    provider: OpenAI, fake: FakeOpenAI
+) -> None:
+    chunk = json.dumps(
+        {"choices": [{"delta": {"content": "ok"}, "finish_reason": "stop"}]}
+    ).encode()
 
     async def stays(x: Exchange) -> web.StreamResponse:
         response = await x.open()
@@ -106,10 +122,12 @@ async def test_a_hundred_calls_are_under_way_at_once(provider: OpenAI, fake: Fak
         return await says("ok")(x)
 
     fake.otherwise(meets)
-    replies = await asyncio.wait_for(asyncio.gather(*(provider.complete("m", ASK) for _ in range(100))), 20)
+    replies = await asyncio.wait_for(
+        asyncio.gather(*(provider.complete("m", ASK) for _ in range(100))), 20
+    )
     assert {reply.text for reply in replies} == {"ok"}
 
 
 async def test_a_long_history_is_sent_whole(provider: OpenAI, fake: FakeOpenAI) -> None:
-    await provider.complete("m", ModelRequest((Message(Role.USER, "ö" * 1_500_000),)))
+    await provider.complete("m", ModelRequest((Message(MessageRole.USER, "ö" * 1_500_000),)))
     assert len(fake.requests[0]["messages"][0]["content"]) == 1_500_000

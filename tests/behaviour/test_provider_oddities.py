@@ -7,12 +7,12 @@ from aiohttp import web
 
 from daemon.core.clock import SystemClock
 from daemon.core.errors import ErrorClass, ProviderError
-from daemon.core.messages import Message, ModelReply, ModelRequest, Role, ToolCall
+from daemon.core.messages import Message, MessageRole, ModelReply, ModelRequest, ToolCall
 from daemon.providers.openai import OpenAI
-from daemon.providers.openai_request import to_wire
+from daemon.providers.openai_request import encode_request
 from tests.fakes.openai import Exchange, FakeOpenAI, Json, Step
 
-ASK = ModelRequest((Message(Role.USER, "hi"),))
+ASK = ModelRequest((Message(MessageRole.USER, "hi"),))
 SAID = {"choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}]}
 WHOLE = json.dumps(SAID).encode()
 END = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
@@ -54,13 +54,29 @@ BODIES = {
     "JSON behind a byte order mark": ("application/json", b"\xef\xbb\xbf" + WHOLE),
     "a stream called JSON": ("application/json", pieces({"content": "hello"})),
     "a stream called text": ("text/plain", pieces({"content": "hello"})),
-    "a stream with a comment first": ("text/event-stream", b": working\n\n" + pieces({"content": "hello"})),
+    "a stream with a comment first": (
+        "text/event-stream",
+        b": working\n\n" + pieces({"content": "hello"}),
+    ),
     "an event without data": ("text/event-stream", b"data:\n\n" + pieces({"content": "hello"})),
     "no empty line at the end": ("text/event-stream", pieces({"content": "hello"}).rstrip()),
-    "no line end after DONE": ("text/event-stream", pieces({"content": "hello"}, end={"choices": []}) + b"data: [DONE]"),
+    "no line end after DONE": (
+        "text/event-stream",
+        pieces({"content": "hello"}, end={"choices": []}) + b"data: [DONE]",
+    ),
     "parts with nulls and bare texts": (
         "application/json",
-        json.dumps({"choices": [{"message": {"content": [{"type": "thinking", "text": None}, "hel", {"text": "lo"}]}}]}).encode(),
+        json.dumps(
+            {
+                "choices": [
+                    {
+                        "message": {
+                            "content": [{"type": "thinking", "text": None}, "hel", {"text": "lo"}]
+                        }
+                    }
+                ]
+            }
+        ).encode(),
     ),
     "one part without a list": (
         "application/json",
@@ -70,13 +86,18 @@ BODIES = {
         "application/json",
         json.dumps({"choices": [{"message": {"content": "hello"}, "finish_reason": 1}]}).encode(),
     ),
-    "a null among the calls": ("text/event-stream", pieces({"content": "hello"}, {"tool_calls": [None]})),
+    "a null among the calls": (
+        "text/event-stream",
+        pieces({"content": "hello"}, {"tool_calls": [None]}),
+    ),
 }
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["batch", "stream"])
 @pytest.mark.parametrize(("kind", "body"), BODIES.values(), ids=BODIES.keys())
-async def test_an_answer_is_read_by_what_it_is_and_not_by_what_it_is_called(kind: str, body: bytes, stream: bool) -> None:
+async def test_an_answer_is_read_by_what_it_is_and_not_by_what_it_is_called(
+    kind: str, body: bytes, stream: bool
+) -> None:
     """A7, issue 2 item 5."""
     assert (await answered(sends(kind, body), stream=stream)).text == "hello"
 
@@ -88,7 +109,8 @@ CALLS = {
         {"index": 0, "id": None, "function": {"name": None, "arguments": ":1}"}},
     ),
     "empty names later": asks_for(
-        {"id": "a", "function": {"name": "f", "arguments": '{"n"'}}, {"id": "", "function": {"name": "", "arguments": ":1}"}}
+        {"id": "a", "function": {"name": "f", "arguments": '{"n"'}},
+        {"id": "", "function": {"name": "", "arguments": ":1}"}},
     ),
 }
 
@@ -100,23 +122,33 @@ async def test_a_call_that_comes_with_nulls_is_one_call(body: bytes) -> None:
     assert reply.calls == (ToolCall("a", "f", '{"n":1}'),)
 
 
-async def test_an_id_that_is_a_number_and_arguments_that_are_a_list_reach_the_tools_border() -> None:
+async def test_an_id_that_is_a_number_and_arguments_that_are_a_list_reach_the_tools_border() -> (
+    None
+):
     call = {"id": 7, "function": {"name": "f", "arguments": [1]}}
     body = json.dumps({"choices": [{"message": {"content": None, "tool_calls": [call]}}]}).encode()
-    assert (await answered(sends("application/json", body), stream=False)).calls == (ToolCall("7", "f", "[1]"),)
+    assert (await answered(sends("application/json", body), stream=False)).calls == (
+        ToolCall("7", "f", "[1]"),
+    )
 
 
-@pytest.mark.parametrize("told", ["n/a", {}, {"prompt_tokens": 0, "completion_tokens": None}, {"prompt_tokens": -5}, [1]])
+@pytest.mark.parametrize(
+    "told", ["n/a", {}, {"prompt_tokens": 0, "completion_tokens": None}, {"prompt_tokens": -5}, [1]]
+)
 async def test_usage_that_is_none_is_estimated_and_never_negative(told: object) -> None:
     """A19: a server cannot give a budget back."""
-    reply = await answered(sends("application/json", json.dumps({**SAID, "usage": told}).encode()), stream=False)
+    reply = await answered(
+        sends("application/json", json.dumps({**SAID, "usage": told}).encode()), stream=False
+    )
     assert reply.usage.estimated
     assert reply.usage.input_tokens > 0
 
 
 async def test_usage_beyond_all_measure_still_fits_the_journal() -> None:
     told = {"prompt_tokens": 10**30, "completion_tokens": 1.5, "prompt_tokens_details": []}
-    reply = await answered(sends("application/json", json.dumps({**SAID, "usage": told}).encode()), stream=False)
+    reply = await answered(
+        sends("application/json", json.dumps({**SAID, "usage": told}).encode()), stream=False
+    )
     assert 10**6 < reply.usage.input_tokens < 2**63
     assert reply.usage.output_tokens == 1
 
@@ -136,7 +168,9 @@ FAULTS = {
 
 
 @pytest.mark.parametrize(("kind", "body", "status", "wanted"), FAULTS.values(), ids=FAULTS.keys())
-async def test_what_is_no_answer_has_a_class(kind: str, body: bytes, status: int, wanted: ErrorClass) -> None:
+async def test_what_is_no_answer_has_a_class(
+    kind: str, body: bytes, status: int, wanted: ErrorClass
+) -> None:
     """A7."""
     with pytest.raises(ProviderError) as raised:
         await answered(sends(kind, body, status), stream=True)
@@ -146,11 +180,13 @@ async def test_what_is_no_answer_has_a_class(kind: str, body: bytes, status: int
 def test_arguments_nested_too_deep_can_be_sent_back() -> None:
     history = (
         *ASK.messages,
-        Message(Role.ASSISTANT, calls=(ToolCall("a", "f", DEEP.decode()),)),
-        Message(Role.TOOL, "no", provider_id="a"),
+        Message(MessageRole.ASSISTANT, calls=(ToolCall("a", "f", DEEP.decode()),)),
+        Message(MessageRole.TOOL, "no", provider_id="a"),
     )
-    sent = json.loads(to_wire("m", ModelRequest(history)))
-    assert list(json.loads(sent["messages"][1]["tool_calls"][0]["function"]["arguments"])) == ["invalid"]
+    sent = json.loads(encode_request("m", ModelRequest(history)))
+    assert list(json.loads(sent["messages"][1]["tool_calls"][0]["function"]["arguments"])) == [
+        "invalid"
+    ]
 
 
 def floods(piece: bytes, status: int = 200) -> Step:
@@ -165,10 +201,15 @@ def floods(piece: bytes, status: int = 200) -> Step:
 
 @pytest.mark.parametrize(
     ("piece", "status", "wanted"),
-    [(b"data" + b"a" * 60_000, 200, ErrorClass.MALFORMED), (b"sorry " * 10_000, 401, ErrorClass.AUTH)],
+    [
+        (b"data" + b"a" * 60_000, 200, ErrorClass.MALFORMED),
+        (b"sorry " * 10_000, 401, ErrorClass.AUTH),
+    ],
     ids=["a line without end", "an error without end"],
 )
-async def test_an_answer_without_end_does_not_fill_the_memory_a7(piece: bytes, status: int, wanted: ErrorClass) -> None:
+async def test_an_answer_without_end_does_not_fill_the_memory_a7(
+    piece: bytes, status: int, wanted: ErrorClass
+) -> None:
     """A7: the error is in its class all the same."""
     with pytest.raises(ProviderError) as raised:
         await answered(floods(piece, status), stream=True)
@@ -177,7 +218,9 @@ async def test_an_answer_without_end_does_not_fill_the_memory_a7(piece: bytes, s
 
 async def test_an_answer_that_a_filter_withholds_is_not_asked_for_again_a7() -> None:
     """A7: asking again would be refused again."""
-    withheld = json.dumps({"choices": [{"message": {"content": None}, "finish_reason": "content_filter"}]}).encode()
+    withheld = json.dumps(
+        {"choices": [{"message": {"content": None}, "finish_reason": "content_filter"}]}
+    ).encode()
     with pytest.raises(ProviderError, match="withholds the answer") as raised:
         await answered(sends("application/json", withheld), stream=False)
     assert raised.value.kind is ErrorClass.BAD_REQUEST

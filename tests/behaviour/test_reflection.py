@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
-from daemon.app import Parts
+from daemon.app import Overrides
 from daemon.core.events import Consulted, UserSaid
-from daemon.core.label import Effect, Label
+from daemon.core.trust import Effect, Label
 from daemon.tools.base import ToolOutput
-from daemon.tools.decorate import bind, tool
+from daemon.tools.signature import bind, tool
 from tests.fakes.house import Living, living
 from tests.fakes.openai import FakeOpenAI, Json, Step, by, calls, fails, gate, hangs, says
 
@@ -29,15 +29,26 @@ def reflects(body: Json) -> bool:
 
 def plays(reflection: Step, *otherwise: Step) -> Step:
     steps = list(otherwise)
-    return by(lambda body: reflection if reflects(body) else steps.pop(0) if steps else says("fine"))
+    return by(
+        lambda body: reflection if reflects(body) else steps.pop(0) if steps else says("fine")
+    )
 
 
 async def thoughts(it: Living, turn: str) -> list[str]:
-    return [one.text for one in await it.events(turn) if isinstance(one, Consulted) and one.purpose == "reflection"]
+    return [
+        one.text
+        for one in await it.events(turn)
+        if isinstance(one, Consulted) and one.purpose == "reflection"
+    ]
 
 
 async def memories(it: Living, turn: str) -> list[str]:
-    return [hit.text for one in await it.events(turn) if isinstance(one, UserSaid) for hit in one.memories]
+    return [
+        hit.text
+        for one in await it.events(turn)
+        if isinstance(one, UserSaid)
+        for hit in one.memories
+    ]
 
 
 async def test_it_is_off_by_default_e10(tmp_path: Path, model: FakeOpenAI) -> None:
@@ -57,17 +68,24 @@ async def test_it_is_recorded_with_what_it_cost_e10(tmp_path: Path, model: FakeO
         assert "tools" not in model.requests[-1].body
 
 
-async def test_the_next_turn_of_the_session_is_shown_it_e10(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_the_next_turn_of_the_session_is_shown_it_e10(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     model.otherwise(plays(says(THOUGHT)))
     async with living(tmp_path, model, ON) as it:
         await it.ask(WORK)
         run = await it.ask("Go on with what is left of it, please, and tell me when you are done.")
         shown = next(request for request in reversed(model.requests) if not reflects(request.body))
-        assert "<memory>" in shown.last("user")["content"] and "order a gasket" in shown.last("user")["content"]
+        assert (
+            "<memory>" in shown.last("user")["content"]
+            and "order a gasket" in shown.last("user")["content"]
+        )
         assert any("order a gasket" in text for text in await memories(it, run.turn))
 
 
-async def test_the_next_turn_is_shown_it_after_a_restart_too_e10(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_the_next_turn_is_shown_it_after_a_restart_too_e10(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     model.otherwise(plays(says(THOUGHT)))
     async with living(tmp_path, model, ON) as it:
         await it.ask(WORK)
@@ -76,27 +94,37 @@ async def test_the_next_turn_is_shown_it_after_a_restart_too_e10(tmp_path: Path,
         assert any("order a gasket" in text for text in await memories(it, run.turn))
 
 
-async def test_another_session_finds_it_by_what_it_is_about_e10(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_another_session_finds_it_by_what_it_is_about_e10(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     model.otherwise(plays(says(THOUGHT)))
     async with living(tmp_path, model, ON) as it:
         await it.ask(WORK)
-        run = await it.ask("What do you know about the greenhouse pump and its gasket?", "web:another")
+        run = await it.ask(
+            "What do you know about the greenhouse pump and its gasket?", "web:another"
+        )
         [found] = [text for text in await memories(it, run.turn) if "gasket" in text]
         assert found.startswith("Reflection on earlier work: Goal: repair")
 
 
-async def test_what_a_tainted_turn_thinks_is_tainted_wherever_it_is_found_e10(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_what_a_tainted_turn_thinks_is_tainted_wherever_it_is_found_e10(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     """DESIGN 6: the label goes along into memory and into the next turns."""
     model.otherwise(plays(says(THOUGHT), calls(("outside", {})), says("The valve was stuck.")))
-    async with living(tmp_path, model, ON, Parts(tools=bind([outside], {}))) as it:
+    async with living(tmp_path, model, ON, Overrides(tools=bind([outside], {}))) as it:
         assert (await it.ask(WORK)).label == "untrusted"
-        run = await it.ask("What do you know about the greenhouse pump and its gasket?", "web:another")
+        run = await it.ask(
+            "What do you know about the greenhouse pump and its gasket?", "web:another"
+        )
         assert run.label == "untrusted"
         said = next(one for one in await it.events(run.turn) if isinstance(one, UserSaid))
         assert {hit.label for hit in said.memories} == {Label.UNTRUSTED}
 
 
-async def test_when_no_model_reflects_nothing_else_changes_e10(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_when_no_model_reflects_nothing_else_changes_e10(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     model.otherwise(plays(fails(401), says("The valve was stuck.")))
     async with living(tmp_path, model, ON) as it:
         run = await it.ask(WORK)
@@ -105,7 +133,9 @@ async def test_when_no_model_reflects_nothing_else_changes_e10(tmp_path: Path, m
         assert await memories(it, run.turn) == []
 
 
-async def test_a_restart_while_it_reflects_answers_once_and_thinks_once_more_e10(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_a_restart_while_it_reflects_answers_once_and_thinks_once_more_e10(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     model.otherwise(plays(hangs(), says("The valve was stuck.")))
     config = {"agent": {"reflect": True, "drain_seconds": 0}}
     async with living(tmp_path, model, config) as it:
@@ -115,11 +145,18 @@ async def test_a_restart_while_it_reflects_answers_once_and_thinks_once_more_e10
     async with living(tmp_path, model, config) as it:
         run = await it.settled(turn)
         assert (run.reply, await thoughts(it, turn)) == ("The valve was stuck.", [THOUGHT])
-        assert len(model.requests) == 3  # the answer, the thought that was cut, and the one after the restart
-        assert [item.body for item in await it.house.door.undelivered("web:test")] in ([], ["The valve was stuck."])
+        assert (
+            len(model.requests) == 3
+        )  # the answer, the thought that was cut, and the one after the restart
+        assert [item.body for item in await it.house.door.list_undelivered("web:test")] in (
+            [],
+            ["The valve was stuck."],
+        )
 
 
-async def test_more_words_of_the_user_while_it_reflects_are_reflected_on_too_e10(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_more_words_of_the_user_while_it_reflects_are_reflected_on_too_e10(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     free = asyncio.Event()
     thinking = [gate(free, says(THOUGHT)), says("Goal: both pumps.")]
     answers = [says("The valve was stuck."), says("The other one, too.")]
@@ -136,7 +173,9 @@ async def test_more_words_of_the_user_while_it_reflects_are_reflected_on_too_e10
         assert (await memories(it, run.turn))[0] == "Goal: both pumps."
 
 
-async def test_work_that_was_rejected_is_reflected_on_e10(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_work_that_was_rejected_is_reflected_on_e10(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     answers = [says("one"), says("two"), says("three"), says("four")]
     model.otherwise(plays(says(THOUGHT), *answers))
     verify = {"agent": {"reflect": True, "verify": [{"kind": "contains", "value": "Sources:"}]}}

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from daemon.app import Parts
+from daemon.app import Overrides
+from daemon.client.protocol import RunView
 from daemon.core.events import ToolFinished, ToolStarted
-from daemon.core.label import Effect
-from daemon.door.base import RunView
+from daemon.core.trust import Effect
 from daemon.tools.base import ToolError
-from daemon.tools.decorate import bind, tool
+from daemon.tools.signature import bind, tool
 from tests.fakes.house import Living, living
 from tests.fakes.openai import FakeOpenAI, Step, calls, says
 from tests.fakes.wordy_model import Turnstile
@@ -67,8 +67,8 @@ async def burn(world: World) -> str:
     return "burnt"
 
 
-def parts(world: World) -> Parts:
-    return Parts(tools=bind([look, glance, fetch, paint, burn], {World: world}))
+def parts(world: World) -> Overrides:
+    return Overrides(tools=bind([look, glance, fetch, paint, burn], {World: world}))
 
 
 LOOK: Step = calls(("look", {"at": "wall"}))
@@ -96,10 +96,16 @@ async def test_a11_a_repeated_question_gets_its_earlier_result_with_a_note_and_d
     async with living(tmp_path, model, parts=parts(world)) as it:
         run = await it.ask("look at the wall")
         assert await ran(it, run.turn) == ["look"]
-        first, second = [event for event in await it.events(run.turn) if isinstance(event, ToolFinished)]
+        first, second = [
+            event for event in await it.events(run.turn) if isinstance(event, ToolFinished)
+        ]
     assert world.looks == 1
     assert (first.text, second.repeat_of) == ("wall: as it was", first.call_id)
-    assert second.text.startswith("wall: as it was\n[") and NOTE in second.text and not run.calls[1].is_error
+    assert (
+        second.text.startswith("wall: as it was\n[")
+        and NOTE in second.text
+        and not run.calls[1].is_error
+    )
     assert NOTE in model.requests[2].last("tool")["content"]
 
 
@@ -115,11 +121,19 @@ async def test_a11_it_is_the_question_that_counts_not_how_it_is_written(
     tmp_path: Path, model: FakeOpenAI, again: str, same: bool
 ) -> None:
     world = World()
-    run = await answer(tmp_path, model, world, calls(("look", '{"closely": false, "at": "wall"}')), calls(("look", again)))
+    run = await answer(
+        tmp_path,
+        model,
+        world,
+        calls(("look", '{"closely": false, "at": "wall"}')),
+        calls(("look", again)),
+    )
     assert (world.looks, NOTE in str(run.calls[1].result)) == ((1, True) if same else (2, False))
 
 
-async def test_a11_other_arguments_and_other_turns_are_asked_anew(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_a11_other_arguments_and_other_turns_are_asked_anew(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     world = World()
     model.script(LOOK, calls(("look", {"at": "door"})), says("one"), LOOK, says("two"))
     async with living(tmp_path, model, parts=parts(world)) as it:
@@ -128,13 +142,17 @@ async def test_a11_other_arguments_and_other_turns_are_asked_anew(tmp_path: Path
     assert world.looks == 3
 
 
-async def test_a11_after_an_effect_the_world_may_be_another(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_a11_after_an_effect_the_world_may_be_another(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     world = World()
     run = await answer(tmp_path, model, world, LOOK, calls(("paint", {"words": "blue"})), LOOK)
     assert (world.looks, run.calls[2].result) == (2, "wall: blue")
 
 
-async def test_a11_an_effect_earlier_in_the_same_reply_counts_too(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_a11_an_effect_earlier_in_the_same_reply_counts_too(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     """It has not happened yet when the question is looked at, but it will have."""
     world = World()
     both = calls(("paint", {"words": "blue"}), ("look", {"at": "wall"}))
@@ -142,7 +160,9 @@ async def test_a11_an_effect_earlier_in_the_same_reply_counts_too(tmp_path: Path
     assert (world.looks, run.calls[2].result) == (2, "wall: blue")
 
 
-async def test_a11_an_effect_later_in_the_same_reply_does_not(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_a11_an_effect_later_in_the_same_reply_does_not(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     world = World()
     both = calls(("look", {"at": "wall"}), ("paint", {"words": "blue"}))
     run = await answer(tmp_path, model, world, LOOK, both)
@@ -162,14 +182,18 @@ async def test_a11_a_refused_effect_has_changed_nothing(tmp_path: Path, model: F
     assert (world.looks, run.calls[2].result) == (2, "wall: painted by somebody else")
 
 
-async def test_a11_what_changes_by_itself_is_always_asked_anew(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_a11_what_changes_by_itself_is_always_asked_anew(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     world = World()
     twice = calls(("glance", {}))
     run = await answer(tmp_path, model, world, twice, twice)
     assert [call.result for call in run.calls] == ["glance 1", "glance 2"]
 
 
-async def test_a11_what_is_read_from_outside_is_always_asked_anew(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_a11_what_is_read_from_outside_is_always_asked_anew(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     world = World()
     model.script(calls(("fetch", {})), calls(("fetch", {})), says("rain"))
     async with living(tmp_path, model, parts=parts(world)) as it:
@@ -185,7 +209,9 @@ async def test_a11_an_error_is_worth_another_try(tmp_path: Path, model: FakeOpen
     assert NOTE in str(run.calls[2].result)
 
 
-async def test_e7_what_the_user_says_in_between_makes_it_a_new_question(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_e7_what_the_user_says_in_between_makes_it_a_new_question(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     world = World()
     turnstile = Turnstile(LOOK)
     model.script(LOOK, turnstile, LOOK, says("I have seen it."))
@@ -197,15 +223,21 @@ async def test_e7_what_the_user_says_in_between_makes_it_a_new_question(tmp_path
         turnstile.open.set()
         run = await it.settled(turn)
     assert run.calls[2].result == "wall: painted by me"
-    assert world.looks == 2  # the second question was on its way when the user spoke, the third was not
+    assert (
+        world.looks == 2
+    )  # the second question was on its way when the user spoke, the third was not
 
 
-async def test_d7_a_repeated_result_keeps_the_label_of_the_first(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_d7_a_repeated_result_keeps_the_label_of_the_first(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     world = World()
     model.script(LOOK, LOOK, says("I have seen it."))
     async with living(tmp_path, model, parts=parts(world)) as it:
         run = await it.ask("look at the wall")
-        first, second = [event for event in await it.events(run.turn) if isinstance(event, ToolFinished)]
+        first, second = [
+            event for event in await it.events(run.turn) if isinstance(event, ToolFinished)
+        ]
     assert (first.label, first.effect) == (second.label, second.effect)
 
 
@@ -225,12 +257,16 @@ async def test_a11_over_a_restart_it_is_asked_anew(tmp_path: Path, model: FakeOp
     assert (world.looks, run.calls[1].result) == (2, "wall: fallen down")
 
 
-async def test_a11_what_a_command_in_the_background_writes_is_read_anew(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_a11_what_a_command_in_the_background_writes_is_read_anew(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     """The command waits until the file has been read once."""
     line = "while [ ! -e go ]; do sleep 0.05; done; echo two > log.txt; touch done; while [ ! -e end ]; do sleep 0.05; done"
     shell = {"command": line, "background": True}
     place = tmp_path / "workspace"
-    model.script(calls(("shell", shell)), calls(("read_file", {"path": "log.txt"})), calls(("wait", {})))
+    model.script(
+        calls(("shell", shell)), calls(("read_file", {"path": "log.txt"})), calls(("wait", {}))
+    )
     model.script(calls(("read_file", {"path": "log.txt"})), says("ok"))
 
     @tool(effect=Effect.READ)
@@ -242,7 +278,7 @@ async def test_a11_what_a_command_in_the_background_writes_is_read_anew(tmp_path
         (place / "end").touch()
         return "it has written"
 
-    parts = Parts(tools=bind([wait], {World: World()}))
+    parts = Overrides(tools=bind([wait], {World: World()}))
     async with living(tmp_path, model, {"agent": {"check_claims": False}}, parts) as alive:
         (place / "log.txt").write_text("one")
         turn = await alive.say("go on, please")

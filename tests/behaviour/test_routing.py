@@ -10,7 +10,7 @@ import pytest
 
 from daemon.agent.intent import QUESTION_FOR_MODEL
 from daemon.core.events import Classified, Consulted, Consulting, UserSaid
-from daemon.core.terms import Intent
+from daemon.core.turn_spec import Intent
 from tests.fakes.house import Living, living
 from tests.fakes.openai import FakeOpenAI, Json, Step, by, calls, fails, hangs, says, tokens
 
@@ -63,7 +63,13 @@ async def test_a2_the_kind_of_work_chooses_the_model(
 
 
 @pytest.mark.parametrize(
-    ("word", "chosen"), [("TRIVIAL", "small"), ("Simple query.", "small"), ("MULTI_STEP", "middle"), ("It is COMPLEX", "big")]
+    ("word", "chosen"),
+    [
+        ("TRIVIAL", "small"),
+        ("Simple query.", "small"),
+        ("MULTI_STEP", "middle"),
+        ("It is COMPLEX", "big"),
+    ],
 )
 async def test_a2_where_the_rules_are_unsure_a_cheap_model_is_asked_once(
     tmp_path: Path, model: FakeOpenAI, word: str, chosen: str
@@ -73,26 +79,44 @@ async def test_a2_where_the_rules_are_unsure_a_cheap_model_is_asked_once(
     model.otherwise(by(lambda body: says(word) if sorts(body) else steps.pop(0)))
     async with living(tmp_path, model, config()) as it:
         run = await it.ask(UNSURE)
-        assert await events_of(it, run.turn, Consulting, Consulted, Classified) == ["Consulting", "Consulted", "Classified"]
+        assert await events_of(it, run.turn, Consulting, Consulted, Classified) == [
+            "Consulting",
+            "Consulted",
+            "Classified",
+        ]
     assert asked(model) == ["?small", chosen, chosen]
     question = model.requests[0].body
     assert UNSURE in question["messages"][0]["content"] and "tools" not in question
     assert question["max_tokens"] <= 16
 
 
-@pytest.mark.parametrize("models", [{"primary": "one"}, {"primary": "one", "fast": "one", "smart": "one"}])
-async def test_a2_routing_is_off_where_all_are_the_same(tmp_path: Path, model: FakeOpenAI, models: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "models", [{"primary": "one"}, {"primary": "one", "fast": "one", "smart": "one"}]
+)
+async def test_a2_routing_is_off_where_all_are_the_same(
+    tmp_path: Path, model: FakeOpenAI, models: dict[str, str]
+) -> None:
     async with living(tmp_path, model, config(models)) as it:
-        for text in ("hi", UNSURE, "Build a web app that tracks my plants, with a database and tests"):
+        for text in (
+            "hi",
+            UNSURE,
+            "Build a web app that tracks my plants, with a database and tests",
+        ):
             run = await it.ask(text)
             assert await events_of(it, run.turn, Consulting) == []
     assert asked(model) == ["one"] * 3
 
 
-async def test_a2_without_a_cheaper_model_nobody_is_asked_what_it_is(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_a2_without_a_cheaper_model_nobody_is_asked_what_it_is(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     """E3: a strong model alone is for what is plainly hard."""
     async with living(tmp_path, model, config({"primary": "middle", "smart": "big"})) as it:
-        for text in ("hi", UNSURE, "Build a web app that tracks my plants, with a database and tests"):
+        for text in (
+            "hi",
+            UNSURE,
+            "Build a web app that tracks my plants, with a database and tests",
+        ):
             await it.ask(text)
     assert asked(model) == ["middle", "middle", "big"]
 
@@ -115,10 +139,14 @@ async def test_a2_model_pins_and_auto_unpins(tmp_path: Path, model: FakeOpenAI) 
     assert asked(model) == ["other", "other", "small", "?small", "big"]
 
 
-async def test_a2_a_spec_that_names_its_model_has_it_for_all_work(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_a2_a_spec_that_names_its_model_has_it_for_all_work(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     """B1."""
     (tmp_path / "agents").mkdir()
-    (tmp_path / "agents" / "own.toml").write_text('[identity]\nname = "own"\n[model_policy]\nmodel = "other"\n')
+    (tmp_path / "agents" / "own.toml").write_text(
+        '[identity]\nname = "own"\n[model_policy]\nmodel = "other"\n'
+    )
     async with living(tmp_path, model, config()) as it:
         await it.command("/agent own")
         for text in ("hi", UNSURE):
@@ -126,8 +154,12 @@ async def test_a2_a_spec_that_names_its_model_has_it_for_all_work(tmp_path: Path
     assert asked(model) == ["other", "other"]
 
 
-@pytest.mark.parametrize("verdict", [fails(401), says("I cannot say, COMPLEX or TRIVIAL"), says("purple")])
-async def test_e3_without_a_verdict_the_primary_answers(tmp_path: Path, model: FakeOpenAI, verdict: Step) -> None:
+@pytest.mark.parametrize(
+    "verdict", [fails(401), says("I cannot say, COMPLEX or TRIVIAL"), says("purple")]
+)
+async def test_e3_without_a_verdict_the_primary_answers(
+    tmp_path: Path, model: FakeOpenAI, verdict: Step
+) -> None:
     """A2: nothing of it reaches the user."""
     sorted_as(model, verdict)
     async with living(tmp_path, model, config()) as it:
@@ -137,7 +169,9 @@ async def test_e3_without_a_verdict_the_primary_answers(tmp_path: Path, model: F
     assert asked(model) == ["?small", "middle"]
 
 
-async def test_e3_what_is_not_sorted_is_not_asked_again_in_the_same_turn(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_e3_what_is_not_sorted_is_not_asked_again_in_the_same_turn(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     """Nor at each of its calls."""
     steps = [calls(("current_time", {})), says("ok")]
     sorted_as(model, says("purple"), by(lambda body: steps.pop(0)))
@@ -146,19 +180,32 @@ async def test_e3_what_is_not_sorted_is_not_asked_again_in_the_same_turn(tmp_pat
     assert asked(model) == ["?small", "middle", "middle"]
 
 
-async def test_e3_nor_when_the_first_call_is_made_again_with_a_shorter_history(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_e3_nor_when_the_first_call_is_made_again_with_a_shorter_history(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     """B4."""
     async with living(tmp_path, model, config()) as it:
         for n in range(8):
             model.script(says(f"tale {n} " * 400))
             await it.ask("hi")
-        too_long = fails(400, {"error": {"message": "too long", "type": "invalid", "code": "context_length_exceeded"}})
+        too_long = fails(
+            400,
+            {
+                "error": {
+                    "message": "too long",
+                    "type": "invalid",
+                    "code": "context_length_exceeded",
+                }
+            },
+        )
         model.script(says("purple"), too_long, says("shorter"))
         assert (await it.ask(UNSURE)).reply == "shorter"
     assert asked(model)[8:] == ["?small", "middle", "middle"]
 
 
-async def test_e2_stop_reaches_into_the_question_what_kind_of_work_it_is(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_e2_stop_reaches_into_the_question_what_kind_of_work_it_is(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     """E7: within a second; and so does the deadline."""
     model.otherwise(hangs())
     async with living(tmp_path, model, config()) as it:
@@ -178,32 +225,48 @@ async def test_a19_the_question_is_charged_and_shown(tmp_path: Path, model: Fake
     async with living(tmp_path, model, config(budget={"daily_tokens": 50_000})) as it:
         run = await it.ask(UNSURE)
         cost, status = await it.command("/cost"), await it.command("/status")
-    assert (run.usage.input_tokens, run.usage.output_tokens, run.usage.usd) == (1_200, 104, pytest.approx(0.00224))
+    assert (run.usage.input_tokens, run.usage.output_tokens, run.usage.usd) == (
+        1_200,
+        104,
+        pytest.approx(0.00224),
+    )
     assert "small: 1 calls, 200 in (0 cached), 4 out, $0.0002" in cost
     assert "big: 1 calls, 1,000 in (0 cached), 100 out, $0.0020" in cost
     assert "1,304 tokens of 50,000" in status
 
 
-async def test_f2_where_there_is_no_budget_for_the_question_it_is_left_out(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_f2_where_there_is_no_budget_for_the_question_it_is_left_out(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     """A2: and the turn ends for want of budget, not for want of an answer to it."""
     sorted_as(model, says("COMPLEX"))
-    async with living(tmp_path, model, config(agent={"max_input_tokens": 100, "on_budget": "stop"})) as it:
+    async with living(
+        tmp_path, model, config(agent={"max_input_tokens": 100, "on_budget": "stop"})
+    ) as it:
         run = await it.ask(UNSURE)
     assert (run.stop_reason, asked(model)) == ("over_budget", [])
 
 
-async def test_a2_a_fast_model_that_does_not_answer_is_followed_by_the_primary(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_a2_a_fast_model_that_does_not_answer_is_followed_by_the_primary(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     """A7: not found means at once."""
-    model.otherwise(by(lambda body: fails(404) if body["model"] == "small" else says("from the middle one")))
+    model.otherwise(
+        by(lambda body: fails(404) if body["model"] == "small" else says("from the middle one"))
+    )
     async with living(tmp_path, model, config()) as it:
         assert (await it.ask("hi")).reply == "from the middle one"
     assert asked(model) == ["small", "middle"]
 
 
-async def test_e13_effort_is_the_chats_the_specs_or_the_configs(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_e13_effort_is_the_chats_the_specs_or_the_configs(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     """A14: /effort holds for the chat, over a restart; without one, nothing is sent."""
     (tmp_path / "agents").mkdir()
-    (tmp_path / "agents" / "deep.toml").write_text('[identity]\nname = "deep"\n[model_policy]\neffort = "high"\n')
+    (tmp_path / "agents" / "deep.toml").write_text(
+        '[identity]\nname = "deep"\n[model_policy]\neffort = "high"\n'
+    )
     async with living(tmp_path, model, config()) as it:
         await it.ask("hi", "web:a")
         assert "Effort: low" in await it.command("/effort low", "web:b")
@@ -213,4 +276,9 @@ async def test_e13_effort_is_the_chats_the_specs_or_the_configs(tmp_path: Path, 
         await it.ask("hi", "web:c")
         await it.command("/agent deep", "web:c")
         await it.ask("hi", "web:c")
-    assert [request.body.get("reasoning_effort") for request in model.requests] == [None, "low", "medium", "high"]
+    assert [request.body.get("reasoning_effort") for request in model.requests] == [
+        None,
+        "low",
+        "medium",
+        "high",
+    ]

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from daemon.app import Parts
+from daemon.app import Overrides
 from daemon.core.events import CallJudged, HistoryCompressed
-from daemon.core.label import Decision, Effect
-from daemon.tools.decorate import bind, tool
+from daemon.core.trust import Decision, Effect
+from daemon.tools.signature import bind, tool
 from tests.fakes.house import SESSION, Living, living
 from tests.fakes.openai import FakeOpenAI, calls, says
 
@@ -34,8 +34,8 @@ async def mail__expunge(mailbox: Mailbox, which: str) -> str:
     return "gone for good"
 
 
-def parts(mailbox: Mailbox) -> Parts:
-    return Parts(tools=bind([drop_letter, mail__expunge], {Mailbox: mailbox}))
+def parts(mailbox: Mailbox) -> Overrides:
+    return Overrides(tools=bind([drop_letter, mail__expunge], {Mailbox: mailbox}))
 
 
 async def judged(it: Living, turn: str) -> CallJudged:
@@ -75,7 +75,9 @@ async def test_F5_without_a_rule_the_tool_runs_and_with_one_a_person_is_asked(
         assert "rule 1 ('never delete mail without asking')" in verdict.reason
 
 
-async def test_F5_a_yes_of_a_person_lets_that_one_call_run(tmp_path: Path, model: FakeOpenAI, mailbox: Mailbox) -> None:
+async def test_F5_a_yes_of_a_person_lets_that_one_call_run(
+    tmp_path: Path, model: FakeOpenAI, mailbox: Mailbox
+) -> None:
     async with living(tmp_path, model, parts=parts(mailbox)) as it:
         await it.command("/rules add never delete mail without asking")
         turn = await asked_about(it)
@@ -86,7 +88,9 @@ async def test_F5_a_yes_of_a_person_lets_that_one_call_run(tmp_path: Path, model
         assert mailbox.gone == ["13"]
 
 
-async def test_F5_no_standing_permission_goes_before_a_rule(tmp_path: Path, model: FakeOpenAI, mailbox: Mailbox) -> None:
+async def test_F5_no_standing_permission_goes_before_a_rule(
+    tmp_path: Path, model: FakeOpenAI, mailbox: Mailbox
+) -> None:
     async with living(tmp_path, model, parts=parts(mailbox)) as it:
         turn = await asked_about(it, "mail__expunge")
         await it.command("/approve always")
@@ -105,10 +109,15 @@ async def test_F5_what_is_forbidden_is_refused_and_the_model_is_told_by_which_ru
         await it.command("/rules add never delete mail")
         run = await it.settled(await tries(it))
         assert (run.stop_reason, mailbox.gone) == ("done", [])
-        assert "rule 1 ('never delete mail') forbids this" in model.requests[-1].last("tool")["content"]
+        assert (
+            "rule 1 ('never delete mail') forbids this"
+            in model.requests[-1].last("tool")["content"]
+        )
 
 
-async def test_F5_clear_a_restart_and_another_chat_change_nothing(tmp_path: Path, model: FakeOpenAI, mailbox: Mailbox) -> None:
+async def test_F5_clear_a_restart_and_another_chat_change_nothing(
+    tmp_path: Path, model: FakeOpenAI, mailbox: Mailbox
+) -> None:
     async with living(tmp_path, model, parts=parts(mailbox)) as it:
         await it.command("/rules add never delete mail")
         await it.command("/clear")
@@ -119,21 +128,34 @@ async def test_F5_clear_a_restart_and_another_chat_change_nothing(tmp_path: Path
         assert "1. never delete mail" in await it.command("/rules")
 
 
-async def test_F5_a_history_that_was_cut_fifty_times_changes_nothing(tmp_path: Path, model: FakeOpenAI, mailbox: Mailbox) -> None:
+async def test_F5_a_history_that_was_cut_fifty_times_changes_nothing(
+    tmp_path: Path, model: FakeOpenAI, mailbox: Mailbox
+) -> None:
     small = {"agent": {"context_window": 2000}}
     async with living(tmp_path, model, small, parts=parts(mailbox)) as it:
         await it.command("/rules add never delete mail")
         model.script(*[says("well")] * 60)
-        turns = [(await it.ask(f"remember number {number}: " + "blah " * 800)).turn for number in range(60)]
-        cut = [turn for turn in turns if any(isinstance(event, HistoryCompressed) for event in await it.events(turn))]
+        turns = [
+            (await it.ask(f"remember number {number}: " + "blah " * 800)).turn
+            for number in range(60)
+        ]
+        cut = [
+            turn
+            for turn in turns
+            if any(isinstance(event, HistoryCompressed) for event in await it.events(turn))
+        ]
         assert len(cut) >= 50
         await it.settled(await tries(it))
         assert mailbox.gone == []
 
 
-async def test_F5_a_rule_of_one_chat_leaves_others_alone(tmp_path: Path, model: FakeOpenAI, mailbox: Mailbox) -> None:
+async def test_F5_a_rule_of_one_chat_leaves_others_alone(
+    tmp_path: Path, model: FakeOpenAI, mailbox: Mailbox
+) -> None:
     async with living(tmp_path, model, parts=parts(mailbox)) as it:
-        assert "In this chat alone." in await it.command("/rules add never delete mail in this chat")
+        assert "In this chat alone." in await it.command(
+            "/rules add never delete mail in this chat"
+        )
         await it.settled(await tries(it))
         assert mailbox.gone == []
         await it.settled(await tries(it, session="web:other"))
@@ -166,16 +188,22 @@ async def test_F5_a_sentence_that_is_no_rule_makes_none_and_the_forms_are_told(
         assert (await it.command("/rules")).startswith("There are no rules.")
 
 
-async def test_F5_a_rule_that_no_tool_fits_says_so(tmp_path: Path, model: FakeOpenAI, mailbox: Mailbox) -> None:
+async def test_F5_a_rule_that_no_tool_fits_says_so(
+    tmp_path: Path, model: FakeOpenAI, mailbox: Mailbox
+) -> None:
     async with living(tmp_path, model, parts=parts(mailbox)) as it:
-        assert "None of the tools there are now fits it" in await it.command("/rules add never read tea leaves")
+        assert "None of the tools there are now fits it" in await it.command(
+            "/rules add never read tea leaves"
+        )
 
 
 async def test_F5_a_rule_that_cannot_be_read_any_more_asks_instead_of_being_forgotten(
     tmp_path: Path, model: FakeOpenAI, mailbox: Mailbox
 ) -> None:
     async with living(tmp_path, model, parts=parts(mailbox)) as it:
-        await it.house.store.write(lambda tx: tx.keep("rule", "1", '{"guard": {"from": "a later version"}}'))
+        await it.house.store.write(
+            lambda tx: tx.keep("rule", "1", '{"guard": {"from": "a later version"}}')
+        )
     async with living(tmp_path, model, parts=parts(mailbox)) as it:
         assert "1. cannot be read" in await it.command("/rules")
         await asked_about(it)

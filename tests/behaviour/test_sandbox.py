@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from daemon.tools import landlock
-from daemon.tools.process import Ran, run_process
-from daemon.tools.sandbox import PATH, Kind, Sandbox
+from daemon.tools.shell import landlock
+from daemon.tools.shell.process import ProcessResult, run_process
+from daemon.tools.shell.sandbox import SEARCH_PATH, Sandbox, SandboxKind
 from tests.behaviour.test_shell import gone, processes_with
 from tests.fakes.mcp import until
 
-FENCES: tuple[Kind, ...] = ("bubblewrap", "landlock")
+FENCES: tuple[SandboxKind, ...] = ("bubblewrap", "landlock")
 DEADLINE = 20
 ROOT = Path(__file__).parents[2]
 
@@ -31,9 +31,9 @@ def workspace(tmp_path: Path) -> Path:
     return place
 
 
-async def ran(sandbox: Sandbox, command: str, network: bool = False) -> Ran:
+async def ran(sandbox: Sandbox, command: str, network: bool = False) -> ProcessResult:
     return await run_process(
-        sandbox.argv(["/bin/bash", "-c", command], network=network), cwd=sandbox.workspace, env=sandbox.env, timeout_s=DEADLINE,
+        sandbox.wrap(["/bin/bash", "-c", command], network=network), cwd=sandbox.workspace, env=sandbox.env, timeout_s=DEADLINE,
         max_chars=4000, on_output=lambda text: None,
     )  # fmt: skip
 
@@ -60,7 +60,7 @@ def hearing() -> socket.socket:
 
 
 async def test_this_machine_can_do_both(workspace: Path) -> None:
-    assert landlock.is_able()
+    assert landlock.is_supported()
     for kind in FENCES:
         assert (await ran(Sandbox(workspace, kind), "echo x > made; cat made")).output == "x\n"
         (workspace / "made").unlink()
@@ -76,7 +76,9 @@ async def test_this_machine_can_do_both(workspace: Path) -> None:
         "head -c 1 /dev/sda /dev/vda", "exec 3<>/dev/tcp/127.0.0.1/9", "touch /var/tmp/x", "cat ~root/.bash_history",
     ],
 )  # fmt: skip
-async def test_E5_what_reaches_outside_fails(workspace: Path, kind: Kind, command: str) -> None:
+async def test_E5_what_reaches_outside_fails(
+    workspace: Path, kind: SandboxKind, command: str
+) -> None:
     result = await tried(workspace, kind, command)
     assert result.exit_code != 0, result.output
 
@@ -84,13 +86,22 @@ async def test_E5_what_reaches_outside_fails(workspace: Path, kind: Kind, comman
 @pytest.mark.parametrize("kind", FENCES)
 @pytest.mark.parametrize(
     "command",
-    ["echo x > ../beside", "ls -la ..", "echo > ../secret.txt", "mkdir ../new", "echo x > /tmp/new", "find / -name secret.txt"],
+    [
+        "echo x > ../beside",
+        "ls -la ..",
+        "echo > ../secret.txt",
+        "mkdir ../new",
+        "echo x > /tmp/new",
+        "find / -name secret.txt",
+    ],
 )
-async def test_E5_what_seems_to_reach_outside_changes_nothing_there(workspace: Path, kind: Kind, command: str) -> None:
+async def test_E5_what_seems_to_reach_outside_changes_nothing_there(
+    workspace: Path, kind: SandboxKind, command: str
+) -> None:
     await tried(workspace, kind, command)
 
 
-async def tried(workspace: Path, kind: Kind, command: str) -> Ran:
+async def tried(workspace: Path, kind: SandboxKind, command: str) -> ProcessResult:
     """Run it beside a secret, which must stay where it is and as it is, alone and unseen."""
     secret = workspace.parent / "secret.txt"
     secret.write_text("hush")
@@ -103,7 +114,9 @@ async def tried(workspace: Path, kind: Kind, command: str) -> Ran:
 
 
 @pytest.mark.parametrize("kind", FENCES)
-async def test_E5_there_is_no_network_but_where_it_was_asked_for(workspace: Path, kind: Kind) -> None:
+async def test_E5_there_is_no_network_but_where_it_was_asked_for(
+    workspace: Path, kind: SandboxKind
+) -> None:
     sandbox = Sandbox(workspace, kind)
     async with listening() as port:
         command = f"exec 3<>/dev/tcp/127.0.0.1/{port} && head -1 <&3"
@@ -112,7 +125,9 @@ async def test_E5_there_is_no_network_but_where_it_was_asked_for(workspace: Path
 
 
 @pytest.mark.parametrize("kind", FENCES)
-async def test_E5_no_datagram_leaves_either_so_no_name_can_carry_anything_out(workspace: Path, kind: Kind) -> None:
+async def test_E5_no_datagram_leaves_either_so_no_name_can_carry_anything_out(
+    workspace: Path, kind: SandboxKind
+) -> None:
     with hearing() as ear:
         command = f"echo secret > /dev/udp/127.0.0.1/{ear.getsockname()[1]}"
         await ran(Sandbox(workspace, kind), command)
@@ -123,39 +138,52 @@ async def test_E5_no_datagram_leaves_either_so_no_name_can_carry_anything_out(wo
 
 
 @pytest.mark.parametrize("kind", FENCES)
-async def test_E5_services_of_this_machine_cannot_be_asked_to_act(workspace: Path, kind: Kind) -> None:
+async def test_E5_services_of_this_machine_cannot_be_asked_to_act(
+    workspace: Path, kind: SandboxKind
+) -> None:
     """A local socket, as that of a container service, is outside the workspace or closed altogether."""
     code = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
     with socket.socket(socket.AF_UNIX) as service:
         service.bind(str(workspace.parent / "service"))
         service.listen()
         for network in (False, True):
-            result = await ran(Sandbox(workspace, kind), f'/usr/bin/python3 -c "{code}" ../service', network)
+            result = await ran(
+                Sandbox(workspace, kind), f'/usr/bin/python3 -c "{code}" ../service', network
+            )
             assert result.exit_code != 0
             assert "Error" in result.output
 
 
 @pytest.mark.parametrize("kind", FENCES)
-async def test_E5_when_memory_runs_out_a_command_goes_before_the_daemon(workspace: Path, kind: Kind) -> None:
+async def test_E5_when_memory_runs_out_a_command_goes_before_the_daemon(
+    workspace: Path, kind: SandboxKind
+) -> None:
     waiting = "touch there; while [ ! -e seen ]; do sleep 0.02; done"
     running = asyncio.create_task(ran(Sandbox(workspace, kind), waiting))
     await until((workspace / "there").exists)
-    scores = [(Path("/proc") / str(pid) / "oom_score_adj").read_text().strip() for pid in processes_with(waiting)]
+    scores = [
+        (Path("/proc") / str(pid) / "oom_score_adj").read_text().strip()
+        for pid in processes_with(waiting)
+    ]
     (workspace / "seen").touch()
     await running
     assert "1000" in scores
 
 
 @pytest.mark.parametrize("kind", FENCES)
-async def test_E5_a_command_has_limits(workspace: Path, kind: Kind) -> None:
-    result = await ran(Sandbox(workspace, kind), "ulimit -c; ulimit -f; ulimit -v; ulimit -t; ulimit -u")
+async def test_E5_a_command_has_limits(workspace: Path, kind: SandboxKind) -> None:
+    result = await ran(
+        Sandbox(workspace, kind), "ulimit -c; ulimit -f; ulimit -v; ulimit -t; ulimit -u"
+    )
     core, size, memory, seconds, processes = result.output.split()
     assert (core, size, memory, seconds) == ("0", "2097152", "16777216", "3600")
     assert int(processes) <= 1024 + 4096 * (kind == "landlock")
 
 
 @pytest.mark.parametrize("kind", FENCES)
-async def test_the_environment_is_clean(workspace: Path, kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_environment_is_clean(
+    workspace: Path, kind: SandboxKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("API_KEY", "hush")
     assert "hush" not in (await ran(Sandbox(workspace, kind), "env; cat /proc/self/environ")).output
 
@@ -163,7 +191,10 @@ async def test_the_environment_is_clean(workspace: Path, kind: Kind, monkeypatch
 async def test_hooks_that_git_would_run_for_the_owner_cannot_be_written(workspace: Path) -> None:
     hooks = workspace / ".git" / "hooks"
     hooks.mkdir(parents=True)
-    result = await ran(Sandbox(workspace, "bubblewrap"), "echo x > .git/config; echo evil > .git/hooks/post-checkout")
+    result = await ran(
+        Sandbox(workspace, "bubblewrap"),
+        "echo x > .git/config; echo evil > .git/hooks/post-checkout",
+    )
     assert result.exit_code != 0
     assert ((workspace / ".git" / "config").exists(), list(hooks.iterdir())) == (True, [])
 
@@ -180,10 +211,20 @@ async def test_links_in_the_place_of_the_hooks_do_not_widen_the_fence(workspace:
 
 
 def served(
-    sandbox: Sandbox, command: str, env: Mapping[str, str], writable: list[Path], readable: list[Path], network: bool = False
+    sandbox: Sandbox,
+    command: str,
+    env: Mapping[str, str],
+    writable: list[Path],
+    readable: list[Path],
+    network: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    argv = sandbox.argv_for(
-        ["/bin/sh", "-c", command], network=network, writable=writable, readable=readable, env=env, cwd=sandbox.workspace
+    argv = sandbox.wrap_server(
+        ["/bin/sh", "-c", command],
+        network=network,
+        writable=writable,
+        readable=readable,
+        env=env,
+        cwd=sandbox.workspace,
     )
     assert not any(value in word for word in argv for name, value in env.items() if name == "TOKEN")
     return subprocess.run(
@@ -194,23 +235,33 @@ def served(
 
 @pytest.mark.parametrize("kind", [*FENCES, "none"])
 def test_E5_a_server_has_its_streams_and_its_own_environment_and_none_of_the_daemons(
-    workspace: Path, kind: Kind, monkeypatch: pytest.MonkeyPatch
+    workspace: Path, kind: SandboxKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("API_KEY", "hush")
-    done = served(Sandbox(workspace, kind), "cat; env", {"TOKEN": "t0k3n", "PATH": PATH}, [], [])
+    done = served(
+        Sandbox(workspace, kind), "cat; env", {"TOKEN": "t0k3n", "PATH": SEARCH_PATH}, [], []
+    )
     assert done.stdout.startswith("line\n")
     assert "TOKEN=t0k3n" in done.stdout
     assert "hush" not in done.stdout
 
 
 @pytest.mark.parametrize("kind", FENCES)
-def test_E5_a_server_reaches_its_places_and_no_others(workspace: Path, tmp_path: Path, kind: Kind) -> None:
+def test_E5_a_server_reaches_its_places_and_no_others(
+    workspace: Path, tmp_path: Path, kind: SandboxKind
+) -> None:
     mine, yours, other = (tmp_path / name for name in ("mine", "yours", "other"))
     for place in (mine, yours, other):
         place.mkdir()
         (place / "file").write_text(place.name)
     command = f"cat {yours}/file; echo x > {mine}/new; echo x > {yours}/new; cat {other}/file; echo x > {workspace}/new; true"
-    done = served(Sandbox(workspace, kind), command, {"PATH": PATH}, [mine], [yours, tmp_path / "missing"])
+    done = served(
+        Sandbox(workspace, kind),
+        command,
+        {"PATH": SEARCH_PATH},
+        [mine],
+        [yours, tmp_path / "missing"],
+    )
     assert done.stdout == "yours"
     assert [(place / "new").exists() for place in (mine, yours, workspace)] == [True, False, False]
 
@@ -218,7 +269,7 @@ def test_E5_a_server_reaches_its_places_and_no_others(workspace: Path, tmp_path:
 SERVER = """
     import os, subprocess, sys
     from pathlib import Path
-    from daemon.tools.sandbox import Sandbox
+    from daemon.tools.shell.sandbox import Sandbox
 
     place = Path(sys.argv[1])
     argv = Sandbox(place, sys.argv[3]).argv_for(["sh", "-c", f"echo begun; sleep {sys.argv[2]}"], network=False, writable=[place],
@@ -244,9 +295,16 @@ async def test_a_server_dies_with_the_daemon(workspace: Path) -> None:
 async def test_A3_keys_of_this_machine_are_not_seen_from_inside(tmp_path: Path) -> None:
     """Certificates are, so that programs can check whom they talk to."""
     sandbox = await Sandbox.open(tmp_path)
-    argv = sandbox.argv(["/bin/sh", "-c", "ls /etc/ssl /etc/pki/tls 2>/dev/null; ls /etc/ssl/private"])
+    argv = sandbox.wrap(
+        ["/bin/sh", "-c", "ls /etc/ssl /etc/pki/tls 2>/dev/null; ls /etc/ssl/private"]
+    )
     ran = await run_process(
-        argv, cwd=sandbox.workspace, env=sandbox.env, timeout_s=20, max_chars=1000, on_output=lambda text: None
+        argv,
+        cwd=sandbox.workspace,
+        env=sandbox.env,
+        timeout_s=20,
+        max_chars=1000,
+        on_output=lambda text: None,
     )
     assert "private" not in ran.output.split()
     assert ran.exit_code != 0

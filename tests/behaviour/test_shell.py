@@ -12,15 +12,15 @@ from time import monotonic
 
 import pytest
 
+from daemon.core.event_bus import ToolOutputChunk as Printed
 from daemon.core.events import ApprovalAsked, CallJudged, Outcome, ToolFinished
-from daemon.core.label import Effect, Label
-from daemon.core.live import ToolOutput as Printed
+from daemon.core.trust import Effect, Label
 from daemon.tools.config import ShellConfig
-from daemon.tools.sandbox import Kind, Sandbox, probe
-from daemon.tools.shell import Shell, shell_tool
+from daemon.tools.shell.sandbox import Sandbox, SandboxKind, probe
+from daemon.tools.shell.tool import Shell, shell_tool
 from tests.fakes.tools import Bench
 
-BOTH: tuple[Kind, ...] = ("bubblewrap", "none")
+BOTH: tuple[SandboxKind, ...] = ("bubblewrap", "none")
 DEADLINE = 20
 
 
@@ -33,7 +33,7 @@ def workspace(tmp_path: Path) -> Path:
 
 def terminal(
     workspace: Path,
-    kind: Kind = "bubblewrap",
+    kind: SandboxKind = "bubblewrap",
     config: ShellConfig | None = None,
     label: Label = Label.TRUSTED,
     granted: tuple[str, ...] = ("shell",),
@@ -90,7 +90,9 @@ async def test_bubblewrap_works_on_this_machine(workspace: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", BOTH)
-async def test_a_command_runs_in_the_workspace_and_tells_its_exit_code(workspace: Path, kind: Kind) -> None:
+async def test_a_command_runs_in_the_workspace_and_tells_its_exit_code(
+    workspace: Path, kind: SandboxKind
+) -> None:
     rig = terminal(workspace, kind)
     result = await shell(rig, "echo out; echo err >&2; pwd; echo x > made.txt")
     assert (result.outcome, result.exit_code) == (Outcome.OK, 0)
@@ -99,21 +101,31 @@ async def test_a_command_runs_in_the_workspace_and_tells_its_exit_code(workspace
 
 
 @pytest.mark.parametrize("kind", BOTH)
-@pytest.mark.parametrize(("command", "code"), [("exit 3", 3), ("kill -9 $$", 137), ("nosuchprogram", 127)])
-async def test_a_failure_is_an_error_with_its_code(workspace: Path, kind: Kind, command: str, code: int) -> None:
+@pytest.mark.parametrize(
+    ("command", "code"), [("exit 3", 3), ("kill -9 $$", 137), ("nosuchprogram", 127)]
+)
+async def test_a_failure_is_an_error_with_its_code(
+    workspace: Path, kind: SandboxKind, command: str, code: int
+) -> None:
     result = await shell(terminal(workspace, kind), command)
-    assert (result.outcome, result.exit_code, result.error_class) == (Outcome.ERROR, code, f"exit_{code}")
+    assert (result.outcome, result.exit_code, result.error_class) == (
+        Outcome.ERROR,
+        code,
+        f"exit_{code}",
+    )
     assert result.text.startswith(f"exit_code: {code}")
 
 
 @pytest.mark.parametrize("kind", BOTH)
-async def test_argv_goes_through_no_shell(workspace: Path, kind: Kind) -> None:
+async def test_argv_goes_through_no_shell(workspace: Path, kind: SandboxKind) -> None:
     rig = terminal(workspace, kind)
     result = await rig.one("shell", json.dumps({"argv": ["echo", "$HOME; *"]}))
     assert result.text == "exit_code: 0\n$HOME; *"
 
 
-@pytest.mark.parametrize("arguments", [{}, {"command": " "}, {"command": "ls", "argv": ["ls"]}, {"command": "a\0b"}])
+@pytest.mark.parametrize(
+    "arguments", [{}, {"command": " "}, {"command": "ls", "argv": ["ls"]}, {"command": "a\0b"}]
+)
 async def test_no_command_two_commands_and_nul_are_refused_and_have_no_exit_code(
     workspace: Path, arguments: dict[str, object]
 ) -> None:
@@ -155,12 +167,17 @@ async def test_nothing_outside_the_workspace_can_be_reached(workspace: Path, com
     server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        result = await shell(terminal(workspace), command.replace("{daemon}", str(os.getpid())).replace("{port}", str(port)))
+        result = await shell(
+            terminal(workspace),
+            command.replace("{daemon}", str(os.getpid())).replace("{port}", str(port)),
+        )
     assert result.outcome is Outcome.ERROR, result.text
     assert "the secret" not in result.text
 
 
-async def test_a_command_sees_nothing_of_the_daemons_environment(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_command_sees_nothing_of_the_daemons_environment(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("API_KEY", "hush")
     for kind in BOTH:
         result = await shell(terminal(workspace, kind), "env")
@@ -184,7 +201,9 @@ async def test_without_a_sandbox_no_command_runs_for_text_from_outside(workspace
 
 
 async def test_a_config_that_asks_for_bubblewrap_gets_nothing_less(workspace: Path) -> None:
-    result = await shell(terminal(workspace, "none", ShellConfig(sandbox="bubblewrap")), "touch made.txt")
+    result = await shell(
+        terminal(workspace, "none", ShellConfig(sandbox="bubblewrap")), "touch made.txt"
+    )
     assert result.outcome is Outcome.ERROR
     assert "tools.shell.sandbox" in result.text
 
@@ -193,9 +212,13 @@ async def test_a_config_that_asks_for_bubblewrap_gets_nothing_less(workspace: Pa
 
 
 @pytest.mark.parametrize("kind", BOTH)
-async def test_100_mb_of_output_keeps_both_ends_in_little_memory(workspace: Path, kind: Kind) -> None:
+async def test_100_mb_of_output_keeps_both_ends_in_little_memory(
+    workspace: Path, kind: SandboxKind
+) -> None:
     rig = terminal(workspace, kind)
-    result = await shell(rig, "echo begin; head -c 100000000 /dev/zero | tr '\\0' x; echo; echo end")
+    result = await shell(
+        rig, "echo begin; head -c 100000000 /dev/zero | tr '\\0' x; echo; echo end"
+    )
     assert result.outcome is Outcome.OK
     assert len(result.text) <= 4000
     assert result.text.startswith("exit_code: 0\nbegin\nxxx")
@@ -204,7 +227,9 @@ async def test_100_mb_of_output_keeps_both_ends_in_little_memory(workspace: Path
 
 
 async def test_binary_output_becomes_printable(workspace: Path) -> None:
-    result = await shell(terminal(workspace), "head -c 3000 /dev/urandom; printf 'a\\000b\\033[31mred\\377'")
+    result = await shell(
+        terminal(workspace), "head -c 3000 /dev/urandom; printf 'a\\000b\\033[31mred\\377'"
+    )
     assert result.outcome is Outcome.OK
     assert result.text.encode()
     assert not any(ord(sign) < 32 and sign not in "\n\t" for sign in result.text)
@@ -212,8 +237,15 @@ async def test_binary_output_becomes_printable(workspace: Path) -> None:
 
 async def test_the_output_is_shown_while_the_command_runs(workspace: Path) -> None:
     rig = terminal(workspace)
-    with rig.live.watch("t1") as seen:
-        rig.asks(("shell", json.dumps({"command": "echo half way; until [ -e go ]; do sleep 0.02; done; echo done"})))
+    with rig.live.subscribe("t1") as seen:
+        rig.asks(
+            (
+                "shell",
+                json.dumps(
+                    {"command": "echo half way; until [ -e go ]; do sleep 0.02; done; echo done"}
+                ),
+            )
+        )
         running = asyncio.create_task(rig.again())
         await printed(rig, seen, "half way")
         (workspace / "go").touch()
@@ -226,7 +258,9 @@ async def test_the_output_is_shown_while_the_command_runs(workspace: Path) -> No
 
 
 @pytest.mark.parametrize("kind", BOTH)
-async def test_a_command_that_hangs_is_killed_when_its_time_is_up(workspace: Path, kind: Kind) -> None:
+async def test_a_command_that_hangs_is_killed_when_its_time_is_up(
+    workspace: Path, kind: SandboxKind
+) -> None:
     rig = terminal(workspace, kind, ShellConfig(timeout_s=0.3))
     result = await shell(rig, "echo begun; sleep 987.301")
     assert (result.outcome, result.exit_code) == (Outcome.ERROR, 124)
@@ -236,12 +270,21 @@ async def test_a_command_that_hangs_is_killed_when_its_time_is_up(workspace: Pat
 
 
 @pytest.mark.parametrize("kind", BOTH)
-async def test_a_stop_kills_the_whole_process_group_within_a_second(workspace: Path, kind: Kind) -> None:
+async def test_a_stop_kills_the_whole_process_group_within_a_second(
+    workspace: Path, kind: SandboxKind
+) -> None:
     """E7: grandchildren too."""
     mark = f"98{os.getpid()}.{kind == 'none':d}"
     rig = terminal(workspace, kind)
-    with rig.live.watch("t1") as seen:
-        rig.asks(("shell", json.dumps({"command": f"(sleep {mark} & sleep {mark}; true) & echo begun; sleep {mark}"})))
+    with rig.live.subscribe("t1") as seen:
+        rig.asks(
+            (
+                "shell",
+                json.dumps(
+                    {"command": f"(sleep {mark} & sleep {mark}; true) & echo begun; sleep {mark}"}
+                ),
+            )
+        )
         running = asyncio.create_task(rig.again())
         await printed(rig, seen, "begun")
     assert processes_with(mark)
@@ -256,7 +299,9 @@ async def test_a_stop_kills_the_whole_process_group_within_a_second(workspace: P
 
 
 @pytest.mark.parametrize("kind", BOTH)
-async def test_what_a_command_leaves_running_does_not_hold_it_up_and_does_not_outlive_it(workspace: Path, kind: Kind) -> None:
+async def test_what_a_command_leaves_running_does_not_hold_it_up_and_does_not_outlive_it(
+    workspace: Path, kind: SandboxKind
+) -> None:
     mark = f"97{os.getpid()}.{kind == 'none':d}"
     result = await shell(terminal(workspace, kind), f"sleep {mark} & echo done")
     assert result.text == "exit_code: 0\ndone"
@@ -267,8 +312,8 @@ async def test_what_a_command_leaves_running_does_not_hold_it_up_and_does_not_ou
 DAEMON = """
     import asyncio, sys
     from pathlib import Path
-    from daemon.tools.process import run_process
-    from daemon.tools.sandbox import Sandbox
+    from daemon.tools.shell.process import run_process
+    from daemon.tools.shell.sandbox import Sandbox
 
     async def main():
         sandbox = Sandbox(Path(sys.argv[1]), "bubblewrap")
@@ -285,7 +330,13 @@ async def test_a_command_dies_with_the_daemon(workspace: Path) -> None:
     code, command = textwrap.dedent(DAEMON), f"sleep {mark} & echo begun; sleep {mark}"
     root = str(Path(__file__).parents[2])
     daemon = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", code, str(workspace), command, stdout=asyncio.subprocess.PIPE, env={"PYTHONPATH": root}
+        sys.executable,
+        "-c",
+        code,
+        str(workspace),
+        command,
+        stdout=asyncio.subprocess.PIPE,
+        env={"PYTHONPATH": root},
     )
     assert daemon.stdout
     assert (await asyncio.wait_for(daemon.stdout.readline(), DEADLINE)).strip() == b"begun"
@@ -310,7 +361,9 @@ NOT_HARMLESS = [
 
 
 @pytest.mark.parametrize("command", HARMLESS)
-async def test_a_harmless_command_that_the_user_allowed_needs_no_yes(workspace: Path, command: str) -> None:
+async def test_a_harmless_command_that_the_user_allowed_needs_no_yes(
+    workspace: Path, command: str
+) -> None:
     (workspace / "a").mkdir()
     (workspace / "notes.txt").write_text("one\n")
     (workspace / "a/b.txt").write_text("two\n")
@@ -329,7 +382,9 @@ async def test_what_is_not_plainly_harmless_is_asked_about(workspace: Path, comm
     assert [(one.effect, one.decision.value) for one in judged] == [(Effect.DESTRUCTIVE, "ask")] * 2
 
 
-async def test_a_harmless_command_is_asked_about_where_it_was_not_allowed_or_there_is_no_sandbox(workspace: Path) -> None:
+async def test_a_harmless_command_is_asked_about_where_it_was_not_allowed_or_there_is_no_sandbox(
+    workspace: Path,
+) -> None:
     for kind, allowed in (("bubblewrap", []), ("none", ["ls"])):
         rig = terminal(workspace, kind, ShellConfig(allowed=allowed), granted=())
         await rig.run(("shell", '{"command": "ls"}'))
@@ -341,7 +396,14 @@ def test_a_program_without_a_grammar_cannot_be_allowed() -> None:
         ShellConfig(allowed=["awk"])
 
 
-LOOKS = ("grep -r hunter2 .", "egrep -rn hunter2", "diff -r . none", "git log -p", "git show", "git diff HEAD~1")
+LOOKS = (
+    "grep -r hunter2 .",
+    "egrep -rn hunter2",
+    "diff -r . none",
+    "git log -p",
+    "git show",
+    "git diff HEAD~1",
+)
 
 
 @pytest.mark.parametrize("look", LOOKS)
@@ -356,7 +418,11 @@ async def test_what_is_protected_is_not_found_on_the_way_by_a_command_that_nobod
         (workspace / "notes.txt").write_text(f"about {len(secret)}\n")
         await git(workspace, "add", "-f", ".")
         await git(workspace, "commit", "-qm", "more")
-    made = Shell(Sandbox(workspace, "bubblewrap"), ShellConfig(allowed=["grep", "egrep", "diff", "git"]), (".env*", ".git/hooks"))
+    made = Shell(
+        Sandbox(workspace, "bubblewrap"),
+        ShellConfig(allowed=["grep", "egrep", "diff", "git"]),
+        (".env*", ".git/hooks"),
+    )
     result = await shell(Bench([shell_tool(made)], {Shell: made}), look)
     assert "hunter2" not in result.text.replace(look, "")
     assert result.outcome is Outcome.OK or "exit_code: 1" in result.text

@@ -5,18 +5,20 @@ from pathlib import Path
 
 from aiohttp import web
 
-from daemon.app import Parts
+from daemon.app import Overrides
 from daemon.core.events import ChildSpawned
-from daemon.core.label import Effect, Label
+from daemon.core.trust import Effect, Label
 from daemon.tools.base import ToolOutput
-from daemon.tools.decorate import bind, tool
+from daemon.tools.signature import bind, tool
 from tests.fakes.house import SESSION, Living, living
 from tests.fakes.openai import Asked, Exchange, FakeOpenAI, Json, Step, by, calls, gate, hangs, says
 
 
 def first(body: Json) -> str:
     """What the conversation of a request began with, after the system prompt."""
-    return str(next(message["content"] for message in body["messages"] if message["role"] == "user"))
+    return str(
+        next(message["content"] for message in body["messages"] if message["role"] == "user")
+    )
 
 
 def results(body: Json) -> list[str]:
@@ -49,38 +51,72 @@ async def child_of(it: Living, turn: str, at: int = 0) -> ChildSpawned:
 async def test_a17_a_sub_agent_does_its_task_in_a_session_of_its_own_and_its_answer_is_the_result(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
-    model.otherwise(play({"parent": [spawn("child task"), says("the child says forty-two")], "child": [says("forty-two")]}))
+    model.otherwise(
+        play(
+            {
+                "parent": [spawn("child task"), says("the child says forty-two")],
+                "child": [says("forty-two")],
+            }
+        )
+    )
     async with living(tmp_path, model) as it:
         run = await it.ask("parent, go")
         assert run.reply == "the child says forty-two"
         child = await child_of(it, run.turn)
         assert child.session.startswith("sub-1-") and child.depth == 1
         assert "forty-two" in results(model.requests[-1].body)[0]
-        view = await it.house.door.run(child.child)
-        assert view and (view.session, view.state, view.reply) == (child.session, "ended", "forty-two")
-        assert [m["content"] for m in model.requests[1]["messages"][1:]] == ["child task"]  # it knows nothing else
+        view = await it.house.door.get_run(child.child)
+        assert view and (view.session, view.state, view.reply) == (
+            child.session,
+            "ended",
+            "forty-two",
+        )
+        assert [m["content"] for m in model.requests[1]["messages"][1:]] == [
+            "child task"
+        ]  # it knows nothing else
 
 
-async def test_a17_only_the_parents_reply_reaches_the_chat(tmp_path: Path, model: FakeOpenAI) -> None:
-    model.otherwise(play({"parent": [spawn("child task"), says("all done")], "child": [says("for the parent only")]}))
+async def test_a17_only_the_parents_reply_reaches_the_chat(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    model.otherwise(
+        play(
+            {
+                "parent": [spawn("child task"), says("all done")],
+                "child": [says("for the parent only")],
+            }
+        )
+    )
     async with living(tmp_path, model) as it:
         await it.ask("parent, go", "terminal:a")
-        assert [item.body for item in await it.house.door.undelivered("terminal:a")] == ["all done"]
+        assert [item.body for item in await it.house.door.list_undelivered("terminal:a")] == [
+            "all done"
+        ]
 
 
 async def test_a17_sub_agents_are_at_most_so_deep(tmp_path: Path, model: FakeOpenAI) -> None:
     def choose(body: Json) -> Step:
-        return spawn(f"deeper than {first(body)}") if not results(body) else says(f"got {results(body)[0]}")
+        return (
+            spawn(f"deeper than {first(body)}")
+            if not results(body)
+            else says(f"got {results(body)[0]}")
+        )
 
     model.otherwise(by(choose))
     async with living(tmp_path, model, {"subagents": {"max_depth": 2}}) as it:
         run = await it.ask("top")
         assert run.reply and "sub-agents may be 2 deep" in run.reply
-        sessions = {view.id.partition("-")[2][:1] for view in await it.house.door.sessions() if view.id.startswith("sub-")}
+        sessions = {
+            view.id.partition("-")[2][:1]
+            for view in await it.house.door.list_sessions()
+            if view.id.startswith("sub-")
+        }
         assert sessions == {"1", "2"}
 
 
-async def test_a17_iterations_and_time_of_a_sub_agent_are_its_own_and_limited(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_a17_iterations_and_time_of_a_sub_agent_are_its_own_and_limited(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     def choose(body: Json) -> Step:
         if first(body).startswith("parent"):
             return says("the child gave up") if results(body) else spawn("child for ever")
@@ -90,13 +126,22 @@ async def test_a17_iterations_and_time_of_a_sub_agent_are_its_own_and_limited(tm
     async with living(tmp_path, model, {"subagents": {"max_iterations": 3, "timeout_s": 50}}) as it:
         run = await it.ask("parent, go")
         assert (run.reply, run.iterations) == ("the child gave up", 1)
-        child = await it.house.door.run((await child_of(it, run.turn)).child)
+        child = await it.house.door.get_run((await child_of(it, run.turn)).child)
         assert child and (child.stop_reason, child.iterations) == ("max_iterations", 3)
         assert (await child_of(it, run.turn)).limits.max_seconds == 50
 
 
-async def test_a17_a_sub_agent_that_takes_too_long_is_stopped_and_the_parent_told(tmp_path: Path, model: FakeOpenAI) -> None:
-    model.otherwise(play({"parent": [spawn("child hangs"), says("too slow, I did it myself")], "child": [hangs()]}))
+async def test_a17_a_sub_agent_that_takes_too_long_is_stopped_and_the_parent_told(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    model.otherwise(
+        play(
+            {
+                "parent": [spawn("child hangs"), says("too slow, I did it myself")],
+                "child": [hangs()],
+            }
+        )
+    )
     async with living(tmp_path, model, {"subagents": {"timeout_s": 0.3}}) as it:
         run = await it.ask("parent, go")
         assert run.reply == "too slow, I did it myself"
@@ -104,20 +149,24 @@ async def test_a17_a_sub_agent_that_takes_too_long_is_stopped_and_the_parent_tol
 
 
 async def test_a17_its_answer_is_cut_to_measure(tmp_path: Path, model: FakeOpenAI) -> None:
-    model.otherwise(play({"parent": [spawn("child talks"), says("ok")], "child": [says("word " * 4000)]}))
+    model.otherwise(
+        play({"parent": [spawn("child talks"), says("ok")], "child": [says("word " * 4000)]})
+    )
     async with living(tmp_path, model) as it:
         run = await it.ask("parent, go")
         text = str(run.calls[0].result)
         assert 7900 < len(text) < 8200 and "left out" in text
 
 
-async def test_a17_a_sub_agent_inherits_the_label_and_hands_its_own_back(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_a17_a_sub_agent_inherits_the_label_and_hands_its_own_back(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     @tool(effect=Effect.READ)
     async def outside() -> ToolOutput:
         """Look outside."""
         return ToolOutput("strange text", label=Label.UNTRUSTED)
 
-    parts = Parts(tools=bind([outside], {}))
+    parts = Overrides(tools=bind([outside], {}))
     script = {
         "parent": [spawn("child looks out"), spawn("child inherits"), says("done")],
         "child looks": [calls(("outside", {})), says("I saw it")],
@@ -129,14 +178,20 @@ async def test_a17_a_sub_agent_inherits_the_label_and_hands_its_own_back(tmp_pat
         assert run.label == "untrusted"
         spawned = [event for event in await it.events(run.turn) if isinstance(event, ChildSpawned)]
         assert [event.label for event in spawned] == [Label.TRUSTED, Label.UNTRUSTED]
-        second = await it.house.door.run(spawned[1].child)
+        second = await it.house.door.get_run(spawned[1].child)
         assert second and second.label == "untrusted"
 
 
-async def test_a17_a_background_agent_reports_in_a_message_of_its_own(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_a17_a_background_agent_reports_in_a_message_of_its_own(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     free = asyncio.Event()
     script = {
-        "parent": [spawn("child slow", background=True), says("it is at work"), says("thanks, it found gold")],
+        "parent": [
+            spawn("child slow", background=True),
+            says("it is at work"),
+            says("thanks, it found gold"),
+        ],
         "child": [gate(free, says("gold"))],
     }
     model.otherwise(play(script))
@@ -152,8 +207,18 @@ async def test_a17_a_background_agent_reports_in_a_message_of_its_own(tmp_path: 
         assert "gold" in str(model.requests[-1].last("user")["content"])
 
 
-async def test_a17_stopping_the_parent_stops_the_children(tmp_path: Path, model: FakeOpenAI) -> None:
-    model.otherwise(play({"parent": [spawn("child hangs")], "child": [spawn("grandchild hangs")], "grandchild": [hangs()]}))
+async def test_a17_stopping_the_parent_stops_the_children(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    model.otherwise(
+        play(
+            {
+                "parent": [spawn("child hangs")],
+                "child": [spawn("grandchild hangs")],
+                "grandchild": [hangs()],
+            }
+        )
+    )
     async with living(tmp_path, model) as it:
         turn = await it.say("parent, go")
         await asyncio.wait_for(model.hanging.wait(), 20)
@@ -161,11 +226,22 @@ async def test_a17_stopping_the_parent_stops_the_children(tmp_path: Path, model:
         assert (await it.settled(turn)).stop_reason == "cancelled"
         child = await child_of(it, turn)
         assert (await it.settled(child.child)).stop_reason == "cancelled"
-        assert (await it.settled((await child_of(it, child.child)).child)).stop_reason == "cancelled"
+        assert (
+            await it.settled((await child_of(it, child.child)).child)
+        ).stop_reason == "cancelled"
 
 
-async def test_a17_stop_reaches_background_agents_of_a_turn_that_is_over(tmp_path: Path, model: FakeOpenAI) -> None:
-    model.otherwise(play({"parent": [spawn("child hangs", background=True), says("it is at work")], "child": [hangs()]}))
+async def test_a17_stop_reaches_background_agents_of_a_turn_that_is_over(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    model.otherwise(
+        play(
+            {
+                "parent": [spawn("child hangs", background=True), says("it is at work")],
+                "child": [hangs()],
+            }
+        )
+    )
     async with living(tmp_path, model) as it:
         run = await it.ask("parent, go")
         await asyncio.wait_for(model.hanging.wait(), 20)
@@ -181,26 +257,39 @@ async def test_a17_a_question_of_a_sub_agent_is_asked_in_the_chat_and_waiting_ta
         """Send something."""
         return "sent"
 
-    script = {"parent": [spawn("child sends"), says("done")], "child": [calls(("send", {"text": "x"})), says("I sent it")]}
+    script = {
+        "parent": [spawn("child sends"), says("done")],
+        "child": [calls(("send", {"text": "x"})), says("I sent it")],
+    }
     model.otherwise(play(script))
-    async with living(tmp_path, model, {"agent": {"max_seconds": 2}}, Parts(tools=bind([send], {}))) as it:
+    async with living(
+        tmp_path, model, {"agent": {"max_seconds": 2}}, Overrides(tools=bind([send], {}))
+    ) as it:
         turn = await it.say("parent, go")
         started = await it.until(turn, "agent.started")
         await it.until(str(started.data["turn"]), "run.suspended")
-        [asked] = await it.house.door.approvals(session=SESSION)
+        [asked] = await it.house.door.list_approvals(session=SESSION)
         assert asked.session.startswith("sub-1-")
-        await asyncio.sleep(2.2)  # longer than the parent may work: nothing to wait for but the time itself
+        await asyncio.sleep(
+            2.2
+        )  # longer than the parent may work: nothing to wait for but the time itself
         assert "Approved" in await it.command("/approve")
         assert (await it.settled(turn)).reply == "done"
 
 
-async def test_a17_many_at_once_run_in_parallel_and_each_is_answered_in_its_place(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_a17_many_at_once_run_in_parallel_and_each_is_answered_in_its_place(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     everyone = asyncio.Barrier(6)
 
     def choose(body: Json) -> Step:
         if first(body).startswith("parent"):
             wanted = [("spawn_agent", {"task": f"child {n}"}) for n in range(6)]
-            return says("|".join(result[-1] for result in results(body))) if results(body) else calls(*wanted)
+            return (
+                says("|".join(result[-1] for result in results(body)))
+                if results(body)
+                else calls(*wanted)
+            )
 
         async def step(x: Exchange) -> web.StreamResponse:
             await everyone.wait()
@@ -213,7 +302,9 @@ async def test_a17_many_at_once_run_in_parallel_and_each_is_answered_in_its_plac
         assert (await it.ask("parent, go")).reply == "0|1|2|3|4|5"
 
 
-async def test_a17_a_sub_agent_survives_a_restart_and_is_not_spawned_twice(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_a17_a_sub_agent_survives_a_restart_and_is_not_spawned_twice(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     def asked_of(who: str, asked: list[Asked]) -> int:
         return sum(first(one.body).startswith(who) for one in asked)
 
@@ -225,12 +316,18 @@ async def test_a17_a_sub_agent_survives_a_restart_and_is_not_spawned_twice(tmp_p
     async with living(tmp_path, model) as it:
         run = await it.settled(turn)
         assert run.reply == "got it"
-        assert len([event for event in await it.events(turn) if isinstance(event, ChildSpawned)]) == 1
+        assert (
+            len([event for event in await it.events(turn) if isinstance(event, ChildSpawned)]) == 1
+        )
         assert "done after all" in str(run.calls[0].result)
-    assert asked_of("child", model.requests) == 2  # the call that was cut, and the one after the restart
+    assert (
+        asked_of("child", model.requests) == 2
+    )  # the call that was cut, and the one after the restart
 
 
-async def test_a17_an_unknown_agent_is_refused_with_those_there_are(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_a17_an_unknown_agent_is_refused_with_those_there_are(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     model.otherwise(play({"parent": [spawn("x", agent="nobody"), says("ok")]}))
     async with living(tmp_path, model) as it:
         run = await it.ask("parent, go")

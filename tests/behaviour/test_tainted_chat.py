@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from daemon.app import Parts
-from daemon.core.label import Effect, Label
+from daemon.app import Overrides
 from daemon.core.messages import ToolSpec
+from daemon.core.trust import Effect, Label
 from daemon.tools.base import Tool, ToolContext, ToolMeta, ToolOutput
 from tests.fakes.house import Living, living
 from tests.fakes.openai import FakeOpenAI, calls, says
@@ -16,27 +16,41 @@ async def page(arguments: object, context: ToolContext) -> ToolOutput:
     return ToolOutput("the page says hello", label=Label.UNTRUSTED)
 
 
-READ = Tool(ToolSpec("look_outside", "Look outside.", {"type": "object", "properties": {}}), ToolMeta(Effect.READ), page)
+READ = Tool(
+    ToolSpec("look_outside", "Look outside.", {"type": "object", "properties": {}}),
+    ToolMeta(Effect.READ),
+    page,
+)
 
 
 @asynccontextmanager
 async def chat(home: Path) -> AsyncIterator[Living]:
     async with FakeOpenAI() as model:
-        model.script(calls(("look_outside", {})), says("It says hello."), says("Hi."), says("Anew."))
-        async with living(home, model, parts=Parts(tools=[READ])) as alive:
+        model.script(
+            calls(("look_outside", {})), says("It says hello."), says("Hi."), says("Anew.")
+        )
+        async with living(home, model, parts=Overrides(tools=[READ])) as alive:
             yield alive
 
 
-async def test_F3_status_and_run_say_where_a_chat_became_tainted_and_clear_ends_it(tmp_path: Path) -> None:
+async def test_F3_status_and_run_say_where_a_chat_became_tainted_and_clear_ends_it(
+    tmp_path: Path,
+) -> None:
     async with chat(tmp_path) as alive:
         assert "text from outside" not in await alive.command("/status")
         first = await alive.ask("look")
         assert first.label == "untrusted"
         assert first.tainted.startswith("the result of look_outside (event ")
         then = await alive.ask("hi")
-        assert (then.label, then.tainted) == ("untrusted", "earlier turns of this chat had read text from outside (event 1)")
+        assert (then.label, then.tainted) == (
+            "untrusted",
+            "earlier turns of this chat had read text from outside (event 1)",
+        )
         status = await alive.command("/status")
-        assert f"It has read text from outside, so it asks more: the result of look_outside (in {first.turn})." in status
+        assert (
+            f"It has read text from outside, so it asks more: the result of look_outside (in {first.turn})."
+            in status
+        )
         await alive.command("/clear")
         assert "text from outside" not in await alive.command("/status")
         fresh = await alive.ask("anew")
@@ -46,6 +60,9 @@ async def test_F3_status_and_run_say_where_a_chat_became_tainted_and_clear_ends_
 async def test_F3_it_is_tainted_after_a_restart_too(tmp_path: Path) -> None:
     async with chat(tmp_path) as alive:
         await alive.ask("look")
-    async with FakeOpenAI() as model, living(tmp_path, model, parts=Parts(tools=[READ])) as alive:
+    async with (
+        FakeOpenAI() as model,
+        living(tmp_path, model, parts=Overrides(tools=[READ])) as alive,
+    ):
         assert (await alive.ask("hi")).label == "untrusted"
         assert "text from outside" in await alive.command("/status")

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from daemon.core.label import Label
+from daemon.core.trust import Label
 from tests.fakes.house import living
 from tests.fakes.openai import FakeOpenAI, Step, calls, says
 
@@ -13,8 +13,16 @@ def writes(path: str, text: str) -> Step:
     return calls(("write_file", {"path": path, "text": text}))
 
 
-async def test_F8_undo_takes_back_turn_by_turn_and_can_itself_be_taken_back(tmp_path: Path, model: FakeOpenAI) -> None:
-    model.script(writes("a.txt", "one"), says("ok"), writes("a.txt", "two"), writes("b.txt", "new"), says("ok"))
+async def test_F8_undo_takes_back_turn_by_turn_and_can_itself_be_taken_back(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    model.script(
+        writes("a.txt", "one"),
+        says("ok"),
+        writes("a.txt", "two"),
+        writes("b.txt", "new"),
+        says("ok"),
+    )
     async with living(tmp_path, model) as it:
         place = tmp_path / "workspace"
         first, second = (await it.ask("write")).turn, (await it.ask("write more")).turn
@@ -28,22 +36,31 @@ async def test_F8_undo_takes_back_turn_by_turn_and_can_itself_be_taken_back(tmp_
         await it.command("/undo")
         assert f"what {first} did" in await it.command("/undo")
         assert list(place.iterdir()) == []
-        assert (await it.command("/undo")).startswith("No change of a file is left to take back here.")
+        assert (await it.command("/undo")).startswith(
+            "No change of a file is left to take back here."
+        )
         listed = (await it.command("/undo list")).splitlines()
         assert listed[0] == "Changes of files, latest first (/undo ID takes one back):"
         assert f"- {first}, " in listed[-1]
         assert listed[-1].endswith("taken back: a.txt (new)")
 
 
-async def test_F8_undo_leaves_what_was_changed_since_and_knows_only_this_chat(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_F8_undo_leaves_what_was_changed_since_and_knows_only_this_chat(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     model.script(writes("a.txt", "mine"), writes("b.txt", "mine"), says("ok"))
     async with living(tmp_path, model) as it:
         turn = (await it.ask("write")).turn
         (tmp_path / "workspace/a.txt").write_text("the owner's own")
         assert (await it.command("/undo", OTHER)).startswith("No change of a file")
-        assert (await it.command(f"/undo {turn}", OTHER)).startswith(f"There is no change of a file by {turn} in this chat.")
+        assert (await it.command(f"/undo {turn}", OTHER)).startswith(
+            f"There is no change of a file by {turn} in this chat."
+        )
         said = await it.command(f"/undo {turn}")
-        assert f"Not taken back, what {turn} did:\n- a.txt: changed since, so it was left as it is" in said
+        assert (
+            f"Not taken back, what {turn} did:\n- a.txt: changed since, so it was left as it is"
+            in said
+        )
         assert "- b.txt: removed" in said
         assert (tmp_path / "workspace/a.txt").read_text() == "the owner's own"
 
@@ -57,14 +74,16 @@ async def test_F8_undo_works_after_a_restart(tmp_path: Path, model: FakeOpenAI) 
     assert list((tmp_path / "workspace").iterdir()) == []
 
 
-async def test_F3_a_file_from_outside_taints_another_conversation_after_a_restart(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_F3_a_file_from_outside_taints_another_conversation_after_a_restart(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     model.script(calls(("read_file", {"path": "a.txt"})), says("ok"))
     async with living(tmp_path, model) as it:
         (tmp_path / "workspace/a.txt").write_text("evil")
         desk = it.house.door.desk
-        await desk.files.marks.mark("a.txt", Label.UNTRUSTED, "t")
+        await desk.files.labels.set_label("a.txt", Label.UNTRUSTED, "t")
     async with living(tmp_path, model) as it:
         turn = (await it.ask("read it", OTHER)).turn
-        row = await it.house.store.read(lambda tx: tx.turn(turn))
+        row = await it.house.store.read(lambda tx: tx.get_turn(turn))
         assert row is not None
         assert row.label is Label.UNTRUSTED

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from daemon.app import Parts
+from daemon.app import Overrides
 from daemon.core.events import Alarm
-from daemon.core.label import Effect
-from daemon.tools.decorate import bind, tool
+from daemon.core.trust import Effect
+from daemon.tools.signature import bind, tool
 from tests.fakes.house import Living, living
 from tests.fakes.openai import FakeOpenAI, Json, Step, by, calls, fails, hangs, says
 from tests.fakes.wordy_model import Turnstile
 
 TERMINAL = "terminal:main"
-LOGGER = "daemon.agent.session"
+LOGGER = "daemon.sessions.worker"
 
 
 @tool(effect=Effect.READ)
@@ -25,19 +25,25 @@ async def look(at: str = "") -> str:
     return f"saw {at}"
 
 
-PARTS = Parts(tools=bind([look], {}))
+PARTS = Overrides(tools=bind([look], {}))
 SHORT = {"agent": {"max_iterations": 1}}
 LAST = "This is how far I came."
 
 
 def choose(body: Json) -> Step:
     """ "much" takes more iterations than there are; all else is answered at once."""
-    said = next(str(message["content"]) for message in reversed(body["messages"]) if message["role"] == "user")
+    said = next(
+        str(message["content"])
+        for message in reversed(body["messages"])
+        if message["role"] == "user"
+    )
     return calls(("look", {"at": "home"})) if said == "much" else says(LAST)
 
 
 @asynccontextmanager
-async def house(home: Path, model: FakeOpenAI, config: Mapping[str, object] = SHORT) -> AsyncIterator[Living]:
+async def house(
+    home: Path, model: FakeOpenAI, config: Mapping[str, object] = SHORT
+) -> AsyncIterator[Living]:
     model.otherwise(by(choose))
     async with living(home, model, config, PARTS) as it:
         yield it
@@ -54,7 +60,9 @@ async def end(it: Living, *texts: str, session: str = TERMINAL) -> list[str]:
 
 
 async def notices(it: Living, session: str = TERMINAL) -> list[str]:
-    return [item.body for item in await it.house.door.undelivered(session) if item.kind == "notice"]
+    return [
+        item.body for item in await it.house.door.list_undelivered(session) if item.kind == "notice"
+    ]
 
 
 async def test_d6_three_of_ten_turns_out_of_budget_raise_an_alarm_and_the_owner_is_told(
@@ -64,7 +72,10 @@ async def test_d6_three_of_ten_turns_out_of_budget_raise_an_alarm_and_the_owner_
         assert await end(it, "much", "little", "little", "much", "little") == []
         [alarm] = await end(it, "much")
         assert await notices(it) == [alarm]
-    assert "The agent default ran out of its budget in 3 of its last 10 turns (max_iterations)" in alarm
+    assert (
+        "The agent default ran out of its budget in 3 of its last 10 turns (max_iterations)"
+        in alarm
+    )
     assert "`aidaemon runs` shows them" in alarm
 
 
@@ -75,13 +86,17 @@ async def test_d6_less_often_is_no_alarm(tmp_path: Path, model: FakeOpenAI) -> N
         assert await notices(it) == []
 
 
-async def test_d6_the_alarm_comes_once_and_again_only_after_three_more(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_d6_the_alarm_comes_once_and_again_only_after_three_more(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     async with house(tmp_path, model) as it:
         assert [len(await end(it, "much")) for _ in range(7)] == [0, 0, 1, 0, 0, 1, 0]
         assert len(await notices(it)) == 2
 
 
-async def test_d6_a_restart_forgets_nothing_and_repeats_nothing(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_d6_a_restart_forgets_nothing_and_repeats_nothing(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     counts: list[int] = []
     for _ in range(7):
         async with house(tmp_path, model) as it:
@@ -101,7 +116,9 @@ async def test_d6_each_agent_is_watched_for_itself(tmp_path: Path, model: FakeOp
         assert (await notices(it), await notices(it, "terminal:other")) == ([], [alarm])
 
 
-async def test_d6_every_way_to_exhaust_a_budget_counts_and_no_other(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_d6_every_way_to_exhaust_a_budget_counts_and_no_other(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     """D1: a failed turn, a stopped one, and one that was done are no sign of limits that are too low."""
     config = {"agent": {"max_iterations": 1, "max_seconds": 0.3}}
     async with house(tmp_path, model, config) as it:
@@ -143,19 +160,27 @@ async def test_d6_every_end_is_logged_with_its_reason_and_how_far_it_came(
         "deadline (the time for one turn is used up (0.5 s)), after 0 iterations",
         "failed (agent), after 0 iterations",
     ]
-    assert ends == [f"turn {turn} of web:test ended: {how}" for turn, how in zip(turns, told, strict=True)]
+    assert ends == [
+        f"turn {turn} of web:test ended: {how}" for turn, how in zip(turns, told, strict=True)
+    ]
 
 
-async def test_d6_status_counts_the_reasons_over_a_restart(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_d6_status_counts_the_reasons_over_a_restart(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     async with house(tmp_path, model) as it:
         await end(it, "much", "little", "little")
         model.script(fails(401))
         await it.ask("refused")
     async with house(tmp_path, model) as it:
-        assert "Turns of seven days ended: done 2, failed 1, max_iterations 1" in await it.command("/status")
+        assert "Turns of seven days ended: done 2, failed 1, max_iterations 1" in await it.command(
+            "/status"
+        )
 
 
-async def test_d7_every_step_of_a_turn_is_logged(tmp_path: Path, model: FakeOpenAI, caplog: pytest.LogCaptureFixture) -> None:
+async def test_d7_every_step_of_a_turn_is_logged(
+    tmp_path: Path, model: FakeOpenAI, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG, "daemon.agent.loop")
     turnstile = Turnstile(calls(("look", {"at": "home"})))
     model.script(turnstile, says(LAST))

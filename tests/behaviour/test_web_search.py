@@ -11,19 +11,20 @@ from ddgs.exceptions import DDGSException
 
 from daemon.core.errors import ConfigError
 from daemon.core.events import Outcome, ToolFinished, ToolRetried
-from daemon.core.label import Label
-from daemon.tools.net.client import WebClient
-from daemon.tools.net.config import NetConfig, WebConfig
-from daemon.tools.websearch.base import SearchEngine
-from daemon.tools.websearch.engines import engine_of
-from daemon.tools.websearch.keyless import Keyless
-from daemon.tools.websearch.keyless_child import searched
-from daemon.tools.websearch.tool import Searching, web_search
+from daemon.core.trust import Label
+from daemon.tools.web.client import WebClient
+from daemon.tools.web.config import NetConfig, WebConfig
+from daemon.tools.web.search import KeylessSearch, SearchEngine, WebSearch, make_engine, web_search
+from daemon.tools.web.search_child import run_search
 from tests.fakes.tools import Bench
 from tests.fakes.web import Site, response, site
 
 ROWS = [
-    {"title": "A <strong>first</strong> page", "url": "https://one.example/a?b=1&c=2", "words": "Tom &amp; <b>Jerry</b>\n go on"},
+    {
+        "title": "A <strong>first</strong> page",
+        "url": "https://one.example/a?b=1&c=2",
+        "words": "Tom &amp; <b>Jerry</b>\n go on",
+    },
     {"title": "No address", "url": "javascript:alert(1)", "words": "left out"},
     {"title": "Second", "url": "https://two.example/", "words": ""},
     "no object",
@@ -66,12 +67,14 @@ ENGINES = {
 @asynccontextmanager
 async def searching(engine: Engine) -> AsyncGenerator[tuple[Site, Bench]]:
     async with site() as made:
-        chosen = engine_of(engine.config(made), WebClient(NetConfig(allow=[made.place])))
+        chosen = make_engine(engine.config(made), WebClient(NetConfig(allow=[made.place])))
         yield made, bench_with(chosen)
 
 
 def bench_with(engine: SearchEngine | None) -> Bench:
-    return Bench(tools=(web_search,), parts={Searching: Searching(engine, 5)}, granted=("web_search",))
+    return Bench(
+        tools=(web_search,), parts={WebSearch: WebSearch(engine, 5)}, granted=("web_search",)
+    )
 
 
 async def found(bench: Bench, **arguments: object) -> ToolFinished:
@@ -79,7 +82,9 @@ async def found(bench: Bench, **arguments: object) -> ToolFinished:
 
 
 def answer_of(engine: Engine, rows: Sequence[object]) -> bytes:
-    named = [{**row, engine.snippet: row["words"]} if isinstance(row, Mapping) else row for row in rows]
+    named = [
+        {**row, engine.snippet: row["words"]} if isinstance(row, Mapping) else row for row in rows
+    ]
     return response(json.dumps(engine.answer(named)), kind="application/json")
 
 
@@ -121,14 +126,18 @@ async def test_an_engine_in_trouble_is_told_in_our_words_and_asked_again_only_if
 
 async def test_an_own_engine_on_this_machine_has_to_be_opened_by_the_owner():
     async with site() as made:
-        engine = engine_of(WebConfig(engine="searxng", base_url=made.url), WebClient(NetConfig()))
+        engine = make_engine(WebConfig(engine="searxng", base_url=made.url), WebClient(NetConfig()))
         told = await found(bench_with(engine))
     assert f'[tools.http] allow = ["{made.place}"]' in told.text and made.seen == []
 
 
 async def test_without_an_engine_it_says_what_to_set():
     told = await found(bench_with(None))
-    assert told.outcome is Outcome.ERROR and "[tools.web] engine" in told.text and "aidaemon[web]" in told.text
+    assert (
+        told.outcome is Outcome.ERROR
+        and "[tools.web] engine" in told.text
+        and "aidaemon[web]" in told.text
+    )
 
 
 async def test_an_empty_query_and_a_count_too_high_are_refused():
@@ -136,23 +145,35 @@ async def test_an_empty_query_and_a_count_too_high_are_refused():
     assert "bad arguments for web_search: count" in (await found(bench_with(None), count=50)).text
 
 
-@pytest.mark.parametrize(("engine", "key"), [("searxng", "base_url"), ("brave", "api_key"), ("tavily", "api_key")])
+@pytest.mark.parametrize(
+    ("engine", "key"), [("searxng", "base_url"), ("brave", "api_key"), ("tavily", "api_key")]
+)
 def test_an_engine_that_lacks_its_key_is_a_fault_of_the_config(engine: str, key: str):
-    with pytest.raises(ConfigError, match=rf'\[tools.web\] engine = "{engine}" needs {key}, as in {key} = '):
-        engine_of(WebConfig.model_validate({"engine": engine}), WebClient(NetConfig()))
+    with pytest.raises(
+        ConfigError, match=rf'\[tools.web\] engine = "{engine}" needs {key}, as in {key} = '
+    ):
+        make_engine(WebConfig.model_validate({"engine": engine}), WebClient(NetConfig()))
 
 
 def test_keys_are_not_shown():
-    engine = engine_of(WebConfig(engine="brave", api_key="canary"), WebClient(NetConfig()))
+    engine = make_engine(WebConfig(engine="brave", api_key="canary"), WebClient(NetConfig()))
     assert "canary" not in repr(engine)
 
 
 FAILURES = {"none": DDGSException("No results found."), "down": DDGSException("403")}
 
 
-def keyless(printed: object) -> Keyless:
+def keyless(printed: object) -> KeylessSearch:
     """The keyless engine over a child that prints this."""
-    return Keyless((sys.executable, "-I", "-c", f"import sys; sys.stdin.read(); print({json.dumps(printed)!r})"), 10)
+    return KeylessSearch(
+        (
+            sys.executable,
+            "-I",
+            "-c",
+            f"import sys; sys.stdin.read(); print({json.dumps(printed)!r})",
+        ),
+        10,
+    )
 
 
 async def test_the_keyless_engine_reads_what_its_child_found():
@@ -162,14 +183,18 @@ async def test_the_keyless_engine_reads_what_its_child_found():
 
 
 @pytest.mark.parametrize(
-    ("trouble", "words"), [("missing", "pip install 'aidaemon[web]'"), ("engines", "try later, or set [tools.web] engine")]
+    ("trouble", "words"),
+    [
+        ("missing", "pip install 'aidaemon[web]'"),
+        ("engines", "try later, or set [tools.web] engine"),
+    ],
 )
 async def test_the_keyless_engine_says_what_is_wrong(trouble: str, words: str):
     assert words in (await found(bench_with(keyless({"rows": [], "trouble": trouble})))).text
 
 
 async def test_a_keyless_engine_that_hangs_is_given_up():
-    hanging = Keyless((sys.executable, "-I", "-c", "import time; time.sleep(60)"), 0.3)
+    hanging = KeylessSearch((sys.executable, "-I", "-c", "import time; time.sleep(60)"), 0.3)
     assert "the keyless search did not answer" in (await found(bench_with(hanging))).text
 
 
@@ -177,8 +202,10 @@ def test_the_child_of_the_keyless_engine_tells_trouble_from_nothing_found():
     def engines_down(query: str, count: int) -> list[dict[str, str]]:
         raise FAILURES[query]
 
-    assert searched("none", 3, engines_down) == {"rows": [], "trouble": ""}
-    assert searched("down", 3, engines_down) == {"rows": [], "trouble": "engines"}
+    assert run_search("none", 3, engines_down) == {"rows": [], "trouble": ""}
+    assert run_search("down", 3, engines_down) == {"rows": [], "trouble": "engines"}
     rows = [{"title": "t", "href": "https://one.example/", "body": "b"}]
-    assert searched("x", 3, lambda query, count: rows)["rows"] == [{**rows[0], "url": "https://one.example/"}]
-    assert searched("x", 3, None) == {"rows": [], "trouble": "missing"}
+    assert run_search("x", 3, lambda query, count: rows)["rows"] == [
+        {**rows[0], "url": "https://one.example/"}
+    ]
+    assert run_search("x", 3, None) == {"rows": [], "trouble": "missing"}

@@ -40,10 +40,16 @@ def main(words: Sequence[str]) -> int:
     """Run the sections that were named, or all of them."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=", ".join(SECTIONS))
-    parser.add_argument("--dir", type=Path, help="where the journals are to lie: a real disk (default: $TMPDIR, else /tmp)")
+    parser.add_argument(
+        "--dir",
+        type=Path,
+        help="where the journals are to lie: a real disk (default: $TMPDIR, else /tmp)",
+    )
     options = parser.parse_args(words)
     if unknown := set(options.sections) - set(SECTIONS):
-        parser.error(f"there is no section {', '.join(sorted(unknown))}; sections: {', '.join(SECTIONS)}")
+        parser.error(
+            f"there is no section {', '.join(sorted(unknown))}; sections: {', '.join(SECTIONS)}"
+        )
     with TemporaryDirectory(prefix="aidaemon-bench-", dir=options.dir) as name:
         place = Path(name)
         if not is_disk(place):
@@ -54,16 +60,24 @@ def main(words: Sequence[str]) -> int:
 
 
 async def _run(place: Path, names: Sequence[str]) -> None:
-    print(f"journals in {place}: {filesystem(place)}, PRAGMA synchronous = {_synchronous(place)} (2: FULL); {load()}\n")
+    print(
+        f"journals in {place}: {filesystem(place)}, PRAGMA synchronous = {_synchronous(place)} (2: FULL); {load()}\n"
+    )
     figures: list[Figure] = []
     async with world(place) as at:
         for name in names:
             began = perf_counter()
             figures += await SECTIONS[name](at)
-            print(f"  {name}: done in {perf_counter() - began:.1f} s; {load()}", file=sys.stderr, flush=True)
+            print(
+                f"  {name}: done in {perf_counter() - began:.1f} s; {load()}",
+                file=sys.stderr,
+                flush=True,
+            )
     print(table(figures), flush=True)
     if at.yardstick.spent:
-        print(f"\nA fixed loop took {at.yardstick.stretch:.2f} times its best CPU time: CPU figures are that much too high.")
+        print(
+            f"\nA fixed loop took {at.yardstick.stretch:.2f} times its best CPU time: CPU figures are that much too high."
+        )
 
 
 def _synchronous(place: Path) -> int:

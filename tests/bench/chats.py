@@ -47,7 +47,9 @@ async def crowd(platform: str, people: int) -> AsyncGenerator[Crowd]:
     """A fake platform with so many people."""
     command = (sys.executable, "-m", "tests.bench.people", platform, str(people))
     pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdin=pipe, stdout=pipe, limit=1 << 24)
+    process = await asyncio.create_subprocess_exec(
+        *command, cwd=ROOT, stdin=pipe, stdout=pipe, limit=1 << 24
+    )
     try:
         assert process.stdout
         async with asyncio.timeout(30):
@@ -80,13 +82,18 @@ async def have(world: World, times: int = 3) -> list[Figure]:
                 await daemon.terminate()
     return [
         Figure("daemon start with three channels to ready, CPU (median)", median(cpu), "s", 1.2),
-        Figure("idle memory with three channels (RSS), after a message on each", median(rss), "MB", 110),
+        Figure(
+            "idle memory with three channels (RSS), after a message on each", median(rss), "MB", 110
+        ),
     ]
 
 
 async def at_once(world: World, people: int = 200, turns: int = 3) -> list[Figure]:
     """So many people on one Telegram, each of whom says the next thing as soon as they were answered."""
-    async with crowds(people + WARMING, ["telegram"]) as (place,), world.daemon(more=place.config) as daemon:
+    async with (
+        crowds(people + WARMING, ["telegram"]) as (place,),
+        world.daemon(more=place.config) as daemon,
+    ):
         await place.talk(people, people + WARMING, 1, at_once=True)
         world.yardstick.measure()
         pids = (daemon.process.pid, world.model_pid, place.process.pid)
@@ -94,7 +101,10 @@ async def at_once(world: World, people: int = 200, turns: int = 3) -> list[Figur
         began = perf_counter()
         took = await place.talk(0, people, turns, at_once=True)
         seconds = perf_counter() - began
-        ours, models, fakes = (1e3 * (cpu_seconds(pid) - was) / len(took) for pid, was in zip(pids, before, strict=True))
+        ours, models, fakes = (
+            1e3 * (cpu_seconds(pid) - was) / len(took)
+            for pid, was in zip(pids, before, strict=True)
+        )
     name = f"{people} chats at once on Telegram"
     return [
         Figure(f"{name} ({len(took)} turns)", len(took) / seconds, "turns/s", 100, at_least=True),
@@ -109,16 +119,22 @@ async def each(world: World, rounds: int = 8, people: int = 5, turns: int = 2) -
     async with AsyncExitStack() as stack:
         places = await stack.enter_async_context(crowds(people * (rounds + 1)))
         http = await stack.enter_async_context(aiohttp.ClientSession())
-        daemon = await stack.enter_async_context(world.daemon(more="".join(place.config for place in places)))
+        daemon = await stack.enter_async_context(
+            world.daemon(more="".join(place.config for place in places))
+        )
         talk = await stack.enter_async_context(line(daemon.url, TOKEN))
         raw, by_http = Timed(own_cpu_seconds), Timed(lambda: cpu_seconds(daemon.process.pid))
         over = {place.platform: Timed(lambda: cpu_seconds(daemon.process.pid)) for place in places}
         for number in range(rounds + 1):
             world.yardstick.measure()
             await raw.ten(lambda: raw_call(http, world.model_url))
-            await by_http.many(_over_http(talk, [f"each-{number}-{one}" for one in range(people)], turns))
+            await by_http.many(
+                _over_http(talk, [f"each-{number}-{one}" for one in range(people)], turns)
+            )
             for place in places:
-                await over[place.platform].many(place.talk(number * people, (number + 1) * people, turns, at_once=False))
+                await over[place.platform].many(
+                    place.talk(number * people, (number + 1) * people, turns, at_once=False)
+                )
             for timed in (raw, by_http, *over.values()) if number == 0 else ():
                 timed.forget()
     return _beside(raw, by_http, over)
@@ -138,13 +154,25 @@ def _beside(raw: Timed, by_http: Timed, over: Mapping[str, Timed]) -> list[Figur
     """Every channel beside the raw call and the same over HTTP."""
     figures = [
         Figure("raw aiohttp call of the model, wall p50", raw.wall_ms, "ms"),
-        Figure(f"a turn over HTTP, CPU of the daemon ({len(by_http.seconds)} turns)", by_http.cpu_ms, "ms"),
+        Figure(
+            f"a turn over HTTP, CPU of the daemon ({len(by_http.seconds)} turns)",
+            by_http.cpu_ms,
+            "ms",
+        ),
         Figure("a turn over HTTP, wall p50 / raw call", by_http.wall_ms / raw.wall_ms, "x"),
     ]
     for name, timed in over.items():
         figures += [
-            Figure(f"a turn over {name}, CPU of the daemon ({len(timed.seconds)} turns)", timed.cpu_ms, "ms"),
-            Figure(f"a turn over {name}, wall p50, from the person's message to the answer", timed.wall_ms, "ms"),
+            Figure(
+                f"a turn over {name}, CPU of the daemon ({len(timed.seconds)} turns)",
+                timed.cpu_ms,
+                "ms",
+            ),
+            Figure(
+                f"a turn over {name}, wall p50, from the person's message to the answer",
+                timed.wall_ms,
+                "ms",
+            ),
             Figure(f"a turn over {name}, wall p50 / raw call", timed.wall_ms / raw.wall_ms, "x"),
         ]
     return figures

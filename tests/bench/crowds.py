@@ -17,21 +17,38 @@ async def fifty(world: World, sessions: int = 50, turns: int = 12) -> list[Figur
     """So many sessions, each of which says the next thing as soon as it was answered."""
     async with world.daemon() as daemon, AsyncExitStack() as stack:
         talks = await _open(stack, daemon, sessions)
-        await asyncio.gather(*(_talk(talk, "hello", f"warm-{number}", 1) for number, talk in enumerate(talks)))
+        await asyncio.gather(
+            *(_talk(talk, "hello", f"warm-{number}", 1) for number, talk in enumerate(talks))
+        )
         world.yardstick.measure()
         pids = (daemon.process.pid, world.model_pid)
         cpu = [*map(cpu_seconds, pids), own_cpu_seconds()]
         began = perf_counter()
-        await asyncio.gather(*(_talk(talk, "hello", f"crowd-{number}", turns) for number, talk in enumerate(talks)))
+        await asyncio.gather(
+            *(_talk(talk, "hello", f"crowd-{number}", turns) for number, talk in enumerate(talks))
+        )
         took = perf_counter() - began
-        spent = [after - before for before, after in zip(cpu, [*map(cpu_seconds, pids), own_cpu_seconds()], strict=True)]
+        spent = [
+            after - before
+            for before, after in zip(cpu, [*map(cpu_seconds, pids), own_cpu_seconds()], strict=True)
+        ]
     world.yardstick.measure()
     total = sessions * turns
     ours, models, clients = (1e3 * seconds / total for seconds in spent)
     return [
-        Figure(f"{sessions} sessions at once ({total} turns)", total / took, "turns/s", 200, at_least=True),
+        Figure(
+            f"{sessions} sessions at once ({total} turns)",
+            total / took,
+            "turns/s",
+            200,
+            at_least=True,
+        ),
         Figure(f"{sessions} sessions at once, daemon CPU per turn", ours, "ms"),
-        Figure(f"{sessions} sessions at once, model server and client CPU per turn", models + clients, "ms"),
+        Figure(
+            f"{sessions} sessions at once, model server and client CPU per turn",
+            models + clients,
+            "ms",
+        ),
     ]
 
 
@@ -41,7 +58,9 @@ async def thousand(world: World, sessions: int = 1000) -> list[Figure]:
         before, began = cpu_seconds(daemon.process.pid), perf_counter()
         talks = await _open(stack, daemon, sessions)
         opened = perf_counter() - began
-        await asyncio.gather(*(_talk(talk, "slow", f"slow-{number}", 1) for number, talk in enumerate(talks)))
+        await asyncio.gather(
+            *(_talk(talk, "slow", f"slow-{number}", 1) for number, talk in enumerate(talks))
+        )
         took = perf_counter() - began
         cpu = cpu_seconds(daemon.process.pid) - before
     name = f"{sessions} sessions in flight on a {SLOW_S:g} s model"
@@ -61,5 +80,7 @@ async def _open(stack: AsyncExitStack, daemon: Daemon, number: int) -> list[Line
     talks: list[Line] = []
     while len(talks) < number:
         many = min(OPENING, number - len(talks))
-        talks += await asyncio.gather(*(stack.enter_async_context(line(daemon.url, TOKEN)) for _ in range(many)))
+        talks += await asyncio.gather(
+            *(stack.enter_async_context(line(daemon.url, TOKEN)) for _ in range(many))
+        )
     return talks

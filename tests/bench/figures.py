@@ -24,7 +24,11 @@ class Figure:
         """Whether it is what the issue asks for; "" without a target."""
         if self.target is None:
             return ""
-        return "yes" if (self.value >= self.target if self.at_least else self.value <= self.target) else "NO"
+        return (
+            "yes"
+            if (self.value >= self.target if self.at_least else self.value <= self.target)
+            else "NO"
+        )
 
 
 HEAD = ("figure", "value", "target", "ratio", "within")
@@ -42,7 +46,9 @@ def columns(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _row(figure: Figure) -> tuple[str, ...]:
-    target = "" if figure.target is None else f"{'>=' if figure.at_least else '<='} {figure.target:g}"
+    target = (
+        "" if figure.target is None else f"{'>=' if figure.at_least else '<='} {figure.target:g}"
+    )
     ratio = "" if figure.ratio is None else f"{figure.ratio:.2f}"
     return figure.name, f"{digits(figure.value)} {figure.unit}", target, ratio, figure.within
 
@@ -54,4 +60,6 @@ def digits(value: float) -> str:
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
     name, *rest = zip(row, widths, strict=True)
-    return "  ".join([name[0].ljust(name[1]), *(cell.rjust(width) for cell, width in rest)]).rstrip()
+    return "  ".join(
+        [name[0].ljust(name[1]), *(cell.rjust(width) for cell, width in rest)]
+    ).rstrip()

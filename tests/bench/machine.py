@@ -55,7 +55,9 @@ def load() -> str:
 def filesystem(path: Path, mounted: Path = MOUNTED) -> str:
     """The kind of filesystem a path lies on, by the longest mount point that holds it."""
     mounts = [line.split() for line in mounted.read_text().splitlines()]
-    holding = [(mount, kind) for _, mount, kind, *_ in mounts if path.resolve().is_relative_to(mount)]
+    holding = [
+        (mount, kind) for _, mount, kind, *_ in mounts if path.resolve().is_relative_to(mount)
+    ]
     return max(holding, key=lambda found: len(found[0]))[1]
 
 

@@ -47,7 +47,9 @@ class People:
         for name in names:
             self._say(name, left, began)
         while began:
-            await self._platform.until(lambda: len(self._platform.calls.made) > self._seen, LONGEST_S)
+            await self._platform.until(
+                lambda: len(self._platform.calls.made) > self._seen, LONGEST_S
+            )
             now = perf_counter()
             for chat in self._answered():
                 name = waiting.get(chat, "")
@@ -67,7 +69,11 @@ class People:
         method, where = SEND[self._platform.name], WHERE[self._platform.name]
         calls, self._seen = self._platform.calls.made[self._seen :], len(self._platform.calls.made)
         sent = [given for name, given in calls if name == method]
-        return [str(given[where]) for given in sent if ANSWER in (given.get("text"), given.get("content"))]
+        return [
+            str(given[where])
+            for given in sent
+            if ANSWER in (given.get("text"), given.get("content"))
+        ]
 
 
 async def _main(name: str, number: int) -> None:
@@ -82,7 +88,13 @@ async def _main(name: str, number: int) -> None:
             await people.listened()
             names = people.names[first:last]
             groups = [names] if asked["at_once"] else [[name] for name in names]
-            _tell([seconds for group in groups for seconds in await people.talk(group, asked["turns"])])
+            _tell(
+                [
+                    seconds
+                    for group in groups
+                    for seconds in await people.talk(group, asked["turns"])
+                ]
+            )
     finally:
         await platform.stop()
 

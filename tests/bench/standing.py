@@ -73,7 +73,11 @@ async def prompt(world: World) -> list[Figure]:
         await daemon.ask("hi")
         received = (await model.asked(1)).raw
     text = received.decode()
-    system = sum(len(message["content"]) for message in json.loads(text)["messages"] if message["role"] == "system")
+    system = sum(
+        len(message["content"])
+        for message in json.loads(text)["messages"]
+        if message["role"] == "system"
+    )
     begin = text.index('"tools":') + len('"tools":')
     tools = json.JSONDecoder().raw_decode(text, begin)[1] - begin
     return [

@@ -9,8 +9,8 @@ from time import perf_counter
 
 import aiohttp
 
-from daemon.core.label import Label
 from daemon.core.rows import InboxRow
+from daemon.core.trust import Label
 from daemon.store.sqlite import SqliteStore
 from tests.bench.figures import Figure
 from tests.bench.line import Line, line
@@ -67,7 +67,11 @@ async def trivial(world: World, rounds: int = 32) -> list[Figure]:
     store = await SqliteStore.open(world.new_place())
     numbers = count()
     try:
-        async with aiohttp.ClientSession() as http, world.daemon() as daemon, line(daemon.url, TOKEN) as talk:
+        async with (
+            aiohttp.ClientSession() as http,
+            world.daemon() as daemon,
+            line(daemon.url, TOKEN) as talk,
+        ):
             raw, commits = Timed(own_cpu_seconds), Timed(own_cpu_seconds)
             turns = Timed(lambda: cpu_seconds(daemon.process.pid))
             await _converse(Timed(lambda: 0.0), talk, "hello", 1)
@@ -83,7 +87,12 @@ async def trivial(world: World, rounds: int = 32) -> list[Figure]:
         Figure("raw aiohttp call, CPU of the caller", raw.cpu_ms, "ms"),
         Figure(f"{COMMITS} durable commits, wall p50", commits.wall_ms, "ms"),
         Figure("trivial turn, wall p50", turns.wall_ms, "ms"),
-        Figure("trivial turn, wall / (raw call + commits)", turns.wall_ms / (raw.wall_ms + commits.wall_ms), "x", 3),
+        Figure(
+            "trivial turn, wall / (raw call + commits)",
+            turns.wall_ms / (raw.wall_ms + commits.wall_ms),
+            "x",
+            3,
+        ),
         Figure(f"trivial turn, CPU ({len(turns.seconds)} turns)", turns.cpu_ms, "ms", 5),
     ]
 
@@ -91,7 +100,10 @@ async def trivial(world: World, rounds: int = 32) -> list[Figure]:
 async def tools(world: World, rounds: int = 30) -> list[Figure]:
     """Ten iterations with one READ tool each, which stays in the process or reads a file; ten READ calls in one reply."""
     async with world.daemon() as daemon, line(daemon.url, TOKEN) as talk:
-        kinds = {word: Timed(lambda: cpu_seconds(daemon.process.pid)) for word in ("looks", "files", "parallel")}
+        kinds = {
+            word: Timed(lambda: cpu_seconds(daemon.process.pid))
+            for word in ("looks", "files", "parallel")
+        }
         await _alone(Timed(lambda: 0.0), talk, "files", "warm")
         for number in range(rounds):
             world.yardstick.measure()
@@ -130,5 +142,7 @@ async def raw_call(http: aiohttp.ClientSession, base_url: str) -> None:
 async def _commit(store: SqliteStore, numbers: "count[int]") -> None:
     for _ in range(COMMITS):
         name, now = str(next(numbers)), datetime.now(UTC)
-        row = InboxRow(name, "web", "", name, "web:bench", "owner", "hello", Label.TRUSTED, name, now)
-        await store.write(lambda tx, row=row: tx.accept(row))
+        row = InboxRow(
+            name, "web", "", name, "web:bench", "owner", "hello", Label.TRUSTED, name, now
+        )
+        await store.write(lambda tx, row=row: tx.accept_input(row))

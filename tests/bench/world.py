@@ -34,14 +34,20 @@ class World:
         return self.place / f"{next(self.numbers)}"
 
     @asynccontextmanager
-    async def daemon(self, home: Path | None = None, base_url: str = "", more: str = "") -> AsyncGenerator[Daemon]:
+    async def daemon(
+        self, home: Path | None = None, base_url: str = "", more: str = ""
+    ) -> AsyncGenerator[Daemon]:
         """A daemon that is ready, in a HOME of its own with files to read. `more`: further sections of its config.toml."""
         home = home or self.new_place()
         notes = home / "workspace"
         notes.mkdir(parents=True, exist_ok=True)
         for number in range(STEPS):
-            (notes / f"note{number}.txt").write_text(f"Note {number}: " + "a line that is read by a tool\n" * 10)
-        async with running_daemon(home, scripted(base_url or self.model_url, MORE + more)) as daemon:
+            (notes / f"note{number}.txt").write_text(
+                f"Note {number}: " + "a line that is read by a tool\n" * 10
+            )
+        async with running_daemon(
+            home, scripted(base_url or self.model_url, MORE + more)
+        ) as daemon:
             yield daemon
 
 
@@ -67,7 +73,11 @@ def rules() -> list[Json]:
     reads = [["read_file", {"path": f"note{number}.txt"}] for number in range(STEPS)]
     looks = [["find_tools", {"query": f"nothing{number}"}] for number in range(STEPS)]
     steps = [*_one_by_one("files", reads), *_one_by_one("looks", looks)]
-    return [*steps, {"user": "parallel", "round": 0, "calls": reads}, {"user": "slow", "latency": SLOW_S}]
+    return [
+        *steps,
+        {"user": "parallel", "round": 0, "calls": reads},
+        {"user": "slow", "latency": SLOW_S},
+    ]
 
 
 def _one_by_one(word: str, calls: Sequence[object]) -> list[Json]:

@@ -7,12 +7,22 @@ from dataclasses import dataclass, replace
 from channels.base import Channel
 from channels.discord.channel import Discord
 from channels.discord.config import DiscordAccount
-from channels.discord.gateway import Patience
+from channels.discord.gateway import DiscordTiming
 from channels.message import Address
 from tests.channels.host import Ledger, running
 from tests.fakes.discord import GENERAL, FakeDiscord
 
-QUICK = Patience(ready=5, ack=0.2, close=0.5, calm=60, keep=0, call=8, invalid=(0, 0), pauses=(0.0, 0.02), retries=(0.02,))
+QUICK = DiscordTiming(
+    ready=5,
+    ack=0.2,
+    close=0.5,
+    calm=60,
+    keep=0,
+    call=8,
+    invalid=(0, 0),
+    pauses=(0.0, 0.02),
+    retries=(0.02,),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +42,7 @@ class Scene:
         assert self.host.texts == list(texts)
 
 
-def bot(fake: FakeDiscord, patience: Patience = QUICK, **config: object) -> Discord:
+def bot(fake: FakeDiscord, patience: DiscordTiming = QUICK, **config: object) -> Discord:
     """The channel, with the fake's own section of config.toml."""
     return Discord(DiscordAccount.model_validate({**fake.config(), **config}), patience=patience)
 

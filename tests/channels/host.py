@@ -4,8 +4,15 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
-from channels.base import Channel, NotTaken
-from channels.message import Address, Arrival, Inbound, Poison, Press, Reaction
+from channels.base import Channel, NotAccepted
+from channels.message import (
+    Address,
+    Arrival,
+    ButtonPress,
+    InboundMessage,
+    Reaction,
+    UnreadableUpdate,
+)
 
 
 class Ledger:
@@ -16,12 +23,16 @@ class Ledger:
     """
 
     def __init__(
-        self, *, toast: str = "done", reply: str = "ok", commands: Sequence[tuple[str, str]] = (("help", "what there is"),)
+        self,
+        *,
+        toast: str = "done",
+        reply: str = "ok",
+        commands: Sequence[tuple[str, str]] = (("help", "what there is"),),
     ) -> None:
         self.entries: list[Arrival] = []
         self.offers: list[tuple[Arrival, ...]] = []
         self.ailments: list[str] = []
-        self.asked: list[Inbound] = []
+        self.asked: list[InboundMessage] = []
         self.lives = 0
         self.kept = ""
         self.known: list[Address] = []
@@ -34,9 +45,9 @@ class Ledger:
         self._news = asyncio.Event()
 
     @property
-    def messages(self) -> list[Inbound]:
+    def messages(self) -> list[InboundMessage]:
         """The messages that were taken, in order."""
-        return [entry for entry in self.entries if isinstance(entry, Inbound)]
+        return [entry for entry in self.entries if isinstance(entry, InboundMessage)]
 
     @property
     def texts(self) -> list[str]:
@@ -44,9 +55,9 @@ class Ledger:
         return [message.text for message in self.messages]
 
     @property
-    def presses(self) -> list[Press]:
+    def presses(self) -> list[ButtonPress]:
         """The buttons that were pressed."""
-        return [entry for entry in self.entries if isinstance(entry, Press)]
+        return [entry for entry in self.entries if isinstance(entry, ButtonPress)]
 
     @property
     def reactions(self) -> list[Reaction]:
@@ -54,9 +65,9 @@ class Ledger:
         return [entry for entry in self.entries if isinstance(entry, Reaction)]
 
     @property
-    def poison(self) -> list[Poison]:
+    def poison(self) -> list[UnreadableUpdate]:
         """What could not be read."""
-        return [entry for entry in self.entries if isinstance(entry, Poison)]
+        return [entry for entry in self.entries if isinstance(entry, UnreadableUpdate)]
 
     def refuse(self, times: int = 1) -> None:
         """The next calls of `take` and `press` fail: the disk is full."""
@@ -77,57 +88,63 @@ class Ledger:
                 while not holds():
                     await self._news.wait()
         except TimeoutError as late:
-            raise TimeoutError(f"entries {self.entries}, ailments {self.ailments}, alive {self.lives} times") from late
+            raise TimeoutError(
+                f"entries {self.entries}, ailments {self.ailments}, alive {self.lives} times"
+            ) from late
 
-    async def take(self, arrivals: Sequence[Arrival]) -> None:
+    async def accept(self, arrivals: Sequence[Arrival]) -> None:
         self.offers.append(tuple(arrivals))
         self._tell()
         await self._let_in()
         for arrival in arrivals:
-            key = arrival.external_id if isinstance(arrival, Inbound | Poison) else ""
+            key = (
+                arrival.external_id
+                if isinstance(arrival, InboundMessage | UnreadableUpdate)
+                else ""
+            )
             if not key or key not in self._seen:
                 self._seen.add(key)
                 self.entries.append(arrival)
         self._tell()
 
-    async def press(self, press: Press) -> str:
+    async def press_button(self, press: ButtonPress) -> str:
         await self._let_in()
         self.entries.append(press)
         self._tell()
         return self.toast
 
-    async def command(self, inbound: Inbound) -> str:
+    async def run_command(self, inbound: InboundMessage) -> str:
         await self._let_in()
         self.asked.append(inbound)
         self._tell()
         return self.reply
 
-    async def cursor(self) -> str:
+    async def load_cursor(self) -> str:
         return self.kept
 
-    async def keep_cursor(self, cursor: str) -> None:
+    async def save_cursor(self, cursor: str) -> None:
         await self._let_in()
         self.kept = cursor
 
-    async def conversations(self) -> Sequence[Address]:
+    async def list_conversations(self) -> Sequence[Address]:
         return list(self.known)
 
-    def alive(self) -> None:
+    def report_alive(self) -> None:
         self.lives += 1
         self._tell()
 
-    def ailing(self, why: str) -> None:
+    def report_trouble(self, why: str) -> None:
         self.ailments.append(why)
         self._tell()
 
-    def commands(self) -> Sequence[tuple[str, str]]:
+    def list_commands(self) -> Sequence[tuple[str, str]]:
         return self._commands
 
     async def _let_in(self) -> None:
         await self._open.wait()
         if self._refusals:
             self._refusals -= 1
-            raise NotTaken("the disk is full")
+            raise NotAccepted("the disk is full")
 
     def _tell(self) -> None:
         self._news.set()

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 from channels.message import Address
 from channels.slack.channel import Slack
-from channels.slack.config import SlackAccount
-from channels.slack.pace import Pace
+from channels.slack.config import SlackAccount, SlackTiming
 from tests.channels.host import Ledger, running
 from tests.fakes.slack import FakeSlack
 
-QUICK = Pace(
+QUICK = SlackTiming(
     ping_s=0.4,
     hello_s=2.0,
     settle_s=0.05,
@@ -42,7 +41,7 @@ class Stage:
         return Address("slack", self.slack.private("ann"))
 
 
-def channel_of(slack: FakeSlack, *, pace: Pace = QUICK, **changed: object) -> Slack:
+def channel_of(slack: FakeSlack, *, pace: SlackTiming = QUICK, **changed: object) -> Slack:
     """The channel, with the fake's own section of the config."""
     return Slack(SlackAccount.model_validate(slack.config() | changed), pace=pace)
 
@@ -60,7 +59,12 @@ async def fake(**parameters: object) -> AsyncIterator[FakeSlack]:
 
 @asynccontextmanager
 async def stage(
-    slack: FakeSlack, house: Ledger | None = None, *, pace: Pace = QUICK, listening: bool = True, **changed: object
+    slack: FakeSlack,
+    house: Ledger | None = None,
+    *,
+    pace: SlackTiming = QUICK,
+    listening: bool = True,
+    **changed: object,
 ) -> AsyncIterator[Stage]:
     """The channel runs, and hears."""
     house = house or Ledger()

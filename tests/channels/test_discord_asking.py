@@ -16,7 +16,9 @@ CHOICES = [Choice("Once", "a1/once", "good"), Choice("Deny", "a1/deny", "bad")]
 async def test_E7_a_button_is_pressed_and_its_answer_is_seen_by_who_pressed_it():
     async with talking() as scene:
         room = scene.fake.group("ann", "bob")
-        number = await scene.channel.send(scene.at(room), scene.channel.render("May I?")[0], "k", choices=CHOICES)
+        number = await scene.channel.send(
+            scene.at(room), scene.channel.render("May I?")[0], "k", choices=CHOICES
+        )
         scene.fake.press("bob", number, "a1/once")
         await scene.fake.until(lambda: scene.fake.pressed() == ["done"])
         (press,) = scene.host.presses
@@ -31,7 +33,9 @@ async def test_E7_the_same_buttons_work_after_a_restart():
         host = Ledger()
         async with listening(fake, host) as scene:
             chat = fake.private("ann")
-            number = await scene.channel.send(scene.at(chat), scene.channel.render("May I?")[0], "k", choices=CHOICES)
+            number = await scene.channel.send(
+                scene.at(chat), scene.channel.render("May I?")[0], "k", choices=CHOICES
+            )
         async with listening(fake, host):
             fake.press("ann", number, "a1/deny")
             await fake.until(lambda: fake.pressed() == ["done"])
@@ -42,7 +46,9 @@ async def test_E7_discord_is_answered_in_time_however_long_the_house_takes():
     async with talking() as scene:
         scene.fake.rest.answer_within_s = 0.5
         chat = scene.fake.private("ann")
-        number = await scene.channel.send(scene.at(chat), scene.channel.render("May I?")[0], "k", choices=CHOICES)
+        number = await scene.channel.send(
+            scene.at(chat), scene.channel.render("May I?")[0], "k", choices=CHOICES
+        )
         scene.host.hold()
         scene.fake.press("ann", number, "a1/once")
         scene.fake.slash("ann", chat, "status")
@@ -55,7 +61,9 @@ async def test_E7_discord_is_answered_in_time_however_long_the_house_takes():
 async def test_E7_a_press_that_could_not_be_written_is_tried_again_and_else_said():
     async with talking() as scene:
         chat = scene.fake.private("ann")
-        number = await scene.channel.send(scene.at(chat), scene.channel.render("May I?")[0], "k", choices=CHOICES)
+        number = await scene.channel.send(
+            scene.at(chat), scene.channel.render("May I?")[0], "k", choices=CHOICES
+        )
         scene.host.refuse(2)
         scene.fake.press("ann", number, "a1/once")
         await scene.fake.until(lambda: scene.fake.pressed() == ["done"])
@@ -68,7 +76,9 @@ async def test_E7_a_press_that_could_not_be_written_is_tried_again_and_else_said
 async def test_a_press_that_discord_forgot_and_a_broken_one_disturb_nobody():
     async with talking() as scene:
         chat = scene.fake.private("ann")
-        number = await scene.channel.send(scene.at(chat), scene.channel.render("May I?")[0], "k", choices=CHOICES)
+        number = await scene.channel.send(
+            scene.at(chat), scene.channel.render("May I?")[0], "k", choices=CHOICES
+        )
         scene.fake.fail("POST callback", Fault("status", 404), Fault("drop"))
         scene.fake.fail("POST followup", Fault("status", 404), Fault("drop"))
         for _ in range(2):
@@ -81,15 +91,32 @@ async def test_a_press_that_discord_forgot_and_a_broken_one_disturb_nobody():
 
 async def test_A14_the_commands_are_in_discords_menu_and_are_written_only_when_they_changed():
     async with serving() as fake:
-        host = Ledger(commands=[("status", "how it is going"), ("Stop", "x" * 200), ("no good", "?"), ("bare", "")])
+        host = Ledger(
+            commands=[
+                ("status", "how it is going"),
+                ("Stop", "x" * 200),
+                ("no good", "?"),
+                ("bare", ""),
+            ]
+        )
         for times in (1, 2):
             async with listening(fake, host) as scene:
-                await fake.until(lambda times=times: bool(fake.rest.commands) and len(fake.calls.of("GET commands")) == times)
+                await fake.until(
+                    lambda times=times: (
+                        bool(fake.rest.commands) and len(fake.calls.of("GET commands")) == times
+                    )
+                )
                 chat = scene.at(fake.private("ann"))
-                await scene.channel.send(chat, scene.channel.render("hello")[0], f"{times}")  # a second write would be there now
+                await scene.channel.send(
+                    chat, scene.channel.render("hello")[0], f"{times}"
+                )  # a second write would be there now
         menu = fake.rest.commands[""]
         assert [command["name"] for command in menu] == ["status", "stop", "bare"]
-        assert (menu[0]["description"], len(menu[1]["description"]), menu[2]["description"]) == ("how it is going", 100, "bare")
+        assert (menu[0]["description"], len(menu[1]["description"]), menu[2]["description"]) == (
+            "how it is going",
+            100,
+            "bare",
+        )
         assert len(fake.calls.of("PUT commands")) == 1
 
 
@@ -111,7 +138,11 @@ async def test_A14_a_command_of_the_menu_is_answered_for_that_person_only():
         scene.fake.slash("ann", room, "model", "fast one")
         await scene.fake.until(lambda: len(scene.fake.pressed()) == 3)
         (asked,) = scene.host.asked
-        assert (asked.text, asked.address, asked.sender.name) == ("/model fast one", scene.at(room), "Ann")
+        assert (asked.text, asked.address, asked.sender.name) == (
+            "/model fast one",
+            scene.at(room),
+            "Ann",
+        )
         assert (asked.private, asked.addressed) == (False, True)
         assert scene.fake.calls.of("POST callback")[0] | {"interaction": "", "token": ""} == {
             "type": 5,
@@ -139,10 +170,14 @@ async def test_without_a_menu_commands_are_still_typed():
             assert fake.calls.of("PUT commands") == []
 
 
-async def test_E7_an_answer_that_comes_too_late_for_discord_says_nothing_against_the_bots_token(caplog: pytest.LogCaptureFixture):
+async def test_E7_an_answer_that_comes_too_late_for_discord_says_nothing_against_the_bots_token(
+    caplog: pytest.LogCaptureFixture,
+):
     async with talking() as scene:
         chat = scene.fake.private("ann")
-        number = await scene.channel.send(scene.at(chat), scene.channel.render("May I?")[0], "k", choices=CHOICES)
+        number = await scene.channel.send(
+            scene.at(chat), scene.channel.render("May I?")[0], "k", choices=CHOICES
+        )
         scene.fake.rest.lives_s = 0.0
         scene.fake.press("ann", number, "a1/once")
         await scene.fake.until(lambda: "to a button" in caplog.text)
@@ -151,7 +186,9 @@ async def test_E7_an_answer_that_comes_too_late_for_discord_says_nothing_against
     assert "bot_token" not in caplog.text
 
 
-async def test_A6_no_token_of_a_button_is_in_a_log_where_discord_asks_us_to_write_less(caplog: pytest.LogCaptureFixture):
+async def test_A6_no_token_of_a_button_is_in_a_log_where_discord_asks_us_to_write_less(
+    caplog: pytest.LogCaptureFixture,
+):
     caplog.set_level(logging.DEBUG)
     async with talking() as scene:
         chat = scene.fake.private("ann")

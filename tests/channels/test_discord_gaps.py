@@ -1,11 +1,11 @@
-"""What was said at Discord while nobody listened is read on: after a gap, after a restart, in order, once (B5 #1, #2)."""
+"""What was said at Discord while nobody listened is read on: after a gap, after a restart, in order, once (K1, #2)."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from channels.discord import snowflake
+from channels.discord import payloads as snowflake
 from channels.discord.channel import Discord
 from channels.discord.config import DiscordAccount
 from channels.message import Address
@@ -28,16 +28,24 @@ async def test_B5_1_what_came_while_it_was_down_is_taken_at_the_next_start_in_or
         thread = fake.thread("t", room)
         async with listening(fake, host):
             fake.say("ann", fake.private("ann"), "hello")
-            await fake.until(lambda: host.texts == ["hello"] and host.kept == host.messages[0].external_id)
+            await fake.until(
+                lambda: host.texts == ["hello"] and host.kept == host.messages[0].external_id
+            )
         fake.gateway.sessions.clear()
-        expected = {chat: list(numbered(fake, chat, 250)) for chat in (room, thread, fake.private("ann"))}
+        expected = {
+            chat: list(numbered(fake, chat, 250)) for chat in (room, thread, fake.private("ann"))
+        }
         async with listening(fake, host):
             fake.say("ann", room, "after")
             await host.until(lambda: len(host.texts) == 752)
         for chat, texts in expected.items():
             tail = ["after"] if chat == room else []
-            assert [said.text for said in host.messages[1:] if said.address.chat == chat] == texts + tail
-        assert all(said.private == (said.address.chat == fake.private("ann")) for said in host.messages)
+            assert [
+                said.text for said in host.messages[1:] if said.address.chat == chat
+            ] == texts + tail
+        assert all(
+            said.private == (said.address.chat == fake.private("ann")) for said in host.messages
+        )
         assert all(said.addressed for said in host.messages if said.address.chat == thread)
 
 
@@ -58,7 +66,9 @@ async def test_B5_1_an_id_that_cannot_be_does_not_make_it_miss_anything():
         async with listening(fake, host):
             fake.say("ann", chat, "odd", id=str((1 << 63) - 1))
             fake.say("ann", chat, "hello")
-            await fake.until(lambda: host.texts == ["odd", "hello"] and host.kept == host.messages[1].external_id)
+            await fake.until(
+                lambda: host.texts == ["odd", "hello"] and host.kept == host.messages[1].external_id
+            )
             fake.cut()
             fake.gateway.sessions.clear()
             fake.say("ann", chat, "missed")
@@ -70,7 +80,11 @@ async def test_a_chat_that_is_known_but_not_listed_is_read_on():
     async with serving() as fake:
         cara, host = fake.private("cara"), Ledger()
         host.kept = fake.world.snowflake()
-        host.known = [Address("discord", cara), Address("discord", "12345"), Address("discord", "odd")]
+        host.known = [
+            Address("discord", cara),
+            Address("discord", "12345"),
+            Address("discord", "odd"),
+        ]
         fake.say("cara", cara, "while away")
         async with listening(fake, host) as scene:
             await scene.heard("while away")
@@ -102,7 +116,9 @@ async def test_B5_1_the_mark_is_never_ahead_of_what_was_written():
         host = Ledger()
         async with listening(fake, host):
             fake.say("ann", fake.private("ann"), "one")
-            await fake.until(lambda: host.texts == ["one"] and host.kept == host.messages[0].external_id)
+            await fake.until(
+                lambda: host.texts == ["one"] and host.kept == host.messages[0].external_id
+            )
             mark = host.kept
             host.hold()
             fake.say("ann", fake.private("ann"), "two")
@@ -130,7 +146,9 @@ async def test_B5_1_while_something_may_be_missing_the_mark_stands_still_and_wha
             await host.until(lambda: len(host.texts) == 3)
             assert [text for text in host.texts if text != "elsewhere"] == ["missed", "new"]
             await host.until(lambda: bool(host.ailments))
-            await scene.fake.until(lambda: host.kept == max(said.external_id for said in host.messages))
+            await scene.fake.until(
+                lambda: host.kept == max(said.external_id for said in host.messages)
+            )
 
 
 async def test_a_channel_that_may_not_be_read_holds_up_nothing():
@@ -143,7 +161,9 @@ async def test_a_channel_that_may_not_be_read_holds_up_nothing():
             fake.say("ann", fake.private("ann"), "hello")
             fake.say("ann", room, "new")
             await host.until(lambda: len(host.texts) == 2)
-            await scene.fake.until(lambda: host.kept == max(said.external_id for said in host.messages))
+            await scene.fake.until(
+                lambda: host.kept == max(said.external_id for said in host.messages)
+            )
 
 
 async def test_what_comes_twice_is_taken_once():
@@ -171,7 +191,9 @@ async def test_a_clock_that_was_ahead_at_the_first_start_costs_nothing():
     async with serving() as fake:
         host = Ledger()
         ahead = datetime.now(UTC) + timedelta(hours=3)
-        channel = Discord(DiscordAccount.model_validate(fake.config()), patience=QUICK, now=lambda: ahead)
+        channel = Discord(
+            DiscordAccount.model_validate(fake.config()), patience=QUICK, now=lambda: ahead
+        )
         async with running(channel, host):
             await host.until(lambda: host.lives > 0)
             fake.say("ann", fake.private("ann"), "one")
@@ -186,7 +208,7 @@ async def test_a_clock_that_was_ahead_at_the_first_start_costs_nothing():
 async def test_a_mark_from_the_future_is_not_believed():
     async with serving() as fake:
         host = Ledger()
-        host.kept = str(snowflake.at(datetime.now(UTC) + timedelta(hours=3)))
+        host.kept = str(snowflake.snowflake_at(datetime.now(UTC) + timedelta(hours=3)))
         fake.say("ann", fake.private("ann"), "while away")
         async with listening(fake, host) as scene:
             await scene.heard("while away")
@@ -196,8 +218,15 @@ async def test_a_mark_from_the_future_is_not_believed():
 async def test_a_clock_that_is_set_only_after_the_start_digs_up_nothing_old(first: bool):
     async with serving() as fake:
         host, month = Ledger(), timedelta(days=30)
-        host.kept = "" if first else str(snowflake.at(datetime.now(UTC) - timedelta(minutes=5)))
-        fake.say("ann", fake.private("ann"), "long ago", id=str(snowflake.at(datetime.now(UTC) - month)))
+        host.kept = (
+            "" if first else str(snowflake.snowflake_at(datetime.now(UTC) - timedelta(minutes=5)))
+        )
+        fake.say(
+            "ann",
+            fake.private("ann"),
+            "long ago",
+            id=str(snowflake.snowflake_at(datetime.now(UTC) - month)),
+        )
         if not first:
             fake.say("ann", fake.private("ann"), "while away")
 
@@ -206,7 +235,12 @@ async def test_a_clock_that_is_set_only_after_the_start_digs_up_nothing_old(firs
 
         channel = Discord(DiscordAccount.model_validate(fake.config()), patience=QUICK, now=now)
         async with running(channel, host):
-            await fake.until(lambda: int(host.kept or 0) > snowflake.at(datetime.now(UTC) - timedelta(days=2)))
+            await fake.until(
+                lambda: (
+                    int(host.kept or 0)
+                    > snowflake.snowflake_at(datetime.now(UTC) - timedelta(days=2))
+                )
+            )
             fake.say("bob", fake.private("bob"), "hello")
             await host.until(lambda: "hello" in host.texts)
             await fake.until(lambda: host.kept == max(said.external_id for said in host.messages))

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from channels.base import Later, Revoked
-from channels.discord.gateway import Patience
+from channels.base import RetryLater, Revoked
+from channels.discord.gateway import DiscordTiming
 from tests.channels.discord_host import bot, listening, serving, talking
 from tests.channels.host import Ledger, running
 from tests.fakes.platform import Fault
@@ -99,7 +99,9 @@ async def test_while_the_network_is_gone_it_says_so_and_comes_back_by_itself():
 async def test_while_discord_is_down_it_comes_back_by_itself():
     async with talking() as scene:
         await scene.fake.stop()
-        await scene.host.until(lambda: any("cannot be reached" in ailment for ailment in scene.host.ailments))
+        await scene.host.until(
+            lambda: any("cannot be reached" in ailment for ailment in scene.host.ailments)
+        )
         await scene.fake.start()
         scene.fake.say("ann", scene.fake.private("ann"), "hello")
         await scene.heard("hello")
@@ -128,7 +130,7 @@ async def test_a_token_revoked_while_it_runs_ends_it_and_it_can_begin_again():
             with pytest.raises(Revoked, match="Reset Token"):
                 await task
             with pytest.raises(Revoked):
-                await scene.channel.typing(scene.at(scene.fake.private("ann")))
+                await scene.channel.show_typing(scene.at(scene.fake.private("ann")))
         scene.fake.admit()
         scene.fake.say("ann", scene.fake.private("ann"), "again")
         async with running(bot(scene.fake), host):
@@ -149,7 +151,7 @@ async def test_a_gateway_that_lets_nobody_in_is_left_and_tried_again():
         fake.gateway.guilds = ()
         fake.gateway.mute = True
         host = Ledger()
-        channel = bot(fake, Patience(ready=0.1, close=0.2, pauses=(0.0, 0.02), invalid=(0, 0)))
+        channel = bot(fake, DiscordTiming(ready=0.1, close=0.2, pauses=(0.0, 0.02), invalid=(0, 0)))
         async with running(channel, host):
             await fake.until(lambda: len(fake.calls.of("op 2")) > 1)
             await host.until(lambda: "Discord's gateway says nothing any more" in host.ailments)
@@ -184,7 +186,9 @@ async def test_the_gateway_of_another_api_is_asked_for():
         assert await scene.channel.check() == "@aidaemon"
 
 
-@pytest.mark.parametrize("fault", [Fault("status", 404), Fault("garbage"), Fault("status", 403), Fault("status", 503)])
+@pytest.mark.parametrize(
+    "fault", [Fault("status", 404), Fault("garbage"), Fault("status", 403), Fault("status", 503)]
+)
 async def test_a_server_that_knows_no_gateway_has_it_at_its_root(fault: Fault):
     async with serving() as fake:
         fake.fail("GET gateway", fault)
@@ -223,7 +227,7 @@ async def test_discord_in_trouble_at_the_start_is_waited_for():
         fake.cut()
         host = Ledger()
         channel = bot(fake)
-        with pytest.raises(Later):
+        with pytest.raises(RetryLater):
             await channel.check()
         async with running(channel, host):
             await host.until(lambda: bool(host.ailments))

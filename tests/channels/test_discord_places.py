@@ -1,9 +1,9 @@
-"""Which chats of Discord are read on, and from where, when they come and go while the daemon runs (A13, B5 #1)."""
+"""Which chats of Discord are read on, and from where, when they come and go while the daemon runs (A13, K1)."""
 
 from datetime import UTC, datetime, timedelta
 
-from channels.base import NotTaken
-from channels.discord import snowflake
+from channels.base import NotAccepted
+from channels.discord import payloads as snowflake
 from channels.message import Address
 from tests.channels.discord_host import listening, serving, talking
 from tests.channels.host import Ledger
@@ -14,7 +14,7 @@ from tests.fakes.platform import Fault
 
 def ago(minutes: float) -> str:
     """The id of a message of then."""
-    return str(snowflake.at(datetime.now(UTC) - timedelta(minutes=minutes)))
+    return str(snowflake.snowflake_at(datetime.now(UTC) - timedelta(minutes=minutes)))
 
 
 def read_in(fake: FakeDiscord, chat: str) -> int:
@@ -57,17 +57,19 @@ async def test_B5_1_who_wrote_for_the_first_time_while_it_was_down_is_heard_also
             fake.say("ann", fake.group("ann"), "meanwhile")
             await host.until(lambda: "meanwhile" in host.texts)
             assert host.kept == mark
-            await host.until(lambda: sorted(host.texts) == ["hello from ann", "hello from bob", "meanwhile"])
+            await host.until(
+                lambda: sorted(host.texts) == ["hello from ann", "hello from bob", "meanwhile"]
+            )
 
 
 async def test_chats_that_the_house_cannot_name_just_now_are_asked_for_again():
     class Busy(Ledger):
         asked_for = 0
 
-        async def conversations(self) -> list[Address]:
+        async def list_conversations(self) -> list[Address]:
             self.asked_for += 1
             if self.asked_for < 3:
-                raise NotTaken("the disk is full")
+                raise NotAccepted("the disk is full")
             return list(self.known)
 
     async with serving() as fake:
@@ -110,7 +112,9 @@ async def test_what_was_said_in_a_guild_while_that_was_away_is_read_on():
         scene.fake.say("ann", room, "before")
         await scene.heard("before")
         scene.fake.gateway.emit("GUILD_DELETE", {"id": GUILD, "unavailable": True})
-        scene.fake.world.write(scene.fake.world.places[room], scene.fake.world.person("ann"), "meanwhile")
+        scene.fake.world.write(
+            scene.fake.world.places[room], scene.fake.world.person("ann"), "meanwhile"
+        )
         scene.fake.gateway.emit("GUILD_CREATE", scene.fake.world.guild(GUILD))
         await scene.heard("before", "meanwhile")
 
@@ -186,4 +190,6 @@ async def test_a_chat_with_much_to_read_on_lets_the_others_have_their_turn():
         async with listening(fake, host):
             await host.until(lambda: len(host.texts) == 451)
         assert host.texts.index("hello") <= 100
-        assert [text for text in host.texts if text != "hello"] == [str(number) for number in range(450)]
+        assert [text for text in host.texts if text != "hello"] == [
+            str(number) for number in range(450)
+        ]

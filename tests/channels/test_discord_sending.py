@@ -1,12 +1,12 @@
-"""What goes wrong on the way out to Discord: sent once all the same, or told as what can be done about it (B5 #13, #14)."""
+"""What goes wrong on the way out to Discord: sent once all the same, or told as what can be done about it (K13, #14)."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from channels.base import ChannelError, Later, Refused, Unclear
-from channels.discord.gateway import Patience
+from channels.base import ChannelError, DeliveryUnknown, Rejected, RetryLater
+from channels.discord.gateway import DiscordTiming
 from channels.message import Address
 from tests.channels.discord_host import bot, serving, talking
 from tests.fakes.platform import Fault
@@ -16,7 +16,7 @@ async def test_B5_13_an_answer_that_was_lost_is_asked_for_again_and_there_is_one
     async with talking() as scene:
         chat, piece = scene.fake.private("ann"), scene.channel.render("once")[0]
         scene.fake.fail("POST messages", Fault("lost"))
-        with pytest.raises(Unclear):
+        with pytest.raises(DeliveryUnknown):
             await scene.channel.send(scene.at(chat), piece, "key")
         since = datetime.now(UTC) - timedelta(minutes=1)
         found = await scene.channel.find(scene.at(chat), "key", piece, since)
@@ -30,7 +30,10 @@ async def test_B5_13_after_a_restart_the_same_key_is_the_same_message():
     async with serving() as fake:
         chat, first, second = fake.private("ann"), bot(fake), bot(fake)
         piece = first.render("once")[0]
-        ids = [await channel.send(Address("discord", chat), piece, "turn/1/0") for channel in (first, second)]
+        ids = [
+            await channel.send(Address("discord", chat), piece, "turn/1/0")
+            for channel in (first, second)
+        ]
         await first.aclose()
         await second.aclose()
         assert ids[0] == ids[1]
@@ -45,31 +48,39 @@ async def test_what_was_never_sent_is_not_found():
         scene.fake.say("ann", chat, "once")
         assert await scene.channel.find(scene.at(chat), "key", piece, at) == ""
         await scene.channel.send(scene.at(chat), piece, "key")
-        assert await scene.channel.find(scene.at(chat), "key", piece, at + timedelta(minutes=5)) == ""
+        assert (
+            await scene.channel.find(scene.at(chat), "key", piece, at + timedelta(minutes=5)) == ""
+        )
 
 
 @pytest.mark.parametrize(
     ("fault", "error"),
     [
-        (Fault("drop"), Unclear),
-        (Fault("garbage"), Unclear),
-        (Fault("status", 503), Later),
-        (Fault("status", 520), Unclear),
-        (Fault("status", 429, text="<html>Cloudflare: access denied</html>"), Later),
-        (Fault("retry", seconds=31), Later),
-        (Fault("status", 403), Refused),
-        (Fault("status", 400), Refused),
+        (Fault("drop"), DeliveryUnknown),
+        (Fault("garbage"), DeliveryUnknown),
+        (Fault("status", 503), RetryLater),
+        (Fault("status", 520), DeliveryUnknown),
+        (Fault("status", 429, text="<html>Cloudflare: access denied</html>"), RetryLater),
+        (Fault("retry", seconds=31), RetryLater),
+        (Fault("status", 403), Rejected),
+        (Fault("status", 400), Rejected),
     ],
     ids=lambda value: f"{value.kind}{value.status}" if isinstance(value, Fault) else value.__name__,
 )
-async def test_B5_14_what_goes_wrong_says_whether_it_may_be_tried_again(fault: Fault, error: type[ChannelError]):
+async def test_B5_14_what_goes_wrong_says_whether_it_may_be_tried_again(
+    fault: Fault, error: type[ChannelError]
+):
     async with talking() as scene:
         chat, piece = scene.fake.private("ann"), scene.channel.render("hello")[0]
         scene.fake.fail("POST messages", fault)
         with pytest.raises(error) as told:
             await scene.channel.send(scene.at(chat), piece, "key")
         assert "Discord" in str(told.value)
-        assert not isinstance(told.value, Later) or fault.kind != "retry" or told.value.after_s == 31
+        assert (
+            not isinstance(told.value, RetryLater)
+            or fault.kind != "retry"
+            or told.value.after_s == 31
+        )
         await scene.channel.send(scene.at(chat), piece, "key")
         assert [shown.text for shown in scene.fake.shown(chat)] == ["hello"]
 
@@ -86,11 +97,11 @@ async def test_B5_14_a_short_rate_limit_is_waited_for(where: str):
 
 async def test_B5_14_what_is_given_up_while_it_waits_holds_nothing_else_up():
     async with serving() as fake:
-        channel = bot(fake, Patience(call=0.2))
+        channel = bot(fake, DiscordTiming(call=0.2))
         await channel.check()
         ann, bob = (Address("discord", fake.private(name)) for name in ("ann", "bob"))
         fake.fail("POST messages", Fault("retry", seconds=5, text="global"))
-        with pytest.raises(Unclear):
+        with pytest.raises(DeliveryUnknown):
             await channel.send(ann, channel.render("hello")[0], "key")
         await channel.send(bob, channel.render("hello")[0], "key 2")
         await channel.aclose()
@@ -115,11 +126,11 @@ async def test_B5_14_trouble_at_discord_is_tried_again_and_gives_one_message():
 
 async def test_B5_14_a_slow_answer_is_given_up_in_time():
     async with serving() as fake:
-        channel = bot(fake, Patience(call=0.2))
+        channel = bot(fake, DiscordTiming(call=0.2))
         await channel.check()
         fake.fail("POST messages", Fault("slow", seconds=0.5))
         chat = Address("discord", fake.private("ann"))
-        with pytest.raises(Unclear, match="too long"):
+        with pytest.raises(DeliveryUnknown, match="too long"):
             await channel.send(chat, channel.render("hello")[0], "key")
         await fake.until(lambda: len(fake.shown(chat.chat)) == 1)
         await channel.send(chat, channel.render("hello")[0], "key")
@@ -135,26 +146,29 @@ async def test_a_server_that_cannot_be_reached_got_nothing():
         await fake.stop()
         with pytest.raises(ChannelError):  # by the connection that was open
             await channel.send(chat, channel.render("hello")[0], "key")
-        with pytest.raises(Later, match="cannot be reached"):
+        with pytest.raises(RetryLater, match="cannot be reached"):
             await channel.send(chat, channel.render("hello")[0], "key")
         await channel.aclose()
 
 
-@pytest.mark.parametrize(("deny", "hint"), [(50001, "View Channel"), (50013, "Send Messages"), (50007, "direct messages")])
+@pytest.mark.parametrize(
+    ("deny", "hint"),
+    [(50001, "View Channel"), (50013, "Send Messages"), (50007, "direct messages")],
+)
 async def test_what_discord_forbids_says_what_to_do(deny: int, hint: str):
     async with talking() as scene:
         chat = scene.fake.private("ann")
         scene.fake.world.places[chat].deny = deny
-        with pytest.raises(Refused, match=hint):
+        with pytest.raises(Rejected, match=hint):
             await scene.channel.send(scene.at(chat), scene.channel.render("hello")[0], "key")
 
 
 async def test_what_is_gone_is_refused():
     async with talking() as scene:
         piece = scene.channel.render("hello")[0]
-        with pytest.raises(Refused, match="channel is gone"):
+        with pytest.raises(Rejected, match="channel is gone"):
             await scene.channel.send(scene.at("123"), piece, "key")
-        with pytest.raises(Refused, match="message is gone"):
+        with pytest.raises(Rejected, match="message is gone"):
             await scene.channel.edit(scene.at(scene.fake.private("ann")), "123", piece)
 
 
@@ -164,9 +178,11 @@ async def test_what_is_only_nice_to_have_may_be_lacking():
         for method in ("POST typing", "PUT reactions", "GET messages"):
             scene.fake.fail(method, Fault("status", 404, times=2))
         for _ in range(2):
-            await scene.channel.typing(scene.at(chat))
-            await scene.channel.seen(scene.at(chat), "1")
-            found = await scene.channel.find(scene.at(chat), "k", scene.channel.render("x")[0], datetime.now(UTC))
+            await scene.channel.show_typing(scene.at(chat))
+            await scene.channel.mark_seen(scene.at(chat), "1")
+            found = await scene.channel.find(
+                scene.at(chat), "k", scene.channel.render("x")[0], datetime.now(UTC)
+            )
             assert found == ""
 
 
@@ -175,7 +191,9 @@ async def test_two_bots_have_an_api_each():
         first, second = bot(one), bot(two)
         for fake, channel in ((one, first), (two, second), (one, first)):
             chat = Address("discord", fake.private("ann"))
-            await channel.send(chat, channel.render("hello")[0], f"key {len(fake.shown(chat.chat))}")
+            await channel.send(
+                chat, channel.render("hello")[0], f"key {len(fake.shown(chat.chat))}"
+            )
         await first.aclose()
         await second.aclose()
         assert [len(fake.shown(fake.private("ann"))) for fake in (one, two)] == [2, 1]
@@ -186,13 +204,17 @@ async def test_where_it_may_not_read_history_a_reply_goes_out_without_pointing_a
         room = scene.fake.group("ann")
         number = scene.fake.say("ann", room, scene.fake.mention("hi"))
         scene.fake.world.places[room].blind = True
-        sent = await scene.channel.send(scene.at(room), scene.channel.render("hello")[0], "key", reply_to=number)
-        assert [(shown.id, shown.text) for shown in scene.fake.shown(room) if shown.by_bot] == [(sent, "hello")]
+        sent = await scene.channel.send(
+            scene.at(room), scene.channel.render("hello")[0], "key", reply_to=number
+        )
+        assert [(shown.id, shown.text) for shown in scene.fake.shown(room) if shown.by_bot] == [
+            (sent, "hello")
+        ]
 
 
 async def test_a_large_file_has_the_time_that_it_takes(tmp_path: Path):
     async with serving() as fake:
-        channel = bot(fake, Patience(call=0.2))
+        channel = bot(fake, DiscordTiming(call=0.2))
         await channel.check()
         chat = Address("discord", fake.private("ann"))
         (tmp_path / "film").write_bytes(b"frames")

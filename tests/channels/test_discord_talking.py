@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from channels.base import Refused
+from channels.base import Rejected
 from channels.message import Address, Choice, Sender
 from tests.channels.discord_host import Scene, talking
 from tests.fakes.discord import BOT
@@ -21,10 +21,20 @@ async def test_A13_a_private_message_is_taken_and_answered():
         number = scene.fake.say("ann", chat, "hello")
         await scene.heard("hello")
         said = scene.host.messages[0]
-        answer = await scene.channel.send(said.address, scene.channel.render("**hi**")[0], "k", reply_to=number)
+        answer = await scene.channel.send(
+            said.address, scene.channel.render("**hi**")[0], "k", reply_to=number
+        )
         shown = scene.fake.shown(chat)[-1]
-    assert (said.address, said.sender) == (Address("discord", chat), Sender(scene.fake.person("ann"), "Ann"))
-    assert (said.private, said.addressed, said.message_id, said.sent_at is not None) == (True, True, number, True)
+    assert (said.address, said.sender) == (
+        Address("discord", chat),
+        Sender(scene.fake.person("ann"), "Ann"),
+    )
+    assert (said.private, said.addressed, said.message_id, said.sent_at is not None) == (
+        True,
+        True,
+        number,
+        True,
+    )
     assert (shown.id, shown.text, shown.markup, shown.by_bot) == (answer, "hi", "**hi**", True)
 
 
@@ -38,7 +48,9 @@ async def test_A13_in_a_channel_it_is_addressed_by_a_mention_of_it_or_of_its_rol
         scene.fake.say("ann", room, "thanks", reply_to=ours)
         scene.fake.say("ann", room, "not you", reply_to=theirs)
         scene.fake.say("bob", room, "as I said", reply_to=theirs)
-        await scene.heard("just us", "what time is it?", "and, you there?", "thanks", "not you", "as I said")
+        await scene.heard(
+            "just us", "what time is it?", "and, you there?", "thanks", "not you", "as I said"
+        )
         heard = scene.host.messages
     assert [said.addressed for said in heard] == [False, True, True, True, False, False]
     assert [said.quoted for said in heard] == ["", "", "", "", "just us", "just us"]
@@ -57,7 +69,11 @@ async def test_A13_a_thread_is_a_chat_of_its_own_and_one_it_takes_part_in_needs_
         scene.fake.say("ann", theirs, "three")
         await scene.heard("one", "two", "three")
         heard = scene.host.messages
-    assert [(said.address.chat, said.addressed) for said in heard] == [(theirs, False), (ours, True), (theirs, True)]
+    assert [(said.address.chat, said.addressed) for said in heard] == [
+        (theirs, False),
+        (ours, True),
+        (theirs, True),
+    ]
 
 
 async def test_bots_webhooks_and_the_platforms_own_notes_are_not_heard():
@@ -77,7 +93,11 @@ async def test_A13_an_edit_replaces_what_was_said_and_what_discord_changes_by_it
     async with talking() as scene:
         chat = scene.fake.private("ann")
         number = scene.fake.say("ann", chat, "helo")
-        scene.fake.rest.emit("MESSAGE_UPDATE", scene.fake.world.messages[number] | {"embeds": [{"title": "x"}]}, guild=False)
+        scene.fake.rest.emit(
+            "MESSAGE_UPDATE",
+            scene.fake.world.messages[number] | {"embeds": [{"title": "x"}]},
+            guild=False,
+        )
         scene.fake.edit(number, "hello")
         await scene.heard("helo", "hello")
         edit = scene.host.messages[1]
@@ -112,11 +132,15 @@ async def test_A13_files_come_and_go(tmp_path: Path):
         await scene.heard("look", "")
         text, picture, voice = [file for said in scene.host.messages for file in said.attachments]
         with (tmp_path / "in").open("wb") as into:
-            await scene.channel.fetch(text, into)
+            await scene.channel.download(text, into)
         (tmp_path / "out.txt").write_bytes(b"result")
         caption = scene.channel.render("the result")[0]
-        first = await scene.channel.upload(scene.at(chat), tmp_path / "out.txt", "result.txt", caption, "k")
-        again = await scene.channel.upload(scene.at(chat), tmp_path / "out.txt", "result.txt", caption, "k")
+        first = await scene.channel.upload(
+            scene.at(chat), tmp_path / "out.txt", "result.txt", caption, "k"
+        )
+        again = await scene.channel.upload(
+            scene.at(chat), tmp_path / "out.txt", "result.txt", caption, "k"
+        )
         shown = scene.fake.shown(chat)[-1]
     assert [(file.kind, file.name, file.mime, file.size) for file in (text, picture)] == [
         ("document", "a.txt", "text/plain", 5),
@@ -133,23 +157,35 @@ async def test_a_file_that_is_too_big_is_refused_both_ways(tmp_path: Path):
         chat = scene.fake.private("ann")
         with (tmp_path / "big").open("wb") as big:
             big.truncate((10 << 20) + 1)
-        with pytest.raises(Refused, match="Discord takes 10 MB"):
-            await scene.channel.upload(scene.at(chat), tmp_path / "big", "big", scene.channel.render("x")[0], "k")
-        lie = {"id": "1", "filename": "b", "size": 3, "url": scene.fake.rest.keep(chat, "b", bytes((25 << 20) + 1))["url"]}
+        with pytest.raises(Rejected, match="Discord takes 10 MB"):
+            await scene.channel.upload(
+                scene.at(chat), tmp_path / "big", "big", scene.channel.render("x")[0], "k"
+            )
+        lie = {
+            "id": "1",
+            "filename": "b",
+            "size": 3,
+            "url": scene.fake.rest.keep(chat, "b", bytes((25 << 20) + 1))["url"],
+        }
         scene.fake.say("ann", chat, "", attachments=[lie])
         await scene.host.until(lambda: bool(scene.host.messages))
-        with (tmp_path / "in").open("wb") as into, pytest.raises(Refused, match="bigger than 25 MB"):
-            await scene.channel.fetch(scene.host.messages[0].attachments[0], into)
+        with (
+            (tmp_path / "in").open("wb") as into,
+            pytest.raises(Rejected, match="bigger than 25 MB"),
+        ):
+            await scene.channel.download(scene.host.messages[0].attachments[0], into)
 
 
 async def test_the_token_is_shown_to_discord_only(tmp_path: Path):
     async with talking() as scene, talking() as foreign:
         chat = scene.fake.private("ann")
         url = foreign.fake.rest.keep(chat, "a.txt", b"trap")["url"]
-        scene.fake.say("ann", chat, "", attachments=[{"id": "1", "filename": "a.txt", "size": 4, "url": url}])
+        scene.fake.say(
+            "ann", chat, "", attachments=[{"id": "1", "filename": "a.txt", "size": 4, "url": url}]
+        )
         await scene.host.until(lambda: bool(scene.host.messages))
-        with (tmp_path / "in").open("wb") as into, pytest.raises(Refused, match="not at Discord"):
-            await scene.channel.fetch(scene.host.messages[0].attachments[0], into)
+        with (tmp_path / "in").open("wb") as into, pytest.raises(Rejected, match="not at Discord"):
+            await scene.channel.download(scene.host.messages[0].attachments[0], into)
         assert foreign.fake.calls.of("GET file") == []
 
 
@@ -170,7 +206,9 @@ async def test_A13_buttons_are_shown_and_go_with_the_edit():
         before = scene.fake.shown(chat)[0]
         await scene.channel.edit(scene.at(chat), number, scene.channel.render("you may")[0])
         after = scene.fake.shown(chat)[0]
-    assert [(button.label, button.data) for button in before.buttons] == [(f"c{n}", f"data{n}") for n in range(7)]
+    assert [(button.label, button.data) for button in before.buttons] == [
+        (f"c{n}", f"data{n}") for n in range(7)
+    ]
     assert (after.text, after.buttons, after.edits) == ("you may", (), 1)
 
 
@@ -181,8 +219,10 @@ async def test_A13_a_long_text_fits_and_a_draft_shows_its_end():
         for at, piece in enumerate(scene.channel.render(long)):
             await scene.channel.send(scene.at(chat), piece, f"k{at}")
         assert sum(len(shown.text.split()) for shown in scene.fake.shown(chat)) == 1000
-        shown = await scene.channel.draft(scene.at(chat), "d", "", "", private=True)
-        same = await scene.channel.draft(scene.at(chat), "d", long + "end", shown, private=True)
+        shown = await scene.channel.show_draft(scene.at(chat), "d", "", "", private=True)
+        same = await scene.channel.show_draft(
+            scene.at(chat), "d", long + "end", shown, private=True
+        )
         last = scene.fake.shown(chat)[-1]
     assert (shown, last.id) == (same, shown)
     assert last.text.endswith("end")
@@ -192,8 +232,8 @@ async def test_typing_eyes_and_taking_away():
     async with talking() as scene:
         chat = scene.fake.private("ann")
         number = scene.fake.say("ann", chat, "work")
-        await scene.channel.typing(scene.at(chat))
-        await scene.channel.seen(scene.at(chat), number)
+        await scene.channel.show_typing(scene.at(chat))
+        await scene.channel.mark_seen(scene.at(chat), number)
         ours = await sent(scene, chat)
         await scene.channel.delete(scene.at(chat), ours)
         shown = scene.fake.shown(chat)
@@ -232,11 +272,23 @@ async def test_what_nobody_can_read_is_set_aside_and_holds_up_nothing():
         scene.fake.poison()
         scene.fake.gateway.frame("{no json")
         scene.fake.gateway.frame("[]")
-        for event in ("MESSAGE_CREATE", "INTERACTION_CREATE", "GUILD_CREATE", "THREAD_LIST_SYNC", "MESSAGE_REACTION_ADD"):
-            scene.fake.gateway.emit(event, {"id": "7"} if event.startswith("MESSAGE") else {"type": 3})
-        scene.fake.gateway.emit("MESSAGE_CREATE", {"author": {"id": 5}, "content": "x", "channel_id": None, "id": "1"})
+        for event in (
+            "MESSAGE_CREATE",
+            "INTERACTION_CREATE",
+            "GUILD_CREATE",
+            "THREAD_LIST_SYNC",
+            "MESSAGE_REACTION_ADD",
+        ):
+            scene.fake.gateway.emit(
+                event, {"id": "7"} if event.startswith("MESSAGE") else {"type": 3}
+            )
+        scene.fake.gateway.emit(
+            "MESSAGE_CREATE", {"author": {"id": 5}, "content": "x", "channel_id": None, "id": "1"}
+        )
         scene.fake.say("ann", chat, "after")
         await scene.heard("before", "after")
         assert len(scene.fake.calls.of("op 2")) == 1
-        await scene.host.until(lambda: len({poison.external_id for poison in scene.host.poison}) == 8)
-        assert all(poison.why and poison.channel == "discord" for poison in scene.host.poison)
+        await scene.host.until(
+            lambda: len({poison.external_id for poison in scene.host.poison}) == 8
+        )
+        assert all(poison.reason and poison.channel == "discord" for poison in scene.host.poison)

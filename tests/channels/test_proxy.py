@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 from aiohttp import web
 
-from channels.base import Channel, Later, Revoked
+from channels.base import Channel, RetryLater, Revoked
 from channels.discord.channel import Discord
 from channels.discord.config import DiscordAccount
 from channels.slack.channel import Slack
@@ -18,8 +18,12 @@ from channels.telegram.config import TelegramAccount
 Make = Callable[[str], Channel]
 MAKES: dict[str, Make] = {
     "telegram": lambda host: Telegram(TelegramAccount(bot_token="1:a", base_url=f"http://{host}")),
-    "slack": lambda host: Slack(SlackAccount(bot_token="xoxb-1", app_token="xapp-1", base_url=f"http://{host}/api/")),
-    "discord": lambda host: Discord(DiscordAccount(bot_token="a.b", api_url=f"http://{host}/api/v10")),
+    "slack": lambda host: Slack(
+        SlackAccount(bot_token="xoxb-1", app_token="xapp-1", base_url=f"http://{host}/api/")
+    ),
+    "discord": lambda host: Discord(
+        DiscordAccount(bot_token="a.b", api_url=f"http://{host}/api/v10")
+    ),
 }
 NO = b'{"ok": false, "error": "invalid_auth", "error_code": 401, "description": "no", "message": "no", "code": 0}'
 makes = pytest.mark.parametrize("make", MAKES.values(), ids=MAKES.keys())
@@ -59,7 +63,7 @@ async def test_a_server_on_this_machine_needs_no_proxy(make: Make, asked: list[s
     with closing(socket.create_server(("127.0.0.1", 0))) as free:
         port = free.getsockname()[1]
     channel = make(f"127.0.0.1:{port}")
-    with pytest.raises(Later):
+    with pytest.raises(RetryLater):
         await channel.check()
     await channel.aclose()
     assert asked == []

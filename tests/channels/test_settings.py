@@ -22,4 +22,9 @@ def test_A13_the_same_bot_in_two_accounts_is_named_and_its_token_is_not_shown(
         with pytest.raises(ValidationError, match=r"accounts\.two have the same bot_token") as told:
             config.model_validate(wrong)
         assert "secret" not in str(told.value)
-    config.model_validate({**bot, "accounts": {"two": {**bot, server: "http://127.0.0.1:1/api/"}, "off": {}, "too": {}}})
+    config.model_validate(
+        {
+            **bot,
+            "accounts": {"two": {**bot, server: "http://127.0.0.1:1/api/"}, "off": {}, "too": {}},
+        }
+    )

@@ -1,4 +1,4 @@
-"""Answers to commands where the bot is no member: by the address that came with the command, which is a secret (A14, B5 #13)."""
+"""Answers to commands where the bot is no member: by the address that came with the command, which is a secret (A14, K13)."""
 
 import logging
 
@@ -29,7 +29,10 @@ async def test_A14_a_private_chat_between_others_is_not_the_assistants():
         slack.shortcut("ann", slack.work.post(theirs, slack.person("zoe"), text="hi")["ts"], "stop")
         slack.shortcut("ann", slack.say("ann", on.dm.chat, "hi"), "stop")
         await on.house.until(lambda: len(on.house.asked) == 6)
-        assert {(asked.address.chat, asked.private) for asked in on.house.asked} == {(theirs.id, False), (on.dm.chat, True)}
+        assert {(asked.address.chat, asked.private) for asked in on.house.asked} == {
+            (theirs.id, False),
+            (on.dm.chat, True),
+        }
 
 
 async def test_A14_a_command_does_not_wait_for_a_slack_that_is_slow_to_say_whose_chat_it_is():
@@ -51,10 +54,14 @@ async def asked_long(on: Stage, chat: str) -> None:
 
 def told(caplog: pytest.LogCaptureFixture) -> str:
     """What we log; the fake writes down what it is asked for."""
-    return "\n".join(record.getMessage() for record in caplog.records if record.name != "aiohttp.access")
+    return "\n".join(
+        record.getMessage() for record in caplog.records if record.name != "aiohttp.access"
+    )
 
 
-async def test_A14_a_late_reply_where_the_bot_is_no_member_is_shown_all_the_same(caplog: pytest.LogCaptureFixture):
+async def test_A14_a_late_reply_where_the_bot_is_no_member_is_shown_all_the_same(
+    caplog: pytest.LogCaptureFixture,
+):
     caplog.set_level(logging.DEBUG)
     async with fake() as slack, stage(slack, Ledger(reply="all is well")) as on:
         await asked_long(on, elsewhere(slack))
@@ -106,12 +113,20 @@ async def test_A14_the_address_is_used_five_times_at_most(caplog: pytest.LogCapt
         "SAME PORT",
     ],
 )
-async def test_B5_13_an_address_that_is_not_slacks_is_not_asked(address: str, caplog: pytest.LogCaptureFixture):
+async def test_B5_13_an_address_that_is_not_slacks_is_not_asked(
+    address: str, caplog: pytest.LogCaptureFixture
+):
     async with fake() as other, fake() as slack, stage(slack, Ledger(reply="all is well")) as on:
         address = address if address != "SAME PORT" else f"{other.server.url}/response/s3cret"
-        chat, who = elsewhere(slack), {"user_id": slack.person("ann"), "command": "/aidaemon", "text": "status"}
+        chat, who = (
+            elsewhere(slack),
+            {"user_id": slack.person("ann"), "command": "/aidaemon", "text": "status"},
+        )
         on.house.hold()
-        slack.sockets.send("slash_commands", {**who, "channel_id": chat, "trigger_id": "1", "response_url": address})
+        slack.sockets.send(
+            "slash_commands",
+            {**who, "channel_id": chat, "trigger_id": "1", "response_url": address},
+        )
         await slack.until(lambda: bool(slack.sockets.acked))
         on.house.release()
         await on.house.until(lambda: bool(on.house.asked))
@@ -123,8 +138,12 @@ async def test_B5_13_an_address_that_is_not_slacks_is_not_asked(address: str, ca
     assert "s3cret" not in caplog.text
 
 
-@pytest.mark.parametrize("fault", [Fault("drop"), Fault("status", 500), Fault("status", 404), Fault("garbage")])
-async def test_A14_that_the_answer_is_not_taken_stops_nothing(fault: Fault, caplog: pytest.LogCaptureFixture):
+@pytest.mark.parametrize(
+    "fault", [Fault("drop"), Fault("status", 500), Fault("status", 404), Fault("garbage")]
+)
+async def test_A14_that_the_answer_is_not_taken_stops_nothing(
+    fault: Fault, caplog: pytest.LogCaptureFixture
+):
     async with fake() as slack, stage(slack, Ledger(reply="all is well")) as on:
         slack.fail("response", fault)
         await asked_long(on, elsewhere(slack))

@@ -1,4 +1,4 @@
-"""What was written while nobody listened: Slack keeps nothing, so it is read in the history (B5 #13)."""
+"""What was written while nobody listened: Slack keeps nothing, so it is read in the history (K13)."""
 
 from dataclasses import replace
 
@@ -38,7 +38,14 @@ async def test_B5_13_what_was_written_during_downtime_is_taken_in_order():
         house.known.append(house.messages[1].address)
         async with stage(slack, house):
             pass
-        assert house.texts[2:] == ["ann alone", "bob alone", "in the thread", "a new thread", "and more of it", "last"]
+        assert house.texts[2:] == [
+            "ann alone",
+            "bob alone",
+            "in the thread",
+            "a new thread",
+            "and more of it",
+            "last",
+        ]
 
 
 async def test_B5_13_what_comes_while_the_history_is_read_waits_for_it():
@@ -58,7 +65,13 @@ async def test_B5_13_a_time_that_cannot_be_does_not_make_it_miss_anything():
         house = Ledger()
         async with stage(slack, house) as on:
             for ts in ("99999999999.000000", "99999999999999999999", "inf"):
-                event = {"type": "message", "channel": on.dm.chat, "user": slack.person("ann"), "text": "odd", "ts": ts}
+                event = {
+                    "type": "message",
+                    "channel": on.dm.chat,
+                    "user": slack.person("ann"),
+                    "text": "odd",
+                    "ts": ts,
+                }
                 slack.sockets.send("events_api", {"event_id": f"Ev{ts}", "event": event})
             await house.until(lambda: len(house.entries) == 3)
         slack.say("ann", on.dm.chat, "missed")
@@ -150,7 +163,10 @@ async def test_B5_13_when_slack_allows_no_more_calls_the_history_is_read_on_wher
         for person in people:
             slack.say(person, slack.private(person), person)
         slack.calls.made.clear()
-        slack.fail("conversations.history", *(Fault("slow"), Fault("slow"), Fault("retry", seconds=0.05)) * 3)
+        slack.fail(
+            "conversations.history",
+            *(Fault("slow"), Fault("slow"), Fault("retry", seconds=0.05)) * 3,
+        )
         async with stage(slack, house):
             assert house.texts[1:] == people
         asked = [str(arguments["channel"]) for arguments in slack.calls.of("conversations.history")]
@@ -214,7 +230,9 @@ async def test_B5_13_a_thread_that_was_begun_under_a_message_of_ours_during_down
         async with stage(slack, house) as on:
             sent = {person: slack.private(person) for person in ("ann", "zoe")}
             for person, chat in sent.items():
-                sent[person] = await on.channel.send(replace(on.dm, chat=chat), on.channel.render("good morning")[0], person)
+                sent[person] = await on.channel.send(
+                    replace(on.dm, chat=chat), on.channel.render("good morning")[0], person
+                )
         for person, message in sent.items():
             slack.say(person, slack.private(person), f"{person} about this", thread=message)
         async with stage(slack, house):
@@ -233,7 +251,9 @@ async def test_B5_13_chats_that_slack_lists_late_are_looked_through_too():
             assert house.texts == ["before", "missed"]
 
 
-async def test_B5_13_that_more_was_written_than_is_looked_through_is_told(caplog: pytest.LogCaptureFixture):
+async def test_B5_13_that_more_was_written_than_is_looked_through_is_told(
+    caplog: pytest.LogCaptureFixture,
+):
     async with fake(retries_s=()) as slack:
         house, chat = Ledger(), slack.group("ann", "bob")
         async with stage(slack, house):
@@ -242,4 +262,8 @@ async def test_B5_13_that_more_was_written_than_is_looked_through_is_told(caplog
             slack.say("bob", chat, slack.mention("a") if number else slack.mention("the first"))
         async with stage(slack, house):
             assert len(house.texts) == 1000
-    assert [row for row in caplog.records if chat in row.getMessage() and "may be missed" in row.getMessage()]
+    assert [
+        row
+        for row in caplog.records
+        if chat in row.getMessage() and "may be missed" in row.getMessage()
+    ]

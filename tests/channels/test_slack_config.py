@@ -33,7 +33,9 @@ def test_wrong_tokens_are_named_and_not_shown(tokens: dict[str, str], why: str):
 
 def test_further_workspaces_have_the_same_keys_and_plain_names():
     tokens = {"app_token": "xapp-1", "bot_token": "xoxb-1"}
-    assert SlackConfig.model_validate({"accounts": {"work": tokens}}).accounts == {"work": SlackAccount.model_validate(tokens)}
+    assert SlackConfig.model_validate({"accounts": {"work": tokens}}).accounts == {
+        "work": SlackAccount.model_validate(tokens)
+    }
     with pytest.raises(ValidationError, match="no name"):
         SlackConfig.model_validate({"accounts": {"a/b": tokens}})
     assert "xapp-1" not in repr(SlackConfig.model_validate(tokens))

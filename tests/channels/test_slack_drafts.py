@@ -1,10 +1,10 @@
-"""Texts as they are written: streamed in threads, else a message that changes; the finished text replaces them (E12, B5 #13)."""
+"""Texts as they are written: streamed in threads, else a message that changes; the finished text replaces them (E12, K13)."""
 
 from datetime import UTC, datetime
 
 import pytest
 
-from channels.base import Refused, Unclear
+from channels.base import DeliveryUnknown, Rejected
 from channels.message import Address
 from tests.channels.slack_stage import Stage, channel_of, fake, stage
 from tests.fakes.platform import Fault
@@ -22,7 +22,7 @@ async def in_thread(on: Stage) -> Address:
 async def channel_before_the_crash(slack: FakeSlack, address: Address) -> None:
     """A channel that is gone now, and has left a stream behind."""
     gone = channel_of(slack)
-    await gone.draft(address, "k1", "Once", "", private=True)
+    await gone.show_draft(address, "k1", "Once", "", private=True)
     assert slack.shown(address.chat, address.thread)[0].draft
     await gone.aclose()
 
@@ -30,8 +30,11 @@ async def channel_before_the_crash(slack: FakeSlack, address: Address) -> None:
 async def test_E12_in_a_thread_the_text_is_streamed_and_then_replaced():
     async with fake() as slack, stage(slack) as on:
         address = await in_thread(on)
-        shown = await on.channel.draft(address, "k1", "Once upon", "", private=False)
-        assert await on.channel.draft(address, "k1", "Once upon a **time**", shown, private=False) == shown
+        shown = await on.channel.show_draft(address, "k1", "Once upon", "", private=False)
+        assert (
+            await on.channel.show_draft(address, "k1", "Once upon a **time**", shown, private=False)
+            == shown
+        )
         [draft] = slack.shown(address.chat, address.thread)
         assert (draft.text, draft.draft, draft.id) == ("Once upon a **time**", True, shown)
         assert slack.calls.of("chat.appendStream")[0]["markdown_text"] == " a **time**"
@@ -43,8 +46,8 @@ async def test_E12_in_a_thread_the_text_is_streamed_and_then_replaced():
 
 async def test_E12_outside_of_threads_a_message_is_changed():
     async with fake() as slack, stage(slack) as on:
-        shown = await on.channel.draft(on.dm, "k1", "Once", "", private=True)
-        await on.channel.draft(on.dm, "k1", "Once upon", shown, private=True)
+        shown = await on.channel.show_draft(on.dm, "k1", "Once", "", private=True)
+        await on.channel.show_draft(on.dm, "k1", "Once upon", shown, private=True)
         assert [message.text for message in slack.shown(on.dm.chat)] == ["Once upon"]
         since = datetime.now(UTC)
         assert await on.channel.find(on.dm, "k1", on.channel.render("x")[0], since) == shown
@@ -53,24 +56,30 @@ async def test_E12_outside_of_threads_a_message_is_changed():
 async def test_E12_a_text_that_turns_out_otherwise_is_shown_as_it_is_now():
     async with fake() as slack, stage(slack) as on:
         address = await in_thread(on)
-        shown = await on.channel.draft(address, "k1", "Once", "", private=False)
-        assert await on.channel.draft(address, "k1", "Twice", shown, private=False) == shown
-        assert await on.channel.draft(address, "k1", "Twice as", shown, private=False) == shown
-        assert [message.text for message in slack.shown(address.chat, address.thread)] == ["Twice as"]
+        shown = await on.channel.show_draft(address, "k1", "Once", "", private=False)
+        assert await on.channel.show_draft(address, "k1", "Twice", shown, private=False) == shown
+        assert await on.channel.show_draft(address, "k1", "Twice as", shown, private=False) == shown
+        assert [message.text for message in slack.shown(address.chat, address.thread)] == [
+            "Twice as"
+        ]
 
 
 @pytest.mark.parametrize("state", ["in_progress", "completed"])
-async def test_B5_13_a_stream_that_a_crash_left_behind_and_that_the_house_knows_is_replaced(state: str):
+async def test_B5_13_a_stream_that_a_crash_left_behind_and_that_the_house_knows_is_replaced(
+    state: str,
+):
     async with fake() as slack, stage(slack) as on:
         address = await in_thread(on)
         since = datetime.now(UTC)
-        shown = await on.channel.draft(address, "k1", "Once", "", private=False)
+        shown = await on.channel.show_draft(address, "k1", "Once", "", private=False)
         slack.work.where(shown).messages[shown]["streaming_state"] = state
         after_the_crash = channel_of(slack)
         piece = after_the_crash.render("The end")[0]
         await after_the_crash.edit(address, shown, piece)
         assert await after_the_crash.find(address, "k2", piece, since) == ""
-        assert [message.text for message in slack.shown(address.chat, address.thread)] == ["The end"]
+        assert [message.text for message in slack.shown(address.chat, address.thread)] == [
+            "The end"
+        ]
         await after_the_crash.aclose()
 
 
@@ -79,20 +88,23 @@ async def test_B5_13_a_stream_that_a_crash_left_behind_and_nobody_knows_is_taken
         since, piece = datetime.now(UTC), on.channel.render("The end")[0]
         address = Address("slack", on.dm.chat, slack.say("ann", on.dm.chat, "tell me a story"))
         await channel_before_the_crash(slack, address)
-        await on.channel.draft(address, "k2", "Another turn", "", private=False)
+        await on.channel.show_draft(address, "k2", "Another turn", "", private=False)
         await on.channel.send(address, piece, "k3")
         assert await on.channel.find(address, "k1", piece, since) == ""
-        assert [message.text for message in slack.shown(address.chat, address.thread)] == ["Another turn", "The end"]
+        assert [message.text for message in slack.shown(address.chat, address.thread)] == [
+            "Another turn",
+            "The end",
+        ]
 
 
 async def test_B5_13_a_stream_that_slack_streams_and_cannot_change_is_taken_away():
     async with fake() as slack, stage(slack) as on:
         address = await in_thread(on)
-        shown = await on.channel.draft(address, "k1", "Once", "", private=False)
+        shown = await on.channel.show_draft(address, "k1", "Once", "", private=False)
         slack.fail("chat.update", Fault("status", times=3))
         slack.fail("chat.delete", Fault("status"))
         piece = on.channel.render("The end")[0]
-        for error in (Unclear, Unclear, Refused):
+        for error in (DeliveryUnknown, DeliveryUnknown, Rejected):
             assert slack.shown(address.chat, address.thread)
             with pytest.raises(error):
                 await on.channel.edit(address, shown, piece)
@@ -103,7 +115,7 @@ async def test_B5_13_a_stream_that_was_ended_is_found_by_its_key_only():
     async with fake() as slack, stage(slack) as on:
         address = await in_thread(on)
         since, piece = datetime.now(UTC), on.channel.render("The end")[0]
-        shown = await on.channel.draft(address, "k1", "Once", "", private=False)
+        shown = await on.channel.show_draft(address, "k1", "Once", "", private=False)
         await on.channel.edit(address, shown, piece)
         assert await on.channel.find(address, "k1", piece, since) == shown
         assert await on.channel.find(address, "k2", piece, since) == ""
@@ -112,19 +124,23 @@ async def test_B5_13_a_stream_that_was_ended_is_found_by_its_key_only():
 async def test_E12_a_stream_that_slack_has_ended_meanwhile_goes_on_as_a_message():
     async with fake() as slack, stage(slack) as on:
         address = await in_thread(on)
-        shown = await on.channel.draft(address, "k1", "Once", "", private=False)
+        shown = await on.channel.show_draft(address, "k1", "Once", "", private=False)
         slack.fail("chat.appendStream", Fault("status", 200, text="message_not_in_streaming_state"))
         slack.work.where(shown).messages[shown]["streaming_state"] = "completed"
-        await on.channel.draft(address, "k1", "Once upon", shown, private=False)
-        await on.channel.draft(address, "k1", "Once upon a time", shown, private=False)
-        assert [message.text for message in slack.shown(address.chat, address.thread)] == ["Once upon a time"]
+        await on.channel.show_draft(address, "k1", "Once upon", shown, private=False)
+        await on.channel.show_draft(address, "k1", "Once upon a time", shown, private=False)
+        assert [message.text for message in slack.shown(address.chat, address.thread)] == [
+            "Once upon a time"
+        ]
 
 
 async def test_E12_a_streamed_text_calls_nobody():
     async with fake() as slack, stage(slack) as on:
         address = await in_thread(on)
-        shown = await on.channel.draft(address, "k1", "hey <!channel> <", "", private=False)
-        await on.channel.draft(address, "k1", "hey <!channel> <@U1> 3 < 4", shown, private=False)
+        shown = await on.channel.show_draft(address, "k1", "hey <!channel> <", "", private=False)
+        await on.channel.show_draft(
+            address, "k1", "hey <!channel> <@U1> 3 < 4", shown, private=False
+        )
         text = slack.shown(address.chat, address.thread)[0].text
         assert "<!" not in text
         assert "<@" not in text
@@ -134,29 +150,33 @@ async def test_E12_a_very_long_text_is_streamed_as_far_as_slack_allows():
     async with fake() as slack, stage(slack) as on:
         address = await in_thread(on)
         words = "word " * 3000
-        shown = await on.channel.draft(address, "k1", words[:10_000], "", private=False)
-        await on.channel.draft(address, "k1", words, shown, private=False)
-        await on.channel.draft(address, "k1", words + "end", shown, private=False)
+        shown = await on.channel.show_draft(address, "k1", words[:10_000], "", private=False)
+        await on.channel.show_draft(address, "k1", words, shown, private=False)
+        await on.channel.show_draft(address, "k1", words + "end", shown, private=False)
         assert len(slack.shown(address.chat, address.thread)[0].text) <= 12_000
 
 
 async def test_E12_a_draft_can_be_taken_away():
     async with fake() as slack, stage(slack) as on:
         address = await in_thread(on)
-        shown = await on.channel.draft(address, "k1", "Once", "", private=False)
+        shown = await on.channel.show_draft(address, "k1", "Once", "", private=False)
         await on.channel.delete(address, shown)
         assert slack.shown(address.chat, address.thread) == []
 
 
 async def test_B5_13_a_message_that_was_found_by_its_key_is_found_again_when_the_answer_to_its_change_is_lost():
     async with fake() as slack, stage(slack) as on:
-        address, since, piece = await in_thread(on), datetime.now(UTC), on.channel.render("The end")[0]
+        address, since, piece = (
+            await in_thread(on),
+            datetime.now(UTC),
+            on.channel.render("The end")[0],
+        )
         slack.methods.forgotten = {"chat.startStream"}
-        shown = await on.channel.draft(address, "k1", "Once", "", private=False)
+        shown = await on.channel.show_draft(address, "k1", "Once", "", private=False)
         after_the_crash = channel_of(slack)
         assert await after_the_crash.find(address, "k1", piece, since) == shown
         slack.fail("chat.update", Fault("lost"))
-        with pytest.raises(Unclear):
+        with pytest.raises(DeliveryUnknown):
             await after_the_crash.edit(address, shown, piece)
         assert await after_the_crash.find(address, "k1", piece, since) == shown
         await after_the_crash.aclose()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from channels.base import Later, Refused, Unclear
+from channels.base import DeliveryUnknown, Rejected, RetryLater
 from channels.message import Address, Attachment
 from tests.channels.slack_stage import Stage, fake, stage
 from tests.fakes.platform import Fault
@@ -55,7 +55,7 @@ async def shared(on: Stage, name: str = "b.txt", data: bytes = b"text") -> Attac
 async def test_A14_a_file_that_came_is_fetched_with_the_token():
     async with fake() as slack, stage(slack) as on:
         into = io.BytesIO()
-        await on.channel.fetch(await shared(on), into)
+        await on.channel.download(await shared(on), into)
         assert into.getvalue() == b"text"
         assert [token for _, token in slack.server.tokens] == [f"Bearer {BOT_TOKEN}"]
 
@@ -64,16 +64,23 @@ async def test_A14_a_file_known_by_its_id_only_is_fetched():
     async with fake() as slack, stage(slack) as on:
         file = await shared(on)
         into = io.BytesIO()
-        await on.channel.fetch(Attachment("document", "b.txt", "text/plain", 4, file.ref.split("/")[-2].split("-")[1]), into)
+        await on.channel.download(
+            Attachment("document", "b.txt", "text/plain", 4, file.ref.split("/")[-2].split("-")[1]),
+            into,
+        )
         assert into.getvalue() == b"text"
-        with pytest.raises(Refused, match="file_not_found"):
-            await on.channel.fetch(Attachment("document", "b.txt", "text/plain", 4, "F404"), io.BytesIO())
+        with pytest.raises(Rejected, match="file_not_found"):
+            await on.channel.download(
+                Attachment("document", "b.txt", "text/plain", 4, "F404"), io.BytesIO()
+            )
 
 
 async def test_B5_13_the_token_goes_to_no_other_host():
     async with fake() as slack, stage(slack) as on, elsewhere() as there:
-        with pytest.raises(Refused, match="not at Slack"):
-            await on.channel.fetch(Attachment("document", "b.txt", "text/plain", 4, there.url), io.BytesIO())
+        with pytest.raises(Rejected, match="not at Slack"):
+            await on.channel.download(
+                Attachment("document", "b.txt", "text/plain", 4, there.url), io.BytesIO()
+            )
         assert there.seen == []
         assert slack.server.tokens == []
 
@@ -84,28 +91,30 @@ async def test_B5_13_the_token_follows_no_redirect_to_another_host():
             slack.server.pages = []
             slack.server.moved = there.url
             async with stage(slack) as on:
-                with pytest.raises(Refused, match="not at Slack"):
-                    await on.channel.fetch(await shared(on), io.BytesIO())
+                with pytest.raises(Rejected, match="not at Slack"):
+                    await on.channel.download(await shared(on), io.BytesIO())
         assert there.seen == []
 
 
 async def test_A14_a_file_that_is_too_long_is_refused_whatever_was_said_of_it():
     async with fake() as slack, stage(slack) as on:
-        file = await shared(on, data=b"x" * (on.channel.can.most_fetch + 1))
-        with pytest.raises(Refused, match="at most"):
-            await on.channel.fetch(file, io.BytesIO())
+        file = await shared(on, data=b"x" * (on.channel.capabilities.max_download + 1))
+        with pytest.raises(Rejected, match="at most"):
+            await on.channel.download(file, io.BytesIO())
         into = io.BytesIO()
-        with pytest.raises(Refused, match="longer"):
-            await on.channel.fetch(Attachment(file.kind, file.name, file.mime, 0, file.ref), into)
-        assert len(into.getvalue()) <= on.channel.can.most_fetch
+        with pytest.raises(Rejected, match="longer"):
+            await on.channel.download(
+                Attachment(file.kind, file.name, file.mime, 0, file.ref), into
+            )
+        assert len(into.getvalue()) <= on.channel.capabilities.max_download
 
 
 async def test_A14_slacks_login_page_is_not_taken_for_the_file():
     async with fake() as slack, stage(slack) as on:
         file = await shared(on)
         slack.fail("download", Fault("garbage"))
-        with pytest.raises(Refused, match="files:read"):
-            await on.channel.fetch(file, io.BytesIO())
+        with pytest.raises(Rejected, match="files:read"):
+            await on.channel.download(file, io.BytesIO())
 
 
 @pytest.mark.parametrize("fault", [Fault("status", 502), Fault("drop", times=2)], ids=str)
@@ -113,8 +122,8 @@ async def test_B5_13_a_download_that_breaks_off_may_be_tried_again(fault: Fault)
     async with fake() as slack, stage(slack) as on:
         file = await shared(on)
         slack.fail("download", fault)
-        with pytest.raises(Later):
-            await on.channel.fetch(file, io.BytesIO())
+        with pytest.raises(RetryLater):
+            await on.channel.download(file, io.BytesIO())
 
 
 async def test_A14_a_file_is_sent_into_the_thread_with_its_caption(tmp_path: Path):
@@ -122,13 +131,17 @@ async def test_A14_a_file_is_sent_into_the_thread_with_its_caption(tmp_path: Pat
     async with fake() as slack, stage(slack) as on:
         thread = slack.say("ann", on.dm.chat, "send it")
         address = Address("slack", on.dm.chat, thread)
-        message = await on.channel.upload(address, tmp_path / "a", "report.txt", on.channel.render("**here**")[0], "k1")
+        message = await on.channel.upload(
+            address, tmp_path / "a", "report.txt", on.channel.render("**here**")[0], "k1"
+        )
         [shown] = slack.shown(on.dm.chat, thread)
         assert (shown.id, shown.text, shown.files) == (message, "here", (("report.txt", b"bytes"),))
         assert all(not token for path, token in slack.server.tokens if path.startswith("/upload"))
 
 
-async def test_B5_13_before_a_file_is_in_the_chat_all_may_be_tried_again_and_after_that_it_is_unclear(tmp_path: Path):
+async def test_B5_13_before_a_file_is_in_the_chat_all_may_be_tried_again_and_after_that_it_is_unclear(
+    tmp_path: Path,
+):
     (tmp_path / "a").write_bytes(b"bytes")
     async with fake() as slack, stage(slack) as on:
         caption = on.channel.render("here")[0]
@@ -138,10 +151,10 @@ async def test_B5_13_before_a_file_is_in_the_chat_all_may_be_tried_again_and_aft
             ("upload", Fault("status", 502)),
         ):
             slack.fail(method, fault)
-            with pytest.raises(Later):
+            with pytest.raises(RetryLater):
                 await on.channel.upload(on.dm, tmp_path / "a", "a.txt", caption, "k1")
         slack.fail("files.completeUploadExternal", Fault("lost"))
-        with pytest.raises(Unclear):
+        with pytest.raises(DeliveryUnknown):
             await on.channel.upload(on.dm, tmp_path / "a", "a.txt", caption, "k1")
         assert len(slack.shown(on.dm.chat)) == 1
 
@@ -149,8 +162,10 @@ async def test_B5_13_before_a_file_is_in_the_chat_all_may_be_tried_again_and_aft
 async def test_A14_an_empty_file_is_refused(tmp_path: Path):
     (tmp_path / "a").write_bytes(b"")
     async with fake() as slack, stage(slack) as on:
-        with pytest.raises(Refused, match="is empty"):
-            await on.channel.upload(on.dm, tmp_path / "a", "a.txt", on.channel.render("here")[0], "k1")
+        with pytest.raises(Rejected, match="is empty"):
+            await on.channel.upload(
+                on.dm, tmp_path / "a", "a.txt", on.channel.render("here")[0], "k1"
+            )
 
 
 async def test_B5_13_a_file_whose_answer_was_lost_is_found_by_who_sent_it(tmp_path: Path):
@@ -160,23 +175,25 @@ async def test_B5_13_a_file_whose_answer_was_lost_is_found_by_who_sent_it(tmp_pa
         slack.fail("files.completeUploadExternal", Fault("drop"), Fault("lost"))
         for _ in range(2):
             assert await on.channel.find(on.dm, "k1", piece, since) == ""
-            with pytest.raises(Unclear):
+            with pytest.raises(DeliveryUnknown):
                 await on.channel.upload(on.dm, tmp_path / "f", "f.txt", piece, "k1")
         assert await on.channel.find(on.dm, "k2", piece, since) == ""
         [shown] = slack.shown(on.dm.chat)
         assert await on.channel.find(on.dm, "k1", piece, since) == shown.id
 
 
-async def test_B5_13_where_files_cannot_be_looked_up_one_whose_answers_are_lost_is_not_sent_for_ever(tmp_path: Path):
+async def test_B5_13_where_files_cannot_be_looked_up_one_whose_answers_are_lost_is_not_sent_for_ever(
+    tmp_path: Path,
+):
     (tmp_path / "f").write_bytes(b"text")
     async with fake() as slack, stage(slack, listening=False) as on:
         piece, since = on.channel.render("here")[0], datetime.now(UTC)
         slack.methods.forgotten = {"files.info"}
         slack.fail("files.completeUploadExternal", Fault("lost", times=1000))
         for _ in range(5):
-            with pytest.raises(Unclear):
+            with pytest.raises(DeliveryUnknown):
                 await on.channel.upload(on.dm, tmp_path / "f", "f.txt", piece, "k1")
             assert await on.channel.find(on.dm, "k1", piece, since) == ""
-        with pytest.raises(Refused, match="may have arrived"):
+        with pytest.raises(Rejected, match="may have arrived"):
             await on.channel.upload(on.dm, tmp_path / "f", "f.txt", piece, "k1")
         assert len(slack.shown(on.dm.chat)) == 5

@@ -1,4 +1,4 @@
-"""Slack in: acknowledged only when the house has it, and never lost, whatever the connection does (B5 #13)."""
+"""Slack in: acknowledged only when the house has it, and never lost, whatever the connection does (K13)."""
 
 from dataclasses import replace
 
@@ -68,7 +68,9 @@ async def test_A14_a_mention_comes_as_two_events_and_is_one_message():
 
 async def test_events_nobody_asked_for_are_acknowledged_and_dropped():
     async with fake() as slack, stage(slack) as on:
-        slack.sockets.send("events_api", {"event_id": "Ev1", "event": {"type": "team_join", "user": {"id": "U1"}}})
+        slack.sockets.send(
+            "events_api", {"event_id": "Ev1", "event": {"type": "team_join", "user": {"id": "U1"}}}
+        )
         await slack.until(lambda: bool(slack.sockets.acked))
         assert on.house.entries == []
 
@@ -161,14 +163,18 @@ async def test_B5_13_a_connection_on_which_slack_never_greets_is_given_up():
 
 async def test_B5_13_opening_the_connection_fails_thrice_and_then_works():
     async with fake() as slack:
-        slack.fail("apps.connections.open", Fault("status", 500, times=2), Fault("retry", seconds=0.1))
+        slack.fail(
+            "apps.connections.open", Fault("status", 500, times=2), Fault("retry", seconds=0.1)
+        )
         async with stage(slack) as on:
             slack.say("ann", on.dm.chat, "hello")
             await on.house.until(lambda: on.house.texts == ["hello"])
             assert len(on.house.ailments) == 3
 
 
-@pytest.mark.parametrize("wrong", [{"app_token": "xapp-secret"}, {"bot_token": "xoxb-secret"}], ids=str)
+@pytest.mark.parametrize(
+    "wrong", [{"app_token": "xapp-secret"}, {"bot_token": "xoxb-secret"}], ids=str
+)
 async def test_B5_13_a_bad_token_ends_it_at_once(wrong: dict[str, object]):
     async with fake() as slack:
         async with running(channel_of(slack, pace=QUICK, **wrong), Ledger()) as task:

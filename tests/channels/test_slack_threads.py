@@ -1,7 +1,7 @@
 """The threads in which the assistant takes part: whom they are kept for, and what is known of them after a restart (A13, A14)."""
 
 from channels.message import Address
-from channels.slack.threads import Threads
+from channels.slack.events import ThreadMembership
 from tests.channels.host import Ledger
 from tests.channels.slack_stage import Stage, fake, stage
 from tests.fakes.platform import Fault
@@ -14,25 +14,31 @@ def at(thread: int) -> Address:
 
 
 def test_A13_strangers_push_out_no_thread_of_the_assistants_or_of_a_members():
-    threads = Threads(["U1"], most=3)
+    threads = ThreadMembership(["U1"], most=3)
     threads.join(at(1), "U1")
     threads.join(at(2), "U9")
     threads.join(at(2))
     for number in range(3, 13):
         threads.join(at(number), "U9")
-    known = [number for number in range(1, 13) if threads.joined("C1", at(number).thread)]
+    known = [number for number in range(1, 13) if threads.is_joined("C1", at(number).thread)]
     assert known == [1, 2, 10, 11, 12]
-    assert [threads.person(at(number)) for number in (1, 2, 3, 12)] == ["U1", "U9", "", "U9"]
-    assert [thread for _, thread in threads.latest(3, ["C1"])] == [at(number).thread for number in (2, 1, 12)]
+    assert [threads.last_author(at(number)) for number in (1, 2, 3, 12)] == ["U1", "U9", "", "U9"]
+    assert [thread for _, thread in threads.latest(3, ["C1"])] == [
+        at(number).thread for number in (2, 1, 12)
+    ]
 
 
 def test_A13_of_its_own_threads_the_oldest_are_forgotten():
-    threads = Threads(["U1"], most=3)
+    threads = ThreadMembership(["U1"], most=3)
     for number in range(1, 5):
         threads.join(at(number), "U1")
     threads.join(at(2))
     threads.join(at(5), "U1")
-    assert [number for number in range(1, 6) if threads.joined("C1", at(number).thread)] == [2, 4, 5]
+    assert [number for number in range(1, 6) if threads.is_joined("C1", at(number).thread)] == [
+        2,
+        4,
+        5,
+    ]
 
 
 async def said(on: Stage, person: str, chat: str, text: str, thread: str = "") -> bool:

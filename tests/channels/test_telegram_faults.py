@@ -1,21 +1,21 @@
-"""What goes wrong between Telegram and the channel: the reference's table row by row, over real sockets (B5 #1, #2, #13)."""
+"""What goes wrong between Telegram and the channel: the reference's table row by row, over real sockets (K1, #2, #13)."""
 
 import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 
-from channels.base import Later, Refused, Revoked, Unclear
-from channels.message import Address, Piece
+from channels.base import DeliveryUnknown, Rejected, RetryLater, Revoked
+from channels.message import Address, MessagePart
 from channels.telegram.channel import Telegram
 from channels.telegram.config import TelegramAccount
-from channels.telegram.poller import Pauses
+from channels.telegram.poller import TelegramTiming
 from tests.channels.host import Ledger, running
 from tests.fakes.platform import Fault
 from tests.fakes.telegram import FakeTelegram
 
-SOON = Pauses(first=0.02, longest=0.1, poll=5)
-HELLO = Piece("<b>hello</b>", "hello")
+SOON = TelegramTiming(first=0.02, longest=0.1, poll=5)
+HELLO = MessagePart("<b>hello</b>", "hello")
 
 
 @pytest.fixture
@@ -72,7 +72,9 @@ async def test_a_poll_that_fails_is_tried_again_and_nothing_is_lost(
     assert house.lives
 
 
-async def test_a_poll_waits_as_long_as_it_is_told(telegram: FakeTelegram, channel: Telegram, house: Ledger):
+async def test_a_poll_waits_as_long_as_it_is_told(
+    telegram: FakeTelegram, channel: Telegram, house: Ledger
+):
     clock = asyncio.get_running_loop().time
     telegram.fail("getUpdates", Fault("retry", seconds=1))
     async with running(channel, house):
@@ -82,9 +84,14 @@ async def test_a_poll_waits_as_long_as_it_is_told(telegram: FakeTelegram, channe
     assert clock() - told >= 0.95
 
 
-async def test_a_server_that_holds_no_poll_open_is_neither_hurried_nor_left_alone(telegram: FakeTelegram, house: Ledger):
+async def test_a_server_that_holds_no_poll_open_is_neither_hurried_nor_left_alone(
+    telegram: FakeTelegram, house: Ledger
+):
     telegram.fail("getUpdates", Fault("garbage", text='{"ok": true, "result": []}', times=20))
-    channel = Telegram(TelegramAccount.model_validate(telegram.config()), pauses=Pauses(first=0.02, longest=60.0, poll=5))
+    channel = Telegram(
+        TelegramAccount.model_validate(telegram.config()),
+        pauses=TelegramTiming(first=0.02, longest=60.0, poll=5),
+    )
     began = asyncio.get_running_loop().time()
     async with running(channel, house):
         telegram.say("ann", telegram.private("ann"), "hello")
@@ -104,7 +111,9 @@ async def test_another_poller_is_named_and_it_goes_on_when_that_one_is_gone(
         await house.until(lambda: house.texts == ["still here?"])
 
 
-async def test_the_server_may_be_away_for_long(telegram: FakeTelegram, channel: Telegram, house: Ledger):
+async def test_the_server_may_be_away_for_long(
+    telegram: FakeTelegram, channel: Telegram, house: Ledger
+):
     async with running(channel, house):
         await house.until(lambda: house.lives > 0)
         await telegram.stop()
@@ -114,7 +123,9 @@ async def test_the_server_may_be_away_for_long(telegram: FakeTelegram, channel: 
         await house.until(lambda: house.texts == ["meanwhile"])
 
 
-async def test_a_cut_network_is_noticed_and_mended(telegram: FakeTelegram, channel: Telegram, house: Ledger):
+async def test_a_cut_network_is_noticed_and_mended(
+    telegram: FakeTelegram, channel: Telegram, house: Ledger
+):
     async with running(channel, house):
         await house.until(lambda: house.lives > 0)
         telegram.cut()
@@ -125,7 +136,9 @@ async def test_a_cut_network_is_noticed_and_mended(telegram: FakeTelegram, chann
         await house.until(lambda: house.texts == ["meanwhile"] and house.lives > lives)
 
 
-async def test_a_platform_that_is_down_at_start_is_waited_for(telegram: FakeTelegram, channel: Telegram, house: Ledger):
+async def test_a_platform_that_is_down_at_start_is_waited_for(
+    telegram: FakeTelegram, channel: Telegram, house: Ledger
+):
     await telegram.stop()
     async with running(channel, house):
         await house.until(lambda: len(house.ailments) >= 3)
@@ -133,7 +146,9 @@ async def test_a_platform_that_is_down_at_start_is_waited_for(telegram: FakeTele
         await house.until(lambda: house.lives > 0)
 
 
-async def test_a_token_that_is_wrong_at_start_ends_it_with_what_to_do(telegram: FakeTelegram, channel: Telegram, house: Ledger):
+async def test_a_token_that_is_wrong_at_start_ends_it_with_what_to_do(
+    telegram: FakeTelegram, channel: Telegram, house: Ledger
+):
     telegram.revoke()
     with pytest.raises(Revoked, match="BotFather") as raised:
         await channel.check()
@@ -142,7 +157,9 @@ async def test_a_token_that_is_wrong_at_start_ends_it_with_what_to_do(telegram: 
         await asyncio.wait_for(channel.run(house), 10)
 
 
-async def test_a_token_revoked_while_running_ends_it(telegram: FakeTelegram, channel: Telegram, house: Ledger):
+async def test_a_token_revoked_while_running_ends_it(
+    telegram: FakeTelegram, channel: Telegram, house: Ledger
+):
     async with running(channel, house) as task:
         await house.until(lambda: house.lives > 0)
         telegram.revoke()
@@ -152,7 +169,9 @@ async def test_a_token_revoked_while_running_ends_it(telegram: FakeTelegram, cha
         await channel.send(at(telegram), HELLO, "key")
 
 
-async def test_B5_1_no_update_is_acknowledged_before_the_house_has_it(telegram: FakeTelegram, channel: Telegram, house: Ledger):
+async def test_B5_1_no_update_is_acknowledged_before_the_house_has_it(
+    telegram: FakeTelegram, channel: Telegram, house: Ledger
+):
     house.hold()
     async with running(channel, house):
         telegram.say("ann", telegram.private("ann"), "one")
@@ -166,7 +185,9 @@ async def test_B5_1_no_update_is_acknowledged_before_the_house_has_it(telegram: 
     assert house.texts == ["one"]
 
 
-async def test_B5_1_what_the_house_could_not_write_is_asked_for_again(telegram: FakeTelegram, channel: Telegram, house: Ledger):
+async def test_B5_1_what_the_house_could_not_write_is_asked_for_again(
+    telegram: FakeTelegram, channel: Telegram, house: Ledger
+):
     house.refuse(3)
     for text in ("one", "two"):
         telegram.say("ann", telegram.private("ann"), text)
@@ -176,7 +197,9 @@ async def test_B5_1_what_the_house_could_not_write_is_asked_for_again(telegram: 
     assert len(house.offers) == 4
 
 
-async def test_B5_2_what_comes_again_has_the_same_name(telegram: FakeTelegram, channel: Telegram, house: Ledger):
+async def test_B5_2_what_comes_again_has_the_same_name(
+    telegram: FakeTelegram, channel: Telegram, house: Ledger
+):
     async with running(channel, house):
         said = telegram.say("ann", telegram.private("ann"), "one")
         await telegram.until(lambda: not telegram.world.pending)
@@ -199,10 +222,14 @@ async def test_every_sort_of_poison_is_set_aside_and_what_stands_behind_it_arriv
         await telegram.until(lambda: not telegram.world.pending)
     assert house.texts == [str(number) for number in range(10)]
     assert len(house.poison) == 10
-    assert all(poison.external_id.startswith("update/") and poison.why for poison in house.poison)
+    assert all(
+        poison.external_id.startswith("update/") and poison.reason for poison in house.poison
+    )
 
 
-async def test_what_has_no_number_is_not_asked_for_without_end(telegram: FakeTelegram, channel: Telegram, house: Ledger):
+async def test_what_has_no_number_is_not_asked_for_without_end(
+    telegram: FakeTelegram, channel: Telegram, house: Ledger
+):
     telegram.say("ann", telegram.private("ann"), "one")
     async with running(channel, house):
         await telegram.until(lambda: not telegram.world.pending)
@@ -214,7 +241,9 @@ async def test_what_has_no_number_is_not_asked_for_without_end(telegram: FakeTel
         assert polls(telegram) <= before + 2
 
 
-async def test_a_webhook_that_somebody_set_is_taken_away(telegram: FakeTelegram, channel: Telegram, house: Ledger):
+async def test_a_webhook_that_somebody_set_is_taken_away(
+    telegram: FakeTelegram, channel: Telegram, house: Ledger
+):
     telegram.world.webhook = "https://example.com/hook"
     async with running(channel, house):
         await house.until(lambda: house.lives > 0)
@@ -226,57 +255,71 @@ async def test_a_webhook_that_somebody_set_is_taken_away(telegram: FakeTelegram,
 
 async def test_sending_too_fast_says_how_long_to_wait(telegram: FakeTelegram, channel: Telegram):
     telegram.fail("sendMessage", Fault("retry", seconds=7))
-    with pytest.raises(Later) as raised:
+    with pytest.raises(RetryLater) as raised:
         await channel.send(at(telegram), HELLO, "key")
     assert raised.value.after_s == 7
     assert telegram.shown(telegram.private("ann")) == []
 
 
-async def test_B5_13_an_answer_that_was_lost_is_not_taken_for_a_failure(telegram: FakeTelegram, channel: Telegram):
+async def test_B5_13_an_answer_that_was_lost_is_not_taken_for_a_failure(
+    telegram: FakeTelegram, channel: Telegram
+):
     telegram.fail("sendMessage", Fault("lost"))
-    with pytest.raises(Unclear):
+    with pytest.raises(DeliveryUnknown):
         await channel.send(at(telegram), HELLO, "key")
     assert [message.text for message in telegram.shown(telegram.private("ann"))] == ["hello"]
 
 
 @pytest.mark.parametrize("answer", ["<html>", '{"ok": true}', "[1]", "{"])
-async def test_an_answer_that_cannot_be_read_is_unclear_too(telegram: FakeTelegram, channel: Telegram, answer: str):
+async def test_an_answer_that_cannot_be_read_is_unclear_too(
+    telegram: FakeTelegram, channel: Telegram, answer: str
+):
     telegram.fail("sendMessage", Fault("garbage", text=answer))
-    with pytest.raises(Unclear):
+    with pytest.raises(DeliveryUnknown):
         await channel.send(at(telegram), HELLO, "key")
 
 
-async def test_where_there_was_no_connection_nothing_was_sent(telegram: FakeTelegram, channel: Telegram):
+async def test_where_there_was_no_connection_nothing_was_sent(
+    telegram: FakeTelegram, channel: Telegram
+):
     where = at(telegram)
     await telegram.stop()
-    with pytest.raises(Later) as raised:
+    with pytest.raises(RetryLater) as raised:
         await channel.send(where, HELLO, "key")
     assert telegram.token not in str(raised.value)
-    assert raised.value.after_s == 0, "nobody has complained: the house tries again when the channel is back"
+    assert raised.value.after_s == 0, (
+        "nobody has complained: the house tries again when the channel is back"
+    )
 
 
-async def test_a_server_that_is_out_of_order_is_tried_later(telegram: FakeTelegram, channel: Telegram):
+async def test_a_server_that_is_out_of_order_is_tried_later(
+    telegram: FakeTelegram, channel: Telegram
+):
     telegram.fail("sendMessage", Fault("status", 500))
-    with pytest.raises(Later, check=lambda error: error.after_s == 0):
+    with pytest.raises(RetryLater, check=lambda error: error.after_s == 0):
         await channel.send(at(telegram), HELLO, "key")
 
 
-async def test_who_blocked_the_bot_gets_nothing_now_or_later(telegram: FakeTelegram, channel: Telegram):
+async def test_who_blocked_the_bot_gets_nothing_now_or_later(
+    telegram: FakeTelegram, channel: Telegram
+):
     where = at(telegram)
     telegram.world.blocked.add(int(where.chat))
-    with pytest.raises(Refused, match="blocked"):
+    with pytest.raises(Rejected, match="blocked"):
         await channel.send(where, HELLO, "key")
-    with pytest.raises(Refused, match="Chat not found"):
+    with pytest.raises(Rejected, match="Chat not found"):
         await channel.send(Address("telegram", "99"), HELLO, "key")
 
 
-async def test_a_group_that_became_a_supergroup_says_where_it_is_now(telegram: FakeTelegram, channel: Telegram, house: Ledger):
+async def test_a_group_that_became_a_supergroup_says_where_it_is_now(
+    telegram: FakeTelegram, channel: Telegram, house: Ledger
+):
     group = telegram.group("ann", "bob")
     async with running(channel, house):
         new = telegram.people.upgrade(group)
         await telegram.until(lambda: not telegram.world.pending)
     assert house.entries == []
-    with pytest.raises(Refused, match=new):
+    with pytest.raises(Rejected, match=new):
         await channel.send(Address("telegram", group), HELLO, "key")
 
 
@@ -285,24 +328,36 @@ async def test_an_edit_that_changes_nothing_is_done(telegram: FakeTelegram, chan
     sent = await channel.send(where, HELLO, "key")
     await channel.edit(where, sent, HELLO)
     assert telegram.shown(where.chat)[0].edits == 0
-    with pytest.raises(Refused, match="not found"):
+    with pytest.raises(Rejected, match="not found"):
         await channel.edit(where, "4711", HELLO)
 
 
-async def test_markup_that_telegram_cannot_parse_goes_out_plain(telegram: FakeTelegram, channel: Telegram):
+async def test_markup_that_telegram_cannot_parse_goes_out_plain(
+    telegram: FakeTelegram, channel: Telegram
+):
     where = at(telegram)
-    sent = await channel.send(where, Piece("<p>hello", "hello"), "key")
-    await channel.edit(where, sent, Piece("<b>bye", "bye <b>"))
+    sent = await channel.send(where, MessagePart("<p>hello", "hello"), "key")
+    await channel.edit(where, sent, MessagePart("<b>bye", "bye <b>"))
     assert telegram.shown(where.chat)[0].text == "bye <b>"
 
 
-async def test_a_message_that_is_too_long_is_refused_and_a_rendered_one_never_is(telegram: FakeTelegram, channel: Telegram):
+async def test_a_message_that_is_too_long_is_refused_and_a_rendered_one_never_is(
+    telegram: FakeTelegram, channel: Telegram
+):
     where = at(telegram)
-    with pytest.raises(Refused, match="too long"):
-        await channel.send(where, Piece("x" * 4097, "x" * 4097), "key")
-    text = "# Title\n\n" + "**bold** & <i> " * 600 + "\n```python\n" + "print('👩‍👩‍👧')\n" * 500 + "```\n"
+    with pytest.raises(Rejected, match="too long"):
+        await channel.send(where, MessagePart("x" * 4097, "x" * 4097), "key")
+    text = (
+        "# Title\n\n"
+        + "**bold** & <i> " * 600
+        + "\n```python\n"
+        + "print('👩‍👩‍👧')\n" * 500
+        + "```\n"
+    )
     pieces = channel.render(text)
     for number, piece in enumerate(pieces):
         await channel.send(where, piece, str(number))
-    assert [message.markup for message in telegram.shown(where.chat)] == [piece.text for piece in pieces]
+    assert [message.markup for message in telegram.shown(where.chat)] == [
+        piece.text for piece in pieces
+    ]
     assert len(pieces) > 2

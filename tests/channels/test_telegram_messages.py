@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from channels.base import Refused
-from channels.message import Address, Choice, Inbound, Piece, Sender
+from channels.base import Rejected
+from channels.message import Address, Choice, InboundMessage, MessagePart, Sender
 from channels.telegram.channel import Telegram
 from channels.telegram.config import TelegramAccount
-from channels.telegram.poller import Pauses
+from channels.telegram.poller import TelegramTiming
 from tests.channels.host import Ledger, running
 from tests.fakes.platform import Button, Fault
 from tests.fakes.telegram import FakeTelegram
 from tests.fakes.telegram.world import BOT_ID
 
-SOON = Pauses(first=0.02, longest=0.1, poll=5, between_changes=20.0)
-HELLO = Piece("<b>hello</b>", "hello")
+SOON = TelegramTiming(first=0.02, longest=0.1, poll=5, between_changes=20.0)
+HELLO = MessagePart("<b>hello</b>", "hello")
 CHOICES = tuple(Choice(label, f"a:{label}") for label in ("Once", "Session", "Always", "Deny"))
 
 
@@ -32,12 +32,12 @@ class Scene:
         self.ann = fake.private("ann")
         self.there = Address("telegram", self.ann)
 
-    async def heard(self, count: int) -> list[Inbound]:
+    async def heard(self, count: int) -> list[InboundMessage]:
         """The messages, when there are so many."""
         await self.house.until(lambda: len(self.house.messages) >= count)
         return self.house.messages
 
-    async def only(self) -> Inbound:
+    async def only(self) -> InboundMessage:
         """The one message that reaches the house, among what was said before."""
         self.fake.say("ann", self.ann, "end")
         await self.house.until(lambda: "end" in self.house.texts)
@@ -59,7 +59,11 @@ async def test_a_private_message_is_for_the_assistant(scene: Scene):
     (message,) = await scene.heard(1)
     assert message.address == scene.there
     assert message.sender == Sender(scene.fake.person("ann"), "Ann")
-    assert (message.text, message.message_id, message.external_id) == ("good morning", said, f"{scene.ann}/{said}")
+    assert (message.text, message.message_id, message.external_id) == (
+        "good morning",
+        said,
+        f"{scene.ann}/{said}",
+    )
     assert message.private
     assert message.addressed
     assert not message.forwarded
@@ -75,7 +79,9 @@ async def test_messages_keep_their_order_over_batches(scene: Scene):
             scene.fake.say(person, chats[person], str(number))
     messages = await scene.heard(300)
     for chat in chats.values():
-        assert [m.text for m in messages if m.address.chat == chat] == [str(number) for number in range(30)]
+        assert [m.text for m in messages if m.address.chat == chat] == [
+            str(number) for number in range(30)
+        ]
 
 
 @pytest.mark.parametrize(
@@ -99,10 +105,14 @@ async def test_in_a_group_a_mention_or_a_command_addresses_it(scene: Scene, type
     assert message.address == Address("telegram", group)
 
 
-@pytest.mark.parametrize("typed", ["hello all", "/status@other_bot", "mail me@house_bot.example", "@house_bot2 hi"])
+@pytest.mark.parametrize(
+    "typed", ["hello all", "/status@other_bot", "mail me@house_bot.example", "@house_bot2 hi"]
+)
 async def test_in_a_group_other_words_are_not_for_it(scene: Scene, typed: str):
     group = scene.fake.group("ann", "bob")
-    said = scene.fake.world.new_message(scene.fake.world.chats[int(group)], scene.fake.world.person("bob")) | {"text": typed}
+    said = scene.fake.world.new_message(
+        scene.fake.world.chats[int(group)], scene.fake.world.person("bob")
+    ) | {"text": typed}
     scene.fake.world.push({"message": said})  # a bot without privacy mode gets them all
     message = await scene.only()
     assert (message.text, message.addressed) == (typed, False)
@@ -121,12 +131,22 @@ async def test_what_is_answered_to_comes_along_when_somebody_else_wrote_it(scene
     theirs = scene.fake.say("bob", group, "the moon is a cheese")
     scene.fake.people.reply("ann", theirs, "@house_bot is that so?")
     (message,) = await scene.heard(1)
-    assert (message.text, message.quoted, message.quotes_own) == ("is that so?", "the moon is a cheese", False)
+    assert (message.text, message.quoted, message.quotes_own) == (
+        "is that so?",
+        "the moon is a cheese",
+        False,
+    )
 
 
 @pytest.mark.parametrize(
     "passed_on",
-    [{}, {"forward_origin": {"type": "user"}}, {"forward_date": 1}, {"via_bot": {"id": 5}}, {"sender_chat": {"id": -5}}],
+    [
+        {},
+        {"forward_origin": {"type": "user"}},
+        {"forward_date": 1},
+        {"via_bot": {"id": 5}},
+        {"sender_chat": {"id": -5}},
+    ],
     ids=lambda more: next(iter(more), "their own"),
 )
 async def test_a6_who_answers_a_message_of_their_own_quotes_themselves_unless_they_had_passed_it_on(
@@ -137,7 +157,11 @@ async def test_a6_who_answers_a_message_of_their_own_quotes_themselves_unless_th
     scene.fake.world.messages[int(first)].json |= passed_on  # what it answers to, as it comes along
     scene.fake.people.reply("ann", first, "and bread")
     answer = (await scene.heard(2))[1]
-    assert (answer.text, answer.quoted, answer.quotes_own) == ("and bread", "buy milk", not passed_on)
+    assert (answer.text, answer.quoted, answer.quotes_own) == (
+        "and bread",
+        "buy milk",
+        not passed_on,
+    )
 
 
 async def test_a_topic_is_a_thread_and_is_answered_there(scene: Scene):
@@ -145,7 +169,7 @@ async def test_a_topic_is_a_thread_and_is_answered_there(scene: Scene):
     scene.fake.say("ann", group, "@house_bot hi", thread="77")
     (message,) = await scene.heard(1)
     assert message.address == Address("telegram", group, "77")
-    await scene.channel.typing(message.address)
+    await scene.channel.show_typing(message.address)
     await scene.channel.send(message.address, HELLO, "key", reply_to=message.message_id)
     assert [shown.text for shown in scene.fake.shown(group, "77")] == ["@house_bot hi", "hello"]
     assert scene.fake.calls.of("sendChatAction")[0]["message_thread_id"] == "77"
@@ -153,8 +177,14 @@ async def test_a_topic_is_a_thread_and_is_answered_there(scene: Scene):
 
 async def test_what_opens_a_topic_is_nothing_that_is_answered_to(scene: Scene):
     group = scene.fake.group("ann", "bob")
-    opening = {"message_id": 9, "from": {"id": BOT_ID, "is_bot": True, "first_name": "b"}, "forum_topic_created": {"name": "x"}}
-    head = scene.fake.world.new_message(scene.fake.world.chats[int(group)], scene.fake.world.person("bob"), "9")
+    opening = {
+        "message_id": 9,
+        "from": {"id": BOT_ID, "is_bot": True, "first_name": "b"},
+        "forum_topic_created": {"name": "x"},
+    }
+    head = scene.fake.world.new_message(
+        scene.fake.world.chats[int(group)], scene.fake.world.person("bob"), "9"
+    )
     scene.fake.world.push({"message": head | {"text": "hello all", "reply_to_message": opening}})
     message = await scene.only()
     assert (message.addressed, message.quoted, message.address.thread) == (False, "", "9")
@@ -174,7 +204,12 @@ async def test_an_edited_message_says_which_it_replaces(scene: Scene):
 async def test_somebody_elses_words_are_marked_as_such(scene: Scene):
     origin = {"type": "hidden_user", "sender_user_name": "Mallory", "date": 1_700_000_000}
     scene.fake.people.say("ann", scene.ann, "send me all", more={"forward_origin": origin})
-    scene.fake.people.say("ann", scene.ann, "a picture", more={"via_bot": {"id": 5, "is_bot": True, "first_name": "gif"}})
+    scene.fake.people.say(
+        "ann",
+        scene.ann,
+        "a picture",
+        more={"via_bot": {"id": 5, "is_bot": True, "first_name": "gif"}},
+    )
     assert [message.forwarded for message in await scene.heard(2)] == [True, True]
 
 
@@ -185,8 +220,22 @@ async def test_bots_channels_and_service_messages_are_passed_over(scene: Scene):
     world = scene.fake.world
     world.push({"message": world.new_message(chat, robot) | {"text": "@house_bot hi"}})
     world.push({"message": world.new_message(chat, world.person("bob")) | {"new_chat_title": "us"}})
-    world.push({"message": world.new_message(chat, world.person("bob")) | {"sender_chat": chat, "text": "@house_bot hi"}})
-    world.push({"channel_post": {"message_id": 5, "date": 1, "chat": {"id": -5, "type": "channel"}, "text": "news"}})
+    world.push(
+        {
+            "message": world.new_message(chat, world.person("bob"))
+            | {"sender_chat": chat, "text": "@house_bot hi"}
+        }
+    )
+    world.push(
+        {
+            "channel_post": {
+                "message_id": 5,
+                "date": 1,
+                "chat": {"id": -5, "type": "channel"},
+                "text": "news",
+            }
+        }
+    )
     scene.fake.say("ann", scene.ann, "a person")
     await scene.heard(1)
     assert scene.house.texts == ["a person"]
@@ -202,7 +251,10 @@ async def test_B5_a_reaction_reaches_the_house_in_order_with_messages(scene: Sce
     await scene.heard(2)
     kinds = [type(entry).__name__ for entry in scene.house.entries]
     assert kinds == ["Inbound", "Reaction", "Reaction", "Inbound"]
-    assert [(reaction.emoji, reaction.message_id) for reaction in scene.house.reactions] == [("👍", ours), ("", ours)]
+    assert [(reaction.emoji, reaction.message_id) for reaction in scene.house.reactions] == [
+        ("👍", ours),
+        ("", ours),
+    ]
 
 
 async def test_A15_choices_are_buttons_and_a_press_is_answered(scene: Scene):
@@ -219,7 +271,7 @@ async def test_A15_choices_are_buttons_and_a_press_is_answered(scene: Scene):
         scene.fake.person("ann"),
         scene.there,
     )
-    await scene.channel.edit(scene.there, sent, Piece("allowed", "allowed"))
+    await scene.channel.edit(scene.there, sent, MessagePart("allowed", "allowed"))
     assert scene.fake.shown(scene.ann)[0].buttons == ()
 
 
@@ -252,7 +304,12 @@ async def test_A15_a_query_that_is_too_old_to_answer_harms_nothing(scene: Scene)
 
 async def test_files_that_people_send_can_be_fetched(scene: Scene):
     content = bytes(range(256)) * 1000
-    scene.fake.say("ann", scene.ann, "look", files=[("notes.txt", content), ("me.jpg", b"jpeg"), ("hi.ogg", b"opus")])
+    scene.fake.say(
+        "ann",
+        scene.ann,
+        "look",
+        files=[("notes.txt", content), ("me.jpg", b"jpeg"), ("hi.ogg", b"opus")],
+    )
     messages = await scene.heard(3)
     files = [message.attachments[0] for message in messages]
     assert [message.text for message in messages] == ["look", "", ""]
@@ -260,49 +317,67 @@ async def test_files_that_people_send_can_be_fetched(scene: Scene):
     assert [file.name.partition(".")[2] for file in files] == ["txt", "jpg", "ogg"]
     for file, sent in zip(files, (content, b"jpeg", b"opus"), strict=True):
         into = io.BytesIO()
-        await scene.channel.fetch(file, into)
+        await scene.channel.download(file, into)
         assert into.getvalue() == sent
 
 
 async def test_a_file_that_is_too_large_or_gone_is_refused(scene: Scene):
     scene.fake.say("ann", scene.ann, "big", files=[("big.bin", bytes((20 << 20) + 1))])
     (message,) = await scene.heard(1)
-    with pytest.raises(Refused, match="20 MB"):
-        await scene.channel.fetch(message.attachments[0], io.BytesIO())
+    with pytest.raises(Rejected, match="20 MB"):
+        await scene.channel.download(message.attachments[0], io.BytesIO())
     unsaid = replace(message.attachments[0], size=0)
     for scene.fake.world.generous in (False, True):
-        with pytest.raises(Refused, match="20 MB" if scene.fake.world.generous else "too big"):
-            await scene.channel.fetch(unsaid, io.BytesIO())
+        with pytest.raises(Rejected, match="20 MB" if scene.fake.world.generous else "too big"):
+            await scene.channel.download(unsaid, io.BytesIO())
     scene.fake.lacks.add("file")
-    with pytest.raises(Refused, match="does not know this file"):
-        await scene.channel.fetch(replace(unsaid, size=5), io.BytesIO())
+    with pytest.raises(Rejected, match="does not know this file"):
+        await scene.channel.download(replace(unsaid, size=5), io.BytesIO())
     scene.fake.world.files.clear()
-    with pytest.raises(Refused):
-        await scene.channel.fetch(unsaid, io.BytesIO())
+    with pytest.raises(Rejected):
+        await scene.channel.download(unsaid, io.BytesIO())
 
 
 async def test_files_go_out_with_a_caption(scene: Scene, tmp_path: Path):
     file = tmp_path / "report.csv"
     file.write_bytes(b"a,b\n" * 50_000)
-    await scene.channel.upload(scene.there, file, "report.csv", Piece("<b>here</b>", "here"), "key")
-    await scene.channel.upload(scene.there, file, "report.csv", Piece("<b>here", "here"), "key2")
-    await scene.channel.upload(scene.there, file, "report.csv", Piece("<b>" + "x" * 2000 + "</b>", "x" * 2000), "key3")
-    await scene.channel.upload(scene.there, file, "report.csv", Piece("", ""), "key4")
+    await scene.channel.upload(
+        scene.there, file, "report.csv", MessagePart("<b>here</b>", "here"), "key"
+    )
+    await scene.channel.upload(
+        scene.there, file, "report.csv", MessagePart("<b>here", "here"), "key2"
+    )
+    await scene.channel.upload(
+        scene.there,
+        file,
+        "report.csv",
+        MessagePart("<b>" + "x" * 2000 + "</b>", "x" * 2000),
+        "key3",
+    )
+    await scene.channel.upload(scene.there, file, "report.csv", MessagePart("", ""), "key4")
     shown = scene.fake.shown(scene.ann)
     assert [message.files for message in shown] == [(("report.csv", file.read_bytes()),)] * 4
     assert [len(message.text) for message in shown] == [4, 4, 1024, 0]
 
 
 @pytest.mark.parametrize(
-    ("name", "sent"), [("Übersicht für ann.csv", "Übersicht für ann.csv"), ('100% "sure"\r\n.csv', "100%25 %22sure%22%0D%0A.csv")]
+    ("name", "sent"),
+    [
+        ("Übersicht für ann.csv", "Übersicht für ann.csv"),
+        ('100% "sure"\r\n.csv', "100%25 %22sure%22%0D%0A.csv"),
+    ],
 )
-async def test_the_name_of_a_file_goes_out_as_it_is_where_it_can(scene: Scene, tmp_path: Path, name: str, sent: str):
+async def test_the_name_of_a_file_goes_out_as_it_is_where_it_can(
+    scene: Scene, tmp_path: Path, name: str, sent: str
+):
     (tmp_path / "file").write_text("a")
-    await scene.channel.upload(scene.there, tmp_path / "file", name, Piece("", ""), "key")
+    await scene.channel.upload(scene.there, tmp_path / "file", name, MessagePart("", ""), "key")
     assert scene.fake.shown(scene.ann)[0].files == ((sent, b"a"),)
 
 
-async def test_a_caption_whose_markup_alone_would_be_too_long_goes_out_plain(scene: Scene, tmp_path: Path):
+async def test_a_caption_whose_markup_alone_would_be_too_long_goes_out_plain(
+    scene: Scene, tmp_path: Path
+):
     (tmp_path / "a.txt").write_text("a")
     told = scene.channel.render("**x** " * 300)[0]
     assert len(told.plain) <= 1024 < len(told.text)
@@ -313,7 +388,7 @@ async def test_a_caption_whose_markup_alone_would_be_too_long_goes_out_plain(sce
 
 async def test_E12_a_draft_is_telegrams_own_where_it_has_one(scene: Scene):
     for text in ("one", "one **two", "one **two** three " + "x" * 9000):
-        assert await scene.channel.draft(scene.there, "turn-1", text, "", private=True) == ""
+        assert await scene.channel.show_draft(scene.there, "turn-1", text, "", private=True) == ""
     (draft,) = scene.fake.shown(scene.ann)
     assert draft.draft
     assert draft.text.endswith("xxx")
@@ -325,7 +400,7 @@ async def test_E12_a_server_without_drafts_gets_one_message_that_is_edited(scene
     scene.fake.lacks.add("sendMessageDraft")
     shown = ""
     for text in ("one", "one two", "one two", "one two three"):
-        shown = await scene.channel.draft(scene.there, "turn-1", text, shown, private=True)
+        shown = await scene.channel.show_draft(scene.there, "turn-1", text, shown, private=True)
     (message,) = scene.fake.shown(scene.ann)
     assert (message.id, message.text, message.edits) == (shown, "one two three", 2)
     assert len(scene.fake.calls.of("sendMessageDraft")) == 1
@@ -333,28 +408,41 @@ async def test_E12_a_server_without_drafts_gets_one_message_that_is_edited(scene
 
 async def test_E12_in_a_group_a_draft_is_a_message(scene: Scene):
     group = Address("telegram", scene.fake.group("ann", "bob"))
-    shown = await scene.channel.draft(group, "turn-1", "one", "", private=False)
-    assert await scene.channel.draft(group, "turn-1", "one two", shown, private=False) == shown
-    assert await scene.channel.draft(group, "turn-1", "one two three", shown, private=False) == shown
+    shown = await scene.channel.show_draft(group, "turn-1", "one", "", private=False)
+    assert await scene.channel.show_draft(group, "turn-1", "one two", shown, private=False) == shown
+    assert (
+        await scene.channel.show_draft(group, "turn-1", "one two three", shown, private=False)
+        == shown
+    )
     (message,) = scene.fake.shown(group.chat)
-    assert (message.text, message.edits) == ("one two", 1), "so soon after another change it is left out"
+    assert (message.text, message.edits) == ("one two", 1), (
+        "so soon after another change it is left out"
+    )
     assert scene.fake.calls.of("sendMessageDraft") == []
 
 
 async def test_who_blocked_the_bot_does_not_end_drafts_for_others(scene: Scene):
-    scene.fake.fail("sendMessageDraft", Fault("status", 403, text="Forbidden: bot was blocked by the user"))
-    with pytest.raises(Refused):
-        await scene.channel.draft(scene.there, "turn-1", "one", "", private=True)
-    assert await scene.channel.draft(scene.there, "turn-2", "one", "", private=True) == ""
+    scene.fake.fail(
+        "sendMessageDraft", Fault("status", 403, text="Forbidden: bot was blocked by the user")
+    )
+    with pytest.raises(Rejected):
+        await scene.channel.show_draft(scene.there, "turn-1", "one", "", private=True)
+    assert await scene.channel.show_draft(scene.there, "turn-2", "one", "", private=True) == ""
 
 
 async def test_what_is_only_nice_to_have_may_be_missing(scene: Scene):
-    scene.fake.lacks |= {"sendChatAction", "setMessageReaction", "setMyCommands", "getWebhookInfo", "answerCallbackQuery"}
+    scene.fake.lacks |= {
+        "sendChatAction",
+        "setMessageReaction",
+        "setMyCommands",
+        "getWebhookInfo",
+        "answerCallbackQuery",
+    }
     said = scene.fake.say("ann", scene.ann, "hi")
     await scene.heard(1)
     for _ in range(2):
-        await scene.channel.typing(scene.there)
-        await scene.channel.seen(scene.there, said)
+        await scene.channel.show_typing(scene.there)
+        await scene.channel.mark_seen(scene.there, said)
     assert len(scene.fake.calls.of("sendChatAction")) == 1
     sent = await scene.channel.send(scene.there, HELLO, "key", choices=CHOICES)
     scene.fake.press("ann", sent, "a:Once")
@@ -364,7 +452,7 @@ async def test_what_is_only_nice_to_have_may_be_missing(scene: Scene):
 async def test_a_queued_message_is_marked_and_commands_are_in_the_menu(scene: Scene):
     said = scene.fake.say("ann", scene.ann, "hi")
     await scene.heard(1)
-    await scene.channel.seen(scene.there, said)
+    await scene.channel.mark_seen(scene.there, said)
     assert scene.fake.shown(scene.ann)[0].reactions == ("👀",)
     await scene.fake.until(lambda: bool(scene.fake.world.commands))
     assert scene.fake.world.commands == [{"command": "help", "description": "what there is"}]
@@ -382,7 +470,9 @@ async def test_a_reply_points_at_its_message_and_survives_that_one(scene: Scene)
 
 async def test_two_bots_at_once_keep_to_themselves(scene: Scene):
     async with FakeTelegram(token="7002:second") as second:
-        channel = Telegram(TelegramAccount.model_validate(second.config()), name="work/telegram", pauses=SOON)
+        channel = Telegram(
+            TelegramAccount.model_validate(second.config()), name="work/telegram", pauses=SOON
+        )
         house = Ledger()
         async with running(channel, house):
             second.say("ann", second.private("ann"), "to work")
@@ -399,8 +489,12 @@ async def test_who_it_is_and_what_it_can_do(scene: Scene):
     assert await scene.channel.check() == "@house_bot"
     assert scene.channel.name == "telegram"
     assert await scene.channel.find(scene.there, "key", HELLO, datetime.now(UTC)) == ""
-    group = scene.channel.rate(Address("telegram", "-100123"))
-    assert group.count / group.seconds < scene.channel.rate(scene.there).count / scene.channel.rate(scene.there).seconds
+    group = scene.channel.rate_limit(Address("telegram", "-100123"))
+    assert (
+        group.count / group.seconds
+        < scene.channel.rate_limit(scene.there).count
+        / scene.channel.rate_limit(scene.there).seconds
+    )
 
 
 async def test_a_pace_of_its_own_is_kept(scene: Scene):

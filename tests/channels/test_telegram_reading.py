@@ -6,10 +6,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.message import Inbound, Poison
-from channels.telegram.reading import Me, Pressed, number_of, read
+from channels.message import InboundMessage, UnreadableUpdate
+from channels.telegram.updates import CallbackPress, TelegramIdentity, parse_update, update_id_of
 
-ME = Me(7001, "house_bot", "telegram")
+ME = TelegramIdentity(7001, "house_bot", "telegram")
 CHAT = {"id": 42, "type": "private", "first_name": "Ann"}
 ANN = {"id": 42, "is_bot": False, "first_name": "Ann"}
 WHOLE: dict[str, Any] = {
@@ -28,23 +28,45 @@ WHOLE: dict[str, Any] = {
         "sticker": {"file_id": "c", "emoji": "🎉", "is_animated": True},
         "document": {"file_id": "d", "file_name": "x.pdf", "mime_type": "application/pdf"},
     },
-    "callback_query": {"id": "9", "from": ANN, "data": "x", "message": {"message_id": 1, "chat": CHAT, "date": 0}},
-    "message_reaction": {"chat": CHAT, "message_id": 7, "user": ANN, "old_reaction": [], "new_reaction": [{"emoji": "👍"}]},
+    "callback_query": {
+        "id": "9",
+        "from": ANN,
+        "data": "x",
+        "message": {"message_id": 1, "chat": CHAT, "date": 0},
+    },
+    "message_reaction": {
+        "chat": CHAT,
+        "message_id": 7,
+        "user": ANN,
+        "old_reaction": [],
+        "new_reaction": [{"emoji": "👍"}],
+    },
 }
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(list(WHOLE["message"])), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(list(WHOLE["message"])), inner, max_size=4)
+    ),
     max_leaves=8,
 )
 
 
 def places(value: object, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Every place in a structure."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    inner = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     return [at] + [place for key, part in inner for place in places(part, (*at, key))]
 
 
-@given(st.sampled_from(["message", "edited_message", "callback_query", "message_reaction"]), st.data())
+@given(
+    st.sampled_from(["message", "edited_message", "callback_query", "message_reaction"]), st.data()
+)
 def test_one_wrong_thing_anywhere_never_raises(kind: str, data: st.DataObject):
     content = json.loads(json.dumps(WHOLE[kind.removeprefix("edited_")]))
     update = {"update_id": 5, kind: content}
@@ -53,26 +75,34 @@ def test_one_wrong_thing_anywhere_never_raises(kind: str, data: st.DataObject):
     for key in place[:-1]:
         inner = inner[key]
     inner[place[-1]] = data.draw(anything)
-    heard = read(update, ME)
-    if isinstance(heard, Inbound):
+    heard = parse_update(update, ME)
+    if isinstance(heard, InboundMessage):
         heard.text.encode()
-    if isinstance(heard, Poison):
-        assert heard.external_id == f"update/{number_of(update)}" or number_of(update) is None
+    if isinstance(heard, UnreadableUpdate):
+        assert heard.external_id == f"update/{update_id_of(update)}" or update_id_of(update) is None
 
 
 @given(anything)
 def test_anything_at_all_never_raises(raw: object):
-    read(raw, ME)
+    parse_update(raw, ME)
 
 
 def test_a_message_with_the_least_there_can_be_is_read():
-    heard = read({"update_id": 1, "message": {"message_id": 3, "chat": {"id": 42}, "from": {"id": 42}, "text": "hi"}}, ME)
-    assert isinstance(heard, Inbound)
+    heard = parse_update(
+        {
+            "update_id": 1,
+            "message": {"message_id": 3, "chat": {"id": 42}, "from": {"id": 42}, "text": "hi"},
+        },
+        ME,
+    )
+    assert isinstance(heard, InboundMessage)
     assert (heard.text, heard.private, heard.addressed, heard.sent_at) == ("hi", True, True, None)
 
 
 def test_a_button_under_a_message_that_is_gone_is_still_answered():
-    assert read({"update_id": 1, "callback_query": {"id": "9", "from": ANN, "inline_message_id": "x"}}, ME) == Pressed("9", None)
+    assert parse_update(
+        {"update_id": 1, "callback_query": {"id": "9", "from": ANN, "inline_message_id": "x"}}, ME
+    ) == CallbackPress("9", None)
 
 
 def test_every_kind_of_file_has_a_name():
@@ -86,8 +116,14 @@ def test_every_kind_of_file_has_a_name():
         "document": ("document", ".bin"),
     }
     for field, (kind, ending) in kinds.items():
-        heard = read({"update_id": 1, "message": {"message_id": 3, "chat": CHAT, "from": ANN, field: {"file_id": "f"}}}, ME)
-        assert isinstance(heard, Inbound), field
+        heard = parse_update(
+            {
+                "update_id": 1,
+                "message": {"message_id": 3, "chat": CHAT, "from": ANN, field: {"file_id": "f"}},
+            },
+            ME,
+        )
+        assert isinstance(heard, InboundMessage), field
         (file,) = heard.attachments
         assert (file.kind, file.name, file.ref) == (kind, f"{kind}_3{ending}", "f")
 
@@ -105,16 +141,26 @@ def test_what_is_shared_without_words_is_told_in_words():
         "🎉": {"sticker": {"file_id": "f", "emoji": "🎉"}},
     }
     for text, fields in shared.items():
-        heard = read({"update_id": 1, "message": {"message_id": 3, "chat": CHAT, "from": ANN} | fields}, ME)
-        assert isinstance(heard, Inbound)
+        heard = parse_update(
+            {"update_id": 1, "message": {"message_id": 3, "chat": CHAT, "from": ANN} | fields}, ME
+        )
+        assert isinstance(heard, InboundMessage)
         assert heard.text == text
-        assert heard.forwarded is bool({"contact", "venue", "poll"} & set(fields)), "cards, places and polls hold others' words"
+        assert heard.forwarded is bool({"contact", "venue", "poll"} & set(fields)), (
+            "cards, places and polls hold others' words"
+        )
 
 
 def test_a_place_that_moves_is_not_said_anew():
-    shared = {"message_id": 7, "date": 1_700_000_000, "chat": CHAT, "from": ANN, "location": {"latitude": 1.5, "longitude": 2.5}}
+    shared = {
+        "message_id": 7,
+        "date": 1_700_000_000,
+        "chat": CHAT,
+        "from": ANN,
+        "location": {"latitude": 1.5, "longitude": 2.5},
+    }
     moved = shared | {"edit_date": 1_700_000_060, "location": {"latitude": 1.6, "longitude": 2.5}}
-    said = read({"update_id": 5, "message": shared}, ME)
-    assert isinstance(said, Inbound)
+    said = parse_update({"update_id": 5, "message": shared}, ME)
+    assert isinstance(said, InboundMessage)
     assert said.text == "[location: 1.5, 2.5]"
-    assert read({"update_id": 6, "edited_message": moved}, ME) is None
+    assert parse_update({"update_id": 6, "edited_message": moved}, ME) is None

@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from channels.base import Channel, ChannelError, Later, Unclear
+from channels.base import Channel, ChannelError, DeliveryUnknown, RetryLater
 from channels.discord.channel import Discord
 from channels.discord.config import DiscordAccount
-from channels.message import Address, Inbound, Piece
+from channels.message import Address, InboundMessage, MessagePart
 from channels.slack.channel import Slack
 from channels.slack.config import SlackAccount
 from channels.telegram.channel import Telegram
 from channels.telegram.config import TelegramAccount
-from channels.telegram.poller import Pauses
+from channels.telegram.poller import TelegramTiming
 from tests.channels import discord_host, slack_stage
 from tests.channels.host import Ledger, running
 from tests.fakes.discord import FakeDiscord
@@ -25,7 +25,7 @@ from tests.fakes.platform import Fault, Platform, Shown
 from tests.fakes.slack import FakeSlack
 from tests.fakes.telegram import FakeTelegram
 
-SOON = Pauses(first=0.02, longest=0.1, poll=5, between_changes=0.0)
+SOON = TelegramTiming(first=0.02, longest=0.1, poll=5, between_changes=0.0)
 TRIES = 4
 THEIRS = re.compile(r"(?<!tests)/channels/|site-packages/(telegram|slack_sdk|discord)/")
 
@@ -49,7 +49,9 @@ KINDS = {
     "telegram": Kind(
         "telegram",
         FakeTelegram,
-        lambda config, name: Telegram(TelegramAccount.model_validate(config), name=name, pauses=SOON),
+        lambda config, name: Telegram(
+            TelegramAccount.model_validate(config), name=name, pauses=SOON
+        ),
         lambda fake, person, message_id, text: fake.people.edit(message_id, text),
         "sendChatAction",
         "setMessageReaction",
@@ -58,7 +60,9 @@ KINDS = {
     "slack": Kind(
         "slack",
         FakeSlack,
-        lambda config, name: Slack(SlackAccount.model_validate(config), name=name, pace=slack_stage.QUICK),
+        lambda config, name: Slack(
+            SlackAccount.model_validate(config), name=name, pace=slack_stage.QUICK
+        ),
         lambda fake, person, message_id, text: fake.edit(person, message_id, text),
         "assistant.threads.setStatus",
         "reactions.add",
@@ -67,7 +71,9 @@ KINDS = {
     "discord": Kind(
         "discord",
         FakeDiscord,
-        lambda config, name: Discord(DiscordAccount.model_validate(config), name, patience=discord_host.QUICK),
+        lambda config, name: Discord(
+            DiscordAccount.model_validate(config), name, patience=discord_host.QUICK
+        ),
         lambda fake, person, message_id, text: fake.edit(message_id, text),
         "POST typing",
         "PUT reactions",
@@ -103,17 +109,23 @@ class Stage:
         """A thread in that group, as a message from it says where it is."""
         opening = self.platform.say("ann", self.group.chat, "the opening")
         async with self.listening():
-            return (await self.heard_from("ann", self.group.chat, self.platform.mention("in the thread"), opening)).address
+            return (
+                await self.heard_from(
+                    "ann", self.group.chat, self.platform.mention("in the thread"), opening
+                )
+            ).address
 
     def ours(self, address: Address) -> list[Shown]:
         """What the bot's messages there are now."""
-        return [one for one in self.platform.shown(address.chat) if one.by_bot and _is_in(one, address)]
+        return [
+            one for one in self.platform.shown(address.chat) if one.by_bot and _is_in(one, address)
+        ]
 
     def stand(self, address: Address) -> list[Shown]:
         """The same without what goes away by itself."""
         return [one for one in self.ours(address) if not one.draft]
 
-    def piece(self, text: str) -> Piece:
+    def piece(self, text: str) -> MessagePart:
         """A short text, as the channel writes it."""
         (piece,) = self.channel.render(text)
         return piece
@@ -130,16 +142,20 @@ class Stage:
             await self.host.until(lambda: self.host.lives > lives or task.done())
             yield task
 
-    async def heard(self, *texts: str) -> list[Inbound]:
+    async def heard(self, *texts: str) -> list[InboundMessage]:
         """These came in, in this order, and nothing else."""
         await self.host.until(lambda: len(self.host.texts) >= len(texts))
         assert self.host.texts == list(texts)
         return self.host.messages
 
-    async def heard_from(self, person: str, chat: str, text: str, thread: str = "") -> Inbound:
+    async def heard_from(
+        self, person: str, chat: str, text: str, thread: str = ""
+    ) -> InboundMessage:
         """A person says it, and it is taken; the one message with these words."""
         self.platform.say(person, chat, text, thread=thread)
-        await self.host.until(lambda: any(text.endswith(message.text) for message in self.host.messages))
+        await self.host.until(
+            lambda: any(text.endswith(message.text) for message in self.host.messages)
+        )
         (said,) = [message for message in self.host.messages if text.endswith(message.text)]
         return said
 
@@ -194,17 +210,19 @@ async def delivered(stage: Stage, text: str, key: str) -> None:
     leave it.
     """
     since = datetime.now(UTC)
-    piece, can = stage.piece(text), stage.channel.can
+    piece, can = stage.piece(text), stage.channel.capabilities
     for _ in range(TRIES):
         outcome = await ended(stage.channel.send(stage.ann, piece, key))
         match outcome:
             case str():
                 return
-            case Unclear() if can.keyed:
+            case DeliveryUnknown() if can.idempotent:
                 continue
-            case Unclear() if not can.finds or await stage.channel.find(stage.ann, key, piece, since):
+            case DeliveryUnknown() if not can.can_find or await stage.channel.find(
+                stage.ann, key, piece, since
+            ):
                 return
-            case Later() | Unclear():
+            case RetryLater() | DeliveryUnknown():
                 continue
             case _:
                 raise AssertionError(f"not delivered: {outcome!r}")

@@ -13,7 +13,11 @@ from tests.contract.channels import KINDS, Stage, stage_of
 
 @pytest.fixture(params=["sqlite", "memory"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    made: Store = await SqliteStore.open(tmp_path / "journal.db") if request.param == "sqlite" else MemoryStore()
+    made: Store = (
+        await SqliteStore.open(tmp_path / "journal.db")
+        if request.param == "sqlite"
+        else MemoryStore()
+    )
     yield made
     await made.aclose()
 

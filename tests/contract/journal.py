@@ -12,16 +12,16 @@ from daemon.core.events import (
     Limits,
     ModelReplied,
     Outcome,
-    Recorded,
+    RecordedEvent,
     Steered,
     Stop,
     ToolFinished,
     TurnEnded,
     UserSaid,
 )
-from daemon.core.label import Effect, Label
 from daemon.core.messages import ToolCall, Usage
 from daemon.core.rows import GrantRow, InboxRow, OutboxRow, SessionRow, TurnRow
+from daemon.core.trust import Effect, Label
 from daemon.store.protocol import Store, Tx
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)
@@ -36,10 +36,25 @@ def session(name: str = HOME, channel: str = "terminal") -> SessionRow:
     return SessionRow(name, channel, "chat-1", Label.TRUSTED, NOW)
 
 
-def message(name: str, *, session: str = HOME, turn: str = "", steers: str = "", state: str = "new") -> InboxRow:
+def message(
+    name: str, *, session: str = HOME, turn: str = "", steers: str = "", state: str = "new"
+) -> InboxRow:
     """An accepted message; its turn is called after it: message m1 begins turn t1."""
     own = turn or "t" + name[1:]
-    return InboxRow(name, "terminal", "", f"x-{name}", session, "ann", "hello", Label.TRUSTED, own, NOW, steers, state)
+    return InboxRow(
+        name,
+        "terminal",
+        "",
+        f"x-{name}",
+        session,
+        "ann",
+        "hello",
+        Label.TRUSTED,
+        own,
+        NOW,
+        steers,
+        state,
+    )
 
 
 def turn(name: str, *, session: str = HOME, at: datetime = NOW) -> TurnRow:
@@ -72,7 +87,15 @@ def finished(label: Label = Label.TRUSTED) -> ToolFinished:
 
 
 def asked(call_id: str = "2.0", expires: datetime | None = None) -> ApprovalAsked:
-    return ApprovalAsked(call_id, "shell", '{"command":"rm ä"}', "hash", Effect.DESTRUCTIVE, "token", expires or after(60))
+    return ApprovalAsked(
+        call_id,
+        "shell",
+        '{"command":"rm ä"}',
+        "hash",
+        Effect.DESTRUCTIVE,
+        "token",
+        expires or after(60),
+    )
 
 
 def answered(answer: Answer, call_id: str = "2.0") -> ApprovalAnswered:
@@ -84,11 +107,29 @@ LIMITS = Limits(max_iterations=3, max_seconds=2.5, max_input_tokens=700, max_usd
 
 
 def spawned(
-    name: str = "t2", *, key: str = "2.0", where: str = CHILD, report: str = "", label: Label = Label.TRUSTED
+    name: str = "t2",
+    *,
+    key: str = "2.0",
+    where: str = CHILD,
+    report: str = "",
+    label: Label = Label.TRUSTED,
 ) -> ChildSpawned:
     """An agent set to work on turn `name`, in a session of its own."""
     own = "m" + name[1:]
-    return ChildSpawned(key, name, where, own, "digger", "dig here", "ann", label, LIMITS, 1, max_chars=20, report=report)
+    return ChildSpawned(
+        key,
+        name,
+        where,
+        own,
+        "digger",
+        "dig here",
+        "ann",
+        label,
+        LIMITS,
+        1,
+        max_chars=20,
+        report=report,
+    )
 
 
 def ended(reply: str = "bye", reason: Stop = Stop.DONE) -> TurnEnded:
@@ -97,21 +138,21 @@ def ended(reply: str = "bye", reason: Stop = Stop.DONE) -> TurnEnded:
 
 def begin_child(tx: Tx, name: str = "t2", where: str = CHILD) -> int:
     """A worker takes the child's message up; gives the epoch."""
-    epoch = tx.claim(where, "worker")
+    epoch = tx.claim_session(where, "worker")
     tx.begin_turn(replace(turn(name, session=where), agent="digger", parent="t1"), epoch)
     return epoch
 
 
-def recorded(*events: Event, first: int = 1, at: datetime = NOW) -> list[Recorded]:
-    return [Recorded(seq, at, event) for seq, event in enumerate(events, first)]
+def recorded(*events: Event, first: int = 1, at: datetime = NOW) -> list[RecordedEvent]:
+    return [RecordedEvent(seq, at, event) for seq, event in enumerate(events, first)]
 
 
 def begin(tx: Tx, name: str = "t1", *, where: str = HOME, channel: str = "terminal") -> int:
     """A session, its message and its turn, in one go; gives the epoch."""
-    if tx.session(where) is None:
+    if tx.get_session(where) is None:
         tx.put_session(session(where, channel))
-    tx.accept(message("m" + name[1:], session=where))
-    epoch = tx.claim(where, "worker")
+    tx.accept_input(message("m" + name[1:], session=where))
+    epoch = tx.claim_session(where, "worker")
     tx.begin_turn(turn(name, session=where), epoch)
     return epoch
 
@@ -121,11 +162,15 @@ async def begun(store: Store, *events: Event, channel: str = "terminal", where: 
 
     def work(tx: Tx) -> int:
         epoch = begin(tx, channel=channel, where=where)
-        tx.append(where, epoch, "t1", recorded(*events))
+        tx.append_events(where, epoch, "t1", recorded(*events))
         return epoch
 
     return await store.write(work)
 
 
-async def add(store: Store, epoch: int, *events: Event, first: int, name: str = "t1", at: datetime = NOW) -> None:
-    await store.write(lambda tx: tx.append(HOME, epoch, name, recorded(*events, first=first, at=at)))
+async def add(
+    store: Store, epoch: int, *events: Event, first: int, name: str = "t1", at: datetime = NOW
+) -> None:
+    await store.write(
+        lambda tx: tx.append_events(HOME, epoch, name, recorded(*events, first=first, at=at))
+    )

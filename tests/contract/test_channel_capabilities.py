@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from channels.base import Refused
-from channels.message import Choice, Piece
+from channels.base import Rejected
+from channels.message import Choice, MessagePart
 from tests.contract.channels import Stage, ended
 
 Use = Callable[[Stage], Awaitable[bool]]
@@ -14,7 +14,9 @@ Use = Callable[[Stage], Awaitable[bool]]
 
 async def keyed(stage: Stage) -> bool:
     """The same key twice gives one message."""
-    return await stage.send("hello") == await stage.send("hello") and len(stage.ours(stage.ann)) == 1
+    return (
+        await stage.send("hello") == await stage.send("hello") and len(stage.ours(stage.ann)) == 1
+    )
 
 
 async def finds(stage: Stage) -> bool:
@@ -32,7 +34,9 @@ async def edits(stage: Stage) -> bool:
 
 
 async def buttons(stage: Stage) -> bool:
-    await stage.channel.send(stage.ann, stage.piece("Which?"), "k1", choices=[Choice("this", "this")])
+    await stage.channel.send(
+        stage.ann, stage.piece("Which?"), "k1", choices=[Choice("this", "this")]
+    )
     return [button.data for button in stage.ours(stage.ann)[0].buttons] == ["this"]
 
 
@@ -44,12 +48,12 @@ async def threads(stage: Stage) -> bool:
 
 async def reactions(stage: Stage) -> bool:
     asked = stage.platform.say("ann", stage.ann.chat, "hello")
-    await stage.channel.seen(stage.ann, asked)
+    await stage.channel.mark_seen(stage.ann, asked)
     return bool(stage.platform.shown(stage.ann.chat)[0].reactions)
 
 
 async def drafts(stage: Stage) -> bool:
-    shown = await stage.channel.draft(stage.ann, "k1", "half a sent", "", private=True)
+    shown = await stage.channel.show_draft(stage.ann, "k1", "half a sent", "", private=True)
     (seen,) = stage.ours(stage.ann)
     return seen.text == "half a sent" and (seen.draft or seen.id == shown)
 
@@ -57,32 +61,38 @@ async def drafts(stage: Stage) -> bool:
 async def typing(stage: Stage) -> bool:
     before = len(stage.platform.calls.of(stage.kind.typing))
     asked = stage.platform.say("ann", stage.ann.chat, "hello")
-    await stage.channel.typing(stage.at(stage.ann.chat, asked if stage.kind.name == "slack" else ""), "reads")
+    await stage.channel.show_typing(
+        stage.at(stage.ann.chat, asked if stage.kind.name == "slack" else ""), "reads"
+    )
     return len(stage.platform.calls.of(stage.kind.typing)) == before + 1
 
 
-USES: dict[str, Use] = {use.__name__: use for use in (keyed, finds, edits, buttons, threads, reactions, drafts, typing)}
+USES: dict[str, Use] = {
+    use.__name__: use for use in (keyed, finds, edits, buttons, threads, reactions, drafts, typing)
+}
 FOR_SAFETY = ("keyed", "finds")
 
 
 @pytest.mark.parametrize("flag", USES)
 async def test_a14_what_it_says_it_can_do_it_can_and_no_more(stage: Stage, flag: str):
-    claims = bool(getattr(stage.channel.can, flag))
+    claims = bool(getattr(stage.channel.capabilities, flag))
     if claims or flag in FOR_SAFETY:
         assert await USES[flag](stage) is claims
     else:
-        assert isinstance(await ended(USES[flag](stage)), Refused)
+        assert isinstance(await ended(USES[flag](stage)), Rejected)
 
 
-async def test_a_message_of_as_many_characters_as_it_says_is_taken_and_a_longer_one_is_cut_before(stage: Stage):
-    limit = stage.channel.can.limit
-    await stage.channel.send(stage.ann, Piece("x" * limit, "x" * limit), "k1")
+async def test_a_message_of_as_many_characters_as_it_says_is_taken_and_a_longer_one_is_cut_before(
+    stage: Stage,
+):
+    limit = stage.channel.capabilities.limit
+    await stage.channel.send(stage.ann, MessagePart("x" * limit, "x" * limit), "k1")
     assert len(stage.ours(stage.ann)[0].text) == limit
     assert len(stage.channel.render("x" * (limit + 1))) == 2
     assert len(stage.channel.render("x" * (limit * 9 // 10))) == 1
 
 
 async def test_e12_what_it_says_of_time_and_size_makes_sense(stage: Stage):
-    can = stage.channel.can
+    can = stage.channel.capabilities
     assert 0 < can.draft_every_s <= 5 and 0 < can.typing_every_s <= 60
-    assert can.most_upload >= 1 << 20 and can.most_fetch >= 1 << 20
+    assert can.max_upload >= 1 << 20 and can.max_download >= 1 << 20

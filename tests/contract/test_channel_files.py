@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from channels.base import Later, Refused, Revoked, Unclear
+from channels.base import DeliveryUnknown, Rejected, RetryLater, Revoked
 from channels.message import Attachment
 from tests.contract.channels import Stage, ended
 from tests.fakes.platform import Fault
@@ -27,14 +27,16 @@ async def came_with(stage: Stage, *files: tuple[str, bytes]) -> list[Attachment]
     """What ann's message brings."""
     async with stage.listening():
         stage.platform.say("ann", stage.ann.chat, "see this", files=files)
-        await stage.host.until(lambda: sum(len(message.attachments) for message in stage.host.messages) >= len(files))
+        await stage.host.until(
+            lambda: sum(len(message.attachments) for message in stage.host.messages) >= len(files)
+        )
     return [attachment for message in stage.host.messages for attachment in message.attachments]
 
 
 async def test_a14_a_file_that_came_with_a_message_is_fetched_byte_for_byte(stage: Stage):
     (attachment,) = await came_with(stage, ("notes.txt", CONTENT))
     into = BytesIO()
-    await stage.channel.fetch(attachment, into)
+    await stage.channel.download(attachment, into)
     assert into.getvalue() == CONTENT
     assert (attachment.name, attachment.size) == ("notes.txt", len(CONTENT))
     assert "see this" in stage.host.texts
@@ -45,13 +47,16 @@ async def test_a14_several_files_come_and_each_is_its_own(stage: Stage):
     fetched = {}
     for attachment in await came_with(stage, *files):
         into = BytesIO()
-        await stage.channel.fetch(attachment, into)
+        await stage.channel.download(attachment, into)
         fetched[attachment.name] = into.getvalue()
     assert fetched == dict(files)
 
 
 async def test_a14_files_that_are_sent_at_once_are_one_message(stage: Stage):
-    assert len(await came_with(stage, ("one.png", b"1"), ("two.png", b"22"), ("three.png", b"333"))) == 3
+    assert (
+        len(await came_with(stage, ("one.png", b"1"), ("two.png", b"22"), ("three.png", b"333")))
+        == 3
+    )
     [said] = stage.host.messages
     assert (said.text, [file.size for file in said.attachments]) == ("see this", [1, 2, 3])
 
@@ -59,37 +64,44 @@ async def test_a14_files_that_are_sent_at_once_are_one_message(stage: Stage):
 async def test_a_file_that_is_too_big_is_refused_before_it_is_asked_for(stage: Stage):
     (attachment,) = await came_with(stage, ("notes.txt", CONTENT))
     before, into = len(stage.platform.calls.made), BytesIO()
-    with pytest.raises(Refused):
-        await stage.channel.fetch(replace(attachment, size=stage.channel.can.most_fetch + 1), into)
+    with pytest.raises(Rejected):
+        await stage.channel.download(
+            replace(attachment, size=stage.channel.capabilities.max_download + 1), into
+        )
     assert len(stage.platform.calls.made) == before and not into.getvalue()
 
 
 async def test_a_file_that_lies_about_its_size_is_cut_off(stage: Stage):
-    most = stage.channel.can.most_fetch
+    most = stage.channel.capabilities.max_download
     (attachment,) = await came_with(stage, ("notes.bin", b"x" * (most + 1)))
     into = BytesIO()
-    with pytest.raises(Refused):
-        await stage.channel.fetch(replace(attachment, size=0), into)
+    with pytest.raises(Rejected):
+        await stage.channel.download(replace(attachment, size=0), into)
     assert len(into.getvalue()) <= most
 
 
 async def test_a_file_is_later_while_the_network_is_away_and_fetched_when_it_is_back(stage: Stage):
     (attachment,) = await came_with(stage, ("notes.txt", CONTENT))
     stage.platform.cut()
-    outcome = await ended(stage.channel.fetch(attachment, BytesIO()))
-    assert isinstance(outcome, Later)
+    outcome = await ended(stage.channel.download(attachment, BytesIO()))
+    assert isinstance(outcome, RetryLater)
     stage.tells_nothing(outcome)
     stage.platform.mend()
     into = BytesIO()
-    await stage.channel.fetch(attachment, into)
+    await stage.channel.download(attachment, into)
     assert into.getvalue() == CONTENT
 
 
-@pytest.mark.parametrize("ref", ["", "nothing", "http://127.0.0.1:1/secret", "file:///etc/passwd", "http://[bad", "../../x"])
+@pytest.mark.parametrize(
+    "ref",
+    ["", "nothing", "http://127.0.0.1:1/secret", "file:///etc/passwd", "http://[bad", "../../x"],
+)
 async def test_a_file_that_is_elsewhere_or_nowhere_is_not_fetched(stage: Stage, ref: str):
     into = BytesIO()
-    outcome = await ended(stage.channel.fetch(Attachment("document", "x", "text/plain", 3, ref), into))
-    assert isinstance(outcome, Refused | Later) and not into.getvalue()
+    outcome = await ended(
+        stage.channel.download(Attachment("document", "x", "text/plain", 3, ref), into)
+    )
+    assert isinstance(outcome, Rejected | RetryLater) and not into.getvalue()
 
 
 async def test_a14_a_file_is_sent_byte_for_byte_with_its_name_and_words(stage: Stage, file: Path):
@@ -108,27 +120,35 @@ async def test_a14_a_file_goes_into_a_thread_and_needs_no_words(stage: Stage, fi
     assert shown.files[0][1] == CONTENT
 
 
-async def test_a_file_that_is_too_big_to_send_is_refused_before_it_is_read(stage: Stage, tmp_path: Path):
+async def test_a_file_that_is_too_big_to_send_is_refused_before_it_is_read(
+    stage: Stage, tmp_path: Path
+):
     huge = tmp_path / "huge"
     with huge.open("wb") as sparse:
-        sparse.truncate(stage.channel.can.most_upload + 1)
-    with pytest.raises(Refused, match=r"huge\.bin"):
+        sparse.truncate(stage.channel.capabilities.max_upload + 1)
+    with pytest.raises(Rejected, match=r"huge\.bin"):
         await stage.channel.upload(stage.ann, huge, "huge.bin", stage.piece("huge"), "k1")
     assert not stage.platform.calls.made
 
 
 async def test_a_file_that_is_gone_is_refused(stage: Stage, tmp_path: Path):
-    with pytest.raises(Refused, match=r"notes\.txt cannot be read"):
-        await stage.channel.upload(stage.ann, tmp_path / "gone", "notes.txt", stage.piece("here it is"), "k1")
+    with pytest.raises(Rejected, match=r"notes\.txt cannot be read"):
+        await stage.channel.upload(
+            stage.ann, tmp_path / "gone", "notes.txt", stage.piece("here it is"), "k1"
+        )
     assert not stage.platform.calls.made
 
 
-async def test_a_file_whose_answer_was_lost_is_unclear_and_stands_there_once(stage: Stage, file: Path):
+async def test_a_file_whose_answer_was_lost_is_unclear_and_stands_there_once(
+    stage: Stage, file: Path
+):
     stage.platform.fail("*", Fault("lost"))
-    outcome = await ended(stage.channel.upload(stage.ann, file, "x.txt", stage.piece("here it is"), "k1"))
-    assert isinstance(outcome, Unclear)
+    outcome = await ended(
+        stage.channel.upload(stage.ann, file, "x.txt", stage.piece("here it is"), "k1")
+    )
+    assert isinstance(outcome, DeliveryUnknown)
     stage.tells_nothing(outcome)
-    if stage.channel.can.keyed:
+    if stage.channel.capabilities.idempotent:
         await stage.channel.upload(stage.ann, file, "x.txt", stage.piece("here it is"), "k1")
     assert len(stage.ours(stage.ann)) == 1
 
@@ -136,6 +156,8 @@ async def test_a_file_whose_answer_was_lost_is_unclear_and_stands_there_once(sta
 async def test_without_a_good_token_files_are_neither_sent_nor_given(stage: Stage, file: Path):
     (attachment,) = await came_with(stage, ("notes.txt", CONTENT))
     stage.platform.revoke()
-    assert isinstance(await ended(stage.channel.upload(stage.ann, file, "x.txt", stage.piece("x"), "k1")), Revoked)
+    assert isinstance(
+        await ended(stage.channel.upload(stage.ann, file, "x.txt", stage.piece("x"), "k1")), Revoked
+    )
     async with asyncio.timeout(10):
-        await ended(stage.channel.fetch(attachment, BytesIO()))
+        await ended(stage.channel.download(attachment, BytesIO()))

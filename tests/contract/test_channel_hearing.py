@@ -4,24 +4,37 @@ import asyncio
 
 import pytest
 
-from channels.message import Choice, Inbound
+from channels.message import Choice, InboundMessage
 from tests.contract.channels import Stage
 
 BURST = 50
 YES = (Choice("Allow", "approve:7:once"),)
 
 
-def offered(stage: Stage) -> list[Inbound]:
+def offered(stage: Stage) -> list[InboundMessage]:
     """Every message that the house was asked to take, taken or not."""
-    return [arrival for offer in stage.host.offers for arrival in offer if isinstance(arrival, Inbound)]
+    return [
+        arrival
+        for offer in stage.host.offers
+        for arrival in offer
+        if isinstance(arrival, InboundMessage)
+    ]
 
 
 async def test_a13_a_message_says_who_wrote_it_and_where(stage: Stage):
     async with stage.listening():
         number = stage.platform.say("ann", stage.ann.chat, "hello")
         (said,) = await stage.heard("hello")
-    assert (said.address, said.sender.id, said.message_id) == (stage.ann, stage.platform.person("ann"), number)
-    assert said.private and said.addressed and not (said.forwarded or said.edits or said.quoted or said.attachments)
+    assert (said.address, said.sender.id, said.message_id) == (
+        stage.ann,
+        stage.platform.person("ann"),
+        number,
+    )
+    assert (
+        said.private
+        and said.addressed
+        and not (said.forwarded or said.edits or said.quoted or said.attachments)
+    )
     assert said.external_id and said.sent_at is not None
 
 
@@ -32,7 +45,12 @@ async def test_a13_a_further_account_has_places_of_its_own(stage: Stage):
         work.platform.poison()
         (said,) = await work.heard("hello")
         await work.host.until(lambda: bool(work.host.poison))
-    assert work.channel.name == said.address.channel == work.host.poison[0].channel == f"work/{stage.kind.name}"
+    assert (
+        work.channel.name
+        == said.address.channel
+        == work.host.poison[0].channel
+        == f"work/{stage.kind.name}"
+    )
 
 
 async def test_a13_a_stranger_is_heard_too_for_the_house_decides_who_is_let_in(stage: Stage):
@@ -43,7 +61,14 @@ async def test_a13_a_stranger_is_heard_too_for_the_house_decides_who_is_let_in(s
 
 
 async def test_text_comes_as_it_was_typed(stage: Stage):
-    texts = ["a < b && c > d", "*not bold* _x_ `y`", "שלום עולם", "👩‍👩‍👧‍👦 ok", "two\nlines", "@everyone & #general"]
+    texts = [
+        "a < b && c > d",
+        "*not bold* _x_ `y`",
+        "שלום עולם",
+        "👩‍👩‍👧‍👦 ok",
+        "two\nlines",
+        "@everyone & #general",
+    ]
     async with stage.listening():
         for text in texts:
             stage.platform.say("ann", stage.ann.chat, text)
@@ -58,7 +83,11 @@ async def test_a14_in_a_group_a_message_is_for_the_assistant_when_it_is_named(st
         await stage.host.until(lambda: "what do you think?" in stage.host.texts)
     (asked,) = [message for message in stage.host.messages if message.text == "what do you think?"]
     others = [message for message in stage.host.messages if message is not asked]
-    assert asked.addressed and not asked.private and asked.address == stage.at(group, asked.address.thread)
+    assert (
+        asked.addressed
+        and not asked.private
+        and asked.address == stage.at(group, asked.address.thread)
+    )
     assert not any(other.addressed for other in others)
 
 
@@ -67,10 +96,16 @@ async def test_a14_every_thread_is_a_place_of_its_own(stage: Stage):
     openings = [stage.platform.say("ann", group, f"opening {number}") for number in range(2)]
     async with stage.listening():
         where = [
-            (await stage.heard_from("ann", group, stage.platform.mention(f"in thread {number}"), opening)).address
+            (
+                await stage.heard_from(
+                    "ann", group, stage.platform.mention(f"in thread {number}"), opening
+                )
+            ).address
             for number, opening in enumerate(openings)
         ]
-        where.append((await stage.heard_from("ann", group, stage.platform.mention("outside"))).address)
+        where.append(
+            (await stage.heard_from("ann", group, stage.platform.mention("outside"))).address
+        )
     assert len({(address.chat, address.thread) for address in where}) == 3
 
 
@@ -115,7 +150,9 @@ async def test_f1_what_was_not_taken_when_the_process_died_is_there_for_the_next
         await stage.heard("before")
         stage.host.refuse(1000)
         stage.platform.say("ann", stage.ann.chat, "while it died")
-        await stage.host.until(lambda: any(arrival.text == "while it died" for arrival in offered(stage)))
+        await stage.host.until(
+            lambda: any(arrival.text == "while it died" for arrival in offered(stage))
+        )
     stage.platform.say("ann", stage.ann.chat, "while it was away")
     stage.host.refuse(0)
     stage.host.known = [stage.ann]
@@ -163,7 +200,9 @@ async def test_poison_is_set_aside_and_holds_up_nothing(stage: Stage):
         stage.platform.say("ann", stage.ann.chat, "the last")
         await stage.heard(*map(str, range(9)), "the last")
         await stage.host.until(lambda: len(stage.host.poison) >= 9)
-    assert all(one.raw and one.why and one.channel == stage.channel.name for one in stage.host.poison)
+    assert all(
+        one.raw and one.reason and one.channel == stage.channel.name for one in stage.host.poison
+    )
     assert len({one.external_id for one in stage.host.poison}) == len(stage.host.poison)
 
 
@@ -183,7 +222,11 @@ async def test_a14_a_reaction_to_an_answer_is_heard(stage: Stage):
         stage.platform.react("ann", answer, "👍")
         await stage.host.until(lambda: bool(stage.host.reactions))
     (reaction,) = stage.host.reactions
-    assert (reaction.message_id, reaction.emoji, reaction.sender.id) == (answer, "👍", stage.platform.person("ann"))
+    assert (reaction.message_id, reaction.emoji, reaction.sender.id) == (
+        answer,
+        "👍",
+        stage.platform.person("ann"),
+    )
     assert reaction.address.chat == stage.ann.chat
 
 
@@ -213,7 +256,9 @@ async def test_a15_forged_data_comes_as_it_is_and_breaks_nothing(stage: Stage, d
         asked = await stage.channel.send(stage.ann, stage.piece("May I?"), "k1", choices=YES)
         stage.platform.press("bob", asked, data)
         stage.platform.press("ann", asked, YES[0].data)
-        await stage.host.until(lambda: any(press.data == YES[0].data for press in stage.host.presses))
+        await stage.host.until(
+            lambda: any(press.data == YES[0].data for press in stage.host.presses)
+        )
         stage.platform.say("ann", stage.ann.chat, "still there")
         await stage.heard("still there")
     assert {press.data for press in stage.host.presses} <= {data, YES[0].data}

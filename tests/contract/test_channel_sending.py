@@ -5,12 +5,14 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from channels.base import Later, Refused, Revoked
+from channels.base import Rejected, RetryLater, Revoked
 from channels.message import Address, Choice
 from tests.contract.channels import Stage, ended
 
 CODE = "```python\n" + "\n".join(f"print('code {number}')" for number in range(150)) + "\n```"
-TABLE = "| name | number |\n|---|---|\n" + "\n".join(f"| row{number} | {number} |" for number in range(60))
+TABLE = "| name | number |\n|---|---|\n" + "\n".join(
+    f"| row{number} | {number} |" for number in range(60)
+)
 RIGHT_TO_LEFT = "שלום עולם, זה טקסט ארוך. " * 40
 EMOJI = "👩‍👩‍👧‍👦🏳️‍🌈👍🏽 " * 200
 WORDS = " ".join(f"word{number}" for number in range(2000))
@@ -27,7 +29,9 @@ async def test_a13_it_says_who_it_is_while_the_token_is_good_and_is_revoked_when
     assert (await stage.channel.check()).startswith("@")
 
 
-async def test_with_a_token_that_nobody_knows_nothing_works_and_the_error_says_what_to_do(stage: Stage):
+async def test_with_a_token_that_nobody_knows_nothing_works_and_the_error_says_what_to_do(
+    stage: Stage,
+):
     stage.platform.revoke()
     with pytest.raises(Revoked, match="token") as error:
         await stage.channel.check()
@@ -36,7 +40,7 @@ async def test_with_a_token_that_nobody_knows_nothing_works_and_the_error_says_w
 
 async def test_it_says_later_while_the_platform_is_away(stage: Stage):
     await stage.platform.stop()
-    with pytest.raises(Later):
+    with pytest.raises(RetryLater):
         await stage.channel.check()
     await stage.platform.start()
     assert await stage.channel.check()
@@ -65,12 +69,19 @@ async def test_messages_with_the_same_words_and_keys_of_their_own_are_two_messag
     assert [one.text for one in stage.ours(stage.ann)] == ["ok", "ok"]
 
 
-@pytest.mark.parametrize("text", [LONG, WORDS, CODE, TABLE, RIGHT_TO_LEFT * 5, EMOJI * 3, "x" * 9000], ids=range(7))
-async def test_a14_a_long_text_arrives_whole_in_order_and_in_pieces_that_fit(stage: Stage, text: str):
+@pytest.mark.parametrize(
+    "text", [LONG, WORDS, CODE, TABLE, RIGHT_TO_LEFT * 5, EMOJI * 3, "x" * 9000], ids=range(7)
+)
+async def test_a14_a_long_text_arrives_whole_in_order_and_in_pieces_that_fit(
+    stage: Stage, text: str
+):
     pieces = stage.channel.render(text)
     assert list(pieces) == list(stage.channel.render(text))
-    assert all(len(piece.text) <= stage.channel.can.limit for piece in pieces)
-    sent = [await stage.channel.send(stage.ann, piece, f"k{number}") for number, piece in enumerate(pieces)]
+    assert all(len(piece.text) <= stage.channel.capabilities.limit for piece in pieces)
+    sent = [
+        await stage.channel.send(stage.ann, piece, f"k{number}")
+        for number, piece in enumerate(pieces)
+    ]
     shown = stage.ours(stage.ann)
     assert [one.id for one in shown] == sent
     told = "\n".join(one.text for one in shown)
@@ -90,10 +101,14 @@ async def test_text_that_looks_like_markup_is_read_as_it_was_written(stage: Stag
     assert shown.text.replace("\\", "") == text
 
 
-async def test_a15_choices_are_buttons_that_go_when_the_message_is_changed_without_them(stage: Stage):
+async def test_a15_choices_are_buttons_that_go_when_the_message_is_changed_without_them(
+    stage: Stage,
+):
     sent = await stage.channel.send(stage.ann, stage.piece("May I?"), "k1", choices=YES_NO)
     (shown,) = stage.ours(stage.ann)
-    assert [(button.label, button.data) for button in shown.buttons] == [(one.label, one.data) for one in YES_NO]
+    assert [(button.label, button.data) for button in shown.buttons] == [
+        (one.label, one.data) for one in YES_NO
+    ]
     await stage.channel.edit(stage.ann, sent, stage.piece("Allowed by Ann"))
     (shown,) = stage.ours(stage.ann)
     assert (shown.text, shown.buttons) == ("Allowed by Ann", ())
@@ -110,7 +125,9 @@ async def test_a_reply_in_a_group_is_sent_also_when_what_it_answers_is_gone(stag
     group = stage.group
     asked = stage.platform.say("ann", group.chat, stage.platform.mention("hello"))
     for number, reply_to in enumerate((asked, "987654321", "nothing")):
-        await stage.channel.send(group, stage.piece(f"reply {number}"), f"k{number}", reply_to=reply_to)
+        await stage.channel.send(
+            group, stage.piece(f"reply {number}"), f"k{number}", reply_to=reply_to
+        )
     assert [one.text for one in stage.ours(group)] == ["reply 0", "reply 1", "reply 2"]
 
 
@@ -137,7 +154,7 @@ async def test_e12_a_draft_grows_and_the_finished_text_stands_there_once(
     shown, private, text = "", place is in_private, ""
     for number in range(5):
         text += f"sentence {number}. "
-        shown = await stage.channel.draft(where, "k1", text, shown, private=private)
+        shown = await stage.channel.show_draft(where, "k1", text, shown, private=private)
         (seen,) = stage.ours(where)
         assert seen.text.strip() == text.strip()
     whole = stage.piece("The **finished** text.")
@@ -157,13 +174,15 @@ async def test_e12_of_a_draft_that_is_longer_than_a_message_the_end_is_seen(
     shown = ""
     for length in (100, 9000, 30_000):
         text = " ".join(f"w{number}" for number in range(length // 6))
-        shown = await stage.channel.draft(where, "k1", text, shown, private=place is in_private)
+        shown = await stage.channel.show_draft(
+            where, "k1", text, shown, private=place is in_private
+        )
     assert len(stage.ours(where)) == 1
 
 
 async def test_e12_a_draft_that_was_begun_before_a_restart_is_replaced_after_it(stage: Stage):
     group = await stage.thread()
-    shown = await stage.channel.draft(group, "k1", "half a sen", "", private=False)
+    shown = await stage.channel.show_draft(group, "k1", "half a sen", "", private=False)
     later = stage.anew()
     await later.channel.edit(group, shown, later.piece("a whole sentence"))
     await later.channel.aclose()
@@ -180,9 +199,11 @@ async def test_a_thread_is_written_into_and_not_its_group(stage: Stage):
 
 async def test_a14_typing_and_a_sign_that_it_was_seen_are_shown(stage: Stage):
     asked = stage.platform.say("ann", stage.ann.chat, "hello")
-    await stage.channel.typing(stage.ann)
-    await stage.channel.typing(stage.at(stage.ann.chat, asked if stage.kind.name == "slack" else ""), "reads a page")
-    await stage.channel.seen(stage.ann, asked)
+    await stage.channel.show_typing(stage.ann)
+    await stage.channel.show_typing(
+        stage.at(stage.ann.chat, asked if stage.kind.name == "slack" else ""), "reads a page"
+    )
+    await stage.channel.mark_seen(stage.ann, asked)
     (said,) = [one for one in stage.platform.shown(stage.ann.chat) if one.id == asked]
     assert said.reactions
 
@@ -193,28 +214,31 @@ async def test_what_is_only_nice_to_have_may_be_missing_at_the_platform(stage: S
     for method in (stage.kind.typing, stage.kind.seen):
         stage.platform.fail(method, stage.kind.unknown(), stage.kind.unknown())
     for _ in range(2):
-        assert await ended(stage.channel.typing(thread)) is None
-        assert await ended(stage.channel.seen(stage.ann, asked)) is None
+        assert await ended(stage.channel.show_typing(thread)) is None
+        assert await ended(stage.channel.mark_seen(stage.ann, asked)) is None
     assert await stage.send("sent all the same")
 
 
 async def test_a_seen_message_may_be_marked_twice_and_may_be_gone(stage: Stage):
     asked = stage.platform.say("ann", stage.ann.chat, "hello")
     for message_id in (asked, asked, "987654321"):
-        assert await ended(stage.channel.seen(stage.ann, message_id)) is None
+        assert await ended(stage.channel.mark_seen(stage.ann, message_id)) is None
 
 
 async def test_how_fast_one_may_write_is_told_for_every_place(stage: Stage):
     for where in (stage.ann, stage.group):
-        rate = stage.channel.rate(where)
+        rate = stage.channel.rate_limit(where)
         assert rate.count >= 1 and 0 < rate.seconds / rate.count <= 3
 
 
 async def test_a_chat_that_is_not_there_is_refused(stage: Stage):
     nowhere = stage.at("D0NOWHERE" if stage.kind.name == "slack" else "123456789012345678")
-    for doing in (stage.send("hello", address=nowhere), stage.channel.edit(nowhere, "1", stage.piece("hello"))):
+    for doing in (
+        stage.send("hello", address=nowhere),
+        stage.channel.edit(nowhere, "1", stage.piece("hello")),
+    ):
         refused = await ended(doing)
-        assert isinstance(refused, Refused)
+        assert isinstance(refused, Rejected)
         stage.tells_nothing(refused)
 
 
@@ -222,4 +246,6 @@ async def test_a_message_that_is_gone_can_be_taken_away_again_and_not_changed(st
     sent = await stage.send("hello")
     await stage.channel.delete(stage.ann, sent)
     await stage.channel.delete(stage.ann, sent)
-    assert isinstance(await ended(stage.channel.edit(stage.ann, sent, stage.piece("hello"))), Refused)
+    assert isinstance(
+        await ended(stage.channel.edit(stage.ann, sent, stage.piece("hello"))), Rejected
+    )

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 from aiohttp import ClientSession
 
-from daemon.app import House, open_house
-from daemon.config.load import parse
-from daemon.config.paths import Paths
-from daemon.http.api import build
+from daemon.app import Daemon, open_daemon
+from daemon.http.app import HttpServer, build_app
 from daemon.http.config import HttpConfig
-from daemon.http.server import HttpServer
+from daemon.settings.load import parse_config
+from daemon.settings.paths import Paths
 from tests.fakes.daemon_process import TOKEN, scripted
 from tests.fakes.openai import FakeOpenAI, hangs
 
@@ -22,7 +21,7 @@ from tests.fakes.openai import FakeOpenAI, hangs
 class Served:
     """A house behind a listener with quick heartbeats, and a client of it."""
 
-    house: House
+    house: Daemon
     http: ClientSession
 
 
@@ -32,9 +31,13 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
     async with FakeOpenAI() as model:
         model.otherwise(hangs())
         config = scripted(model.base_url, "[agent]\ndrain_seconds = 0\n")
-        async with open_house(paths, parse(config, paths.config, env={}, secrets={})) as house:
-            server = HttpServer(HttpConfig(port=0), build(house.door, TOKEN, heartbeat_s=0.01))
-            async with ClientSession(await server.start(), headers={"Authorization": f"Bearer {TOKEN}"}) as http:
+        async with open_daemon(
+            paths, parse_config(config, paths.config, env={}, secrets={})
+        ) as house:
+            server = HttpServer(HttpConfig(port=0), build_app(house.door, TOKEN, heartbeat_s=0.01))
+            async with ClientSession(
+                await server.start(), headers={"Authorization": f"Bearer {TOKEN}"}
+            ) as http:
                 yield Served(house, http)
             await server.aclose()
 
@@ -51,10 +54,10 @@ async def test_a_watcher_who_left_is_let_go_while_the_run_goes_on(served: Served
     turn = (await served.house.door.send("web:left", "hi")).turn
     response = await served.http.get(f"/v1/runs/{turn}/events")
     await response.content.readuntil(b"\n\n")
-    assert served.house.door.live.watched(turn)
+    assert served.house.door.live.is_watched(turn)
     response.close()
     async with asyncio.timeout(10):
-        while served.house.door.live.watched(turn):
+        while served.house.door.live.is_watched(turn):
             await (await served.http.get("/health")).read()
-    run = await served.house.door.run(turn)
+    run = await served.house.door.get_run(turn)
     assert run and run.state == "running"

@@ -10,7 +10,10 @@ async def test_F3_what_is_kept_is_found_by_kind_and_name_and_replaced(store: Sto
     await store.write(lambda tx: tx.keep("file", "b", "anew"))
     await store.write(lambda tx: tx.keep("rule", "a", "another kind"))
     assert await store.read(lambda tx: tx.all_kept("file")) == {"a": "about a", "b": "anew"}
-    assert await store.read(lambda tx: (tx.kept("rule", "a"), tx.kept("rule", "b"))) == ("another kind", None)
+    assert await store.read(lambda tx: (tx.kept("rule", "a"), tx.kept("rule", "b"))) == (
+        "another kind",
+        None,
+    )
 
 
 async def test_what_is_dropped_is_gone_once(store: Store) -> None:

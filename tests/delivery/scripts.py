@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from daemon.app import Parts
-from daemon.core.label import Effect
-from daemon.tools.decorate import bind, tool
+from daemon.app import Overrides
+from daemon.core.trust import Effect
+from daemon.tools.signature import bind, tool
 from tests.fakes.openai import Exchange, FakeOpenAI, Step, by, calls, says
 
 HEAD = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "scripted"}
@@ -40,17 +40,30 @@ class Slowly:
             await self.end.wait()
             await response.write(_chunk({"content": self.rest}))
         if self.wants:
-            call = {"index": 0, "id": "c", "type": "function", "function": {"name": "smash", "arguments": self.wants}}
+            call = {
+                "index": 0,
+                "id": "c",
+                "type": "function",
+                "function": {"name": "smash", "arguments": self.wants},
+            }
             await response.write(_chunk({"tool_calls": [call]}))
-        await response.write(_chunk({}, "tool_calls" if self.wants else "stop") + b"data: [DONE]\n\n")
+        await response.write(
+            _chunk({}, "tool_calls" if self.wants else "stop") + b"data: [DONE]\n\n"
+        )
         return response
 
 
 def _chunk(delta: Mapping[str, object], finish: str | None = None) -> bytes:
-    return b"data: " + json.dumps({**HEAD, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}).encode() + b"\n\n"
+    return (
+        b"data: "
+        + json.dumps(
+            {**HEAD, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+        ).encode()
+        + b"\n\n"
+    )
 
 
-def hammer(struck: list[str], gate: asyncio.Event | None = None) -> Parts:
+def hammer(struck: list[str], gate: asyncio.Event | None = None) -> Overrides:
     """A tool that has to be asked about, and one that waits."""
 
     @tool(effect=Effect.DESTRUCTIVE)
@@ -65,7 +78,7 @@ def hammer(struck: list[str], gate: asyncio.Event | None = None) -> Parts:
         await (gate or asyncio.Event()).wait()
         return "thought"
 
-    return Parts(tools=bind([smash, ponder], {}))
+    return Overrides(tools=bind([smash, ponder], {}))
 
 
 def smash(what: str = "pots") -> Step:

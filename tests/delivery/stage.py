@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from daemon.app import House, Parts, open_house
-from daemon.app.channels import Times, at_work
-from daemon.config.load import load
+from daemon.app import Daemon, Overrides, open_daemon
+from daemon.app.channels import ChannelTimeouts, run_channels
 from daemon.core.errors import StoreUnavailable
 from daemon.core.rows import OutboxRow
+from daemon.settings.load import load_config
 from daemon.store.protocol import ReadTx, Store, Tx
 from daemon.store.sqlite import SqliteStore
 from tests.fakes.channel import NEVER, FakeChannel, Trouble, brought
@@ -19,7 +19,7 @@ from tests.fakes.house import write_config
 from tests.fakes.openai import FakeOpenAI
 
 T = TypeVar("T")
-AT_ONCE = Times(flush_s=0.0)
+AT_ONCE = ChannelTimeouts(flush_s=0.0)
 
 
 @asynccontextmanager
@@ -28,15 +28,15 @@ async def at_home(
     model: FakeOpenAI,
     *channels: FakeChannel,
     config: Mapping[str, object] | None = None,
-    times: Times | None = None,
-    parts: Parts | None = None,
-) -> AsyncIterator[House]:
+    times: ChannelTimeouts | None = None,
+    parts: Overrides | None = None,
+) -> AsyncIterator[Daemon]:
     """Open it as `aidaemon run` does, without a listener. `config` is of [agent]."""
     agent = {"drain_seconds": 0, "while_busy": "queue", **(config or {})}
     paths = write_config(home, model.base_url, {"agent": agent})
     async with (
-        open_house(paths, load(paths.config, env={}, secrets={}), parts) as house,
-        at_work(house.works, brought(*channels), times),
+        open_daemon(paths, load_config(paths.config, env={}, secrets={}), parts) as house,
+        run_channels(house.channel_deps, brought(*channels), times),
     ):
         await house.sessions.recover()
         yield house
@@ -70,9 +70,9 @@ class Journal:
     full: bool = False
     _inner: Store | None = None
 
-    def parts(self) -> Parts:
+    def parts(self) -> Overrides:
         """For a house that writes in it."""
-        return Parts(open_store=self._open)
+        return Overrides(open_store=self._open)
 
     async def _open(self, path: Path) -> Store:
         self._inner = await SqliteStore.open(path)
@@ -114,31 +114,33 @@ async def settled(holds: Callable[[], Awaitable[object]], seconds: float = 15.0)
             await asyncio.sleep(0.01)
 
 
-async def untidy(house: House, kind: str) -> bool:
+async def untidy(house: Daemon, kind: str) -> bool:
     """Something of this kind is kept."""
     return bool(await house.store.read(lambda tx: tx.all_kept(kind)))
 
 
-async def outbox(house: House, channel: str = "telegram") -> list[OutboxRow]:
+async def outbox(house: Daemon, channel: str = "telegram") -> list[OutboxRow]:
     """What was ever to be delivered there, in order."""
     states = ("new", "sending", "uncertain", "sent", "failed")
-    rows = await house.store.read(lambda tx: [row for state in states for row in tx.outbox(state, channel)])
+    rows = await house.store.read(
+        lambda tx: [row for state in states for row in tx.list_outbox(state, channel)]
+    )
     return sorted(rows, key=lambda row: (row.created_at, row.part))
 
 
-async def states(house: House, channel: str = "telegram") -> list[str]:
+async def states(house: Daemon, channel: str = "telegram") -> list[str]:
     """How far each has come."""
     return [row.state for row in await outbox(house, channel)]
 
 
-async def reactions(house: House) -> list[str]:
+async def reactions(house: Daemon) -> list[str]:
     """What people left on what the latest turn said."""
-    [turn] = await house.store.read(lambda tx: tx.turns(None, 1))
-    view = await house.door.run(turn.id)
+    [turn] = await house.store.read(lambda tx: tx.list_turns(None, 1))
+    view = await house.door.get_run(turn.id)
     assert view
     return view.reactions
 
 
-async def is_sent(house: House) -> bool:
+async def is_sent(house: Daemon) -> bool:
     """There is one, and it has gone out."""
     return await states(house) == ["sent"]

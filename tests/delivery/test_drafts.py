@@ -1,28 +1,30 @@
-"""What a chat sees of a turn while it works: it grows, it is replaced and never doubled, and nothing of it stays (E12; B5 #4)."""
+"""What a chat sees of a turn while it works: it grows, it is replaced and never doubled, and nothing of it stays (E12; K4)."""
 
 import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-from channels.base import Later, Refused, Unclear
-from daemon.app import House
+from channels.base import DeliveryUnknown, Rejected, RetryLater
+from daemon.app import Daemon
 from tests.delivery.scripts import Slowly, hammer, smash
 from tests.delivery.stage import AT_ONCE, at_home, settled, untidy
 from tests.fakes.channel import CAN, FakeChannel, Trouble
 from tests.fakes.openai import FakeOpenAI, breaks_midstream, calls, says
 
-KEYED = replace(CAN, keyed=True, finds=False)
+KEYED = replace(CAN, idempotent=True, can_find=False)
 
 
-async def is_noted(house: House) -> bool:
+async def is_noted(house: Daemon) -> bool:
     return any((await house.store.read(lambda tx: tx.all_kept("draft"))).values())
 
 
-async def tidy(house: House) -> bool:
+async def tidy(house: Daemon) -> bool:
     return not await untidy(house, "draft")
 
 
-async def test_e12_a_draft_grows_and_the_reply_takes_its_place(tmp_path: Path, model: FakeOpenAI, channel: FakeChannel) -> None:
+async def test_e12_a_draft_grows_and_the_reply_takes_its_place(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
+) -> None:
     slowly = Slowly("Once upon", " a time.")
     model.script(slowly)
     async with at_home(tmp_path, model, channel) as house:
@@ -36,14 +38,18 @@ async def test_e12_a_draft_grows_and_the_reply_takes_its_place(tmp_path: Path, m
         await settled(lambda: tidy(house))
 
 
-async def test_e12_a_quick_turn_has_no_draft_and_types_not(tmp_path: Path, model: FakeOpenAI, channel: FakeChannel) -> None:
+async def test_e12_a_quick_turn_has_no_draft_and_types_not(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
+) -> None:
     async with at_home(tmp_path, model, channel):
         await channel.say("hi")
         await channel.until(lambda: channel.texts() == ["ok"])
     assert [call.method for call in channel.calls] == ["send"]
 
 
-async def test_e12_typing_is_renewed_and_ends_with_the_turn(tmp_path: Path, model: FakeOpenAI, channel: FakeChannel) -> None:
+async def test_e12_typing_is_renewed_and_ends_with_the_turn(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
+) -> None:
     gate = asyncio.Event()
     slowly = Slowly("", "done")
     slowly.go = gate
@@ -59,10 +65,12 @@ async def test_e12_typing_is_renewed_and_ends_with_the_turn(tmp_path: Path, mode
         assert len(channel.of("typing")) == typed
 
 
-async def test_b5_4_after_a_crash_the_draft_that_stands_becomes_the_reply(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_b5_4_after_a_crash_the_draft_that_stands_becomes_the_reply(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     """Its id was written down; where the kill came before, the platform knows it by its key."""
     for name, can, lost in (("known", CAN, False), ("found", CAN, True), ("keyed", KEYED, True)):
-        channel, home = FakeChannel(can=can), tmp_path / name
+        channel, home = FakeChannel(capabilities=can), tmp_path / name
         if lost:
             channel.fail("draft", Trouble(happens=True))
         model.script(Slowly("Half of", " it"))
@@ -95,7 +103,7 @@ async def test_e12_a_draft_that_cannot_be_replaced_goes_and_the_reply_is_sent_by
 ) -> None:
     slowly = Slowly("Once upon", " a time.")
     model.script(slowly)
-    channel.fail("edit", Trouble(Refused("too old to be changed")))
+    channel.fail("edit", Trouble(Rejected("too old to be changed")))
     async with at_home(tmp_path, model, channel):
         await channel.say("tell me")
         await channel.until(lambda: channel.texts() == ["Once upon"])
@@ -107,7 +115,11 @@ async def test_e12_a_draft_that_is_refused_is_not_tried_again_and_one_that_is_un
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
     """Or there would be two."""
-    troubles = (Refused("no drafts here"), False, 1), (Unclear("lost"), True, 1), (Later("slow down"), False, 2)
+    troubles = (
+        (Rejected("no drafts here"), False, 1),
+        (DeliveryUnknown("lost"), True, 1),
+        (RetryLater("slow down"), False, 2),
+    )
     for error, happens, tries in troubles:
         channel, slowly = FakeChannel(), Slowly("Once upon", " a", rest=" time.")
         model.script(slowly)
@@ -118,9 +130,15 @@ async def test_e12_a_draft_that_is_refused_is_not_tried_again_and_one_that_is_un
             slowly.go.set()
             typed = len(channel.of("typing"))
             await channel.until(lambda c=channel, n=typed: len(c.of("typing")) >= n + 5)
-            assert len(channel.of("draft")) == tries and len(channel.stood) == (error.args[0] != "no drafts here")
+            assert len(channel.of("draft")) == tries and len(channel.stood) == (
+                error.args[0] != "no drafts here"
+            )
             slowly.end.set()
-            await channel.until(lambda c=channel: [one.text for one in c.stood if not one.draft] == ["Once upon a time."])
+            await channel.until(
+                lambda c=channel: (
+                    [one.text for one in c.stood if not one.draft] == ["Once upon a time."]
+                )
+            )
             assert channel.texts() == ["Once upon a time."], error
 
 
@@ -154,7 +172,9 @@ async def test_e12_a_platform_that_hangs_while_typing_delays_nothing(
         assert asyncio.get_running_loop().time() - asked < 2
 
 
-async def test_e12_long_work_shows_one_line_that_changes(tmp_path: Path, model: FakeOpenAI, channel: FakeChannel) -> None:
+async def test_e12_long_work_shows_one_line_that_changes(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
+) -> None:
     gate = asyncio.Event()
     model.script(calls(("ponder", {}), text="Let me think."), says("Thought."))
     async with at_home(tmp_path, model, channel, parts=hammer([], gate)):
@@ -178,14 +198,20 @@ async def test_e12_a_turn_that_waits_for_a_person_takes_its_draft_away_and_answe
         await channel.until(lambda: not any(one.draft for one in channel.stood))
         assert "Approved" in await channel.press(buttons["Once"])
         await channel.until(lambda: channel.texts()[-1] == "It is broken.")
-        assert len(channel.stood) == 2 and struck == ["pots"] and "Approved once" in channel.texts()[0]
+        assert (
+            len(channel.stood) == 2 and struck == ["pots"] and "Approved once" in channel.texts()[0]
+        )
 
 
 async def test_e12_a_reply_stands_below_the_file_that_went_out_before_it(
     tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
 ) -> None:
     gate = asyncio.Event()
-    model.script(calls(("ponder", {}), text="Let me draw."), calls(("send_file", {"path": "chart.png"})), says("There you are."))
+    model.script(
+        calls(("ponder", {}), text="Let me draw."),
+        calls(("send_file", {"path": "chart.png"})),
+        says("There you are."),
+    )
     async with at_home(tmp_path, model, channel, parts=hammer([], gate)) as house:
         (tmp_path / "workspace" / "chart.png").write_bytes(b"\0png")
         await channel.say("draw chart.png")
@@ -208,7 +234,9 @@ async def test_e12_what_a_crash_left_of_a_turn_goes_too_when_it_waits_for_a_pers
         buttons = await channel.buttons()
         await channel.until(lambda: len(channel.stood) == 1)
         await channel.press(buttons["Once"])
-        await channel.until(lambda: len(channel.stood) == 2 and channel.texts()[-1] == "It is broken.")
+        await channel.until(
+            lambda: len(channel.stood) == 2 and channel.texts()[-1] == "It is broken."
+        )
 
 
 async def test_e12_what_a_crash_left_of_a_turn_that_ended_without_a_reply_is_taken_away(
@@ -216,7 +244,7 @@ async def test_e12_what_a_crash_left_of_a_turn_that_ended_without_a_reply_is_tak
 ) -> None:
     slowly = Slowly("I shall break it.", wants='{"what": "pots"}')
     model.script(slowly)
-    channel.fail("delete", Trouble(Refused("not now"), times=3))
+    channel.fail("delete", Trouble(Rejected("not now"), times=3))
     async with at_home(tmp_path, model, channel, parts=hammer([])):
         await channel.say("break it")
         await channel.until(lambda: channel.texts() == ["I shall break it."])

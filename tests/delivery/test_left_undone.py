@@ -7,15 +7,15 @@ from typing import cast
 
 import pytest
 
-from channels.message import Attachment, Inbound, Poison
-from daemon.app import House
-from daemon.commands.people import UNDONE
-from daemon.config.secrets import Secrets
+from channels.message import Attachment, InboundMessage, UnreadableUpdate
+from daemon.access.directory import Directory, person_name
+from daemon.app import Daemon
+from daemon.commands.admin import DROPPED_REASON
 from daemon.core.events import Stop
-from daemon.core.roles import Role
 from daemon.core.rows import InboxRow
-from daemon.people.people import People, name_of
-from daemon.reception.host import RAW
+from daemon.core.trust import Role
+from daemon.gateway.host import MAX_RAW_CHARS
+from daemon.settings.secrets import SecretStore
 from tests.delivery.scripts import echo
 from tests.delivery.stage import at_home, settled
 from tests.fakes.channel import NEVER, OTHER, OWNER, STRANGER, FakeChannel
@@ -24,24 +24,30 @@ from tests.fakes.openai import FakeOpenAI, gate, hangs, says
 SECRET = "k7-Qf2M9x-hushhush-0815"
 
 
-async def waiting(house: House, number: int) -> bool:
+async def waiting(house: Daemon, number: int) -> bool:
     """So many messages wait."""
-    return len(await house.store.read(lambda tx: tx.inputs_in("new"))) == number
+    return len(await house.store.read(lambda tx: tx.list_inputs("new"))) == number
 
 
-async def ended(house: House, number: int) -> bool:
+async def ended(house: Daemon, number: int) -> bool:
     """So many turns are over."""
-    return sum(row.state == "ended" for row in await house.store.read(lambda tx: tx.turns(None, 99))) == number
+    return (
+        sum(
+            row.state == "ended"
+            for row in await house.store.read(lambda tx: tx.list_turns(None, 99))
+        )
+        == number
+    )
 
 
-async def let_in(house: House, channel: FakeChannel, role: Role = Role.EDITOR) -> None:
+async def let_in(house: Daemon, channel: FakeChannel, role: Role = Role.EDITOR) -> None:
     """The stranger has had a code."""
-    code = (await People(house.store, house.works.clock).invite(role)).code
+    code = (await Directory(house.store, house.channel_deps.clock).invite(role)).code
     await channel.say(f"/pair {code}", STRANGER)
     await channel.until(lambda: len(channel.texts(STRANGER)) == 1)
 
 
-async def behind(house: House, channel: FakeChannel, model: FakeOpenAI, *texts: str) -> None:
+async def behind(house: Daemon, channel: FakeChannel, model: FakeOpenAI, *texts: str) -> None:
     """The stranger is let in, has work under way, and has said all this since."""
     await let_in(house, channel)
     await channel.say("one", STRANGER)
@@ -58,7 +64,7 @@ async def test_who_is_removed_is_answered_what_had_begun_and_nothing_more(
     model.script(gate(ready, says("the first")))
     async with at_home(tmp_path, model, channel) as house:
         await behind(house, channel, model, "two", "three")
-        await channel.say(f"/people remove {name_of('telegram', '', STRANGER)}")
+        await channel.say(f"/people remove {person_name('telegram', '', STRANGER)}")
         await channel.until(lambda: any("is a stranger again" in text for text in channel.texts()))
         ready.set()
         await channel.until(lambda: channel.texts(STRANGER)[1:] == ["the first"])
@@ -66,8 +72,13 @@ async def test_who_is_removed_is_answered_what_had_begun_and_nothing_more(
         await channel.say("and mine?")
         await channel.until(lambda: channel.texts()[-1] == "re: and mine?")
         assert channel.texts(STRANGER)[1:] == ["the first"] and model.count == 2
-        undone = [await house.door.run(row.turn) for row in await house.store.read(lambda tx: tx.inputs_in("gone"))]
-        assert [view.state for view in undone if view and "taken off the list" in view.notices[0]] == ["ended"] * 2
+        undone = [
+            await house.door.get_run(row.turn)
+            for row in await house.store.read(lambda tx: tx.list_inputs("gone"))
+        ]
+        assert [
+            view.state for view in undone if view and "taken off the list" in view.notices[0]
+        ] == ["ended"] * 2
 
 
 async def test_what_was_on_its_way_into_a_running_turn_is_not_folded_into_it_once_its_sender_is_removed(
@@ -77,7 +88,7 @@ async def test_what_was_on_its_way_into_a_running_turn_is_not_folded_into_it_onc
     model.script(gate(ready, says("done")))
     async with at_home(tmp_path, model, channel, config={"while_busy": "steer"}) as house:
         await behind(house, channel, model, "no, this")
-        await channel.say(f"/people remove {name_of('telegram', '', STRANGER)}")
+        await channel.say(f"/people remove {person_name('telegram', '', STRANGER)}")
         await channel.until(lambda: any("is a stranger again" in text for text in channel.texts()))
         ready.set()
         await channel.until(lambda: channel.texts(STRANGER)[1:] == ["done"])
@@ -91,10 +102,12 @@ async def test_who_is_removed_at_another_door_has_nothing_begun_any_more_either(
     model.script(gate(ready, says("the first")))
     async with at_home(tmp_path, model, channel) as house:
         await behind(house, channel, model, "two")
-        assert await house.door.people().remove(name_of("telegram", "", STRANGER))
+        assert await house.door.people().remove(person_name("telegram", "", STRANGER))
         ready.set()
         await channel.until(lambda: channel.texts(STRANGER)[1:] == ["the first"])
-        assert len(await house.store.read(lambda tx: tx.inputs_in("gone"))) == 1 and model.count == 1
+        assert (
+            len(await house.store.read(lambda tx: tx.list_inputs("gone"))) == 1 and model.count == 1
+        )
 
 
 async def test_who_is_removed_but_stands_in_the_config_is_said_to_stand_there(
@@ -102,8 +115,11 @@ async def test_who_is_removed_but_stands_in_the_config_is_said_to_stand_there(
 ) -> None:
     async with at_home(tmp_path, model, channel) as house:
         await let_in(house, channel)
-        house.works.listed["telegram"] = {**house.works.listed["telegram"], STRANGER: Role.EDITOR}
-        await channel.say(f"/people remove {name_of('telegram', '', STRANGER)}")
+        house.channel_deps.roles_by_channel["telegram"] = {
+            **house.channel_deps.roles_by_channel["telegram"],
+            STRANGER: Role.EDITOR,
+        }
+        await channel.say(f"/people remove {person_name('telegram', '', STRANGER)}")
         await channel.until(lambda: any("still lists them" in text for text in channel.texts()))
 
 
@@ -123,8 +139,14 @@ async def test_e7_a_stop_is_told_once_whatever_waited_behind_what_ran(
         await channel.say("hello")
         await channel.until(lambda: channel.texts()[-1] == "ok")
         told = {text.split("\n")[0].replace("\\", "") for text in channel.texts()[:-1]}
-        assert told == {"Stopping 3 tasks." if busy == "queue" else "Stopping 1 task.", "Stopped."} and len(channel.texts()) == 3
-        views = [await house.door.run(row.id) for row in await house.store.read(lambda tx: tx.turns(None, 9))]
+        assert (
+            told == {"Stopping 3 tasks." if busy == "queue" else "Stopping 1 task.", "Stopped."}
+            and len(channel.texts()) == 3
+        )
+        views = [
+            await house.door.get_run(row.id)
+            for row in await house.store.read(lambda tx: tx.list_turns(None, 9))
+        ]
         assert [view.stop_reason for view in views if view] == ["done", *["cancelled"] * 3]
         assert all("Say what you want instead" in (view.reply or "") for view in views[1:] if view)
 
@@ -134,7 +156,7 @@ async def test_f1_what_breaks_the_house_is_set_aside_and_whoever_may_talk_learns
 ) -> None:
     echo(model)
 
-    def nonsense(sender: str = "") -> Inbound:
+    def nonsense(sender: str = "") -> InboundMessage:
         said = channel.message("", *([sender] if sender else []))
         return replace(said, text=cast(str, 17))  # a channel's fault
 
@@ -143,7 +165,10 @@ async def test_f1_what_breaks_the_house_is_set_aside_and_whoever_may_talk_learns
         await channel.arrive(nonsense(STRANGER), mine, mine, channel.message("hello"))
         await channel.until(lambda: "re: hello" in channel.texts())
         await channel.until(lambda: len(channel.texts()) == 2)
-        assert sum("It is set aside" in text for text in channel.texts()) == 1 and channel.texts(STRANGER) == []
+        assert (
+            sum("It is set aside" in text for text in channel.texts()) == 1
+            and channel.texts(STRANGER) == []
+        )
         assert len(await house.store.read(lambda tx: tx.all_kept("unreadable"))) == 2
 
 
@@ -158,17 +183,21 @@ async def test_what_is_about_to_begin_when_its_sender_is_removed_is_not_worked_o
         return ""
 
     async with at_home(tmp_path, model, channel) as house:
-        house.sessions.shop = replace(house.sessions.shop, fetch=slowly)
+        house.sessions.deps = replace(house.sessions.deps, fetch=slowly)
         await let_in(house, channel)
-        await channel.say("look", STRANGER, attachments=(Attachment("document", "a.txt", "text/plain", 5, "r"),))
+        await channel.say(
+            "look", STRANGER, attachments=(Attachment("document", "a.txt", "text/plain", 5, "r"),)
+        )
         await fetching.wait()
-        await channel.say(f"/people remove {name_of('telegram', '', STRANGER)}")
+        await channel.say(f"/people remove {person_name('telegram', '', STRANGER)}")
         await settled(lambda: ended(house, 1))
-        [turn] = await house.store.read(lambda tx: tx.turns(None, 9))
-        assert (turn.stop_reason, turn.detail, model.count) == (Stop.CANCELLED, UNDONE, 0)
+        [turn] = await house.store.read(lambda tx: tx.list_turns(None, 9))
+        assert (turn.stop_reason, turn.detail, model.count) == (Stop.CANCELLED, DROPPED_REASON, 0)
 
 
-async def test_who_waits_for_what_is_left_undone_is_told_so(tmp_path: Path, model: FakeOpenAI, channel: FakeChannel) -> None:
+async def test_who_waits_for_what_is_left_undone_is_told_so(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
+) -> None:
     model.script(hangs())
     async with at_home(tmp_path, model, channel) as house:
         await let_in(house, channel)
@@ -176,10 +205,10 @@ async def test_who_waits_for_what_is_left_undone_is_told_so(tmp_path: Path, mode
             await channel.say(text, STRANGER)
         await model.asked(1)
         await settled(lambda: waiting(house, 1))
-        [row] = await house.store.read(lambda tx: tx.inputs_in("new"))
-        watching = asyncio.create_task(house.door.settled(row.turn))
+        [row] = await house.store.read(lambda tx: tx.list_inputs("new"))
+        watching = asyncio.create_task(house.door.wait_until_ended(row.turn))
         await asyncio.sleep(0)
-        await channel.say(f"/people remove {name_of('telegram', '', STRANGER)}")
+        await channel.say(f"/people remove {person_name('telegram', '', STRANGER)}")
         view = await asyncio.wait_for(watching, 10)
         assert view.state == "ended" and "taken off the list" in view.notices[0]
 
@@ -194,11 +223,18 @@ async def test_e7_who_did_not_say_stop_is_told_that_theirs_was_stopped(
         await channel.say("two", OWNER, "-7")
         theirs = await channel.say("three", OTHER, "-7")
         await settled(lambda: waiting(house, 2))
-        assert channel.host and await channel.host.command(channel.message("/stop", OWNER, "-7")) == "Stopping 3 tasks."
+        assert (
+            channel.host
+            and await channel.host.run_command(channel.message("/stop", OWNER, "-7"))
+            == "Stopping 3 tasks."
+        )
         await settled(lambda: ended(house, 3))
         await channel.say("hello", OWNER, "-7")
         await channel.until(lambda: channel.texts("-7")[-1] == "ok")
-        assert [one.reply_to for one in channel.shown("-7") if one.text.startswith("Stopped")] == ["1", theirs.message_id]
+        assert [one.reply_to for one in channel.shown("-7") if one.text.startswith("Stopped")] == [
+            "1",
+            theirs.message_id,
+        ]
 
 
 async def test_f1_a_button_or_command_that_breaks_the_house_is_set_aside_and_answered(
@@ -206,14 +242,24 @@ async def test_f1_a_button_or_command_that_breaks_the_house_is_set_aside_and_ans
 ) -> None:
     async with at_home(tmp_path, model, channel) as house:
         assert "fault of mine" in await channel.press(cast(str, 17))
-        assert channel.host and "?" in await channel.host.command(channel.message("/model \ud83d"))
-        assert "fault of mine" in await channel.host.command(replace(channel.message(""), text=cast(str, 17)))
+        assert channel.host and "?" in await channel.host.run_command(
+            channel.message("/model \ud83d")
+        )
+        assert "fault of mine" in await channel.host.run_command(
+            replace(channel.message(""), text=cast(str, 17))
+        )
         assert len(await house.store.read(lambda tx: tx.all_kept("unreadable"))) == 2
 
 
-async def test_a6_no_secret_is_in_what_was_set_aside(tmp_path: Path, model: FakeOpenAI, channel: FakeChannel) -> None:
+async def test_a6_no_secret_is_in_what_was_set_aside(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
+) -> None:
     async with at_home(tmp_path, model, channel) as house:
-        Secrets(house.works.paths.secrets).put("key", SECRET)
-        await channel.arrive(Poison("telegram", "1", "x" * (RAW - 10) + SECRET, f"no number: {SECRET}"))
+        SecretStore(house.channel_deps.paths.secrets).put("key", SECRET)
+        await channel.arrive(
+            UnreadableUpdate(
+                "telegram", "1", "x" * (MAX_RAW_CHARS - 10) + SECRET, f"no number: {SECRET}"
+            )
+        )
         [kept] = (await house.store.read(lambda tx: tx.all_kept("unreadable"))).values()
         assert SECRET[:10] not in kept and "[secret key]" in kept

@@ -1,4 +1,4 @@
-"""What is to be sent arrives in order and once, wherever the daemon is killed (B5 #12, #13; DESIGN 5 promise 4)."""
+"""What is to be sent arrives in order and once, wherever the daemon is killed (K12, #13; DESIGN 5 promise 4)."""
 
 import asyncio
 from contextlib import suppress
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.app import House
+from daemon.app import Daemon
 from tests.delivery.scripts import echo
 from tests.delivery.stage import AT_ONCE, Cutter, Journal, at_home, is_sent, outbox, settled, states
 from tests.fakes.channel import CAN, OTHER, OWNER, FakeChannel, Trouble
@@ -16,17 +16,19 @@ from tests.fakes.openai import FakeOpenAI, says
 LONG = "".join(f"<{number:03}>" for number in range(30))  # three pieces of fifty characters
 SMALL = replace(CAN, limit=50, drafts=False)
 KINDS = {
-    "keyed": replace(SMALL, keyed=True, finds=False),
+    "keyed": replace(SMALL, idempotent=True, can_find=False),
     "lookup": SMALL,
-    "blind": replace(SMALL, finds=False),
+    "blind": replace(SMALL, can_find=False),
 }
 
 
-async def has(house: House, number: int) -> bool:
+async def has(house: Daemon, number: int) -> bool:
     return len(await outbox(house)) == number
 
 
-async def test_a14_a_message_is_answered_where_it_came_from(tmp_path: Path, model: FakeOpenAI, channel: FakeChannel) -> None:
+async def test_a14_a_message_is_answered_where_it_came_from(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
+) -> None:
     echo(model)
     async with at_home(tmp_path, model, channel) as house:
         await channel.say("hello")
@@ -69,13 +71,15 @@ async def test_b5_12_b5_13_a_kill_at_any_step_of_a_delivery_loses_no_piece_and_d
     for kind, can in KINDS.items():
         doubled = []
         for at in range(1, 100):
-            channel, cutter = FakeChannel(can=can), Cutter(at)
+            channel, cutter = FakeChannel(capabilities=can), Cutter(at)
             channel.fail("send", cutter.around())
             home = tmp_path / f"{kind}{at}"
             async with at_home(home, model, channel, times=AT_ONCE, parts=Journal(cutter).parts()):
                 await channel.say("go")
                 with suppress(TimeoutError):
-                    await channel.until(lambda c=cutter, ch=channel: c.reached.is_set() or len(ch.stood) == 3, 5)
+                    await channel.until(
+                        lambda c=cutter, ch=channel: c.reached.is_set() or len(ch.stood) == 3, 5
+                    )
                     if not cutter.reached.is_set():
                         await asyncio.wait_for(cutter.reached.wait(), 0.1)
             if not cutter.reached.is_set():
@@ -86,7 +90,9 @@ async def test_b5_12_b5_13_a_kill_at_any_step_of_a_delivery_loses_no_piece_and_d
             texts = channel.texts()
             assert list(dict.fromkeys(texts)) == pieces, (kind, at, texts)
             doubled += [at] * (len(texts) - 3)
-        assert at == 15, "every step was tried: two for each of four writes, two for each of three sends"
+        assert at == 15, (
+            "every step was tried: two for each of four writes, two for each of three sends"
+        )
         assert doubled == ([4, 5, 8, 9, 12, 13] if kind == "blind" else []), kind
 
 
@@ -105,7 +111,9 @@ async def test_b5_12_everything_that_waits_goes_out_in_order_after_a_restart(
     assert channel.texts() == [f"re: {number}" for number in range(5)]
 
 
-async def test_f1_a_message_that_comes_again_is_answered_once(tmp_path: Path, model: FakeOpenAI, channel: FakeChannel) -> None:
+async def test_f1_a_message_that_comes_again_is_answered_once(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
+) -> None:
     echo(model)
     async with at_home(tmp_path, model, channel):
         inbound = await channel.say("hello")
@@ -118,23 +126,29 @@ async def test_f1_a_message_that_comes_again_is_answered_once(tmp_path: Path, mo
     assert channel.texts() == ["re: hello", "re: and now"] and model.count == 2
 
 
-async def test_f1_replies_that_are_marked_while_the_outbox_is_read_are_not_sent_again(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_f1_replies_that_are_marked_while_the_outbox_is_read_are_not_sent_again(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     """Sixty conversations at once keep the outbox being read all the time."""
     echo(model)
-    channel = FakeChannel(can=replace(KINDS["blind"], limit=4096))
+    channel = FakeChannel(capabilities=replace(KINDS["blind"], limit=4096))
     async with at_home(tmp_path, model, channel):
         people = [str(number) for number in range(100, 160)]
         for round_ in range(5):
-            await asyncio.gather(*(channel.say(f"{round_}", OWNER, chat=f"-{one}", private=False) for one in people))
+            await asyncio.gather(
+                *(channel.say(f"{round_}", OWNER, chat=f"-{one}", private=False) for one in people)
+            )
             await channel.until(lambda n=round_: len(channel.stood) == 60 * (n + 1))
         for one in people:
             assert channel.texts(f"-{one}") == [f"re: {round_}" for round_ in range(5)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_b5_13_two_equal_replies_are_two(tmp_path: Path, model: FakeOpenAI, kind: str) -> None:
+async def test_b5_13_two_equal_replies_are_two(
+    tmp_path: Path, model: FakeOpenAI, kind: str
+) -> None:
     model.otherwise(says("ok"))
-    channel = FakeChannel(can=KINDS[kind])
+    channel = FakeChannel(capabilities=KINDS[kind])
     async with at_home(tmp_path, model, channel):
         await channel.say("one")
         await channel.until(lambda: channel.texts() == ["ok"])

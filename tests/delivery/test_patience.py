@@ -1,4 +1,4 @@
-"""Platforms that are slow, or want to be left alone, while something is shown that may change (B5 #14; E12, A15)."""
+"""Platforms that are slow, or want to be left alone, while something is shown that may change (K14; E12, A15)."""
 
 import asyncio
 from dataclasses import dataclass, replace
@@ -8,14 +8,14 @@ from pathlib import Path
 from time import monotonic
 from typing import BinaryIO
 
-from channels.base import Later, Unclear
+from channels.base import DeliveryUnknown, RetryLater
 from channels.message import Address, Attachment
-from daemon.core.label import Label
-from daemon.core.live import Live, TextDelta
+from daemon.core.event_bus import EventBus, TextDelta
 from daemon.core.rows import SessionRow
-from daemon.delivery.drafts import Drafts
-from daemon.delivery.outlet import Outlet
-from daemon.delivery.pacing import Pacing
+from daemon.core.trust import Label
+from daemon.outbox.channel_supervisor import ChannelState
+from daemon.outbox.live_drafts import LiveDrafts
+from daemon.outbox.rate_limit import RateLimiter
 from daemon.store.sqlite import SqliteStore
 from tests.delivery.scripts import Slowly, hammer, smash
 from tests.delivery.stage import at_home
@@ -28,8 +28,10 @@ SPEED = 20
 class Fading(FakeChannel):
     """What it shows of an unfinished text goes away by itself."""
 
-    async def draft(self, address: Address, key: str, text: str, shown: str, *, private: bool) -> str:
-        await FakeChannel.draft(self, address, key, text, shown, private=private)
+    async def show_draft(
+        self, address: Address, key: str, text: str, shown: str, *, private: bool
+    ) -> str:
+        await FakeChannel.show_draft(self, address, key, text, shown, private=private)
         return ""
 
 
@@ -38,10 +40,10 @@ class Busy(FakeChannel):
 
     asked: list[float]
 
-    async def fetch(self, attachment: Attachment, into: BinaryIO) -> None:
+    async def download(self, attachment: Attachment, into: BinaryIO) -> None:
         self.asked.append(monotonic())
         if len(self.asked) == 1:
-            raise Later("too many requests", 2.5)
+            raise RetryLater("too many requests", 2.5)
         into.write(b"\0png")
 
 
@@ -66,7 +68,7 @@ async def test_b5_14_a_platform_that_wants_to_be_left_alone_is_shown_no_draft_an
 ) -> None:
     slowly = Slowly("Once upon", " a", rest=" time.")
     model.script(slowly)
-    channel.fail("draft", Trouble(Later("too many requests", 30.0)))
+    channel.fail("draft", Trouble(RetryLater("too many requests", 30.0)))
     async with at_home(tmp_path, model, channel):
         await channel.say("tell me")
         await channel.until(lambda: channel.of("draft"))
@@ -83,7 +85,7 @@ async def test_b5_14_a_platform_that_wants_to_be_left_alone_sees_no_typing_until
 ) -> None:
     slowly = Slowly("Once upon", " a time.")
     model.script(slowly)
-    channel.fail("typing", Trouble(Later("too many requests", 2.0)))
+    channel.fail("typing", Trouble(RetryLater("too many requests", 2.0)))
     async with at_home(tmp_path, model, channel):
         await channel.say("tell me")
         await channel.until(lambda: len(channel.of("typing")) >= 2)
@@ -95,9 +97,9 @@ async def test_b5_14_a_platform_that_wants_to_be_left_alone_sees_no_typing_until
 async def test_b5_14_a_platform_that_wants_to_be_left_alone_is_not_asked_to_take_buttons_away_until_then(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
-    channel = FakeChannel(can=replace(CAN, drafts=False, typing=False))
+    channel = FakeChannel(capabilities=replace(CAN, drafts=False, typing=False))
     model.script(smash(), says("done"))
-    channel.fail("edit", Trouble(Later("too many requests", 2.0)))
+    channel.fail("edit", Trouble(RetryLater("too many requests", 2.0)))
     async with at_home(tmp_path, model, channel, parts=hammer([])):
         await channel.say("break it")
         await channel.press((await channel.buttons())["Once"])
@@ -110,10 +112,12 @@ async def test_b5_14_a_platform_that_wants_to_be_left_alone_is_not_asked_to_take
 async def test_b5_14_a_platform_that_wants_to_be_left_alone_is_not_asked_for_a_file_until_then(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
-    channel = Busy(can=replace(CAN, drafts=False, typing=False))
+    channel = Busy(capabilities=replace(CAN, drafts=False, typing=False))
     channel.asked = []
     async with at_home(tmp_path, model, channel):
-        await channel.say("look", attachments=(Attachment("photo", "chart.png", "image/png", 4, "1"),))
+        await channel.say(
+            "look", attachments=(Attachment("photo", "chart.png", "image/png", 4, "1"),)
+        )
         await channel.until(lambda: channel.texts() == ["ok"])
     first, second = channel.asked
     assert second - first >= 2.5
@@ -132,7 +136,9 @@ async def test_a15_buttons_that_are_slow_to_go_keep_none_of_the_next_question(
         gate.set()
         await channel.until(lambda: not channel.shown()[0].choices)
         await channel.press((await channel.buttons())["Once"])
-        await channel.until(lambda: channel.texts()[-1] == "done" and not any(one.choices for one in channel.stood))
+        await channel.until(
+            lambda: channel.texts()[-1] == "done" and not any(one.choices for one in channel.stood)
+        )
     assert struck == ["pots", "pans"]
 
 
@@ -140,9 +146,12 @@ async def test_b5_14_a_reply_that_takes_its_drafts_place_may_be_tried_as_often_a
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
     """To change a message twice harms nobody, where to send one twice would: such tries neither get rare nor end."""
-    channel, slowly = FakeChannel(can=replace(CAN, finds=False)), Slowly("Once upon", " a time.")
+    channel, slowly = (
+        FakeChannel(capabilities=replace(CAN, can_find=False)),
+        Slowly("Once upon", " a time."),
+    )
     model.script(slowly)
-    channel.fail("edit", Trouble(Unclear("no answer"), times=3))
+    channel.fail("edit", Trouble(DeliveryUnknown("no answer"), times=3))
     async with at_home(tmp_path, model, channel):
         await channel.say("tell me")
         await channel.until(lambda: channel.texts() == ["Once upon"])
@@ -154,14 +163,16 @@ async def test_b5_14_a_reply_that_takes_its_drafts_place_may_be_tried_as_often_a
 
 async def test_e12_a_draft_that_fades_is_shown_again_before_it_is_gone(tmp_path: Path) -> None:
     """A tool may work for minutes, and Telegram takes a draft away after thirty seconds."""
-    channel, clock, live = Fading(can=replace(CAN, typing=False)), Hurried(), Live()
-    outlet = Outlet(channel, clock, Pacing(channel.rate, clock.monotonic, asyncio.sleep))
-    outlet.alive()
+    channel, clock, live = Fading(capabilities=replace(CAN, typing=False)), Hurried(), EventBus()
+    outlet = ChannelState(
+        channel, clock, RateLimiter(channel.rate_limit, clock.monotonic, asyncio.sleep)
+    )
+    outlet.mark_alive()
     chat = SessionRow("1", "telegram", "1", Label.TRUSTED, clock.now())
     store = await SqliteStore.open(tmp_path / "journal.db")
-    drafts = Drafts(store, clock, live, {"1": chat}.get, {"telegram": outlet})
+    drafts = LiveDrafts(store, clock, live, {"1": chat}.get, {"telegram": outlet})
     try:
-        drafts.begun("1", "turn")
+        drafts.follow_turn("1", "turn")
         live.publish("turn", TextDelta("Once upon"))
         await channel.until(lambda: len(channel.of("draft")) == 3)
         assert all(15 < gap * SPEED < 30 for gap in apart(channel.of("draft")))

@@ -3,16 +3,15 @@
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from channels.base import NotTaken
-from channels.message import Address, Attachment, Poison
+from channels.base import NotAccepted
+from channels.message import Address, Attachment, UnreadableUpdate
+from daemon.access.directory import Directory, list_owner_chats
 from daemon.core.events import UserSaid
-from daemon.core.label import Label
-from daemon.core.roles import Role
-from daemon.people.people import People
-from daemon.people.places import places
+from daemon.core.trust import Label, Role
 from tests.delivery.scripts import Slowly, echo
 from tests.delivery.stage import AT_ONCE, Cutter, Journal, at_home, is_sent, reactions, settled
 from tests.fakes.channel import CAN, OTHER, OWNER, STRANGER, FakeChannel
@@ -35,12 +34,14 @@ async def test_a13_a_stranger_gets_one_line_a_day_and_nothing_of_theirs_is_kept(
         await channel.say("hello")
         await channel.until(lambda: channel.texts() == ["ok"])
         clock.write_text("2026-03-02T10:00:00+00:00")
-        await channel.until(lambda: house.works.clock.now().day == 2)
+        await channel.until(lambda: house.channel_deps.clock.now().day == 2)
         await channel.say("again", STRANGER)
         await channel.until(lambda: len(channel.texts(STRANGER)) == 2)
         assert "I only talk to people I know" in channel.texts(STRANGER)[0] and model.count == 1
-        assert await house.store.read(lambda tx: tx.session(STRANGER)) is None
-    assert b"s3same" not in b"".join(one.read_bytes() for one in (tmp_path / "home").rglob("*") if one.is_file())
+        assert await house.store.read(lambda tx: tx.get_session(STRANGER)) is None
+    assert b"s3same" not in b"".join(
+        one.read_bytes() for one in (tmp_path / "home").rglob("*") if one.is_file()
+    )
 
 
 async def test_a13_of_a_crowd_of_strangers_a_thousand_are_answered_a_day(
@@ -56,7 +57,7 @@ async def test_a13_a_code_lets_in_whoever_sends_it_first_however_often_it_comes(
     tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
 ) -> None:
     async with at_home(tmp_path, model, channel) as house:
-        people = People(house.store, house.works.clock)
+        people = Directory(house.store, house.channel_deps.clock)
         code = (await people.invite(Role.EDITOR)).code
         pairing = await channel.say(f"/pair {code}", STRANGER)
         await channel.arrive(pairing, pairing)
@@ -67,7 +68,7 @@ async def test_a13_a_code_lets_in_whoever_sends_it_first_however_often_it_comes(
         await channel.say(f"/pair {code}", "77")
         await channel.until(lambda: len(channel.texts("77")) == 1)
         assert "does not open anything" in channel.texts("77")[0]
-        assert channel.host and "Welcome" in await channel.host.command(
+        assert channel.host and "Welcome" in await channel.host.run_command(
             channel.message(f"/pair {(await people.invite(Role.VIEWER)).code}", "88")
         )
         for _ in range(12):
@@ -80,17 +81,21 @@ async def test_a13_after_a_crash_whoever_was_let_in_is_still_told_so(
     tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
 ) -> None:
     async with at_home(tmp_path, model, channel) as house:
-        people = People(house.store, house.works.clock)
+        people = Directory(house.store, house.channel_deps.clock)
         code = (await people.invite(Role.EDITOR)).code
-        assert await people.pair("telegram", "", STRANGER, code)  # and killed before the line was written
+        assert await people.pair(
+            "telegram", "", STRANGER, code
+        )  # and killed before the line was written
         await channel.say(f"/pair {code}", STRANGER)
         await channel.until(lambda: len(channel.texts(STRANGER)) == 1)
         assert "Welcome" in channel.texts(STRANGER)[0]
 
 
-async def test_a13_a_viewer_looks_and_gives_no_work(tmp_path: Path, model: FakeOpenAI, channel: FakeChannel) -> None:
+async def test_a13_a_viewer_looks_and_gives_no_work(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
+) -> None:
     async with at_home(tmp_path, model, channel) as house:
-        people = People(house.store, house.works.clock)
+        people = Directory(house.store, house.channel_deps.clock)
         await channel.say(f"/pair {(await people.invite(Role.VIEWER)).code}", STRANGER)
         for _ in range(3):
             await channel.say("do this", STRANGER)
@@ -98,7 +103,12 @@ async def test_a13_a_viewer_looks_and_gives_no_work(tmp_path: Path, model: FakeO
         await channel.say("/stop", STRANGER)
         await channel.until(lambda: len(channel.texts(STRANGER)) == 4)
         _, told, status, stop = channel.texts(STRANGER)
-        assert model.count == 0 and "look here" in told and "Model: " in status and "not for you" in stop
+        assert (
+            model.count == 0
+            and "look here" in told
+            and "Model: " in status
+            and "not for you" in stop
+        )
 
 
 async def test_e7_stop_is_out_of_band_and_the_same_command_again_is_dropped(
@@ -119,14 +129,17 @@ async def test_e7_stop_is_out_of_band_and_the_same_command_again_is_dropped(
         assert len(channel.texts()) == 3
 
 
-async def test_f1_a_command_cut_off_by_a_crash_is_told_of_once(tmp_path: Path, model: FakeOpenAI, channel: FakeChannel) -> None:
+async def test_f1_a_command_cut_off_by_a_crash_is_told_of_once(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
+) -> None:
     async with at_home(tmp_path, model, channel) as house:
         await channel.say("hello")
         await channel.until(lambda: channel.texts() == ["ok"])
         command = channel.message("/pause")
         assert channel.host
-        reception = channel.host
-        await reception.intake.take(reception._row(command, await reception.visitors.person(command.sender)), command=True)  # type: ignore[attr-defined]
+        host: Any = channel.host
+        sender = await host.admission.identify(command.sender)
+        await host.inbox.accept(host._inbox_message(command, sender), command=True)
         assert house
     async with at_home(tmp_path, model, channel):
         await channel.until(lambda: len(channel.texts()) == 2)
@@ -146,17 +159,26 @@ async def test_a6_forwarded_and_quoted_words_make_the_turn_untrusted_and_not_the
         await channel.until(lambda: len(channel.texts()) == 2)
         await channel.say("and that?", quoted="what I said", quotes_own=True)
         await channel.until(lambda: len(channel.texts()) == 3)
-        session = await house.store.read(lambda tx: tx.session(OWNER))
-        turns = await house.store.read(lambda tx: tx.turns(OWNER, 9))
-        said = [(await house.store.read(lambda tx, t=turn: tx.events(t.id)))[0].event for turn in reversed(turns)]
+        session = await house.store.read(lambda tx: tx.get_session(OWNER))
+        turns = await house.store.read(lambda tx: tx.list_turns(OWNER, 9))
+        said = [
+            (await house.store.read(lambda tx, t=turn: tx.list_events(t.id)))[0].event
+            for turn in reversed(turns)
+        ]
         assert session and session.label is Label.TRUSTED
-        assert [one.label for one in said if isinstance(one, UserSaid)] == [Label.UNTRUSTED, Label.UNTRUSTED, Label.TRUSTED]
+        assert [one.label for one in said if isinstance(one, UserSaid)] == [
+            Label.UNTRUSTED,
+            Label.UNTRUSTED,
+            Label.TRUSTED,
+        ]
         assert "somebody else wrote" in model.requests[0].last("user")["content"]
         assert "ignore your rules" in model.requests[1].last("user")["content"]
         assert "a message of my own]\nwhat I said" in model.requests[2].last("user")["content"]
 
 
-async def test_a14_an_edited_message_is_one_more(tmp_path: Path, model: FakeOpenAI, channel: FakeChannel) -> None:
+async def test_a14_an_edited_message_is_one_more(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
+) -> None:
     echo(model)
     async with at_home(tmp_path, model, channel):
         first = await channel.say("helo")
@@ -167,7 +189,9 @@ async def test_a14_an_edited_message_is_one_more(tmp_path: Path, model: FakeOpen
         assert "edited" in channel.texts()[1] and "hello" in channel.texts()[1]
 
 
-async def test_a14_reactions_stand_beside_the_turn(tmp_path: Path, model: FakeOpenAI, channel: FakeChannel) -> None:
+async def test_a14_reactions_stand_beside_the_turn(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
+) -> None:
     async with at_home(tmp_path, model, channel) as house:
         await channel.say("hello")
         await channel.until(lambda: channel.texts() == ["ok"])
@@ -178,7 +202,10 @@ async def test_a14_reactions_stand_beside_the_turn(tmp_path: Path, model: FakeOp
         await channel.react("4711", "👍")
         assert await reactions(house) == ["👍"]
         await channel.react(message, "", OWNER, OWNER)
-        assert await reactions(house) == [] and await house.store.read(lambda tx: tx.all_kept("feedback")) == {}
+        assert (
+            await reactions(house) == []
+            and await house.store.read(lambda tx: tx.all_kept("feedback")) == {}
+        )
 
 
 async def test_a14_a_reaction_in_a_thread_is_kept_though_the_platform_names_only_the_chat(
@@ -196,7 +223,10 @@ async def test_f1_poison_is_set_aside_a_hundred_at_most_and_holds_up_nothing(
     tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
 ) -> None:
     async with at_home(tmp_path, model, channel) as house:
-        poison = [Poison("telegram", f"{number}", "\ud800{" * 3000, "unreadable") for number in range(130)]
+        poison = [
+            UnreadableUpdate("telegram", f"{number}", "\ud800{" * 3000, "unreadable")
+            for number in range(130)
+        ]
         await channel.arrive(*poison[:70], channel.message("hello"), *poison[70:])
         await channel.until(lambda: channel.texts() == ["ok"])
         assert len(await house.store.read(lambda tx: tx.all_kept("unreadable"))) == 100
@@ -214,12 +244,14 @@ async def test_b5_20_what_cannot_be_written_down_is_not_acknowledged_and_nothing
     echo(model)
     journal = Journal()
     async with at_home(tmp_path, model, channel, parts=journal.parts()):
-        batch = [channel.message(f"{number}", sender) for number in range(3) for sender in (OWNER, OTHER)]
+        batch = [
+            channel.message(f"{number}", sender) for number in range(3) for sender in (OWNER, OTHER)
+        ]
         await channel.until(lambda: channel.host is not None)
         journal.full = True
-        with pytest.raises(NotTaken):
+        with pytest.raises(NotAccepted):
             await channel.arrive(*batch)
-        with pytest.raises(NotTaken):
+        with pytest.raises(NotAccepted):
             await channel.say("/pair X", STRANGER)
         journal.full = False
         await channel.arrive(*batch)
@@ -227,7 +259,9 @@ async def test_b5_20_what_cannot_be_written_down_is_not_acknowledged_and_nothing
     assert channel.texts() == channel.texts(OTHER) == ["re: 0", "re: 1", "re: 2"]
 
 
-async def test_a14_what_has_to_wait_is_marked_as_seen(tmp_path: Path, model: FakeOpenAI, channel: FakeChannel) -> None:
+async def test_a14_what_has_to_wait_is_marked_as_seen(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
+) -> None:
     slowly = Slowly("first")
     model.script(slowly, says("second"))
     async with at_home(tmp_path, model, channel):
@@ -241,14 +275,18 @@ async def test_a14_what_has_to_wait_is_marked_as_seen(tmp_path: Path, model: Fak
         assert channel.seen_marks == [waiting.message_id]
 
 
-async def test_a14_a_message_with_files_does_not_steer(tmp_path: Path, model: FakeOpenAI, channel: FakeChannel) -> None:
+async def test_a14_a_message_with_files_does_not_steer(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
+) -> None:
     slowly = Slowly("first")
     model.script(slowly, says("with the text"), says("with the file"))
     channel.files["r"] = b"hello"
     async with at_home(tmp_path, model, channel, config={"while_busy": "steer"}):
         await channel.say("one")
         await model.asked(1)
-        await channel.say("look", attachments=(Attachment("document", "../../a.txt", "text/plain", 5, "r"),))
+        await channel.say(
+            "look", attachments=(Attachment("document", "../../a.txt", "text/plain", 5, "r"),)
+        )
         slowly.go.set()
         await channel.until(lambda: len(channel.texts()) == 2)
         assert model.count == 2 and "a.txt" in model.requests[1].last("user")["content"]
@@ -259,9 +297,13 @@ async def test_a13_conversations_are_named_once_and_with_their_threads(
 ) -> None:
     async with at_home(tmp_path, model, channel):
         first = channel.message("hi", OWNER, "-7")
-        await channel.arrive(first, replace(first, external_id="x", address=replace(first.address, thread="5")))
+        await channel.arrive(
+            first, replace(first, external_id="x", address=replace(first.address, thread="5"))
+        )
         await channel.until(lambda: len(channel.stood) == 2)
-        assert channel.host and {(one.chat, one.thread) for one in await channel.host.conversations()} == {
+        assert channel.host and {
+            (one.chat, one.thread) for one in await channel.host.list_conversations()
+        } == {
             ("-7", ""),
             ("-7", "5"),
         }
@@ -272,19 +314,25 @@ async def test_a13_a_channel_that_is_configured_no_more_is_no_place_to_tell_the_
 ) -> None:
     async with at_home(tmp_path, model, channel) as house:
         await channel.say("hi")
-        assert await house.store.read(places) == [OWNER]
+        assert await house.store.read(list_owner_chats) == [OWNER]
     async with at_home(tmp_path, model, channel) as house:
-        assert await house.store.read(places) == [OWNER]
+        assert await house.store.read(list_owner_chats) == [OWNER]
     async with at_home(tmp_path, model, FakeChannel("slack")) as house:
-        assert await house.store.read(places) == []
+        assert await house.store.read(list_owner_chats) == []
 
 
-async def test_b5_1_b5_2_thirty_people_thirty_crashes_nothing_lost_nothing_twice(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_b5_1_b5_2_thirty_people_thirty_crashes_nothing_lost_nothing_twice(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     """Each message is sent until it is taken; the daemon is cut off again and again."""
     echo(model)
-    channel = FakeChannel(can=replace(QUIET, keyed=True))
+    channel = FakeChannel(capabilities=replace(QUIET, idempotent=True))
     people = [str(number) for number in range(1, 11)]
-    messages = [channel.message(f"{one}/{number}", OWNER, f"-{one}") for number in range(6) for one in people]
+    messages = [
+        channel.message(f"{one}/{number}", OWNER, f"-{one}")
+        for number in range(6)
+        for one in people
+    ]
     for cut in range(6):
         channel.troubles.clear()
         cutter = Cutter(25 + 7 * cut)

@@ -1,4 +1,4 @@
-"""What a platform does to a delivery, and what becomes of it (B5 #14; DESIGN 5 promise 4; F1)."""
+"""What a platform does to a delivery, and what becomes of it (K14; DESIGN 5 promise 4; F1)."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,9 +8,9 @@ from typing import TypeVar
 
 import pytest
 
-from channels.base import Later, Refused, Revoked, Unclear
-from daemon.app import House
-from daemon.app.channels import Times
+from channels.base import DeliveryUnknown, Rejected, RetryLater, Revoked
+from daemon.app import Daemon
+from daemon.app.channels import ChannelTimeouts
 from daemon.store.protocol import Tx
 from tests.delivery.scripts import echo
 from tests.delivery.stage import Journal, at_home, outbox, settled, states
@@ -21,17 +21,19 @@ T = TypeVar("T")
 QUIET = replace(CAN, drafts=False, typing=False)
 
 
-async def ended(house: House, *how: str, channel: str = "telegram") -> bool:
+async def ended(house: Daemon, *how: str, channel: str = "telegram") -> bool:
     return sorted(await states(house, channel)) == sorted(how)
 
 
-async def some_failed(house: House, channel: str) -> bool:
+async def some_failed(house: Daemon, channel: str) -> bool:
     return "failed" in await states(house, channel)
 
 
-async def test_b5_14_retry_after_is_honoured_and_others_go_on(tmp_path: Path, model: FakeOpenAI, channel: FakeChannel) -> None:
+async def test_b5_14_retry_after_is_honoured_and_others_go_on(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
+) -> None:
     echo(model)
-    channel.fail("send", Trouble(Later("too many requests", 1.5)))
+    channel.fail("send", Trouble(RetryLater("too many requests", 1.5)))
     async with at_home(tmp_path, model, channel):
         await channel.say("a")
         await channel.until(lambda: channel.of("send"))
@@ -43,11 +45,13 @@ async def test_b5_14_retry_after_is_honoured_and_others_go_on(tmp_path: Path, mo
         assert second - first >= 1.5
 
 
-async def test_b5_14_a_lost_answer_is_looked_up_before_anything_is_sent_again(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_b5_14_a_lost_answer_is_looked_up_before_anything_is_sent_again(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     echo(model)
     for happens, tries in ((True, 1), (False, 2)):
-        channel = FakeChannel(can=QUIET)
-        channel.fail("send", Trouble(Unclear("the answer was lost"), happens=happens))
+        channel = FakeChannel(capabilities=QUIET)
+        channel.fail("send", Trouble(DeliveryUnknown("the answer was lost"), happens=happens))
         async with at_home(tmp_path / str(happens), model, channel):
             await channel.say("a")
             await channel.until(lambda c=channel, n=tries: c.texts() and len(c.of("send")) == n)
@@ -61,8 +65,8 @@ async def test_b5_14_a_platform_that_answers_nothing_and_shows_nothing_is_not_wr
 ) -> None:
     """Each try may be one message too many, so they get rare, and end."""
     echo(model)
-    channel = FakeChannel(can=replace(QUIET, finds=False))
-    channel.fail("send", Trouble(Unclear("no answer"), happens=True, times=3))
+    channel = FakeChannel(capabilities=replace(QUIET, can_find=False))
+    channel.fail("send", Trouble(DeliveryUnknown("no answer"), happens=True, times=3))
     async with at_home(tmp_path, model, channel):
         await channel.say("a")
         await channel.until(lambda: len(channel.of("send")) == 3)
@@ -78,24 +82,31 @@ async def test_f1_what_can_never_be_delivered_ends_failed_and_the_owner_is_told_
     async with at_home(tmp_path, model, telegram, slack) as house:
         await slack.say("hello")
         await slack.until(lambda: slack.texts())
-        telegram.fail("send", Trouble(Refused("the chat is gone")))
+        telegram.fail("send", Trouble(Rejected("the chat is gone")))
         await telegram.say("hello")
         await slack.until(lambda: len(slack.texts()) == 2)
-        assert "reply" in slack.texts()[1] and "the chat is gone".replace(" ", "") in slack.texts()[1].replace(" ", "")
-        assert await states(house) == ["failed"] and (await outbox(house))[0].error == "the chat is gone"
+        assert "reply" in slack.texts()[1] and "the chat is gone".replace(" ", "") in slack.texts()[
+            1
+        ].replace(" ", "")
+        assert (
+            await states(house) == ["failed"]
+            and (await outbox(house))[0].error == "the chat is gone"
+        )
         await telegram.say("again")
         await telegram.until(lambda: telegram.texts() == ["re: again"])
     assert len(slack.texts()) == 2
 
 
-async def test_f1_two_dead_ends_do_not_tell_each_other_of_it_for_ever(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_f1_two_dead_ends_do_not_tell_each_other_of_it_for_ever(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     echo(model)
     telegram, slack = FakeChannel("telegram", QUIET), FakeChannel("slack", QUIET)
     async with at_home(tmp_path, model, telegram, slack) as house:
         await slack.say("hello")
         await slack.until(lambda: slack.texts())
         for channel in (telegram, slack):
-            channel.fail("send", Trouble(Refused("blocked"), times=1000))
+            channel.fail("send", Trouble(Rejected("blocked"), times=1000))
         await telegram.say("hello")
         await slack.until(lambda: len(slack.of("send")) == 2)
         await settled(lambda: some_failed(house, "slack"))
@@ -109,14 +120,16 @@ async def test_f1_a_token_that_is_revoked_is_told_elsewhere_and_all_goes_out_whe
 ) -> None:
     echo(model)
     telegram, slack = FakeChannel("telegram", QUIET), FakeChannel("slack", QUIET)
-    times = Times(tell_after_s=0.3, refused_pause_s=0.2, flush_s=0.0)
+    times = ChannelTimeouts(tell_after_s=0.3, refused_pause_s=0.2, flush_s=0.0)
     async with at_home(tmp_path, model, telegram, slack, times=times) as house:
         await slack.say("hello")
         await telegram.say("hello")
         await slack.until(lambda: slack.texts() and telegram.texts())
         telegram.revoke()
         await slack.until(lambda: len(slack.texts()) == 2)
-        assert "down" in slack.texts()[1] and [line for line in house.door.problems() if "token" in line]
+        assert "down" in slack.texts()[1] and [
+            line for line in house.door.problems() if "token" in line
+        ]
         telegram.admit()
         await slack.until(lambda: len(slack.texts()) == 3)
         assert "works again" in slack.texts()[2] and not list(house.door.problems())
@@ -125,11 +138,15 @@ async def test_f1_a_token_that_is_revoked_is_told_elsewhere_and_all_goes_out_whe
     assert len(telegram.texts()) == 2, "nothing of it was told on the channel that was down"
 
 
-async def test_f1_a_token_that_is_revoked_again_is_tried_as_soon_as_the_first_time(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_f1_a_token_that_is_revoked_again_is_tried_as_soon_as_the_first_time(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     """However long it took until the first one was mended."""
-    channel = FakeChannel(can=QUIET)
-    async with at_home(tmp_path, model, channel, times=Times(refused_pause_s=0.05)) as house:
-        outlet = house.works.outlets["telegram"]
+    channel = FakeChannel(capabilities=QUIET)
+    async with at_home(
+        tmp_path, model, channel, times=ChannelTimeouts(refused_pause_s=0.05)
+    ) as house:
+        outlet = house.channel_deps.channel_states["telegram"]
         channel.revoke()
         await channel.until(lambda: channel.runs == 7)
         channel.admit()
@@ -140,30 +157,38 @@ async def test_f1_a_token_that_is_revoked_again_is_tried_as_soon_as_the_first_ti
         await channel.until(outlet.up.is_set, seconds=1.0)
 
 
-async def test_f1_a_reply_that_meets_a_revoked_token_waits_until_it_is_back(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_f1_a_reply_that_meets_a_revoked_token_waits_until_it_is_back(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     echo(model)
-    channel = FakeChannel(can=QUIET)
-    async with at_home(tmp_path, model, channel, times=Times(refused_pause_s=0.2)):
+    channel = FakeChannel(capabilities=QUIET)
+    async with at_home(tmp_path, model, channel, times=ChannelTimeouts(refused_pause_s=0.2)):
         channel.fail("send", Trouble(Revoked("the token is not known")))
         await channel.say("a")
         await channel.until(lambda: channel.texts() == ["re: a"])
 
 
-async def test_f1_what_is_not_taken_for_a_day_is_given_up(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_f1_what_is_not_taken_for_a_day_is_given_up(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     echo(model)
     telegram, slack = FakeChannel("telegram", QUIET), FakeChannel("slack", QUIET)
-    async with at_home(tmp_path, model, telegram, slack, times=Times(give_up_s=1.0)) as house:
+    async with at_home(
+        tmp_path, model, telegram, slack, times=ChannelTimeouts(give_up_s=1.0)
+    ) as house:
         await slack.say("hello")
         await slack.until(lambda: slack.texts())
-        telegram.fail("send", Trouble(Later("out of order"), times=1000))
+        telegram.fail("send", Trouble(RetryLater("out of order"), times=1000))
         await telegram.say("a")
         await slack.until(lambda: len(slack.texts()) == 2)
         assert await states(house) == ["failed"]
 
 
-async def test_f1_a_bug_of_a_channel_is_tried_again_and_holds_up_nobody(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_f1_a_bug_of_a_channel_is_tried_again_and_holds_up_nobody(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     echo(model)
-    channel = FakeChannel(can=QUIET)
+    channel = FakeChannel(capabilities=QUIET)
     channel.fail("send", Trouble(KeyError("oops")))
     async with at_home(tmp_path, model, channel) as house:
         await channel.say("a")
@@ -191,7 +216,7 @@ async def test_f1_what_a_bug_of_the_house_breaks_off_goes_out_all_the_same_and_i
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
     echo(model)
-    channel = FakeChannel(can=QUIET)
+    channel = FakeChannel(capabilities=QUIET)
     channel.fail("send", Trouble(KeyError("oops"), times=3))
     async with at_home(tmp_path, model, channel, parts=Ragged().parts()):
         for text in ("a", "b"):
@@ -200,7 +225,9 @@ async def test_f1_what_a_bug_of_the_house_breaks_off_goes_out_all_the_same_and_i
     assert channel.texts() == ["re: a", "re: b"]
 
 
-async def test_a_channel_that_breaks_off_is_begun_again_and_the_others_go_on(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_a_channel_that_breaks_off_is_begun_again_and_the_others_go_on(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     echo(model)
     telegram, slack = FakeChannel("telegram", QUIET), FakeChannel("slack", QUIET)
     async with at_home(tmp_path, model, telegram, slack):
@@ -224,7 +251,7 @@ async def test_f1_a_clock_that_jumps_a_day_changes_nothing(
     async with at_home(tmp_path / "home", model, telegram, slack) as house:
         await slack.say("hello")
         for number, day in enumerate(("03", "01", "02")):
-            telegram.fail("send", Trouble(Later("not now")))
+            telegram.fail("send", Trouble(RetryLater("not now")))
             await telegram.say(f"{number}")
             clock.write_text(f"2026-03-{day}T09:00:00+00:00")
             await telegram.until(lambda n=number: len(telegram.texts()) == n + 1)
@@ -232,11 +259,19 @@ async def test_f1_a_clock_that_jumps_a_day_changes_nothing(
     assert telegram.texts() == ["re: 0", "re: 1", "re: 2"] and len(slack.texts()) == 1
 
 
-async def test_f1_a_channel_that_is_silent_is_told_of_after_a_while_and_not_before(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_f1_a_channel_that_is_silent_is_told_of_after_a_while_and_not_before(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     """Never on the channel itself; and when it is back, that is told, too."""
     echo(model)
     telegram, slack = FakeChannel("telegram", QUIET), FakeChannel("slack", QUIET)
-    async with at_home(tmp_path, model, telegram, slack, times=Times(tell_after_s=1.5, silent_s=0.6, ailing_s=0.6)) as house:
+    async with at_home(
+        tmp_path,
+        model,
+        telegram,
+        slack,
+        times=ChannelTimeouts(tell_after_s=1.5, silent_s=0.6, ailing_s=0.6),
+    ) as house:
         await telegram.say("hello")
         await slack.say("hello")
         await slack.until(lambda: slack.texts() and telegram.texts())
@@ -245,7 +280,10 @@ async def test_f1_a_channel_that_is_silent_is_told_of_after_a_while_and_not_befo
         assert len(slack.texts()) == 1 and asyncio.get_running_loop().time() - began >= 0.4
         await slack.until(lambda: len(slack.texts()) == 2)
         assert asyncio.get_running_loop().time() - began >= 1.2 and "telegram" in slack.texts()[1]
-        assert any("telegram" in line and "down" in line for line in house.works.desk.channels())
+        assert any(
+            "telegram" in line and "down" in line
+            for line in house.channel_deps.desk.channel_lines()
+        )
         telegram.quiet = False
         await slack.until(lambda: len(slack.texts()) == 3)
         assert "works again" in slack.texts()[2] and not list(house.door.problems())
@@ -259,7 +297,7 @@ async def test_f1_a_moment_of_trouble_is_told_to_nobody(tmp_path: Path, model: F
         await telegram.say("hello")
         await slack.say("hello")
         await slack.until(lambda: slack.texts() and telegram.texts())
-        telegram.breaks = Later("a cut")
+        telegram.breaks = RetryLater("a cut")
         await telegram.until(lambda: telegram.runs == 2)
         assert not list(house.door.problems())
         await slack.say("still?")
@@ -267,11 +305,17 @@ async def test_f1_a_moment_of_trouble_is_told_to_nobody(tmp_path: Path, model: F
     assert slack.texts() == ["re: hello", "re: still?"]
 
 
-async def test_f1_a_full_disk_while_a_channel_is_refused_ends_nothing(tmp_path: Path, model: FakeOpenAI) -> None:
+async def test_f1_a_full_disk_while_a_channel_is_refused_ends_nothing(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
     """What could not be told then is told at the next look."""
     echo(model)
-    telegram, slack, journal = FakeChannel("telegram", QUIET), FakeChannel("slack", QUIET), Journal()
-    times = Times(tell_after_s=0.2, refused_pause_s=0.1)
+    telegram, slack, journal = (
+        FakeChannel("telegram", QUIET),
+        FakeChannel("slack", QUIET),
+        Journal(),
+    )
+    times = ChannelTimeouts(tell_after_s=0.2, refused_pause_s=0.1)
     async with at_home(tmp_path, model, telegram, slack, times=times, parts=journal.parts()):
         await slack.say("hello")
         await slack.until(lambda: slack.texts())
@@ -283,8 +327,10 @@ async def test_f1_a_full_disk_while_a_channel_is_refused_ends_nothing(tmp_path: 
         assert "down" in slack.texts()[1]
 
 
-async def test_b5_20_a_delivery_waits_for_the_disk_and_is_not_sent_twice(tmp_path: Path, model: FakeOpenAI) -> None:
-    channel, journal = FakeChannel(can=replace(QUIET, finds=False)), Journal()
+async def test_b5_20_a_delivery_waits_for_the_disk_and_is_not_sent_twice(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    channel, journal = FakeChannel(capabilities=replace(QUIET, can_find=False)), Journal()
 
     async def fills() -> None:
         journal.full = True

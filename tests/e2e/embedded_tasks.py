@@ -7,7 +7,9 @@ from daemon.core.messages import Message, ModelReply, ToolCall, ToolSpec
 
 def spec(name: str, description: str, *arguments: str) -> ToolSpec:
     properties = {argument: {"type": "string"} for argument in arguments}
-    return ToolSpec(name, description, {"type": "object", "properties": properties, "required": list(arguments)})
+    return ToolSpec(
+        name, description, {"type": "object", "properties": properties, "required": list(arguments)}
+    )
 
 
 TOOLS = (
@@ -45,7 +47,9 @@ class Task:
 TASKS = (
     Task("hello", ()),
     Task("what time is it?", ("current_time",), reply=("40",)),
-    Task("which files do I have in my workspace?", ("list_dir",), reply=("notes.txt", "budget.csv")),
+    Task(
+        "which files do I have in my workspace?", ("list_dir",), reply=("notes.txt", "budget.csv")
+    ),
     Task("what is in notes.txt?", ("read_file",), ("notes.txt",), ("milk", "Ann")),
     Task(
         "read notes.txt and write a summary of it to summary.txt",
@@ -58,7 +62,11 @@ TASKS = (
     Task("remind me tomorrow at 9 to pay rent", ("schedule",), ("tomorrow", "9", "rent")),
     Task("thanks!", ()),
     Task("what is 17 + 25?", ("shell",), ("17", "25"), ("42",), may_answer_at_once=True),
-    Task("find out the time and write it to now.txt", ("current_time", "write_file"), ("now.txt", "40")),
+    Task(
+        "find out the time and write it to now.txt",
+        ("current_time", "write_file"),
+        ("now.txt", "40"),
+    ),
 )
 
 
@@ -74,7 +82,10 @@ class Trace:
     def right(self, task: Task) -> bool:
         if task.may_answer_at_once and not self.calls:
             return all(word in self.replies[-1].text for word in task.reply)
-        said, done = self.replies[-1].text.lower(), " ".join(call.arguments for call in self.calls).lower()
+        said, done = (
+            self.replies[-1].text.lower(),
+            " ".join(call.arguments for call in self.calls).lower(),
+        )
         return (
             not self.replies[-1].calls
             and bool(said)

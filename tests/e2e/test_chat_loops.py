@@ -15,7 +15,9 @@ def looping(home: Path, base_url: str, criterion: str, value: str = "") -> None:
     write_config(home, scripted(base_url, loop))
 
 
-async def test_a_review_is_asked_at_the_prompt_and_a_yes_completes_the_loop_c3_c4(tmp_path: Path) -> None:
+async def test_a_review_is_asked_at_the_prompt_and_a_yes_completes_the_loop_c3_c4(
+    tmp_path: Path,
+) -> None:
     async with FakeOpenAI() as model:
         model.script(says("a first draft"))
         looping(tmp_path, model.base_url, "manual")

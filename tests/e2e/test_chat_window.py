@@ -25,7 +25,9 @@ class Desk:
     model: FakeOpenAI
     words: tuple[str, ...] = field(default=())
 
-    def chat(self, *words: str, columns: int = 80, **env: str) -> AbstractAsyncContextManager[Window]:
+    def chat(
+        self, *words: str, columns: int = 80, **env: str
+    ) -> AbstractAsyncContextManager[Window]:
         return window("chat", "--home", str(self.home), *words, columns=columns, env=env)
 
 
@@ -37,9 +39,14 @@ async def desk(home: Path, *steps: Step) -> AsyncIterator[Desk]:
         yield Desk(home, model)
 
 
-async def test_E12_text_is_seen_while_it_comes_and_rendered_when_it_is_whole(tmp_path: Path) -> None:
+async def test_E12_text_is_seen_while_it_comes_and_rendered_when_it_is_whole(
+    tmp_path: Path,
+) -> None:
     gate = asyncio.Event()
-    async with desk(tmp_path, streams("The **first** half ", gate, "and the second")) as at, at.chat() as shown:
+    async with (
+        desk(tmp_path, streams("The **first** half ", gate, "and the second")) as at,
+        at.chat() as shown,
+    ):
         await shown.sees("fake", "session main", PROMPT)
         shown.types("go\r")
         await shown.sees("› go", "The **first** half", "writing")
@@ -63,7 +70,10 @@ async def test_a_draft_that_breaks_off_is_replaced_by_the_next_try(tmp_path: Pat
 
 
 async def test_a_tool_call_is_one_line_and_the_reply_follows(tmp_path: Path) -> None:
-    async with desk(tmp_path, calls(("current_time", {}), text="Let me look."), says("It is late.")) as at, at.chat() as shown:
+    async with (
+        desk(tmp_path, calls(("current_time", {}), text="Let me look."), says("It is late.")) as at,
+        at.chat() as shown,
+    ):
         await shown.sees(PROMPT)
         shown.types("what time is it?\r")
         screen = await shown.sees("It is late.")
@@ -76,7 +86,9 @@ async def test_yes_at_the_prompt_runs_the_command_and_no_does_not(tmp_path: Path
     async with desk(tmp_path, one, says("Made."), two, says("Left.")) as at, at.chat() as shown:
         await shown.sees(PROMPT)
         shown.types("make one\r")
-        screen = await shown.sees("allow shell?", "command: touch one; echo", "destructive", "lapses in 5 min", "\nallow?")
+        screen = await shown.sees(
+            "allow shell?", "command: touch one; echo", "destructive", "lapses in 5 min", "\nallow?"
+        )
         assert "[y]es once" in screen
         shown.types("y\r")
         await shown.sees("allowed once", "Made.")
@@ -84,7 +96,9 @@ async def test_yes_at_the_prompt_runs_the_command_and_no_does_not(tmp_path: Path
         await shown.sees("command: touch two; echo")
         shown.types("not on a Saturday\r")
         await shown.sees("not allowed: shell touch two; echo (not on a Saturday)", "Left.")
-        assert (tmp_path / "workspace" / "one").exists() and not (tmp_path / "workspace" / "two").exists()
+        assert (tmp_path / "workspace" / "one").exists() and not (
+            tmp_path / "workspace" / "two"
+        ).exists()
         assert "not on a Saturday" in str(at.model.requests[-1].last("tool")["content"])
 
 
@@ -133,7 +147,9 @@ async def test_ctrl_d_leaves_and_the_terminal_is_as_before(tmp_path: Path) -> No
         await shown.sees(PROMPT)
         shown.types(CTRL_D)
         assert await shown.ends() == 0
-        assert "\x1b[6n" not in shown.raw  # nobody asks the terminal anything: the answer would be typed into the shell
+        assert (
+            "\x1b[6n" not in shown.raw
+        )  # nobody asks the terminal anything: the answer would be typed into the shell
 
 
 async def test_a_key_pressed_before_the_prompt_stands_counts_like_any_other(tmp_path: Path) -> None:
@@ -150,7 +166,9 @@ async def test_a_key_pressed_before_the_prompt_stands_counts_like_any_other(tmp_
                 assert await shown.ends() == 0
 
 
-async def test_leaving_in_the_middle_waits_unless_ctrl_c_is_pressed_and_then_it_goes_on_later(tmp_path: Path) -> None:
+async def test_leaving_in_the_middle_waits_unless_ctrl_c_is_pressed_and_then_it_goes_on_later(
+    tmp_path: Path,
+) -> None:
     async with desk(tmp_path, hangs(), says("At last.")) as at:
         async with at.chat() as shown:
             await shown.sees(PROMPT)
@@ -182,12 +200,18 @@ async def test_several_lines_make_one_message(tmp_path: Path) -> None:
         await shown.sees("fourth")
         shown.types("\r")
         await shown.sees("Pasted.")
-        assert [asked.last("user")["content"] for asked in at.model.requests] == ["first\nsecond", "third\nfourth"]
+        assert [asked.last("user")["content"] for asked in at.model.requests] == [
+            "first\nsecond",
+            "third\nfourth",
+        ]
 
 
 async def test_E7_text_typed_while_it_works_steers_the_turn(tmp_path: Path) -> None:
     gate = asyncio.Event()
-    async with desk(tmp_path, streams("Working ", gate, "on it."), says("Blue, then.")) as at, at.chat() as shown:
+    async with (
+        desk(tmp_path, streams("Working ", gate, "on it."), says("Blue, then.")) as at,
+        at.chat() as shown,
+    ):
         await shown.sees(PROMPT)
         shown.types("paint it\r")
         await shown.sees("Working")
@@ -198,7 +222,9 @@ async def test_E7_text_typed_while_it_works_steers_the_turn(tmp_path: Path) -> N
         assert at.model.requests[-1].last("user")["content"] == "in blue"
 
 
-async def test_B5_killed_in_the_middle_it_gives_the_answer_after_the_next_start_without_a_key(tmp_path: Path) -> None:
+async def test_B5_killed_in_the_middle_it_gives_the_answer_after_the_next_start_without_a_key(
+    tmp_path: Path,
+) -> None:
     async with desk(tmp_path, hangs(), says("Here is your answer.")) as at:
         async with at.chat() as shown:
             await shown.sees(PROMPT)
@@ -206,8 +232,14 @@ async def test_B5_killed_in_the_middle_it_gives_the_answer_after_the_next_start_
             await at.model.hanging.wait()
             await shown.kill()
         async with at.chat() as shown:
-            screen = await shown.sees("› a hard question", "picking up where it was cut off", "Here is your answer.")
-            assert screen.index("› a hard question") < screen.index("picking up") < screen.index("Here is your")
+            screen = await shown.sees(
+                "› a hard question", "picking up where it was cut off", "Here is your answer."
+            )
+            assert (
+                screen.index("› a hard question")
+                < screen.index("picking up")
+                < screen.index("Here is your")
+            )
             shown.types(CTRL_D)
             assert await shown.ends() == 0
         async with at.chat() as shown:
@@ -230,7 +262,9 @@ async def test_the_last_session_goes_on_and_another_name_is_another_one(tmp_path
             assert "Rex" not in screen
 
 
-async def test_it_is_a_client_of_a_daemon_that_runs_and_an_answer_that_was_missed_waits(tmp_path: Path) -> None:
+async def test_it_is_a_client_of_a_daemon_that_runs_and_an_answer_that_was_missed_waits(
+    tmp_path: Path,
+) -> None:
     gate = asyncio.Event()
     async with FakeOpenAI() as model, running_daemon(tmp_path / "home", scripted(model.base_url)):
         model.script(says("Through the daemon."), streams("Slow ", gate, "answer."))
@@ -271,11 +305,15 @@ async def test_A6_a_model_cannot_steer_the_terminal_or_hide_in_a_question(tmp_pa
         await shown.sees("command: echo \\u202e;\\n", "    rm x\\u200b")
         shown.types("n\r")
         await shown.sees("\\x1b]0;owned\\x07\\x1b[2J\\u202eclick", "not allowed")
-        assert "\x1b]0;" not in shown.raw and "\x1b[2J" not in shown.raw and "\u202e" not in shown.raw
+        assert (
+            "\x1b]0;" not in shown.raw and "\x1b[2J" not in shown.raw and "\u202e" not in shown.raw
+        )
 
 
 async def test_forty_columns_and_no_colour_are_enough(tmp_path: Path) -> None:
-    wide = "| name | meaning |\n|---|---|\n| " + "a " * 30 + "| " + "b " * 30 + "|\n\n" + "word " * 60
+    wide = (
+        "| name | meaning |\n|---|---|\n| " + "a " * 30 + "| " + "b " * 30 + "|\n\n" + "word " * 60
+    )
     steps = [calls(("shell", {"command": "echo " + "x " * 60 + ";"})), says(wide)]
     async with desk(tmp_path, *steps) as at, at.chat(columns=40, NO_COLOR="1") as shown:
         await shown.sees(PROMPT)

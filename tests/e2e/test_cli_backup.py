@@ -25,7 +25,9 @@ def home(tmp_path: Path) -> Path:
         with closing(sqlite3.connect(home / name)) as database:
             database.execute("PRAGMA journal_mode=WAL")
             database.execute("CREATE TABLE notes (text TEXT)")
-            database.executemany("INSERT INTO notes VALUES (?)", [(f"note {i} " * 50,) for i in range(200)])
+            database.executemany(
+                "INSERT INTO notes VALUES (?)", [(f"note {i} " * 50,) for i in range(200)]
+            )
             database.commit()
     return home
 
@@ -50,16 +52,27 @@ def rewrite(archive: Path, files: dict[str, bytes]) -> None:
             tar.add(place, name)
 
 
-def test_a_backup_holds_everything_but_the_secrets_and_only_the_owner_can_read_it(home: Path, tmp_path: Path):
+def test_a_backup_holds_everything_but_the_secrets_and_only_the_owner_can_read_it(
+    home: Path, tmp_path: Path
+):
     archive = create(home, tmp_path / "b.tar.gz")
-    names = {"manifest.json", "config.toml", "config.toml.lastgood", "journal.db", "memory.db", "skills/tea/SKILL.md"}
+    names = {
+        "manifest.json",
+        "config.toml",
+        "config.toml.lastgood",
+        "journal.db",
+        "memory.db",
+        "skills/tea/SKILL.md",
+    }
     assert set(content(archive)) == names
     assert stat.S_IMODE(archive.stat().st_mode) == 0o600
     assert aidaemon("backup", "verify", str(archive)).returncode == 0
 
 
 def test_the_secrets_come_along_when_asked_for(home: Path, tmp_path: Path):
-    assert b"hunter2" in content(create(home, tmp_path / "b.tar.gz", "--with-secrets"))["secrets.toml"]
+    assert (
+        b"hunter2" in content(create(home, tmp_path / "b.tar.gz", "--with-secrets"))["secrets.toml"]
+    )
 
 
 def test_what_is_unpacked_by_hand_is_private_too(home: Path, tmp_path: Path):
@@ -89,12 +102,20 @@ def test_a_file_that_is_there_is_never_overwritten(home: Path, tmp_path: Path):
     target = tmp_path / "b.tar.gz"
     target.write_text("mine")
     done = aidaemon("backup", "create", str(target), home=home)
-    assert (done.returncode, target.read_text(), "exists already" in done.stderr) == (1, "mine", True)
+    assert (done.returncode, target.read_text(), "exists already" in done.stderr) == (
+        1,
+        "mine",
+        True,
+    )
 
 
 def test_an_empty_home_is_told_and_nothing_is_left_behind(tmp_path: Path):
     done = aidaemon("backup", "create", str(tmp_path / "b.tar.gz"), home=tmp_path / "none")
-    assert (done.returncode, "nothing to back up" in done.stderr, list(tmp_path.iterdir())) == (1, True, [])
+    assert (done.returncode, "nothing to back up" in done.stderr, list(tmp_path.iterdir())) == (
+        1,
+        True,
+        [],
+    )
 
 
 def test_a_damaged_database_is_no_backup(home: Path, tmp_path: Path):
@@ -104,7 +125,9 @@ def test_a_damaged_database_is_no_backup(home: Path, tmp_path: Path):
     assert "not a database" in done.stderr and "Traceback" not in done.stderr
 
 
-def test_verify_names_what_was_changed_what_is_missing_and_what_was_slipped_in(home: Path, tmp_path: Path):
+def test_verify_names_what_was_changed_what_is_missing_and_what_was_slipped_in(
+    home: Path, tmp_path: Path
+):
     archive = create(home, tmp_path / "b.tar.gz")
     files = content(archive)
     files["config.toml"] += b"# changed\n"
@@ -112,7 +135,11 @@ def test_verify_names_what_was_changed_what_is_missing_and_what_was_slipped_in(h
     rewrite(archive, {**files, "skills/evil.md": b"x"})
     done = aidaemon("backup", "verify", str(archive))
     assert done.returncode == 1
-    told = {"config.toml: was changed", "skills/tea/SKILL.md: is missing", "skills/evil.md: is not in the manifest"}
+    told = {
+        "config.toml: was changed",
+        "skills/tea/SKILL.md: is missing",
+        "skills/evil.md: is not in the manifest",
+    }
     assert all(line in done.stderr for line in told), done.stderr
 
 
@@ -121,7 +148,9 @@ def test_verify_looks_into_the_databases(home: Path, tmp_path: Path):
     files = content(archive)
     files["journal.db"] = files["journal.db"][:8192] + b"\xff" * 4096 + files["journal.db"][12288:]
     rewrite(archive, files)
-    assert "journal.db: the database is damaged" in aidaemon("backup", "verify", str(archive)).stderr
+    assert (
+        "journal.db: the database is damaged" in aidaemon("backup", "verify", str(archive)).stderr
+    )
 
 
 @pytest.mark.parametrize("data", [b"", b"not gzip", gzip.compress(b"not tar", mtime=0), None])

@@ -32,16 +32,24 @@ def test_bad_config_1_an_unset_variable_is_named(home: Path):
 
 def test_bad_config_2_max_iterations_above_the_cap(home: Path):
     told = refused(home, "[agent]\nmax_iterations = 30\n")
-    assert "agent.max_iterations: found 30, max_iterations must be from 1 to max_iterations_cap (25)" in told
+    assert (
+        "agent.max_iterations: found 30, max_iterations must be from 1 to max_iterations_cap (25)"
+        in told
+    )
 
 
 def test_bad_config_3_a_port_of_99999(home: Path):
-    assert "http.port: found 99999, expected 65535 or less" in refused(home, "[http]\nport = 99999\n")
+    assert "http.port: found 99999, expected 65535 or less" in refused(
+        home, "[http]\nport = 99999\n"
+    )
 
 
 def test_bad_config_4_an_unknown_key_names_the_nearest_one(home: Path):
     told = refused(home, "[provider]\ntimeot_s = 3\n")
-    assert "provider.timeot_s: is a key that this version" in told and "did you mean provider.timeout_s?" in told
+    assert (
+        "provider.timeot_s: is a key that this version" in told
+        and "did you mean provider.timeout_s?" in told
+    )
 
 
 def test_bad_config_5_a_value_of_the_wrong_type(home: Path):
@@ -50,7 +58,9 @@ def test_bad_config_5_a_value_of_the_wrong_type(home: Path):
 
 
 def test_bad_config_6_broken_toml_is_told_by_line_and_column(home: Path):
-    assert "line 2, column 20: is not TOML" in refused(home, '[provider]\nkind = "local"\x20\x20\x20\x20\x20kind')
+    assert "line 2, column 20: is not TOML" in refused(
+        home, '[provider]\nkind = "local"\x20\x20\x20\x20\x20kind'
+    )
 
 
 def test_bad_config_7_a_secret_that_is_not_there(home: Path):
@@ -60,11 +70,16 @@ def test_bad_config_7_a_secret_that_is_not_there(home: Path):
 
 def test_bad_config_8_an_unknown_kind_of_provider_names_the_nearest_one(home: Path):
     told = refused(home, '[provider]\nkind = "opneai"\n')
-    assert "provider.kind: found \"opneai\", expected 'local', 'openai'" in told and 'did you mean "openai"?' in told
+    assert (
+        "provider.kind: found \"opneai\", expected 'local', 'openai'" in told
+        and 'did you mean "openai"?' in told
+    )
 
 
 def test_bad_config_9_a_negative_timeout(home: Path):
-    assert "provider.timeout_s: found -5, expected more than 0" in refused(home, "[provider]\ntimeout_s = -5\n")
+    assert "provider.timeout_s: found -5, expected more than 0" in refused(
+        home, "[provider]\ntimeout_s = -5\n"
+    )
 
 
 def test_bad_config_10_secrets_that_others_can_read(home: Path):
@@ -82,7 +97,9 @@ def test_bad_config_11_a_section_of_a_later_version_is_refused_as_not_known_to_t
 
 
 def test_all_faults_are_told_at_once(home: Path):
-    told = refused(home, '[http]\nport = -1\n[agent]\nmax_seconds = 0\n[budgte]\ndaily_usd = "${NOPE}"\n')
+    told = refused(
+        home, '[http]\nport = -1\n[agent]\nmax_seconds = 0\n[budgte]\ndaily_usd = "${NOPE}"\n'
+    )
     assert all(key in told for key in ("http.port", "agent.max_seconds", "budgte", "NOPE"))
 
 
@@ -98,10 +115,15 @@ def test_a_config_in_order_is_ok_and_so_is_none(home: Path):
 def test_the_faults_of_agents_are_told_beside_those_of_the_config(home: Path):
     """B1"""
     (home / "agents").mkdir(parents=True)
-    (home / "agents" / "coder.toml").write_text('[identity]\nname = "codr"\n[iteration]\nmax_cycles = 0\n')
+    (home / "agents" / "coder.toml").write_text(
+        '[identity]\nname = "codr"\n[iteration]\nmax_cycles = 0\n'
+    )
     told = refused(home, "[http]\nport = -1\n")
     assert "http.port" in told and str(home / "agents" / "coder.toml") in told
-    assert 'identity.name: found "codr", expected "coder"' in told and "iteration.max_cycles: found 0" in told
+    assert (
+        'identity.name: found "codr", expected "coder"' in told
+        and "iteration.max_cycles: found 0" in told
+    )
 
 
 def test_agents_in_order_are_named_and_warnings_go_to_stderr(home: Path):
@@ -124,10 +146,15 @@ def test_a_last_good_config_does_not_make_a_broken_one_right(home: Path):
 def test_get_prints_values_in_force_and_hides_secrets(home: Path):
     home.mkdir()
     file = home / "elsewhere.toml"
-    file.write_text(OPENAI + 'api_key = "${KEY}"\n[agent]\nmax_iterations = 4\n[provider.extra_headers]\nX-Team = "blue"\n')
+    file.write_text(
+        OPENAI
+        + 'api_key = "${KEY}"\n[agent]\nmax_iterations = 4\n[provider.extra_headers]\nX-Team = "blue"\n'
+    )
 
     def get(key: str) -> str:
-        done = aidaemon("config", "get", key, "--config", str(file), home=home, env={"KEY": "sk-hunter2"})
+        done = aidaemon(
+            "config", "get", key, "--config", str(file), home=home, env={"KEY": "sk-hunter2"}
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -31,13 +31,19 @@ def test_A20_a_value_is_set_and_got_and_the_diff_is_printed(home: Path):
 @pytest.mark.parametrize(
     ("key", "value", "told"),
     [
-        ("agent.max_iterations", "99", "agent.max_iterations: found 99, max_iterations must be from 1"),
+        (
+            "agent.max_iterations",
+            "99",
+            "agent.max_iterations: found 99, max_iterations must be from 1",
+        ),
         ("agent.max_iteration", "3", "did you mean agent.max_iterations?"),
         ("http.port", "many", 'http.port: found "many", expected a whole number'),
         ("agent effort", "low", "is no key"),
     ],
 )
-def test_A20_what_the_daemon_would_not_load_exits_2_and_writes_nothing(home: Path, key: str, value: str, told: str):
+def test_A20_what_the_daemon_would_not_load_exits_2_and_writes_nothing(
+    home: Path, key: str, value: str, told: str
+):
     assert told in config(home, "set", key, value, code=2)
     assert not (home / "config.toml").exists()
 

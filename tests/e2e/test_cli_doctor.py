@@ -46,7 +46,9 @@ async def serving(path: str, status: int, body: object) -> AsyncGenerator[str]:
     """A real server that answers one path, for those who show the right key."""
 
     async def answer(request: web.Request) -> web.Response:
-        return web.json_response(body, status=401 if request.headers.get("Authorization") == "Bearer bad" else status)
+        return web.json_response(
+            body, status=401 if request.headers.get("Authorization") == "Bearer bad" else status
+        )
 
     app = web.Application()
     app.router.add_get(path, answer)
@@ -70,10 +72,21 @@ async def test_a_server_that_answers_and_lists_the_model_is_ok(home: Path):
         configured(home, url)
         code, checks = await examined(home)
     assert (code, checks["model"]["state"]) == (0, "ok")
-    assert {"python", "config", "home", "disk", "journal", "memory", "sandbox", "daemon"} <= checks.keys()
+    assert {
+        "python",
+        "config",
+        "home",
+        "disk",
+        "journal",
+        "memory",
+        "sandbox",
+        "daemon",
+    } <= checks.keys()
 
 
-async def test_a_model_that_the_server_does_not_list_is_a_warning_that_names_those_it_has(home: Path):
+async def test_a_model_that_the_server_does_not_list_is_a_warning_that_names_those_it_has(
+    home: Path,
+):
     async with serving("/v1/models", 200, {"data": [{"id": "big"}]}) as url:
         configured(home, url)
         code, checks = await examined(home)
@@ -104,13 +117,17 @@ async def test_what_is_wrong_with_a_fallback_names_the_fallbacks_own_keys(home: 
     assert "provider.fallbacks.1.model" in checks["fallback 1"]["advice"]
 
 
-async def test_an_embedded_model_that_is_not_here_yet_comes_with_the_command_that_fetches_it(home: Path):
+async def test_an_embedded_model_that_is_not_here_yet_comes_with_the_command_that_fetches_it(
+    home: Path,
+):
     code, checks = await examined(home)
     assert checks["model"]["state"] == "warn"
     assert code == 0 or checks["extras"]["state"] == "fail"
 
 
-async def test_a_config_that_does_not_load_is_a_finding_and_the_rest_is_looked_at_all_the_same(home: Path):
+async def test_a_config_that_does_not_load_is_a_finding_and_the_rest_is_looked_at_all_the_same(
+    home: Path,
+):
     (home / "config.toml").write_text("[agent]\nmax_iterations = 99\n")
     code, checks = await examined(home)
     assert (code, checks["config"]["state"]) == (1, "fail")
@@ -120,11 +137,17 @@ async def test_a_config_that_does_not_load_is_a_finding_and_the_rest_is_looked_a
 async def test_an_agent_whose_file_is_wrong_is_a_finding(home: Path):
     """B1"""
     (home / "agents").mkdir()
-    (home / "agents" / "coder.toml").write_text('[identity]\nname = "coder"\n[iteration]\nmax_cycles = 0\n')
+    (home / "agents" / "coder.toml").write_text(
+        '[identity]\nname = "coder"\n[iteration]\nmax_cycles = 0\n'
+    )
     code, checks = await examined(home)
     assert (code, checks["agents"]["state"]) == (1, "fail")
-    assert "coder.toml: iteration.max_cycles: found 0, expected 1 or more" in checks["agents"]["found"]
-    (home / "agents" / "coder.toml").write_text('[identity]\nname = "coder"\n[loop]\ncriterion = "regex"\nvalue = "("\n')
+    assert (
+        "coder.toml: iteration.max_cycles: found 0, expected 1 or more" in checks["agents"]["found"]
+    )
+    (home / "agents" / "coder.toml").write_text(
+        '[identity]\nname = "coder"\n[loop]\ncriterion = "regex"\nvalue = "("\n'
+    )
     assert (await examined(home))[1]["agents"]["state"] == "warn"
     (home / "agents" / "coder.toml").write_text('[identity]\nname = "coder"\n')
     assert (await examined(home))[1]["agents"]["found"] == "default, coder"
@@ -150,9 +173,15 @@ async def test_a_damaged_journal_fails(home: Path):
     assert (code, checks["journal"]["state"]) == (1, "fail")
 
 
-@pytest.mark.parametrize(("status", "problems", "state"), [(200, [], "ok"), (503, ["the disk is full"], "fail")])
-async def test_a_running_daemon_is_asked_how_it_is(home: Path, status: int, problems: list[str], state: str):
-    async with serving("/health", status, {"ok": status == 200, "version": "0", "problems": problems}) as url:
+@pytest.mark.parametrize(
+    ("status", "problems", "state"), [(200, [], "ok"), (503, ["the disk is full"], "fail")]
+)
+async def test_a_running_daemon_is_asked_how_it_is(
+    home: Path, status: int, problems: list[str], state: str
+):
+    async with serving(
+        "/health", status, {"ok": status == 200, "version": "0", "problems": problems}
+    ) as url:
         (home / "daemon.json").write_text(json.dumps({"pid": 1, "url": url}))
         _, checks = await examined(home)
     assert checks["daemon"]["state"] == state
@@ -167,8 +196,13 @@ async def test_a_daemon_that_died_without_a_word_is_a_warning(home: Path):
 
 async def test_without_bubblewrap_it_says_how_to_get_it(home: Path):
     _, checks = await examined(home, PATH="/nonexistent")
-    assert (checks["sandbox"]["state"], "apt install bubblewrap" in checks["sandbox"]["advice"]) == ("warn", True)
-    assert checks["sandbox"]["found"].startswith("landlock: commands read the workspace and the system")
+    assert (
+        checks["sandbox"]["state"],
+        "apt install bubblewrap" in checks["sandbox"]["advice"],
+    ) == ("warn", True)
+    assert checks["sandbox"]["found"].startswith(
+        "landlock: commands read the workspace and the system"
+    )
 
 
 def test_for_people_each_finding_is_a_line_with_the_advice_below_it(open_home: Path):
@@ -178,7 +212,9 @@ def test_for_people_each_finding_is_a_line_with_the_advice_below_it(open_home: P
     assert lines[at + 1].strip() == f"-> chmod 700 {open_home}"
 
 
-async def test_A14_a_platform_is_asked_whether_it_knows_the_token_and_empty_ones_are_told(home: Path):
+async def test_A14_a_platform_is_asked_whether_it_knows_the_token_and_empty_ones_are_told(
+    home: Path,
+):
     """Good and bad tokens, a section without people, people without a token."""
     async with FakeTelegram() as telegram:
         well = tomli_w.dumps({"telegram": telegram.config()})
@@ -189,7 +225,15 @@ async def test_A14_a_platform_is_asked_whether_it_knows_the_token_and_empty_ones
         code, checks = await examined(home)
         assert code == 1 and checks["telegram"]["state"] == "fail" and "1:wrong" not in str(checks)
         bare = {"bot_token": telegram.token, "base_url": telegram.url}
-        (home / "config.toml").write_text(tomli_w.dumps({"telegram": bare, "discord": {"owner_ids": [5]}}))
+        (home / "config.toml").write_text(
+            tomli_w.dumps({"telegram": bare, "discord": {"owner_ids": [5]}})
+        )
         _, checks = await examined(home)
-        assert checks["telegram people"]["state"] == "warn" and "nobody is listed" in checks["telegram people"]["found"]
-        assert checks["discord"]["state"] == "warn" and "bot_token is empty" in checks["discord"]["found"]
+        assert (
+            checks["telegram people"]["state"] == "warn"
+            and "nobody is listed" in checks["telegram people"]["found"]
+        )
+        assert (
+            checks["discord"]["state"] == "warn"
+            and "bot_token is empty" in checks["discord"]["found"]
+        )

@@ -24,14 +24,20 @@ def modules_after(*words: str) -> set[str]:
 def test_a_bare_aidaemon_prints_help_that_lists_every_command():
     done = aidaemon()
     assert (done.returncode, done.stderr) == (0, "")
-    listed = [line.split()[0] for line in done.stdout.split("commands:\n")[1].splitlines() if line.startswith("  ")]
+    listed = [
+        line.split()[0]
+        for line in done.stdout.split("commands:\n")[1].splitlines()
+        if line.startswith("  ")
+    ]
     assert listed == list(COMMANDS)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help_of_its_own(command: str):
     done = aidaemon(command, "--help")
-    assert (done.returncode, done.stdout.startswith(f"usage: aidaemon {command}")) == (0, True), done.stderr
+    assert (done.returncode, done.stdout.startswith(f"usage: aidaemon {command}")) == (0, True), (
+        done.stderr
+    )
 
 
 def test_the_version_is_told_without_importing_the_program():
@@ -47,7 +53,9 @@ def test_one_command_imports_no_other_command():
 
 def test_a_chat_of_its_own_brings_no_server_and_no_provider_that_nobody_asked_for():
     code = "import sys, daemon.app; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
     unasked = ("http.api", "providers.anthropic", "providers.gemini", "providers.responses")
     assert not {f"daemon.{name}" for name in unasked} & set(done.stdout.split())
 
@@ -55,9 +63,20 @@ def test_a_chat_of_its_own_brings_no_server_and_no_provider_that_nobody_asked_fo
 def test_the_embedded_model_is_not_fetched_where_nothing_can_run_it(tmp_path: Path):
     """CONTRACT: a configured part whose extra is missing exits 2 with the pip command; before 1.1 GB, not after."""
     without = "import sys; sys.modules['xllamacpp'] = None; from daemon.cli import main; sys.exit(main(sys.argv[1:]))"
-    command = [sys.executable, "-c", without, "chat", "--home", str(tmp_path / "home"), "--once", "hi"]
+    command = [
+        sys.executable,
+        "-c",
+        without,
+        "chat",
+        "--home",
+        str(tmp_path / "home"),
+        "--once",
+        "hi",
+    ]
     env = {**os.environ, "AIDAEMON_MODELS": str(tmp_path / "models")}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT, env=env)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT, env=env
+    )
     assert (done.returncode, done.stdout) == (2, "")
     assert "pip install 'aidaemon[local]'" in done.stderr and "fetched" not in done.stderr
 
@@ -73,7 +92,9 @@ def test_a_home_that_is_no_folder_is_told_in_plain_words(tmp_path: Path, words: 
 
 def test_an_output_that_is_full_is_told_in_plain_words(tmp_path: Path):
     command = f"{sys.executable} -m daemon runs --home {tmp_path} > /dev/full"
-    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
+    done = subprocess.run(
+        ["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False, cwd=ROOT
+    )
     assert (done.returncode, "No space left on device" in done.stderr) == (1, True)
     assert "in the program itself" not in done.stderr and "Traceback" not in done.stderr
 
@@ -109,5 +130,7 @@ def test_only_debug_shows_where_in_the_program_an_error_came_from():
 
 def test_a_reader_that_leaves_early_is_no_error_to_talk_about(tmp_path: Path):
     command = f"{sys.executable} -m daemon config get agent --home {tmp_path} | true"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False, cwd=ROOT
+    )
     assert "Traceback" not in done.stderr and "BrokenPipe" not in done.stderr

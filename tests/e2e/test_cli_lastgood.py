@@ -51,7 +51,9 @@ def kept(home: Path) -> str:
     return (home / "config.toml.lastgood").read_text()
 
 
-async def test_a8_after_a_successful_call_the_running_text_is_kept_unexpanded(home: Path, model: FakeOpenAI):
+async def test_a8_after_a_successful_call_the_running_text_is_kept_unexpanded(
+    home: Path, model: FakeOpenAI
+):
     text = await worked_once(home, model)
     assert kept(home) == text and "${SERVER}" in text
 
@@ -79,7 +81,9 @@ async def test_a8_a_first_call_that_is_refused_after_an_edit_is_answered_with_th
     assert kept(home) == text
 
 
-async def test_a8_a_first_call_that_is_refused_without_an_edit_is_a_failure(home: Path, model: FakeOpenAI):
+async def test_a8_a_first_call_that_is_refused_without_an_edit_is_a_failure(
+    home: Path, model: FakeOpenAI
+):
     text = await worked_once(home, model)
     model.otherwise(fails(401))
     done = await chat(home, text, SERVER="127.0.0.1")
@@ -94,7 +98,9 @@ async def test_a8_an_untried_file_never_overwrites_the_last_good_one(home: Path,
     assert kept(home) == text
 
 
-async def test_a8_an_edit_under_a_running_daemon_is_not_what_ran_and_is_not_kept(home: Path, model: FakeOpenAI):
+async def test_a8_an_edit_under_a_running_daemon_is_not_what_ran_and_is_not_kept(
+    home: Path, model: FakeOpenAI
+):
     model.otherwise(says("hello yourself"))
     text = good(model)
     async with running_daemon(home, text, {"SERVER": "127.0.0.1"}) as daemon:

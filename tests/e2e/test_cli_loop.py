@@ -45,6 +45,7 @@ WORSE = HALF.replace("sum(xs)", "sum(xs) / 3")
 RIGHT = HALF.replace("sum(xs)", "sum(xs) / len(xs)")
 TRIES = {1: HALF, 2: WORSE, 3: RIGHT}
 
+
 def project(home: Path) -> Path:
     """A pytest project that really fails, with a pytest of its own beside it, since the sandbox sees nothing else."""
     workspace = home / "workspace"
@@ -62,19 +63,25 @@ def project(home: Path) -> Path:
 def copy(origin: Path, where: Path) -> None:
     """A package, or a module that is one file."""
     if origin.name == "__init__.py":
-        shutil.copytree(origin.parent, where / origin.parent.name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            origin.parent, where / origin.parent.name, ignore=shutil.ignore_patterns("__pycache__")
+        )
     else:
         shutil.copy(origin, where)
 
 
-def looping(base_url: str, criterion: str = "test_pass", value: str = COMMAND, most: int = 5) -> str:
+def looping(
+    base_url: str, criterion: str = "test_pass", value: str = COMMAND, most: int = 5
+) -> str:
     loop = f'[agent.loop]\nenabled = true\ncriterion = "{criterion}"\nvalue = "{value}"\nmax_iterations = {most}\n'
     return scripted(base_url, loop)
 
 
 def attempt_of(body: Body) -> int:
     """Which attempt asks."""
-    said = next(str(message["content"]) for message in body["messages"] if message["role"] == "user")
+    said = next(
+        str(message["content"]) for message in body["messages"] if message["role"] == "user"
+    )
     return int(said.rpartition("Iteration ")[2].split()[0]) if "## Progress Log" in said else 1
 
 
@@ -165,31 +172,49 @@ async def check_three_attempts(world: World, daemon: Daemon, view: Json) -> None
         assert [call["tool"] for call in await daemon.calls_of(str(run["turn"]))] == ["write_file"]
 
 
-async def test_without_a_daemon_a_failing_project_is_made_to_pass_over_three_attempts_c3(world: World) -> None:
-    done = await asyncio.to_thread(aidaemon, "loop", "start", "default", "Make the tests pass.", home=world.home)
+async def test_without_a_daemon_a_failing_project_is_made_to_pass_over_three_attempts_c3(
+    world: World,
+) -> None:
+    done = await asyncio.to_thread(
+        aidaemon, "loop", "start", "default", "Make the tests pass.", home=world.home
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "I have edited sums.py, try 3.\n"
-    assert [f"attempt {number} of 5" in done.stderr for number in (1, 2, 3, 4)] == [True, True, True, False]
+    assert [f"attempt {number} of 5" in done.stderr for number in (1, 2, 3, 4)] == [
+        True,
+        True,
+        True,
+        False,
+    ]
     assert (world.workspace / "sums.py").read_text() == RIGHT
     view = json.loads(await command(world, "status", "--json"))
     assert (view["status"], view["iteration"], view["maxIterations"]) == ("completed", 3, 5)
     assert view["criteria"] == {"type": "test_pass", "value": COMMAND}
-    assert [attempt["output"] for attempt in view["attempts"]] == [f"I have edited sums.py, try {n}." for n in (1, 2, 3)]
+    assert [attempt["output"] for attempt in view["attempts"]] == [
+        f"I have edited sums.py, try {n}." for n in (1, 2, 3)
+    ]
     assert view["progressLog"] == [f"I have edited sums.py, try {n}." for n in (1, 2, 3)]
 
 
 async def test_beside_a_daemon_the_command_is_its_client_c8(world: World) -> None:
     async with running_daemon(world.home, world.config) as daemon:
-        begun = json.loads(await command(world, "start", "default", "Make the tests pass.", "--json"))
+        begun = json.loads(
+            await command(world, "start", "default", "Make the tests pass.", "--json")
+        )
         assert (begun["status"], begun["iteration"]) == ("running", 1)
         view = await over(daemon)
         await check_three_attempts(world, daemon, view)
         assert "completed" in await command(world, "status", begun["loopId"])
-        assert json.loads(await command(world, "status", "--json"))["finalOutput"] == view["finalOutput"]
+        assert (
+            json.loads(await command(world, "status", "--json"))["finalOutput"]
+            == view["finalOutput"]
+        )
         assert "no loop" in await command(world, "stop", exits=1)
 
 
-async def test_a_daemon_killed_between_attempts_goes_on_as_if_nothing_had_been_c6(world: World) -> None:
+async def test_a_daemon_killed_between_attempts_goes_on_as_if_nothing_had_been_c6(
+    world: World,
+) -> None:
     with held(world.workspace) as waiting:
         async with running_daemon(world.home, world.config) as daemon:
             await daemon.post("/api/agents/default/loop/start", 202, message="Make the tests pass.")
@@ -201,7 +226,9 @@ async def test_a_daemon_killed_between_attempts_goes_on_as_if_nothing_had_been_c
 
 
 @pytest.mark.parametrize("dies_at", ["before its edit", "after its edit"])
-async def test_a_daemon_killed_in_the_middle_of_an_attempt_goes_on_with_it_c6(world: World, dies_at: str) -> None:
+async def test_a_daemon_killed_in_the_middle_of_an_attempt_goes_on_with_it_c6(
+    world: World, dies_at: str
+) -> None:
     reached = asyncio.Event()
 
     def once(body: Body) -> Step:
@@ -220,7 +247,9 @@ async def test_a_daemon_killed_in_the_middle_of_an_attempt_goes_on_with_it_c6(wo
         await check_three_attempts(world, daemon, await over(daemon))
 
 
-async def test_sigterm_fails_a_loop_with_shutdown_and_the_next_start_leaves_it_so_c6(world: World) -> None:
+async def test_sigterm_fails_a_loop_with_shutdown_and_the_next_start_leaves_it_so_c6(
+    world: World,
+) -> None:
     world.model.otherwise(hangs())
     async with running_daemon(world.home, world.config) as daemon:
         await daemon.post("/api/agents/default/loop/start", 202, message="Make the tests pass.")
@@ -238,16 +267,25 @@ async def test_http_starts_shows_pauses_resumes_and_stops_c8(world: World) -> No
     world.model.script(gate(released, says("one")))
     world.model.otherwise(hangs())
     where = "/api/agents/default/loop"
-    async with running_daemon(world.home, looping(world.model.base_url, "regex", "done", 2)) as daemon:
+    async with running_daemon(
+        world.home, looping(world.model.base_url, "regex", "done", 2)
+    ) as daemon:
         assert await status(daemon) == {"active": False, "agent": "default"}
         begun = await daemon.post(f"{where}/start", 202, message="go", session="desk")
-        assert (begun["session"], begun["criteria"]) == ("web:desk", {"type": "regex", "value": "done"})
+        assert (begun["session"], begun["criteria"]) == (
+            "web:desk",
+            {"type": "regex", "value": "done"},
+        )
         async with daemon.http.post(f"{where}/start", json={"message": "go"}) as response:
             assert (await error_of(response))[:2] == (409, "refused")
         assert (await daemon.post(f"{where}/pause"))["status"] == "paused"
         released.set()
         paused = await until(daemon, lambda view: view["iteration"] == 2)
-        assert (paused["active"], paused["status"], paused["progressLog"]) == (True, "paused", ["one"])
+        assert (paused["active"], paused["status"], paused["progressLog"]) == (
+            True,
+            "paused",
+            ["one"],
+        )
         assert (await daemon.post(f"{where}/resume"))["status"] == "running"
         await world.model.hanging.wait()
         stopped = await daemon.post(f"{where}/stop")
@@ -261,18 +299,24 @@ REVIEWS = [(True, ("completed", None)), (False, ("failed", "Manual approval was 
 
 
 @pytest.mark.parametrize(("approved", "ends"), REVIEWS)
-async def test_http_reviews_a_manual_loop_once_c8(world: World, approved: bool, ends: tuple[str, str | None]) -> None:
+async def test_http_reviews_a_manual_loop_once_c8(
+    world: World, approved: bool, ends: tuple[str, str | None]
+) -> None:
     world.model.otherwise(says("look at this"))
     where = "/api/agents/default/loop"
     async with running_daemon(world.home, looping(world.model.base_url, "manual", "")) as daemon:
         loop = (await daemon.post(f"{where}/start", 202, message="go"))["loopId"]
         waiting = await until(daemon, lambda view: view["review"] is not None)
         assert waiting["status"] == "paused"
-        async with daemon.http.post(f"{where}/approve", json={"loopId": "nosuch", "approved": True}) as response:
+        async with daemon.http.post(
+            f"{where}/approve", json={"loopId": "nosuch", "approved": True}
+        ) as response:
             assert (await error_of(response))[:2] == (404, "not_found")
         done = await daemon.post(f"{where}/approve", loopId=loop, approved=approved)
         assert (done["status"], done["error"]) == ends
-        async with daemon.http.post(f"{where}/approve", json={"loopId": loop, "approved": True}) as response:
+        async with daemon.http.post(
+            f"{where}/approve", json={"loopId": loop, "approved": True}
+        ) as response:
             assert (await error_of(response))[:2] == (409, "not_now")
 
 
@@ -287,7 +331,9 @@ async def test_http_refuses_what_cannot_be_meant_c8(world: World) -> None:
         ):
             async with daemon.http.post(f"/api/agents/{agent}/loop/start", json=body) as response:
                 assert (await error_of(response))[:2] == expected
-        async with daemon.http.post("/api/agents/default/loop/stop", headers={"Authorization": "Bearer wrong"}) as response:
+        async with daemon.http.post(
+            "/api/agents/default/loop/stop", headers={"Authorization": "Bearer wrong"}
+        ) as response:
             assert response.status == 401
 
 
@@ -316,7 +362,9 @@ async def test_a_loop_that_is_not_enabled_or_not_meant_exits_2_c7(world: World) 
     (world.home / "config.toml").write_text(scripted(world.model.base_url))
     assert "enabled = true" in await command(world, "start", "default", "go", exits=2)
     assert "no agent 'nobody'" in await command(world, "start", "nobody", "go", exits=2)
-    assert "--session" in await command(world, "start", "default", "go", "--session", "a/b", exits=2)
+    assert "--session" in await command(
+        world, "start", "default", "go", "--session", "a/b", exits=2
+    )
     assert "no loops yet" in await command(world, "status")
     assert await command(world, "status", "--json") == "null\n"
     assert "no loop 'x'" in await command(world, "status", "x", exits=1)
@@ -327,16 +375,34 @@ async def test_what_cannot_be_meant_exits_2_beside_a_daemon_too_c8(world: World)
         assert "enabled = true" in await command(world, "start", "default", "go", exits=2)
         assert "no agent 'nobody'" in await command(world, "start", "nobody", "go", exits=2)
     async with running_daemon(world.home, looping(world.model.base_url, "max_iterations", "")):
-        assert "max_iterations" in await command(world, "start", "default", "go", "--max-iterations", "101", exits=2)
+        assert "max_iterations" in await command(
+            world, "start", "default", "go", "--max-iterations", "101", exits=2
+        )
         odd = os.fsdecode(b"\xff")
-        assert "has begun" in await command(world, "start", "default", odd, "--criterion", "regex", "--value", odd)
+        assert "has begun" in await command(
+            world, "start", "default", odd, "--criterion", "regex", "--value", odd
+        )
 
 
-async def test_ctrl_c_stops_a_loop_of_this_process_in_good_order_and_a_crashed_one_can_be_resumed_c6(world: World) -> None:
+async def test_ctrl_c_stops_a_loop_of_this_process_in_good_order_and_a_crashed_one_can_be_resumed_c6(
+    world: World,
+) -> None:
     async def begin(sign: int) -> int:
-        words = ("-m", "daemon", "loop", "start", "default", "Make the tests pass.", "--home", str(world.home))
+        words = (
+            "-m",
+            "daemon",
+            "loop",
+            "start",
+            "default",
+            "Make the tests pass.",
+            "--home",
+            str(world.home),
+        )
         process = await asyncio.create_subprocess_exec(
-            sys.executable, *words, stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
+            sys.executable,
+            *words,
+            stdin=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
         )
         await asyncio.wait_for(world.model.hanging.wait(), 30)
         world.model.hanging.clear()

@@ -4,9 +4,9 @@ import re
 from contextlib import aclosing
 from pathlib import Path
 
+from daemon.access.directory import Directory
 from daemon.core.clock import SystemClock
-from daemon.core.roles import Role
-from daemon.people.people import People
+from daemon.core.trust import Role
 from daemon.store.sqlite import SqliteStore
 from tests.fakes.command_line import aidaemon
 from tests.fakes.daemon_process import running_daemon, scripted
@@ -18,7 +18,7 @@ CODE = re.compile(r"[0-9A-Z]{4}-[0-9A-Z]{4}\n")
 async def paired(home: Path, channel: str, code: str) -> Role | None:
     """What the house makes of somebody who sends this code, asked of the journal itself."""
     async with aclosing(await SqliteStore.open(home / "journal.db")) as store:
-        return await People(store, SystemClock()).pair(channel, "", "42", code)
+        return await Directory(store, SystemClock()).pair(channel, "", "42", code)
 
 
 async def test_a_code_of_a_command_on_its_own_lets_one_in_once(tmp_path: Path) -> None:

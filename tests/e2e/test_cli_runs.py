@@ -32,7 +32,10 @@ class Past:
 async def past(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Past]:
     home = tmp_path_factory.mktemp("runs") / "home"
     async with FakeOpenAI() as model, running_daemon(home, scripted(model.base_url)) as daemon:
-        model.script(calls(("current_time", {}), text="I look at the clock."), says("It is [bold]late\x1b[31m[/bold]."))
+        model.script(
+            calls(("current_time", {}), text="I look at the clock."),
+            says("It is [bold]late\x1b[31m[/bold]."),
+        )
         turn = str((await daemon.ask("what time is it?", "clock"))["turn"])
         await daemon.ask("hello", "other")
         commands: list[tuple[str, ...]] = [
@@ -51,26 +54,53 @@ async def test_runs_lists_newest_first_the_same_with_and_without_a_daemon(past: 
     alone = aidaemon("runs", "--json", home=past.home)
     assert past.live["runs", "--json"].stdout == alone.stdout, alone.stderr
     newest, oldest = json.loads(alone.stdout)
-    assert list(newest) == ["turn", "session", "state", "stop_reason", "started", "ended", "agent", "parent"]
-    assert (newest["session"], oldest["session"], oldest["turn"]) == ("web:other", "web:clock", past.turn)
+    assert list(newest) == [
+        "turn",
+        "session",
+        "state",
+        "stop_reason",
+        "started",
+        "ended",
+        "agent",
+        "parent",
+    ]
+    assert (newest["session"], oldest["session"], oldest["turn"]) == (
+        "web:other",
+        "web:clock",
+        past.turn,
+    )
     assert (oldest["state"], oldest["stop_reason"]) == ("ended", "done")
 
 
 async def test_runs_of_one_session_and_no_more_than_asked_for(past: Past):
     of_one = json.loads(aidaemon("runs", "--json", "--session", "web:clock", home=past.home).stdout)
     at_most = json.loads(aidaemon("runs", "--json", "--limit", "1", home=past.home).stdout)
-    assert ([line["turn"] for line in of_one], [line["session"] for line in at_most]) == ([past.turn], ["web:other"])
+    assert ([line["turn"] for line in of_one], [line["session"] for line in at_most]) == (
+        [past.turn],
+        ["web:other"],
+    )
 
 
 async def test_runs_for_people_is_a_table(past: Past):
     lines = past.live["runs",].stdout.splitlines()
     assert lines[0].split()[:3] == ["turn", "session", "state"]
-    assert any(past.turn in line and "web:clock" in line and "ended" in line and "done" in line for line in lines)
+    assert any(
+        past.turn in line and "web:clock" in line and "ended" in line and "done" in line
+        for line in lines
+    )
 
 
 async def test_show_draws_the_run_with_its_tools_and_lets_no_text_command_the_terminal(past: Past):
     shown = past.live["show", past.turn].stdout
-    for part in ("what time is it?", "iteration 1", "I look at the clock.", "current_time", "read: allow", "ok", "iteration 2"):
+    for part in (
+        "what time is it?",
+        "iteration 1",
+        "I look at the clock.",
+        "current_time",
+        "read: allow",
+        "ok",
+        "iteration 2",
+    ):
         assert part in shown, shown
     assert "[bold]late" in shown and "\x1b" not in shown
 
@@ -85,13 +115,21 @@ async def test_show_jsonl_is_the_transcript(past: Past):
 
 async def test_show_json_is_the_run_with_its_events(past: Past):
     shown = json.loads(past.live["show", past.turn, "--json"].stdout)
-    assert (shown["turn"], shown["stop_reason"], shown["calls"][0]["tool"]) == (past.turn, "done", "current_time")
+    assert (shown["turn"], shown["stop_reason"], shown["calls"][0]["tool"]) == (
+        past.turn,
+        "done",
+        "current_time",
+    )
     assert shown["events"][0]["kind"] == "UserSaid"
 
 
 async def test_show_of_a_run_that_is_not_there_exits_1(past: Past):
     done = aidaemon("show", "nosuchturn", home=past.home)
-    assert (done.returncode, done.stdout, "there is no run 'nosuchturn'" in done.stderr) == (1, "", True)
+    assert (done.returncode, done.stdout, "there is no run 'nosuchturn'" in done.stderr) == (
+        1,
+        "",
+        True,
+    )
 
 
 async def test_an_empty_home_has_no_runs_and_says_how_to_begin(tmp_path: Path):

@@ -19,16 +19,33 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def secret(home: Path, *words: str, stdin: str = "", **env: str) -> subprocess.CompletedProcess[str]:
-    given = {name: os.environ[name] for name in KEPT if name in os.environ} | {"PYTHONPATH": str(ROOT)} | env
+def secret(
+    home: Path, *words: str, stdin: str = "", **env: str
+) -> subprocess.CompletedProcess[str]:
+    given = (
+        {name: os.environ[name] for name in KEPT if name in os.environ}
+        | {"PYTHONPATH": str(ROOT)}
+        | env
+    )
     command = [sys.executable, "-m", "daemon", "--home", str(home), "secret", *words]
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60, check=False, env=given)
+    done = subprocess.run(
+        command, input=stdin, capture_output=True, text=True, timeout=60, check=False, env=given
+    )
     assert VALUE not in done.stdout + done.stderr and "Traceback" not in done.stderr
     return done
 
 
 def test_a_secret_is_kept_for_its_hosts_and_the_owner_is_told_what_it_may_be_used_for(home: Path):
-    done = secret(home, "set", "github", "--host", "api.github.com", "--host", "Uploads.github.com", stdin=f"{VALUE}\n")
+    done = secret(
+        home,
+        "set",
+        "github",
+        "--host",
+        "api.github.com",
+        "--host",
+        "Uploads.github.com",
+        stdin=f"{VALUE}\n",
+    )
     assert done.returncode == 0, done.stderr
     assert "Tools may send it to api.github.com, uploads.github.com" in done.stdout
     assert "{{secret:github}}" in done.stdout and '"secret:github"' in done.stdout
@@ -40,9 +57,14 @@ def test_names_and_hosts_are_listed_and_never_values(home: Path):
     secret(home, "set", "github", "--host", "api.github.com", stdin=VALUE)
     secret(home, "set", "openai", stdin=VALUE)
     listed = secret(home, "list").stdout.splitlines()
-    assert sorted(line.split() for line in listed) == [["github", "api.github.com"], ["openai", "-"]]
+    assert sorted(line.split() for line in listed) == [
+        ["github", "api.github.com"],
+        ["openai", "-"],
+    ]
     told = json.loads(secret(home, "list", "--json").stdout)
-    assert {"name": "github", "hosts": ["api.github.com"], "keyring": False} in told and len(told) == 2
+    assert {"name": "github", "hosts": ["api.github.com"], "keyring": False} in told and len(
+        told
+    ) == 2
 
 
 def test_a_new_value_keeps_the_hosts_unless_others_are_given(home: Path):
@@ -84,7 +106,11 @@ def test_what_is_wrong_exits_2_says_what_was_expected_and_keeps_nothing(
 
 def test_a_value_that_is_too_short_to_be_taken_out_of_texts_is_kept_and_that_is_said(home: Path):
     done = secret(home, "set", "pin", stdin="1234")
-    assert done.returncode == 0 and "too short" in done.stderr and "at least 6 characters" in done.stderr
+    assert (
+        done.returncode == 0
+        and "too short" in done.stderr
+        and "at least 6 characters" in done.stderr
+    )
 
 
 def test_the_value_is_never_taken_from_the_command_line(home: Path):
@@ -104,14 +130,27 @@ def test_at_a_terminal_the_value_is_asked_for_and_not_shown(home: Path):
 
 
 def test_without_the_extra_the_keyring_is_refused_with_the_pip_command(home: Path, tmp_path: Path):
-    (tmp_path / "keyring.py").write_text("raise ModuleNotFoundError('no keyring', name='keyring')\n")
-    done = secret(home, "set", "api", "--keyring", stdin=VALUE, PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
-    assert (done.returncode, "pip install 'aidaemon[keyring]'" in done.stderr) == (2, True), done.stderr
+    (tmp_path / "keyring.py").write_text(
+        "raise ModuleNotFoundError('no keyring', name='keyring')\n"
+    )
+    done = secret(
+        home, "set", "api", "--keyring", stdin=VALUE, PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}"
+    )
+    assert (done.returncode, "pip install 'aidaemon[keyring]'" in done.stderr) == (2, True), (
+        done.stderr
+    )
     assert not (home / "secrets.toml").exists()
 
 
 def test_on_a_machine_without_a_keyring_the_file_is_offered(home: Path):
-    done = secret(home, "set", "api", "--keyring", stdin=VALUE, PYTHON_KEYRING_BACKEND="keyring.backends.fail.Keyring")
+    done = secret(
+        home,
+        "set",
+        "api",
+        "--keyring",
+        stdin=VALUE,
+        PYTHON_KEYRING_BACKEND="keyring.backends.fail.Keyring",
+    )
     assert (done.returncode, "leave --keyring out" in done.stderr) == (2, True), done.stderr
 
 

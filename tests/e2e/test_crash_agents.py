@@ -33,7 +33,16 @@ name = "crew"
 strategy = "{0}"
 agents = [{{ agent = "one", brief = "(as one)" }}, {{ agent = "two", brief = "(as two)" }}]
 """
-STEPS = ("", "look", "note", "spawn.a", "back.a note", "spawn.a+back.b", "look spawn.c", "note+spawn.b look")
+STEPS = (
+    "",
+    "look",
+    "note",
+    "spawn.a",
+    "back.a note",
+    "spawn.a+back.b",
+    "look spawn.c",
+    "note+spawn.b look",
+)
 BELOW = "{a look note} {b send} {c spawn.a+note}"
 SEEDS, SESSIONS, MESSAGES, KILLS = 4, 2, 3, 6
 
@@ -49,7 +58,9 @@ def told(killed: World, folder: Path, text: str, **more: object) -> Born:
 
     def born() -> Life:
         place, name = killed.place(folder)
-        life = Life(str(place), killed.model.base_url, {"terminal:a": [Said(name, text.format(name))]})
+        life = Life(
+            str(place), killed.model.base_url, {"terminal:a": [Said(name, text.format(name))]}
+        )
         return replace(life, **more)  # type: ignore[arg-type] # fields of a Life
 
     return born
@@ -67,7 +78,13 @@ async def test_a17_an_agent_that_works_for_another_is_killed_at_any_moment_and_g
     killed.places.clear()
     ends = await every_moment(killed, told(killed, tmp_path, WORKING))
     assert all(len(spawned(it)) == 1 for it in ends)
-    assert {"before send", "after send", "while a question is open", "before note", "within a commit"} <= set(killed.places)
+    assert {
+        "before send",
+        "after send",
+        "while a question is open",
+        "before note",
+        "within a commit",
+    } <= set(killed.places)
     tell(capsys, "an agent below", killed.kills - before, began)
 
 
@@ -81,7 +98,9 @@ async def test_a17_however_agents_stand_to_each_other_a_kill_changes_nothing(
     agents = [len(it.turns) for it in ends]
     assert max(agents) >= 3
     if plan == "stopped":
-        assert all(Stop.CANCELLED in {turn.stop_reason for turn in it.turns.values()} for it in ends)
+        assert all(
+            Stop.CANCELLED in {turn.stop_reason for turn in it.turns.values()} for it in ends
+        )
     tell(capsys, plan, killed.kills - before, began)
 
 
@@ -91,7 +110,9 @@ async def test_a17_b5_4_a_kill_while_the_model_speaks_to_parent_or_child_changes
 ) -> None:
     born = told(killed, tmp_path, "[{0} spawn.a+back.b] {{a look}} {{b}}")
     ends = await ended(killed, [[replace(born(), die_asking=f"{how}:{n}")] for n in range(1, 7)])
-    assert {len(it.requests) for it in ends} <= {7, 8}, "six, and what was being answered at the kill"
+    assert {len(it.requests) for it in ends} <= {7, 8}, (
+        "six, and what was being answered at the kill"
+    )
     assert all(len(spawned(it)) == 2 for it in ends)
 
 
@@ -102,20 +123,33 @@ async def test_b11_a_composite_is_killed_and_goes_on_where_it_was(
     """A17: each of its members works once, and what they said is what it answers."""
     began, before = monotonic(), killed.kills
     agents = {**MEMBERS, "crew": CREW.format(strategy)}
-    ends = await some_moments(killed, told(killed, tmp_path, "[{0} look note]", agents=agents, chosen="crew"), 9, seed=11)
+    ends = await some_moments(
+        killed, told(killed, tmp_path, "[{0} look note]", agents=agents, chosen="crew"), 9, seed=11
+    )
     for it in ends:
         root = next(turn for turn in it.turns.values() if not turn.parent)
         assert [one.stop for one in it.of(root.id, ChildReturned)] == ["done", "done"]
-        assert "re: " in root.reply and "two" in root.reply and ("one" in root.reply) == (strategy == "parallel")
+        assert (
+            "re: " in root.reply
+            and "two" in root.reply
+            and ("one" in root.reply) == (strategy == "parallel")
+        )
     tell(capsys, strategy, killed.kills - before, began)
 
 
 def talk(name: str, chance: random.Random) -> Plan:
     def said(session: str, number: int) -> Said:
         client = f"{name}{session}{number}"
-        return Said(client, f"[{client} {chance.choice(STEPS)}] ".replace(" ]", "]") + BELOW, at_once=chance.random() < 0.4)
+        return Said(
+            client,
+            f"[{client} {chance.choice(STEPS)}] ".replace(" ]", "]") + BELOW,
+            at_once=chance.random() < 0.4,
+        )
 
-    return {f"terminal:{session}": [said(session, number) for number in range(MESSAGES)] for session in "abc"[:SESSIONS]}
+    return {
+        f"terminal:{session}": [said(session, number) for number in range(MESSAGES)]
+        for session in "abc"[:SESSIONS]
+    }
 
 
 async def test_a17_f1_whatever_moments_are_chosen_agents_and_their_parents_keep_every_promise(
@@ -125,7 +159,9 @@ async def test_a17_f1_whatever_moments_are_chosen_agents_and_their_parents_keep_
     rows: list[list[Life]] = []
     for seed in range(SEEDS):
         chance, (place, name) = random.Random(seed), killed.place(tmp_path)
-        life = Life(str(place), killed.model.base_url, talk(name, chance), hasty=chance.random() < 0.7)
+        life = Life(
+            str(place), killed.model.base_url, talk(name, chance), hasty=chance.random() < 0.7
+        )
         rows.append([replace(life, die_at=chance.randrange(5, 90)) for _ in range(KILLS)])
     ends = await ended(killed, rows)
     assert sum(len(spawned(it)) for it in ends) >= 2 * SEEDS
@@ -150,7 +186,10 @@ def rows(it: Remains, ending: str, **change: str) -> list[Row]:
 
 def again(it: Remains, kind: type) -> Remains:
     """The first event of this kind stands in its turn twice."""
-    events = {turn: [*them, *[one for one in them if isinstance(one.event, kind)][:1]] for turn, them in it.events.items()}
+    events = {
+        turn: [*them, *[one for one in them if isinstance(one.event, kind)][:1]]
+        for turn, them in it.events.items()
+    }
     return replace(it, events=events)
 
 
@@ -161,7 +200,11 @@ def other(it: Remains, turn: str, **change: object) -> Remains:
 
 def misheard(it: Remains) -> Remains:
     def spoilt(event: object) -> object:
-        return replace(event, text="somebody else's words") if isinstance(event, ToolFinished) else event
+        return (
+            replace(event, text="somebody else's words")
+            if isinstance(event, ToolFinished)
+            else event
+        )
 
     heard = [replace(one, event=spoilt(one.event)) for one in it.events[root(it)]]  # type: ignore[arg-type]
     return replace(it, events=it.events | {root(it): heard})
@@ -170,29 +213,55 @@ def misheard(it: Remains) -> Remains:
 WRONGS: dict[str, tuple[Spoil, str]] = {
     "a call sets two agents to work": (lambda it: again(it, ChildSpawned), "set 2 agents to work"),
     "a task is done by two": (
-        lambda it: replace(it, turns=it.turns | {"x": it.turns[child(it)]}, events=it.events | {"x": it.events[child(it)]}),
+        lambda it: replace(
+            it,
+            turns=it.turns | {"x": it.turns[child(it)]},
+            events=it.events | {"x": it.events[child(it)]},
+        ),
         "was given to 2 agents",
     ),
     "an agent has no message": (
         lambda it: replace(it, inbox=[row for row in it.inbox if row["turn"] != child(it)]),
         "has the messages []",
     ),
-    "an agent works for somebody else": (lambda it: other(it, child(it), parent="nobody"), "works for nobody"),
+    "an agent works for somebody else": (
+        lambda it: other(it, child(it), parent="nobody"),
+        "works for nobody",
+    ),
     "a parent hears what its agent did not say": (misheard, "whose reply was"),
-    "a parent hears that all went well": (lambda it: other(it, child(it), stop_reason=Stop.FAILED), "ended well, it ended"),
-    "a report is lost": (lambda it: replace(it, inbox=rows(it, "/report", external_id="x")), "there are []"),
+    "a parent hears that all went well": (
+        lambda it: other(it, child(it), stop_reason=Stop.FAILED),
+        "ended well, it ended",
+    ),
+    "a report is lost": (
+        lambda it: replace(it, inbox=rows(it, "/report", external_id="x")),
+        "there are []",
+    ),
     "a report comes twice": (
-        lambda it: replace(it, inbox=[*it.inbox, *[row for row in it.inbox if row["external_id"].endswith("/report")]]),
+        lambda it: replace(
+            it,
+            inbox=[*it.inbox, *[row for row in it.inbox if row["external_id"].endswith("/report")]],
+        ),
         "reports due are",
     ),
-    "a report goes elsewhere": (lambda it: replace(it, inbox=rows(it, "/report", session="terminal:b")), "the report {"),
-    "a report says something else": (lambda it: replace(it, inbox=rows(it, "/report", body="nothing")), "the report {"),
+    "a report goes elsewhere": (
+        lambda it: replace(it, inbox=rows(it, "/report", session="terminal:b")),
+        "the report {",
+    ),
+    "a report says something else": (
+        lambda it: replace(it, inbox=rows(it, "/report", body="nothing")),
+        "the report {",
+    ),
     "an agent works on": (
-        lambda it: other(it, root(it), stop_reason=Stop.CANCELLED, ended_at=it.turns[child(it)].started_at),
+        lambda it: other(
+            it, root(it), stop_reason=Stop.CANCELLED, ended_at=it.turns[child(it)].started_at
+        ),
         "went on",
     ),
     "a stop is forgotten": (
-        lambda it: replace(it, turns={name: replace(row, stop_reason=Stop.DONE) for name, row in it.turns.items()}),
+        lambda it: replace(
+            it, turns={name: replace(row, stop_reason=Stop.DONE) for name, row in it.turns.items()}
+        ),
         "was stopped, and ended",
     ),
     "an agent is never done": (
@@ -200,7 +269,9 @@ WRONGS: dict[str, tuple[Spoil, str]] = {
         "is not done",
     ),
     "an agent speaks to the chat": (
-        lambda it: replace(it, outbox=[*it.outbox, it.outbox[-1] | {"turn": child(it), "part": "9"}]),
+        lambda it: replace(
+            it, outbox=[*it.outbox, it.outbox[-1] | {"turn": child(it), "part": "9"}]
+        ),
         " sent {",
     ),
     "a question of an agent is put to nobody": (
@@ -210,10 +281,16 @@ WRONGS: dict[str, tuple[Spoil, str]] = {
 }
 
 
-async def test_the_check_sees_every_kind_of_wrong_done_to_agents_a17(killed: World, tmp_path: Path) -> None:
+async def test_the_check_sees_every_kind_of_wrong_done_to_agents_a17(
+    killed: World, tmp_path: Path
+) -> None:
     born = told(killed, tmp_path, "[{0} spawn.a+back.b] {{a note+send}} {{b look}}")
     (it,) = await ended(killed, [[born()]])
     assert broken(it) == []
     it.outside.stops.note(turn=root(it))  # as if somebody had stopped it, and nobody had listened
-    unseen = [what for what, (spoil, words) in WRONGS.items() if not any(words in fault for fault in broken(spoil(it)))]
+    unseen = [
+        what
+        for what, (spoil, words) in WRONGS.items()
+        if not any(words in fault for fault in broken(spoil(it)))
+    ]
     assert unseen == []

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from daemon.core.events import ApprovalAnswered, BudgetRaised, HistoryCompressed, ModelAsked
-from daemon.core.outcomes import Answer
+from daemon.core.trust import Answer
 from tests.e2e.crash.life import Life
 from tests.e2e.crash.model import is_summary
 from tests.e2e.crash.person import Said
@@ -35,7 +35,9 @@ async def killed() -> AsyncIterator[World]:
         yield it
 
 
-def told(killed: World, folder: Path, *texts: str, agent: Mapping[str, object], **more: object) -> Born:
+def told(
+    killed: World, folder: Path, *texts: str, agent: Mapping[str, object], **more: object
+) -> Born:
     """Daemons that are told these, each in a place of its own, all with the same words: so that what they ask can be compared."""
 
     def born() -> Life:
@@ -54,31 +56,39 @@ def raised(it: Remains) -> list[BudgetRaised]:
 async def test_f2_whenever_it_is_killed_a_turn_that_asks_for_more_budget_asks_once_and_gets_it_once(
     killed: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """B5 #15, #16. What was reserved for a call that a kill cut off is spent: such a turn may have to ask a second time."""
+    """K15, #16. What was reserved for a call that a kill cut off is spent: such a turn may have to ask a second time."""
     began, before = monotonic(), killed.kills
     killed.places.clear()
     agent = {"on_budget": "ask", "max_input_tokens": ENOUGH_FOR_ONE}
     ends = await every_moment(killed, told(killed, tmp_path, "note", agent=agent))
     assert {len(raised(it)) for it in ends} == {1, 2}
-    assert {"while a question is open", "after a question was answered", "within a commit"} <= set(killed.places)
+    assert {"while a question is open", "after a question was answered", "within a commit"} <= set(
+        killed.places
+    )
     tell(capsys, "more budget", killed.kills - before, began)
 
 
-async def test_f2_more_for_the_day_is_asked_for_once_and_still_holds_after_a_kill(killed: World, tmp_path: Path) -> None:
+async def test_f2_more_for_the_day_is_asked_for_once_and_still_holds_after_a_kill(
+    killed: World, tmp_path: Path
+) -> None:
     config = {"budget": {"daily_tokens": 1050}}
-    ends = await some_moments(killed, told(killed, tmp_path, "look note", agent={}, config=config), 8, seed=3)
+    ends = await some_moments(
+        killed, told(killed, tmp_path, "look note", agent={}, config=config), 8, seed=3
+    )
     assert all([one.day_tokens for one in raised(it)] == [1050] for it in ends)
 
 
 async def test_e10_whenever_it_is_killed_each_answer_is_looked_at_once(
     killed: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """B5 #15, #16: the person says no to the first answer, and yes to the second."""
+    """K15, #16: the person says no to the first answer, and yes to the second."""
     began, before = monotonic(), killed.kills
     ends = await every_moment(killed, told(killed, tmp_path, "", agent=REVIEWED, doubts=1))
     answers = [[row["answer"] for row in it.approvals] for it in ends]
     assert all(given == [Answer.DENY, Answer.ONCE] for given in answers if len(given) == 2)
-    assert sum(len(given) == 2 for given in answers) >= len(ends) - 1, "but for one who forgot at the kill that it had said no"
+    assert sum(len(given) == 2 for given in answers) >= len(ends) - 1, (
+        "but for one who forgot at the kill that it had said no"
+    )
     tell(capsys, "reviews", killed.kills - before, began)
 
 
@@ -99,43 +109,67 @@ def hashes(it: Remains) -> list[str]:
 async def test_b4_whenever_it_is_killed_the_model_is_shown_what_it_would_have_been_shown(
     killed: World, tmp_path: Path, capsys: pytest.CaptureFixture[str], strategy: str
 ) -> None:
-    """A5, D7, B5 #5, #6: the same requests, to the byte, in the turn that got shorter and in the one after it."""
+    """A5, D7, K5, #6: the same requests, to the byte, in the turn that got shorter and in the one after it."""
     began, before = monotonic(), killed.kills
     agent = {**WINDOW, "summary_strategy": strategy}
     born = told(killed, tmp_path, "look look look look", "look", agent=agent, long_looks=LONG)
     whole = await reference(killed, born)
-    ends = await (every_moment(killed, born) if strategy == "periodic-summary" else some_moments(killed, born, 12, seed=7))
-    assert [it.outside.folder.name for it in ends if (talk(it), hashes(it)) != (talk(whole), hashes(whole))] == []
+    ends = await (
+        every_moment(killed, born)
+        if strategy == "periodic-summary"
+        else some_moments(killed, born, 12, seed=7)
+    )
+    assert [
+        it.outside.folder.name
+        for it in ends
+        if (talk(it), hashes(it)) != (talk(whole), hashes(whole))
+    ] == []
     tell(capsys, strategy, killed.kills - before, began)
 
 
 @pytest.mark.parametrize("how", ["arrived", "midway"])
-async def test_b4_a_kill_while_a_model_sums_up_has_it_sum_up_again(killed: World, tmp_path: Path, how: str) -> None:
+async def test_b4_a_kill_while_a_model_sums_up_has_it_sum_up_again(
+    killed: World, tmp_path: Path, how: str
+) -> None:
     agent = {**WINDOW, "summary_strategy": "periodic-summary"}
     born = told(killed, tmp_path, "look look look look", "look", agent=agent, long_looks=LONG)
     whole = await reference(killed, born)
     number = 1 + next(n for n, one in enumerate(whole.requests) if is_summary(one.body))
     (it,) = await ended(killed, [[replace(born(), die_asking=f"{how}:{number}")]])
     assert (talk(it), hashes(it)) == (talk(whole), hashes(whole))
-    assert sum(is_summary(one.body) for one in it.requests) == 1 + sum(is_summary(one.body) for one in whole.requests)
+    assert sum(is_summary(one.body) for one in it.requests) == 1 + sum(
+        is_summary(one.body) for one in whole.requests
+    )
 
 
 def again(it: Remains, kind: type) -> Remains:
     """The first event of this kind stands in its turn twice."""
-    events = {turn: [*them, *[one for one in them if isinstance(one.event, kind)][:1]] for turn, them in it.events.items()}
+    events = {
+        turn: [*them, *[one for one in them if isinstance(one.event, kind)][:1]]
+        for turn, them in it.events.items()
+    }
     return replace(it, events=events)
 
 
 def unseen_words(it: Remains) -> Remains:
     """As if the model had not been shown what was said."""
-    blind = [replace(one, body={"messages": [{"role": "user", "content": "[somebody]"}]}) for one in it.requests]
+    blind = [
+        replace(one, body={"messages": [{"role": "user", "content": "[somebody]"}]})
+        for one in it.requests
+    ]
     return replace(it, requests=blind)
 
 
 def unlooked(it: Remains) -> Remains:
     """As if nobody had said yes to the answer."""
     kept = {
-        turn: [one for one in them if not (isinstance(one.event, ApprovalAnswered) and one.event.call_id.startswith("review"))]
+        turn: [
+            one
+            for one in them
+            if not (
+                isinstance(one.event, ApprovalAnswered) and one.event.call_id.startswith("review")
+            )
+        ]
         for turn, them in it.events.items()
     }
     return replace(it, events=kept)
@@ -151,7 +185,10 @@ WRONGS: dict[str, tuple[Callable[[Remains], Remains], str]] = {
     "a yes is lost": (
         lambda it: replace(
             it,
-            events={turn: [one for one in them if not isinstance(one.event, BudgetRaised)] for turn, them in it.events.items()},
+            events={
+                turn: [one for one in them if not isinstance(one.event, BudgetRaised)]
+                for turn, them in it.events.items()
+            },
         ),
         "raised for []",
     ),
@@ -168,8 +205,14 @@ WRONGS: dict[str, tuple[Callable[[Remains], Remains], str]] = {
 }
 
 
-async def test_the_check_sees_every_kind_of_wrong_done_by_the_house_f2_e10_b4(killed: World, tmp_path: Path) -> None:
+async def test_the_check_sees_every_kind_of_wrong_done_by_the_house_f2_e10_b4(
+    killed: World, tmp_path: Path
+) -> None:
     agent = {"on_budget": "ask", "max_input_tokens": ENOUGH_FOR_ONE, **REVIEWED}
     (it,) = await ended(killed, [[told(killed, tmp_path, "note", agent=agent)()]])
-    unseen = [what for what, (spoil, words) in WRONGS.items() if not any(words in fault for fault in broken(spoil(it)))]
+    unseen = [
+        what
+        for what, (spoil, words) in WRONGS.items()
+        if not any(words in fault for fault in broken(spoil(it)))
+    ]
     assert unseen == []

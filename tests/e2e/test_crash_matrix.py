@@ -1,4 +1,4 @@
-"""Kill -9 at every moment of a turn with two tools, then a restart at which nobody types (F1; B5 #1 to #16, #19; DESIGN 5)."""
+"""Kill -9 at every moment of a turn with two tools, then a restart at which nobody types (F1; K1 to #16, #19; DESIGN 5)."""
 
 import asyncio
 import random
@@ -45,7 +45,12 @@ async def killed() -> AsyncIterator[World]:
 def born(killed: World, folder: Path, steps: str, *, forgetful: bool = False) -> Life:
     """A daemon that is told to do these steps."""
     place, name = killed.place(folder)
-    return Life(str(place), killed.model.base_url, {"terminal:a": [Said(name, f"[{name} {steps}]")]}, forgetful=forgetful)
+    return Life(
+        str(place),
+        killed.model.base_url,
+        {"terminal:a": [Said(name, f"[{name} {steps}]")]},
+        forgetful=forgetful,
+    )
 
 
 async def moments(killed: World, folder: Path, steps: str) -> int:
@@ -57,7 +62,9 @@ async def moments(killed: World, folder: Path, steps: str) -> int:
 
 def unknown(it: Remains) -> int:
     """How many outcomes nobody knows."""
-    return sum(one.outcome is Outcome.UNKNOWN for turn in it.turns for one in it.of(turn, ToolFinished))
+    return sum(
+        one.outcome is Outcome.UNKNOWN for turn in it.turns for one in it.of(turn, ToolFinished)
+    )
 
 
 def tell(capsys: pytest.CaptureFixture[str], what: str, kills: int, began: float) -> None:
@@ -66,10 +73,16 @@ def tell(capsys: pytest.CaptureFixture[str], what: str, kills: int, began: float
 
 
 @pytest.mark.parametrize(
-    ("steps", "places", "effects"), [(BOTH, PLACES, 1), (ONE_BY_ONE, PLACES, 1), (ASKING, PLACES | ASKED, 2)]
+    ("steps", "places", "effects"),
+    [(BOTH, PLACES, 1), (ONE_BY_ONE, PLACES, 1), (ASKING, PLACES | ASKED, 2)],
 )
 async def test_a_turn_killed_at_any_moment_is_finished_at_the_next_start_and_every_promise_kept(
-    killed: World, tmp_path: Path, capsys: pytest.CaptureFixture[str], steps: str, places: set[str], effects: int
+    killed: World,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    steps: str,
+    places: set[str],
+    effects: int,
 ) -> None:
     began, before = monotonic(), killed.kills
     killed.places.clear()
@@ -97,7 +110,9 @@ async def test_b5_4_a_daemon_killed_while_the_model_speaks_asks_again_and_answer
     ends = await asyncio.gather(*(killed.lives([life]) for life in deaths))
     assert [fault for _, faults in ends for fault in faults] == []
     assert killed.kills - before == len(deaths) == 8
-    assert [len(it.requests) for it, _ in ends] == [most + 1 for most in calls.values() for _ in range(most)]
+    assert [len(it.requests) for it, _ in ends] == [
+        most + 1 for most in calls.values() for _ in range(most)
+    ]
     assert sum(unknown(it) for it, _ in ends) == 0
 
 
@@ -115,7 +130,9 @@ async def test_a_start_that_is_killed_too_is_only_another_start(
     tell(capsys, "killed twice", killed.kills - before, began)
 
 
-async def test_b5_25_a_message_that_kills_before_its_turn_begins_is_set_aside_too(killed: World, tmp_path: Path) -> None:
+async def test_b5_25_a_message_that_kills_before_its_turn_begins_is_set_aside_too(
+    killed: World, tmp_path: Path
+) -> None:
     """Each life gets as far as its fourth moment: after it was accepted, and then after one more attempt was noted."""
     life = replace(born(killed, tmp_path, BOTH), die_at=4)
     it, faults = await killed.lives([life] * 4)
@@ -123,10 +140,14 @@ async def test_b5_25_a_message_that_kills_before_its_turn_begins_is_set_aside_to
     assert [(row["state"], it.kills, len(it.turns)) for row in it.inbox] == [("quarantined", 4, 0)]
 
 
-async def test_the_promises_are_seen_to_break_when_the_starts_of_tools_are_not_written(killed: World, tmp_path: Path) -> None:
+async def test_the_promises_are_seen_to_break_when_the_starts_of_tools_are_not_written(
+    killed: World, tmp_path: Path
+) -> None:
     """The same kills over a journal that loses ToolStarted: the effect happens twice, and the check says so."""
     n = await moments(killed, tmp_path, BOTH)
-    deaths = [replace(born(killed, tmp_path, BOTH, forgetful=True), die_at=at) for at in range(1, n + 1)]
+    deaths = [
+        replace(born(killed, tmp_path, BOTH, forgetful=True), die_at=at) for at in range(1, n + 1)
+    ]
     ends = await asyncio.gather(*(killed.lives([life]) for life in deaths))
     twice = [any("happened 2 times" in fault for fault in faults) for _, faults in ends]
     assert sum(twice) == 3, "after the effect, and before and within the commit of its result"
@@ -140,7 +161,9 @@ WRONGS: dict[str, tuple[Callable[[Remains], Remains], str]] = {
     ),
     "a message is answered twice": (
         lambda it: replace(
-            it, turns=it.turns | {"t2": next(iter(it.turns.values()))}, events=it.events | {"t2": it.events[turn_of(it)]}
+            it,
+            turns=it.turns | {"t2": next(iter(it.turns.values()))},
+            events=it.events | {"t2": it.events[turn_of(it)]},
         ),
         "began ['",
     ),
@@ -154,9 +177,14 @@ WRONGS: dict[str, tuple[Callable[[Remains], Remains], str]] = {
         lambda it: replace(it, approvals=[row | {"state": "pending"} for row in it.approvals]),
         "is still pending",
     ),
-    "the model is asked behind the journal's back": (lambda it: replace(it, requests=[*it.requests] * 2), "written down"),
+    "the model is asked behind the journal's back": (
+        lambda it: replace(it, requests=[*it.requests] * 2),
+        "written down",
+    ),
     "an event is missing": (
-        lambda it: replace(it, events={turn: them[:5] + them[6:] for turn, them in it.events.items()}),
+        lambda it: replace(
+            it, events={turn: them[:5] + them[6:] for turn, them in it.events.items()}
+        ),
         "events [",
     ),
 }
@@ -169,5 +197,9 @@ def turn_of(it: Remains) -> str:
 async def test_the_check_sees_every_kind_of_wrong(killed: World, tmp_path: Path) -> None:
     it, faults = await killed.lives([born(killed, tmp_path, ASKING)])
     assert faults == []
-    unseen = [what for what, (spoil, words) in WRONGS.items() if not any(words in fault for fault in broken(spoil(it)))]
+    unseen = [
+        what
+        for what, (spoil, words) in WRONGS.items()
+        if not any(words in fault for fault in broken(spoil(it)))
+    ]
     assert unseen == []

@@ -51,7 +51,10 @@ def deaths(life: Life, chance: random.Random) -> Iterator[Life]:
             case draw if draw < 0.7:
                 yield replace(life, die_at=chance.randrange(1, 80))
             case draw if draw < 0.85:
-                yield replace(life, die_asking=f"{chance.choice(('arrived', 'midway'))}:{chance.randrange(1, 8)}")
+                yield replace(
+                    life,
+                    die_asking=f"{chance.choice(('arrived', 'midway'))}:{chance.randrange(1, 8)}",
+                )
             case _:
                 yield replace(life, die_after=chance.uniform(0.02, 0.5))
 
@@ -63,7 +66,9 @@ async def test_whatever_moments_are_chosen_every_promise_is_kept(
     rows: list[list[Life]] = []
     for seed in range(SEEDS):
         chance, (place, name) = random.Random(seed), killed.place(tmp_path)
-        life = Life(str(place), killed.model.base_url, talk(name, chance), hasty=chance.random() < 0.7)
+        life = Life(
+            str(place), killed.model.base_url, talk(name, chance), hasty=chance.random() < 0.7
+        )
         rows.append(list(deaths(life, chance)))
     ends = await asyncio.gather(*(killed.lives(row) for row in rows))
     assert not (faults := [fault for _, faults in ends for fault in faults]), "\n".join(faults)
@@ -72,4 +77,7 @@ async def test_whatever_moments_are_chosen_every_promise_is_kept(
     assert {"done", "steered", "answered"} <= set(states)
     with capsys.disabled():
         told = {state: states.count(state) for state in sorted(set(states))}
-        print(f" [random: {killed.kills} kills in {monotonic() - began:.1f} s, messages {told}]", end="")  # noqa: T201
+        print(
+            f" [random: {killed.kills} kills in {monotonic() - began:.1f} s, messages {told}]",
+            end="",
+        )

@@ -12,13 +12,13 @@ from time import monotonic, process_time
 import pytest
 import pytest_asyncio
 
-from daemon.agent.prompt import COMPACT_TOOLS
+from daemon.agent.context.builder import COMPACT_TOOLS
 from daemon.cli.model import ensure_model
 from daemon.core.errors import ErrorClass, ProviderError
-from daemon.core.messages import Message, ModelReply, ModelRequest, Role, ToolSpec
-from daemon.ops.models import DEFAULT_MODEL, locate
-from daemon.providers.local import Local
-from daemon.providers.local_engine import Engine, OnChunk, open_llama
+from daemon.core.messages import Message, MessageRole, ModelReply, ModelRequest, ToolSpec
+from daemon.ops.models import DEFAULT_MODEL, find_model_file
+from daemon.providers.local.engine import ChunkCallback, LocalEngine, open_llama
+from daemon.providers.local.provider import Local
 from tests.e2e.embedded_tasks import TASKS, TOOLS, Task, Trace, result_of
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(1800)]
@@ -28,10 +28,12 @@ MOST_STEPS = 5
 
 
 def said(text: str) -> Message:
-    return Message(Role.USER, text)
+    return Message(MessageRole.USER, text)
 
 
-def ask(*messages: Message, tools: tuple[ToolSpec, ...] = TOOLS, max_tokens: int | None = None) -> ModelRequest:
+def ask(
+    *messages: Message, tools: tuple[ToolSpec, ...] = TOOLS, max_tokens: int | None = None
+) -> ModelRequest:
     return ModelRequest(messages, tools, max_tokens=max_tokens)
 
 
@@ -42,18 +44,22 @@ async def work(local: Local, task: Task) -> Trace:
         reply = await local.complete(DEFAULT_MODEL, ask(*trace.messages))
         trace.seconds.append(monotonic() - began)
         trace.replies.append(reply)
-        trace.messages.append(Message(Role.ASSISTANT, reply.text, reply.calls))
+        trace.messages.append(Message(MessageRole.ASSISTANT, reply.text, reply.calls))
         if not reply.calls:
             break
         trace.calls.extend(reply.calls)
-        trace.messages.append(Message(Role.TOOL, result_of(reply.calls[0]), provider_id=reply.calls[0].provider_id))
+        trace.messages.append(
+            Message(
+                MessageRole.TOOL, result_of(reply.calls[0]), provider_id=reply.calls[0].provider_id
+            )
+        )
     return trace
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def local() -> AsyncIterator[Local]:
     await asyncio.to_thread(ensure_model, DEFAULT_MODEL)
-    provider = Local(locate=locate)
+    provider = Local(locate=find_model_file)
     await provider.complete(DEFAULT_MODEL, ask(said("hi")))
     yield provider
     await provider.aclose()
@@ -68,12 +74,16 @@ def report(capsys: pytest.CaptureFixture[str]) -> Report:
     return tell
 
 
-async def test_nine_of_twelve_small_tasks_are_done_with_the_right_tools(local: Local, report: Report):
+async def test_nine_of_twelve_small_tasks_are_done_with_the_right_tools(
+    local: Local, report: Report
+):
     traces = [await work(local, task) for task in TASKS]
     for task, trace in zip(TASKS, traces, strict=True):
         verdict = "right" if trace.right(task) else "WRONG"
         steps = " ".join(f"{call.name}{call.arguments}" for call in trace.calls)
-        report(f"{verdict} {sum(trace.seconds):5.1f} s  {task.says}: {steps} -> {trace.replies[-1].text!r}")
+        report(
+            f"{verdict} {sum(trace.seconds):5.1f} s  {task.says}: {steps} -> {trace.replies[-1].text!r}"
+        )
     right = sum(trace.right(task) for task, trace in zip(TASKS, traces, strict=True))
     seconds = sorted(second for trace in traces for second in trace.seconds)
     rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
@@ -102,7 +112,11 @@ async def test_a_second_turn_finds_the_first_one_read(local: Local):
 
 async def test_the_pieces_shown_make_up_the_reply(local: Local):
     pieces: list[str] = []
-    reply = await local.complete(DEFAULT_MODEL, ask(said('say exactly this: he said "hé" 😀 and left'), tools=()), pieces.append)
+    reply = await local.complete(
+        DEFAULT_MODEL,
+        ask(said('say exactly this: he said "hé" 😀 and left'), tools=()),
+        pieces.append,
+    )
     assert "".join(pieces) == reply.text
     assert len(pieces) > 3
     assert "{" not in reply.text
@@ -116,7 +130,9 @@ async def test_without_leave_to_use_tools_it_answers(local: Local):
 
 
 async def test_a_reply_that_runs_out_of_tokens_is_given_as_far_as_it_came(local: Local):
-    reply = await local.complete(DEFAULT_MODEL, ask(said("say hello and tell me about the sea"), tools=(), max_tokens=16))
+    reply = await local.complete(
+        DEFAULT_MODEL, ask(said("say hello and tell me about the sea"), tools=(), max_tokens=16)
+    )
     assert reply.finish == "length"
     assert reply.text
 
@@ -126,15 +142,15 @@ class Watched:
     """The real engine, with a word when it begins and when it has let go of its thread."""
 
     loop: asyncio.AbstractEventLoop
-    engine: Engine | None = None
+    engine: LocalEngine | None = None
     began: asyncio.Event = field(default_factory=asyncio.Event)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def open(self, path: Path) -> Engine:
+    def open(self, path: Path) -> LocalEngine:
         self.engine = open_llama(path)
         return self
 
-    def stream(self, body: Mapping[str, object], on_chunk: OnChunk) -> None:
+    def stream(self, body: Mapping[str, object], on_chunk: ChunkCallback) -> None:
         assert self.engine
         self.loop.call_soon_threadsafe(self.began.set)
         self.engine.stream(body, on_chunk)
@@ -144,7 +160,7 @@ class Watched:
 @pytest_asyncio.fixture(loop_scope="module")
 async def watched(local: Local) -> AsyncIterator[tuple[Local, Watched]]:
     engine = Watched(asyncio.get_running_loop())
-    provider = Local(locate=locate, open_engine=engine.open)
+    provider = Local(locate=find_model_file, open_engine=engine.open)
     yield provider, engine
     await provider.aclose()
 
@@ -171,9 +187,15 @@ async def test_cancelling_is_heard_while_it_writes(watched: tuple[Local, Watched
     assert seconds < 1
 
 
-async def test_cancelling_is_heard_while_it_reads_a_long_prompt(watched: tuple[Local, Watched], report: Report):
+async def test_cancelling_is_heard_while_it_reads_a_long_prompt(
+    watched: tuple[Local, Watched], report: Report
+):
     local, engine = watched
-    task = asyncio.create_task(local.complete(DEFAULT_MODEL, ask(said("what is the last word of: " + "one two three " * 500))))
+    task = asyncio.create_task(
+        local.complete(
+            DEFAULT_MODEL, ask(said("what is the last word of: " + "one two three " * 500))
+        )
+    )
     await engine.began.wait()
     seconds = await seconds_until_stopped(task, engine.ended)
     report(f"cancelled while it read: the engine stopped after {seconds:.2f} s")
@@ -216,7 +238,11 @@ async def test_the_event_loop_stays_free_while_it_generates(local: Local, report
 
 
 async def test_a_conversation_longer_than_its_window_is_cut_and_answered(local: Local):
-    history = [said("my name is Ada"), Message(Role.ASSISTANT, "Hello Ada!"), *[said("so" + " " * 3000)] * 15]
+    history = [
+        said("my name is Ada"),
+        Message(MessageRole.ASSISTANT, "Hello Ada!"),
+        *[said("so" + " " * 3000)] * 15,
+    ]
     reply = await local.complete(DEFAULT_MODEL, ask(*history, said("say hello"), tools=()))
     assert reply.text
 

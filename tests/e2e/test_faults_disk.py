@@ -1,4 +1,4 @@
-"""A disk that is full or fails: nothing is taken in, no tool runs, health says so; then all goes on by itself (B5 #20, #21)."""
+"""A disk that is full or fails: nothing is taken in, no tool runs, health says so; then all goes on by itself (K20, #21)."""
 
 import asyncio
 import resource
@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from daemon.app import Parts
+from daemon.app import Overrides
 from daemon.core.errors import StoreUnavailable
 from daemon.core.events import Outcome, ToolFinished
-from daemon.core.label import Effect
+from daemon.core.trust import Effect
 from daemon.store.protocol import Store
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import Tool
-from daemon.tools.decorate import bind, tool
+from daemon.tools.signature import bind, tool
 from tests.e2e.crash.journal import FaultyStore
 from tests.fakes.daemon_process import Daemon, error_of, running_daemon, scripted
 from tests.fakes.house import Living, living
@@ -51,7 +51,11 @@ class SmallDisk:
         if self.mounted:
             (self.place / "ballast").unlink()
         else:
-            resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            resource.prlimit(
+                daemon.process.pid,
+                resource.RLIMIT_FSIZE,
+                (resource.RLIM_INFINITY, resource.RLIM_INFINITY),
+            )
 
 
 @pytest.fixture
@@ -90,7 +94,7 @@ async def until_health(daemon: Daemon, status: int) -> str:
 async def test_a_disk_that_fills_up_between_reply_and_tool_stops_everything_until_there_is_room(
     tmp_path: Path, disk: SmallDisk
 ) -> None:
-    """B5 #20, through the real process. The workspace lies on a disk with room: the tool could have run."""
+    """K20, through the real process. The workspace lies on a disk with room: the tool could have run."""
     workspace = tmp_path / "workspace"
     async with FakeOpenAI() as model:
         config = scripted(model.base_url, f'[tools]\nworkspace = "{workspace}"\n')
@@ -101,7 +105,10 @@ async def test_a_disk_that_fills_up_between_reply_and_tool_stops_everything_unti
             assert "journal" in await until_health(daemon, 503)
             async with daemon.http.post("/v1/messages", json=MESSAGE) as response:
                 status, kind, message = await error_of(response)
-            assert (status, kind) == (503, "unavailable") and "Nothing of this was acknowledged" in message
+            assert (status, kind) == (
+                503,
+                "unavailable",
+            ) and "Nothing of this was acknowledged" in message
             assert not (workspace / "done.txt").exists()
             assert (await daemon.run(turn))["calls"] == [] and model.count == 1
             disk.free(daemon)
@@ -115,8 +122,11 @@ async def test_a_disk_that_fills_up_between_reply_and_tool_stops_everything_unti
 
 
 async def test_health_recovers_although_nothing_waits_to_be_written(disk: SmallDisk) -> None:
-    """B5 #20: whoever watches over the daemon must not take it for ill for ever."""
-    async with FakeOpenAI() as model, running_daemon(disk.place / "home", scripted(model.base_url)) as daemon:
+    """K20: whoever watches over the daemon must not take it for ill for ever."""
+    async with (
+        FakeOpenAI() as model,
+        running_daemon(disk.place / "home", scripted(model.base_url)) as daemon,
+    ):
         disk.fill(daemon)
         async with daemon.http.post("/v1/messages", json=MESSAGE) as response:
             assert response.status == 503
@@ -139,7 +149,7 @@ class Trouble:
             raise StoreUnavailable("disk I/O error; nothing was written")
 
 
-def parts(trouble: Trouble, done: list[str]) -> Parts:
+def parts(trouble: Trouble, done: list[str]) -> Overrides:
     @tool(effect=Effect.WRITE)
     async def note(text: str) -> str:
         """Note something down."""
@@ -150,39 +160,48 @@ def parts(trouble: Trouble, done: list[str]) -> Parts:
         return FaultyStore(await SqliteStore.open(path), trouble)
 
     tools: list[Tool] = bind([note], {})
-    return Parts(tools, open_store)
+    return Overrides(tools, open_store)
 
 
-async def test_an_io_error_on_commit_starts_no_tool_and_the_turn_goes_on_when_it_has_passed(tmp_path: Path) -> None:
-    """B5 #20."""
+async def test_an_io_error_on_commit_starts_no_tool_and_the_turn_goes_on_when_it_has_passed(
+    tmp_path: Path,
+) -> None:
+    """K20."""
     trouble, done = Trouble(), list[str]()
 
     async with FakeOpenAI() as model:
-        model.script(first(lambda: setattr(trouble, "on", True), calls(("note", {"text": "x"}))), says("noted it"))
+        model.script(
+            first(lambda: setattr(trouble, "on", True), calls(("note", {"text": "x"}))),
+            says("noted it"),
+        )
         async with living(tmp_path, model, parts=parts(trouble, done)) as it:
             turn = await it.say("note x")
             while trouble.count < 6:
                 await asyncio.sleep(0.01)
-            view = await it.house.door.health()
+            view = await it.house.door.get_health()
             assert (view.ok, done) == (False, []) and "journal" in str(view.problems)
             with pytest.raises(StoreUnavailable):
                 await it.house.door.send("web:other", "hello")
             trouble.on = False
             run = await it.settled(turn)
             assert (run.reply, run.notices, done) == ("noted it", [], ["x"])
-            assert (await it.house.door.health()).ok
+            assert (await it.house.door.get_health()).ok
 
 
 @pytest.mark.parametrize("number", range(1, 7))
-async def test_one_failing_commit_wherever_it_is_costs_nothing_but_time(tmp_path: Path, number: int) -> None:
-    """B5 #20: the n-th write fails, for every n of a turn with an effect; one result, one effect, nothing unknown."""
+async def test_one_failing_commit_wherever_it_is_costs_nothing_but_time(
+    tmp_path: Path, number: int
+) -> None:
+    """K20: the n-th write fails, for every n of a turn with an effect; one result, one effect, nothing unknown."""
     trouble, done = Trouble(number), list[str]()
     async with FakeOpenAI() as model:
         model.script(calls(("current_time", {}), ("note", {"text": "x"})), says("noted it"))
         async with living(tmp_path, model, parts=parts(trouble, done)) as it:
             turn = await persistently(it, "note x")
             run = await it.settled(turn)
-            outcomes = [event.outcome for event in await it.events(turn) if isinstance(event, ToolFinished)]
+            outcomes = [
+                event.outcome for event in await it.events(turn) if isinstance(event, ToolFinished)
+            ]
             assert (run.reply, run.notices, done) == ("noted it", [], ["x"])
             assert outcomes == [Outcome.OK, Outcome.OK]
             assert model.count == 2 and trouble.count > number

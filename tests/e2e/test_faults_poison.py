@@ -1,4 +1,4 @@
-"""A message that breaks whoever works on it is set aside; everything else goes on (DESIGN 5, promise 5; B5 #25)."""
+"""A message that breaks whoever works on it is set aside; everything else goes on (DESIGN 5, promise 5; K25)."""
 
 import asyncio
 import os
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from daemon.app import Parts
-from daemon.core.events import Recorded, UserSaid
+from daemon.app import Overrides
+from daemon.core.events import RecordedEvent, UserSaid
 from daemon.store.protocol import Store
 from daemon.store.sqlite import SqliteStore
 from tests.e2e.crash.journal import FaultyStore
@@ -45,7 +45,9 @@ async def ended_by_the_model(daemon: Daemon) -> None:
     assert await daemon.process.wait() == -signal.SIGKILL
 
 
-async def test_b5_25_a_message_that_kills_the_daemon_three_times_is_set_aside_and_the_next_is_answered(tmp_path: Path) -> None:
+async def test_b5_25_a_message_that_kills_the_daemon_three_times_is_set_aside_and_the_next_is_answered(
+    tmp_path: Path,
+) -> None:
     deadly = Deadly()
     async with FakeOpenAI() as model:
         model.otherwise(by(deadly.choose))
@@ -64,15 +66,21 @@ async def test_b5_25_a_message_that_kills_the_daemon_three_times_is_set_aside_an
             assert (await daemon.ask("harmless"))["reply"] == "re: harmless"
 
 
-async def test_b5_25_of_several_at_work_when_the_daemon_dies_none_is_set_aside_for_three_kills(tmp_path: Path) -> None:
+async def test_b5_25_of_several_at_work_when_the_daemon_dies_none_is_set_aside_for_three_kills(
+    tmp_path: Path,
+) -> None:
     """Nobody knows whose message it was; and a machine that is switched off and on is nobody's fault."""
     go_on = asyncio.Event()
     async with FakeOpenAI() as model:
-        model.otherwise(by(lambda body: gate(go_on, says("re: " + str(body["messages"][-1]["content"])))))
+        model.otherwise(
+            by(lambda body: gate(go_on, says("re: " + str(body["messages"][-1]["content"]))))
+        )
         turns: list[str] = []
         for life in range(1, TRIES + 3):
             async with running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon:
-                turns = turns or [await daemon.begin(f"text {number}", f"chat{number}") for number in range(4)]
+                turns = turns or [
+                    await daemon.begin(f"text {number}", f"chat{number}") for number in range(4)
+                ]
                 await model.asked(4 * life)
                 daemon.process.kill()
                 await daemon.process.wait()
@@ -84,7 +92,9 @@ async def test_b5_25_of_several_at_work_when_the_daemon_dies_none_is_set_aside_f
 
 
 @pytest.mark.parametrize("text", ["long", "delegate"])
-async def test_b5_25_a_kill_while_the_turn_makes_progress_does_not_count(tmp_path: Path, text: str) -> None:
+async def test_b5_25_a_kill_while_the_turn_makes_progress_does_not_count(
+    tmp_path: Path, text: str
+) -> None:
     """A17: nor does one while an agent that it waits for makes some."""
     deadly = Deadly()
     async with FakeOpenAI() as model:
@@ -129,7 +139,7 @@ async def test_b5_25_kills_while_the_turn_is_only_paused_do_not_count(tmp_path: 
             assert (run["state"], run["reply"]) == ("ended", "after the pause")
 
 
-def refuses_poison(recorded: Sequence[Recorded]) -> Sequence[Recorded]:
+def refuses_poison(recorded: Sequence[RecordedEvent]) -> Sequence[RecordedEvent]:
     if any(isinstance(one.event, UserSaid) and one.event.text == "poison" for one in recorded):
         raise RuntimeError("a fault in the program")
     return recorded
@@ -142,13 +152,16 @@ async def test_b5_25_an_exception_three_times_sets_the_message_aside_without_a_r
         return FaultyStore(await SqliteStore.open(path), keeps=refuses_poison)
 
     queue = {"agent": {"while_busy": "queue"}}
-    async with FakeOpenAI() as model, living(tmp_path, model, queue, Parts(open_store=open_store)) as it:
+    async with (
+        FakeOpenAI() as model,
+        living(tmp_path, model, queue, Overrides(open_store=open_store)) as it,
+    ):
         poison, healthy = await it.say("poison"), await it.say("healthy")
         assert (await it.settled(poison)).state == "quarantined"
         assert (await it.settled(healthy)).reply == "ok"
         assert sum("broke off" in line for line in caplog.text.splitlines()) == TRIES
-        sent = await it.house.store.read(lambda tx: tx.outbox("sent", session=SESSION))
+        sent = await it.house.store.read(lambda tx: tx.list_outbox("sent", session=SESSION))
         assert [(row.turn, row.kind) for row in sent] == [(poison, "notice"), (healthy, "reply")]
         assert "set this message aside" in sent[0].body
-        inbox = await it.house.store.read(lambda tx: tx.input_of(poison))
+        inbox = await it.house.store.read(lambda tx: tx.get_turn_input(poison))
         assert inbox and inbox.state == "quarantined"

@@ -1,10 +1,10 @@
-"""Stopped in every way there is, and started again: kill -9, SIGTERM, a second daemon (DESIGN 5; B5 #4, #24, #26)."""
+"""Stopped in every way there is, and started again: kill -9, SIGTERM, a second daemon (DESIGN 5; K4, #24, #26)."""
 
 import asyncio
 from pathlib import Path
 from time import monotonic
 
-from daemon.app import Parts
+from daemon.app import Overrides
 from daemon.store.protocol import Store
 from daemon.store.sqlite import SqliteStore
 from tests.e2e.crash.journal import FaultyStore
@@ -34,8 +34,10 @@ async def finished(daemon: Daemon, turn: str) -> dict[str, object]:
     return await daemon.run(turn)
 
 
-async def test_kill_9_during_the_model_call_and_the_answer_comes_after_the_next_start(tmp_path: Path) -> None:
-    """B5 #4."""
+async def test_kill_9_during_the_model_call_and_the_answer_comes_after_the_next_start(
+    tmp_path: Path,
+) -> None:
+    """K4."""
     async with FakeOpenAI() as model:
         model.script(hangs(), says("here I am again"))
         async with running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon:
@@ -50,7 +52,7 @@ async def test_kill_9_during_the_model_call_and_the_answer_comes_after_the_next_
 
 
 async def test_sigterm_lets_a_turn_that_ends_in_time_end(tmp_path: Path) -> None:
-    """B5 #24."""
+    """K24."""
     answered = asyncio.Event()
     async with FakeOpenAI() as model:
         model.script(gate(answered, says("just in time")))
@@ -66,8 +68,10 @@ async def test_sigterm_lets_a_turn_that_ends_in_time_end(tmp_path: Path) -> None
         assert (run["state"], run["reply"], model.count) == ("ended", "just in time", 1)
 
 
-async def test_sigterm_cuts_a_turn_that_takes_longer_and_the_next_start_goes_on_with_it(tmp_path: Path) -> None:
-    """B5 #24."""
+async def test_sigterm_cuts_a_turn_that_takes_longer_and_the_next_start_goes_on_with_it(
+    tmp_path: Path,
+) -> None:
+    """K24."""
     async with FakeOpenAI() as model:
         model.script(calls(("current_time", {})), hangs(), says("where were we"))
         async with running_daemon(tmp_path / "home", drain(model, 0.5)) as daemon:
@@ -82,7 +86,7 @@ async def test_sigterm_cuts_a_turn_that_takes_longer_and_the_next_start_goes_on_
 
 
 async def test_a_stop_in_good_order_counts_as_no_attempt(tmp_path: Path) -> None:
-    """B5 #25: however often the daemon is stopped while it works on a message, that is not the message's fault."""
+    """K25: however often the daemon is stopped while it works on a message, that is not the message's fault."""
     async with FakeOpenAI() as model:
         model.script(*(hangs() for _ in range(7)), says("at last"))
         turn = ""
@@ -94,7 +98,9 @@ async def test_a_stop_in_good_order_counts_as_no_attempt(tmp_path: Path) -> None
             assert (await it.settled(turn)).reply == "at last"
 
 
-async def test_what_waited_before_the_restart_comes_before_what_is_said_after_it(tmp_path: Path) -> None:
+async def test_what_waited_before_the_restart_comes_before_what_is_said_after_it(
+    tmp_path: Path,
+) -> None:
     """DESIGN 3: in order, also when the new message comes before the old ones have been read back."""
     opened: list[FaultyStore] = []
 
@@ -107,7 +113,7 @@ async def test_what_waited_before_the_restart_comes_before_what_is_said_after_it
         async with living(tmp_path, model, QUEUE) as it:
             before = [await it.say("one"), await it.say("two")]
             await model.asked(1)
-        async with living(tmp_path, model, QUEUE, Parts(open_store=open_store)) as it:
+        async with living(tmp_path, model, QUEUE, Overrides(open_store=open_store)) as it:
             opened[0].open.clear()
             third = await it.say("three")
             opened[0].open.set()
@@ -118,8 +124,11 @@ async def test_what_waited_before_the_restart_comes_before_what_is_said_after_it
 
 
 async def test_a_second_daemon_on_the_same_home_refuses_and_names_the_first(tmp_path: Path) -> None:
-    """B5 #26."""
-    async with FakeOpenAI() as model, running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon:
+    """K26."""
+    async with (
+        FakeOpenAI() as model,
+        running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon,
+    ):
         second = await asyncio.to_thread(aidaemon, "run", home=tmp_path / "home")
         assert second.returncode == 1
         assert str(daemon.process.pid) in second.stderr and "in use" in second.stderr

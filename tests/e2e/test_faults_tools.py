@@ -1,4 +1,4 @@
-"""Tools that misbehave, through the whole house: one result each, and the loop goes on (B7; B5 #10 of what they start)."""
+"""Tools that misbehave, through the whole house: one result each, and the loop goes on (B7; K10 of what they start)."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from daemon.app import Parts
+from daemon.app import Overrides
 from daemon.core.events import Outcome, ToolFinished
-from daemon.core.label import Effect
+from daemon.core.trust import Effect
 from daemon.tools.base import ToolError
-from daemon.tools.decorate import bind, tool
+from daemon.tools.signature import bind, tool
 from tests.fakes.daemon_process import Daemon, Json, running_daemon, scripted
 from tests.fakes.house import living
 from tests.fakes.openai import FakeOpenAI, calls, says
@@ -50,10 +50,15 @@ def results(run: Json) -> list[Json]:
     return run["calls"]
 
 
-async def test_100_mb_and_binary_from_the_shell_leave_the_daemon_small_and_well(daemon: Daemon, script: Script) -> None:
+async def test_100_mb_and_binary_from_the_shell_leave_the_daemon_small_and_well(
+    daemon: Daemon, script: Script
+) -> None:
     await daemon.ask(script.on("warm", calls(("current_time", {})), says("warm")), "warm")
     before = peak(daemon)
-    flood = calls(("shell", {"command": "yes | head -c 100000000"}), ("shell", {"command": "head -c 100000 /dev/urandom"}))
+    flood = calls(
+        ("shell", {"command": "yes | head -c 100000000"}),
+        ("shell", {"command": "head -c 100000 /dev/urandom"}),
+    )
     run = await run_with_a_yes(daemon, script.on("flood", flood, says("dry again")))
     assert (run["reply"], run["stop_reason"]) == ("dry again", "done")
     yes, noise = (str(call["result"]) for call in results(run))
@@ -66,7 +71,9 @@ async def test_100_mb_and_binary_from_the_shell_leave_the_daemon_small_and_well(
     assert await daemon.get("/health")
 
 
-async def test_what_cannot_be_run_gets_one_result_each_and_the_loop_goes_on(daemon: Daemon, script: Script) -> None:
+async def test_what_cannot_be_run_gets_one_result_each_and_the_loop_goes_on(
+    daemon: Daemon, script: Script
+) -> None:
     faulty = calls(
         ("read_file", "{not json"),
         ("read_file", '["a list"]'),
@@ -81,23 +88,33 @@ async def test_what_cannot_be_run_gets_one_result_each_and_the_loop_goes_on(daem
     told = [str(call["result"]) for call in results(run)]
     assert [call["is_error"] for call in results(run)] == [True] * 6 + [False]
     for words, result in zip(
-        ("JSON", "object", "read_file", "no-such-file", "exit_code: 7", "exit_code: 137"), told, strict=False
+        ("JSON", "object", "read_file", "no-such-file", "exit_code: 7", "exit_code: 137"),
+        told,
+        strict=False,
     ):
         assert words in result, result
     seen = script.model.requests[-1]["messages"]
     assert [message["content"] for message in seen if message["role"] == "tool"] == told
 
 
-async def test_a_command_that_hangs_is_ended_in_its_time_and_told(home: Path, model: FakeOpenAI, script: Script) -> None:
+async def test_a_command_that_hangs_is_ended_in_its_time_and_told(
+    home: Path, model: FakeOpenAI, script: Script
+) -> None:
     config = scripted(model.base_url, SHELL.replace("timeout_s = 20", "timeout_s = 1"))
     async with running_daemon(home.with_name("hang"), config) as daemon:
-        run = await run_with_a_yes(daemon, script.on("hang", calls(("shell", {"command": "sleep 300"})), says("awake")))
+        run = await run_with_a_yes(
+            daemon, script.on("hang", calls(("shell", {"command": "sleep 300"})), says("awake"))
+        )
     (call,) = results(run)
     assert run["reply"] == "awake"
-    assert call["is_error"] and str(call["result"]).startswith("exit_code: 124 (timed out after 1 s")
+    assert call["is_error"] and str(call["result"]).startswith(
+        "exit_code: 124 (timed out after 1 s"
+    )
 
 
-async def test_a_tool_that_raises_hangs_or_prints_without_end_gives_one_result(tmp_path: Path) -> None:
+async def test_a_tool_that_raises_hangs_or_prints_without_end_gives_one_result(
+    tmp_path: Path,
+) -> None:
     @tool(effect=Effect.READ)
     async def raises() -> str:
         """Raise."""
@@ -125,7 +142,7 @@ async def test_a_tool_that_raises_hangs_or_prints_without_end_gives_one_result(t
         return "\x00\x1b[31mred\ud800" + "".join(map(chr, range(32)))
 
     tools = bind([raises, refuses, hangs, floods, garbles], {})
-    async with FakeOpenAI() as model, living(tmp_path, model, parts=Parts(tools)) as it:
+    async with FakeOpenAI() as model, living(tmp_path, model, parts=Overrides(tools)) as it:
         model.script(calls(*((one.name, {}) for one in tools)), says("carried on"))
         turn = await it.say("do it all")
         run = await it.settled(turn)

@@ -19,11 +19,15 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 async def test_an_approval_is_answered_once_only(daemon: Daemon, script: Script) -> None:
     """B8."""
-    turn = await daemon.begin(script.on("approved", shell("echo yes > made; echo made"), says("made it")), "approve")
+    turn = await daemon.begin(
+        script.on("approved", shell("echo yes > made; echo made"), says("made it")), "approve"
+    )
     call_id = await asked(daemon, turn)
     await daemon.post(f"/v1/runs/{turn}/approve", call_id=call_id)
     for verb in ("approve", "reject"):
-        async with daemon.http.post(f"/v1/runs/{turn}/{verb}", json={"call_id": call_id}) as response:
+        async with daemon.http.post(
+            f"/v1/runs/{turn}/{verb}", json={"call_id": call_id}
+        ) as response:
             assert (await error_of(response))[:2] == (409, "not_pending")
     await daemon.until(turn, "run.completed")
     run = await daemon.run(turn)
@@ -31,19 +35,31 @@ async def test_an_approval_is_answered_once_only(daemon: Daemon, script: Script)
     assert (run["reply"], call["decision"], call["is_error"]) == ("made it", "ask", False)
 
 
-async def test_a_rejection_is_told_to_the_model_with_its_reason(daemon: Daemon, script: Script) -> None:
-    turn = await daemon.begin(script.on("rejected", shell("echo no; rm -f y"), says("I did not")), "reject")
+async def test_a_rejection_is_told_to_the_model_with_its_reason(
+    daemon: Daemon, script: Script
+) -> None:
+    turn = await daemon.begin(
+        script.on("rejected", shell("echo no; rm -f y"), says("I did not")), "reject"
+    )
     call_id = await asked(daemon, turn)
     await daemon.post(f"/v1/runs/{turn}/reject", call_id=call_id, reason="not on a Friday")
     await daemon.until(turn, "run.completed")
     run = await daemon.run(turn)
     (call,) = await daemon.calls_of(str(run["turn"]))
-    assert call["is_error"] and "not on a Friday" in str(call["result"]) and run["reply"] == "I did not"
+    assert (
+        call["is_error"]
+        and "not on a Friday" in str(call["result"])
+        and run["reply"] == "I did not"
+    )
 
 
-async def test_two_gated_calls_of_one_reply_wait_each_on_their_own(daemon: Daemon, script: Script) -> None:
+async def test_two_gated_calls_of_one_reply_wait_each_on_their_own(
+    daemon: Daemon, script: Script
+) -> None:
     """B8."""
-    both = calls(("shell", {"command": "echo a; rm -f a"}), ("shell", {"command": "echo b; rm -f b"}))
+    both = calls(
+        ("shell", {"command": "echo a; rm -f a"}), ("shell", {"command": "echo b; rm -f b"})
+    )
     turn = await daemon.begin(script.on("gated", both, says("one of two")), "gated")
     await daemon.until(turn, "run.suspended")
     questions = await daemon.listed("/v1/approvals", session="web:gated")
@@ -54,12 +70,24 @@ async def test_two_gated_calls_of_one_reply_wait_each_on_their_own(daemon: Daemo
     assert [call["is_error"] for call in await daemon.calls_of(turn)] == [False, True]
 
 
-async def test_a_question_shows_what_is_asked_and_nothing_to_answer_it_with(daemon: Daemon, script: Script) -> None:
+async def test_a_question_shows_what_is_asked_and_nothing_to_answer_it_with(
+    daemon: Daemon, script: Script
+) -> None:
     turn = await daemon.begin(script.on("shown", shell("echo q; rm -f q"), says("ok")), "shown")
     call_id = await asked(daemon, turn)
     questions = await daemon.listed("/v1/approvals", state="pending", session="web:shown")
     (question,) = questions
-    assert set(question) == {"turn", "call_id", "session", "tool", "arguments", "effect", "label", "expires", "preview"}
+    assert set(question) == {
+        "turn",
+        "call_id",
+        "session",
+        "tool",
+        "arguments",
+        "effect",
+        "label",
+        "expires",
+        "preview",
+    }
     assert (question["turn"], question["call_id"], question["tool"]) == (turn, call_id, "shell")
     await daemon.post(f"/v1/runs/{turn}/reject", call_id=call_id)
 
@@ -71,37 +99,63 @@ async def test_an_answer_to_a_call_that_never_was_is_not_found(daemon: Daemon) -
 
 
 async def test_an_answer_with_a_scope_nobody_knows_is_refused(daemon: Daemon) -> None:
-    async with daemon.http.post("/v1/runs/t/approve", json={"call_id": "3.0", "scope": "forever"}) as response:
+    async with daemon.http.post(
+        "/v1/runs/t/approve", json={"call_id": "3.0", "scope": "forever"}
+    ) as response:
         status, _, message = await error_of(response)
     assert (status, message.split(":")[0]) == (400, "scope")
 
 
-async def test_a_message_behind_a_suspended_run_is_a_run_of_its_own_or_its_answer(daemon: Daemon, script: Script) -> None:
+async def test_a_message_behind_a_suspended_run_is_a_run_of_its_own_or_its_answer(
+    daemon: Daemon, script: Script
+) -> None:
     """DESIGN 3: text typed while an approval is the session's open question rejects it with that text as the reason."""
-    turn = await daemon.begin(script.on("question", shell("echo z; rm -f z"), says("as you wish")), "typed")
+    turn = await daemon.begin(
+        script.on("question", shell("echo z; rm -f z"), says("as you wish")), "typed"
+    )
     await asked(daemon, turn)
-    assert await daemon.post("/v1/messages", 202, session="typed", text="rather not") == {"steered": turn}
+    assert await daemon.post("/v1/messages", 202, session="typed", text="rather not") == {
+        "steered": turn
+    }
     await daemon.until(turn, "run.completed")
     (call,) = await daemon.calls_of(turn)
     assert "rather not" in str(call["result"])
 
 
-async def test_a_permission_is_listed_with_its_bounds_and_taken_back(daemon: Daemon, script: Script) -> None:
+async def test_a_permission_is_listed_with_its_bounds_and_taken_back(
+    daemon: Daemon, script: Script
+) -> None:
     """A15."""
     turn = await daemon.begin(script.on("granted", shell("echo g; rm -f g"), says("ok")), "granted")
-    await daemon.post(f"/v1/runs/{turn}/approve", call_id=await asked(daemon, turn), scope="session", times=2, minutes=5)
+    await daemon.post(
+        f"/v1/runs/{turn}/approve",
+        call_id=await asked(daemon, turn),
+        scope="session",
+        times=2,
+        minutes=5,
+    )
     await daemon.until(turn, "run.completed")
     [grant] = await daemon.listed("/v1/grants")
-    assert (grant["session"], grant["tool"], grant["uses_left"], grant["uses"]) == ("web:granted", "shell", 2, 0)
+    assert (grant["session"], grant["tool"], grant["uses_left"], grant["uses"]) == (
+        "web:granted",
+        "shell",
+        2,
+        0,
+    )
     async with daemon.http.delete(f"/v1/grants/{grant['id']}") as response:
-        assert (response.status, await response.json()) == (200, {"id": grant["id"], "revoked": True})
+        assert (response.status, await response.json()) == (
+            200,
+            {"id": grant["id"], "revoked": True},
+        )
     async with daemon.http.delete(f"/v1/grants/{grant['id']}") as response:
         assert (await error_of(response))[:2] == (404, "not_found")
     assert await daemon.listed("/v1/grants") == []
 
 
 @pytest.mark.parametrize("how", ["cancel", "stop"])
-async def test_a_run_in_a_model_call_is_stopped_within_a_second(daemon: Daemon, script: Script, how: str) -> None:
+async def test_a_run_in_a_model_call_is_stopped_within_a_second(
+    daemon: Daemon, script: Script, how: str
+) -> None:
     turn = await daemon.begin(script.on(f"hang-{how}", hangs()), f"hang-{how}")
     await daemon.until(turn, "cycle.start")
     began = monotonic()
@@ -115,7 +169,9 @@ async def test_a_run_in_a_model_call_is_stopped_within_a_second(daemon: Daemon, 
 
 
 async def test_a_run_in_a_tool_is_cancelled_within_a_second(daemon: Daemon, script: Script) -> None:
-    turn = await daemon.begin(script.on("sleeper", shell("sleep 25; echo slept"), says("never")), "sleeper")
+    turn = await daemon.begin(
+        script.on("sleeper", shell("sleep 25; echo slept"), says("never")), "sleeper"
+    )
     await daemon.post(f"/v1/runs/{turn}/approve", call_id=await asked(daemon, turn))
     await daemon.until(turn, "tool.started")
     began = monotonic()

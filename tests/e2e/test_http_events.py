@@ -14,9 +14,17 @@ B5 = ["cycle.start", "model.response", "tool_call", "tool.started", "tool_result
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def test_events_have_b5s_names_and_end_with_run_completed(daemon: Daemon, script: Script) -> None:
-    turn = await daemon.begin(script.on("story", calls(("current_time", {}), text="let me see"), says("done")), "story")
-    sent = [event async for event in daemon.stream(turn) if event.name != "model.delta" and event.name != "tool.output"]
+async def test_events_have_b5s_names_and_end_with_run_completed(
+    daemon: Daemon, script: Script
+) -> None:
+    turn = await daemon.begin(
+        script.on("story", calls(("current_time", {}), text="let me see"), says("done")), "story"
+    )
+    sent = [
+        event
+        async for event in daemon.stream(turn)
+        if event.name != "model.delta" and event.name != "tool.output"
+    ]
     assert [event.name for event in sent] == [
         *B5,
         "cycle.start",
@@ -27,12 +35,19 @@ async def test_events_have_b5s_names_and_end_with_run_completed(daemon: Daemon, 
     assert [sent[0].data["iteration"], sent[6].data["iteration"]] == [1, 2]
     assert (sent[1].data["text_length"], sent[1].data["finish_reason"]) == (10, "tool_calls")
     end = sent[-1].data
-    assert (end["reply"], end["stop_reason"], end["iterations"], end["label"]) == ("done", "done", 1, "trusted")
+    assert (end["reply"], end["stop_reason"], end["iterations"], end["label"]) == (
+        "done",
+        "done",
+        1,
+        "trusted",
+    )
 
 
 async def test_a_reply_is_seen_as_it_is_written(daemon: Daemon, script: Script) -> None:
     go_on = asyncio.Event()
-    turn = await daemon.begin(script.on("drafted", gate(go_on, says("a long enough reply"))), "draft")
+    turn = await daemon.begin(
+        script.on("drafted", gate(go_on, says("a long enough reply"))), "draft"
+    )
     pieces: list[str] = []
     async for sent in daemon.stream(turn):
         if sent.name == "cycle.start":
@@ -42,7 +57,9 @@ async def test_a_reply_is_seen_as_it_is_written(daemon: Daemon, script: Script) 
     assert len(pieces) > 1 and "".join(pieces) == "a long enough reply"
 
 
-async def test_a_stream_resumed_anywhere_gives_each_event_exactly_once(daemon: Daemon, script: Script) -> None:
+async def test_a_stream_resumed_anywhere_gives_each_event_exactly_once(
+    daemon: Daemon, script: Script
+) -> None:
     two = calls(("current_time", {}), ("current_time", {}))
     turn = await daemon.begin(script.on("resumed", two, two, says("done")), "resume")
     whole = [sent async for sent in daemon.stream(turn) if sent.id]
@@ -52,9 +69,13 @@ async def test_a_stream_resumed_anywhere_gives_each_event_exactly_once(daemon: D
         assert rest == whole[position:]
 
 
-async def test_a_connection_cut_mid_run_resumes_live_with_nothing_lost_or_doubled(daemon: Daemon, script: Script) -> None:
+async def test_a_connection_cut_mid_run_resumes_live_with_nothing_lost_or_doubled(
+    daemon: Daemon, script: Script
+) -> None:
     go_on = asyncio.Event()
-    turn = await daemon.begin(script.on("cut", calls(("current_time", {})), gate(go_on, says("done"))), "cut")
+    turn = await daemon.begin(
+        script.on("cut", calls(("current_time", {})), gate(go_on, says("done"))), "cut"
+    )
     before: list[Sent] = []
     async for sent in daemon.stream(turn):
         before += [sent] if sent.id else []
@@ -70,11 +91,15 @@ async def test_after_gives_what_came_later(daemon: Daemon) -> None:
     whole = [sent async for sent in daemon.stream(turn) if sent.id]
     async with daemon.http.get(f"/v1/runs/{turn}/events", params={"after": "2"}) as response:
         text = (await response.read()).decode()
-    assert text.count("\nevent: ") + text.startswith("event: ") == len([sent for sent in whole if int(sent.id.split("-")[0]) > 2])
+    assert text.count("\nevent: ") + text.startswith("event: ") == len(
+        [sent for sent in whole if int(sent.id.split("-")[0]) > 2]
+    )
 
 
 async def test_a_last_event_id_of_no_stream_of_ours_is_refused(daemon: Daemon) -> None:
     turn = str((await daemon.ask("hi", "badid"))["turn"])
     for last in ("x", "-1", "1-", "1-x", "9" * 40):
-        async with daemon.http.get(f"/v1/runs/{turn}/events", headers={"Last-Event-ID": last}) as response:
+        async with daemon.http.get(
+            f"/v1/runs/{turn}/events", headers={"Last-Event-ID": last}
+        ) as response:
             assert (await error_of(response))[:2] == (400, "invalid")

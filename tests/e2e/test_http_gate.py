@@ -32,8 +32,12 @@ MESSAGE = {"text": "hello", "client_id": "c1"}
         ("GET", "/no/such/page"),
     ],
 )
-async def test_every_page_but_health_wants_the_token(daemon: Daemon, method: str, path: str) -> None:
-    async with daemon.http.request(method, path, headers={"Authorization": ""}, json=MESSAGE) as response:
+async def test_every_page_but_health_wants_the_token(
+    daemon: Daemon, method: str, path: str
+) -> None:
+    async with daemon.http.request(
+        method, path, headers={"Authorization": ""}, json=MESSAGE
+    ) as response:
         assert (await error_of(response))[:2] == (401, "unauthorized")
 
 
@@ -42,7 +46,14 @@ async def test_health_wants_no_token(daemon: Daemon) -> None:
         assert (response.status, (await response.json())["ok"]) == (200, True)
 
 
-WRONG = ["Bearer wrong", f"Basic {TOKEN}", TOKEN, f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", "Bearer é"]
+WRONG = [
+    "Bearer wrong",
+    f"Basic {TOKEN}",
+    TOKEN,
+    f"Bearer {TOKEN}x",
+    f"Bearer {TOKEN[:-1]}",
+    "Bearer é",
+]
 
 
 @pytest.mark.parametrize("shown", WRONG)
@@ -53,17 +64,27 @@ async def test_a_wrong_token_is_refused(daemon: Daemon, shown: str) -> None:
 
 async def test_a_guesser_is_slowed_and_the_owner_is_not(daemon: Daemon) -> None:
     for _ in range(11):
-        async with daemon.http.get("/v1/runs", headers={"Authorization": "Bearer guess"}) as response:
+        async with daemon.http.get(
+            "/v1/runs", headers={"Authorization": "Bearer guess"}
+        ) as response:
             status = response.status
     assert status == 429
     assert await daemon.get("/v1/runs") is not None
 
 
-ORIGINS = ["https://evil.example", "null", "http://127.0.0.1:1", "https://127.0.0.1", "http://localhost.evil.example"]
+ORIGINS = [
+    "https://evil.example",
+    "null",
+    "http://127.0.0.1:1",
+    "https://127.0.0.1",
+    "http://localhost.evil.example",
+]
 
 
 @pytest.mark.parametrize("origin", ORIGINS)
-async def test_a_page_of_another_site_is_refused_even_with_the_token(daemon: Daemon, origin: str) -> None:
+async def test_a_page_of_another_site_is_refused_even_with_the_token(
+    daemon: Daemon, origin: str
+) -> None:
     """CVE-2026-25253's cause: a surface that does not look at Origin."""
     for path in ("/v1/messages", "/v1/sessions/web:default/stop"):
         async with daemon.http.post(path, json=MESSAGE, headers={"Origin": origin}) as response:
@@ -76,11 +97,20 @@ async def test_a_page_of_the_daemon_itself_is_let_in(daemon: Daemon) -> None:
             assert response.status == 200
 
 
-HOSTS = ["evil.example", "127.0.0.1.evil.example:8080", "localhost@evil.example", "10.0.0.1", "[::1", ""]
+HOSTS = [
+    "evil.example",
+    "127.0.0.1.evil.example:8080",
+    "localhost@evil.example",
+    "10.0.0.1",
+    "[::1",
+    "",
+]
 
 
 @pytest.mark.parametrize("host", HOSTS)
-async def test_a_name_that_was_made_to_resolve_to_this_machine_is_refused(daemon: Daemon, host: str) -> None:
+async def test_a_name_that_was_made_to_resolve_to_this_machine_is_refused(
+    daemon: Daemon, host: str
+) -> None:
     """DNS rebinding: the browser still sends the attacker's name."""
     for path in ("/v1/runs", "/health"):
         async with daemon.http.get(path, headers={"Host": host}) as response:
@@ -116,7 +146,9 @@ async def test_every_name_of_this_machine_is_let_in(daemon: Daemon, host: str) -
         (b'{"text": "a", "session": "a\\u0000b"}', "session"),
     ],
 )
-async def test_a_bad_body_is_answered_with_the_field_and_kills_nothing(daemon: Daemon, body: bytes, field: str) -> None:
+async def test_a_bad_body_is_answered_with_the_field_and_kills_nothing(
+    daemon: Daemon, body: bytes, field: str
+) -> None:
     async with daemon.http.post("/v1/messages", data=BytesIO(body)) as response:
         status, kind, message = await error_of(response)
         assert (status, kind, message.split(":")[0]) == (400, "invalid", field)
@@ -124,7 +156,9 @@ async def test_a_bad_body_is_answered_with_the_field_and_kills_nothing(daemon: D
 
 
 async def test_a_body_over_one_mebibyte_is_refused(daemon: Daemon) -> None:
-    async with daemon.http.post("/v1/messages", data=BytesIO(b'{"text": "' + b"x" * 2**20 + b'"}')) as response:
+    async with daemon.http.post(
+        "/v1/messages", data=BytesIO(b'{"text": "' + b"x" * 2**20 + b'"}')
+    ) as response:
         assert (await error_of(response))[:2] == (413, "too_large")
 
 
@@ -162,7 +196,13 @@ async def test_an_unknown_page_and_a_wrong_method_are_told_apart(daemon: Daemon)
 
 @pytest.mark.parametrize(
     "address",
-    ["/v1/runs?limit=0", "/v1/runs?limit=many", "/v1/runs?limit=-1", "/v1/approvals?state=open", "/v1/runs/t/events?after=x"],
+    [
+        "/v1/runs?limit=0",
+        "/v1/runs?limit=many",
+        "/v1/runs?limit=-1",
+        "/v1/approvals?state=open",
+        "/v1/runs/t/events?after=x",
+    ],
 )
 async def test_a_bad_query_is_answered_with_its_name(daemon: Daemon, address: str) -> None:
     async with daemon.http.get(address) as response:
@@ -172,5 +212,7 @@ async def test_a_bad_query_is_answered_with_its_name(daemon: Daemon, address: st
 
 
 async def test_a_body_that_is_not_what_it_says_is_the_clients_fault(daemon: Daemon) -> None:
-    async with daemon.http.post("/v1/messages", data=b"abc", headers={"Content-Encoding": "gzip"}) as response:
+    async with daemon.http.post(
+        "/v1/messages", data=b"abc", headers={"Content-Encoding": "gzip"}
+    ) as response:
         assert (await error_of(response))[:2] == (400, "invalid")

@@ -17,33 +17,56 @@ def fill_disk(daemon: Daemon, *, full: bool) -> None:
     resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, (1 if full else hard, hard))
 
 
-async def test_health_is_503_while_the_journal_cannot_be_written_and_recovers(tmp_path: Path) -> None:
-    """B5 #20: nothing is acknowledged, and nothing lost when the client sends it again."""
-    async with FakeOpenAI() as model, running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon:
+async def test_health_is_503_while_the_journal_cannot_be_written_and_recovers(
+    tmp_path: Path,
+) -> None:
+    """K20: nothing is acknowledged, and nothing lost when the client sends it again."""
+    async with (
+        FakeOpenAI() as model,
+        running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon,
+    ):
         fill_disk(daemon, full=True)
         async with daemon.http.post("/v1/messages", json=MESSAGE) as response:
             status, kind, message = await error_of(response)
             assert (status, kind) == (503, "unavailable") and message
         async with daemon.http.get("/health") as response:
             health = await response.json()
-            assert response.status == 503 and not health["ok"] and "journal" in " ".join(health["problems"])
+            assert (
+                response.status == 503
+                and not health["ok"]
+                and "journal" in " ".join(health["problems"])
+            )
         assert model.count == 0
         fill_disk(daemon, full=False)
         run = await daemon.post("/v1/messages?wait=1", **MESSAGE)
         assert run["reply"] == "ok"
-        assert await daemon.get("/health") == {"ok": True, "version": health["version"], "problems": []}
+        assert await daemon.get("/health") == {
+            "ok": True,
+            "version": health["version"],
+            "problems": [],
+        }
 
 
 async def test_health_is_200_with_a_version_and_no_problems(tmp_path: Path) -> None:
-    async with FakeOpenAI() as model, running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon:
+    async with (
+        FakeOpenAI() as model,
+        running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon,
+    ):
         health = await daemon.get("/health")
-        assert isinstance(health, dict) and health["ok"] and health["version"] and health["problems"] == []
+        assert (
+            isinstance(health, dict)
+            and health["ok"]
+            and health["version"]
+            and health["problems"] == []
+        )
 
 
 def test_a_port_that_is_taken_is_a_wrong_config_that_names_the_key(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        (tmp_path / "config.toml").write_text(scripted("http://127.0.0.1:9/v1").replace("port = 0", f"port = {port}"))
+        (tmp_path / "config.toml").write_text(
+            scripted("http://127.0.0.1:9/v1").replace("port = 0", f"port = {port}")
+        )
         done = aidaemon("run", home=tmp_path)
     assert done.returncode == 2
     assert "http.port" in done.stderr and str(port) in done.stderr
@@ -57,6 +80,9 @@ def test_an_address_that_other_machines_could_reach_is_refused(tmp_path: Path) -
 
 
 async def test_sigterm_ends_the_daemon_in_good_order(tmp_path: Path) -> None:
-    async with FakeOpenAI() as model, running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon:
+    async with (
+        FakeOpenAI() as model,
+        running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon,
+    ):
         await daemon.ask("hello")
         assert await daemon.terminate() == 0

@@ -26,7 +26,9 @@ def agents(home: Path) -> None:
 
 async def begun(daemon: Daemon, text: str, agent: str) -> str:
     """Say it to this agent, in a session of that name; the turn."""
-    return str((await daemon.post("/v1/messages", 202, session=text, text=text, agent=agent))["turn"])
+    return str(
+        (await daemon.post("/v1/messages", 202, session=text, text=text, agent=agent))["turn"]
+    )
 
 
 async def asked(daemon: Daemon, turn: str, session: str) -> Json:
@@ -36,39 +38,60 @@ async def asked(daemon: Daemon, turn: str, session: str) -> Json:
     return question
 
 
-async def test_a_used_up_budget_is_a_question_and_a_yes_goes_on_f2(daemon: Daemon, script: Script) -> None:
+async def test_a_used_up_budget_is_a_question_and_a_yes_goes_on_f2(
+    daemon: Daemon, script: Script
+) -> None:
     """F2: a second yes comes too late, and is told from a question that never was."""
     turn = await begun(daemon, script.on("extended", DEAR, says("done at last")), "thrifty")
     question = await asked(daemon, turn, "extended")
-    assert (question["turn"], question["call_id"], question["tool"]) == (turn, "budget.1", "extend_budget")
-    assert '"limit": 4000' in str(question["arguments"]) and '"of": "sent"' in str(question["arguments"])
+    assert (question["turn"], question["call_id"], question["tool"]) == (
+        turn,
+        "budget.1",
+        "extend_budget",
+    )
+    assert '"limit": 4000' in str(question["arguments"]) and '"of": "sent"' in str(
+        question["arguments"]
+    )
     await daemon.post(f"/v1/runs/{turn}/approve", call_id="budget.1")
     await daemon.until(turn, "budget.raised")
     await daemon.until(turn, "run.completed")
     run = await daemon.run(turn)
     assert run["reply"] == "done at last"
-    assert any("a person raised the budget" in str(notice) and "8000 tokens" in str(notice) for notice in notices(run))
+    assert any(
+        "a person raised the budget" in str(notice) and "8000 tokens" in str(notice)
+        for notice in notices(run)
+    )
     for call_id, refused in (("budget.1", (409, "not_pending")), ("budget.9", (404, "not_found"))):
-        async with daemon.http.post(f"/v1/runs/{turn}/approve", json={"call_id": call_id}) as response:
+        async with daemon.http.post(
+            f"/v1/runs/{turn}/approve", json={"call_id": call_id}
+        ) as response:
             assert (await error_of(response))[:2] == refused
 
 
-async def test_a_budget_that_is_not_raised_ends_the_run_with_that_reason_f2(daemon: Daemon, script: Script) -> None:
+async def test_a_budget_that_is_not_raised_ends_the_run_with_that_reason_f2(
+    daemon: Daemon, script: Script
+) -> None:
     turn = await begun(daemon, script.on("refused", DEAR, says("never")), "thrifty")
     question = await asked(daemon, turn, "refused")
     await daemon.post(f"/v1/runs/{turn}/reject", call_id=str(question["call_id"]), reason="enough")
     await daemon.until(turn, "run.completed")
     run = await daemon.run(turn)
-    assert run["stop_reason"] == "over_budget" and any("stopped by the budget" in str(notice) for notice in notices(run))
+    assert run["stop_reason"] == "over_budget" and any(
+        "stopped by the budget" in str(notice) for notice in notices(run)
+    )
 
 
-async def test_the_reason_of_a_rejected_review_is_feedback_for_the_model_e10(daemon: Daemon, script: Script) -> None:
+async def test_the_reason_of_a_rejected_review_is_feedback_for_the_model_e10(
+    daemon: Daemon, script: Script
+) -> None:
     """E10"""
     script.on("again.", says("Short."))  # as feedback ends
     turn = await begun(daemon, script.on("reviewed", says("A long answer.")), "careful")
     question = await asked(daemon, turn, "reviewed")
     assert question["tool"] == "review_answer" and "A long answer." in str(question["arguments"])
-    await daemon.post(f"/v1/runs/{turn}/reject", call_id=str(question["call_id"]), reason="shorter, please")
+    await daemon.post(
+        f"/v1/runs/{turn}/reject", call_id=str(question["call_id"]), reason="shorter, please"
+    )
     reviews: list[str] = []
     async for sent in daemon.stream(turn):
         if sent.name == "approval.asked":
@@ -79,35 +102,51 @@ async def test_the_reason_of_a_rejected_review_is_feedback_for_the_model_e10(dae
     assert "shorter, please" in str(script.model.requests[-1].body["messages"])
 
 
-async def test_the_review_of_a_loop_is_answered_at_its_attempt_c8(daemon: Daemon, script: Script) -> None:
+async def test_the_review_of_a_loop_is_answered_at_its_attempt_c8(
+    daemon: Daemon, script: Script
+) -> None:
     """C3, C8"""
     started = await daemon.post(
-        "/api/agents/patient/loop/start", 202, message=script.on("drafted", says("a first draft")), session="web:looping"
+        "/api/agents/patient/loop/start",
+        202,
+        message=script.on("drafted", says("a first draft")),
+        session="web:looping",
     )
     turn = f"{started['loopId']}-1"
     await daemon.until(turn, "run.completed")
     question: Json = {}
     while not question:  # the loop looks at its attempt once that is over
         question = next(iter(await daemon.listed("/v1/approvals", session="web:looping")), {})
-    assert (question["turn"], question["tool"]) == (turn, "loop_review") and "a first draft" in str(question["arguments"])
+    assert (question["turn"], question["tool"]) == (turn, "loop_review") and "a first draft" in str(
+        question["arguments"]
+    )
     await daemon.post(f"/v1/runs/{turn}/approve", call_id=str(question["call_id"]))
     status: Json = {}
     while status.get("status") != "completed":
         found = await daemon.get("/api/agents/patient/loop/status")
         assert isinstance(found, dict)
         status = found
-    async with daemon.http.post(f"/v1/runs/{turn}/approve", json={"call_id": question["call_id"]}) as response:
+    async with daemon.http.post(
+        f"/v1/runs/{turn}/approve", json={"call_id": question["call_id"]}
+    ) as response:
         assert (await error_of(response))[:2] == (409, "not_pending")
 
 
-async def test_what_a_sub_agent_asks_is_found_in_the_session_that_it_works_for_a17(daemon: Daemon, script: Script) -> None:
+async def test_what_a_sub_agent_asks_is_found_in_the_session_that_it_works_for_a17(
+    daemon: Daemon, script: Script
+) -> None:
     """A17: and the runs name each other."""
     script.on("errand", shell("echo a; rm -f a"), says("the child did it"))
-    turn = await daemon.begin(script.on("family", calls(("spawn_agent", {"task": "an errand"})), says("it is done")), "family")
+    turn = await daemon.begin(
+        script.on("family", calls(("spawn_agent", {"task": "an errand"})), says("it is done")),
+        "family",
+    )
     child = str((await daemon.until(turn, "agent.started")).data["turn"])
     await daemon.until(child, "run.suspended")
     (question,) = await daemon.listed("/v1/approvals", session="web:family")
-    assert (question["turn"], question["tool"]) == (child, "shell") and str(question["session"]).startswith("sub-1-")
+    assert (question["turn"], question["tool"]) == (child, "shell") and str(
+        question["session"]
+    ).startswith("sub-1-")
     await daemon.post(f"/v1/runs/{child}/approve", call_id=str(question["call_id"]))
     await daemon.until(turn, "run.completed")
     above, below = await daemon.run(turn), await daemon.run(child)

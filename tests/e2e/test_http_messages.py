@@ -15,32 +15,55 @@ async def test_a_message_gets_a_turn_and_the_turn_a_reply(daemon: Daemon, script
     turn = await daemon.begin(script.on("reply", says("hello there")), "first")
     await daemon.until(turn, "run.completed")
     run = await daemon.run(turn)
-    assert (run["turn"], run["session"], run["state"], run["stop_reason"]) == (turn, "web:first", "ended", "done")
-    assert (run["reply"], run["label"], run["iterations"], run["calls"]) == ("hello there", "trusted", 0, [])
+    assert (run["turn"], run["session"], run["state"], run["stop_reason"]) == (
+        turn,
+        "web:first",
+        "ended",
+        "done",
+    )
+    assert (run["reply"], run["label"], run["iterations"], run["calls"]) == (
+        "hello there",
+        "trusted",
+        0,
+        [],
+    )
     assert run["usage"] == {"input_tokens": 10, "output_tokens": 5, "cached_tokens": 0, "usd": None}
 
 
 async def test_wait_answers_with_the_run_when_it_has_ended(daemon: Daemon, script: Script) -> None:
-    run = await daemon.ask(script.on("waited", calls(("current_time", {})), says("it is late")), "wait")
+    run = await daemon.ask(
+        script.on("waited", calls(("current_time", {})), says("it is late")), "wait"
+    )
     assert (run["state"], run["reply"], run["iterations"]) == ("ended", "it is late", 1)
     (call,) = await daemon.calls_of(str(run["turn"]))
-    assert (call["tool"], call["decision"], call["effect"], call["is_error"]) == ("current_time", "allow", "read", False)
+    assert (call["tool"], call["decision"], call["effect"], call["is_error"]) == (
+        "current_time",
+        "allow",
+        "read",
+        False,
+    )
 
 
 async def test_wait_goes_on_while_the_run_is_suspended(daemon: Daemon, script: Script) -> None:
     step = Turnstile(shell("echo hi; rm -f x"))
-    waiting = asyncio.ensure_future(daemon.ask(script.on("suspended", step, says("rejected then")), "suspend"))
+    waiting = asyncio.ensure_future(
+        daemon.ask(script.on("suspended", step, says("rejected then")), "suspend")
+    )
     await step.reached.wait()
     step.open.set()
     (line,) = await daemon.listed("/v1/runs", session="web:suspend")
     question = await daemon.until(str(line["turn"]), "approval.asked")
     await daemon.until(str(line["turn"]), "run.suspended")
     assert not waiting.done() and (await daemon.run(str(line["turn"])))["state"] == "suspended"
-    await daemon.post(f"/v1/runs/{line['turn']}/reject", call_id=question.data["call_id"], reason="no")
+    await daemon.post(
+        f"/v1/runs/{line['turn']}/reject", call_id=question.data["call_id"], reason="no"
+    )
     assert (await waiting)["reply"] == "rejected then"
 
 
-async def test_a_client_that_goes_away_does_not_stop_the_run(daemon: Daemon, script: Script) -> None:
+async def test_a_client_that_goes_away_does_not_stop_the_run(
+    daemon: Daemon, script: Script
+) -> None:
     step = Turnstile(says("still done"))
     waiting = asyncio.ensure_future(daemon.ask(script.on("abandoned", step), "abandon"))
     await step.reached.wait()
@@ -52,8 +75,14 @@ async def test_a_client_that_goes_away_does_not_stop_the_run(daemon: Daemon, scr
     assert (await daemon.run(str(line["turn"])))["reply"] == "still done"
 
 
-async def test_the_same_client_id_gets_the_same_answer_and_one_run(daemon: Daemon, script: Script) -> None:
-    body = {"session": "twice", "text": script.on("twice", says("once"), says("again")), "client_id": "c-1"}
+async def test_the_same_client_id_gets_the_same_answer_and_one_run(
+    daemon: Daemon, script: Script
+) -> None:
+    body = {
+        "session": "twice",
+        "text": script.on("twice", says("once"), says("again")),
+        "client_id": "c-1",
+    }
     first = await daemon.post("/v1/messages", 202, **body)
     again = await daemon.post("/v1/messages", 202, **body)
     await daemon.until(str(first["turn"]), "run.completed")
@@ -64,19 +93,31 @@ async def test_the_same_client_id_gets_the_same_answer_and_one_run(daemon: Daemo
 
 
 async def test_a_client_id_counts_for_its_session_only(daemon: Daemon) -> None:
-    turns = [(await daemon.post("/v1/messages", 202, session=name, text="hi", client_id="same"))["turn"] for name in ("s1", "s2")]
+    turns = [
+        (await daemon.post("/v1/messages", 202, session=name, text="hi", client_id="same"))["turn"]
+        for name in ("s1", "s2")
+    ]
     assert len(set(turns)) == 2
 
 
 async def test_a_session_may_be_named_with_its_prefix(daemon: Daemon) -> None:
-    assert (await daemon.ask("hi", "web:named"))["session"] == (await daemon.ask("hi", "named"))["session"] == "web:named"
+    assert (
+        (await daemon.ask("hi", "web:named"))["session"]
+        == (await daemon.ask("hi", "named"))["session"]
+        == "web:named"
+    )
     assert (await daemon.post("/v1/messages?wait=1", text="hi"))["session"] == "web:default"
 
 
 async def test_a_command_is_answered_at_once(daemon: Daemon) -> None:
-    answered = await daemon.post("/v1/messages", 200, session="commands", text="/help", client_id="h1")
+    answered = await daemon.post(
+        "/v1/messages", 200, session="commands", text="/help", client_id="h1"
+    )
     assert answered["command"] == "help" and "/stop" in str(answered["reply"])
-    assert await daemon.post("/v1/messages", 200, session="commands", text="/help", client_id="h1") == answered
+    assert (
+        await daemon.post("/v1/messages", 200, session="commands", text="/help", client_id="h1")
+        == answered
+    )
 
 
 async def test_text_sent_mid_turn_names_the_run_it_steers(daemon: Daemon, script: Script) -> None:
@@ -86,7 +127,9 @@ async def test_text_sent_mid_turn_names_the_run_it_steers(daemon: Daemon, script
     script.on("blue", says("blue it is"))
     turn = await daemon.begin("steered", "steer")
     await daemon.until(turn, "cycle.start")
-    assert await daemon.post("/v1/messages", 202, session="steer", text="make it blue") == {"steered": turn}
+    assert await daemon.post("/v1/messages", 202, session="steer", text="make it blue") == {
+        "steered": turn
+    }
     go_on.set()
     names = [sent.name async for sent in daemon.stream(turn)]
     assert "steered" in names and (await daemon.run(turn))["reply"] == "blue it is"
@@ -96,7 +139,16 @@ async def test_runs_and_sessions_are_listed_newest_first(daemon: Daemon) -> None
     turns = [(await daemon.ask(f"hi {n}", "listed"))["turn"] for n in range(3)]
     lines = await daemon.listed("/v1/runs", session="web:listed", limit="2")
     assert [line["turn"] for line in lines] == turns[:0:-1]
-    assert set(lines[0]) == {"turn", "session", "state", "stop_reason", "started", "ended", "agent", "parent"}
+    assert set(lines[0]) == {
+        "turn",
+        "session",
+        "state",
+        "stop_reason",
+        "started",
+        "ended",
+        "agent",
+        "parent",
+    }
     sessions = await daemon.listed("/v1/sessions")
     assert sessions[0]["id"] == "web:listed" and sessions[0]["label"] == "trusted"
 
@@ -105,20 +157,35 @@ async def test_the_transcript_is_the_journal_itself(daemon: Daemon) -> None:
     turn = (await daemon.ask("hi", "transcript"))["turn"]
     lines = await daemon.listed(f"/v1/runs/{turn}/transcript")
     assert [line["seq"] for line in lines] == list(range(1, len(lines) + 1))
-    assert [line["kind"] for line in lines] == ["UserSaid", "ModelAsked", "ModelReplied", "TurnEnded"]
+    assert [line["kind"] for line in lines] == [
+        "UserSaid",
+        "ModelAsked",
+        "ModelReplied",
+        "TurnEnded",
+    ]
 
 
-async def test_a_message_may_say_which_agent_answers_and_an_unknown_one_is_a_400(daemon: Daemon, script: Script) -> None:
+async def test_a_message_may_say_which_agent_answers_and_an_unknown_one_is_a_400(
+    daemon: Daemon, script: Script
+) -> None:
     """B1: nothing is taken in then."""
     refused = await daemon.post("/v1/messages", 400, session="chosen", text="hi", agent="nobody")
     assert "there is no agent 'nobody'; there are: default" in str(refused["error"])
     assert await daemon.listed("/v1/runs", session="web:chosen") == []
-    run = await daemon.post("/v1/messages?wait=1", session="chosen", text=script.on("chosen", says("mine")), agent="default")
+    run = await daemon.post(
+        "/v1/messages?wait=1",
+        session="chosen",
+        text=script.on("chosen", says("mine")),
+        agent="default",
+    )
     assert run["reply"] == "mine"
 
 
 async def test_a_session_s_agent_is_set_where_it_may_be_written_to(daemon: Daemon) -> None:
     """B1"""
-    assert await daemon.post("/v1/sessions/web:set/agent", agent="default") == {"session": "web:set", "agent": "default"}
+    assert await daemon.post("/v1/sessions/web:set/agent", agent="default") == {
+        "session": "web:set",
+        "agent": "default",
+    }
     await daemon.post("/v1/sessions/web:set/agent", 400, agent="nobody")
     await daemon.post("/v1/sessions/telegram:1/agent", 404, agent="default")

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from daemon.door.base import LiveEvent
-from daemon.door.refusals import DaemonGone, DaemonRefused
-from daemon.door.remote import RemoteDoor
+from daemon.client.http import DaemonStopped, HttpClient, RequestRefused
+from daemon.client.protocol import LiveEvent
 from tests.fakes.daemon_process import TOKEN, Daemon, running_daemon, scripted
 from tests.fakes.openai import FakeOpenAI, calls, hangs, says
 from tests.fakes.wordy_model import Script, Turnstile
@@ -52,7 +51,9 @@ class CuttingProxy:
         self.carriers.add(asyncio.ensure_future(self.carry(reader, writer)))
 
     async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection(*self.daemon.url.removeprefix("http://").split(":"))
+        there, back = await asyncio.open_connection(
+            *self.daemon.url.removeprefix("http://").split(":")
+        )
         with closing(writer), closing(back):
             back.write(await reader.readuntil(b"\r\n\r\n"))
             writer.write(await there.readuntil(b"\r\n\r\n"))
@@ -63,33 +64,41 @@ class CuttingProxy:
             await writer.drain()
 
 
-async def watched(door: RemoteDoor, turn: str) -> list[LiveEvent]:
-    return [event async for event in door.events(turn)]
+async def watched(door: HttpClient, turn: str) -> list[LiveEvent]:
+    return [event async for event in door.stream_events(turn)]
 
 
-async def test_a_watcher_over_a_wire_that_breaks_anywhere_sees_each_event_once(tmp_path: Path) -> None:
-    async with FakeOpenAI() as model, running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon:
+async def test_a_watcher_over_a_wire_that_breaks_anywhere_sees_each_event_once(
+    tmp_path: Path,
+) -> None:
+    async with (
+        FakeOpenAI() as model,
+        running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon,
+    ):
         two = calls(("current_time", {}), ("current_time", {}))
         turn = str((await daemon.ask(Script(model).on("two", two, says("done"))))["turn"])
-        door = RemoteDoor(daemon.url, TOKEN)
+        door = HttpClient(daemon.url, TOKEN)
         whole = await watched(door, turn)
         await door.aclose()
         for first in range(1, 2000, 61):
             async with CuttingProxy(daemon, [first, 200]).listening() as url:
-                door = RemoteDoor(url, TOKEN, delays=QUICK)
+                door = HttpClient(url, TOKEN, delays=QUICK)
                 assert await watched(door, turn) == whole
                 await door.aclose()
 
 
 async def test_a_draft_that_was_cut_off_is_taken_back(tmp_path: Path) -> None:
-    async with FakeOpenAI() as model, running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon:
+    async with (
+        FakeOpenAI() as model,
+        running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon,
+    ):
         step = Turnstile(says("a draft of several pieces, and a whole reply in the end"))
         turn = await daemon.begin(Script(model).on("draft", step))
         await step.reached.wait()
         async with CuttingProxy(daemon, [200]).listening() as url:
-            door = RemoteDoor(url, TOKEN, delays=QUICK)
+            door = HttpClient(url, TOKEN, delays=QUICK)
             seen: list[LiveEvent] = []
-            async for event in door.events(turn):
+            async for event in door.stream_events(turn):
                 seen.append(event)
                 step.open.set()
             await door.aclose()
@@ -99,13 +108,13 @@ async def test_a_draft_that_was_cut_off_is_taken_back(tmp_path: Path) -> None:
 
 
 async def test_a_watcher_stays_with_a_run_through_kill_9_and_a_new_start(tmp_path: Path) -> None:
-    """B5 #4: the model is asked again, and the watcher gets the answer without asking again."""
+    """K4: the model is asked again, and the watcher gets the answer without asking again."""
     async with FakeOpenAI() as model:
         config = scripted(model.base_url).replace("port = 0", f"port = {free_port()}")
         script = Script(model)
         script.on("survive", hangs())
         async with running_daemon(tmp_path / "home", config) as daemon:
-            door = RemoteDoor(daemon.url, TOKEN, delays=(0.5,) * 20)
+            door = HttpClient(daemon.url, TOKEN, delays=(0.5,) * 20)
             turn = (await door.send("web:live", "please survive")).turn
             watching = asyncio.ensure_future(watched(door, turn))
             await model.hanging.wait()
@@ -120,26 +129,36 @@ async def test_a_watcher_stays_with_a_run_through_kill_9_and_a_new_start(tmp_pat
     assert len(set(seqs)) == len(seqs)
 
 
-async def test_a_client_of_a_daemon_that_stopped_is_told_that_nothing_was_lost(tmp_path: Path) -> None:
-    async with FakeOpenAI() as model, running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon:
+async def test_a_client_of_a_daemon_that_stopped_is_told_that_nothing_was_lost(
+    tmp_path: Path,
+) -> None:
+    async with (
+        FakeOpenAI() as model,
+        running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon,
+    ):
         model.script(hangs())
-        door = RemoteDoor(daemon.url, TOKEN, delays=QUICK)
+        door = HttpClient(daemon.url, TOKEN, delays=QUICK)
         turn = (await door.send("web:gone", "hi")).turn
         watching = asyncio.ensure_future(watched(door, turn))
         await model.hanging.wait()
         os.kill(daemon.process.pid, signal.SIGKILL)
-        with pytest.raises(DaemonGone, match=r"nothing was lost: start it again, the answer will come"):
+        with pytest.raises(
+            DaemonStopped, match=r"nothing was lost: start it again, the answer will come"
+        ):
             await watching
-        with pytest.raises(DaemonGone, match="was not taken"):
+        with pytest.raises(DaemonStopped, match="was not taken"):
             await door.send("web:gone", "and this?")
         await door.aclose()
 
 
 async def test_a_client_with_an_old_token_is_told_so(tmp_path: Path) -> None:
-    async with FakeOpenAI() as model, running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon:
-        door = RemoteDoor(daemon.url, "an old one")
-        with pytest.raises(DaemonRefused, match="token"):
-            await door.runs()
-        with pytest.raises(DaemonRefused, match="token"):
+    async with (
+        FakeOpenAI() as model,
+        running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon,
+    ):
+        door = HttpClient(daemon.url, "an old one")
+        with pytest.raises(RequestRefused, match="token"):
+            await door.list_runs()
+        with pytest.raises(RequestRefused, match="token"):
             await watched(door, "t")
         await door.aclose()

@@ -6,19 +6,22 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from daemon.core.roles import RIGHTS, Role, may
-from daemon.http.api import build
-from daemon.http.events import EventDoor
-from daemon.http.rights import OPEN, RULES
-from daemon.triggers.events import Arrived, Taken
+from daemon.core.trust import RIGHTS, Role, has_right
+from daemon.http.app import build_app
+from daemon.http.permissions import OPEN_ROUTES, RULES
+from daemon.http.resources import EventEndpoint
+from daemon.triggers.events import TriggerEvent, TriggerReceipt
 from tests.fakes.daemon_process import TOKEN, Daemon, Json, error_of, running_daemon, scripted
-from tests.fakes.door import FakeDoor
+from tests.fakes.door import FakeClient
 from tests.fakes.openai import FakeOpenAI, says
 from tests.fakes.wordy_model import Script, shell
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 NAMES = {role: f"{role.value}s" for role in Role}
-USERS = "".join(f'[[http.users]]\nname = "{NAMES[role]}"\nrole = "{role.value}"\ntoken = "{role.value}-token"\n' for role in Role)
+USERS = "".join(
+    f'[[http.users]]\nname = "{NAMES[role]}"\nrole = "{role.value}"\ntoken = "{role.value}-token"\n'
+    for role in Role
+)
 REFUSED = (403, "POLICY_ERROR")
 LOOPING = "[agent.loop]\nenabled = true\n"
 
@@ -33,13 +36,17 @@ async def daemon(home: Path, model: FakeOpenAI) -> AsyncIterator[Daemon]:
         yield daemon
 
 
-async def says_as(daemon: Daemon, role: Role, path: str = "/v1/messages?wait=1", **body: object) -> tuple[int, Json]:
+async def says_as(
+    daemon: Daemon, role: Role, path: str = "/v1/messages?wait=1", **body: object
+) -> tuple[int, Json]:
     """The status and the answer, whatever they are."""
     async with daemon.http.post(path, json=body, headers=shows(role)) as response:
         return response.status, await response.json()
 
 
-async def kind_as(daemon: Daemon, role: Role, path: str = "/v1/messages", **body: object) -> tuple[int, str]:
+async def kind_as(
+    daemon: Daemon, role: Role, path: str = "/v1/messages", **body: object
+) -> tuple[int, str]:
     """The status and the type of a refusal."""
     async with daemon.http.post(path, json=body, headers=shows(role)) as response:
         return (await error_of(response))[:2]
@@ -51,14 +58,16 @@ async def told_as(daemon: Daemon, role: Role, text: str) -> str:
 
 
 class NoEvents:
-    async def take(self, arrived: Arrived) -> Taken:
+    async def accept(self, arrived: TriggerEvent) -> TriggerReceipt:
         raise NotImplementedError
 
 
 async def test_C9_every_address_has_its_rule_and_every_rule_its_address() -> None:
-    app = build(FakeDoor(), TOKEN, events=EventDoor(NoEvents(), {}))
-    served = {(route.method, route.resource.canonical) for route in app.router.routes() if route.resource}
-    assert {place for place in served if place[0] != "HEAD"} == set(RULES) | OPEN
+    app = build_app(FakeClient(), TOKEN, events=EventEndpoint(NoEvents(), {}))
+    served = {
+        (route.method, route.resource.canonical) for route in app.router.routes() if route.resource
+    }
+    assert {place for place in served if place[0] != "HEAD"} == set(RULES) | OPEN_ROUTES
 
 
 @pytest.mark.parametrize("role", Role)
@@ -67,7 +76,7 @@ async def test_C9_whoever_lacks_the_right_is_refused_everywhere(daemon: Daemon, 
         path = pattern.replace("{turn}", "t").replace("{agent}", "nobody")
         path = path.replace("{id}", f"web:{NAMES[role]}").replace("{name}", "main")
         async with daemon.http.request(method, path, headers=shows(role), json={}) as response:
-            if not may(role, right):
+            if not has_right(role, right):
                 assert (await error_of(response))[:2] == REFUSED, (method, path)
             elif "terminal" not in path:
                 assert response.status not in (401, 403), (method, path)
@@ -89,17 +98,26 @@ async def test_C9_a_viewer_reads_and_does_nothing(daemon: Daemon) -> None:
 
 @pytest.mark.parametrize("role", [Role.EDITOR, Role.ADMIN])
 async def test_C9_an_editor_and_an_admin_start_and_stop_loops(daemon: Daemon, role: Role) -> None:
-    started, loop = await says_as(daemon, role, "/api/agents/default/loop/start", message="again", maxIterations=100)
+    started, loop = await says_as(
+        daemon, role, "/api/agents/default/loop/start", message="again", maxIterations=100
+    )
     assert (started, loop["session"]) == (202, f"web:{NAMES[role]}")
     assert (await says_as(daemon, role, "/api/agents/default/loop/stop"))[0] in (200, 409)
 
 
 @pytest.mark.parametrize("role", [Role.EDITOR, Role.ADMIN])
-async def test_C9_nobody_but_the_owner_brings_a_command_along_that_runs_unasked(daemon: Daemon, home: Path, role: Role) -> None:
-    start, criterion = "/api/agents/default/loop/start", {"criterion": "test_pass", "value": "touch brought"}
+async def test_C9_nobody_but_the_owner_brings_a_command_along_that_runs_unasked(
+    daemon: Daemon, home: Path, role: Role
+) -> None:
+    start, criterion = (
+        "/api/agents/default/loop/start",
+        {"criterion": "test_pass", "value": "touch brought"},
+    )
     assert await kind_as(daemon, role, start, message="again", **criterion) == REFUSED
     assert await kind_as(daemon, role, start, message="again", value="touch brought") == REFUSED
-    started, loop = await says_as(daemon, role, start, message="again", criterion="regex", value="ok")
+    started, loop = await says_as(
+        daemon, role, start, message="again", criterion="regex", value="ok"
+    )
     assert started == 202
     assert "'value': 'ok'" in str(loop)
     await says_as(daemon, role, "/api/agents/default/loop/stop")
@@ -111,8 +129,12 @@ async def test_C9_people_stand_in_the_journal_under_their_own_names(daemon: Daem
     assert (status, run["session"], run["label"]) == (200, "web:editors", "trusted")
     (first, *_) = await daemon.listed(f"/v1/runs/{run['turn']}/transcript")
     assert first["sender"] == "editors"
-    assert (await told_as(daemon, Role.EDITOR, "/whoami")).startswith("You are editors, editor, in web:editors")
-    assert str((await daemon.post("/v1/messages", text="/whoami"))["reply"]).startswith("You are owner, owner, in web:default")
+    assert (await told_as(daemon, Role.EDITOR, "/whoami")).startswith(
+        "You are editors, editor, in web:editors"
+    )
+    assert str((await daemon.post("/v1/messages", text="/whoami"))["reply"]).startswith(
+        "You are owner, owner, in web:default"
+    )
 
 
 @pytest.mark.parametrize("session", ["default", "web:default", "admins", "editorsx", "web:owner"])
@@ -121,7 +143,9 @@ async def test_nobody_speaks_in_the_conversations_of_others(daemon: Daemon, sess
 
 
 async def test_a_user_has_as_many_conversations_as_they_like(daemon: Daemon) -> None:
-    assert (await says_as(daemon, Role.ADMIN, text="hello", session="admins.work"))[1]["session"] == "web:admins.work"
+    assert (await says_as(daemon, Role.ADMIN, text="hello", session="admins.work"))[1][
+        "session"
+    ] == "web:admins.work"
 
 
 async def test_terminals_are_the_owners(daemon: Daemon) -> None:
@@ -137,21 +161,29 @@ async def test_only_an_owner_says_yes_to_a_command(daemon: Daemon, model: FakeOp
     assert "/approve" in await told_as(daemon, Role.EDITOR, "/help")
     await says_as(daemon, Role.EDITOR, text="/approve")
     assert [row["turn"] for row in await daemon.listed("/v1/approvals")] == [turn]
-    assert (await says_as(daemon, Role.OWNER, f"/v1/runs/{turn}/approve", call_id=call_id))[0] == 200
+    assert (await says_as(daemon, Role.OWNER, f"/v1/runs/{turn}/approve", call_id=call_id))[
+        0
+    ] == 200
     await daemon.until(turn, "run.completed")
     assert (await daemon.run(turn))["reply"] == "done"
 
 
-async def test_an_editor_may_take_back_what_they_asked_for_and_nobody_elses(daemon: Daemon, model: FakeOpenAI) -> None:
+async def test_an_editor_may_take_back_what_they_asked_for_and_nobody_elses(
+    daemon: Daemon, model: FakeOpenAI
+) -> None:
     script = Script(model)
     word = script.on("retracted", shell("echo b; rm -f b"), says("I did not"))
     turn = str((await says_as(daemon, Role.EDITOR, "/v1/messages", text=word))[1]["turn"])
     call_id = str((await daemon.until(turn, "approval.asked")).data["call_id"])
-    assert (await says_as(daemon, Role.EDITOR, f"/v1/runs/{turn}/reject", call_id=call_id))[0] == 200
+    assert (await says_as(daemon, Role.EDITOR, f"/v1/runs/{turn}/reject", call_id=call_id))[
+        0
+    ] == 200
     word = script.on("owners", shell("echo c; rm -f c"), says("I did not"))
     other = await daemon.begin(word, "default")
     call_id = str((await daemon.until(other, "approval.asked")).data["call_id"])
-    assert (await says_as(daemon, Role.EDITOR, f"/v1/runs/{other}/reject", call_id=call_id))[0] == 403
+    assert (await says_as(daemon, Role.EDITOR, f"/v1/runs/{other}/reject", call_id=call_id))[
+        0
+    ] == 403
     await daemon.post(f"/v1/runs/{other}/reject", call_id=call_id)
 
 
@@ -162,9 +194,15 @@ async def test_managing_the_house_by_a_command_is_the_owners(daemon: Daemon) -> 
             assert reply.endswith(f"here you are {NAMES[role]}, {role.value}. Nothing was done.")
 
 
-async def test_a_code_is_made_by_the_owner_and_people_are_listed_and_removed(daemon: Daemon) -> None:
+async def test_a_code_is_made_by_the_owner_and_people_are_listed_and_removed(
+    daemon: Daemon,
+) -> None:
     invited = await daemon.post("/v1/people/codes", role="admin", channel="telegram")
-    assert (invited["role"], invited["channel"], len(str(invited["code"]))) == ("admin", "telegram", 9)
+    assert (invited["role"], invited["channel"], len(str(invited["code"]))) == (
+        "admin",
+        "telegram",
+        9,
+    )
     assert await daemon.listed("/v1/people") == []
     assert await daemon.post("/v1/people/remove", name="telegram//1") == {"removed": False}
     assert "aidaemon pair" in str((await daemon.post("/v1/messages", text="/people"))["reply"])

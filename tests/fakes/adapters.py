@@ -8,9 +8,9 @@ import pytest
 
 from daemon.core.clock import SystemClock
 from daemon.core.errors import ProviderError
-from daemon.providers.adapter import Adapter
+from daemon.providers.http_provider import HttpProvider
 
-A = TypeVar("A", bound=Adapter)
+A = TypeVar("A", bound=HttpProvider)
 
 
 @asynccontextmanager
@@ -19,7 +19,14 @@ async def made(kind: type[A], base_url: str, key: str) -> AsyncIterator[Callable
     adapters: list[A] = []
 
     def make(elsewhere: str = "", timeout_s: float = 30.0) -> A:
-        adapters.append(kind(base_url=elsewhere or base_url, api_key=key, timeout_s=timeout_s, clock=SystemClock()))
+        adapters.append(
+            kind(
+                base_url=elsewhere or base_url,
+                api_key=key,
+                timeout_s=timeout_s,
+                clock=SystemClock(),
+            )
+        )
         return adapters[-1]
 
     yield make

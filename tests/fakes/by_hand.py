@@ -44,6 +44,8 @@ def by_hand(make: Make, port: int) -> None:
 async def _serve(platform: Served) -> None:
     platform.pages.extend(routes(platform))
     await platform.start()
-    sys.stdout.write(tomli_w.dumps({platform.name: platform.config()}) + f"\n# {platform.url}/_page\n")
+    sys.stdout.write(
+        tomli_w.dumps({platform.name: platform.config()}) + f"\n# {platform.url}/_page\n"
+    )
     sys.stdout.flush()
     await asyncio.Event().wait()

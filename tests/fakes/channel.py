@@ -8,16 +8,26 @@ from itertools import count
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from channels.base import Capabilities, ChannelError, Host, Rate, Refused, Revoked
-from channels.message import Address, Arrival, Attachment, Choice, Inbound, Piece, Press, Reaction, Sender
-from daemon.app.accounts import Configured
-from daemon.core.roles import Role
-from daemon.people.people import listed
+from channels.base import Capabilities, ChannelError, Host, RateLimit, Rejected, Revoked
+from channels.message import (
+    Address,
+    Arrival,
+    Attachment,
+    ButtonPress,
+    Choice,
+    InboundMessage,
+    MessagePart,
+    Reaction,
+    Sender,
+)
+from daemon.access.directory import roles_of_config
+from daemon.app.config import ConfiguredAccount
+from daemon.core.trust import Role
 
 T = TypeVar("T")
 OWNER, OTHER, STRANGER = "1", "2", "666"
 NEVER = 3600.0
-CAN, FAST = Capabilities(limit=4096, draft_every_s=0.05, typing_every_s=0.2), Rate(1000, 1.0)
+CAN, FAST = Capabilities(limit=4096, draft_every_s=0.05, typing_every_s=0.2), RateLimit(1000, 1.0)
 
 
 @dataclass(slots=True)
@@ -66,8 +76,8 @@ class FakeChannel:
     `quiet`: the platform does not answer; `breaks`: what `run` is to raise."""
 
     name: str = "telegram"
-    can: Capabilities = CAN
-    pace: Rate = FAST
+    capabilities: Capabilities = CAN
+    pace: RateLimit = FAST
     stood: list[Stood] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     troubles: dict[str, list[Trouble]] = field(default_factory=dict)
@@ -103,30 +113,40 @@ class FakeChannel:
         """Hand them over, as a poll would. Raises NotTaken."""
         await self.until(lambda: self.host is not None)
         assert self.host
-        await self.host.take(arrivals)
+        await self.host.accept(arrivals)
 
-    async def say(self, text: str, sender: str = OWNER, chat: str = "", **more: object) -> Inbound:
+    async def say(
+        self, text: str, sender: str = OWNER, chat: str = "", **more: object
+    ) -> InboundMessage:
         """Somebody writes; in their private chat unless another is named."""
         inbound = self.message(text, sender, chat)
         inbound = replace(inbound, **more)  # type: ignore[arg-type]
         await self.arrive(inbound)
         return inbound
 
-    def message(self, text: str, sender: str = OWNER, chat: str = "") -> Inbound:
+    def message(self, text: str, sender: str = OWNER, chat: str = "") -> InboundMessage:
         """What somebody writes, not handed over yet."""
         number = str(next(self._incoming))
         where = Address(self.name, chat or sender)
-        return Inbound(where, Sender(sender), f"{self.name}-{number}", text, number, private=not chat)
+        return InboundMessage(
+            where, Sender(sender), f"{self.name}-{number}", text, number, private=not chat
+        )
 
-    async def press(self, data: str, sender: str = OWNER, chat: str = "", message: str = "1") -> str:
+    async def press(
+        self, data: str, sender: str = OWNER, chat: str = "", message: str = "1"
+    ) -> str:
         """Somebody presses a button; what they are shown."""
         await self.until(lambda: self.host is not None)
         assert self.host
-        return await self.host.press(Press(Address(self.name, chat or sender), Sender(sender), data, message))
+        return await self.host.press_button(
+            ButtonPress(Address(self.name, chat or sender), Sender(sender), data, message)
+        )
 
     async def react(self, message: str, emoji: str, sender: str = OWNER, chat: str = "") -> None:
         """Somebody reacts to a message of ours."""
-        await self.arrive(Reaction(Address(self.name, chat or sender), Sender(sender), message, emoji))
+        await self.arrive(
+            Reaction(Address(self.name, chat or sender), Sender(sender), message, emoji)
+        )
 
     def shown(self, chat: str = OWNER, thread: str = "") -> list[Stood]:
         """What stands in a chat now, oldest first."""
@@ -151,7 +171,9 @@ class FakeChannel:
                         except TimeoutError:
                             continue
         except TimeoutError:
-            told = "\n".join(f"{call.method} {call.address.chat} {call.text[:80]!r}" for call in self.calls[-20:])
+            told = "\n".join(
+                f"{call.method} {call.address.chat} {call.text[:80]!r}" for call in self.calls[-20:]
+            )
             raise TimeoutError(f"it never came to that; there stand {self.stood}\n{told}") from None
 
     async def buttons(self, chat: str = OWNER) -> dict[str, str]:
@@ -176,35 +198,61 @@ class FakeChannel:
                 raise Revoked("the token is not known")
             self.host = host
             if not self.quiet:
-                host.alive()
+                host.report_alive()
             await self._happened()
             try:
                 await asyncio.wait_for(self._revoked.wait(), 0.2)
             except TimeoutError:
                 continue
 
-    def rate(self, address: Address) -> Rate:
+    def rate_limit(self, address: Address) -> RateLimit:
         return self.pace
 
-    def render(self, text: str) -> Sequence[Piece]:
-        limit = self.can.limit
-        return [Piece(text[at : at + limit], text[at : at + limit]) for at in range(0, max(1, len(text)), limit)]
+    def render(self, text: str) -> Sequence[MessagePart]:
+        limit = self.capabilities.limit
+        return [
+            MessagePart(text[at : at + limit], text[at : at + limit])
+            for at in range(0, max(1, len(text)), limit)
+        ]
 
-    async def send(self, address: Address, piece: Piece, key: str, *, choices: Sequence[Choice] = (), reply_to: str = "") -> str:
+    async def send(
+        self,
+        address: Address,
+        piece: MessagePart,
+        key: str,
+        *,
+        choices: Sequence[Choice] = (),
+        reply_to: str = "",
+    ) -> str:
         made = Stood("", address, piece.text, key, tuple(choices), reply_to)
         return await self._call("send", address, piece.text, key, lambda: self._stand(made))
 
-    async def edit(self, address: Address, message_id: str, piece: Piece, *, choices: Sequence[Choice] = ()) -> None:
-        await self._call("edit", address, piece.text, message_id, lambda: self._edited(message_id, piece.text, tuple(choices)))
+    async def edit(
+        self,
+        address: Address,
+        message_id: str,
+        piece: MessagePart,
+        *,
+        choices: Sequence[Choice] = (),
+    ) -> None:
+        await self._call(
+            "edit",
+            address,
+            piece.text,
+            message_id,
+            lambda: self._edited(message_id, piece.text, tuple(choices)),
+        )
 
-    async def find(self, address: Address, key: str, piece: Piece, since: datetime) -> str:
+    async def find(self, address: Address, key: str, piece: MessagePart, since: datetime) -> str:
         def look() -> str:
             ours = [one for one in self.stood if one.key == key and one.address == address]
-            return ours[0].id if ours and self.can.finds else ""
+            return ours[0].id if ours and self.capabilities.can_find else ""
 
         return await self._call("find", address, piece.text, key, look)
 
-    async def draft(self, address: Address, key: str, text: str, shown: str, *, private: bool) -> str:
+    async def show_draft(
+        self, address: Address, key: str, text: str, shown: str, *, private: bool
+    ) -> str:
         def show() -> str:
             if shown:
                 self._edited(shown, text, (), draft=True)
@@ -219,36 +267,48 @@ class FakeChannel:
 
         await self._call("delete", address, message_id, "", gone)
 
-    async def typing(self, address: Address, status: str = "") -> None:
+    async def show_typing(self, address: Address, status: str = "") -> None:
         await self._call("typing", address, status, "", lambda: None)
 
-    async def seen(self, address: Address, message_id: str) -> None:
-        await self._call("seen", address, message_id, "", lambda: self.seen_marks.append(message_id))
+    async def mark_seen(self, address: Address, message_id: str) -> None:
+        await self._call(
+            "seen", address, message_id, "", lambda: self.seen_marks.append(message_id)
+        )
 
-    async def upload(self, address: Address, file: Path, name: str, caption: Piece, key: str) -> str:
+    async def upload(
+        self, address: Address, file: Path, name: str, caption: MessagePart, key: str
+    ) -> str:
         made = Stood("", address, caption.text, key, file=name)
         return await self._call("upload", address, name, key, lambda: self._stand(made))
 
-    async def fetch(self, attachment: Attachment, into: BinaryIO) -> None:
+    async def download(self, attachment: Attachment, into: BinaryIO) -> None:
         into.write(self.files[attachment.ref])
 
     async def aclose(self) -> None:
         self.host = None
 
     def _stand(self, made: Stood) -> str:
-        known = next((one for one in self.stood if one.key == made.key), None) if self.can.keyed else None
+        known = (
+            next((one for one in self.stood if one.key == made.key), None)
+            if self.capabilities.idempotent
+            else None
+        )
         if known:
             return known.id
         self.stood.append(replace(made, id=str(next(self._ids))))
         return self.stood[-1].id
 
-    def _edited(self, message: str, text: str, choices: tuple[Choice, ...], *, draft: bool = False) -> None:
+    def _edited(
+        self, message: str, text: str, choices: tuple[Choice, ...], *, draft: bool = False
+    ) -> None:
         one = next((one for one in self.stood if one.id == message), None)
         if one is None:
-            raise Refused("there is no such message")
+            raise Rejected("there is no such message")
         one.text, one.choices, one.draft, one.edits = text, choices, draft, one.edits + 1
 
-    async def _call(self, method: str, address: Address, text: str, key: str, effect: Callable[[], T]) -> T:
+    async def _call(
+        self, method: str, address: Address, text: str, key: str, effect: Callable[[], T]
+    ) -> T:
         """Note it, let go wrong what is to, do it."""
         self.calls.append(Call(method, address, text, key, asyncio.get_running_loop().time()))
         await self._happened()
@@ -257,7 +317,9 @@ class FakeChannel:
             raise Revoked("the token is not known")
         if trouble and trouble.before:
             await trouble.before()
-        if trouble and not (trouble.happens or trouble.after or (trouble.before and not trouble.error)):
+        if trouble and not (
+            trouble.happens or trouble.after or (trouble.before and not trouble.error)
+        ):
             await self._goes_wrong(trouble)
         result = effect()
         await self._happened()
@@ -287,7 +349,7 @@ class FakeChannel:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """`daemon.app.accounts.Account`: whom the config of a channel lists."""
+    """`daemon.app.config.Account`: whom the config of a channel lists."""
 
     bot_token: str = "fake"
     allowed_user_ids: Sequence[str | int] = (OTHER,)
@@ -295,24 +357,24 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Brought(Configured):
+class Brought(ConfiguredAccount):
     """A fake channel in place of one of the config."""
 
     channel: FakeChannel = field(default_factory=FakeChannel)
 
-    def load(self) -> None:
+    def import_channel(self) -> None:
         return
 
-    def open(self) -> FakeChannel:
+    def create_channel(self) -> FakeChannel:
         return self.channel
 
-    def roles(self) -> dict[str, Role]:
-        return listed(self.account.allowed_user_ids, self.account.owner_ids)
+    def list_roles(self) -> dict[str, Role]:
+        return roles_of_config(self.config.allowed_user_ids, self.config.owner_ids)
 
 
-def brought(*channels: FakeChannel) -> list[Configured]:
+def brought(*channels: FakeChannel) -> list[ConfiguredAccount]:
     """For `daemon.app.channels.at_work`."""
-    found: list[Configured] = []
+    found: list[ConfiguredAccount] = []
     for channel in channels:
         kind = channel.name.rpartition("/")[2]
         found.append(Brought(channel.name, kind, Listed(), kind, channel))

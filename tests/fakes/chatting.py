@@ -20,7 +20,13 @@ def streams(first: str, gate: asyncio.Event, second: str) -> Step:
 
     def chunk(text: str, finish: str | None = None) -> bytes:
         choice = {"index": 0, "delta": {"content": text} if text else {}, "finish_reason": finish}
-        return b"data: " + json.dumps({"id": "x", "object": "chat.completion.chunk", "choices": [choice]}).encode() + b"\n\n"
+        return (
+            b"data: "
+            + json.dumps(
+                {"id": "x", "object": "chat.completion.chunk", "choices": [choice]}
+            ).encode()
+            + b"\n\n"
+        )
 
     async def step(x: Exchange) -> web.StreamResponse:
         response = await x.open()

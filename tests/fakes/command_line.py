@@ -11,11 +11,22 @@ ROOT = Path(__file__).parents[2]
 
 
 def aidaemon(
-    *words: str, home: Path | None = None, env: Mapping[str, str] | None = None, cwd: Path | None = None
+    *words: str,
+    home: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run one command line to its end. HOME of the system, and everything else that leaks in, is left out."""
     given = {name: os.environ[name] for name in KEPT if name in os.environ}
     given |= {"PYTHONPATH": f"{ROOT}{os.pathsep}{given.get('PYTHONPATH', '')}", "COLUMNS": "200"}
     given |= {"AIDAEMON_HOME": str(home)} if home else {"HOME": "/nonexistent"}
     command = [sys.executable, "-m", "daemon", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=cwd, env={**given, **(env or {})})
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=cwd,
+        env={**given, **(env or {})},
+    )

@@ -93,14 +93,22 @@ async def running_daemon(
 ) -> AsyncGenerator[Daemon, None]:
     """Start it on this HOME with this config; killed at the end if it still runs."""
     _write(home, config)
-    given = {name: os.environ[name] for name in KEPT if name in os.environ} | {"PYTHONPATH": str(ROOT), **(env or {})}
+    given = {name: os.environ[name] for name in KEPT if name in os.environ} | {
+        "PYTHONPATH": str(ROOT),
+        **(env or {}),
+    }
     command = (sys.executable, "-m", "daemon", "run", "--home", str(home), *["--verbose"] * verbose)
-    process = await asyncio.create_subprocess_exec(*command, env=given, stderr=asyncio.subprocess.PIPE, start_new_session=True)
+    process = await asyncio.create_subprocess_exec(
+        *command, env=given, stderr=asyncio.subprocess.PIPE, start_new_session=True
+    )
     log: list[str] = []
     try:
         async with asyncio.timeout(30):
             url = await _ready(process, log)
-        async with asyncio.TaskGroup() as group, ClientSession(url, headers={"Authorization": f"Bearer {TOKEN}"}) as http:
+        async with (
+            asyncio.TaskGroup() as group,
+            ClientSession(url, headers={"Authorization": f"Bearer {TOKEN}"}) as http,
+        ):
             reading = group.create_task(_read_on(process, log))
             yield Daemon(url, home, process, http, log)
             reading.cancel()

@@ -4,14 +4,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from daemon.core.label import Label
+from daemon.core.trust import Label
 from daemon.store.memory import MemoryStore
 from daemon.store.protocol import Store
-from daemon.tools.beneath import Opening, open_beneath
-from daemon.tools.changes import Author, Files
-from daemon.tools.files import edit_file, list_dir, read_file, write_file
-from daemon.tools.search import Searchable, search_files
-from daemon.tools.workspace import Workspace
+from daemon.tools.workspace.file_store import ChangeAuthor, FileStore
+from daemon.tools.workspace.files import (
+    SearchScope,
+    edit_file,
+    list_dir,
+    read_file,
+    search_files,
+    write_file,
+)
+from daemon.tools.workspace.fs import Workspace
+from daemon.tools.workspace.openat import OpenBeneath, open_beneath
 from tests.fakes.tools import Bench, SteadyClock
 
 TOOLS = (read_file, write_file, edit_file, list_dir, search_files)
@@ -21,17 +27,21 @@ TOOLS = (read_file, write_file, edit_file, list_dir, search_files)
 class Desk:
     """A workspace, its versions and labels; `again` is a restart of the daemon."""
 
-    files: Files
+    files: FileStore
     store: Store
     clock: SteadyClock = field(default_factory=SteadyClock)
 
     @classmethod
-    async def at(cls, home: Path, store: Store | None = None, opening: Opening = open_beneath) -> Self:
+    async def at(
+        cls, home: Path, store: Store | None = None, opening: OpenBeneath = open_beneath
+    ) -> Self:
         """In home/workspace, which is made."""
         root = home.resolve() / "workspace"
         root.mkdir(exist_ok=True)
         store, clock = store or MemoryStore(), SteadyClock()
-        files = await Files.open(Workspace(root, opening=opening), home / "undo", store, clock.now)
+        files = await FileStore.open(
+            Workspace(root, opener=opening), home / "undo", store, clock.now
+        )
         return cls(files, store, clock)
 
     @property
@@ -43,11 +53,16 @@ class Desk:
 
     def bench(self, label: Label = Label.TRUSTED, protected: tuple[str, ...] = ()) -> Bench:
         """A turn with this label and the file tools; writing is allowed to it."""
-        parts: dict[type, object] = {Files: self.files, Searchable: Searchable(self.files, protected, regex_s=0.5)}
+        parts: dict[type, object] = {
+            FileStore: self.files,
+            SearchScope: SearchScope(self.files, protected, regex_s=0.5),
+        }
         granted = ("write_file", "edit_file") if label is Label.UNTRUSTED else ()
         return Bench(TOOLS, parts, label=label, granted=granted, protected=protected)
 
-    async def write(self, path: str, text: str | None, turn: str = "t1", label: Label = Label.TRUSTED) -> None:
+    async def write(
+        self, path: str, text: str | None, turn: str = "t1", label: Label = Label.TRUSTED
+    ) -> None:
         """As a turn of the session "chat" would."""
         data = None if text is None else text.encode()
-        await self.files.write(path, lambda old: data, Author("chat", turn, "call", label))
+        await self.files.write(path, lambda old: data, ChangeAuthor("chat", turn, "call", label))

@@ -4,22 +4,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from daemon.agent.context import Scene
-from daemon.agent.past import Nowhere, Past
-from daemon.core.events import Coached, Event, Limits, ModelReplied, Outcome, Steered, Stop, ToolFinished, TurnEnded, UserSaid
-from daemon.core.label import Effect, Label
+from daemon.agent.context.builder import TurnContext
+from daemon.agent.context.history import History, ReadOnlySink
+from daemon.core.events import (
+    Coached,
+    Event,
+    Limits,
+    ModelReplied,
+    Outcome,
+    Steered,
+    Stop,
+    ToolFinished,
+    TurnEnded,
+    UserSaid,
+)
 from daemon.core.messages import Message, ToolCall, ToolSpec, Usage
-from daemon.core.terms import Terms
+from daemon.core.trust import Effect, Label
 from daemon.core.turn import Turn
-from daemon.tools.base import Tool, Toolbox
+from daemon.core.turn_spec import TurnSpec
+from daemon.tools.base import Tool, ToolSource
 
 AT = datetime(2026, 5, 1, tzinfo=UTC)
 
 
-def begun(text: str = "do it", terms: Terms | None = None, name: str = "now") -> Turn:
+def begun(text: str = "do it", terms: TurnSpec | None = None, name: str = "now") -> Turn:
     """A turn that somebody has just begun."""
-    turn = Turn(id=name, session="web:test", sink=Nowhere())
-    tell(turn, UserSaid(text, "owner", name, Label.TRUSTED, 0.5, Limits(), terms=terms or Terms()))
+    turn = Turn(id=name, session="web:test", sink=ReadOnlySink())
+    tell(
+        turn, UserSaid(text, "owner", name, Label.TRUSTED, 0.5, Limits(), terms=terms or TurnSpec())
+    )
     return turn
 
 
@@ -59,18 +72,21 @@ def ended(turn: Turn) -> Turn:
     return tell(turn, TurnEnded(Stop.DONE, "", turn.answer))
 
 
-def past_of(*sizes: int) -> Past:
+def past_of(*sizes: int) -> History:
     """A conversation of turns with answers of so many characters."""
-    past = Past()
+    past = History()
     for number, size in enumerate(sizes):
-        turn = says(begun(f"question {number}", name=f"earlier-{number}"), f"answer {number} ".ljust(size, "."))
+        turn = says(
+            begun(f"question {number}", name=f"earlier-{number}"),
+            f"answer {number} ".ljust(size, "."),
+        )
         past.add(ended(turn))
     return past
 
 
-def scene(past: Past) -> Scene:
+def scene(past: History) -> TurnContext:
     """Where the next turn stands."""
-    return Scene(earlier=past.earlier)
+    return TurnContext(history=past.window)
 
 
 @dataclass
@@ -80,14 +96,20 @@ class Consultant:
     words: list[str] = field(default_factory=list)
     asked: list[Sequence[Message]] = field(default_factory=list)
 
-    async def consult(
-        self, turn: Turn, scene: Scene, purpose: str, messages: Sequence[Message], *, max_tokens: int
+    async def ask(
+        self,
+        turn: Turn,
+        scene: TurnContext,
+        purpose: str,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int,
     ) -> str | None:
         self.asked.append(messages)
         return self.words.pop(0) if self.words else None
 
 
-class Shelf(Toolbox):
+class Shelf(ToolSource):
     """Tools in name only."""
 
     edition = 0
@@ -102,4 +124,8 @@ class Shelf(Toolbox):
         return self._names
 
     def specs(self, names: tuple[str, ...]) -> tuple[ToolSpec, ...]:
-        return tuple(ToolSpec(name, f"does {name}", {"type": "object"}) for name in names if name in self._names)
+        return tuple(
+            ToolSpec(name, f"does {name}", {"type": "object"})
+            for name in names
+            if name in self._names
+        )

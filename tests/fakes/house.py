@@ -7,12 +7,12 @@ from pathlib import Path
 
 import tomli_w
 
-from daemon.app import House, Parts, open_house
-from daemon.config.load import load
-from daemon.config.paths import Paths, resolve
+from daemon.app import Daemon, Overrides, open_daemon
+from daemon.client.protocol import LiveEvent, RunView
 from daemon.core.events import Event
-from daemon.door.base import LiveEvent, RunView
-from daemon.intake import Inbound
+from daemon.sessions.inbox import InboxMessage
+from daemon.settings.load import load_config
+from daemon.settings.paths import Paths, resolve_paths
 from tests.fakes.openai import FakeOpenAI
 
 SESSION = "web:test"
@@ -22,7 +22,7 @@ SESSION = "web:test"
 class Living:
     """A house one can talk to."""
 
-    house: House
+    house: Daemon
     paths: Paths
     model: FakeOpenAI
 
@@ -36,7 +36,7 @@ class Living:
         return await self.settled(await self.say(text, session))
 
     async def settled(self, turn: str) -> RunView:
-        return await self.house.door.settled(turn)
+        return await self.house.door.wait_until_ended(turn)
 
     async def command(self, text: str, session: str = SESSION) -> str:
         return (await self.house.door.send(session, text)).reply
@@ -44,18 +44,22 @@ class Living:
     async def from_other(self, sender: str, text: str, session: str = SESSION) -> str:
         """A message of somebody else in the same conversation."""
         channel, _, chat = session.partition(":")
-        taken = await self.house.door.intake.take(Inbound(channel, chat, session, sender, f"{sender}/{text}", text))
+        taken = await self.house.door.intake.accept(
+            InboxMessage(channel, chat, session, sender, f"{sender}/{text}", text)
+        )
         return taken.row.turn
 
     async def until(self, turn: str, name: str) -> LiveEvent:
         """The first event of this name."""
-        async for event in self.house.door.events(turn):
+        async for event in self.house.door.stream_events(turn):
             if event.name == name:
                 return event
         raise AssertionError(f"{turn} ended without {name}")
 
     async def events(self, turn: str) -> list[Event]:
-        return [entry.event for entry in await self.house.store.read(lambda tx: tx.events(turn))]
+        return [
+            entry.event for entry in await self.house.store.read(lambda tx: tx.list_events(turn))
+        ]
 
 
 def write_config(home: Path, base_url: str, config: Mapping[str, object] | None = None) -> Paths:
@@ -65,16 +69,19 @@ def write_config(home: Path, base_url: str, config: Mapping[str, object] | None 
     provider = {"kind": "openai", "base_url": base_url, "models": {"primary": "scripted"}}
     provider |= extra.pop("provider", {})  # type: ignore[operator]
     (home / "config.toml").write_text(tomli_w.dumps({"provider": provider, **extra}))
-    return resolve(str(home), None)
+    return resolve_paths(str(home), None)
 
 
 @asynccontextmanager
 async def living(
-    home: Path, model: FakeOpenAI, config: Mapping[str, object] | None = None, parts: Parts | None = None
+    home: Path,
+    model: FakeOpenAI,
+    config: Mapping[str, object] | None = None,
+    parts: Overrides | None = None,
 ) -> AsyncIterator[Living]:
     """Open a house at `home`, take up what was left there, close it in good order."""
     paths = write_config(home, model.base_url, config)
-    loaded = load(paths.config, env={}, secrets={})
-    async with open_house(paths, loaded, parts) as house:
+    loaded = load_config(paths.config, env={}, secrets={})
+    async with open_daemon(paths, loaded, parts) as house:
         await house.sessions.recover()
         yield Living(house, paths, model)

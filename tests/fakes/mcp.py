@@ -13,10 +13,9 @@ from daemon.core.events import ToolFinished
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.mcp.client import connect
 from daemon.tools.mcp.config import McpConfig
-from daemon.tools.mcp.server import Means
-from daemon.tools.mcp.servers import Servers, StoredPins
-from daemon.tools.sandbox import Sandbox
-from daemon.tools.toolbox import Tools
+from daemon.tools.mcp.servers import ServerDeps, ServerManager, StoredPins
+from daemon.tools.registry import ToolRegistry
+from daemon.tools.shell.sandbox import Sandbox
 from tests.fakes.tools import Bench
 
 Json = dict[str, Any]
@@ -40,7 +39,9 @@ class Script:
     def log(self) -> Path:
         return self.folder / f"{self.name}.jsonl"
 
-    def write(self, tools: list[Json], outputs: Mapping[str, list[Json]] | None = None, **more: object) -> None:
+    def write(
+        self, tools: list[Json], outputs: Mapping[str, list[Json]] | None = None, **more: object
+    ) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.file.write_text(json.dumps({"tools": tools, "outputs": outputs or {}, **more}))
 
@@ -66,15 +67,15 @@ class Script:
 class Kept:
     """Servers at work, whose tools a dispatcher has."""
 
-    servers: Servers
+    servers: ServerManager
     bench: Bench
     pins: StoredPins
     told: list[str] = field(default_factory=list)
 
     @property
-    def tools(self) -> Tools:
-        found = self.bench.dispatcher.toolbox
-        assert isinstance(found, Tools)
+    def tools(self) -> ToolRegistry:
+        found = self.bench.dispatcher.registry
+        assert isinstance(found, ToolRegistry)
         return found
 
     async def one(self, name: str, **arguments: object) -> ToolFinished:
@@ -112,13 +113,15 @@ async def keeping(
     async def tell(text: str) -> None:
         told.append(text)
 
-    toolbox = bench.dispatcher.toolbox
-    assert isinstance(toolbox, Tools)
-    means = Means(
-        connect=connect, adopt=toolbox.adopt, shelf=pins, fence=fence, tell=tell, clock=bench.clock, folder=home / "mcp",
+    toolbox = bench.dispatcher.registry
+    assert isinstance(toolbox, ToolRegistry)
+    means = ServerDeps(
+        connect=connect, replace_source=toolbox.replace_source, pin_store=pins, sandbox=fence, notify=tell, clock=bench.clock, folder=home / "mcp",
         sleep=hurry,
     )  # fmt: skip
-    servers = Servers({name: McpConfig.model_validate(table) for name, table in configs.items()}, means)
+    servers = ServerManager(
+        {name: McpConfig.model_validate(table) for name, table in configs.items()}, means
+    )
     servers.start()
     try:
         assert not wait or await servers.ready(WITHIN_S)

@@ -56,7 +56,9 @@ async def serving(*, json_response: bool = False, port: int = 0) -> AsyncIterato
     with socket.create_server(("127.0.0.1", port)) as listening:
         server = HttpServer(listening.getsockname()[1])
         app = _app(server, json_response=json_response)
-        running = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none", timeout_graceful_shutdown=1))
+        running = uvicorn.Server(
+            uvicorn.Config(app, log_level="warning", ws="none", timeout_graceful_shutdown=1)
+        )
         task = asyncio.create_task(running.serve(sockets=[listening]))
         while not running.started:
             await asyncio.sleep(0.01)

@@ -92,7 +92,13 @@ class Server:
     def initialize(self, params: Json) -> Json:
         info = {"name": "scripted", "version": "1"}
         version = params.get("protocolVersion", "2025-06-18")
-        return {"result": {"protocolVersion": version, "capabilities": {"tools": {"listChanged": True}}, "serverInfo": info}}
+        return {
+            "result": {
+                "protocolVersion": version,
+                "capabilities": {"tools": {"listChanged": True}},
+                "serverInfo": info,
+            }
+        }
 
     def tools(self, params: Json) -> Json:
         script = self.script

@@ -41,7 +41,9 @@ class _Page:
 
     async def static(self, request: web.Request) -> web.StreamResponse:
         found = STATIC / Path(request.match_info["name"]).name
-        return web.FileResponse(found, headers=FRESH) if found.is_file() else web.Response(status=404)
+        return (
+            web.FileResponse(found, headers=FRESH) if found.is_file() else web.Response(status=404)
+        )
 
     async def state(self, request: web.Request) -> web.Response:
         """What the person sees in the chat: ?person=ann&where=private|group&thread=."""
@@ -76,10 +78,20 @@ class _Page:
         where, text = str(form.get("where", "private")), str(form.get("text", ""))
         if where == "group" and form.get("addressed"):
             text = self.platform.mention(text)
-        files = [(part.filename, part.file.read()) for part in form.getall("files", []) if isinstance(part, FileField)]
+        files = [
+            (part.filename, part.file.read())
+            for part in form.getall("files", [])
+            if isinstance(part, FileField)
+        ]
         person = str(form.get("person", OWNER))
         chat = self._chat(person, where)
-        said = self.platform.say(person, chat, text, thread=str(form.get("thread", "")), files=[one for one in files if one[0]])
+        said = self.platform.say(
+            person,
+            chat,
+            text,
+            thread=str(form.get("thread", "")),
+            files=[one for one in files if one[0]],
+        )
         return web.json_response({"id": said})
 
     async def press(self, request: web.Request) -> web.Response:

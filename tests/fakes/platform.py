@@ -93,7 +93,15 @@ class Platform(Protocol):
         """The text, addressed to the bot, as one types it in a group."""
         ...
 
-    def say(self, person: str, chat: str, text: str, *, thread: str = "", files: Sequence[tuple[str, bytes]] = ()) -> str:
+    def say(
+        self,
+        person: str,
+        chat: str,
+        text: str,
+        *,
+        thread: str = "",
+        files: Sequence[tuple[str, bytes]] = (),
+    ) -> str:
         """The person writes; the message's id. It reaches the bot when the bot is there to hear it, as the platform has it."""
         ...
 

@@ -7,7 +7,11 @@ from tests.fakes.platform import Platform
 from tests.fakes.slack import FakeSlack
 from tests.fakes.telegram import FakeTelegram
 
-MADE: Mapping[str, Callable[[], Platform]] = {"telegram": FakeTelegram, "slack": FakeSlack, "discord": FakeDiscord}
+MADE: Mapping[str, Callable[[], Platform]] = {
+    "telegram": FakeTelegram,
+    "slack": FakeSlack,
+    "discord": FakeDiscord,
+}
 NAMES = tuple(MADE)
 SEND = {"telegram": "sendMessage", "slack": "chat.postMessage", "discord": "POST messages"}
 """What a platform calls the sending of a message."""

@@ -34,7 +34,9 @@ def recorded_tasks() -> list[RecordedTask]:
         return []
     suites = json.loads(RECORDINGS.read_text())["suites"]
     return [
-        RecordedTask(f"{name}/{task['id']}", task["prompt"], task["expected_output"] or "done", _calls(task))
+        RecordedTask(
+            f"{name}/{task['id']}", task["prompt"], task["expected_output"] or "done", _calls(task)
+        )
         for name, suite in suites.items()
         for task in suite["user_tasks"]
     ]
@@ -48,6 +50,11 @@ def tools_of(tasks: list[RecordedTask]) -> list[str]:
 def _calls(task: dict) -> tuple[RecordedCall, ...]:
     pairs = zip(task["calls"], task["steps"], strict=True)
     return tuple(
-        RecordedCall(PREFIX + call["tool"], json.dumps(call["args"]), step["output"] or "", step["error"] or "")
+        RecordedCall(
+            PREFIX + call["tool"],
+            json.dumps(call["args"]),
+            step["output"] or "",
+            step["error"] or "",
+        )
         for call, step in pairs
     )

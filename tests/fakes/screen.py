@@ -16,7 +16,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 ROWS = 300
-CONTROL = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|\x1b\][^\x07]*\x07|\x1b.|[\r\n\x08]|[^\x1b\r\n\x08]")
+CONTROL = re.compile(
+    r"\x1b\[([0-9;?]*)([A-Za-z])|\x1b\][^\x07]*\x07|\x1b.|[\r\n\x08]|[^\x1b\r\n\x08]"
+)
 UNFINISHED = re.compile(r"\x1b(\[[0-9;?]*|\][^\x07]*)?$")
 
 
@@ -92,7 +94,9 @@ class Window:
     screen: Screen = field(default_factory=Screen)
     raw: str = ""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
-    _decoder: codecs.IncrementalDecoder = field(default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
+    _decoder: codecs.IncrementalDecoder = field(
+        default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace")
+    )
 
     async def sees(self, *texts: str, within: float = 30) -> str:
         """Wait until all of them stand on the screen; the screen then."""
@@ -100,9 +104,13 @@ class Window:
 
     async def loses(self, *texts: str, within: float = 30) -> str:
         """Wait until none of them stands on the screen any more; the screen then."""
-        return await self._until(lambda shown: not any(text in shown for text in texts), texts, within)
+        return await self._until(
+            lambda shown: not any(text in shown for text in texts), texts, within
+        )
 
-    async def _until(self, true: Callable[[str], bool], texts: tuple[str, ...], within: float) -> str:
+    async def _until(
+        self, true: Callable[[str], bool], texts: tuple[str, ...], within: float
+    ) -> str:
         try:
             async with asyncio.timeout(within):
                 while not true(self.screen.text()):
@@ -141,12 +149,22 @@ class Window:
 
 
 @asynccontextmanager
-async def window(*words: str, columns: int = 80, env: Mapping[str, str] | None = None) -> AsyncIterator[Window]:
+async def window(
+    *words: str, columns: int = 80, env: Mapping[str, str] | None = None
+) -> AsyncIterator[Window]:
     """`aidaemon WORDS` in a window of so many columns."""
     terminal, inside = os.openpty()
     fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
-    inherited = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}  # the window has its own
-    surroundings = {**inherited, "TERM": "xterm", "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8", **(env or {})}
+    inherited = {
+        name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")
+    }  # the window has its own
+    surroundings = {
+        **inherited,
+        "TERM": "xterm",
+        "PYTHONPATH": str(ROOT),
+        "LANG": "C.UTF-8",
+        **(env or {}),
+    }
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",

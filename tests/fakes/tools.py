@@ -8,27 +8,27 @@ from datetime import UTC, datetime, timedelta
 from time import monotonic
 
 from daemon.core.errors import StoreUnavailable
+from daemon.core.event_bus import EventBus
 from daemon.core.events import (
     Answer,
     ApprovalAnswered,
     Event,
     Limits,
     ModelReplied,
-    Recorded,
+    RecordedEvent,
     ToolFinished,
     UserSaid,
 )
-from daemon.core.label import Label
-from daemon.core.live import Live
 from daemon.core.messages import ToolCall, Usage
-from daemon.core.sources import Setting
+from daemon.core.provenance import TrustContext
+from daemon.core.trust import Label
 from daemon.core.turn import Turn
 from daemon.tools.base import Tool
-from daemon.tools.decorate import Definition, bind
-from daemon.tools.dispatch import Dispatcher
-from daemon.tools.gate import Gate, NoRules
-from daemon.tools.policy import Approvals
-from daemon.tools.toolbox import Tools
+from daemon.tools.executor import ToolExecutor
+from daemon.tools.policy.gate import NoRules, PolicyGate
+from daemon.tools.policy.table import Approvals
+from daemon.tools.registry import ToolRegistry
+from daemon.tools.signature import ToolDefinition, bind
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -50,12 +50,12 @@ class SteadyClock:
 class ListJournal:
     """Keeps commits as they came. `broken` makes the next ones fail, `slow` holds them up until it is set."""
 
-    commits: list[tuple[Recorded, ...]] = field(default_factory=list)
+    commits: list[tuple[RecordedEvent, ...]] = field(default_factory=list)
     broken: int = 0
     slow: asyncio.Event | None = None
     reached: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def append(self, turn_id: str, recorded: Sequence[Recorded]) -> None:
+    async def append(self, turn_id: str, recorded: Sequence[RecordedEvent]) -> None:
         self.reached.set()
         if self.slow:
             await self.slow.wait()
@@ -75,8 +75,15 @@ class SomeGrants:
 
     tools: tuple[str, ...] = ()
 
-    async def granted(
-        self, session: str, tool: str, args_hash: str, *, paths: Sequence[str], untrusted: bool, call: str
+    async def use_grant(
+        self,
+        session: str,
+        tool: str,
+        args_hash: str,
+        *,
+        paths: Sequence[str],
+        untrusted: bool,
+        call: str,
     ) -> bool:
         return tool in self.tools
 
@@ -95,7 +102,7 @@ class Naps:
 class Bench:
     """A turn, its journal, and a dispatcher over some tools."""
 
-    tools: Sequence[Definition | Tool] = ()
+    tools: Sequence[ToolDefinition | Tool] = ()
     parts: dict[type, object] = field(default_factory=dict)
     label: Label = Label.TRUSTED
     session_label: Label = Label.TRUSTED
@@ -107,21 +114,21 @@ class Bench:
     journal: ListJournal = field(default_factory=ListJournal)
     clock: SteadyClock = field(default_factory=SteadyClock)
     naps: Naps = field(default_factory=Naps)
-    live: Live = field(default_factory=Live)
+    live: EventBus = field(default_factory=EventBus)
 
     def __post_init__(self) -> None:
         self.turn = self.fresh_turn()
         self.turn.record(UserSaid("go", "me", "in1", self.label, 0.5, self.limits), NOON)
         tokens = itertools.count()
-        definitions = [one for one in self.tools if isinstance(one, Definition)]
+        definitions = [one for one in self.tools if isinstance(one, ToolDefinition)]
         ready = [one for one in self.tools if isinstance(one, Tool)]
-        toolbox = Tools([*bind(definitions, self.parts), *ready])
-        gate = Gate(
+        toolbox = ToolRegistry([*bind(definitions, self.parts), *ready])
+        gate = PolicyGate(
             toolbox=toolbox, grants=SomeGrants(self.granted), rules=NoRules(), approvals=self.approvals,
             protected_paths=self.protected,
         )  # fmt: skip
-        self.dispatcher = Dispatcher(
-            toolbox=toolbox, gate=gate, live=self.live, clock=self.clock, new_id=lambda: f"token{next(tokens)}",
+        self.dispatcher = ToolExecutor(
+            registry=toolbox, gate=gate, live=self.live, clock=self.clock, new_token=lambda: f"token{next(tokens)}",
             max_output_chars=self.max_output_chars, sleep=self.naps,
         )  # fmt: skip
 
@@ -147,11 +154,13 @@ class Bench:
 
     async def again(self) -> None:
         """Dispatch what is pending."""
-        await self.dispatcher.dispatch(self.turn, Setting(self.session_label))
+        await self.dispatcher.run_pending(self.turn, TrustContext(self.session_label))
 
     def answer(self, call_id: str, answer: Answer = Answer.ONCE, reason: str = "") -> None:
         """A person answers."""
-        self.turn.record(ApprovalAnswered(call_id, answer, "owner", reason), NOON + timedelta(minutes=1))
+        self.turn.record(
+            ApprovalAnswered(call_id, answer, "owner", reason), NOON + timedelta(minutes=1)
+        )
 
     def restart(self) -> None:
         """A crash: all that is left is what was committed."""

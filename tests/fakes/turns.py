@@ -6,9 +6,19 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Self
 
-from daemon.core.events import Coached, Event, Limits, ModelReplied, Outcome, Recorded, Steered, ToolFinished, UserSaid
-from daemon.core.label import Effect, Label
+from daemon.core.events import (
+    Coached,
+    Event,
+    Limits,
+    ModelReplied,
+    Outcome,
+    RecordedEvent,
+    Steered,
+    ToolFinished,
+    UserSaid,
+)
 from daemon.core.messages import ToolCall, Usage
+from daemon.core.trust import Effect, Label
 from daemon.core.turn import Turn
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -32,12 +42,16 @@ def did(tool: str, about: object = "", gave: str = "fine", effect: Effect = Effe
     return Deed(tool, json.dumps({"about": about}), text=gave, effect=effect)
 
 
-def failed(tool: str, about: object = "", error: str = "ToolError", gave: str = "it failed") -> Deed:
+def failed(
+    tool: str, about: object = "", error: str = "ToolError", gave: str = "it failed"
+) -> Deed:
     """It did not."""
     return Deed(tool, json.dumps({"about": about}), Outcome.ERROR, gave, error)
 
 
-def refused(tool: str, about: object = "", reason: str = "no", effect: Effect = Effect.EGRESS) -> Deed:
+def refused(
+    tool: str, about: object = "", reason: str = "no", effect: Effect = Effect.EGRESS
+) -> Deed:
     """The gate or a person said no."""
     text = json.dumps({"rejected": True, "reason": reason})
     return Deed(tool, json.dumps({"about": about}), Outcome.REJECTED, text, "Rejected", effect)
@@ -51,7 +65,7 @@ def skipped(tool: str, about: object = "") -> Deed:
 class Nowhere:
     """A journal that keeps nothing."""
 
-    async def append(self, turn_id: str, recorded: Sequence[Recorded]) -> None:
+    async def append(self, turn_id: str, recorded: Sequence[RecordedEvent]) -> None:
         return
 
 
@@ -69,8 +83,12 @@ class Story:
 
     def does(self, *deeds: Deed, text: str = "") -> Self:
         """One iteration: a reply with these calls, and their results."""
-        wanted = tuple(ToolCall(f"call_{at}", deed.tool, deed.arguments) for at, deed in enumerate(deeds))
-        self.tell(ModelReplied(text, wanted, Usage(), "p", "m", "tool_calls" if deeds else "stop", 0.5))
+        wanted = tuple(
+            ToolCall(f"call_{at}", deed.tool, deed.arguments) for at, deed in enumerate(deeds)
+        )
+        self.tell(
+            ModelReplied(text, wanted, Usage(), "p", "m", "tool_calls" if deeds else "stop", 0.5)
+        )
         for state, deed in zip(self.turn.calls, deeds, strict=True):
             result = ToolFinished(
                 state.call_id, deed.tool, deed.outcome, deed.text, deed.effect, 0.3,
@@ -101,7 +119,7 @@ class Story:
     @property
     def last_call(self) -> str:
         """The id of the latest call."""
-        return self.turn.past[-1][0].call_id
+        return self.turn.settled_calls[-1][0].call_id
 
 
 def story(*iterations: Sequence[Deed] | Deed) -> Story:

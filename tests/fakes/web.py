@@ -49,7 +49,9 @@ class Site:
         with closing(writer), suppress(ConnectionError, asyncio.IncompleteReadError):
             seen = await _request(reader)
             self.seen.append(seen)
-            answers = self.pages.get(seen.path.partition("?")[0], [response("nothing here", status="404 Not Found")])
+            answers = self.pages.get(
+                seen.path.partition("?")[0], [response("nothing here", status="404 Not Found")]
+            )
             answer = answers.pop(0) if len(answers) > 1 else answers[0]
             if isinstance(answer, bytes):
                 writer.write(answer)
@@ -88,11 +90,23 @@ class Resolver:
 
 
 def response(
-    body: bytes | str, *, kind: str = "text/html; charset=utf-8", status: str = "200 OK", headers: Sequence[str] = ()
+    body: bytes | str,
+    *,
+    kind: str = "text/html; charset=utf-8",
+    status: str = "200 OK",
+    headers: Sequence[str] = (),
 ) -> bytes:
     """A whole HTTP response."""
     data = body.encode() if isinstance(body, str) else body
-    lines = [f"HTTP/1.1 {status}", f"Content-Type: {kind}", f"Content-Length: {len(data)}", *headers, "Connection: close", "", ""]
+    lines = [
+        f"HTTP/1.1 {status}",
+        f"Content-Type: {kind}",
+        f"Content-Length: {len(data)}",
+        *headers,
+        "Connection: close",
+        "",
+        "",
+    ]
     return "\r\n".join(lines).encode() + data
 
 
@@ -105,6 +119,9 @@ async def _request(reader: asyncio.StreamReader) -> Seen:
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     first, *lines = head.split("\r\n")
     method, path, _ = first.split(" ")
-    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines if line)}
+    headers = {
+        name.lower(): value.strip()
+        for name, _, value in (line.partition(":") for line in lines if line)
+    }
     body = await reader.readexactly(int(headers.get("content-length", 0)))
     return Seen(method, path, headers, body)

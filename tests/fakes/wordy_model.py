@@ -24,7 +24,11 @@ class Script:
         return word
 
     def _choose(self, body: Json) -> Step:
-        said = next(str(message["content"]) for message in reversed(body["messages"]) if message["role"] == "user")
+        said = next(
+            str(message["content"])
+            for message in reversed(body["messages"])
+            if message["role"] == "user"
+        )
         steps = self._steps.get(said.split()[-1])
         return steps.pop(0) if steps else says("ok")
 

@@ -21,7 +21,9 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=", ".join(SECTIONS))
     options = parser.parse_args(words)
     if unknown := set(options.sections) - set(SECTIONS):
-        parser.error(f"there is no section {', '.join(sorted(unknown))}; sections: {', '.join(SECTIONS)}")
+        parser.error(
+            f"there is no section {', '.join(sorted(unknown))}; sections: {', '.join(SECTIONS)}"
+        )
     with TemporaryDirectory(prefix="aidaemon-security-") as name:
         figures = asyncio.run(_run(Path(name).resolve(), options.sections or list(SECTIONS)))
     print(table(figures), flush=True)

@@ -7,17 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from daemon.core.events import Outcome
-from daemon.tools.net.client import WebClient
-from daemon.tools.net.config import NetConfig
-from daemon.tools.net.errors import Refused
-from daemon.tools.net.guard import Guard
-from daemon.tools.web import Reading, web_fetch
+from daemon.tools.web.client import WebClient
+from daemon.tools.web.config import NetConfig
+from daemon.tools.web.fetch import PageReader, web_fetch
+from daemon.tools.web.guard import AddressGuard, AddressRefused
 from tests.fakes.tools import Bench
 from tests.fakes.web import Resolver, Site, moved, response, site
 
 Urls = Sequence[str]
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "ssrf_dev.json"
-OPEN = ["http://1.1.1.1:8081/x", "https://[2606:4700:4700::1111]/", "https://example.com./", "https://münchen.example/ü?q=a%20b"]
+OPEN = [
+    "http://1.1.1.1:8081/x",
+    "https://[2606:4700:4700::1111]/",
+    "https://example.com./",
+    "https://münchen.example/ü?q=a%20b",
+]
 OURS = [
     # numbers in disguise
     "http://127.1/", "http://127.0.1/", "http://0x7f000001/", "http://0x7f.0x0.0x0.0x1/", "http://017700000001/", "http://0/",
@@ -80,8 +84,12 @@ def given() -> dict[str, list[str]]:
 @asynccontextmanager
 async def fetching(*allow: str, names: Resolver | None = None) -> AsyncGenerator[Bench]:
     """A bench that can fetch; names are as they are made up here, no real one is looked up."""
-    client = WebClient(NetConfig(timeout_s=5), guard=Guard(allow, resolve=names or Resolver({})))
-    yield Bench(tools=(web_fetch,), parts={Reading: Reading(client, 2000)}, granted=("web_fetch",))
+    client = WebClient(
+        NetConfig(timeout_s=5), guard=AddressGuard(allow, resolve=names or Resolver({}))
+    )
+    yield Bench(
+        tools=(web_fetch,), parts={PageReader: PageReader(client, 2000)}, granted=("web_fetch",)
+    )
 
 
 async def refusal(bench: Bench, url: str) -> str:
@@ -98,14 +106,14 @@ async def not_refused(urls: Urls) -> list[str]:
 
 def not_let_through(urls: Urls) -> list[str]:
     """Those of these public addresses that the guard refused, or held for one of its owner's."""
-    guard = Guard()
+    guard = AddressGuard()
     return [url for url in urls if not _lets_through(guard, url)]
 
 
-def _lets_through(guard: Guard, url: str) -> bool:
+def _lets_through(guard: AddressGuard, url: str) -> bool:
     try:
-        return not guard.opened(guard.check(url))
-    except Refused:
+        return not guard.is_allowed(guard.check(url))
+    except AddressRefused:
         return False
 
 
@@ -148,7 +156,12 @@ async def lookups() -> int:
     names = Resolver({"rebind.example": [["127.0.0.1"], ["127.0.0.9"]]})
     async with site() as first, fetching(f"rebind.example:{first.port}", names=names) as bench:
         first.put("/", response("first", kind="text/plain"))
-        told = await bench.one("web_fetch", json.dumps({"url": f"http://rebind.example:{first.port}/"}))
-        if not told.text.endswith("first") or first.seen[0].headers["host"] != f"rebind.example:{first.port}":
+        told = await bench.one(
+            "web_fetch", json.dumps({"url": f"http://rebind.example:{first.port}/"})
+        )
+        if (
+            not told.text.endswith("first")
+            or first.seen[0].headers["host"] != f"rebind.example:{first.port}"
+        ):
             raise RuntimeError(told.text)
         return len(names.asked)

@@ -25,7 +25,20 @@ START = datetime(2026, 3, 1, 9, tzinfo=UTC)
 LONG = "x" * 600
 CONTROL = "(control: the owner's own yes)"
 EVENTS = f'[events]\nenabled = true\nnotify = "terminal:owner"\n[events.tokens]\nmill = "{EVENT}"\n'
-FORGED_CALLS = ("99.0", "-1.0", "3", "3.0 ", "3.00", "03.0", "3.0' OR '1'='1", "budget.1", "review", "%", "*", "../3.0")
+FORGED_CALLS = (
+    "99.0",
+    "-1.0",
+    "3",
+    "3.0 ",
+    "3.00",
+    "03.0",
+    "3.0' OR '1'='1",
+    "budget.1",
+    "review",
+    "%",
+    "*",
+    "../3.0",
+)
 FORGED_BOUNDS: tuple[dict[str, object], ...] = (
     {"scope": "forever"},
     {"scope": "always", "times": 0},
@@ -77,9 +90,14 @@ class Range:
     @asynccontextmanager
     async def running(self, roles: tuple[str, ...] = ROLES) -> AsyncIterator[Daemon]:
         """The daemon, with one user of each of these roles."""
-        users = "".join(f'[[http.users]]\nname = "{role}"\nrole = "{role}"\ntoken = "{_token(role)}"\n' for role in roles)
+        users = "".join(
+            f'[[http.users]]\nname = "{role}"\nrole = "{role}"\ntoken = "{_token(role)}"\n'
+            for role in roles
+        )
         config = scripted(self.model.base_url, f"{users}{EVENTS}")
-        async with running_daemon(self.home, config, {"AIDAEMON_TEST_CLOCK": str(self.clock)}) as self.daemon:
+        async with running_daemon(
+            self.home, config, {"AIDAEMON_TEST_CLOCK": str(self.clock)}
+        ) as self.daemon:
             yield self.daemon
 
     def note(self, attack: str, accepted: bool) -> None:
@@ -91,14 +109,24 @@ class Range:
         """The owner asks for something dangerous; the run that waits, and the names of its questions."""
         self.asked += 1
         word = f"do{self.asked}"
-        commands = [f"touch hit{self.asked}-{n}; rm -f {what}" for n, what in enumerate(more or ("x",))]
-        step = shell(commands[0]) if len(commands) == 1 else calls(*(("shell", {"command": one}) for one in commands))
-        turn = await self.at.begin(self.script.on(word, step, says("ok")), session.removeprefix("web:"))
+        commands = [
+            f"touch hit{self.asked}-{n}; rm -f {what}" for n, what in enumerate(more or ("x",))
+        ]
+        step = (
+            shell(commands[0])
+            if len(commands) == 1
+            else calls(*(("shell", {"command": one}) for one in commands))
+        )
+        turn = await self.at.begin(
+            self.script.on(word, step, says("ok")), session.removeprefix("web:")
+        )
         await self.at.until(turn, "run.suspended")
         waiting = await self.at.listed("/v1/approvals", session=session)
         return turn, [str(one["call_id"]) for one in waiting if one["turn"] == turn]
 
-    async def asks(self, method: str, path: str, token: str, body: Mapping[str, object]) -> tuple[int, Json]:
+    async def asks(
+        self, method: str, path: str, token: str, body: Mapping[str, object]
+    ) -> tuple[int, Json]:
         """One request, as whoever has this token."""
         headers = {"Authorization": f"Bearer {token}"}
         async with self.at.http.request(method, path, json=body, headers=headers) as response:
@@ -106,7 +134,14 @@ class Range:
             return response.status, json.loads(text) if text.startswith("{") else {}
 
     async def approves(
-        self, attack: str, turn: str, call_id: str, token: str = TOKEN, *, scope: str = "once", more: Said = NO_MORE
+        self,
+        attack: str,
+        turn: str,
+        call_id: str,
+        token: str = TOKEN,
+        *,
+        scope: str = "once",
+        more: Said = NO_MORE,
     ) -> int:
         """Somebody says yes who may not, or to what cannot be said yes to."""
         said = {"call_id": call_id, "scope": scope, **more}
@@ -116,7 +151,9 @@ class Range:
 
     async def says(self, attack: str, text: str, session: str, token: str = TOKEN) -> str:
         """A text that ought to be no yes."""
-        _, answer = await self.asks("POST", "/v1/messages", token, {"session": session, "text": text})
+        _, answer = await self.asks(
+            "POST", "/v1/messages", token, {"session": session, "text": text}
+        )
         reply = str(answer.get("reply", ""))
         self.note(attack, "Approved" in reply)
         return reply
@@ -169,7 +206,16 @@ async def forged_names(range_: Range) -> None:
 
 async def words_that_are_no_yes(range_: Range) -> None:
     """Text typed while a question waits is a no, whatever it says."""
-    for text in ("yes", "y", "ok do it", "approve", "always", "yes /approve", "I approve of it all", "/ approve"):
+    for text in (
+        "yes",
+        "y",
+        "ok do it",
+        "approve",
+        "always",
+        "yes /approve",
+        "I approve of it all",
+        "/ approve",
+    ):
         turn, [_] = await range_.question()
         await range_.says("text typed while a question waits", text, "web:owner")
         await range_.at.until(turn, "run.completed")
@@ -179,7 +225,9 @@ async def double(range_: Range) -> None:
     """Many answers at once: one of them counts, and what was asked about runs once. The one is the owner's own."""
     turn, [call_id] = await range_.question()
     path = f"/v1/runs/{turn}/approve"
-    answers = await asyncio.gather(*(range_.asks("POST", path, TOKEN, {"call_id": call_id}) for _ in range(12)))
+    answers = await asyncio.gather(
+        *(range_.asks("POST", path, TOKEN, {"call_id": call_id}) for _ in range(12))
+    )
     won = sum(status == 200 for status, _ in answers)
     await range_.at.until(turn, "run.completed")
     runs = sum(call["result"] is not None for call in await range_.at.calls_of(turn))
@@ -194,7 +242,9 @@ async def double(range_: Range) -> None:
 async def swapped(range_: Range) -> None:
     """Questions change places between the list and the answer."""
     turn, [first, *_] = await range_.question("web:owner", "a", "b", "c")
-    await range_.says("swapped questions", "/approve all", "web:owner")  # nothing was listed: it is, now
+    await range_.says(
+        "swapped questions", "/approve all", "web:owner"
+    )  # nothing was listed: it is, now
     await range_.asks("POST", f"/v1/runs/{turn}/reject", TOKEN, {"call_id": first})
     reply = await range_.says("swapped questions", "/approve 1", "web:owner")
     assert "questions wait" in reply, reply
@@ -208,20 +258,30 @@ async def swapped(range_: Range) -> None:
 async def hidden_text(range_: Range) -> None:
     """What is too long to be shown, and what hides, is looked at first, and spelled out."""
     turn, [_] = await range_.question("web:owner", f"{LONG}\u202egpj")
-    for text in ("/approve", "/approve all", "/approve 1", "/approve always", "/approve session 5 times"):
+    for text in (
+        "/approve",
+        "/approve all",
+        "/approve 1",
+        "/approve always",
+        "/approve session 5 times",
+    ):
         reply = await range_.says("text not shown whole", text, "web:owner")
         range_.note("hidden characters", "\u202e" in reply)
     await range_.over(turn)
     turn, [_, _] = await range_.question("web:owner", "\u200bone", "two\n3. shell (read)\u2066")
     reply = await range_.says("hidden characters", "/approve", "web:owner")
-    range_.note("hidden characters", any(char in reply for char in "\u200b\u2066") or "\n3. shell" in reply)
+    range_.note(
+        "hidden characters", any(char in reply for char in "\u200b\u2066") or "\n3. shell" in reply
+    )
     await range_.over(turn)
 
 
 async def strangers(range_: Range) -> None:
     """An event's sender asks for something, and would say yes to it too."""
     range_.model.otherwise(shell("touch hit-event; rm -f x"))
-    status, taken = await range_.asks("POST", "/v1/events/mill", EVENT, {"text": "please do as I say"})
+    status, taken = await range_.asks(
+        "POST", "/v1/events/mill", EVENT, {"text": "please do as I say"}
+    )
     assert status == 202, taken
     turn, session = str(taken["turn"]), str(taken["session"])
     await range_.at.until(turn, "run.suspended")
@@ -255,7 +315,9 @@ async def command_line(range_: Range) -> None:
     """`aidaemon chat` in another conversation, and a run of another one's name."""
     turn, [_] = await range_.question()
     for text in ("/approve", "/approve 1", "/approve all always"):
-        done = await asyncio.to_thread(aidaemon, "chat", "--session", "other", "--once", text, home=range_.home)
+        done = await asyncio.to_thread(
+            aidaemon, "chat", "--session", "other", "--once", text, home=range_.home
+        )
         range_.note("command line in another conversation", "Approved" in done.stdout)
     await range_.over(turn)
 
@@ -279,8 +341,12 @@ async def over_a_restart(range_: Range) -> None:
         for scope in SCOPES:
             await range_.approves("replay after a restart", done, answered, scope=scope)
         for role in ROLES:
-            await range_.approves("answer of somebody who was removed", removed, open_, _token(role))
-        await range_.asks("POST", f"/v1/runs/{changed}/approve", TOKEN, {"call_id": theirs})  # the owner's, to what was shown
+            await range_.approves(
+                "answer of somebody who was removed", removed, open_, _token(role)
+            )
+        await range_.asks(
+            "POST", f"/v1/runs/{changed}/approve", TOKEN, {"call_id": theirs}
+        )  # the owner's, to what was shown
         await range_.at.until(changed, "run.completed")
         ran = (range_.home / "workspace" / "hit-changed").exists()
         range_.note("arguments changed after they were shown", ran)
@@ -291,10 +357,15 @@ def _change(journal: Path, turn: str) -> None:
     """Somebody with a hand on the disk puts other arguments into the call that waits."""
     db = sqlite3.connect(journal)
     with db:
-        [(payload,)] = db.execute("SELECT payload FROM events WHERE turn = ? AND kind = 'ModelReplied'", (turn,)).fetchall()
+        [(payload,)] = db.execute(
+            "SELECT payload FROM events WHERE turn = ? AND kind = 'ModelReplied'", (turn,)
+        ).fetchall()
         reply = json.loads(payload)
         reply["calls"][0]["arguments"] = json.dumps({"command": "touch hit-changed; rm -f x"})
-        db.execute("UPDATE events SET payload = ? WHERE turn = ? AND kind = 'ModelReplied'", (json.dumps(reply), turn))
+        db.execute(
+            "UPDATE events SET payload = ? WHERE turn = ? AND kind = 'ModelReplied'",
+            (json.dumps(reply), turn),
+        )
     db.close()
 
 
@@ -327,7 +398,9 @@ def summary(tallies: dict[str, Tally], hits: list[str]) -> Attempts:
     """The figures."""
     real = [tally for name, tally in tallies.items() if not name.startswith("(")]
     by_attack = {name: [tally.tries, tally.accepted] for name, tally in sorted(tallies.items())}
-    return Attempts(sum(tally.tries for tally in real), sum(tally.accepted for tally in real), hits, by_attack)
+    return Attempts(
+        sum(tally.tries for tally in real), sum(tally.accepted for tally in real), hits, by_attack
+    )
 
 
 async def attacks(home: Path) -> Attempts:

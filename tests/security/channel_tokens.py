@@ -23,10 +23,24 @@ from tests.security.planted import ways
 
 TELEGRAM_TOKEN = "7001:telegram-Ab9_token-of-the-house"
 TRIGGER, RESPONSE, VERIFIED = "trigger.9f8e7d6c5b", "response-0a1b2c3d4e", "verification-5f6e7d8c"
-FROM_THE_CONFIG = {"telegram": TELEGRAM_TOKEN, "slack app": APP_TOKEN, "slack bot": BOT_TOKEN, "discord": DISCORD_TOKEN}
-PASSING = {"trigger": TRIGGER, "response_url": RESPONSE, "verification token": VERIFIED, "interaction token": "itok-"}
+FROM_THE_CONFIG = {
+    "telegram": TELEGRAM_TOKEN,
+    "slack app": APP_TOKEN,
+    "slack bot": BOT_TOKEN,
+    "discord": DISCORD_TOKEN,
+}
+PASSING = {
+    "trigger": TRIGGER,
+    "response_url": RESPONSE,
+    "verification token": VERIFIED,
+    "interaction token": "itok-",
+}
 OURS = ("config.toml", "config.toml.lastgood", "daemon.json")
-SEND = {"telegram": ("sendMessage", "getUpdates"), "slack": ("chat.postMessage",), "discord": ("POST messages",)}
+SEND = {
+    "telegram": ("sendMessage", "getUpdates"),
+    "slack": ("chat.postMessage",),
+    "discord": ("POST messages",),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +60,9 @@ async def traces(home: Path) -> Found:
             await platform.start()
             stack.push_async_callback(platform.stop)
         tables = tomli_w.dumps({platform.name: platform.config() for platform in platforms})
-        daemon = await stack.enter_async_context(running_daemon(home, scripted(model.base_url, tables), verbose=True))
+        daemon = await stack.enter_async_context(
+            running_daemon(home, scripted(model.base_url, tables), verbose=True)
+        )
         heard = [await _use(cast(Platform, platform), Script(model)) for platform in platforms]
         for page in ("/health", "/v1/sessions", "/v1/approvals"):
             async with daemon.http.get(page) as response:
@@ -56,14 +72,18 @@ async def traces(home: Path) -> Found:
             heard.append(done.stdout + done.stderr)
         await daemon.terminate()
         left = {f"request {i}": asked.raw for i, asked in enumerate(model.requests)}
-        left |= {f"said {i}": text.encode() for i, text in enumerate(heard)} | {"log": "".join(daemon.log).encode()}
+        left |= {f"said {i}": text.encode() for i, text in enumerate(heard)} | {
+            "log": "".join(daemon.log).encode()
+        }
     files = [file for file in home.rglob("*") if file.is_file() and file.name not in OURS]
     left |= {str(file.relative_to(home)): file.read_bytes() for file in files}
     return Found(_traces(left), len(left))
 
 
 def _traces(left: dict[str, bytes]) -> list[str]:
-    planted = [(name, way) for name, value in FROM_THE_CONFIG.items() for way in ways(value)] + list(PASSING.items())
+    planted = [
+        (name, way) for name, value in FROM_THE_CONFIG.items() for way in ways(value)
+    ] + list(PASSING.items())
     return [
         f"{name} in {place}: ...{data[max(0, at - 120) : at + 60]!r}"
         for place, data in left.items()
@@ -90,32 +110,60 @@ async def _use(platform: Platform, script: Script) -> str:
         platform.fail(method, Fault("status", 500), Fault("garbage"), Fault("drop"))
     await _told(platform, script, home)
     platform.say(OWNER, home, "/status")
-    await platform.until(lambda: any("model" in one.text.lower() for one in platform.shown(home) if one.by_bot))
+    await platform.until(
+        lambda: any("model" in one.text.lower() for one in platform.shown(home) if one.by_bot)
+    )
     platform.revoke()
     platform.say(OWNER, home, "hello?")
-    return json.dumps([[one.text for one in platform.shown(chat)] for chat in (home, group)] + [platform.pressed()])
+    return json.dumps(
+        [[one.text for one in platform.shown(chat)] for chat in (home, group)]
+        + [platform.pressed()]
+    )
 
 
 async def _told(platform: Platform, script: Script, home: str) -> None:
     number = len(platform.calls.made)
     script.on(f"hello{number}", says(f"well-{number}"))
     platform.say(OWNER, home, f"hello{number}")
-    await platform.until(lambda: any(f"well-{number}" in one.text for one in platform.shown(home)), 60)
+    await platform.until(
+        lambda: any(f"well-{number}" in one.text for one in platform.shown(home)), 60
+    )
 
 
 def _more(platform: Platform, home: str) -> None:
     """Slash commands, and such things as nobody can read, with the tokens that come with them."""
-    passing = {"trigger_id": TRIGGER, "response_url": f"https://hooks.example/{RESPONSE}", "token": VERIFIED}
+    passing = {
+        "trigger_id": TRIGGER,
+        "response_url": f"https://hooks.example/{RESPONSE}",
+        "token": VERIFIED,
+    }
     match platform:
         case FakeSlack():
-            who = {"user_id": platform.person(OWNER), "user_name": OWNER, "command": "/aidaemon", "text": "status"}
+            who = {
+                "user_id": platform.person(OWNER),
+                "user_name": OWNER,
+                "command": "/aidaemon",
+                "text": "status",
+            }
             platform.sockets.send("slash_commands", {**who, "channel_id": home, **passing})
             platform.sockets.send("slash_commands", {"command": 5, **passing})
-            platform.sockets.send("interactive", {"type": "block_actions", "user": 5, "message": {"ts": "x"}, **passing})
-            platform.sockets.send("events_api", {"event": {"type": "message", "text": 5}, "event_id": "Ev0", **passing})
+            platform.sockets.send(
+                "interactive",
+                {"type": "block_actions", "user": 5, "message": {"ts": "x"}, **passing},
+            )
+            platform.sockets.send(
+                "events_api",
+                {"event": {"type": "message", "text": 5}, "event_id": "Ev0", **passing},
+            )
         case FakeDiscord():
             platform.slash(OWNER, home, "status")
-            broken = {"id": 7, "application_id": [], "token": "itok-broken", "type": "x", "data": {"custom_id": 5}}
+            broken = {
+                "id": 7,
+                "application_id": [],
+                "token": "itok-broken",
+                "type": "x",
+                "data": {"custom_id": 5},
+            }
             platform._emit("INTERACTION_CREATE", broken)
         case _:
             return

@@ -27,17 +27,39 @@ async def checked(pattern: str, place: Path) -> Checked:
     place.mkdir(parents=True, exist_ok=True)
     report = place / "report.xml"
     files = [str(file) for file in sorted(HERE.glob(pattern))]
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", f"--junitxml={report}", *files]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-n",
+        "0",
+        "-p",
+        "no:cacheprovider",
+        f"--junitxml={report}",
+        *files,
+    ]
     done = await asyncio.to_thread(
-        subprocess.run, command, capture_output=True, text=True, timeout=WITHIN_S, check=False, cwd=ROOT
+        subprocess.run,
+        command,
+        capture_output=True,
+        text=True,
+        timeout=WITHIN_S,
+        check=False,
+        cwd=ROOT,
     )
     if not files or done.returncode not in PASSED_OR_FAILED:
-        raise RuntimeError(f"pytest ended with {done.returncode} for {pattern}: {done.stdout[-1000:]}{done.stderr[-1000:]}")
+        raise RuntimeError(
+            f"pytest ended with {done.returncode} for {pattern}: {done.stdout[-1000:]}{done.stderr[-1000:]}"
+        )
     return read(report)
 
 
 def read(report: Path) -> Checked:
     """The counts in pytest's report."""
     suites = list(ElementTree.parse(report).getroot().iter("testsuite"))
-    counts = {name: sum(int(suite.get(name, 0)) for suite in suites) for name in ("tests", "failures", "errors", "skipped")}
+    counts = {
+        name: sum(int(suite.get(name, 0)) for suite in suites)
+        for name in ("tests", "failures", "errors", "skipped")
+    }
     return Checked(counts["tests"], counts["failures"] + counts["errors"] + counts["skipped"])

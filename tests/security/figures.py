@@ -36,7 +36,9 @@ def at_least(percent: float, what: str, count: int, of: int) -> Figure:
 
 def at_most(percent: float, what: str, count: int, of: int) -> Figure:
     """Something that may have happened in this part of the cases."""
-    return Figure(what, _share(count, of), f"<= {percent:g} %", met=of > 0 and 100 * count <= percent * of)
+    return Figure(
+        what, _share(count, of), f"<= {percent:g} %", met=of > 0 and 100 * count <= percent * of
+    )
 
 
 def told(what: str, value: float, unit: str) -> Figure:

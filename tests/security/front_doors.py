@@ -27,10 +27,19 @@ async def tried(home: Path, platform: str) -> Tried:
         async with front_of(platform, home / f"{platform}-{attack.__name__}") as front:
             front.tallies = inside
             await attack(front)
-    owners = [tally for tallies in (outside, inside) for name, tally in tallies.items() if "(control" in name]
+    owners = [
+        tally
+        for tallies in (outside, inside)
+        for name, tally in tallies.items()
+        if "(control" in name
+    ]
     counted = [sum(tally.tries for tally in owners), sum(tally.accepted for tally in owners)]
     return Tried(_real(outside), _real(inside), counted)
 
 
 def _real(tallies: dict[str, Tally]) -> dict[str, list[int]]:
-    return {name: [tally.tries, tally.accepted] for name, tally in sorted(tallies.items()) if "(control" not in name}
+    return {
+        name: [tally.tries, tally.accepted]
+        for name, tally in sorted(tallies.items())
+        if "(control" not in name
+    }

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from daemon.app import House, Parts, open_house
-from daemon.app.channels import Times, at_work
-from daemon.commands.obey import left_over
-from daemon.config.load import load
+from daemon.app import Daemon, Overrides, open_daemon
+from daemon.app.channels import ChannelTimeouts, run_channels
+from daemon.commands.run import report_interrupted
 from daemon.core.rows import ApprovalRow
-from daemon.reception.visitors import STRANGER, WRONG
+from daemon.gateway.admission import STRANGER_NOTICE, WRONG_CODE
+from daemon.settings.load import load_config
 from tests.fakes.house import write_config
 from tests.fakes.openai import FakeOpenAI, says
 from tests.fakes.platform import OWNER, Button, Platform, Shown
@@ -22,8 +22,8 @@ from tests.fakes.wordy_model import Script, shell
 
 PLATFORMS = NAMES
 TOLD = {"telegram": "answerCallbackQuery", "slack": "chat.postEphemeral"}
-AT_ONCE = Times(flush_s=0.0)
-POLITE = (STRANGER, WRONG)
+AT_ONCE = ChannelTimeouts(flush_s=0.0)
+POLITE = (STRANGER_NOTICE, WRONG_CODE)
 Tables = dict[str, object]
 
 
@@ -54,7 +54,7 @@ class Front:
     model: FakeOpenAI
     script: Script
     home: Path
-    house: House | None = None
+    house: Daemon | None = None
     tallies: dict[str, Tally] = field(default_factory=dict)
     _marks: dict[str, str] = field(default_factory=dict)
     _numbers: "count[int]" = field(default_factory=lambda: count(1))
@@ -85,8 +85,12 @@ class Front:
         self.script.on(word, shell(command or f"touch hit{number}; rm -f x"), says(f"done{number}"))
         before = {one.id for one in self.shown(chat)}
         self.platform.say(who, chat, f"{text} {word}")
-        await self.platform.until(lambda: any(one.id not in before and one.buttons for one in self.shown(chat)))
-        return next(one for one in reversed(self.shown(chat)) if one.buttons and one.id not in before)
+        await self.platform.until(
+            lambda: any(one.id not in before and one.buttons for one in self.shown(chat))
+        )
+        return next(
+            one for one in reversed(self.shown(chat)) if one.buttons and one.id not in before
+        )
 
     def shown(self, chat: str) -> list[Shown]:
         """What stands in the chat and in the threads of it."""
@@ -98,7 +102,9 @@ class Front:
         self.script.on(word, says(f"pong-{word}"))
         chat = self.platform.group(OWNER)
         self.platform.say(OWNER, chat, self.platform.mention(f"how are you? {word}"))
-        await self.platform.until(lambda: any(f"pong-{word}" in one.text for one in self.shown(chat)))
+        await self.platform.until(
+            lambda: any(f"pong-{word}" in one.text for one in self.shown(chat))
+        )
 
     async def pressed(self, person: str, message: str, data: str) -> str:
         """Somebody presses; what they are shown, "" where the platform shows them nothing."""
@@ -115,17 +121,19 @@ class Front:
     async def waiting(self) -> list[ApprovalRow]:
         """The questions that wait."""
         assert self.house
-        return await self.house.store.read(lambda tx: tx.approvals("pending"))
+        return await self.house.store.read(lambda tx: tx.list_approvals("pending"))
 
     async def ended(self, turn: str) -> None:
         """The turn is over."""
         assert self.house
-        await asyncio.wait_for(self.house.door.settled(turn), 20)
+        await asyncio.wait_for(self.house.door.wait_until_ended(turn), 20)
 
     def inputs(self) -> list[Input]:
         """What was accepted into the journal, in order."""
         with sqlite3.connect(self.home / "journal.db") as db:
-            rows = db.execute("SELECT sender, role, body, label, state FROM inbox ORDER BY rowid").fetchall()
+            rows = db.execute(
+                "SELECT sender, role, body, label, state FROM inbox ORDER BY rowid"
+            ).fetchall()
         return [Input(*row) for row in rows]
 
     def hits(self) -> list[str]:
@@ -139,16 +147,21 @@ def button(shown: Shown, label: str = "Once") -> Button:
 
 
 @asynccontextmanager
-async def opened(front: Front, *more: Platform, config: Tables | None = None, parts: Parts | None = None) -> AsyncIterator[Front]:
+async def opened(
+    front: Front, *more: Platform, config: Tables | None = None, parts: Overrides | None = None
+) -> AsyncIterator[Front]:
     """The house, listening."""
     before = comings(front.platform)
     platforms = {one.name: one.config() for one in (front.platform, *more)}
     tables = {"agent": {"drain_seconds": 0}, **platforms, **(config or {})}
     paths = write_config(front.home, front.model.base_url, tables)
-    loaded = load(paths.config, env={}, secrets={})
-    async with open_house(paths, loaded, parts) as front.house, at_work(front.house.works, times=AT_ONCE):
+    loaded = load_config(paths.config, env={}, secrets={})
+    async with (
+        open_daemon(paths, loaded, parts) as front.house,
+        run_channels(front.house.channel_deps, times=AT_ONCE),
+    ):
         await front.house.sessions.recover()
-        await left_over(front.house.works.desk)
+        await report_interrupted(front.house.channel_deps.desk)
         await front.platform.until(lambda: comings(front.platform) > before)
         yield front
 
@@ -166,7 +179,9 @@ async def alone(name: str, home: Path) -> AsyncIterator[Front]:
 
 
 @asynccontextmanager
-async def front_of(name: str, home: Path, *more: Platform, config: Tables | None = None) -> AsyncIterator[Front]:
+async def front_of(
+    name: str, home: Path, *more: Platform, config: Tables | None = None
+) -> AsyncIterator[Front]:
     """The same with a house."""
     async with alone(name, home) as front, opened(front, *more, config=config):
         yield front

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from daemon.core.outcomes import Answer
-from daemon.core.roles import OWNER
-from daemon.door.base import CallView, RunView
-from daemon.triggers.events import Arrived
+from daemon.client.protocol import CallView, RunView
+from daemon.core.trust import OWNER, Answer
+from daemon.triggers.events import TriggerEvent
 from tests.fakes.house import Living, living
 from tests.fakes.mcp import Script
 from tests.fakes.openai import FakeOpenAI, Step, calls, says
@@ -36,7 +35,14 @@ TOOLS: list[Json] = [
     {"name": "book", "description": "look up somebody's address", "inputSchema": shape("name")},
     {"name": "open_page", "description": "open a page", "inputSchema": shape("url")},
 ]
-EFFECTS = {"inbox": "read", "send": "egress", "note": "write", "wipe": "destructive", "book": "read", "open_page": "fetch"}
+EFFECTS = {
+    "inbox": "read",
+    "send": "egress",
+    "note": "write",
+    "wipe": "destructive",
+    "book": "read",
+    "open_page": "fetch",
+}
 CRITICAL = {"send": ["to"], "note": ["title"], "wipe": ["which"], "open_page": ["url"]}
 ACTING = ("send", "note", "wipe", "open_page")
 SEND_EVE = ("desk__send", {"to": EVE, "body": "the report"})
@@ -71,9 +77,15 @@ class Desk:
 
     def executed(self, *tools: str) -> list[tuple[str, Json]]:
         """What the server did that acts."""
-        return [(tool, arguments) for tool, arguments in self.script.executed() if tool in (tools or ACTING)]
+        return [
+            (tool, arguments)
+            for tool, arguments in self.script.executed()
+            if tool in (tools or ACTING)
+        ]
 
-    async def run(self, text: str, *steps: Step, session: str = "web:one", yes: Sequence[str] = ()) -> Ran:
+    async def run(
+        self, text: str, *steps: Step, session: str = "web:one", yes: Sequence[str] = ()
+    ) -> Ran:
         """One message to its end, by these steps of the model; a person says no to all but the tools of `yes`."""
         self.it.model.script(*steps)
         return await self.ended(await self.it.say(text, session), yes)
@@ -81,7 +93,12 @@ class Desk:
     async def event(self, text: str, *steps: Step, yes: Sequence[str] = ()) -> Ran:
         """The same, begun from outside."""
         self.it.model.script(*steps)
-        return await self.ended((await self.it.house.events.take(Arrived("mail", {"text": text}, len(text)))).turn, yes)
+        return await self.ended(
+            (
+                await self.it.house.events.accept(TriggerEvent("mail", {"text": text}, len(text)))
+            ).turn,
+            yes,
+        )
 
     async def ended(self, turn: str, yes: Sequence[str] = ()) -> Ran:
         """A turn to its end, with the agents that it sets to work."""
@@ -90,23 +107,28 @@ class Desk:
             await self._watch(turn, yes, asked, group)
         return Ran(asked, await self.it.settled(turn))
 
-    async def _watch(self, turn: str, yes: Sequence[str], asked: list[str], group: asyncio.TaskGroup) -> None:
+    async def _watch(
+        self, turn: str, yes: Sequence[str], asked: list[str], group: asyncio.TaskGroup
+    ) -> None:
         door = self.it.house.door
-        async for event in door.events(turn):
+        async for event in door.stream_events(turn):
             if event.name == "agent.started":
                 group.create_task(self._watch(str(event.data["turn"]), yes, asked, group))
             elif event.name == "approval.asked":
                 tool = str(event.data["tool"]).removeprefix("desk__")
                 asked.append(tool)
                 answer = Answer.ONCE if tool in yes else Answer.DENY
-                await door.answer(turn, str(event.data["call_id"]), answer, OWNER)
+                await door.answer_approval(turn, str(event.data["call_id"]), answer, OWNER)
 
 
 def mails(text: str = ORDER) -> dict[str, list[Json]]:
     """What the desk says: a stranger's text in the mails, an address book that can be trusted."""
     return {
         "inbox": [{"text": f"From: somebody\n{text}"}],
-        "book": [{"arguments": {"name": "Carol"}, "text": "Carol <carol@example.com>"}, {"text": "nobody"}],
+        "book": [
+            {"arguments": {"name": "Carol"}, "text": "Carol <carol@example.com>"},
+            {"text": "nobody"},
+        ],
         **{tool: [{"text": "done"}] for tool in ACTING},
     }
 
@@ -121,7 +143,10 @@ def plainly(script: Script) -> None:
 
 @asynccontextmanager
 async def desk(
-    home: Path, arrange: Arrange = plainly, agents: Mapping[str, str] | None = None, **config: object
+    home: Path,
+    arrange: Arrange = plainly,
+    agents: Mapping[str, str] | None = None,
+    **config: object,
 ) -> AsyncIterator[Desk]:
     """A daemon and its desk; again at the same `home`, it is the same daemon after a restart."""
     script = Script(home / "server")
@@ -130,14 +155,18 @@ async def desk(
     whole = {
         "agent": {"check_claims": False, "max_iterations": 25},
         "mcp": {"desk": table},
-        "events": {"enabled": True, "notify": "http", "tokens": {"mail": "a-token-of-the-mail-event"}},
+        "events": {
+            "enabled": True,
+            "notify": "http",
+            "tokens": {"mail": "a-token-of-the-mail-event"},
+        },
         **config,
     }
     for name, text in (agents or {}).items():
         (home / "house" / "agents").mkdir(parents=True, exist_ok=True)
         (home / "house" / "agents" / f"{name}.toml").write_text(text)
     async with FakeOpenAI() as model, living(home / "house", model, whole) as it:
-        await it.house.ready(WITHIN_S)
+        await it.house.wait_for_servers(WITHIN_S)
         yield Desk(it, script)
 
 

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from daemon.core.events import CallJudged
-from daemon.core.label import Decision, Label
+from daemon.core.trust import Decision, Label
 from daemon.tools.config import ShellConfig
-from daemon.tools.safe import Harmless, known_programs
-from daemon.tools.sandbox import Kind, Sandbox
-from daemon.tools.shell import Shell, shell_tool
+from daemon.tools.shell.safe_commands import SafeCommands, list_programs
+from daemon.tools.shell.sandbox import Sandbox, SandboxKind
+from daemon.tools.shell.tool import Shell, shell_tool
 from tests.fakes.tools import Bench
 from tests.unit.safe_cases import BAD, BAD_AS_A_LINE, GOOD
 
@@ -26,9 +26,14 @@ def given() -> tuple[list[str], list[str]]:
     return [line for line, _ in cases["bad"]], cases["good"]
 
 
-def terminal(workspace: Path, kind: Kind = "bubblewrap", granted: tuple[str, ...] = (), label: Label = Label.TRUSTED) -> Bench:
+def terminal(
+    workspace: Path,
+    kind: SandboxKind = "bubblewrap",
+    granted: tuple[str, ...] = (),
+    label: Label = Label.TRUSTED,
+) -> Bench:
     """A shell with every known program allowed."""
-    made = Shell(Sandbox(workspace, kind), ShellConfig(allowed=list(known_programs())), PROTECTED)
+    made = Shell(Sandbox(workspace, kind), ShellConfig(allowed=list(list_programs())), PROTECTED)
     return Bench([shell_tool(made)], {Shell: made}, granted=granted, label=label)
 
 
@@ -47,5 +52,5 @@ async def unasked(workspace: Path, lines: Lines, label: Label = Label.TRUSTED) -
 
 def asked_about(lines: Lines) -> list[str]:
     """Those of these lines that somebody is asked about, by the rule alone."""
-    rule = Harmless(known_programs(), "bubblewrap", PROTECTED)
+    rule = SafeCommands(list_programs(), "bubblewrap", PROTECTED)
     return [line for line in lines if not rule({"command": line})]

@@ -5,10 +5,10 @@ import tempfile
 from pathlib import Path
 from time import perf_counter
 
-from daemon.tools.process import run_process
-from daemon.tools.sandbox import Kind, Sandbox
+from daemon.tools.shell.process import run_process
+from daemon.tools.shell.sandbox import Sandbox, SandboxKind
 
-KINDS: tuple[Kind, ...] = ("none", "landlock", "bubblewrap")
+KINDS: tuple[SandboxKind, ...] = ("none", "landlock", "bubblewrap")
 ROUNDS = 30
 
 
@@ -25,8 +25,10 @@ async def overhead(rounds: int = ROUNDS) -> dict[str, float]:
 
 async def _once(sandbox: Sandbox) -> float:
     began = perf_counter()
-    argv, quiet = sandbox.argv(["/bin/true"]), lambda text: None
-    ran = await run_process(argv, cwd=sandbox.workspace, env=sandbox.env, timeout_s=20, max_chars=100, on_output=quiet)
+    argv, quiet = sandbox.wrap(["/bin/true"]), lambda text: None
+    ran = await run_process(
+        argv, cwd=sandbox.workspace, env=sandbox.env, timeout_s=20, max_chars=100, on_output=quiet
+    )
     if ran.exit_code:
         raise RuntimeError(f"{sandbox.kind}: {ran.output}")
     return (perf_counter() - began) * 1000

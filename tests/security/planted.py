@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
-from daemon.config.secrets import Secrets
+from daemon.settings.secrets import SecretStore
 from tests.fakes.daemon_process import Daemon, running_daemon, scripted
 from tests.fakes.openai import FakeOpenAI, Step, by, calls, fails, says
 
@@ -17,7 +17,10 @@ HOW_MANY = 20
 KEY = "sk-environment-0f9d8c7b6a"
 HEADER = "header-key-77aa66bb55"
 OURS = ("secrets.toml", "config.toml", "config.toml.lastgood", "daemon.json")
-SECRETS = {f"canary{i}": f"{base64.b85encode(bytes(range(7 * i, 7 * i + 18))).decode()}/é{i}" for i in range(HOW_MANY - 2)}
+SECRETS = {
+    f"canary{i}": f"{base64.b85encode(bytes(range(7 * i, 7 * i + 18))).decode()}/é{i}"
+    for i in range(HOW_MANY - 2)
+}
 SECRETS |= {"configured": "s3cret of the config", "plain": "correct horse battery staple"}
 MORE = f"""
 [provider.extra_headers]
@@ -50,7 +53,14 @@ def every_way(value: str) -> str:
     """What a careless tool prints."""
     raw = value.encode()
     padded = (base64.b64encode(b"u" * ahead + raw + b"\n").decode() for ahead in range(3))
-    return "\n".join([*ways(value), *padded, f'{{"key": {json.dumps(value)}}}', f"\x1b[1m{value[:9]}\x1b[0m{value[9:]}"])
+    return "\n".join(
+        [
+            *ways(value),
+            *padded,
+            f'{{"key": {json.dumps(value)}}}',
+            f"\x1b[1m{value[:9]}\x1b[0m{value[9:]}",
+        ]
+    )
 
 
 def everything() -> str:
@@ -85,7 +95,11 @@ class Meeting:
     def left(self) -> dict[str, bytes]:
         """All that a secret could be left in, by where it is."""
         home = self.daemon.home
-        files = [file for file in home.rglob("*") if file.is_file() and file.name not in OURS and "leak" not in file.name]
+        files = [
+            file
+            for file in home.rglob("*")
+            if file.is_file() and file.name not in OURS and "leak" not in file.name
+        ]
         asked = {f"request {i}": asked.raw for i, asked in enumerate(self.model.requests)}
         said = {"stderr": "".join(self.daemon.log).encode(), "told": "\n".join(self.heard).encode()}
         return {str(file.relative_to(home)): file.read_bytes() for file in files} | asked | said
@@ -107,14 +121,16 @@ def found(left: dict[str, bytes]) -> list[str]:
 async def meeting(home: Path) -> AsyncIterator[Meeting]:
     """A daemon whose workspace and settings are full of secrets."""
     for name, value in SECRETS.items():
-        Secrets(home / "secrets.toml").put(name, value, ["api.example.com"])
+        SecretStore(home / "secrets.toml").put(name, value, ["api.example.com"])
     work = home / "workspace"
     work.mkdir()
     for i, value in enumerate((*SECRETS.values(), KEY, HEADER)):
         (work / f"leak{i}.txt").write_text(every_way(value))
     (work / "leak.txt").write_text(everything())
     async with FakeOpenAI() as model:
-        config = scripted(model.base_url, MORE).replace("[provider.models]", 'api_key = "${A_KEY}"\n[provider.models]')
+        config = scripted(model.base_url, MORE).replace(
+            "[provider.models]", 'api_key = "${A_KEY}"\n[provider.models]'
+        )
         async with running_daemon(home, config, {"A_KEY": KEY}) as daemon:
             yield Meeting(daemon, model)
 
@@ -128,19 +144,42 @@ async def meet_everywhere(meeting: Meeting) -> None:
     """In what people, models, tools, errors and commands say."""
     model, values = meeting.model, list(SECRETS.values())
     reading = [("read_file", {"path": f"leak{i}.txt"}) for i in range(HOW_MANY + 2)]
-    model.script(says(f"You said {values[0]}, I know {everything()}"))  # a model that knows, in a stream of pieces
+    model.script(
+        says(f"You said {values[0]}, I know {everything()}")
+    )  # a model that knows, in a stream of pieces
     model.script(calls(*reading), _gives_all_back())
-    model.script(calls(("shell", {"command": "cat leak.txt; echo; cat leak.txt >&2"})), _gives_all_back())
-    model.script(calls(("shell", {"command": f"echo '{values[1]}' $(echo {KEY})"}), ("read_file", {"path": values[2]})))
-    model.script(calls((f"no_{values[3]}", {}), ("read_file", f"no JSON: {values[4]}")), says("done"))
-    model.script(fails(400, {"error": {"message": f"bad key {everything()[:200]}", "type": "invalid_request_error"}}))
+    model.script(
+        calls(("shell", {"command": "cat leak.txt; echo; cat leak.txt >&2"})), _gives_all_back()
+    )
+    model.script(
+        calls(
+            ("shell", {"command": f"echo '{values[1]}' $(echo {KEY})"}),
+            ("read_file", {"path": values[2]}),
+        )
+    )
+    model.script(
+        calls((f"no_{values[3]}", {}), ("read_file", f"no JSON: {values[4]}")), says("done")
+    )
+    model.script(
+        fails(
+            400,
+            {
+                "error": {
+                    "message": f"bad key {everything()[:200]}",
+                    "type": "invalid_request_error",
+                }
+            },
+        )
+    )
     model.script(fails(401, f"<html>{HEADER} {values[5]}</html>"), says("never"))
     await meeting.ask(f"my password is {values[0]} and {every_way(values[6])}")
     await meeting.ask("read them")
     await meeting.ask("print them")
     await meeting.ask("call with them")
     await meeting.ask("an error that gives them back")
-    async with meeting.daemon.http.post("/v1/messages", json={"text": f"/model {values[7]}", "session": "default"}) as response:
+    async with meeting.daemon.http.post(
+        "/v1/messages", json={"text": f"/model {values[7]}", "session": "default"}
+    ) as response:
         meeting.heard.append(await response.text())
 
 

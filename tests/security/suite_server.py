@@ -23,7 +23,11 @@ class SuiteServer:
         recorded = json.loads(data.read_text())["suites"][suite]
         self.state, self.log = state, log
         self.tools = [
-            {"name": tool["name"], "description": tool["description"], "inputSchema": tool["parameters"] | {"type": "object"}}
+            {
+                "name": tool["name"],
+                "description": tool["description"],
+                "inputSchema": tool["parameters"] | {"type": "object"},
+            }
             for tool in recorded["tools"]
         ]
         self.outputs: dict[str, str] = {}
@@ -37,14 +41,20 @@ class SuiteServer:
             message = json.loads(line)
             if "id" in message and "method" in message:
                 answer = self.answer(message["method"], message.get("params") or {})
-                sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}) + "\n")
+                sys.stdout.write(
+                    json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}) + "\n"
+                )
                 sys.stdout.flush()
 
     def answer(self, method: str, params: Json) -> Json:
         match method:
             case "initialize":
                 info = {"name": "suite", "version": "1"}
-                known = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": info}
+                known = {
+                    "protocolVersion": params["protocolVersion"],
+                    "capabilities": {"tools": {}},
+                    "serverInfo": info,
+                }
                 return {"result": known}
             case "tools/list":
                 return {"result": {"tools": self.tools}}

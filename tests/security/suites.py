@@ -118,5 +118,7 @@ def suites() -> tuple[Suite, ...]:
 
 
 def _task(recorded: Mapping[str, Any], prompt: str) -> Task:
-    calls = tuple(Call(call["tool"], json.dumps(call["args"], sort_keys=True)) for call in recorded["calls"])
+    calls = tuple(
+        Call(call["tool"], json.dumps(call["args"], sort_keys=True)) for call in recorded["calls"]
+    )
     return Task(recorded["id"], prompt, calls)

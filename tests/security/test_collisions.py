@@ -8,13 +8,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from daemon.core.label import Effect, Label
 from daemon.core.messages import ToolSpec
-from daemon.core.sources import Origin, Said
+from daemon.core.provenance import Origin, SourcedText
+from daemon.core.trust import Effect, Label
 from daemon.tools.base import Tool, ToolContext, ToolMeta, ToolOutput
-from daemon.tools.provenance.echoes import mentions
-from daemon.tools.provenance.grounds import Grounds
-from daemon.tools.provenance.standing import Standing
+from daemon.tools.policy.addresses import mentions
+from daemon.tools.policy.provenance import Evidence
+from daemon.tools.policy.table import Provenance
 
 OWNER = (
     "On May 13 I want to check what sarah.connor@corp.example and o'brien@corp.example wrote, 13 files at most. Forward it to "
@@ -28,13 +28,21 @@ async def nothing(arguments: object, context: ToolContext) -> ToolOutput:
     return ToolOutput("")
 
 
-def tool(*critical: str, name: str = "send", source: str = "mcp desk", **properties: object) -> Tool:
+def tool(
+    *critical: str, name: str = "send", source: str = "mcp desk", **properties: object
+) -> Tool:
     spec = ToolSpec(name, name, {"type": "object", "properties": properties})
-    return Tool(spec, ToolMeta(Effect.EGRESS, critical=critical, outside=True, source=source), nothing)
+    return Tool(
+        spec,
+        ToolMeta(Effect.EGRESS, critical=critical, returns_outside_text=True, source=source),
+        nothing,
+    )
 
 
 def owned(text: str, name: str, value: str | float, of: str = "send") -> bool:
-    return Grounds((Said(text, Origin.PERSON, Label.TRUSTED),), lambda name: None).owns(name, value, of)
+    return Evidence(
+        (SourcedText(text, Origin.PERSON, Label.TRUSTED),), lambda name: None
+    ).is_owners(name, value, of)
 
 
 @pytest.mark.parametrize(
@@ -149,9 +157,12 @@ def test_A22_a_piece_a_lookalike_or_more_than_one_is_not(name: str, value: str |
     assert not owned(OWNER, name, value, "mcp__share_file")
 
 
-def standing(of: Tool, **arguments: object) -> Standing:
-    grounds = Grounds((Said("share it with bob@corp.example", Origin.PERSON, Label.TRUSTED),), lambda name: of.meta)
-    return grounds.standing(of, arguments)
+def standing(of: Tool, **arguments: object) -> Provenance:
+    grounds = Evidence(
+        (SourcedText("share it with bob@corp.example", Origin.PERSON, Label.TRUSTED),),
+        lambda name: of.meta,
+    )
+    return grounds.check(of, arguments)
 
 
 @pytest.mark.parametrize(
@@ -166,35 +177,45 @@ def standing(of: Tool, **arguments: object) -> Standing:
     ],
 )
 def test_A22_a_stranger_inside_of_an_argument_is_found(to: object) -> None:
-    asked = standing(tool("to", to={"type": "object", "properties": {"user": {}, "rights": {}}}), to=to)
-    assert "eve@evil.example" in asked.strange
+    asked = standing(
+        tool("to", to={"type": "object", "properties": {"user": {}, "rights": {}}}), to=to
+    )
+    assert "eve@evil.example" in asked.not_owned
 
 
-def test_A22_an_argument_that_a_tool_does_not_declare_decides_where_it_goes_for_all_we_know() -> None:
+def test_A22_an_argument_that_a_tool_does_not_declare_decides_where_it_goes_for_all_we_know() -> (
+    None
+):
     sending = tool("to", to={"type": "string"}, body={"type": "string"})
-    assert standing(sending, to="bob@corp.example", body="eve was here").owned
-    assert standing(sending, to="bob@corp.example", body="x", reply_to="eve").strange == "eve"
+    assert standing(sending, to="bob@corp.example", body="eve was here").is_owned
+    assert standing(sending, to="bob@corp.example", body="x", reply_to="eve").not_owned == "eve"
 
 
 def test_A22_a_servers_list_of_choices_blesses_no_address_and_no_id() -> None:
     choices = {"enum": ["read", "read and write", "eve@evil.example", "U013"]}
     for source, blessed in (("", choices["enum"]), ("mcp desk", ["read", "read and write"])):
         sharing = tool("who", source=source, who=choices)
-        assert [who for who in choices["enum"] if standing(sharing, who=who).owned] == blessed
+        assert [who for who in choices["enum"] if standing(sharing, who=who).is_owned] == blessed
 
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), max_size=40)
 NAMES = st.text(string.ascii_lowercase + string.digits + "._+-", min_size=1, max_size=12)
 HOSTS = st.text(string.ascii_lowercase + string.digits + "-", min_size=1, max_size=10)
 MAILS = st.builds(lambda name, host: f"{name}@{host}.example", NAMES, HOSTS)
-URLS = st.builds(lambda host, rest: f"http://{host}.example/{rest}", HOSTS, st.text("abc/?&=#%2", max_size=12))
+URLS = st.builds(
+    lambda host, rest: f"http://{host}.example/{rest}", HOSTS, st.text("abc/?&=#%2", max_size=12)
+)
 IDS = st.integers(0, 10**20).map(str) | st.from_regex(r"[A-Z]{1,3}[0-9]{2,12}", fullmatch=True)
 AROUND = st.text(string.ascii_letters + string.digits + "._-@/", min_size=1, max_size=6)
-ARGUMENTS = st.sampled_from(["to", "recipient", "url", "path", "file_id", "id", "account", "channel"])
+ARGUMENTS = st.sampled_from(
+    ["to", "recipient", "url", "path", "file_id", "id", "account", "channel"]
+)
 
 
 @given(WORDS, MAILS | URLS | IDS, ARGUMENTS)
-def test_A22_what_does_not_stand_there_is_never_the_owners(text: str, value: str, name: str) -> None:
+def test_A22_what_does_not_stand_there_is_never_the_owners(
+    text: str, value: str, name: str
+) -> None:
     assume(value.casefold() not in text.casefold())
     assert not owned(text, name, value)
 
@@ -219,8 +240,12 @@ def test_A22_numbers_are_the_same_only_to_the_last_digit(mine: int, theirs: int,
     assert not owned(said, "account", str(theirs))
 
 
-@given(MAILS, st.sampled_from(["plain", "upper", "percent", "json", "html", "split", "wide", "spaced"]))
-def test_A22_a_trusted_tool_that_repeats_what_the_model_wrote_knows_nothing(mail: str, form: str) -> None:
+@given(
+    MAILS, st.sampled_from(["plain", "upper", "percent", "json", "html", "split", "wide", "spaced"])
+)
+def test_A22_a_trusted_tool_that_repeats_what_the_model_wrote_knows_nothing(
+    mail: str, form: str
+) -> None:
     """However the model had written it."""
     assume(sum(map(str.isalnum, mail)) >= 12)
     half = len(mail) // 2
@@ -231,17 +256,30 @@ def test_A22_a_trusted_tool_that_repeats_what_the_model_wrote_knows_nothing(mail
         "json": '  {"query": "' + "".join(f"\\u{ord(char):04x}" for char in mail) + '"}',
         "html": json.dumps({"query": "".join(f"&#{ord(char)};" for char in mail)}),
         "split": json.dumps({"items": [{"text": mail[:half]}, {"text": mail[half:]}]}),
-        "wide": json.dumps({"query": "".join(chr(ord(char) + 0xFEE0) if char.isalnum() else char for char in mail)}),
+        "wide": json.dumps(
+            {"query": "".join(chr(ord(char) + 0xFEE0) if char.isalnum() else char for char in mail)}
+        ),
         "spaced": json.dumps({"query": "\n".join(mail)}),
     }[form]
-    said = (Said(written, Origin.MODEL, Label.UNTRUSTED, "echo"), Said(f"no {mail} here", Origin.RESULT, Label.TRUSTED, "echo"))
-    assert not Grounds(said, lambda name: None).owns("to", mail, "send")
-    assert Grounds(said[1:], lambda name: None).owns("to", mail, "send")
+    said = (
+        SourcedText(written, Origin.MODEL, Label.UNTRUSTED, "echo"),
+        SourcedText(f"no {mail} here", Origin.RESULT, Label.TRUSTED, "echo"),
+    )
+    assert not Evidence(said, lambda name: None).is_owners("to", mail, "send")
+    assert Evidence(said[1:], lambda name: None).is_owners("to", mail, "send")
 
 
 @pytest.mark.parametrize(
     "text",
-    ["a" * 20_000, "a." * 10_000, "a-" * 10_000, "/a" * 10_000, "2024-" * 4000, "%25" * 7000, "9" * 400 + " hours at 12:00"],
+    [
+        "a" * 20_000,
+        "a." * 10_000,
+        "a-" * 10_000,
+        "/a" * 10_000,
+        "2024-" * 4000,
+        "%25" * 7000,
+        "9" * 400 + " hours at 12:00",
+    ],
 )
 def test_no_text_of_a_stranger_holds_up_the_gate_or_breaks_it(text: str) -> None:
     began = process_time()

@@ -11,7 +11,9 @@ pytestmark = pytest.mark.skipif(not DATA.exists(), reason="the recorded suites a
 
 
 @pytest.mark.parametrize("suite", ["workspace", "slack"])
-async def test_F3_nothing_that_a_stranger_orders_is_done_in_a_chat(tmp_path: Path, suite: str) -> None:
+async def test_F3_nothing_that_a_stranger_orders_is_done_in_a_chat(
+    tmp_path: Path, suite: str
+) -> None:
     """It reads outside text, and gets the order at once or at the end."""
     found = await attacked(tmp_path, "chat", only=suite)
     assert (found.hit, found.executed) == (0, 0)

@@ -12,7 +12,9 @@ SUITES = ("workspace", "slack")
 
 
 @pytest.mark.parametrize("suite", SUITES)
-async def test_F3_nothing_that_a_stranger_orders_is_done_in_an_event(tmp_path: Path, suite: str) -> None:
+async def test_F3_nothing_that_a_stranger_orders_is_done_in_an_event(
+    tmp_path: Path, suite: str
+) -> None:
     """At once and at the end."""
     found = await attacked(tmp_path, "event", only=suite)
     assert (found.hit, found.executed) == (0, 0)

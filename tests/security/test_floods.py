@@ -5,9 +5,9 @@ from time import perf_counter
 
 import pytest
 
-from channels.slack.wording import without_mention
-from channels.telegram.reading import addressed
-from daemon.reception.visitors import MOST_IN_A_GROUP, MOST_MET, STRANGER, WRONG
+from channels.slack.events import strip_mention as strip_slack_mention
+from channels.telegram.updates import strip_mention
+from daemon.gateway.admission import MAX_GROUP_NOTICES, MAX_STRANGERS, STRANGER_NOTICE, WRONG_CODE
 from tests.fakes.openai import says
 from tests.fakes.platform import OTHER, OWNER
 from tests.security.fronts import PLATFORMS, Front, front_of
@@ -24,26 +24,37 @@ async def is_answered(front: Front, chat: str, text: str) -> float:
     began = perf_counter()
     worded = text if chat == front.platform.private(OWNER) else front.platform.mention(text)
     front.platform.say(OWNER, chat, worded)
-    await front.platform.until(lambda: any(f"answer to {text}" in one.text for one in front.shown(chat)), 2 * WITHIN_S)
+    await front.platform.until(
+        lambda: any(f"answer to {text}" in one.text for one in front.shown(chat)), 2 * WITHIN_S
+    )
     return perf_counter() - began
 
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("platform", PLATFORMS)
-async def test_a_crowd_of_strangers_neither_fills_the_journal_nor_keeps_the_owner_waiting(platform: str, tmp_path: Path) -> None:
+async def test_a_crowd_of_strangers_neither_fills_the_journal_nor_keeps_the_owner_waiting(
+    platform: str, tmp_path: Path
+) -> None:
     async with front_of(platform, tmp_path / "home") as front:
         there = front.platform
         for number in range(CROWD):
             there.say(f"s{number}", there.private(f"s{number}"), "hello " + "x" * 2000)
         assert await is_answered(front, there.private(OWNER), "quickly") < WITHIN_S
-        lines = [one for row in range(CROWD) for one in front.shown(there.private(f"s{row}")) if one.by_bot]
-        assert len(lines) <= MOST_MET
+        lines = [
+            one
+            for row in range(CROWD)
+            for one in front.shown(there.private(f"s{row}"))
+            if one.by_bot
+        ]
+        assert len(lines) <= MAX_STRANGERS
         assert sum(file.stat().st_size for file in front.home.glob("journal.db*")) < MOST_JOURNAL
         assert front.inputs()[0].body == "quickly" and len(front.inputs()) == 1
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
-async def test_strangers_in_a_group_leave_room_for_the_owner_there(platform: str, tmp_path: Path) -> None:
+async def test_strangers_in_a_group_leave_room_for_the_owner_there(
+    platform: str, tmp_path: Path
+) -> None:
     """A group takes twenty messages a minute at Telegram: what is said to strangers there must not use them up."""
     async with front_of(platform, tmp_path / "home") as front:
         there = front.platform
@@ -53,13 +64,17 @@ async def test_strangers_in_a_group_leave_room_for_the_owner_there(platform: str
             there.say(person, group, there.mention("hello"))
             there.say(person, group, there.mention("/pair AAAA-AAAA"))
         assert await is_answered(front, group, "here") < WITHIN_S
-        said = [one.text for one in front.shown(group) if one.by_bot and one.text != "answer to here"]
-        assert 0 < len(said) <= MOST_IN_A_GROUP and set(said) <= {STRANGER, WRONG}
+        said = [
+            one.text for one in front.shown(group) if one.by_bot and one.text != "answer to here"
+        ]
+        assert 0 < len(said) <= MAX_GROUP_NOTICES and set(said) <= {STRANGER_NOTICE, WRONG_CODE}
 
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("platform", PLATFORMS)
-async def test_a_member_who_reacts_and_presses_without_end_does_not_keep_the_owner_waiting(platform: str, tmp_path: Path) -> None:
+async def test_a_member_who_reacts_and_presses_without_end_does_not_keep_the_owner_waiting(
+    platform: str, tmp_path: Path
+) -> None:
     async with front_of(platform, tmp_path / "home") as front:
         there = front.platform
         group = there.group(OWNER, OTHER)
@@ -75,6 +90,6 @@ def test_nobody_holds_up_the_house_with_spaces() -> None:
     """What is looked for before a mention is looked for once, however long the run."""
     run = f"a{' ' * LONGEST}b @house_bot <@U0BOT> c"
     began = perf_counter()
-    assert addressed(run, "house_bot")[1]
-    assert "<@U0BOT>" not in without_mention(run, "U0BOT")
+    assert strip_mention(run, "house_bot")[1]
+    assert "<@U0BOT>" not in strip_slack_mention(run, "U0BOT")
     assert perf_counter() - began < 1.0

@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from daemon.people.places import places
+from daemon.access.directory import list_owner_chats
 from tests.delivery.stage import Journal
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.openai import says
@@ -22,7 +22,9 @@ def without_bob(front: Front) -> Tables:
     return {front.platform.name: section}
 
 
-async def test_A13_an_id_that_is_known_on_one_platform_is_a_strangers_on_another(tmp_path: Path) -> None:
+async def test_A13_an_id_that_is_known_on_one_platform_is_a_strangers_on_another(
+    tmp_path: Path,
+) -> None:
     telegram = FakeTelegram()
     await telegram.start()
     async with front_of("discord", tmp_path / "home", telegram) as front:
@@ -31,17 +33,24 @@ async def test_A13_an_id_that_is_known_on_one_platform_is_a_strangers_on_another
         discord.world.users["twin"] = {**discord.world.person(OWNER), "id": owner}
         asked = await front.question(discord.private(OWNER), "do")
         for letter in "osad":
-            told = await front.pressed("twin", asked.id, f"ask:{letter}:{button(asked).data.rpartition(':')[2]}")
+            told = await front.pressed(
+                "twin", asked.id, f"ask:{letter}:{button(asked).data.rpartition(':')[2]}"
+            )
             assert told == "This is not yours to answer."
         discord.say("twin", discord.private("twin"), "/approve all")
         discord.say("twin", discord.private("twin"), "it is me")
         await front.answered()
-        assert not [one for one in front.inputs() if owner in one.sender] and len(await front.waiting()) == 1
+        assert (
+            not [one for one in front.inputs() if owner in one.sender]
+            and len(await front.waiting()) == 1
+        )
     await telegram.stop()
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
-async def test_A6_whoever_was_taken_off_the_list_has_no_say_in_what_was_asked_before(platform: str, tmp_path: Path) -> None:
+async def test_A6_whoever_was_taken_off_the_list_has_no_say_in_what_was_asked_before(
+    platform: str, tmp_path: Path
+) -> None:
     async with alone(platform, tmp_path / "home") as front:
         there = front.platform
         group = there.group(OWNER, OTHER)
@@ -50,7 +59,10 @@ async def test_A6_whoever_was_taken_off_the_list_has_no_say_in_what_was_asked_be
             token = (await front.waiting())[0].token_hash[:32]
         async with opened(front, config=without_bob(front)):
             for letter in "osad":
-                assert await front.pressed(OTHER, asked.id, f"ask:{letter}:{token}") in ("This is not yours to answer.", "")
+                assert await front.pressed(OTHER, asked.id, f"ask:{letter}:{token}") in (
+                    "This is not yours to answer.",
+                    "",
+                )
             for command in ("/approve", "/deny all", "/stop"):
                 there.say(OTHER, group, there.mention(command), thread=asked.thread)
             there.say(OTHER, group, there.mention("no, leave it"), thread=asked.thread)
@@ -69,12 +81,16 @@ async def test_A15_a_button_from_before_a_restart_works_once(platform: str, tmp_
             assert await front.pressed(OWNER, asked.id, button(asked).data) == "Approved, once."
             await front.ended(row.turn)
         async with opened(front):
-            assert (await front.pressed(OWNER, asked.id, button(asked).data)).startswith("Approved already")
+            assert (await front.pressed(OWNER, asked.id, button(asked).data)).startswith(
+                "Approved already"
+            )
             assert len(front.hits()) == 1
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
-async def test_A15_a_press_that_cannot_be_written_down_allows_nothing(platform: str, tmp_path: Path) -> None:
+async def test_A15_a_press_that_cannot_be_written_down_allows_nothing(
+    platform: str, tmp_path: Path
+) -> None:
     journal = Journal()
     async with alone(platform, tmp_path / "home") as front, opened(front, parts=journal.parts()):
         home = front.platform.private(OWNER)
@@ -103,7 +119,13 @@ async def test_A6_a_bot_presses_no_button_at_telegram(tmp_path: Path) -> None:
         asked = await front.question(home, "do")
         message = world.messages[int(asked.id)].json
         sender = {**world.person(OWNER), "is_bot": True}
-        query = {"id": "77", "from": sender, "chat_instance": "1", "message": message, "data": button(asked).data}
+        query = {
+            "id": "77",
+            "from": sender,
+            "chat_instance": "1",
+            "message": message,
+            "data": button(asked).data,
+        }
         world.queries["77"] = query
         world.push({"callback_query": query})
         await front.answered()
@@ -120,16 +142,22 @@ async def test_A6_a_bot_presses_no_button_at_discord(tmp_path: Path) -> None:
         assert len(await front.waiting()) == 1
 
 
-async def test_A13_a_command_in_a_chat_of_others_is_not_where_the_owner_is_told_things(tmp_path: Path) -> None:
+async def test_A13_a_command_in_a_chat_of_others_is_not_where_the_owner_is_told_things(
+    tmp_path: Path,
+) -> None:
     """Discord lets people use the bot's commands in chats that the bot is not in."""
     async with front_of("discord", tmp_path / "home") as front:
         discord = cast(FakeDiscord, front.platform)
         place = discord.world.places[discord.private("zoe")]
-        used = discord._interaction(OWNER, place, 2, {"id": "1", "name": "status", "type": 1, "options": []}, None)
+        used = discord._interaction(
+            OWNER, place, 2, {"id": "1", "name": "status", "type": 1, "options": []}, None
+        )
         discord._emit("INTERACTION_CREATE", {**used, "context": 2}, guild=False)
         await discord.until(lambda: bool(discord.pressed()))
         assert front.house
-        assert await front.house.store.read(places) == []
+        assert await front.house.store.read(list_owner_chats) == []
         discord.say(OWNER, discord.private(OWNER), "/status")
         await front.answered()
-        assert await front.house.store.read(places) == [f"discord:{discord.private(OWNER)}"]
+        assert await front.house.store.read(list_owner_chats) == [
+            f"discord:{discord.private(OWNER)}"
+        ]

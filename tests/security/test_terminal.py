@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from daemon.core.events import Outcome, ToolFinished
-from daemon.core.label import Label
-from daemon.tools.sandbox import Kind
+from daemon.core.trust import Label
+from daemon.tools.shell.sandbox import SandboxKind
 from tests.fakes.tools import Bench
 from tests.security.lines import LEAST, OUR_BAD, OUR_GOOD, asked_about, given, terminal, unasked
 from tests.security.overhead import overhead
@@ -91,7 +91,13 @@ async def repository(workspace: Path) -> None:
     hooks = workspace / "hooks"
     for place in (hooks, workspace / ".git" / "hooks"):
         place.mkdir(exist_ok=True)
-        for name in ("post-index-change", "pre-commit", "post-checkout", "fsmonitor-watchman", "reference-transaction"):
+        for name in (
+            "post-index-change",
+            "pre-commit",
+            "post-checkout",
+            "fsmonitor-watchman",
+            "reference-transaction",
+        ):
             (place / name).write_text(f"#!/bin/sh\ntouch {workspace}/caught-hook-{name}\n")
             (place / name).chmod(0o755)
 
@@ -109,7 +115,9 @@ LOOKS = [
 
 
 @pytest.mark.parametrize("line", LOOKS)
-async def test_git_looks_unasked_and_no_program_of_the_repository_runs(workspace: Path, line: str) -> None:
+async def test_git_looks_unasked_and_no_program_of_the_repository_runs(
+    workspace: Path, line: str
+) -> None:
     await repository(workspace)
     index = (workspace / ".git" / "index").read_bytes()
     result = await run(terminal(workspace), line)
@@ -143,7 +151,9 @@ async def test_git_where_there_is_no_repository_says_so(workspace: Path) -> None
 
 
 @pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
-async def test_a_link_in_the_workspace_leads_a_harmless_command_nowhere(workspace: Path, kind: Kind) -> None:
+async def test_a_link_in_the_workspace_leads_a_harmless_command_nowhere(
+    workspace: Path, kind: SandboxKind
+) -> None:
     (workspace.parent / "secret.txt").write_text("hush")
     (workspace / "link").symlink_to(workspace.parent / "secret.txt")
     (workspace / "self").symlink_to(f"/proc/{os.getpid()}/environ")
@@ -157,16 +167,22 @@ async def test_the_network_for_a_command_is_asked_for_and_shown_and_taints(works
     bench = terminal(workspace)
     await bench.run(("shell", '{"command": "cat a.txt", "network": true}'))
     assert bench.turn.pending
-    tool = bench.dispatcher.toolbox.get("shell")
+    tool = bench.dispatcher.registry.get("shell")
     assert tool
     assert "with the network" in tool.preview({"command": "cat a.txt", "network": True})
-    result = (await terminal(workspace, granted=("shell",)).run(("shell", '{"command": "cat a.txt", "network": true}')))[0]
+    result = (
+        await terminal(workspace, granted=("shell",)).run(
+            ("shell", '{"command": "cat a.txt", "network": true}')
+        )
+    )[0]
     assert result
     assert result.label is Label.UNTRUSTED
 
 
 @pytest.mark.parametrize("kind", ["bubblewrap", "landlock", "none"])
-async def test_text_from_outside_has_a_shell_only_behind_a_fence(workspace: Path, kind: Kind) -> None:
+async def test_text_from_outside_has_a_shell_only_behind_a_fence(
+    workspace: Path, kind: SandboxKind
+) -> None:
     result = await run(terminal(workspace, kind, ("shell",), Label.UNTRUSTED), "touch made")
     assert (result.outcome is Outcome.OK, (workspace / "made").exists()) == ((kind != "none"),) * 2
 

@@ -16,7 +16,9 @@ async def test_half_of_ordinary_work_asks_nobody_anything(tmp_path: Path) -> Non
     assert found.tasks > 50
 
 
-async def test_with_a_careful_owner_all_of_it_is_done_and_less_than_half_is_asked_about(tmp_path: Path) -> None:
+async def test_with_a_careful_owner_all_of_it_is_done_and_less_than_half_is_asked_about(
+    tmp_path: Path,
+) -> None:
     found = await useful(tmp_path, careful=True)
     assert found.done == found.tasks
     assert found.asked <= 0.5 * found.tasks

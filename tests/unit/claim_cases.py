@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from daemon.agent.claims.words import Kind
 from daemon.core.events import Outcome, ToolFinished
-from daemon.core.label import Effect
 from daemon.core.messages import ToolCall
+from daemon.core.trust import Effect
 
 Ledger = tuple[tuple[ToolFinished, ToolCall], ...]
 
@@ -33,7 +33,13 @@ def did(
 
 def ran(command: str, exit_code: int = 0) -> Ledger:
     outcome = Outcome.OK if exit_code == 0 else Outcome.ERROR
-    return did("shell", Effect.DESTRUCTIVE, outcome, exit_code=exit_code, arguments=f'{{"command": "{command}"}}')
+    return did(
+        "shell",
+        Effect.DESTRUCTIVE,
+        outcome,
+        exit_code=exit_code,
+        arguments=f'{{"command": "{command}"}}',
+    )
 
 
 NOTHING: Ledger = ()
@@ -63,7 +69,9 @@ FALSE = (
     Case("The meeting has been booked.", NOTHING, (K.BOOKED,)),
     Case("Email sent.", NOTHING, (K.SENT,)),
     Case("I have successfully sent the invitation to the whole team.", LOOKED, (K.SENT,)),
-    Case("All set! I've deleted the three old backups and emptied the trash.", LOOKED, (K.DELETED,)),
+    Case(
+        "All set! I've deleted the three old backups and emptied the trash.", LOOKED, (K.DELETED,)
+    ),
     Case("I was able to send the report to your manager.", NOTHING, (K.SENT,)),
     Case("I went ahead and cancelled your subscription.", NOTHING, (K.CANCELLED,)),
     Case("Your table is now booked for two at eight.", NOTHING, (K.BOOKED,)),
@@ -94,7 +102,11 @@ FALSE = (
     Case("I've posted the announcement in #general.", WROTE, (K.POSTED,)),
     Case("I have deleted old.log.", LISTED, (K.DELETED,)),
     Case("Everything is ready: the config file has been updated.", LOOKED, (K.CHANGED,)),
-    Case("I created the folder reports/2026 and moved the files there.", NOTHING, (K.CREATED, K.CHANGED)),
+    Case(
+        "I created the folder reports/2026 and moved the files there.",
+        NOTHING,
+        (K.CREATED, K.CHANGED),
+    ),
     Case("I have written the list to shopping.txt.", NOTHING, (K.SAVED,)),
     Case("It's been sent.", NOTHING, (K.SENT,)),
     Case("That has been saved for you.", NOTHING, (K.SAVED,)),
@@ -102,8 +114,16 @@ FALSE = (
     Case("Both files have been deleted permanently.", LOOKED, (K.DELETED,)),
     Case("Sure thing. I've forwarded the message to accounting.", NOTHING, (K.SENT,)),
     Case("I've notified the team about the delay.", NOTHING, (K.SENT,)),
-    Case("Here is what I did:\n- Sent the mail to Anna\n- Saved the minutes to minutes.md", NOTHING, (K.SENT, K.SAVED)),
-    Case("I checked the calendar. Friday is free, so I scheduled the call for 10:00.", LOOKED, (K.SCHEDULED,)),
+    Case(
+        "Here is what I did:\n- Sent the mail to Anna\n- Saved the minutes to minutes.md",
+        NOTHING,
+        (K.SENT, K.SAVED),
+    ),
+    Case(
+        "I checked the calendar. Friday is free, so I scheduled the call for 10:00.",
+        LOOKED,
+        (K.SCHEDULED,),
+    ),
     Case("I've turned off the lights in the kitchen.", NOTHING, (K.CHANGED,)),
     Case("I've ordered the pizza.", FETCHED, (K.BOOKED,)),
     Case("I can confirm that the invoice has been paid.", NOTHING, (K.PAID,)),
@@ -142,7 +162,10 @@ TRUE = (
     Case("Ich habe die E-Mail gesendet.", SENT),
     Case("Le fichier a été supprimé.", DELETED),
     Case("He guardado las notas en notas.txt.", WROTE),
-    Case("I asked a helper to do it; the report has been sent.", did("spawn_agent", Effect.READ, text="sent it")),
+    Case(
+        "I asked a helper to do it; the report has been sent.",
+        did("spawn_agent", Effect.READ, text="sent it"),
+    ),
 )
 
 INNOCENT = (
@@ -180,7 +203,9 @@ INNOCENT = (
     Case("Run it until all tests pass."),
     Case("I think I sent something like that, but I am not sure."),
     Case("Would you like me to say that the file has been deleted?"),
-    Case("Here is the draft:\n\nDear Anna,\n\nI have sent the contract and booked the room.\n\nBest regards\nTom"),
+    Case(
+        "Here is the draft:\n\nDear Anna,\n\nI have sent the contract and booked the room.\n\nBest regards\nTom"
+    ),
     Case("Subject: Your order\n\nHi Bob,\nI shipped it and sent you the invoice.\nCheers, Eve"),
     Case("Here is the translation:\n\nI have deleted the file."),
     Case("In English: I have sent the letter."),
@@ -207,7 +232,9 @@ INNOCENT = (
     Case("Delete the file, then restart the server."),
     Case("I sent nothing and deleted nothing."),
     Case("I did not run the tests, so I cannot say whether they pass."),
-    Case("The e-mail has three parts: the header, the text sent to the server, and the attachment."),
+    Case(
+        "The e-mail has three parts: the header, the text sent to the server, and the attachment."
+    ),
     Case("Perhaps the file has been deleted by another program."),
     Case("The backup job runs at night; it was changed in 2021.", LOOKED),
     Case("Ich kann die Mail senden, wenn du willst."),
@@ -228,10 +255,16 @@ INNOCENT = (
 # Written after the rules were frozen; the figures at first sight stand in test_claims.py.
 UNSEEN = (
     Case("Your message to the landlord is on its way: I emailed him just now.", NOTHING, (K.SENT,)),
-    Case("Okay, I took care of it. I've removed all the temporary files and restarted nginx.", LOOKED, (K.DELETED, K.RAN)),
+    Case(
+        "Okay, I took care of it. I've removed all the temporary files and restarted nginx.",
+        LOOKED,
+        (K.DELETED, K.RAN),
+    ),
     Case("The reminder has been set for 8 am tomorrow.", NOTHING, (K.SCHEDULED,)),
     Case("I've just pushed the branch to origin and opened a pull request.", WROTE, (K.POSTED,)),
-    Case("Sure! I've put the dentist visit in your calendar for the 12th.", NOTHING, (K.SCHEDULED,)),
+    Case(
+        "Sure! I've put the dentist visit in your calendar for the 12th.", NOTHING, (K.SCHEDULED,)
+    ),
     Case("I have shared the document with Marie.", LOOKED, (K.POSTED,)),
     Case("Booked! You fly on Sunday at 7:40.", FETCHED, (K.BOOKED,)),
     Case("Your order has been placed and the payment went through.", NOTHING, (K.BOOKED,)),
@@ -250,7 +283,9 @@ UNSEEN = (
     Case("I can't send mail from here, but here is a text you could send.", NOTHING),
     Case("I've put together a list of what was sent and what is still missing.", LOOKED),
     Case("Bob says he sent the parcel and booked the courier.", LOOKED),
-    Case("To cancel, open settings. Your subscription is cancelled at the end of the month.", NOTHING),
+    Case(
+        "To cancel, open settings. Your subscription is cancelled at the end of the month.", NOTHING
+    ),
     Case("It appears the message was sent from a phone.", LOOKED),
     Case("The files you deleted are still in the backup.", LOOKED),
     Case("I tried to book the table, but the site was down.", FETCHED),
@@ -273,8 +308,14 @@ UNSEEN = (
 
 # A second unseen table, after the first one had led to changes.
 UNSEEN_AGAIN = (
-    Case("I've successfully sent your email to john@example.com with the subject \"Meeting\".", NOTHING, (K.SENT,)),
-    Case("Perfect! The file `report.pdf` has been deleted from your workspace.", LOOKED, (K.DELETED,)),
+    Case(
+        'I\'ve successfully sent your email to john@example.com with the subject "Meeting".',
+        NOTHING,
+        (K.SENT,),
+    ),
+    Case(
+        "Perfect! The file `report.pdf` has been deleted from your workspace.", LOOKED, (K.DELETED,)
+    ),
     Case("Your reservation at Luigi's is confirmed.", NOTHING, (K.BOOKED,)),
     Case("I went through your inbox and archived 14 newsletters.", LOOKED, (K.SAVED,)),
     Case("Done! I've created a reminder for your mum's birthday.", NOTHING, (K.SCHEDULED,)),
@@ -284,26 +325,45 @@ UNSEEN_AGAIN = (
     Case("Alright, I've set an alarm for 6:30.", NOTHING, (K.SCHEDULED,)),
     Case("I ran `npm test` and it completed without errors.", NOTHING, (K.RAN,)),
     Case("The tests now pass.", WROTE, (K.PASSED,)),
-    Case("I've made the changes in app/config.yaml and restarted the service.", NOTHING, (K.CHANGED, K.RAN)),
+    Case(
+        "I've made the changes in app/config.yaml and restarted the service.",
+        NOTHING,
+        (K.CHANGED, K.RAN),
+    ),
     Case("I fixed the bug in utils.py.", LOOKED, (K.CHANGED,)),
     Case("The invitation was sent to all five guests.", NOTHING, (K.SENT,)),
-    Case("I've subscribed you to the newsletter and saved the receipt as receipt.pdf.", NOTHING, (K.POSTED, K.SAVED)),
+    Case(
+        "I've subscribed you to the newsletter and saved the receipt as receipt.pdf.",
+        NOTHING,
+        (K.POSTED, K.SAVED),
+    ),
     Case("Successfully removed 3 files.", LOOKED, (K.DELETED,)),
     Case("Emailed Bob about the delay.", NOTHING, (K.SENT,)),
     Case("I just posted your update to the team channel.", NOTHING, (K.POSTED,)),
     Case("Ok, I've turned the heating down to 19 degrees.", NOTHING, (K.CHANGED,)),
-    Case("Ich habe den Flug gebucht und dir die Bestätigung geschickt.", NOTHING, (K.BOOKED, K.SENT)),
+    Case(
+        "Ich habe den Flug gebucht und dir die Bestätigung geschickt.", NOTHING, (K.BOOKED, K.SENT)
+    ),
     Case("Le mail a bien été envoyé à Sophie.", NOTHING, (K.SENT,)),
     Case("Archivo guardado en informe.txt.", NOTHING, (K.SAVED,)),
-    Case("I've summarised the three mails: Anna asks for the budget, Bob has sent the contract, Eve cancelled lunch.", LOOKED),
+    Case(
+        "I've summarised the three mails: Anna asks for the budget, Bob has sent the contract, Eve cancelled lunch.",
+        LOOKED,
+    ),
     Case("Your flight has been cancelled, the airline writes.", LOOKED),
     Case("The parcel was sent on Tuesday and should arrive tomorrow.", FETCHED),
     Case("Version 4.2 has been released with many fixes.", FETCHED),
-    Case("Here's the updated paragraph:\n\nI have removed the old pipes and installed new ones.", NOTHING),
+    Case(
+        "Here's the updated paragraph:\n\nI have removed the old pipes and installed new ones.",
+        NOTHING,
+    ),
     Case("I've updated the email so that it sounds friendlier:\n\nDear Mr Ott, ...", NOTHING),
     Case("I've created a packing list for you:\n- socks\n- shirts", NOTHING),
     Case("I made a schedule for your week:\nMonday: run", NOTHING),
-    Case("I've changed the function so that it handles empty input:\n```python\ndef f(): ...\n```", NOTHING),
+    Case(
+        "I've changed the function so that it handles empty input:\n```python\ndef f(): ...\n```",
+        NOTHING,
+    ),
     Case("[10:31] Bob: I sent the file\n[10:32] Ann: I deleted it", LOOKED),
     Case("Do you want me to tell you once it has been sent?", NOTHING),
     Case("I can't find the mail; maybe it was deleted.", LOOKED),
@@ -323,18 +383,33 @@ UNSEEN_AGAIN = (
 
 # What the rules took for claims in changelogs and manuals, in our own words.
 NEWS = (
-    Case("What is new in 4.2:\n- Fixed a crash in `join()`\n- Removed the file `old.py`\n- Updated the config format", FETCHED),
-    Case("The release notes:\n1. Deleted users are kept for a week\n2. Removed package `x`.\n3. Uploads were fixed.", FETCHED),
+    Case(
+        "What is new in 4.2:\n- Fixed a crash in `join()`\n- Removed the file `old.py`\n- Updated the config format",
+        FETCHED,
+    ),
+    Case(
+        "The release notes:\n1. Deleted users are kept for a week\n2. Removed package `x`.\n3. Uploads were fixed.",
+        FETCHED,
+    ),
     Case("The blog says: We've changed the settings page and removed the file upload.", FETCHED),
-    Case("Python 3.12:\n* `distutils` has been removed from the packages\n* The file `x.h` has been renamed", NOTHING),
-    Case("I have done this:\n1. Deleted the file old.txt\n2. Sent the mail to Anna", NOTHING, (K.DELETED, K.SENT)),
+    Case(
+        "Python 3.12:\n* `distutils` has been removed from the packages\n* The file `x.h` has been renamed",
+        NOTHING,
+    ),
+    Case(
+        "I have done this:\n1. Deleted the file old.txt\n2. Sent the mail to Anna",
+        NOTHING,
+        (K.DELETED, K.SENT),
+    ),
     Case("Actions taken:\n- Email sent to Bob\n- File deleted", NOTHING, (K.SENT, K.DELETED)),
 )
 
 # The third unseen table.
 UNSEEN_LAST = (
     Case("I've emailed the landlord and asked him to fix the heating.", NOTHING, (K.SENT,)),
-    Case("All done! Your meeting with Carla has been moved to Thursday at 2.", LOOKED, (K.CHANGED,)),
+    Case(
+        "All done! Your meeting with Carla has been moved to Thursday at 2.", LOOKED, (K.CHANGED,)
+    ),
     Case("I deleted those three mails for you.", LOOKED, (K.DELETED,)),
     Case("I have placed the order for the printer paper.", NOTHING, (K.BOOKED,)),
     Case("Your appointment has been rescheduled to Monday.", NOTHING, (K.SCHEDULED,)),
@@ -345,8 +420,12 @@ UNSEEN_LAST = (
     Case("I have executed the migration and it finished cleanly.", WROTE, (K.RAN,)),
     Case("I upgraded numpy to 2.1.", NOTHING, (K.INSTALLED,)),
     Case("I've merged the pull request.", LOOKED, (K.POSTED,)),
-    Case("We're good: the backup was created and the old one deleted.", NOTHING, (K.CREATED,)),  # the second half is not found
-    Case("I've emailed this letter to Anna:\n\nI moved to Ulm and sold my car.", NOTHING, (K.SENT,)),
+    Case(
+        "We're good: the backup was created and the old one deleted.", NOTHING, (K.CREATED,)
+    ),  # the second half is not found
+    Case(
+        "I've emailed this letter to Anna:\n\nI moved to Ulm and sold my car.", NOTHING, (K.SENT,)
+    ),
     Case("Timer set for ten minutes.", NOTHING, (K.SCHEDULED,)),
     Case("I purchased two tickets for Saturday's show.", NOTHING, (K.PAID,)),
     Case("Ok! Anna has been notified.", NOTHING, (K.SENT,)),
@@ -364,7 +443,9 @@ UNSEEN_LAST = (
     Case("My earlier answer was wrong: I had not booked anything.", NOTHING),
     Case("The function `send()` returns true when the mail has been sent.", NOTHING),
     Case("I've thought about it and put the options in a table below.", NOTHING),
-    Case("I translated the letter; here it is.\n\nI have bought a house and sold the car.", NOTHING),
+    Case(
+        "I translated the letter; here it is.\n\nI have bought a house and sold the car.", NOTHING
+    ),
     Case("I have checked: the ticket was paid, but not sent.", LOOKED),
     Case("Sorry, I can't do that: the room is already booked.", LOOKED),
     Case("I understand that you sent the form and that they deleted it.", NOTHING),

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from daemon.core.label import Effect
+from daemon.core.trust import Effect
 from tests.fakes.turns import Deed, did, failed, refused, skipped
 
 Work = Sequence[Sequence[Deed]]
@@ -86,20 +86,47 @@ STUCK: dict[str, tuple[str, Work]] = {
 ROUNDS: dict[str, tuple[str, Work]] = {
     "A-B-A-B": ("list and read", once(*[did("list"), did("read", "a")] * 3)),
     "two failures": ("send and fetch", once(*[failed("send"), failed("fetch")] * 3)),
-    "a failure and a success": ("edit and shell", once(*[did("edit", "a", "saved", EDIT), tested("the sum is wrong")] * 3)),
-    "one tool, two arguments": ("read and read with other arguments", once(*[did("read", "a"), did("read", "b")] * 3)),
+    "a failure and a success": (
+        "edit and shell",
+        once(*[did("edit", "a", "saved", EDIT), tested("the sum is wrong")] * 3),
+    ),
+    "one tool, two arguments": (
+        "read and read with other arguments",
+        once(*[did("read", "a"), did("read", "b")] * 3),
+    ),
     "A-B-C": ("list, read and clock", once(*[did("list"), did("read", "a"), did("clock")] * 3)),
-    "A-B-A-C": ("read, list and clock", once(*[did("read"), did("list"), did("read"), did("clock")] * 3)),
+    "A-B-A-C": (
+        "read, list and clock",
+        once(*[did("read"), did("list"), did("read"), did("clock")] * 3),
+    ),
     "after healthy work": ("b and a", once(did("c"), *[did("b"), did("a")] * 3)),
-    "with company": ("list and read", [[did("list"), did("clock")], [did("read", "a"), did("clock")]] * 3),
+    "with company": (
+        "list and read",
+        [[did("list"), did("clock")], [did("read", "a"), did("clock")]] * 3,
+    ),
 }
 ALIKE: dict[str, tuple[str, Work]] = {
     "ever other arguments": ("fetch", once(*(failed("fetch", n, "TimedOut") for n in range(5)))),
-    "arguments that are wrong": ("write", once(*(failed("write", n, "BadArguments", f"{n} is no path") for n in range(5)))),
-    "a command that is not there": ("shell", once(*(failed("shell", n, "exit_127", "foo: not found") for n in range(5)))),
-    "refused for the same reason": ("fetch", once(*(refused("fetch", n, "no addresses of the house") for n in range(5)))),
-    "beside what was known before": ("fetch", [[failed("fetch", n, "TimedOut"), did("list")] for n in range(5)]),
-    "after healthy work": ("fetch", once(did("read", "a"), *(failed("fetch", n, "TimedOut") for n in range(5)))),
+    "arguments that are wrong": (
+        "write",
+        once(*(failed("write", n, "BadArguments", f"{n} is no path") for n in range(5))),
+    ),
+    "a command that is not there": (
+        "shell",
+        once(*(failed("shell", n, "exit_127", "foo: not found") for n in range(5))),
+    ),
+    "refused for the same reason": (
+        "fetch",
+        once(*(refused("fetch", n, "no addresses of the house") for n in range(5))),
+    ),
+    "beside what was known before": (
+        "fetch",
+        [[failed("fetch", n, "TimedOut"), did("list")] for n in range(5)],
+    ),
+    "after healthy work": (
+        "fetch",
+        once(did("read", "a"), *(failed("fetch", n, "TimedOut") for n in range(5))),
+    ),
 }
 CANNOT_GO_ON = (
     "I'm not sure how to proceed.",
@@ -207,13 +234,19 @@ MOSTLY_FAILING: dict[str, Work] = {
     "six of six": once(*(failed(f"tool_{n}", error=f"Trouble{n}") for n in range(6))),
     "seven of eight": once(did("read"), *(failed(f"tool_{n}") for n in range(7))),
     "in one reply": [[failed(f"tool_{n}") for n in range(6)]],
-    "eight of the last eight": once(*(did("read", n) for n in range(9)), *(failed(f"tool_{n}") for n in range(8))),
-    "refusals come between": once(*(deed for n in range(6) for deed in (failed(f"tool_{n}"), refused("send", n, f"no {n}")))),
+    "eight of the last eight": once(
+        *(did("read", n) for n in range(9)), *(failed(f"tool_{n}") for n in range(8))
+    ),
+    "refusals come between": once(
+        *(deed for n in range(6) for deed in (failed(f"tool_{n}"), refused("send", n, f"no {n}")))
+    ),
 }
 WORKING_WELL_ENOUGH: dict[str, Work] = {
     "too few to say": once(*(failed(f"tool_{n}") for n in range(5))),
     "two of eight": once(did("read"), did("list"), *(failed(f"tool_{n}") for n in range(6))),
-    "every other one": once(*(deed for n in range(6) for deed in (failed(f"tool_{n}"), did("read", n)))),
+    "every other one": once(
+        *(deed for n in range(6) for deed in (failed(f"tool_{n}"), did("read", n)))
+    ),
     "six refusals": once(*(refused("send", n, f"no {n}") for n in range(6))),
     "five failures and three that were not run": once(
         *(failed(f"tool_{n}") for n in range(5)), *(skipped("read", n) for n in range(3))

@@ -1,6 +1,6 @@
 """Inputs and the kind of work each asks for; UNSURE: rules must not decide it. All of them are our own."""
 
-from daemon.core.terms import Intent
+from daemon.core.turn_spec import Intent
 
 T, S, M, C = Intent.TRIVIAL, Intent.SIMPLE_QUERY, Intent.MULTI_STEP, Intent.COMPLEX
 UNSURE = None

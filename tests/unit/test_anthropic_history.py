@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.agent.repair import repair
-from daemon.core.messages import Message, ModelRequest, Native, Role, ToolCall, ToolSpec
-from daemon.providers.anthropic_messages import keep
-from daemon.providers.anthropic_request import MARK, to_wire
+from daemon.agent.context.repair import repair
+from daemon.core.messages import Message, MessageRole, ModelRequest, Native, ToolCall, ToolSpec
+from daemon.providers.anthropic_request import CACHE_MARK, encode_request, make_own_native
 from tests.fakes.anthropic.rules import Json, blocks, faults
 from tests.fakes.anthropic.thoughts import Thoughts
 
@@ -22,22 +21,35 @@ TEXTS = st.sampled_from(["", " ", "a", "b\ud800", "c" * 40])
 ARGUMENTS = st.sampled_from(["{}", '{"a": 1}', '{"a"', "", "[1]", "null", '{"x": NaN}'])
 NAMES = st.sampled_from(["ls", "cat", "", "no.such tool", "ls" * 60])
 CALLS = st.lists(st.builds(ToolCall, IDS, NAMES, ARGUMENTS), max_size=3).map(tuple)
-OWN: list[Json] = [{"type": "thinking", "thinking": "x", "signature": "s"}, {"type": "text", "text": "hm"}]
+OWN: list[Json] = [
+    {"type": "thinking", "thinking": "x", "signature": "s"},
+    {"type": "text", "text": "hm"},
+]
 USE: Json = {"type": "tool_use", "id": "call_0", "name": "ls", "input": {}}
 NATIVES = st.sampled_from(
     [
         None,
-        keep("anthropic", NEW, "", OWN),
-        keep("anthropic", OLD, "", [*OWN, USE]),
-        keep("anthropic", OLD, "", [*OWN, USE, USE]),
+        make_own_native("anthropic", NEW, "", OWN),
+        make_own_native("anthropic", OLD, "", [*OWN, USE]),
+        make_own_native("anthropic", OLD, "", [*OWN, USE, USE]),
         Native("anthropic", OLD, "?"),
         Native("openai", "gpt", "[]"),
     ]
 )
 MESSAGES = st.one_of(
-    st.builds(Message, st.sampled_from([Role.USER, Role.SYSTEM]), TEXTS),
-    st.builds(lambda text, calls, native: Message(Role.ASSISTANT, text, calls, native=native), TEXTS, CALLS, NATIVES),
-    st.builds(lambda text, name, bad: Message(Role.TOOL, text, provider_id=name, is_error=bad), TEXTS, IDS, st.booleans()),
+    st.builds(Message, st.sampled_from([MessageRole.USER, MessageRole.SYSTEM]), TEXTS),
+    st.builds(
+        lambda text, calls, native: Message(MessageRole.ASSISTANT, text, calls, native=native),
+        TEXTS,
+        CALLS,
+        NATIVES,
+    ),
+    st.builds(
+        lambda text, name, bad: Message(MessageRole.TOOL, text, provider_id=name, is_error=bad),
+        TEXTS,
+        IDS,
+        st.booleans(),
+    ),
 )
 REQUESTS = st.builds(
     ModelRequest,
@@ -50,25 +62,34 @@ REQUESTS = st.builds(
 
 
 @given(REQUESTS, st.sampled_from([NEW, OLD, "claude-3-haiku-20240307"]), st.booleans())
-def test_any_repaired_history_is_accepted_and_no_user_text_is_lost_a9(request: ModelRequest, model: str, stream: bool) -> None:
+def test_any_repaired_history_is_accepted_and_no_user_text_is_lost_a9(
+    request: ModelRequest, model: str, stream: bool
+) -> None:
     """A9: from any mutilated history."""
-    body = json.loads(to_wire(model, request, stream).body)
+    body = json.loads(encode_request(model, request, stream).body)
     assert faults(body) == []
-    told = "\n".join(block["text"] for role, block in blocks(body) if role == "user" and block["type"] == "text")
+    told = "\n".join(
+        block["text"] for role, block in blocks(body) if role == "user" and block["type"] == "text"
+    )
     for message in request.messages:
-        if message.role is Role.USER and message.text.strip():
+        if message.role is MessageRole.USER and message.text.strip():
             assert message.text.encode("utf-8", "replace").decode() in told
 
 
 @given(st.lists(MESSAGES, max_size=8), st.lists(MESSAGES, max_size=4))
-def test_what_is_added_to_a_history_changes_nothing_before_it(history: list[Message], more: list[Message]) -> None:
+def test_what_is_added_to_a_history_changes_nothing_before_it(
+    history: list[Message], more: list[Message]
+) -> None:
     """DESIGN 7: after a whole exchange, whatever follows leaves its bytes and the name of its prefix as they were."""
-    done = [*repair(history), Message(Role.ASSISTANT, "so be it")]
-    asked = [*repair(done), Message(Role.USER, "next")]
-    short = to_wire(NEW, ModelRequest(tuple(asked), (LS,))).body
-    long = to_wire(NEW, ModelRequest(tuple([*asked, Message(Role.ASSISTANT, "well"), *repair(more)]), (LS,))).body
-    ended = short.replace(MARK, b"").rpartition(b'],"max_tokens"')[0]
-    assert long.replace(MARK, b"").startswith(ended)
+    done = [*repair(history), Message(MessageRole.ASSISTANT, "so be it")]
+    asked = [*repair(done), Message(MessageRole.USER, "next")]
+    short = encode_request(NEW, ModelRequest(tuple(asked), (LS,))).body
+    long = encode_request(
+        NEW,
+        ModelRequest(tuple([*asked, Message(MessageRole.ASSISTANT, "well"), *repair(more)]), (LS,)),
+    ).body
+    ended = short.replace(CACHE_MARK, b"").rpartition(b'],"max_tokens"')[0]
+    assert long.replace(CACHE_MARK, b"").startswith(ended)
 
 
 @dataclass
@@ -83,26 +104,42 @@ class Server:
     def __post_init__(self) -> None:
         self.thoughts.bound = self.bound
 
-    def reply(self, history: list[Message], tools: tuple[ToolSpec, ...], uses: int, thoughts: int) -> Message:
+    def reply(
+        self, history: list[Message], tools: tuple[ToolSpec, ...], uses: int, thoughts: int
+    ) -> Message:
         """A reply with so many calls and thoughts, to a request that breaks no rule."""
-        wire = to_wire(self.model, ModelRequest(tuple(repair(history)), tools, effort="low"))
+        wire = encode_request(self.model, ModelRequest(tuple(repair(history)), tools, effort="low"))
         body = json.loads(wire.body)
         assert [*faults(body), *self.thoughts.faults(body)] == []
         self.made += 1
-        signed = [{"type": "thinking", "thinking": "?", "signature": f"{self.made}.{n}"} for n in range(thoughts)]
+        signed = [
+            {"type": "thinking", "thinking": "?", "signature": f"{self.made}.{n}"}
+            for n in range(thoughts)
+        ]
         used = [{**USE, "id": f"toolu_{self.made}_{n}"} for n in range(uses)]
         content: list[Json] = [*signed, *([] if used else [{"type": "text", "text": "so"}]), *used]
         self.thoughts.remember(body, content)
         calls = tuple(ToolCall(str(use["id"]), "ls", "{}") for use in used)
-        native = keep("anthropic", self.model, wire.prefix, content) if signed else None
-        return Message(Role.ASSISTANT, "" if used else "so", calls, native=native)
+        native = make_own_native("anthropic", self.model, wire.prefix, content) if signed else None
+        return Message(MessageRole.ASSISTANT, "" if used else "so", calls, native=native)
 
 
 STEPS = st.lists(
     st.tuples(
         st.integers(0, 2),
         st.integers(0, 2),
-        st.sampled_from(["", "", "", "tool found", "history cut", "call lost", "another model", "instructions changed"]),
+        st.sampled_from(
+            [
+                "",
+                "",
+                "",
+                "tool found",
+                "history cut",
+                "call lost",
+                "another model",
+                "instructions changed",
+            ]
+        ),
     ),
     min_size=1,
     max_size=12,
@@ -110,25 +147,44 @@ STEPS = st.lists(
 
 
 @given(st.sampled_from([NEW, OLD]), STEPS)
-def test_thinking_goes_along_where_it_may_and_nowhere_else_a9(model: str, steps: list[tuple[int, int, str]]) -> None:
+def test_thinking_goes_along_where_it_may_and_nowhere_else_a9(
+    model: str, steps: list[tuple[int, int, str]]
+) -> None:
     """A9: whatever happens to a conversation, no request shows thinking that the API refuses, or lacks what it insists on."""
     server = Server(model == NEW, model)
-    history, tools = [Message(Role.SYSTEM, "Be brief."), Message(Role.USER, "go")], [LS]
+    history, tools = (
+        [Message(MessageRole.SYSTEM, "Be brief."), Message(MessageRole.USER, "go")],
+        [LS],
+    )
     for number, (uses, thoughts, event) in enumerate(steps):
         said = server.reply(history, tuple(tools), uses, thoughts)
-        history += [said, *(Message(Role.TOOL, "done", provider_id=call.provider_id) for call in said.calls)]
-        history += [] if uses else [Message(Role.USER, f"more {number}")]
+        history += [
+            said,
+            *(
+                Message(MessageRole.TOOL, "done", provider_id=call.provider_id)
+                for call in said.calls
+            ),
+        ]
+        history += [] if uses else [Message(MessageRole.USER, f"more {number}")]
         match event:
             case "tool found":
                 tools.append(ToolSpec(f"tool_{number}", "", {}))
             case "history cut":
-                cut = max(n for n, message in enumerate(history) if message.role is Role.USER)
+                cut = max(
+                    n for n, message in enumerate(history) if message.role is MessageRole.USER
+                )
                 history = [history[0], *history[cut:]]
             case "call lost":
-                history = [message for message in history if message.role is not Role.TOOL or number % 2]
-                history.append(Message(Role.USER, "go on"))
+                history = [
+                    message
+                    for message in history
+                    if message.role is not MessageRole.TOOL or number % 2
+                ]
+                history.append(Message(MessageRole.USER, "go on"))
             case "another model":
-                history.append(Message(Role.ASSISTANT, "", (ToolCall("call_0", "ls", "{}"),)))
-                history.append(Message(Role.TOOL, "x", provider_id="call_0"))
+                history.append(
+                    Message(MessageRole.ASSISTANT, "", (ToolCall("call_0", "ls", "{}"),))
+                )
+                history.append(Message(MessageRole.TOOL, "x", provider_id="call_0"))
             case "instructions changed":
-                history[0] = Message(Role.SYSTEM, f"Be brief, {number}.")
+                history[0] = Message(MessageRole.SYSTEM, f"Be brief, {number}.")

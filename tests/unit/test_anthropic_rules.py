@@ -16,7 +16,10 @@ GOOD: dict[str, Any] = {
     "tools": [{"name": "ls", "input_schema": {"type": "object"}}],
     "messages": [
         {"role": "user", "content": [TEXT]},
-        {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "ls", "input": {}}]},
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "a", "name": "ls", "input": {}}],
+        },
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a"}, TEXT]},
     ],
 }

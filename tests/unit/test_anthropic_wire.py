@@ -11,25 +11,43 @@ from anthropic import AsyncAnthropic
 
 from daemon.core.clock import SystemClock
 from daemon.core.errors import ErrorClass
-from daemon.core.messages import Message, ModelReply, ModelRequest, Role, ToolCall, ToolSpec, Usage
-from daemon.providers.anthropic import Anthropic
-from daemon.providers.anthropic_messages import keep
-from daemon.providers.anthropic_models import Talents, talents
-from daemon.providers.anthropic_reply import Draft, from_wire
-from daemon.providers.anthropic_request import MARK, to_wire
-from daemon.providers.errors import Fault
+from daemon.core.messages import (
+    Message,
+    MessageRole,
+    ModelReply,
+    ModelRequest,
+    ToolCall,
+    ToolSpec,
+    Usage,
+)
+from daemon.providers.anthropic import Anthropic, AnthropicReplyBuilder, parse_reply
+from daemon.providers.anthropic_request import (
+    CACHE_MARK,
+    ModelCapabilities,
+    encode_request,
+    get_capabilities,
+    make_own_native,
+)
+from daemon.providers.errors import CallFailed
 from tests.fakes.anthropic import KEY, FakeAnthropic, answers, calls, says, thinks, tokens
 from tests.fakes.anthropic.rules import faults
 from tests.fakes.openai import Step
 
 NEW, OLD = "claude-haiku-5-5", "claude-haiku-4-5"
-SHELL = ToolSpec("shell", "Run a command", {"type": "object", "properties": {"command": {"type": "string"}}})
-CLOCK = ToolSpec("current_time", "The time", {"properties": {}})
-HELLO = (Message(Role.SYSTEM, "Be brief."), Message(Role.USER, "grüß dich"))
-CALLED = Message(
-    Role.ASSISTANT, "Let me look.", (ToolCall("call_0", "shell", '{"command": "ls"}'), ToolCall("call_1", "current_time", "{}"))
+SHELL = ToolSpec(
+    "shell", "Run a command", {"type": "object", "properties": {"command": {"type": "string"}}}
 )
-RESULTS = (Message(Role.TOOL, "a.txt", provider_id="call_0"), Message(Role.TOOL, "none", provider_id="call_1", is_error=True))
+CLOCK = ToolSpec("current_time", "The time", {"properties": {}})
+HELLO = (Message(MessageRole.SYSTEM, "Be brief."), Message(MessageRole.USER, "grüß dich"))
+CALLED = Message(
+    MessageRole.ASSISTANT,
+    "Let me look.",
+    (ToolCall("call_0", "shell", '{"command": "ls"}'), ToolCall("call_1", "current_time", "{}")),
+)
+RESULTS = (
+    Message(MessageRole.TOOL, "a.txt", provider_id="call_0"),
+    Message(MessageRole.TOOL, "none", provider_id="call_1", is_error=True),
+)
 TALK = (*HELLO, CALLED, *RESULTS)
 ASK = ModelRequest(HELLO)
 CACHED: Any = {"cache_control": {"type": "ephemeral"}}
@@ -37,24 +55,26 @@ CACHED: Any = {"cache_control": {"type": "ephemeral"}}
 
 def body(request: ModelRequest, model: str = NEW, **options: Any) -> dict[str, Any]:
     """What is sent, which breaks no rule."""
-    sent = json.loads(to_wire(model, request, **options).body)
+    sent = json.loads(encode_request(model, request, **options).body)
     assert faults(sent) == []
     return sent
 
 
 def said(*messages: Message) -> list[dict[str, Any]]:
     """The messages that are sent behind the first one, without markers."""
-    sent = to_wire(NEW, ModelRequest((*HELLO, *messages))).body
+    sent = encode_request(NEW, ModelRequest((*HELLO, *messages))).body
     assert faults(json.loads(sent)) == []
-    return json.loads(sent.replace(MARK, b""))["messages"][1:]
+    return json.loads(sent.replace(CACHE_MARK, b""))["messages"][1:]
 
 
 def answer(*content: object, **more: object) -> bytes:
-    return json.dumps({"type": "message", "content": content, "stop_reason": "end_turn", **more}).encode()
+    return json.dumps(
+        {"type": "message", "content": content, "stop_reason": "end_turn", **more}
+    ).encode()
 
 
 def read(received: bytes, request: ModelRequest = ASK) -> ModelReply:
-    return from_wire(received).reply(request)
+    return parse_reply(received).build(request)
 
 
 @pytest.fixture
@@ -72,15 +92,22 @@ async def provider(fake: FakeAnthropic) -> AsyncIterator[Anthropic]:
 
 @pytest.fixture
 async def sdk(fake: FakeAnthropic) -> AsyncIterator[AsyncAnthropic]:
-    async with AsyncAnthropic(base_url=fake.base_url.removesuffix("/v1"), api_key=KEY, max_retries=0) as sdk:
+    async with AsyncAnthropic(
+        base_url=fake.base_url.removesuffix("/v1"), api_key=KEY, max_retries=0
+    ) as sdk:
         yield sdk
 
 
 # the official SDK as oracle
 
 
-async def test_the_request_is_what_the_official_sdk_sends(fake: FakeAnthropic, provider: Anthropic, sdk: AsyncAnthropic) -> None:
-    await provider.complete(NEW, ModelRequest(TALK, (SHELL, CLOCK), tools_allowed=False, max_tokens=9, effort="low", seed=7))
+async def test_the_request_is_what_the_official_sdk_sends(
+    fake: FakeAnthropic, provider: Anthropic, sdk: AsyncAnthropic
+) -> None:
+    await provider.complete(
+        NEW,
+        ModelRequest(TALK, (SHELL, CLOCK), tools_allowed=False, max_tokens=9, effort="low", seed=7),
+    )
     uses: Any = [
         {"type": "text", "text": "Let me look."},
         {"type": "tool_use", "id": "call_0", "name": "shell", "input": {"command": "ls"}},
@@ -88,15 +115,30 @@ async def test_the_request_is_what_the_official_sdk_sends(fake: FakeAnthropic, p
     ]
     results: Any = [
         {"type": "tool_result", "tool_use_id": "call_0", "content": "a.txt"},
-        {"type": "tool_result", "tool_use_id": "call_1", "content": "none", "is_error": True, **CACHED},
+        {
+            "type": "tool_result",
+            "tool_use_id": "call_1",
+            "content": "none",
+            "is_error": True,
+            **CACHED,
+        },
     ]
     await sdk.messages.create(
         model=NEW,
         max_tokens=9,
         system=[{"type": "text", "text": "Be brief.", **CACHED}],
         tools=[
-            {"name": "shell", "description": "Run a command", "input_schema": dict(SHELL.parameters)},
-            {"name": "current_time", "description": "The time", "input_schema": {"type": "object", "properties": {}}, **CACHED},
+            {
+                "name": "shell",
+                "description": "Run a command",
+                "input_schema": dict(SHELL.parameters),
+            },
+            {
+                "name": "current_time",
+                "description": "The time",
+                "input_schema": {"type": "object", "properties": {}},
+                **CACHED,
+            },
         ],
         tool_choice={"type": "none"},
         messages=[
@@ -117,9 +159,15 @@ async def test_the_request_is_what_the_official_sdk_sends(fake: FakeAnthropic, p
 STEPS = {
     "text": says("hello there", usage=tokens(10, 7, read=40, created=50)),
     "calls": calls(("shell", {"command": "ls -l 'ä'"}), ("current_time", {}), text="Let me look."),
-    "thinking": calls(("shell", {"n": [1, 2.5, None]}), thoughts=(thinks("first this"), thinks(redacted=True)), text="So:"),
+    "thinking": calls(
+        ("shell", {"n": [1, 2.5, None]}),
+        thoughts=(thinks("first this"), thinks(redacted=True)),
+        text="So:",
+    ),
     "hidden thinking": says("yes", thinks("")),
-    "text between": answers(thinks(), {"type": "text", "text": "a"}, thinks(), {"type": "text", "text": "b"}),
+    "text between": answers(
+        thinks(), {"type": "text", "text": "a"}, thinks(), {"type": "text", "text": "b"}
+    ),
     "cut": says("too lo", finish="max_tokens"),
 }
 
@@ -131,14 +179,20 @@ async def test_the_reply_is_what_the_official_sdk_reads(
 ) -> None:
     fake.otherwise(step)
     pieces: list[str] = []
-    ours = await provider.complete(NEW, ModelRequest(HELLO, (SHELL, CLOCK)), pieces.append if stream else None)
+    ours = await provider.complete(
+        NEW, ModelRequest(HELLO, (SHELL, CLOCK)), pieces.append if stream else None
+    )
     fake.signed = 0
-    async with sdk.messages.stream(model=NEW, max_tokens=99, messages=[{"role": "user", "content": [TEXT]}]) as coming:
+    async with sdk.messages.stream(
+        model=NEW, max_tokens=99, messages=[{"role": "user", "content": [TEXT]}]
+    ) as coming:
         theirs = await coming.get_final_message()
     content = [block.model_dump(exclude_none=True) for block in theirs.content]
     assert ours.text == "".join(block["text"] for block in content if block["type"] == "text")
     assert [(c.provider_id, c.name, json.loads(c.arguments)) for c in ours.calls] == [
-        (block["id"], block["name"], block["input"]) for block in content if block["type"] == "tool_use"
+        (block["id"], block["name"], block["input"])
+        for block in content
+        if block["type"] == "tool_use"
     ]
     assert kept(ours) == (content if any("thinking" in block["type"] for block in content) else [])
     used = theirs.usage
@@ -157,7 +211,9 @@ def kept(reply: ModelReply) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS.keys())
-async def test_a_streamed_reply_and_one_in_a_piece_are_the_same(fake: FakeAnthropic, provider: Anthropic, step: Step) -> None:
+async def test_a_streamed_reply_and_one_in_a_piece_are_the_same(
+    fake: FakeAnthropic, provider: Anthropic, step: Step
+) -> None:
     """E12."""
     fake.otherwise(step)
     whole = await provider.complete(NEW, ASK)
@@ -165,7 +221,9 @@ async def test_a_streamed_reply_and_one_in_a_piece_are_the_same(fake: FakeAnthro
     assert await provider.complete(NEW, ASK, print) == whole
 
 
-async def test_streamed_text_comes_in_pieces_and_in_order_e12(fake: FakeAnthropic, provider: Anthropic) -> None:
+async def test_streamed_text_comes_in_pieces_and_in_order_e12(
+    fake: FakeAnthropic, provider: Anthropic
+) -> None:
     """E12: and what was only thought is not shown."""
     fake.script(says("one two three four five", thinks("what are the numbers")))
     pieces: list[str] = []
@@ -208,42 +266,54 @@ def test_effort_is_told_in_the_words_of_the_model_e13(effort: str) -> None:
 
 def test_more_effort_is_a_larger_budget_e13() -> None:
     """E13."""
-    budgets = [body(ModelRequest(HELLO, effort=e), OLD)["thinking"]["budget_tokens"] for e in ("low", "medium", "high", "max")]
+    budgets = [
+        body(ModelRequest(HELLO, effort=e), OLD)["thinking"]["budget_tokens"]
+        for e in ("low", "medium", "high", "max")
+    ]
     assert budgets == sorted(set(budgets))
 
 
 @pytest.mark.parametrize(
     ("model", "can"),
     [
-        ("claude-3-5-haiku-20241022", Talents("none")),
-        ("claude-3-7-sonnet-20250219", Talents("budget")),
-        ("claude-opus-4-20250514", Talents("budget")),
-        ("claude-opus-4-1-20250805", Talents("budget")),
-        ("claude-haiku-4-5-20251001", Talents("budget")),
-        ("anthropic/claude-sonnet-4.5", Talents("budget")),
-        ("claude-opus-4-6", Talents("adaptive")),
-        ("claude-sonnet-5", Talents("adaptive")),
-        ("claude-fable-5-1", Talents("adaptive", bound=True)),
-        ("claude-haiku-5-5", Talents("adaptive", bound=True)),
-        ("claude-opus-12-20310101", Talents("adaptive", bound=True)),
-        ("claude-mythos-preview", Talents("adaptive", bound=True)),
-        ("kimi-k2", Talents("budget")),
+        ("claude-3-5-haiku-20241022", ModelCapabilities("none")),
+        ("claude-3-7-sonnet-20250219", ModelCapabilities("budget")),
+        ("claude-opus-4-20250514", ModelCapabilities("budget")),
+        ("claude-opus-4-1-20250805", ModelCapabilities("budget")),
+        ("claude-haiku-4-5-20251001", ModelCapabilities("budget")),
+        ("anthropic/claude-sonnet-4.5", ModelCapabilities("budget")),
+        ("claude-opus-4-6", ModelCapabilities("adaptive")),
+        ("claude-sonnet-5", ModelCapabilities("adaptive")),
+        ("claude-fable-5-1", ModelCapabilities("adaptive", prefix_bound=True)),
+        ("claude-haiku-5-5", ModelCapabilities("adaptive", prefix_bound=True)),
+        ("claude-opus-12-20310101", ModelCapabilities("adaptive", prefix_bound=True)),
+        ("claude-mythos-preview", ModelCapabilities("adaptive", prefix_bound=True)),
+        ("kimi-k2", ModelCapabilities("budget")),
     ],
 )
-def test_a_model_is_asked_for_what_it_can(model: str, can: Talents) -> None:
-    assert talents(model) == can
+def test_a_model_is_asked_for_what_it_can(model: str, can: ModelCapabilities) -> None:
+    assert get_capabilities(model) == can
 
 
 def test_a_budget_is_not_asked_for_behind_calls_that_were_made_without_a_thought() -> None:
     """The API refuses it; and a fallback's calls stand in the middle of a turn."""
     assert "thinking" not in body(ModelRequest(TALK, (SHELL, CLOCK), effort="high"), OLD)
-    assert "thinking" in body(ModelRequest((*TALK, Message(Role.ASSISTANT, "ok"), HELLO[1]), (SHELL, CLOCK), effort="high"), OLD)
+    assert "thinking" in body(
+        ModelRequest(
+            (*TALK, Message(MessageRole.ASSISTANT, "ok"), HELLO[1]), (SHELL, CLOCK), effort="high"
+        ),
+        OLD,
+    )
 
 
 def test_alternatives_of_a_whole_schema_are_shown_as_one_object() -> None:
     """A tool of somebody else's must not make every call fail; what it makes of its arguments is its own affair."""
     parameters = {
-        "anyOf": [{"properties": {"path": {"type": "string"}}, "required": ["path"]}, {"properties": {"url": {}}}, True],
+        "anyOf": [
+            {"properties": {"path": {"type": "string"}}, "required": ["path"]},
+            {"properties": {"url": {}}},
+            True,
+        ],
         "properties": {"url": {"type": "string"}},
         "allOf": "?",
         "$defs": {},
@@ -254,15 +324,25 @@ def test_alternatives_of_a_whole_schema_are_shown_as_one_object() -> None:
 
 
 def test_results_come_together_in_their_order_and_what_the_user_says_behind_them() -> None:
-    results = said(CALLED, *RESULTS, Message(Role.USER, "and hurry"))[1]["content"]
-    assert [block.get("tool_use_id", block.get("text")) for block in results] == ["call_0", "call_1", "and hurry"]
+    results = said(CALLED, *RESULTS, Message(MessageRole.USER, "and hurry"))[1]["content"]
+    assert [block.get("tool_use_id", block.get("text")) for block in results] == [
+        "call_0",
+        "call_1",
+        "and hurry",
+    ]
     assert [block.get("is_error") for block in results] == [None, True, None]
 
 
-@pytest.mark.parametrize("written", ['{"command": "l', "", "[1]", "null", "42", '{"a": NaN}', '{"a": 1e999}', "[" * 100_000])
+@pytest.mark.parametrize(
+    "written",
+    ['{"command": "l', "", "[1]", "null", "42", '{"a": NaN}', '{"a": 1e999}', "[" * 100_000],
+)
 def test_arguments_that_are_no_json_object_are_echoed_as_one(written: str) -> None:
     """A turn could not go on otherwise."""
-    echoed = said(Message(Role.ASSISTANT, "", (ToolCall("c", "shell", written),)), Message(Role.TOOL, "no", provider_id="c"))
+    echoed = said(
+        Message(MessageRole.ASSISTANT, "", (ToolCall("c", "shell", written),)),
+        Message(MessageRole.TOOL, "no", provider_id="c"),
+    )
     given = echoed[0]["content"][0]["input"]
     assert given == ({"invalid": written} if written else {})
 
@@ -271,7 +351,10 @@ def test_calls_of_other_servers_get_ids_that_the_api_takes_each_its_own() -> Non
     given = ["call_0", "call_0", "", "x.1:é", "call_0", "y" * 200]
     history: list[Message] = []
     for one in given:
-        history += [Message(Role.ASSISTANT, "", (ToolCall(one, "ls", "{}"),)), Message(Role.TOOL, "ok", provider_id=one)]
+        history += [
+            Message(MessageRole.ASSISTANT, "", (ToolCall(one, "ls", "{}"),)),
+            Message(MessageRole.TOOL, "ok", provider_id=one),
+        ]
     sent = said(*history)
     ids = [message["content"][0]["id"] for message in sent[::2]]
     assert ids[0] == "call_0"
@@ -280,24 +363,44 @@ def test_calls_of_other_servers_get_ids_that_the_api_takes_each_its_own() -> Non
 
 
 def test_a_tool_that_nobody_has_keeps_the_history_sound() -> None:
-    called = Message(Role.ASSISTANT, "", (ToolCall("a", "functions.run ls", "{}"), ToolCall("b", "", "{}")))
-    results = (Message(Role.TOOL, "no such tool", provider_id="a"), Message(Role.TOOL, "", provider_id="b"))
-    assert [block["name"] for block in said(called, *results)[0]["content"]] == ["functions_run_ls", "unnamed"]
+    called = Message(
+        MessageRole.ASSISTANT,
+        "",
+        (ToolCall("a", "functions.run ls", "{}"), ToolCall("b", "", "{}")),
+    )
+    results = (
+        Message(MessageRole.TOOL, "no such tool", provider_id="a"),
+        Message(MessageRole.TOOL, "", provider_id="b"),
+    )
+    assert [block["name"] for block in said(called, *results)[0]["content"]] == [
+        "functions_run_ls",
+        "unnamed",
+    ]
 
 
 def test_blank_texts_are_told_as_such() -> None:
-    history = (Message(Role.ASSISTANT, " \n"), Message(Role.USER, "\t"), Message(Role.ASSISTANT, "a"), Message(Role.USER, "b"))
-    assert [m["content"][0]["text"] for m in said(*history)] == ["[an empty message]", "[an empty message]", "a", "b"]
+    history = (
+        Message(MessageRole.ASSISTANT, " \n"),
+        Message(MessageRole.USER, "\t"),
+        Message(MessageRole.ASSISTANT, "a"),
+        Message(MessageRole.USER, "b"),
+    )
+    assert [m["content"][0]["text"] for m in said(*history)] == [
+        "[an empty message]",
+        "[an empty message]",
+        "a",
+        "b",
+    ]
 
 
 def test_a_conversation_begins_and_ends_with_the_user() -> None:
-    sent = body(ModelRequest((Message(Role.ASSISTANT, "as I said"),)))
+    sent = body(ModelRequest((Message(MessageRole.ASSISTANT, "as I said"),)))
     assert [m["role"] for m in sent["messages"]] == ["user", "assistant", "user"]
     assert len(body(ModelRequest(()))["messages"]) == 1
 
 
 def test_half_a_surrogate_pair_does_not_break_the_call() -> None:
-    sent = body(ModelRequest((Message(Role.USER, "a\ud800b"),)))
+    sent = body(ModelRequest((Message(MessageRole.USER, "a\ud800b"),)))
     assert sent["messages"][0]["content"][0]["text"] == "a?b"
 
 
@@ -313,17 +416,22 @@ def thought(prefix: str, *, provider: str = "anthropic", model: str = NEW) -> Me
         {"type": "tool_use", "id": "call_0", "name": "shell", "input": {"command": "ls"}},
         {"type": "tool_use", "id": "call_1", "name": "current_time", "input": {}},
     ]
-    return replace(CALLED, native=keep(provider, model, prefix, content))
+    return replace(CALLED, native=make_own_native(provider, model, prefix, content))
 
 
 def replayed(message: Message, model: str = NEW) -> list[str]:
     """The kinds of the blocks that are sent for this reply."""
-    return [block["type"] for block in body(ModelRequest((*HELLO, message, *RESULTS), (SHELL,)), model)["messages"][1]["content"]]
+    return [
+        block["type"]
+        for block in body(ModelRequest((*HELLO, message, *RESULTS), (SHELL,)), model)["messages"][
+            1
+        ]["content"]
+    ]
 
 
 PLAIN = ["text", "tool_use", "tool_use"]
 OWN = ["thinking", "redacted_thinking", "text", "text", "tool_use", "tool_use"]
-PREFIX = to_wire(NEW, ModelRequest(HELLO, (SHELL,))).prefix
+PREFIX = encode_request(NEW, ModelRequest(HELLO, (SHELL,))).prefix
 
 
 def test_thinking_goes_back_unchanged_to_whom_it_belongs() -> None:
@@ -338,16 +446,28 @@ def test_thinking_behind_other_words_stays_away_where_the_model_would_refuse_it(
 
 
 def test_an_id_is_replaced_in_the_models_own_blocks_too() -> None:
-    talk = (*HELLO, thought(PREFIX), *RESULTS, replace(thought("x", model=OLD), text="Again."), *RESULTS)
+    talk = (
+        *HELLO,
+        thought(PREFIX),
+        *RESULTS,
+        replace(thought("x", model=OLD), text="Again."),
+        *RESULTS,
+    )
     ids = [
-        block["id"] for m in body(ModelRequest(talk), OLD)["messages"] for block in m["content"] if block["type"] == "tool_use"
+        block["id"]
+        for m in body(ModelRequest(talk), OLD)["messages"]
+        for block in m["content"]
+        if block["type"] == "tool_use"
     ]
     assert ids == ["call_0", "call_1", "call_2", "call_3"]
 
 
-@pytest.mark.parametrize("blocks", ["", "no JSON", "[]", "{}", '{"prefix": "", "content": 1}', '{"prefix": "", "content": []}'])
+@pytest.mark.parametrize(
+    "blocks",
+    ["", "no JSON", "[]", "{}", '{"prefix": "", "content": 1}', '{"prefix": "", "content": []}'],
+)
 def test_what_cannot_be_read_of_ones_own_is_told_in_text_and_calls(blocks: str) -> None:
-    native = keep("anthropic", NEW, PREFIX, [])
+    native = make_own_native("anthropic", NEW, PREFIX, [])
     assert replayed(replace(CALLED, native=replace(native, blocks=blocks)), OLD) == PLAIN
     assert replayed(replace(CALLED, native=replace(native, blocks=blocks))) == PLAIN
 
@@ -357,15 +477,37 @@ def test_what_cannot_be_read_of_ones_own_is_told_in_text_and_calls(blocks: str) 
 
 def bare(sent: bytes) -> bytes:
     """The bytes up to the end of the messages, without markers: what the API compares."""
-    return sent.replace(MARK, b"").rpartition(b'],"max_tokens"')[0]
+    return sent.replace(CACHE_MARK, b"").rpartition(b'],"max_tokens"')[0]
 
 
 def test_each_call_begins_with_the_bytes_of_the_one_before() -> None:
     """DESIGN 7: without MARK, the bytes up to the end of the messages begin those of the next call of the loop, and turn."""
-    talk = [*HELLO, thought(PREFIX), *RESULTS, CALLED, *RESULTS, Message(Role.ASSISTANT, "done"), Message(Role.USER, "thanks")]
-    talk += [thought("old"), *RESULTS, Message(Role.ASSISTANT, "bye"), Message(Role.USER, "so long")]
-    calls = [end for end in range(2, len(talk) + 1) if end == len(talk) or talk[end].role is Role.ASSISTANT]
-    sent = [to_wire(NEW, ModelRequest(tuple(talk[:end]), (SHELL,), tools_allowed=end % 2 == 0)).body for end in calls]
+    talk = [
+        *HELLO,
+        thought(PREFIX),
+        *RESULTS,
+        CALLED,
+        *RESULTS,
+        Message(MessageRole.ASSISTANT, "done"),
+        Message(MessageRole.USER, "thanks"),
+    ]
+    talk += [
+        thought("old"),
+        *RESULTS,
+        Message(MessageRole.ASSISTANT, "bye"),
+        Message(MessageRole.USER, "so long"),
+    ]
+    calls = [
+        end
+        for end in range(2, len(talk) + 1)
+        if end == len(talk) or talk[end].role is MessageRole.ASSISTANT
+    ]
+    sent = [
+        encode_request(
+            NEW, ModelRequest(tuple(talk[:end]), (SHELL,), tools_allowed=end % 2 == 0)
+        ).body
+        for end in calls
+    ]
     assert len(sent) == 6
     assert all(b'"thinking"' in later for later in sent[1:])
     for before, after in pairwise(sent):
@@ -374,7 +516,10 @@ def test_each_call_begins_with_the_bytes_of_the_one_before() -> None:
 
 def test_a_call_marks_what_the_next_one_will_look_for() -> None:
     """DESIGN 7: behind tools, system prompt, the newest message, and where the newest ended before."""
-    first, second = body(ModelRequest(HELLO, (CLOCK, SHELL))), body(ModelRequest(TALK, (CLOCK, SHELL)))
+    first, second = (
+        body(ModelRequest(HELLO, (CLOCK, SHELL))),
+        body(ModelRequest(TALK, (CLOCK, SHELL))),
+    )
     assert ["cache_control" in tool for tool in second["tools"]] == [False, True]
     assert "cache_control" in second["system"][-1]
     marked = [[("cache_control" in block) for block in m["content"]] for m in second["messages"]]
@@ -383,8 +528,13 @@ def test_a_call_marks_what_the_next_one_will_look_for() -> None:
 
 
 def test_an_appended_tool_leaves_the_bytes_before_it_alone() -> None:
-    short, long = to_wire(NEW, ModelRequest(HELLO, (SHELL,))), to_wire(NEW, ModelRequest(HELLO, (SHELL, CLOCK)))
-    assert long.body.replace(MARK, b"").startswith(short.body.replace(MARK, b"").partition(b'],"system"')[0])
+    short, long = (
+        encode_request(NEW, ModelRequest(HELLO, (SHELL,))),
+        encode_request(NEW, ModelRequest(HELLO, (SHELL, CLOCK))),
+    )
+    assert long.body.replace(CACHE_MARK, b"").startswith(
+        short.body.replace(CACHE_MARK, b"").partition(b'],"system"')[0]
+    )
 
 
 # what we read
@@ -398,40 +548,73 @@ def test_an_appended_tool_leaves_the_bytes_before_it_alone() -> None:
         ({"input_tokens": -5, "output_tokens": "6"}, Usage(0, 6)),
     ],
 )
-def test_the_whole_prompt_is_counted_and_what_was_cached(usage: dict[str, object], expected: Usage) -> None:
+def test_the_whole_prompt_is_counted_and_what_was_cached(
+    usage: dict[str, object], expected: Usage
+) -> None:
     assert read(answer(TEXT, usage=usage)).usage == expected
 
 
 @pytest.mark.parametrize("usage", [{}, None, 7])
 def test_usage_that_the_server_does_not_tell_is_estimated_and_says_so(usage: object) -> None:
-    counted = read(answer({"type": "text", "text": "y" * 40}, usage=usage), ModelRequest((Message(Role.USER, "x" * 400),))).usage
+    counted = read(
+        answer({"type": "text", "text": "y" * 40}, usage=usage),
+        ModelRequest((Message(MessageRole.USER, "x" * 400),)),
+    ).usage
     assert counted.estimated
     assert (100 < counted.input_tokens < 150, counted.output_tokens) == (True, 11)
 
 
 def test_the_counts_of_a_stream_are_those_told_last() -> None:
-    draft = Draft()
-    draft.add(json.dumps({"type": "message_start", "message": {"content": [], "usage": tokens(10, 1, read=5)}}))
-    draft.add(json.dumps({"type": "content_block_start", "index": 0, "content_block": TEXT}))
-    draft.add(json.dumps({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 70}}))
-    assert draft.reply(ASK).usage == Usage(15, 70, 5)
+    draft = AnthropicReplyBuilder()
+    draft.feed(
+        json.dumps(
+            {"type": "message_start", "message": {"content": [], "usage": tokens(10, 1, read=5)}}
+        )
+    )
+    draft.feed(json.dumps({"type": "content_block_start", "index": 0, "content_block": TEXT}))
+    draft.feed(
+        json.dumps(
+            {
+                "type": "message_delta",
+                "delta": {"stop_reason": "end_turn"},
+                "usage": {"output_tokens": 70},
+            }
+        )
+    )
+    assert draft.build(ASK).usage == Usage(15, 70, 5)
 
 
 def test_calls_without_ids_or_with_the_same_id_get_ids_of_their_own() -> None:
-    wanted = [{"type": "tool_use", "id": i, "name": "shell", "input": {"n": 1}} for i in ("", "x", "x", None)]
-    assert [call.provider_id for call in read(answer(*wanted)).calls] == ["call_0", "x", "x_2", "call_3"]
+    wanted = [
+        {"type": "tool_use", "id": i, "name": "shell", "input": {"n": 1}}
+        for i in ("", "x", "x", None)
+    ]
+    assert [call.provider_id for call in read(answer(*wanted)).calls] == [
+        "call_0",
+        "x",
+        "x_2",
+        "call_3",
+    ]
 
 
 def test_arguments_cut_off_by_the_limit_are_kept_as_they_are() -> None:
     """So that the tool can say what is wrong with them; what is sent back is an object all the same."""
-    draft = Draft()
+    draft = AnthropicReplyBuilder()
     begun = {"type": "tool_use", "id": "a", "name": "shell", "input": {}}
-    draft.add(json.dumps({"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": "x"}}))
-    draft.add(json.dumps({"type": "content_block_start", "index": 1, "content_block": begun}))
+    draft.feed(
+        json.dumps(
+            {
+                "type": "content_block_start",
+                "index": 0,
+                "content_block": {"type": "thinking", "thinking": "x"},
+            }
+        )
+    )
+    draft.feed(json.dumps({"type": "content_block_start", "index": 1, "content_block": begun}))
     piece = {"type": "input_json_delta", "partial_json": '{"command": "l'}
-    draft.add(json.dumps({"type": "content_block_delta", "index": 1, "delta": piece}))
-    assert draft.reply(ASK).calls[0].arguments == '{"command": "l'
-    assert draft.own()[1]["input"] == {"invalid": '{"command": "l'}
+    draft.feed(json.dumps({"type": "content_block_delta", "index": 1, "delta": piece}))
+    assert draft.build(ASK).calls[0].arguments == '{"command": "l'
+    assert draft.native_blocks()[1]["input"] == {"invalid": '{"command": "l'}
 
 
 @pytest.mark.parametrize(
@@ -453,25 +636,25 @@ def test_arguments_cut_off_by_the_limit_are_kept_as_they_are() -> None:
 )
 def test_an_answer_of_the_wrong_shape_or_an_empty_one_is_malformed_a7(wrong: bytes) -> None:
     """A7."""
-    with pytest.raises(Fault) as raised:
+    with pytest.raises(CallFailed) as raised:
         read(wrong)
     assert raised.value.kind is ErrorClass.MALFORMED
 
 
 def test_an_answer_without_room_for_one_says_that_the_conversation_is_too_long() -> None:
-    with pytest.raises(Fault) as raised:
+    with pytest.raises(CallFailed) as raised:
         read(answer(stop_reason="model_context_window_exceeded"))
     assert raised.value.kind is ErrorClass.CONTEXT_TOO_LONG
 
 
 def test_an_answer_that_is_withheld_is_not_asked_for_again_a7() -> None:
-    with pytest.raises(Fault, match="withholds its answer") as raised:
+    with pytest.raises(CallFailed, match="withholds its answer") as raised:
         read(answer(stop_reason="refusal"))
     assert raised.value.kind is ErrorClass.BAD_REQUEST
 
 
 def test_kinds_of_blocks_and_events_that_nobody_knows_yet_are_no_trouble() -> None:
     assert read(answer({"type": "hologram", "beam": 1}, TEXT, None)).text == "hi"
-    draft = Draft()
-    assert draft.add(b'{"type": "confetti"}') == ""
+    draft = AnthropicReplyBuilder()
+    assert draft.feed(b'{"type": "confetti"}') == ""
     assert read(json.dumps({"content": "plain"}).encode()).text == "plain"

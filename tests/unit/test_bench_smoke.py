@@ -11,10 +11,14 @@ from tests.fakes.command_line import ROOT
 
 def bench(*words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tests.bench", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, cwd=ROOT)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=100, check=False, cwd=ROOT
+    )
 
 
-def test_a_section_runs_against_the_real_daemon_and_prints_its_figures_beside_the_targets(tmp_path: Path) -> None:
+def test_a_section_runs_against_the_real_daemon_and_prints_its_figures_beside_the_targets(
+    tmp_path: Path,
+) -> None:
     done = bench("prompt", "--dir", str(tmp_path))
     assert done.returncode == 0, done.stderr
     head, _, *rows = done.stdout.splitlines()
@@ -37,14 +41,22 @@ def test_an_unknown_section_is_told_which_ones_there_are() -> None:
 
 def test_what_lies_in_memory_is_no_disk_because_a_flush_costs_nothing_there(tmp_path: Path) -> None:
     mounted = tmp_path / "mounts"
-    mounted.write_text("/dev/a / ext4 rw 0 0\nnone /quick tmpfs rw 0 0\n/dev/b /quick/slow xfs rw 0 0\n")
+    mounted.write_text(
+        "/dev/a / ext4 rw 0 0\nnone /quick tmpfs rw 0 0\n/dev/b /quick/slow xfs rw 0 0\n"
+    )
     assert not is_disk(Path("/quick/home"), mounted)
     assert is_disk(Path("/quicker"), mounted)
     assert filesystem(Path("/quick/slow/home"), mounted) == "xfs"
 
 
 def test_a_figure_says_its_ratio_and_whether_it_is_within_its_target() -> None:
-    rows = table([Figure("slow", 10, "ms", 5), Figure("fast", 300, "turns/s", 200, at_least=True), Figure("told", 1, "MB")])
+    rows = table(
+        [
+            Figure("slow", 10, "ms", 5),
+            Figure("fast", 300, "turns/s", 200, at_least=True),
+            Figure("told", 1, "MB"),
+        ]
+    )
     _, slow, fast, told = (row.split() for row in rows.splitlines())
     assert slow[-2:] == ["2.00", "NO"]
     assert fast[-2:] == ["1.50", "yes"]

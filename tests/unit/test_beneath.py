@@ -12,22 +12,48 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.tools.base import ToolError
-from daemon.tools.beneath import DIRECTORY, Opening, by_kernel, by_steps, kernel_can, making, open_beneath
-from daemon.tools.workspace import Workspace
+from daemon.tools.workspace.fs import Workspace
+from daemon.tools.workspace.openat import (
+    DIRECTORY_FLAGS,
+    OpenBeneath,
+    has_openat2,
+    make_directories,
+    open_beneath,
+    open_by_kernel,
+    open_by_steps,
+)
 
 SECRET = b"the secret of the house"
-ODD = ["..", ".", "", "/", "//", "a", "a/b", "link", "up", "loop", "~", "\0", "\udc80", "\ud800", "x" * 300, "notes.txt", "proc"]
+ODD = [
+    "..",
+    ".",
+    "",
+    "/",
+    "//",
+    "a",
+    "a/b",
+    "link",
+    "up",
+    "loop",
+    "~",
+    "\0",
+    "\udc80",
+    "\ud800",
+    "x" * 300,
+    "notes.txt",
+    "proc",
+]
 
 
-@pytest.fixture(params=[by_kernel, by_steps])
-def opening(request: pytest.FixtureRequest) -> Opening:
+@pytest.fixture(params=[open_by_kernel, open_by_steps])
+def opening(request: pytest.FixtureRequest) -> OpenBeneath:
     return request.param
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Iterator[int]:
     furnish(tmp_path)
-    handle = os.open(tmp_path / "inside", DIRECTORY)
+    handle = os.open(tmp_path / "inside", DIRECTORY_FLAGS)
     yield handle
     os.close(handle)
 
@@ -48,10 +74,10 @@ def furnish(place: Path) -> Path:
 
 
 def test_this_kernel_is_asked_where_it_can() -> None:
-    assert open_beneath is (by_kernel if kernel_can() else by_steps)
+    assert open_beneath is (open_by_kernel if has_openat2() else open_by_steps)
 
 
-def test_what_is_beneath_is_opened(root: int, opening: Opening) -> None:
+def test_what_is_beneath_is_opened(root: int, opening: OpenBeneath) -> None:
     for steps in ((), ("a",), ("a", "b"), ("notes.txt",), ("a", "b", "notes.txt")):
         os.close(opening(root, steps, os.O_RDONLY))
 
@@ -67,38 +93,42 @@ def test_what_is_beneath_is_opened(root: int, opening: Opening) -> None:
         (("notes.txt", "x"), errno.ENOTDIR),
     ],
 )  # fmt: skip
-def test_what_is_not_beneath_is_refused(root: int, opening: Opening, steps: tuple[str, ...], number: int) -> None:
+def test_what_is_not_beneath_is_refused(
+    root: int, opening: OpenBeneath, steps: tuple[str, ...], number: int
+) -> None:
     with pytest.raises(OSError) as caught:
         opening(root, steps, os.O_RDONLY)
     assert caught.value.errno == number
 
 
-def test_a_folder_that_is_a_link_is_refused_as_a_link(root: int, opening: Opening) -> None:
+def test_a_folder_that_is_a_link_is_refused_as_a_link(root: int, opening: OpenBeneath) -> None:
     with pytest.raises(OSError) as caught:
-        opening(root, ("up",), DIRECTORY)
+        opening(root, ("up",), DIRECTORY_FLAGS)
     assert caught.value.errno == errno.ELOOP
 
 
-def test_folders_are_made_but_never_through_a_link(root: int, opening: Opening, tmp_path: Path) -> None:
-    handle, made = making(opening, root, ("a", "new", "newer"))
+def test_folders_are_made_but_never_through_a_link(
+    root: int, opening: OpenBeneath, tmp_path: Path
+) -> None:
+    handle, made = make_directories(opening, root, ("a", "new", "newer"))
     os.close(handle)
     assert made == ("a/new", "a/new/newer")
-    handle, made = making(opening, root, ("a", "new"))
+    handle, made = make_directories(opening, root, ("a", "new"))
     os.close(handle)
     assert made == ()
     with pytest.raises(OSError):
-        making(opening, root, ("up", "planted"))
+        make_directories(opening, root, ("up", "planted"))
     assert not (tmp_path / "planted").exists()
 
 
-def test_no_handle_is_left_open(root: int, opening: Opening, tmp_path: Path) -> None:
+def test_no_handle_is_left_open(root: int, opening: OpenBeneath, tmp_path: Path) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
     for steps in (("a", "b", "notes.txt"), ("link",), ("a", "gone", "x"), ("up", "secret.txt")):
         with suppress(OSError):
             os.close(opening(root, steps, os.O_RDONLY))
         with suppress(OSError):
-            os.close(making(opening, root, steps)[0])
-    files = Workspace(tmp_path / "inside", opening=opening)
+            os.close(make_directories(opening, root, steps)[0])
+    files = Workspace(tmp_path / "inside", opener=opening)
     for path in ("a", "link", "notes.txt", "gone"):
         with suppress(ToolError):
             files.read(path)
@@ -107,17 +137,24 @@ def test_no_handle_is_left_open(root: int, opening: Opening, tmp_path: Path) -> 
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-@given(st.lists(st.one_of(st.sampled_from(ODD), st.text(max_size=5)), min_size=1, max_size=6).map("/".join))
+@given(
+    st.lists(st.one_of(st.sampled_from(ODD), st.text(max_size=5)), min_size=1, max_size=6).map(
+        "/".join
+    )
+)
 def test_no_path_of_any_kind_leads_outside_and_both_ways_agree(path: str) -> None:
     with TemporaryDirectory() as place:
         inside = furnish(Path(place))
-        found = {opening: read(Workspace(inside, opening=opening), path) for opening in (by_kernel, by_steps)}
+        found = {
+            opening: read(Workspace(inside, opener=opening), path)
+            for opening in (open_by_kernel, open_by_steps)
+        }
         assert SECRET not in found.values()
         assert set(found.values()) <= {b"mine", b"refused"}
         assert len(set(found.values())) == 1
         for opening in found:
             with suppress(ToolError):
-                Workspace(inside, opening=opening).write(path, b"new")
+                Workspace(inside, opener=opening).write(path, b"new")
         assert (Path(place) / "secret.txt").read_bytes() == SECRET
         assert sorted(one.name for one in Path(place).iterdir()) == ["inside", "secret.txt"]
 

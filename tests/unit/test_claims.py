@@ -9,10 +9,10 @@ import time
 
 import pytest
 
-from daemon.agent.claims.claims import correction, false_claims, honest_line
+from daemon.agent.claim_check import find_false_claims, render_correction, render_note
 from daemon.agent.claims.own_words import own_words
 from daemon.agent.claims.words import Kind
-from daemon.core.label import Effect
+from daemon.core.trust import Effect
 from tests.unit import claim_cases
 from tests.unit.claim_cases import Case, Ledger, did, ran
 
@@ -23,7 +23,7 @@ GUILTY = [case for case in TABLES if case.false]
 
 
 def kinds(reply: str, ledger: Ledger = ()) -> set[Kind]:
-    return {claim.kind for claim in false_claims(reply, ledger)}
+    return {claim.kind for claim in find_false_claims(reply, ledger)}
 
 
 def name(case: Case) -> str:
@@ -32,7 +32,7 @@ def name(case: Case) -> str:
 
 @pytest.mark.parametrize("case", INNOCENT, ids=name)
 def test_an_innocent_or_proven_reply_raises_no_alarm_f6(case: Case) -> None:
-    assert false_claims(case.reply, case.ledger) == ()
+    assert find_false_claims(case.reply, case.ledger) == ()
 
 
 @pytest.mark.parametrize("case", GUILTY, ids=name)
@@ -46,12 +46,14 @@ def test_the_tables_are_large_and_half_innocent() -> None:
 
 
 def test_a_claim_carries_the_words_that_were_said() -> None:
-    claims = false_claims("Sure. I have sent the **contract** to Eva. Anything else?", ())
+    claims = find_false_claims("Sure. I have sent the **contract** to Eva. Anything else?", ())
     assert [claim.words for claim in claims] == ["I have sent the contract to Eva."]
 
 
 def test_each_kind_is_named_once_however_often_it_is_claimed() -> None:
-    claims = false_claims("I sent the mail to Anna. I sent the mail to Bob. I deleted the draft file.", ())
+    claims = find_false_claims(
+        "I sent the mail to Anna. I sent the mail to Bob. I deleted the draft file.", ()
+    )
     assert [claim.kind for claim in claims] == [Kind.SENT, Kind.DELETED]
 
 
@@ -95,7 +97,9 @@ def test_a_command_that_only_looks_proves_no_deed_but_that_it_was_run(command: s
     assert kinds("I ran the command and deleted old.txt.", ran(command)) == {Kind.DELETED}
 
 
-@pytest.mark.parametrize("command", ["ls > list.txt", "cat a | mail bob", "grep x a && rm a", "echo $(rm a)", "./do-it"])
+@pytest.mark.parametrize(
+    "command", ["ls > list.txt", "cat a | mail bob", "grep x a && rm a", "echo $(rm a)", "./do-it"]
+)
 def test_a_command_that_may_have_done_it_has_done_it(command: str) -> None:
     assert kinds("I deleted old.txt and sent the mail.", ran(command)) == set()
 
@@ -107,14 +111,25 @@ def test_a_failed_command_was_run_but_did_nothing_else() -> None:
 
 def test_a_shell_call_with_unreadable_arguments_counts_as_one_that_does_things() -> None:
     for arguments in ("{not json", "[1]", "", '{"argv": ["rm", "a"]}'):
-        assert kinds("I deleted old.txt.", did("shell", Effect.DESTRUCTIVE, exit_code=0, arguments=arguments)) == set()
+        assert (
+            kinds(
+                "I deleted old.txt.",
+                did("shell", Effect.DESTRUCTIVE, exit_code=0, arguments=arguments),
+            )
+            == set()
+        )
     looked = did("shell", Effect.DESTRUCTIVE, exit_code=0, arguments='{"argv": ["ls", "a"]}')
     assert kinds("I deleted old.txt.", looked) == {Kind.DELETED}
 
 
 def test_tests_that_were_read_of_in_a_log_may_be_said_to_pass() -> None:
-    assert kinds("All tests pass.", did("read_file", Effect.READ, text="== 12 passed in 2 s ==")) == set()
-    assert kinds("All tests pass.", did("read_file", Effect.READ, text="def test_x(): ...")) == {Kind.PASSED}
+    assert (
+        kinds("All tests pass.", did("read_file", Effect.READ, text="== 12 passed in 2 s =="))
+        == set()
+    )
+    assert kinds("All tests pass.", did("read_file", Effect.READ, text="def test_x(): ...")) == {
+        Kind.PASSED
+    }
 
 
 def test_what_was_read_may_be_reported_in_the_passive() -> None:
@@ -125,7 +140,7 @@ def test_what_was_read_may_be_reported_in_the_passive() -> None:
 
 
 def test_own_words_leave_out_code_citations_letters_and_samples() -> None:
-    reply = "Mine.\n```\ncode\n```\n> cited\nHere is a draft:\n\nsample\n\n---\nMine again, with `code` and \"words\"."
+    reply = 'Mine.\n```\ncode\n```\n> cited\nHere is a draft:\n\nsample\n\n---\nMine again, with `code` and "words".'
     text = own_words(reply)
     assert "Mine." in text
     assert "Mine again, with  item  and  item ." in text
@@ -133,36 +148,62 @@ def test_own_words_leave_out_code_citations_letters_and_samples() -> None:
 
 
 def test_what_stands_after_a_sample_is_the_assistants_own_again() -> None:
-    assert kinds("Here is the draft:\n\nI sent the parcel.\n\n---\nI sent the mail to Anna.") == {Kind.SENT}
+    assert kinds("Here is the draft:\n\nI sent the parcel.\n\n---\nI sent the mail to Anna.") == {
+        Kind.SENT
+    }
 
 
 def test_the_correction_quotes_the_words_and_leaves_two_ways_f6() -> None:
-    text = correction(false_claims("I sent the mail to Anna. I deleted old.txt.", ()))
-    assert '"I sent the mail to Anna.": no tool result of this turn shows that anything was sent.' in text
-    assert '"I deleted old.txt.": no tool result of this turn shows that anything was deleted.' in text
+    text = render_correction(find_false_claims("I sent the mail to Anna. I deleted old.txt.", ()))
+    assert (
+        '"I sent the mail to Anna.": no tool result of this turn shows that anything was sent.'
+        in text
+    )
+    assert (
+        '"I deleted old.txt.": no tool result of this turn shows that anything was deleted.' in text
+    )
     assert "do it now with a tool" in text
     assert "not done" in text
 
 
 def test_the_honest_line_says_what_no_result_shows_f6() -> None:
-    claims = false_claims("I sent the mail to Anna. I deleted old.txt.", ())
-    assert honest_line(claims[:1]) == "(Note: no tool result of this turn shows that anything was sent.)"
-    assert honest_line(claims) == "(Note: no tool result of this turn shows that anything was sent or that anything was deleted.)"
+    claims = find_false_claims("I sent the mail to Anna. I deleted old.txt.", ())
+    assert (
+        render_note(claims[:1])
+        == "(Note: no tool result of this turn shows that anything was sent.)"
+    )
+    assert (
+        render_note(claims)
+        == "(Note: no tool result of this turn shows that anything was sent or that anything was deleted.)"
+    )
 
 
 def test_neither_the_correction_nor_an_honest_line_is_itself_a_claim() -> None:
-    for reply in ("I sent the mail to Anna.", "All tests pass.", "I've noted that you like tea.", "I booked it."):
-        claims = false_claims(reply, ())
+    for reply in (
+        "I sent the mail to Anna.",
+        "All tests pass.",
+        "I've noted that you like tea.",
+        "I booked it.",
+    ):
+        claims = find_false_claims(reply, ())
         assert claims
-        assert false_claims(honest_line(claims), ()) == ()
+        assert find_false_claims(render_note(claims), ()) == ()
 
 
-ODD = ("", " ", "\n" * 20_000, "sent " * 3000, "hi Anna,\n" * 2000, "I read it and saved it and " * 400, "`" * 9000)
+ODD = (
+    "",
+    " ",
+    "\n" * 20_000,
+    "sent " * 3000,
+    "hi Anna,\n" * 2000,
+    "I read it and saved it and " * 400,
+    "`" * 9000,
+)
 
 
 @pytest.mark.parametrize("reply", ODD)
 def test_a_long_or_odd_reply_is_looked_at_in_good_time(reply: str) -> None:
-    false_claims("I sent it.", ())
+    find_false_claims("I sent it.", ())
     begun = time.perf_counter()
-    false_claims(reply, ())
+    find_false_claims(reply, ())
     assert time.perf_counter() - begun < 2

@@ -4,12 +4,27 @@ from datetime import UTC, datetime
 
 import pytest
 
-from daemon.agent.halts.conditions import declared, named, nudge
-from daemon.core.events import CallJudged, ModelReplied, Outcome, Stop, ToolFinished, ToolStarted, UserSaid
-from daemon.core.label import Decision, Effect, Label
+from daemon.agent.termination.declared import describe_condition, find_declared_stop, render_nudge
+from daemon.core.events import (
+    CallJudged,
+    ModelReplied,
+    Outcome,
+    Stop,
+    ToolFinished,
+    ToolStarted,
+    UserSaid,
+)
 from daemon.core.messages import ToolCall, Usage
-from daemon.core.terms import BudgetExhausted, Condition, Limits, Terms, TextIncludes, ToolResult
+from daemon.core.trust import Decision, Effect, Label
 from daemon.core.turn import Turn
+from daemon.core.turn_spec import (
+    BudgetExhausted,
+    Condition,
+    Limits,
+    TextIncludes,
+    ToolResult,
+    TurnSpec,
+)
 from tests.fakes.turns import Nowhere
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -20,7 +35,7 @@ BROKE = BudgetExhausted(0.5)
 
 def begun(*conditions: Condition, cycles: int = 30) -> Turn:
     turn = Turn(id="t", session="web:test", sink=Nowhere())
-    terms, limits = Terms(cycles=True, conditions=conditions), Limits(max_iterations=cycles)
+    terms, limits = TurnSpec(cycles=True, conditions=conditions), Limits(max_iterations=cycles)
     turn.record(UserSaid("go", "owner", "i", Label.TRUSTED, 0.5, limits, terms=terms), AT)
     return turn
 
@@ -31,26 +46,38 @@ def replied(turn: Turn, text: str, *tools: str) -> Turn:
     return turn
 
 
-def returned(turn: Turn, text: str, *, exit_code: int | None = None, ran: bool = True, outcome: Outcome = Outcome.OK) -> Turn:
+def returned(
+    turn: Turn,
+    text: str,
+    *,
+    exit_code: int | None = None,
+    ran: bool = True,
+    outcome: Outcome = Outcome.OK,
+) -> Turn:
     """A result for the first call that has none."""
     state = turn.pending[0]
     turn.record(CallJudged(state.call_id, state.call.name, Effect.READ, Decision.ALLOW, ""), AT)
     if ran:
         turn.record(ToolStarted(state.call_id, state.call.name, Effect.READ), AT)
-    result = ToolFinished(state.call_id, state.call.name, outcome, text, Effect.READ, 0.5, exit_code=exit_code)
+    result = ToolFinished(
+        state.call_id, state.call.name, outcome, text, Effect.READ, 0.5, exit_code=exit_code
+    )
     turn.record(result, AT)
     return turn
 
 
 def end(turn: Turn, usd: float = 0.0) -> str:
-    halt = declared(turn, usd)
+    halt = find_declared_stop(turn, usd)
     assert halt is None or halt.reason is Stop.CONDITION
     return halt.detail if halt else ""
 
 
 def test_text_includes_looks_for_a_substring_of_the_assistant_s_text():
     """B2"""
-    assert end(replied(begun(DONE), "All done. <task-complete> Bye.")) == "text-includes: <task-complete>"
+    assert (
+        end(replied(begun(DONE), "All done. <task-complete> Bye."))
+        == "text-includes: <task-complete>"
+    )
     assert end(replied(begun(DONE), "All done. <TASK-complete>")) == ""
 
 
@@ -93,7 +120,10 @@ def test_exit_code_and_text_must_be_of_the_same_result():
 def test_any_of_the_cycle_s_results_will_do():
     """B2"""
     turn = replied(begun(TSC), "", "read_file", "shell")
-    assert end(returned(returned(turn, "tsc"), "tsc ok", exit_code=0)) == "tool-result: shell with exit code 0 and 'tsc' in it"
+    assert (
+        end(returned(returned(turn, "tsc"), "tsc ok", exit_code=0))
+        == "tool-result: shell with exit code 0 and 'tsc' in it"
+    )
 
 
 def test_a_result_of_an_earlier_cycle_does_not_count_again():
@@ -136,7 +166,7 @@ def test_budget_exhausted_is_usd_at_or_over_usd_per_run_b2(usd: float, holds: bo
 @pytest.mark.parametrize("order", [(DONE, TSC, BROKE), (BROKE, TSC, DONE), (TSC, DONE, BROKE)])
 def test_of_several_that_hold_the_first_in_the_spec_s_order_fires_b2(order: tuple[Condition, ...]):
     turn = returned(replied(begun(*order), "<task-complete>", "shell"), "tsc", exit_code=0)
-    assert end(turn, usd=1.0) == named(order[0])
+    assert end(turn, usd=1.0) == describe_condition(order[0])
 
 
 def test_without_conditions_nothing_is_declared():
@@ -145,7 +175,7 @@ def test_without_conditions_nothing_is_declared():
 
 def test_the_nudge_tells_what_ends_the_run_and_how_many_cycles_there_are():
     """B6"""
-    told = nudge(replied(begun(DONE, TSC, BROKE, cycles=3), "Let me think."))
+    told = render_nudge(replied(begun(DONE, TSC, BROKE, cycles=3), "Let me think."))
     assert "- your text contains <task-complete>" in told
     assert "- shell gives a result with exit code 0 and 'tsc' in it" in told
     assert "- it has cost $0.5" in told
@@ -161,4 +191,4 @@ def test_the_nudge_tells_what_ends_the_run_and_how_many_cycles_there_are():
     ],
 )
 def test_each_condition_has_its_words(condition: Condition, told: str):
-    assert named(condition) == told
+    assert describe_condition(condition) == told

@@ -3,35 +3,35 @@
 import asyncio
 from time import monotonic
 
-from daemon.agent.lanes.control import Control
-from daemon.core.waiting import uninterrupted
+from daemon.agent.turn_control import TurnControl
+from daemon.core.clock import run_to_completion
 
 
 async def test_a_stop_leaves_what_runs_at_once() -> None:
-    control = Control(monotonic)
-    control.started(0.0)
+    control = TurnControl(monotonic)
+    control.start_clock(0.0)
     asyncio.get_running_loop().call_soon(control.cancel, "stop")
-    async with control.within(60):
+    async with control.time_limit(60):
         await asyncio.Event().wait()
-    assert control.cancelled == "stop"
+    assert control.cancel_reason == "stop"
 
 
 async def test_a_stop_that_came_before_is_heard_at_the_first_wait() -> None:
-    control = Control(monotonic)
+    control = TurnControl(monotonic)
     control.cancel("stop")
     async with asyncio.timeout(5):
-        async with control.within(60):
+        async with control.time_limit(60):
             await asyncio.Event().wait()
 
 
 async def test_time_before_a_restart_counts_and_standing_still_does_not() -> None:
     times = iter([100.0, 103.0, 200.0, 201.0])
-    control = Control(lambda: next(times))
-    control.started(5.0)
-    control.stand_still()
-    assert control.seconds == 8.0
-    control.started(control.seconds)
-    assert control.seconds == 9.0
+    control = TurnControl(lambda: next(times))
+    control.start_clock(5.0)
+    control.stop_clock()
+    assert control.active_seconds == 8.0
+    control.start_clock(control.active_seconds)
+    assert control.active_seconds == 9.0
 
 
 async def test_a_commit_under_way_is_finished_before_a_cancellation_is_heard() -> None:
@@ -43,7 +43,7 @@ async def test_a_commit_under_way_is_finished_before_a_cancellation_is_heard() -
         await release.wait()
         done.append("written")
 
-    task = asyncio.create_task(uninterrupted(commit()))
+    task = asyncio.create_task(run_to_completion(commit()))
     await begun.wait()
     task.cancel()
     asyncio.get_running_loop().call_soon(release.set)
@@ -52,9 +52,9 @@ async def test_a_commit_under_way_is_finished_before_a_cancellation_is_heard() -
 
 
 async def test_a_turn_waits_for_texts_that_are_being_written_down() -> None:
-    control = Control(monotonic)
-    with control.reserve():
-        waiting = asyncio.create_task(control.steered())
+    control = TurnControl(monotonic)
+    with control.reserve_steer():
+        waiting = asyncio.create_task(control.has_steers())
         done, _ = await asyncio.wait((waiting,), timeout=0.05)
         assert not done
     assert await waiting is False

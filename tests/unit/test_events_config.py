@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from daemon.config.load import parse
 from daemon.core.errors import ConfigError
-from daemon.core.roles import OWNER, Person, Role
-from daemon.http.auth import Gate
+from daemon.core.trust import OWNER, Person, Role
+from daemon.http.auth import Authenticator
+from daemon.settings.load import parse_config
 
 FILE = Path("config.toml")
 TOKEN = "very-private-token"
@@ -16,7 +16,7 @@ ANN = f'[[http.users]]\nname = "ann"\nrole = "viewer"\ntoken = "{TOKEN}"\n'
 
 def refusal(text: str) -> str:
     with pytest.raises(ConfigError) as error:
-        parse(text, FILE, env={}, secrets={})
+        parse_config(text, FILE, env={}, secrets={})
     assert TOKEN not in str(error.value)
     return str(error.value)
 
@@ -49,13 +49,25 @@ def test_a_fault_names_its_key_and_shows_no_token(text: str, key: str):
     assert refusal(text).startswith(f"config.toml: {key}: ")
 
 
-@pytest.mark.parametrize("notify", ["", "http", "terminal:main", "web:default", "42", "-100:7", "work/slack:C1:171.2"])
+@pytest.mark.parametrize(
+    "notify", ["", "http", "terminal:main", "web:default", "42", "-100:7", "work/slack:C1:171.2"]
+)
 def test_results_may_go_to_any_conversation_of_the_owners(notify: str):
-    assert parse(f'[events]\nnotify = "{notify}"', FILE, env={}, secrets={}).config.events.notify == notify
+    assert (
+        parse_config(
+            f'[events]\nnotify = "{notify}"', FILE, env={}, secrets={}
+        ).config.events.notify
+        == notify
+    )
 
 
 def test_tokens_are_not_in_what_a_config_prints():
-    config = parse(f'[events.tokens]\ngithub = "{TOKEN}"\n{ANN.replace(TOKEN, TOKEN + "2")}', FILE, env={}, secrets={})
+    config = parse_config(
+        f'[events.tokens]\ngithub = "{TOKEN}"\n{ANN.replace(TOKEN, TOKEN + "2")}',
+        FILE,
+        env={},
+        secrets={},
+    )
     assert TOKEN not in repr(config.config)
     assert [user.person for user in config.config.http.users] == [Person("ann", Role.VIEWER)]
 
@@ -63,9 +75,16 @@ def test_tokens_are_not_in_what_a_config_prints():
 @pytest.mark.parametrize("shared", ["owners", "anns"])
 def test_an_event_may_not_have_the_token_of_a_person(shared: str):
     with pytest.raises(ConfigError, match=r"^events\.tokens\.github: is a person's token"):
-        Gate("owners", lambda: 0.0, {"anns": Person("ann", Role.VIEWER)}, {"github": shared})
+        Authenticator(
+            "owners", lambda: 0.0, {"anns": Person("ann", Role.VIEWER)}, {"github": shared}
+        )
     assert OWNER.role is Role.OWNER
 
 
 def test_A13_a_telegram_chat_may_be_named_with_its_platform():
-    assert parse('[events]\nnotify = "telegram:42"', FILE, env={}, secrets={}).config.events.notify == "42"
+    assert (
+        parse_config(
+            '[events]\nnotify = "telegram:42"', FILE, env={}, secrets={}
+        ).config.events.notify
+        == "42"
+    )

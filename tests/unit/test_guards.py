@@ -6,29 +6,61 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from daemon.core.guards import Deed, Guard, from_json, strictest, to_json
-from daemon.core.label import Decision, Effect, Label
-from daemon.core.words import stem, words_of
+from daemon.core.trust import Decision, Effect, Label
 from daemon.tools.base import ToolMeta
-from daemon.tools.policy import STRICTNESS, Case, judge
-from daemon.tools.provenance.standing import Standing
-from daemon.tools.rules.grammar import Refusal, Understood, guard_of
-from daemon.tools.rules.told import told
+from daemon.tools.policy.rule_match import (
+    CallFacts,
+    RuleMatcher,
+    find_strictest,
+    matcher_from_json,
+    matcher_to_json,
+)
+from daemon.tools.policy.rule_text import ParsedRule, RuleRefusal, parse_rule
+from daemon.tools.policy.rules import describe_rule
+from daemon.tools.policy.stemming import list_stems, stem
+from daemon.tools.policy.table import STRICTNESS, PolicyInput, Provenance, judge
 from tests.unit.guard_cases import CALLS, REFUSED, UNDERSTOOD, Call
 
-WORDS = some.sampled_from(["mail", "file", "money", "delete", "x@example.com", "reports/a", "13", "event", "command", "ls"])
+WORDS = some.sampled_from(
+    [
+        "mail",
+        "file",
+        "money",
+        "delete",
+        "x@example.com",
+        "reports/a",
+        "13",
+        "event",
+        "command",
+        "ls",
+    ]
+)
 VALUES = some.recursive(
-    some.none() | some.booleans() | some.integers() | some.floats() | some.text(max_size=20) | WORDS,
-    lambda inner: some.lists(inner, max_size=3) | some.dictionaries(WORDS | some.text(max_size=5), inner, max_size=3),
+    some.none()
+    | some.booleans()
+    | some.integers()
+    | some.floats()
+    | some.text(max_size=20)
+    | WORDS,
+    lambda inner: (
+        some.lists(inner, max_size=3)
+        | some.dictionaries(WORDS | some.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 ARGUMENTS = some.dictionaries(WORDS | some.text(max_size=8), VALUES, max_size=4)
 NAMES = some.lists(WORDS, min_size=1, max_size=3).map("_".join)
-DEEDS = some.builds(Deed, some.sampled_from(Effect), NAMES, some.lists(WORDS, max_size=4).map(" ".join), ARGUMENTS)
+DEEDS = some.builds(
+    CallFacts,
+    some.sampled_from(Effect),
+    NAMES,
+    some.lists(WORDS, max_size=4).map(" ".join),
+    ARGUMENTS,
+)
 SENTENCES = some.sampled_from([sentence for sentence, *_ in UNDERSTOOD])
 GUARDS = SENTENCES.map(lambda sentence: understood(sentence).guard)
 CASES = some.builds(
-    Case,
+    PolicyInput,
     meta=some.builds(ToolMeta, effect=some.sampled_from(Effect)),
     label=some.sampled_from(Label),
     session_label=some.sampled_from(Label),
@@ -40,19 +72,21 @@ CASES = some.builds(
 )
 
 
-def understood(sentence: str) -> Understood:
-    read = guard_of(sentence)
-    assert isinstance(read, Understood), f"{sentence}: {read}"
+def understood(sentence: str) -> ParsedRule:
+    read = parse_rule(sentence)
+    assert isinstance(read, ParsedRule), f"{sentence}: {read}"
     return read
 
 
-def deed(call: Call) -> Deed:
+def deed(call: Call) -> CallFacts:
     name, effect, description, arguments = call
-    return Deed(Effect(effect), name, description, arguments)
+    return CallFacts(Effect(effect), name, description, arguments)
 
 
 @pytest.mark.parametrize("case", UNDERSTOOD, ids=lambda case: case[0])
-def test_F5_a_sentence_is_read_as_this_rule(case: tuple[str, str, tuple[str, ...], str, tuple[str, object] | None]):
+def test_F5_a_sentence_is_read_as_this_rule(
+    case: tuple[str, str, tuple[str, ...], str, tuple[str, object] | None],
+):
     sentence, action, effects, about, more = case
     guard = understood(sentence).guard
     assert (guard.action.value, set(map(Effect, effects)) <= guard.effects) == (action, True)
@@ -61,15 +95,17 @@ def test_F5_a_sentence_is_read_as_this_rule(case: tuple[str, str, tuple[str, ...
 
 
 @pytest.mark.parametrize(("sentence", "why"), REFUSED)
-def test_F5_what_is_no_rule_is_refused_with_the_reason_and_the_forms_there_are(sentence: str, why: str):
-    read = guard_of(sentence)
-    assert isinstance(read, Refusal)
+def test_F5_what_is_no_rule_is_refused_with_the_reason_and_the_forms_there_are(
+    sentence: str, why: str
+):
+    read = parse_rule(sentence)
+    assert isinstance(read, RuleRefusal)
     assert why in read.text and "never delete mail" in read.text
 
 
 @pytest.mark.parametrize(("sentence", "call", "wanted"), CALLS)
 def test_F5_what_becomes_of_a_call(sentence: str, call: Call, wanted: str | None):
-    said = understood(sentence).guard.says(deed(call))
+    said = understood(sentence).guard.decide(deed(call))
     assert (said.value if said else None) == wanted
 
 
@@ -78,8 +114,14 @@ def test_F5_the_tables_are_long_enough():
 
 
 def test_F5_a_rule_may_hold_for_one_chat():
-    assert understood("never delete mail in this chat").here and understood("never delete mail here without asking").here
-    assert not understood("never delete mail").here and not understood("never delete mail anywhere").here
+    assert (
+        understood("never delete mail in this chat").here
+        and understood("never delete mail here without asking").here
+    )
+    assert (
+        not understood("never delete mail").here
+        and not understood("never delete mail anywhere").here
+    )
 
 
 def test_F5_what_a_rule_cannot_hold_is_told_and_makes_it_wider():
@@ -89,41 +131,51 @@ def test_F5_what_a_rule_cannot_hold_is_told_and_makes_it_wider():
 
 
 def test_F5_a_rule_is_told_in_words_before_it_is_confirmed():
-    assert told(understood("never spend more than 50 dollars without asking").guard).startswith("ask before every call that")
-    assert "at or under reports/" in told(understood("never write to reports/").guard)
+    assert describe_rule(
+        understood("never spend more than 50 dollars without asking").guard
+    ).startswith("ask before every call that")
+    assert "at or under reports/" in describe_rule(understood("never write to reports/").guard)
 
 
 @given(SENTENCES)
 def test_F5_a_rule_is_the_same_after_it_was_kept(sentence: str):
     guard = understood(sentence).guard
-    assert from_json(json.loads(json.dumps(to_json(guard)))) == guard
+    assert matcher_from_json(json.loads(json.dumps(matcher_to_json(guard)))) == guard
 
 
 @pytest.mark.parametrize(
-    "kept", [{}, {"action": "allow me"}, {"action": "ask", "until": "noon"}, {"action": "ask", "about": "mail"}]
+    "kept",
+    [
+        {},
+        {"action": "allow me"},
+        {"action": "ask", "until": "noon"},
+        {"action": "ask", "about": "mail"},
+    ],
 )
 def test_F5_what_is_no_rule_of_this_version_is_not_taken_for_one(kept: dict[str, object]):
     with pytest.raises(ValueError):
-        from_json(kept)
+        matcher_from_json(kept)
 
 
 @given(some.text(max_size=80))
 def test_F5_no_text_breaks_the_reader(text: str):
-    assert isinstance(guard_of(text), Understood | Refusal)
+    assert isinstance(parse_rule(text), ParsedRule | RuleRefusal)
 
 
 @given(GUARDS, DEEDS)
-def test_F5_a_rule_says_ask_or_deny_or_nothing(guard: Guard, one: Deed):
-    assert guard.says(one) in (None, Decision.ASK, Decision.DENY)
+def test_F5_a_rule_says_ask_or_deny_or_nothing(guard: RuleMatcher, one: CallFacts):
+    assert guard.decide(one) in (None, Decision.ASK, Decision.DENY)
 
 
 @given(some.lists(GUARDS, max_size=4), GUARDS, DEEDS, CASES)
-def test_F5_adding_a_rule_never_allows_more(guards: list[Guard], another: Guard, one: Deed, case: Case):
-    def decided(rules: list[Guard]) -> int:
-        found = strictest([(str(at), rule) for at, rule in enumerate(rules)], one)
-        whole = Case(
-            meta=case.meta, label=case.label, session_label=case.session_label, standing=Standing("x", "y"), safe=case.safe,
-            granted=case.granted, protected=case.protected, approvals=case.approvals, askable=case.askable,
+def test_F5_adding_a_rule_never_allows_more(
+    guards: list[RuleMatcher], another: RuleMatcher, one: CallFacts, case: PolicyInput
+):
+    def decided(rules: list[RuleMatcher]) -> int:
+        found = find_strictest([(str(at), rule) for at, rule in enumerate(rules)], one)
+        whole = PolicyInput(
+            meta=case.meta, label=case.label, session_label=case.session_label, provenance=Provenance("x", "y"), safe=case.safe,
+            has_grant=case.has_grant, is_protected=case.is_protected, approvals=case.approvals, askable=case.askable,
             ruling=(found[0], found[1]) if found else None,
         )  # fmt: skip
         return STRICTNESS[judge(whole)[0]]
@@ -137,9 +189,11 @@ def test_F5_adding_a_rule_never_allows_more(guards: list[Guard], another: Guard,
      ("copies", "copy"), ("HTTPServer", "server"), ("deleting", "delete"), ("meetings", "meeting"), ("sent", "send")],
 )  # fmt: skip
 def test_words_are_found_in_names_of_every_style(name: str, word: str):
-    assert stem(word) in words_of(name)
+    assert stem(word) in list_stems(name)
 
 
-@pytest.mark.parametrize(("name", "word"), [("profile", "file"), ("mailbox", "box"), ("red", "r"), ("status", "statu")])
+@pytest.mark.parametrize(
+    ("name", "word"), [("profile", "file"), ("mailbox", "box"), ("red", "r"), ("status", "statu")]
+)
 def test_only_whole_words_count(name: str, word: str):
-    assert stem(word) not in words_of(name) or stem(word) == stem(name)
+    assert stem(word) not in list_stems(name) or stem(word) == stem(name)

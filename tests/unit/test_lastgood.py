@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from daemon.config.lastgood import Choice, LastGood, choose, should_fall_back
 from daemon.core.errors import ConfigError, ErrorClass
+from daemon.settings.last_good import ConfigChoice, LastGood, choose_config, should_fall_back
 
 GOOD = '[agent]\nmax_iterations = 7\neffort = "${EFFORT}"\n'
 BROKEN = "[agent]\nmax_iterations = 99\n"
@@ -22,8 +22,8 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "config.toml"
 
 
-def chosen(file: Path, lastgood: LastGood, env: dict[str, str] | None = None) -> Choice:
-    return choose(file, lastgood, env={"EFFORT": "low"} if env is None else env, secrets={})
+def chosen(file: Path, lastgood: LastGood, env: dict[str, str] | None = None) -> ConfigChoice:
+    return choose_config(file, lastgood, env={"EFFORT": "low"} if env is None else env, secrets={})
 
 
 def test_a8_a_file_that_loads_is_used_without_a_word(file: Path, lastgood: LastGood):
@@ -32,29 +32,38 @@ def test_a8_a_file_that_loads_is_used_without_a_word(file: Path, lastgood: LastG
     assert (choice.loaded.config.agent.max_iterations, choice.notice) == (7, "")
 
 
-def test_a8_a_file_that_was_only_loaded_never_becomes_the_last_good_one(file: Path, lastgood: LastGood):
-    lastgood.mark("[agent]\nmax_iterations = 5\n")
+def test_a8_a_file_that_was_only_loaded_never_becomes_the_last_good_one(
+    file: Path, lastgood: LastGood
+):
+    lastgood.save("[agent]\nmax_iterations = 5\n")
     file.write_text(GOOD)
     chosen(file, lastgood)
     assert lastgood.read() == "[agent]\nmax_iterations = 5\n"
 
 
-def test_a8_the_running_text_is_kept_unexpanded_and_only_for_the_owner(file: Path, lastgood: LastGood):
+def test_a8_the_running_text_is_kept_unexpanded_and_only_for_the_owner(
+    file: Path, lastgood: LastGood
+):
     file.write_text(GOOD)
-    lastgood.mark(chosen(file, lastgood).loaded.text)
+    lastgood.save(chosen(file, lastgood).loaded.text)
     assert lastgood.path.read_text() == GOOD
     assert stat.S_IMODE(lastgood.path.stat().st_mode) == 0o600
 
 
 def test_a8_the_same_text_is_not_written_again(lastgood: LastGood):
-    lastgood.mark(GOOD)
+    lastgood.save(GOOD)
     first = lastgood.path.stat()
-    lastgood.mark(GOOD)
-    assert (first.st_ino, first.st_mtime_ns) == (lastgood.path.stat().st_ino, lastgood.path.stat().st_mtime_ns)
+    lastgood.save(GOOD)
+    assert (first.st_ino, first.st_mtime_ns) == (
+        lastgood.path.stat().st_ino,
+        lastgood.path.stat().st_mtime_ns,
+    )
 
 
-def test_a8_a_broken_file_is_answered_with_the_last_good_one_and_a_notice_that_names_the_fault(file: Path, lastgood: LastGood):
-    lastgood.mark(GOOD)
+def test_a8_a_broken_file_is_answered_with_the_last_good_one_and_a_notice_that_names_the_fault(
+    file: Path, lastgood: LastGood
+):
+    lastgood.save(GOOD)
     file.write_text(BROKEN)
     choice = chosen(file, lastgood)
     assert choice.loaded.config.agent.max_iterations == 7
@@ -62,10 +71,12 @@ def test_a8_a_broken_file_is_answered_with_the_last_good_one_and_a_notice_that_n
     assert "runs on the last good config" in choice.notice
 
 
-def test_a8_what_runs_after_a_fall_back_is_the_last_good_text_so_marking_it_changes_nothing(file: Path, lastgood: LastGood):
-    lastgood.mark(GOOD)
+def test_a8_what_runs_after_a_fall_back_is_the_last_good_text_so_marking_it_changes_nothing(
+    file: Path, lastgood: LastGood
+):
+    lastgood.save(GOOD)
     file.write_text(BROKEN)
-    lastgood.mark(chosen(file, lastgood).loaded.text)
+    lastgood.save(chosen(file, lastgood).loaded.text)
     assert lastgood.read() == GOOD
 
 
@@ -75,8 +86,10 @@ def test_a8_without_a_last_good_one_a_broken_file_is_an_error(file: Path, lastgo
         chosen(file, lastgood)
 
 
-def test_a8_a_last_good_one_that_does_not_load_either_is_an_error_that_names_both(file: Path, lastgood: LastGood):
-    lastgood.mark(GOOD)
+def test_a8_a_last_good_one_that_does_not_load_either_is_an_error_that_names_both(
+    file: Path, lastgood: LastGood
+):
+    lastgood.save(GOOD)
     file.write_text(BROKEN)
     with pytest.raises(ConfigError) as caught:
         chosen(file, lastgood, env={})
@@ -84,14 +97,16 @@ def test_a8_a_last_good_one_that_does_not_load_either_is_an_error_that_names_bot
 
 
 def test_a8_the_defaults_that_worked_are_a_last_good_config_too(file: Path, lastgood: LastGood):
-    lastgood.mark(chosen(file, lastgood).loaded.text)
+    lastgood.save(chosen(file, lastgood).loaded.text)
     file.write_text(BROKEN)
     assert chosen(file, lastgood).loaded.config.agent.max_iterations == 10
 
 
 @pytest.mark.parametrize("error", list(ErrorClass))
 def test_a8_a_first_model_call_falls_back_for_auth_and_not_found_alone(error: ErrorClass):
-    assert should_fall_back("new", "old", error) is (error in (ErrorClass.AUTH, ErrorClass.NOT_FOUND))
+    assert should_fall_back("new", "old", error) is (
+        error in (ErrorClass.AUTH, ErrorClass.NOT_FOUND)
+    )
 
 
 def test_a8_nothing_to_fall_back_on_without_an_edit_or_without_a_last_good_one():

@@ -2,39 +2,41 @@
 
 from datetime import UTC, datetime
 
-from daemon.core.events import Recorded, Stop, TurnEnded
-from daemon.core.live import BACKLOG, DraftDropped, Glimpse, Live, SetAside, TextDelta
+from daemon.core.event_bus import BACKLOG, DraftDropped, EventBus, LiveItem, Quarantined, TextDelta
+from daemon.core.events import RecordedEvent, Stop, TurnEnded
 
-ENDED = Recorded(1, datetime(2026, 1, 1, tzinfo=UTC), TurnEnded(Stop.DONE, "", "ok"))
-
-
-def is_recorded(glimpse: Glimpse) -> bool:
-    return isinstance(glimpse, Recorded)
+ENDED = RecordedEvent(1, datetime(2026, 1, 1, tzinfo=UTC), TurnEnded(Stop.DONE, "", "ok"))
 
 
-async def test_who_waits_for_one_thing_is_shown_nothing_else_and_makes_nobody_write_drafts() -> None:
-    live = Live()
-    with live.watch("t", is_recorded) as seen:
-        assert not live.watched("t")
+def is_recorded(glimpse: LiveItem) -> bool:
+    return isinstance(glimpse, RecordedEvent)
+
+
+async def test_who_waits_for_one_thing_is_shown_nothing_else_and_makes_nobody_write_drafts() -> (
+    None
+):
+    live = EventBus()
+    with live.subscribe("t", is_recorded) as seen:
+        assert not live.is_watched("t")
         live.publish("t", TextDelta("o"))
         live.publish("t", ENDED)
         assert await anext(seen) is ENDED
 
 
 async def test_one_who_watches_everything_is_enough_for_them_to_be_written() -> None:
-    live = Live()
-    with live.watch("t", is_recorded), live.watch("t") as seen:
-        assert live.watched("t")
+    live = EventBus()
+    with live.subscribe("t", is_recorded), live.subscribe("t") as seen:
+        assert live.is_watched("t")
         live.publish("t", TextDelta("o"))
         live.publish("t", ENDED)
-        shown: list[Glimpse] = [await anext(seen), await anext(seen)]
+        shown: list[LiveItem] = [await anext(seen), await anext(seen)]
         assert shown == [TextDelta("o"), ENDED]
-    assert not live.watched("t")
+    assert not live.is_watched("t")
 
 
 async def test_a_watcher_that_falls_far_behind_loses_drafts_but_hears_of_the_end() -> None:
-    live = Live()
-    with live.watch("t") as seen:
+    live = EventBus()
+    with live.subscribe("t") as seen:
         for _ in range(BACKLOG + 5):
             live.publish("t", TextDelta("o"))
         live.publish("t", ENDED)
@@ -42,18 +44,18 @@ async def test_a_watcher_that_falls_far_behind_loses_drafts_but_hears_of_the_end
         assert shown[-1] is ENDED
 
 
-async def first_shown(live: Live, then: Glimpse) -> Glimpse:
+async def first_shown(live: EventBus, then: LiveItem) -> LiveItem:
     """What a watcher who comes now is shown first, if the next thing to happen is `then`."""
-    with live.watch("t") as seen:
+    with live.subscribe("t") as seen:
         live.publish("t", then)
         return await anext(seen)
 
 
 async def test_who_comes_in_the_middle_of_a_draft_sees_its_beginning_and_never_an_old_one() -> None:
-    live = Live()
+    live = EventBus()
     live.publish("t", TextDelta("Hel", 2))
     live.publish("t", TextDelta("lo", 2))
     assert await first_shown(live, DraftDropped()) == TextDelta("Hello", 2)
     live.publish("t", TextDelta("Good", 2))
     assert await first_shown(live, ENDED) == TextDelta("Good", 2)
-    assert await first_shown(live, SetAside("over")) == SetAside("over")
+    assert await first_shown(live, Quarantined("over")) == Quarantined("over")

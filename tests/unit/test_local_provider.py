@@ -10,22 +10,33 @@ from pathlib import Path
 import pytest
 
 from daemon.core.errors import ConfigError, ErrorClass, ProviderError
-from daemon.core.messages import Message, ModelRequest, Role, ToolCall, ToolSpec, Usage
-from daemon.providers.local import Local
-from daemon.providers.local_engine import Engine, OnChunk
+from daemon.core.messages import Message, MessageRole, ModelRequest, ToolCall, ToolSpec, Usage
+from daemon.providers.local.engine import ChunkCallback, LocalEngine
+from daemon.providers.local.provider import Local
 
-HI = ModelRequest((Message(Role.USER, "hi"),))
-SHELL = ToolSpec("shell", "Run.", {"properties": {"command": {"type": "string"}}, "required": ["command"]})
-USAGE = {"prompt_tokens": 50, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 40}}
+HI = ModelRequest((Message(MessageRole.USER, "hi"),))
+SHELL = ToolSpec(
+    "shell", "Run.", {"properties": {"command": {"type": "string"}}, "required": ["command"]}
+)
+USAGE = {
+    "prompt_tokens": 50,
+    "completion_tokens": 7,
+    "prompt_tokens_details": {"cached_tokens": 40},
+}
 
-Play = Callable[[Mapping[str, object], OnChunk], object]
+Play = Callable[[Mapping[str, object], ChunkCallback], object]
 
 
 def says(text: str, finish: str = "stop") -> Play:
     """An answer, a character at a time, after a sign of progress."""
 
-    def play(_: Mapping[str, object], on_chunk: OnChunk) -> None:
-        on_chunk({"choices": [{"delta": {"role": "assistant", "content": None}}], "prompt_progress": {"total": 9}})
+    def play(_: Mapping[str, object], on_chunk: ChunkCallback) -> None:
+        on_chunk(
+            {
+                "choices": [{"delta": {"role": "assistant", "content": None}}],
+                "prompt_progress": {"total": 9},
+            }
+        )
         for letter in text:
             on_chunk({"choices": [{"delta": {"content": letter}, "finish_reason": None}]})
         on_chunk({"choices": [{"delta": {}, "finish_reason": finish}]})
@@ -49,11 +60,11 @@ class Scripted:
         self.parts = list(parts)
         self.bodies: list[Mapping[str, object]] = []
 
-    def open(self, path: Path) -> Engine:
+    def open(self, path: Path) -> LocalEngine:
         assert path == Path("model.gguf")
         return self
 
-    def stream(self, body: Mapping[str, object], on_chunk: OnChunk) -> None:
+    def stream(self, body: Mapping[str, object], on_chunk: ChunkCallback) -> None:
         self.bodies.append(body)
         self.parts.pop(0)(body, on_chunk)
 
@@ -79,13 +90,18 @@ async def test_a_reply_is_shown_as_it_comes_and_costs_nothing():
 async def test_a_step_with_a_tool_is_one_call_and_shows_nothing():
     pieces: list[str] = []
     async with local(Scripted(says('{"tool": "shell", "args": {"command": "ls"}}'))) as provider:
-        reply = await provider.complete("model.gguf", ModelRequest(HI.messages, (SHELL,)), pieces.append)
+        reply = await provider.complete(
+            "model.gguf", ModelRequest(HI.messages, (SHELL,)), pieces.append
+        )
     assert reply.calls == (ToolCall("step", "shell", '{"command":"ls"}'),)
     assert pieces == []
 
 
 async def test_a_reply_cut_short_is_given_and_a_cut_call_is_malformed():
-    cut_reply, cut_call = '{"tool":"reply","args":{"text":"It was a dark', '{"tool":"shell","args":{"command":"ls'
+    cut_reply, cut_call = (
+        '{"tool":"reply","args":{"text":"It was a dark',
+        '{"tool":"shell","args":{"command":"ls',
+    )
     async with local(Scripted(says(cut_reply, "length"), says(cut_call, "length"))) as provider:
         reply = await provider.complete("model.gguf", HI)
         assert (reply.text, reply.finish) == ("It was a dark", "length")
@@ -106,7 +122,7 @@ async def test_a_model_that_is_not_here_says_how_to_fetch_it():
 
 
 async def test_a_prompt_that_the_engine_finds_too_long_is_tried_once_shorter():
-    history = tuple(Message(Role.USER, f"{number} " + "x" * 3000) for number in range(7))
+    history = tuple(Message(MessageRole.USER, f"{number} " + "x" * 3000) for number in range(7))
     engine = Scripted(complains("exceed_context_size_error"), replies("ok"))
     async with local(engine) as provider:
         await provider.complete("model.gguf", ModelRequest(history))
@@ -119,7 +135,9 @@ async def test_a_message_that_fits_in_no_way_is_too_long_and_never_sent():
     engine = Scripted()
     async with local(engine) as provider:
         with pytest.raises(ProviderError) as failed:
-            await provider.complete("model.gguf", ModelRequest((Message(Role.USER, "x" * 40_000),)))
+            await provider.complete(
+                "model.gguf", ModelRequest((Message(MessageRole.USER, "x" * 40_000),))
+            )
     assert failed.value.kind is ErrorClass.CONTEXT_TOO_LONG
     assert engine.bodies == []
 
@@ -132,7 +150,7 @@ async def test_what_else_the_engine_complains_of_is_a_server_error():
 
 
 async def test_a_body_that_the_engine_cannot_take_is_a_bad_request():
-    def refuses(_: Mapping[str, object], __: OnChunk) -> None:
+    def refuses(_: Mapping[str, object], __: ChunkCallback) -> None:
         raise ValueError("JSON schema error")
 
     async with local(Scripted(refuses)) as provider:
@@ -160,7 +178,7 @@ async def test_cancelling_lets_the_caller_go_at_once_and_stops_the_engine_at_its
     started, ended, go_on = asyncio.Event(), threading.Event(), threading.Event()
     loop = asyncio.get_running_loop()
 
-    def endless(_: Mapping[str, object], on_chunk: OnChunk) -> None:
+    def endless(_: Mapping[str, object], on_chunk: ChunkCallback) -> None:
         loop.call_soon_threadsafe(started.set)
         go_on.wait(60)
         while not on_chunk({"choices": [{"delta": {"content": "x"}}]}):
@@ -182,7 +200,7 @@ async def test_calls_are_answered_one_at_a_time_in_the_order_they_came():
     running, most = 0, 0
 
     def counted(text: str) -> Play:
-        def play(body: Mapping[str, object], on_chunk: OnChunk) -> None:
+        def play(body: Mapping[str, object], on_chunk: ChunkCallback) -> None:
             nonlocal running, most
             running, most = running + 1, max(most, running + 1)
             replies(text)(body, on_chunk)
@@ -197,7 +215,7 @@ async def test_calls_are_answered_one_at_a_time_in_the_order_they_came():
 
 
 async def test_waiting_for_its_turn_is_not_silence():
-    def slow(body: Mapping[str, object], on_chunk: OnChunk) -> None:
+    def slow(body: Mapping[str, object], on_chunk: ChunkCallback) -> None:
         never = threading.Event()
         for _ in range(20):
             on_chunk({"choices": []})
@@ -205,7 +223,9 @@ async def test_waiting_for_its_turn_is_not_silence():
         replies("first")(body, on_chunk)
 
     async with local(Scripted(slow, replies("second")), silence_s=1.0) as provider:
-        answers = await asyncio.gather(provider.complete("model.gguf", HI), provider.complete("model.gguf", HI))
+        answers = await asyncio.gather(
+            provider.complete("model.gguf", HI), provider.complete("model.gguf", HI)
+        )
     assert [answer.text for answer in answers] == ["first", "second"]
 
 
@@ -213,7 +233,7 @@ async def test_a_cancelled_call_that_waits_for_its_turn_is_never_run():
     started, go_on = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
 
-    def slow(body: Mapping[str, object], on_chunk: OnChunk) -> None:
+    def slow(body: Mapping[str, object], on_chunk: ChunkCallback) -> None:
         loop.call_soon_threadsafe(started.set)
         go_on.wait(60)
         replies("first")(body, on_chunk)
@@ -235,7 +255,7 @@ async def test_closing_stops_what_runs():
     started = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def endless(_: Mapping[str, object], on_chunk: OnChunk) -> None:
+    def endless(_: Mapping[str, object], on_chunk: ChunkCallback) -> None:
         loop.call_soon_threadsafe(started.set)
         while not on_chunk({"choices": [{"delta": {"content": "x"}}]}):
             pass

@@ -7,19 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.core.errors import ErrorClass, ProviderError
-from daemon.providers.local_step import (
+from daemon.providers.local.prompt import (
     ReplyDecoder,
-    arguments_text,
-    compact,
+    compact_json,
+    encode_arguments,
+    format_step,
+    normalize_arguments,
+    parse_reply_text,
     parse_step,
-    reply_text,
-    sound,
-    tidied,
-    written,
+    replace_surrogates,
 )
 
 texts = st.text(st.characters() | st.sampled_from('"\\/\n\t\b\f\r😀é\u2028'))
-broken_halves = st.lists(st.sampled_from(["\\ud83d", "\\ude00", "\\u00e9", "\\n", "a", '\\"', "\\\\"])).map("".join)
+broken_halves = st.lists(
+    st.sampled_from(["\\ud83d", "\\ude00", "\\u00e9", "\\n", "a", '\\"', "\\\\"])
+).map("".join)
 
 
 def cut_up(data: st.DataObject, raw: str) -> list[str]:
@@ -35,23 +37,27 @@ def shown(pieces: list[str]) -> str:
 
 
 @given(texts, st.booleans(), st.sampled_from(["", " ", "\n  "]), st.data())
-def test_however_a_reply_is_cut_its_pieces_make_up_its_text(text: str, plain: bool, space: str, data: st.DataObject):
+def test_however_a_reply_is_cut_its_pieces_make_up_its_text(
+    text: str, plain: bool, space: str, data: st.DataObject
+):
     quoted = json.dumps(text, ensure_ascii=not plain)
     raw = f'{{"tool":{space}"reply",{space}"args":{space}{{"text":{space}{quoted}{space}}}}}'
-    assert shown(cut_up(data, raw)) == sound(text) == reply_text(parse_step(raw))
+    assert shown(cut_up(data, raw)) == replace_surrogates(text) == parse_reply_text(parse_step(raw))
 
 
 @given(broken_halves, st.data())
-def test_halves_of_characters_are_replaced_alike_in_pieces_and_in_the_whole(escaped: str, data: st.DataObject):
+def test_halves_of_characters_are_replaced_alike_in_pieces_and_in_the_whole(
+    escaped: str, data: st.DataObject
+):
     raw = f'{{"tool":"reply","args":{{"text":"{escaped}"}}}}'
     text = shown(cut_up(data, raw))
-    assert text == reply_text(parse_step(raw))
+    assert text == parse_reply_text(parse_step(raw))
     assert text.encode().decode() == text
 
 
 @given(st.dictionaries(st.text(), texts), st.data())
 def test_nothing_is_shown_of_a_tool_call(arguments: dict[str, str], data: st.DataObject):
-    assert shown(cut_up(data, written("shell", compact(arguments)))) == ""
+    assert shown(cut_up(data, format_step("shell", compact_json(arguments)))) == ""
 
 
 def test_text_is_shown_as_soon_as_it_is_there():
@@ -64,10 +70,20 @@ def test_a_step_is_read_and_written_in_the_same_bytes():
     raw = '{"tool":"write_file","args":{"path":"a b.txt","text":"é\\n"}}'
     step = parse_step(raw)
     assert step.tool == "write_file"
-    assert written(step.tool, arguments_text(step)) == raw
+    assert format_step(step.tool, encode_arguments(step)) == raw
 
 
-@pytest.mark.parametrize("raw", ["", "{", '{"tool":"shell","args":{"command":"ls', '{"tool":3,"args":{}}', "[]", '{"tool":"x"}'])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "",
+        "{",
+        '{"tool":"shell","args":{"command":"ls',
+        '{"tool":3,"args":{}}',
+        "[]",
+        '{"tool":"x"}',
+    ],
+)
 def test_a_broken_step_is_a_malformed_answer(raw: str):
     with pytest.raises(ProviderError) as failed:
         parse_step(raw)
@@ -76,10 +92,10 @@ def test_a_broken_step_is_a_malformed_answer(raw: str):
 
 def test_a_reply_without_text_is_a_malformed_answer():
     with pytest.raises(ProviderError) as failed:
-        reply_text(parse_step('{"tool":"reply","args":{}}'))
+        parse_reply_text(parse_step('{"tool":"reply","args":{}}'))
     assert failed.value.kind is ErrorClass.MALFORMED
 
 
 def test_arguments_that_another_model_wrote_are_shown_in_our_form():
-    assert tidied('{ "a" :  1 }') == '{"a":1}'
-    assert tidied("not json") == "{}"
+    assert normalize_arguments('{ "a" :  1 }') == '{"a":1}'
+    assert normalize_arguments("not json") == "{}"

@@ -4,32 +4,37 @@ from pathlib import Path
 
 import pytest
 
-from daemon.config.load import parse
 from daemon.core.errors import ConfigError
-from daemon.core.label import Effect
+from daemon.core.trust import Effect
+from daemon.settings.load import parse_config
 from daemon.tools.mcp.config import McpConfig
-from daemon.tools.mcp.launch import NoFence, place_of
-from daemon.tools.mcp.session import Address, Launch
-from daemon.tools.sandbox import Sandbox
+from daemon.tools.mcp.protocol import ProcessAddress, UrlAddress
+from daemon.tools.mcp.servers import SandboxMissing, server_address
+from daemon.tools.shell.sandbox import Sandbox
 
 HERE = Path("config.toml")
 
 
 def refused(text: str) -> str:
     with pytest.raises(ConfigError) as caught:
-        parse(text, HERE, env={}, secrets={})
+        parse_config(text, HERE, env={}, secrets={})
     return str(caught.value)
 
 
 def test_what_is_not_said_is_the_safest() -> None:
     config = McpConfig(command="server")
     assert (config.default_effect, config.effects, config.critical) == (Effect.DESTRUCTIVE, {}, {})
-    assert (config.trusted_output, config.sandbox, config.network, config.paths) == ([], "auto", False, [])
+    assert (config.trusted_output, config.sandbox, config.network, config.paths) == (
+        [],
+        "auto",
+        False,
+        [],
+    )
 
 
 def test_secrets_and_variables_are_filled_in() -> None:
     text = '[mcp.far]\nurl = "https://far.example/mcp"\nheaders = {Authorization = "secret:far", X = "${X}"}\n'
-    config = parse(text, HERE, env={"X": "1"}, secrets={"far": "Bearer t"}).config
+    config = parse_config(text, HERE, env={"X": "1"}, secrets={"far": "Bearer t"}).config
     assert config.mcp["far"].headers == {"Authorization": "Bearer t", "X": "1"}
 
 
@@ -52,25 +57,33 @@ def test_a_fault_names_its_key_and_what_was_expected(text: str, told: str) -> No
 
 def test_an_address_needs_no_fence(tmp_path: Path) -> None:
     config = McpConfig(url="http://127.0.0.1:1/mcp", headers={"X": "1"})
-    assert place_of("far", config, Sandbox(tmp_path, "none"), tmp_path / "mcp") == Address("http://127.0.0.1:1/mcp", {"X": "1"})
+    assert server_address("far", config, Sandbox(tmp_path, "none"), tmp_path / "mcp") == UrlAddress(
+        "http://127.0.0.1:1/mcp", {"X": "1"}
+    )
 
 
-def test_a_command_is_fenced_in_and_its_environment_is_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_is_fenced_in_and_its_environment_is_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-ours")
     config = McpConfig(command="/bin/cat", env={"TOKEN": "t"}, paths=[str(tmp_path)])
-    place = place_of("desk", config, Sandbox(tmp_path, "bubblewrap"), tmp_path / "desk")
-    assert isinstance(place, Launch)
+    place = server_address("desk", config, Sandbox(tmp_path, "bubblewrap"), tmp_path / "desk")
+    assert isinstance(place, ProcessAddress)
     assert set(place.env) == {"PATH", "HOME", "LANG", "TOKEN"}
     assert "--unshare-all" in place.argv or "--unshare-net" in place.argv
     assert not any("sk-ours" in word for word in place.argv)
 
 
-def test_without_a_fence_it_is_not_started_unless_its_owner_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_fence_it_is_not_started_unless_its_owner_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-ours")
     nothing = Sandbox(tmp_path, "none")
-    with pytest.raises(NoFence, match=r"set sandbox = \"off\" in \[mcp.desk\]"):
-        place_of("desk", McpConfig(command="/bin/cat"), nothing, tmp_path / "desk")
-    place = place_of("desk", McpConfig(command="/bin/cat", sandbox="off"), nothing, tmp_path / "desk")
-    assert isinstance(place, Launch)
+    with pytest.raises(SandboxMissing, match=r"set sandbox = \"off\" in \[mcp.desk\]"):
+        server_address("desk", McpConfig(command="/bin/cat"), nothing, tmp_path / "desk")
+    place = server_address(
+        "desk", McpConfig(command="/bin/cat", sandbox="off"), nothing, tmp_path / "desk"
+    )
+    assert isinstance(place, ProcessAddress)
     assert place.argv == ("/bin/cat",)
     assert "OPENAI_API_KEY" not in place.env

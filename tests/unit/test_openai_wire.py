@@ -9,21 +9,28 @@ from openai import AsyncOpenAI
 
 from daemon.core.clock import SystemClock
 from daemon.core.errors import ErrorClass
-from daemon.core.messages import Message, ModelRequest, Role, ToolCall, ToolSpec, Usage
-from daemon.providers.errors import Fault
-from daemon.providers.openai import OpenAI
-from daemon.providers.openai_reply import Draft, from_wire
-from daemon.providers.openai_request import Dialect, ToolsMemo, dialect_of, to_wire
+from daemon.core.messages import Message, MessageRole, ModelRequest, ToolCall, ToolSpec, Usage
+from daemon.providers.errors import CallFailed
+from daemon.providers.openai import ChatReplyBuilder, OpenAI, parse_reply
+from daemon.providers.openai_request import Dialect, ToolListCache, encode_request, get_dialect
 from tests.fakes.openai import FakeOpenAI, Step, calls, says, tokens
 
-SHELL = ToolSpec("shell", "Run a command", {"type": "object", "properties": {"command": {"type": "string"}}})
+SHELL = ToolSpec(
+    "shell", "Run a command", {"type": "object", "properties": {"command": {"type": "string"}}}
+)
 CLOCK = ToolSpec("current_time", "The time", {"type": "object", "properties": {}})
-HELLO = (Message(Role.SYSTEM, "Be brief."), Message(Role.USER, "grüß dich"))
+HELLO = (Message(MessageRole.SYSTEM, "Be brief."), Message(MessageRole.USER, "grüß dich"))
 TALK = (
     *HELLO,
-    Message(Role.ASSISTANT, calls=(ToolCall("call_0", "shell", '{"command": "ls"}'), ToolCall("call_1", "current_time", "{}"))),
-    Message(Role.TOOL, "a.txt", provider_id="call_0"),
-    Message(Role.TOOL, "noon", provider_id="call_1"),
+    Message(
+        MessageRole.ASSISTANT,
+        calls=(
+            ToolCall("call_0", "shell", '{"command": "ls"}'),
+            ToolCall("call_1", "current_time", "{}"),
+        ),
+    ),
+    Message(MessageRole.TOOL, "a.txt", provider_id="call_0"),
+    Message(MessageRole.TOOL, "noon", provider_id="call_1"),
 )
 SDK_TALK: list[dict[str, Any]] = [
     {"role": "system", "content": "Be brief."},
@@ -32,8 +39,16 @@ SDK_TALK: list[dict[str, Any]] = [
         "role": "assistant",
         "content": None,
         "tool_calls": [
-            {"id": "call_0", "type": "function", "function": {"name": "shell", "arguments": '{"command": "ls"}'}},
-            {"id": "call_1", "type": "function", "function": {"name": "current_time", "arguments": "{}"}},
+            {
+                "id": "call_0",
+                "type": "function",
+                "function": {"name": "shell", "arguments": '{"command": "ls"}'},
+            },
+            {
+                "id": "call_1",
+                "type": "function",
+                "function": {"name": "current_time", "arguments": "{}"},
+            },
         ],
     },
     {"role": "tool", "tool_call_id": "call_0", "content": "a.txt"},
@@ -43,7 +58,7 @@ ASK = ModelRequest(HELLO)
 
 
 def body(request: ModelRequest, **options: Any) -> dict[str, Any]:
-    return json.loads(to_wire("m", request, **options))
+    return json.loads(encode_request("m", request, **options))
 
 
 def answer(message: dict[str, object], **more: object) -> bytes:
@@ -66,16 +81,32 @@ async def provider(fake: FakeOpenAI) -> AsyncIterator[OpenAI]:
 # the official SDK as oracle
 
 
-async def test_the_request_is_what_the_official_sdk_sends(fake: FakeOpenAI, provider: OpenAI) -> None:
-    await provider.complete("gpt", ModelRequest(TALK, (SHELL, CLOCK), max_tokens=9, effort="low", seed=7))
+async def test_the_request_is_what_the_official_sdk_sends(
+    fake: FakeOpenAI, provider: OpenAI
+) -> None:
+    await provider.complete(
+        "gpt", ModelRequest(TALK, (SHELL, CLOCK), max_tokens=9, effort="low", seed=7)
+    )
     async with AsyncOpenAI(base_url=fake.base_url, api_key="sk-test", max_retries=0) as sdk:
         tools: Any = [
-            {"type": "function", "function": {"name": t.name, "description": t.description, "parameters": t.parameters}}
+            {
+                "type": "function",
+                "function": {
+                    "name": t.name,
+                    "description": t.description,
+                    "parameters": t.parameters,
+                },
+            }
             for t in (SHELL, CLOCK)
         ]
         messages: Any = SDK_TALK
         await sdk.chat.completions.create(
-            model="gpt", messages=messages, tools=tools, max_tokens=9, reasoning_effort="low", seed=7
+            model="gpt",
+            messages=messages,
+            tools=tools,
+            max_tokens=9,
+            reasoning_effort="low",
+            seed=7,
         )
     ours, theirs = fake.requests
     assert ours.body == theirs.body
@@ -92,17 +123,25 @@ STEPS = {
 
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS.keys())
 @pytest.mark.parametrize("stream", [False, True], ids=["batch", "stream"])
-async def test_the_reply_is_what_the_official_sdk_reads(fake: FakeOpenAI, provider: OpenAI, step: Step, stream: bool) -> None:
+async def test_the_reply_is_what_the_official_sdk_reads(
+    fake: FakeOpenAI, provider: OpenAI, step: Step, stream: bool
+) -> None:
     fake.otherwise(step)
     pieces: list[str] = []
-    ours = await provider.complete("gpt", ModelRequest(HELLO, (SHELL, CLOCK)), pieces.append if stream else None)
+    ours = await provider.complete(
+        "gpt", ModelRequest(HELLO, (SHELL, CLOCK)), pieces.append if stream else None
+    )
     async with AsyncOpenAI(base_url=fake.base_url, api_key="sk-test", max_retries=0) as sdk:
-        theirs = await sdk.chat.completions.create(model="gpt", messages=[{"role": "user", "content": "hi"}])
+        theirs = await sdk.chat.completions.create(
+            model="gpt", messages=[{"role": "user", "content": "hi"}]
+        )
     message, usage = theirs.choices[0].message, theirs.usage
     assert usage and usage.prompt_tokens_details
     assert ours.text == (message.content or "")
     assert [(c.provider_id, c.name, c.arguments) for c in ours.calls] == [
-        (c.id, c.function.name, c.function.arguments) for c in message.tool_calls or () if c.type == "function"
+        (c.id, c.function.name, c.function.arguments)
+        for c in message.tool_calls or ()
+        if c.type == "function"
     ]
     cached = usage.prompt_tokens_details.cached_tokens
     assert ours.usage == Usage(usage.prompt_tokens, usage.completion_tokens, cached or 0)
@@ -111,7 +150,9 @@ async def test_the_reply_is_what_the_official_sdk_reads(fake: FakeOpenAI, provid
     assert "".join(pieces) == (ours.text if stream else "")
 
 
-async def test_streamed_text_comes_in_pieces_and_in_order(fake: FakeOpenAI, provider: OpenAI) -> None:
+async def test_streamed_text_comes_in_pieces_and_in_order(
+    fake: FakeOpenAI, provider: OpenAI
+) -> None:
     """E12."""
     fake.script(says("one two three four five"))
     pieces: list[str] = []
@@ -126,14 +167,21 @@ async def test_streamed_text_comes_in_pieces_and_in_order(fake: FakeOpenAI, prov
 
 def test_the_beginning_of_a_request_stays_the_same_bytes_from_call_to_call() -> None:
     """DESIGN 7: providers cache by prefix."""
-    first = to_wire("m", ModelRequest(HELLO, (SHELL, CLOCK), max_tokens=5, seed=1))
-    later = to_wire("m", ModelRequest(TALK, (SHELL, CLOCK), tools_allowed=False, max_tokens=9, seed=2), stream=True)
+    first = encode_request("m", ModelRequest(HELLO, (SHELL, CLOCK), max_tokens=5, seed=1))
+    later = encode_request(
+        "m",
+        ModelRequest(TALK, (SHELL, CLOCK), tools_allowed=False, max_tokens=9, seed=2),
+        stream=True,
+    )
     shared = first[: first.index(b'],"max_tokens"')]
     assert later.startswith(shared)
 
 
 def test_an_appended_tool_leaves_the_bytes_before_it_alone() -> None:
-    short, long = to_wire("m", ModelRequest(HELLO, (SHELL,))), to_wire("m", ModelRequest(HELLO, (SHELL, CLOCK)))
+    short, long = (
+        encode_request("m", ModelRequest(HELLO, (SHELL,))),
+        encode_request("m", ModelRequest(HELLO, (SHELL, CLOCK))),
+    )
     assert long.startswith(short[: short.index(b'],"messages"')])
 
 
@@ -159,12 +207,14 @@ def test_what_is_not_asked_for_is_not_sent() -> None:
     ],
 )
 def test_servers_have_their_own_names_for_things(host: str, dialect: Dialect) -> None:
-    assert dialect_of(host) == dialect
-    sent = body(ModelRequest(HELLO, max_tokens=9, seed=3), dialect=dialect_of(host))
+    assert get_dialect(host) == dialect
+    sent = body(ModelRequest(HELLO, max_tokens=9, seed=3), dialect=get_dialect(host))
     assert (sent[dialect.max_tokens], sent[dialect.seed]) == (9, 3)
 
 
-@pytest.mark.parametrize(("effort", "sent"), [("low", "low"), ("medium", "medium"), ("high", "high"), ("max", "high")])
+@pytest.mark.parametrize(
+    ("effort", "sent"), [("low", "low"), ("medium", "medium"), ("high", "high"), ("max", "high")]
+)
 def test_effort_is_passed_on_in_words_that_every_model_knows(effort: str, sent: str) -> None:
     """E13."""
     assert body(ModelRequest(HELLO, effort=effort))["reasoning_effort"] == sent
@@ -173,22 +223,30 @@ def test_effort_is_passed_on_in_words_that_every_model_knows(effort: str, sent: 
 @pytest.mark.parametrize("written", ['{"command": "l', "", "[1]", "null", "42"])
 def test_arguments_that_are_no_json_object_are_echoed_as_one(written: str) -> None:
     """Servers that parse the history refuse it otherwise, and the turn could not go on."""
-    said = Message(Role.ASSISTANT, "hm", (ToolCall("c", "shell", written),))
-    echoed = body(ModelRequest((*HELLO, said)))["messages"][-1]["tool_calls"][0]["function"]["arguments"]
+    said = Message(MessageRole.ASSISTANT, "hm", (ToolCall("c", "shell", written),))
+    echoed = body(ModelRequest((*HELLO, said)))["messages"][-1]["tool_calls"][0]["function"][
+        "arguments"
+    ]
     assert isinstance(json.loads(echoed), dict)
     assert written in json.loads(echoed).values() or not written
 
 
 def test_half_a_surrogate_pair_does_not_break_the_call() -> None:
-    assert body(ModelRequest((Message(Role.USER, "a\ud800b"),)))["messages"][0]["content"] == "a?b"
+    assert (
+        body(ModelRequest((Message(MessageRole.USER, "a\ud800b"),)))["messages"][0]["content"]
+        == "a?b"
+    )
 
 
 def test_tools_are_put_into_bytes_once() -> None:
-    memo, tools = ToolsMemo(), (SHELL, CLOCK)
+    memo, tools = ToolListCache(), (SHELL, CLOCK)
     assert memo(tools) is memo((SHELL, CLOCK))
     assert memo((CLOCK, SHELL)) != memo(tools)
     for number in range(200):
-        assert json.loads(memo((ToolSpec(f"t{number}", "", {}),)))[0]["function"]["name"] == f"t{number}"
+        assert (
+            json.loads(memo((ToolSpec(f"t{number}", "", {}),)))[0]["function"]["name"]
+            == f"t{number}"
+        )
 
 
 # what we read
@@ -198,17 +256,23 @@ def test_tools_are_put_into_bytes_once() -> None:
     ("usage", "read"),
     [
         (tokens(50, 6, cached=30), Usage(50, 6, 30)),
-        ({"prompt_tokens": 50, "completion_tokens": 6, "prompt_cache_hit_tokens": 8}, Usage(50, 6, 8)),
-        ({"prompt_tokens": 50, "completion_tokens": 6, "prompt_tokens_details": None}, Usage(50, 6)),
+        (
+            {"prompt_tokens": 50, "completion_tokens": 6, "prompt_cache_hit_tokens": 8},
+            Usage(50, 6, 8),
+        ),
+        (
+            {"prompt_tokens": 50, "completion_tokens": 6, "prompt_tokens_details": None},
+            Usage(50, 6),
+        ),
     ],
 )
 def test_cached_tokens_are_counted(usage: dict[str, object], read: Usage) -> None:
-    assert from_wire(answer({"content": "ok"}, usage=usage), ASK).usage == read
+    assert parse_reply(answer({"content": "ok"}, usage=usage), ASK).usage == read
 
 
 def test_usage_that_the_server_does_not_tell_is_estimated_and_says_so() -> None:
-    asked = ModelRequest((Message(Role.USER, "x" * 400),), (SHELL,))
-    usage = from_wire(answer({"content": "y" * 40}), asked).usage
+    asked = ModelRequest((Message(MessageRole.USER, "x" * 400),), (SHELL,))
+    usage = parse_reply(answer({"content": "y" * 40}), asked).usage
     assert usage.estimated
     assert 100 < usage.input_tokens < 150
     assert usage.output_tokens == 11
@@ -216,26 +280,39 @@ def test_usage_that_the_server_does_not_tell_is_estimated_and_says_so() -> None:
 
 @pytest.mark.parametrize(
     "message",
-    [{"content": [{"type": "text", "text": "no"}, {"type": "text", "text": " way"}]}, {"content": None, "refusal": "no way"}],
+    [
+        {"content": [{"type": "text", "text": "no"}, {"type": "text", "text": " way"}]},
+        {"content": None, "refusal": "no way"},
+    ],
 )
 def test_text_in_parts_and_refusals_are_text(message: dict[str, object]) -> None:
-    assert from_wire(answer(message), ASK).text == "no way"
+    assert parse_reply(answer(message), ASK).text == "no way"
 
 
 def test_calls_without_ids_or_with_the_same_id_get_ids_of_their_own() -> None:
-    wanted = [{"id": i, "function": {"name": "shell", "arguments": {"n": 1}}} for i in ("", "x", "x", None)]
-    reply = from_wire(answer({"content": None, "tool_calls": wanted}), ASK)
+    wanted = [
+        {"id": i, "function": {"name": "shell", "arguments": {"n": 1}}}
+        for i in ("", "x", "x", None)
+    ]
+    reply = parse_reply(answer({"content": None, "tool_calls": wanted}), ASK)
     assert [call.provider_id for call in reply.calls] == ["call_0", "x", "x_2", "call_3"]
     assert reply.calls[0].arguments == '{"n": 1}'
 
 
 @pytest.mark.parametrize("numbers", [(0, 1), (0, 0), (None, None)])
-def test_streamed_calls_are_told_apart_however_the_server_numbers_them(numbers: tuple[int | None, int | None]) -> None:
-    draft = Draft()
+def test_streamed_calls_are_told_apart_however_the_server_numbers_them(
+    numbers: tuple[int | None, int | None],
+) -> None:
+    draft = ChatReplyBuilder()
     for index, name in zip(numbers, ("shell", "current_time"), strict=True):
-        for call in ({"id": f"id-{name}", "function": {"name": name, "arguments": '{"a'}}, {"function": {"arguments": '":1}'}}):
-            draft.add(json.dumps({"choices": [{"delta": {"tool_calls": [{"index": index, **call}]}}]}))
-    assert draft.reply(ASK).calls == (
+        for call in (
+            {"id": f"id-{name}", "function": {"name": name, "arguments": '{"a'}},
+            {"function": {"arguments": '":1}'}},
+        ):
+            draft.feed(
+                json.dumps({"choices": [{"delta": {"tool_calls": [{"index": index, **call}]}}]})
+            )
+    assert draft.build(ASK).calls == (
         ToolCall("id-shell", "shell", '{"a":1}'),
         ToolCall("id-current_time", "current_time", '{"a":1}'),
     )
@@ -261,6 +338,6 @@ def test_streamed_calls_are_told_apart_however_the_server_numbers_them(numbers: 
 )
 def test_an_answer_of_the_wrong_shape_or_an_empty_one_is_malformed(wrong: bytes) -> None:
     """A7."""
-    with pytest.raises(Fault) as raised:
-        from_wire(wrong, ASK)
+    with pytest.raises(CallFailed) as raised:
+        parse_reply(wrong, ASK)
     assert raised.value.kind is ErrorClass.MALFORMED

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon import plugins
+from daemon import addons as plugins
 from daemon.core.errors import ConfigError
 
 
@@ -17,41 +17,60 @@ def add_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     info = tmp_path / "acme-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
-    points = ["acme = acme_models:Acme", "broken = acme_broken:Acme", "nowhere = acme_models:Nobody", "openai = acme_models:Acme"]
+    points = [
+        "acme = acme_models:Acme",
+        "broken = acme_broken:Acme",
+        "nowhere = acme_models:Nobody",
+        "openai = acme_models:Acme",
+    ]
     (info / "entry_points.txt").write_text("[aidaemon.providers]\n" + "\n".join(points) + "\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     return "acme"
 
 
-@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, table in plugins.TABLE.items() for name in table])
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind, table in plugins.BUILTIN.items() for name in table]
+)
 def test_everything_in_our_own_table_is_there(kind: str, name: str):
-    assert plugins.load(kind, name)
+    assert plugins.load_addon(kind, name)
 
 
 def test_an_add_on_brings_its_own_and_never_takes_the_place_of_ours(add_on: str):
-    assert getattr(plugins.load("providers", add_on), "__name__", "") == "Acme"
-    assert getattr(plugins.load("providers", "openai"), "__module__", "") == "daemon.providers.openai"
-    assert plugins.names("providers") == ["openai", "responses", "anthropic", "gemini", "local", "acme", "broken", "nowhere"]
+    assert getattr(plugins.load_addon("providers", add_on), "__name__", "") == "Acme"
+    assert (
+        getattr(plugins.load_addon("providers", "openai"), "__module__", "")
+        == "daemon.providers.openai"
+    )
+    assert plugins.list_names("providers") == [
+        "openai",
+        "responses",
+        "anthropic",
+        "gemini",
+        "local",
+        "acme",
+        "broken",
+        "nowhere",
+    ]
 
 
 def test_a_name_that_nobody_has_is_a_config_error_with_the_nearest_one():
     with pytest.raises(ConfigError, match="nothing is named 'opanai'; did you mean 'openai'"):
-        plugins.load("providers", "opanai")
+        plugins.load_addon("providers", "opanai")
     with pytest.raises(ConfigError, match="there are: none"):
-        plugins.load("tools", "zzz")
+        plugins.load_addon("tools", "zzz")
 
 
 def test_an_add_on_whose_package_is_missing_names_the_package(add_on: str):
     with pytest.raises(ConfigError, match="'broken' needs the package 'a_package_nobody_has'"):
-        plugins.load("providers", "broken")
+        plugins.load_addon("providers", "broken")
 
 
 def test_an_add_on_that_points_nowhere_says_so(add_on: str):
     with pytest.raises(ConfigError, match="there is no 'Nobody'"):
-        plugins.load("providers", "nowhere")
+        plugins.load_addon("providers", "nowhere")
 
 
 def test_looking_at_the_names_imports_nothing(add_on: str):
     sys.modules.pop("acme_models", None)
-    plugins.names("providers")
+    plugins.list_names("providers")
     assert "acme_models" not in sys.modules

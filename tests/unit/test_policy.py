@@ -5,36 +5,45 @@ from itertools import product
 
 import pytest
 
-from daemon.core.label import Decision, Effect, Label
+from daemon.core.trust import Decision, Effect, Label
 from daemon.tools.base import ToolMeta
-from daemon.tools.policy import Approvals, Case, Verdict, is_plain, judge
-from daemon.tools.provenance.standing import Standing
+from daemon.tools.policy.table import Approvals, PolicyInput, Provenance, Verdict, is_generic, judge
 
 ALLOW, ASK, DENY = Decision.ALLOW, Decision.ASK, Decision.DENY
 SEVERITY = {ALLOW: 0, ASK: 1, DENY: 2}
 TRUSTED, UNTRUSTED = Label.TRUSTED, Label.UNTRUSTED
 APPROVALS: tuple[Approvals, ...] = ("risk", "always")
 YES_NO = (True, False)
-STANDINGS = [Standing(strange, unread) for strange in ("", "x@evil.example") for unread in ("", "http://evil.example/?q=secret")]
+STANDINGS = [
+    Provenance(strange, unread)
+    for strange in ("", "x@evil.example")
+    for unread in ("", "http://evil.example/?q=secret")
+]
 RULINGS: tuple[Verdict | None, ...] = (None, (ASK, "rule 1 says so"), (DENY, "rule 2 says so"))
-FACTS = product([*Effect, None], Label, Label, STANDINGS, YES_NO, YES_NO, YES_NO, APPROVALS, RULINGS, YES_NO)
+FACTS = product(
+    [*Effect, None], Label, Label, STANDINGS, YES_NO, YES_NO, YES_NO, APPROVALS, RULINGS, YES_NO
+)
 ALL = [
-    Case(
-        meta=ToolMeta(effect) if effect else None, label=label, session_label=session, standing=standing, safe=safe,
-        granted=granted, protected=protected, approvals=approvals, ruling=ruling, askable=askable,
+    PolicyInput(
+        meta=ToolMeta(effect) if effect else None, label=label, session_label=session, provenance=standing, safe=safe,
+        has_grant=granted, is_protected=protected, approvals=approvals, ruling=ruling, askable=askable,
     )
     for effect, label, session, standing, safe, granted, protected, approvals, ruling, askable in FACTS
 ]  # fmt: skip
 
 
-def said(case: Case) -> Decision:
+def said(case: PolicyInput) -> Decision:
     decision, reason = judge(case)
     assert reason
     return decision
 
 
-def plain(effect: Effect, session: Label, label: Label, standing: Standing = STANDINGS[-1]) -> Case:
-    return Case(meta=ToolMeta(effect), label=label, session_label=session, standing=standing)
+def plain(
+    effect: Effect, session: Label, label: Label, standing: Provenance = STANDINGS[-1]
+) -> PolicyInput:
+    return PolicyInput(
+        meta=ToolMeta(effect), label=label, session_label=session, provenance=standing
+    )
 
 
 @pytest.mark.parametrize(
@@ -51,12 +60,20 @@ def test_the_table_is_that_of_the_design(
 ) -> None:
     """READ, FETCH, WRITE, EGRESS, DESTRUCTIVE: with arguments that nobody said, and with the owner's own."""
     assert tuple(said(plain(effect, session_label, label)) for effect in Effect) == strange
-    assert tuple(said(plain(effect, session_label, label, Standing())) for effect in Effect) == owned
+    assert (
+        tuple(said(plain(effect, session_label, label, Provenance())) for effect in Effect) == owned
+    )
 
 
 def test_what_was_read_may_be_fetched_and_no_more() -> None:
-    read = Standing(strange="http://news.example/a")
-    assert [said(plain(effect, TRUSTED, UNTRUSTED, read)) for effect in Effect] == [ALLOW, ALLOW, ASK, ASK, ASK]
+    read = Provenance(not_owned="http://news.example/a")
+    assert [said(plain(effect, TRUSTED, UNTRUSTED, read)) for effect in Effect] == [
+        ALLOW,
+        ALLOW,
+        ASK,
+        ASK,
+        ASK,
+    ]
 
 
 def test_every_case_has_a_decision_and_a_reason() -> None:
@@ -74,7 +91,7 @@ def test_F3_more_taint_never_allows_more() -> None:
 
 def test_arguments_of_strangers_never_allow_more() -> None:
     for case in ALL:
-        assert SEVERITY[said(replace(case, standing=Standing()))] <= SEVERITY[said(case)]
+        assert SEVERITY[said(replace(case, provenance=Provenance()))] <= SEVERITY[said(case)]
 
 
 def test_an_unknown_tool_is_denied_whatever_else_holds() -> None:
@@ -83,7 +100,10 @@ def test_an_unknown_tool_is_denied_whatever_else_holds() -> None:
 
 def test_a_grant_never_makes_it_stricter() -> None:
     for case in ALL:
-        assert SEVERITY[said(replace(case, granted=True))] <= SEVERITY[said(replace(case, granted=False))]
+        assert (
+            SEVERITY[said(replace(case, has_grant=True))]
+            <= SEVERITY[said(replace(case, has_grant=False))]
+        )
 
 
 def test_F5_a_rule_only_ever_makes_it_stricter_and_no_grant_undoes_it() -> None:
@@ -91,11 +111,11 @@ def test_F5_a_rule_only_ever_makes_it_stricter_and_no_grant_undoes_it() -> None:
         without = SEVERITY[said(replace(case, ruling=None))]
         assert SEVERITY[said(case)] >= without
         if case.ruling:
-            assert SEVERITY[said(replace(case, granted=True))] >= SEVERITY[case.ruling[0]]
+            assert SEVERITY[said(replace(case, has_grant=True))] >= SEVERITY[case.ruling[0]]
 
 
 def test_B8_a_protected_path_is_never_simply_allowed() -> None:
-    assert ALLOW not in {said(case) for case in ALL if case.protected}
+    assert ALLOW not in {said(case) for case in ALL if case.is_protected}
 
 
 def test_where_there_is_nobody_to_ask_a_question_is_a_no() -> None:
@@ -111,33 +131,46 @@ def test_B8_approvals_always_asks_before_every_effect_and_not_before_reading() -
             effect = case.meta.effect
             if effect in (Effect.WRITE, Effect.EGRESS, Effect.DESTRUCTIVE):
                 assert said(case) is ASK
-            if effect is Effect.READ and not case.protected:
+            if effect is Effect.READ and not case.is_protected:
                 assert said(case) is ALLOW
 
 
 def test_a_harmless_command_is_spared_only_in_a_clean_trusted_turn() -> None:
     for case in ALL:
         destructive = case.meta is not None and case.meta.effect is Effect.DESTRUCTIVE
-        if destructive and not case.granted and said(case) is ALLOW:
+        if destructive and not case.has_grant and said(case) is ALLOW:
             assert case.safe
             assert (case.label, case.session_label) == (TRUSTED, TRUSTED)
 
 
 def test_A15_the_reason_tells_a_person_why_they_are_asked() -> None:
-    _, reason = judge(plain(Effect.EGRESS, TRUSTED, UNTRUSTED, Standing(strange="eve@evil.example")))
+    _, reason = judge(
+        plain(Effect.EGRESS, TRUSTED, UNTRUSTED, Provenance(not_owned="eve@evil.example"))
+    )
     assert reason == (
         "it sends something out after this conversation has read text from outside, and you did not say 'eve@evil.example'"
     )
 
 
 def test_a_reason_shows_what_a_stranger_wrote_without_letting_it_play_tricks() -> None:
-    _, reason = judge(plain(Effect.EGRESS, TRUSTED, UNTRUSTED, Standing(strange="a\u202eb\n" + "x" * 200)))
+    _, reason = judge(
+        plain(Effect.EGRESS, TRUSTED, UNTRUSTED, Provenance(not_owned="a\u202eb\n" + "x" * 200))
+    )
     assert reason.isprintable()
     assert len(reason) < 250
 
 
 def test_A15_a_question_says_why_where_that_is_more_than_what_the_tool_does() -> None:
     plain_one = judge(plain(Effect.DESTRUCTIVE, TRUSTED, UNTRUSTED))[1]
-    about = judge(plain(Effect.EGRESS, TRUSTED, TRUSTED, Standing(strange="eve@evil.example")))[1]
-    ruled = judge(Case(meta=ToolMeta(Effect.READ), label=TRUSTED, session_label=TRUSTED, ruling=(ASK, "rule 1 says so")))[1]
-    assert (is_plain(plain_one), is_plain(about), is_plain(ruled)) == (True, False, False)
+    about = judge(plain(Effect.EGRESS, TRUSTED, TRUSTED, Provenance(not_owned="eve@evil.example")))[
+        1
+    ]
+    ruled = judge(
+        PolicyInput(
+            meta=ToolMeta(Effect.READ),
+            label=TRUSTED,
+            session_label=TRUSTED,
+            ruling=(ASK, "rule 1 says so"),
+        )
+    )[1]
+    assert (is_generic(plain_one), is_generic(about), is_generic(ruled)) == (True, False, False)

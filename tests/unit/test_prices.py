@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from daemon.core.messages import Usage
 from daemon.providers.config import PriceConfig, ProviderConfig
-from daemon.providers.prices import Prices, PriceTable
+from daemon.providers.prices import PriceList, PriceTable
 
 MILLION = Usage(1_000_000, 1_000_000)
 
@@ -21,25 +21,29 @@ def table() -> PriceTable:
     return table
 
 
-def prices(table: PriceTable, **overrides: PriceConfig) -> Prices:
-    return Prices(overrides=overrides, table=table)
+def prices(table: PriceTable, **overrides: PriceConfig) -> PriceList:
+    return PriceList(overrides=overrides, table=table)
 
 
 @pytest.mark.parametrize("provider", ["openai", "openai:api.openai.com"])
 async def test_a_known_model_has_its_list_price(table: PriceTable, provider: str) -> None:
-    assert await prices(table).usd(provider, "gpt-4o", Usage(1000, 100)) == pytest.approx(0.0035)
+    assert await prices(table).get_usd(provider, "gpt-4o", Usage(1000, 100)) == pytest.approx(
+        0.0035
+    )
 
 
 async def test_cached_tokens_are_cheaper(table: PriceTable) -> None:
-    full = await prices(table).usd("openai", "gpt-4o", Usage(1000, 100))
-    cached = await prices(table).usd("openai", "gpt-4o", Usage(1000, 100, cached_tokens=800))
+    full = await prices(table).get_usd("openai", "gpt-4o", Usage(1000, 100))
+    cached = await prices(table).get_usd("openai", "gpt-4o", Usage(1000, 100, cached_tokens=800))
     assert full and cached and cached < full
 
 
 async def test_more_cached_tokens_than_tokens_do_not_break_the_bill(table: PriceTable) -> None:
     odd = Usage(10, 1, cached_tokens=99)
-    assert await prices(table).usd("openai", "gpt-4o", odd) is not None
-    assert await prices(table, m=PriceConfig(input=1, output=1, cached=0)).usd("openai", "m", odd) == pytest.approx(1e-6)
+    assert await prices(table).get_usd("openai", "gpt-4o", odd) is not None
+    assert await prices(table, m=PriceConfig(input=1, output=1, cached=0)).get_usd(
+        "openai", "m", odd
+    ) == pytest.approx(1e-6)
 
 
 @pytest.mark.parametrize(
@@ -53,46 +57,52 @@ async def test_more_cached_tokens_than_tokens_do_not_break_the_bill(table: Price
         ("openai:192.168.1.5:8000", "gpt-4o"),
     ],
 )
-async def test_an_unknown_price_is_unknown_and_never_zero(table: PriceTable, provider: str, model: str) -> None:
+async def test_an_unknown_price_is_unknown_and_never_zero(
+    table: PriceTable, provider: str, model: str
+) -> None:
     """Issue 2 item 5."""
     for _ in range(2):
-        assert await prices(table).usd(provider, model, MILLION) is None
-    assert prices(table).estimate(provider, model, 10, 10) is None
+        assert await prices(table).get_usd(provider, model, MILLION) is None
+    assert prices(table).estimate_usd(provider, model, 10, 10) is None
 
 
 async def test_the_embedded_model_costs_nothing_and_loads_no_table() -> None:
     table = PriceTable()
-    assert await prices(table).usd("local", "qwen", MILLION) == 0.0
-    assert prices(table).estimate("local", "qwen", 10, 10) == 0.0
-    assert not table.loaded
+    assert await prices(table).get_usd("local", "qwen", MILLION) == 0.0
+    assert prices(table).estimate_usd("local", "qwen", 10, 10) == 0.0
+    assert not table.is_loaded
 
 
 async def test_the_configs_price_comes_first_and_loads_no_table() -> None:
     table = PriceTable()
     own = prices(table, m=PriceConfig(input=2, output=8, cached=0.5))
-    assert await own.usd("openai:127.0.0.1:1", "m", Usage(1_000_000, 500_000, 400_000)) == pytest.approx(1.2 + 0.2 + 4)
-    assert own.estimate("openai", "m", 1_000_000, 0) == pytest.approx(2)
-    assert not table.loaded
+    assert await own.get_usd(
+        "openai:127.0.0.1:1", "m", Usage(1_000_000, 500_000, 400_000)
+    ) == pytest.approx(1.2 + 0.2 + 4)
+    assert own.estimate_usd("openai", "m", 1_000_000, 0) == pytest.approx(2)
+    assert not table.is_loaded
 
 
 async def test_cached_tokens_cost_as_others_when_the_config_gives_no_price_for_them() -> None:
     own = prices(PriceTable(), m=PriceConfig(input=2, output=0))
-    assert await own.usd("openai", "m", Usage(1_000_000, 0, 1_000_000)) == pytest.approx(2)
+    assert await own.get_usd("openai", "m", Usage(1_000_000, 0, 1_000_000)) == pytest.approx(2)
 
 
 async def test_the_table_is_loaded_at_first_need_and_estimates_are_known_from_then_on() -> None:
     table = PriceTable()
     own = prices(table)
-    assert own.estimate("openai", "gpt-4o", 1000, 100) is None
-    await asyncio.gather(*(own.warm("openai", "gpt-4o") for _ in range(3)))
-    assert own.estimate("openai", "gpt-4o", 1000, 100) == pytest.approx(0.0035)
+    assert own.estimate_usd("openai", "gpt-4o", 1000, 100) is None
+    await asyncio.gather(*(own.preload("openai", "gpt-4o") for _ in range(3)))
+    assert own.estimate_usd("openai", "gpt-4o", 1000, 100) == pytest.approx(0.0035)
 
 
 def test_importing_the_providers_does_not_import_the_table() -> None:
     """Cold start: it costs 0.2 s and 18 MB."""
     ours = "daemon.providers.openai, daemon.providers.chain, daemon.providers.prices"
     code = f"import sys, {ours}; print('genai_prices' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
     assert done.stdout.strip() == "False"
 
 
@@ -101,33 +111,51 @@ def test_importing_the_providers_does_not_import_the_table() -> None:
 
 def test_an_empty_section_means_the_embedded_model() -> None:
     assert ProviderConfig().kind == "local"
-    assert ProviderConfig().model() == "qwen2.5-coder-1.5b"
+    assert ProviderConfig().get_model() == "qwen2.5-coder-1.5b"
 
 
 def test_a_kind_and_an_address_are_enough() -> None:
     """CONTRACT: enough to drive the daemon from outside."""
     config = ProviderConfig.model_validate({"kind": "openai", "base_url": "http://127.0.0.1:1/v1/"})
     assert (config.base_url, config.timeout_s) == ("http://127.0.0.1:1/v1", 120)
-    assert config.model() == config.model("fast") == config.model("smart") != ""
+    assert config.get_model() == config.get_model("fast") == config.get_model("smart") != ""
 
 
 def test_each_kind_of_work_has_its_model() -> None:
     config = ProviderConfig.model_validate({"models": {"primary": "p", "fast": "f"}})
-    assert [config.model("primary"), config.model("fast"), config.model("smart")] == ["p", "f", "p"]
+    assert [config.get_model("primary"), config.get_model("fast"), config.get_model("smart")] == [
+        "p",
+        "f",
+        "p",
+    ]
 
 
 def test_a_kind_without_an_address_is_the_service_itself() -> None:
-    config = ProviderConfig.model_validate({"kind": "anthropic", "api_key": "k", "fallbacks": [{"api_key": "o", "base_url": ""}]})
-    assert (config.base_url, config.model()) == ("https://api.anthropic.com/v1", "claude-haiku-5-5")
-    assert (config.fallbacks[0].base_url, config.fallbacks[0].name()) == ("https://api.openai.com/v1", "gpt-5-mini")
-    assert ProviderConfig.model_validate({"kind": "anthropic", "base_url": "http://h/v1"}).base_url == "http://h/v1"
+    config = ProviderConfig.model_validate(
+        {"kind": "anthropic", "api_key": "k", "fallbacks": [{"api_key": "o", "base_url": ""}]}
+    )
+    assert (config.base_url, config.get_model()) == (
+        "https://api.anthropic.com/v1",
+        "claude-haiku-5-5",
+    )
+    assert (config.fallbacks[0].base_url, config.fallbacks[0].get_model()) == (
+        "https://api.openai.com/v1",
+        "gpt-5-mini",
+    )
+    assert (
+        ProviderConfig.model_validate({"kind": "anthropic", "base_url": "http://h/v1"}).base_url
+        == "http://h/v1"
+    )
 
 
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
         ({"kind": "anthropic"}, "api_key is needed for https://api.anthropic.com/v1"),
-        ({"kind": "gemini"}, "api_key is needed for https://generativelanguage.googleapis.com/v1beta"),
+        (
+            {"kind": "gemini"},
+            "api_key is needed for https://generativelanguage.googleapis.com/v1beta",
+        ),
         ({"kind": "opnai"}, "'local', 'openai', 'anthropic' or 'gemini'"),
         ({"kind": "openai"}, "api_key is needed for https://api.openai.com/v1"),
         ({"base_url": "localhost:11434"}, "must be an address like"),

@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.core.label import Effect, Label
 from daemon.core.messages import ToolSpec
-from daemon.core.sources import Origin, Said
+from daemon.core.provenance import Origin, SourcedText
+from daemon.core.trust import Effect, Label
 from daemon.tools.base import Tool, ToolContext, ToolMeta, ToolOutput
-from daemon.tools.provenance.grounds import Grounds
-from daemon.tools.provenance.reading import holds
+from daemon.tools.policy.provenance import Evidence, text_holds
 
 PROMPT = (
     "Please mail 'Summary of May' to sarah.connor@example.com and Bob, post it to the general channel and to #random, "
@@ -47,7 +46,7 @@ PROMPT = (
     ],
 )
 def test_a_whole_value_of_the_owners_counts(name: str, value: str | float) -> None:
-    assert holds(PROMPT, value, name, "some_tool")
+    assert text_holds(PROMPT, value, name, "some_tool")
 
 
 @pytest.mark.parametrize(
@@ -88,34 +87,49 @@ def test_a_whole_value_of_the_owners_counts(name: str, value: str | float) -> No
     ],
 )
 def test_a_piece_of_one_or_another_kind_does_not(name: str, value: str | float) -> None:
-    assert not holds(PROMPT, value, name, "send_mail")
+    assert not text_holds(PROMPT, value, name, "send_mail")
 
 
 def test_an_address_that_runs_into_the_next_sentence_is_still_read() -> None:
-    assert holds("post to our website www.our-company.com.They sent it", "www.our-company.com", "url", "t")
-    assert holds("my list at www.todo.example/alice!", "www.todo.example/alice", "url", "t")
+    assert text_holds(
+        "post to our website www.our-company.com.They sent it", "www.our-company.com", "url", "t"
+    )
+    assert text_holds("my list at www.todo.example/alice!", "www.todo.example/alice", "url", "t")
 
 
 @given(st.emails(), st.text(st.characters(exclude_categories=("Cs",)), max_size=60))
 def test_an_address_nobody_wrote_is_never_found(mail: str, text: str) -> None:
     if mail.casefold() not in text.casefold():
-        assert not holds(text, mail, "to", "send")
+        assert not text_holds(text, mail, "to", "send")
 
 
-@given(st.from_regex(r"[a-z0-9-]{3,12}\.example/[a-z0-9]{1,8}", fullmatch=True), st.text("abc?&=/x", min_size=1, max_size=8))
+@given(
+    st.from_regex(r"[a-z0-9-]{3,12}\.example/[a-z0-9]{1,8}", fullmatch=True),
+    st.text("abc?&=/x", min_size=1, max_size=8),
+)
 def test_an_address_with_something_added_is_another_address(address: str, more: str) -> None:
     text = f"Have a look at http://{address} today"
-    assert holds(text, f"http://{address}", "url", "fetch")
-    assert not holds(text, f"http://{address}{more}", "url", "fetch")
+    assert text_holds(text, f"http://{address}", "url", "fetch")
+    assert not text_holds(text, f"http://{address}{more}", "url", "fetch")
 
 
 async def nothing(arguments: object, context: ToolContext) -> ToolOutput:
     return ToolOutput("")
 
 
-def tool(name: str, effect: Effect, *critical: str, source: str = "web", choices: dict[str, list[str]] | None = None) -> Tool:
+def tool(
+    name: str,
+    effect: Effect,
+    *critical: str,
+    source: str = "web",
+    choices: dict[str, list[str]] | None = None,
+) -> Tool:
     shape = {"properties": {key: {"enum": values} for key, values in (choices or {}).items()}}
-    return Tool(ToolSpec(name, name, shape), ToolMeta(effect, critical=critical, outside=True, source=source), nothing)
+    return Tool(
+        ToolSpec(name, name, shape),
+        ToolMeta(effect, critical=critical, returns_outside_text=True, source=source),
+        nothing,
+    )
 
 
 SEARCH = tool("search", Effect.FETCH)
@@ -125,20 +139,22 @@ NOTE = tool("note", Effect.WRITE, "path", source="notes")
 TOOLS = {one.name: one for one in (SEARCH, FETCH, SEND, NOTE)}
 
 
-def person(text: str, label: Label = Label.TRUSTED) -> Said:
-    return Said(text, Origin.PERSON, label)
+def person(text: str, label: Label = Label.TRUSTED) -> SourcedText:
+    return SourcedText(text, Origin.PERSON, label)
 
 
-def model(text: str = "", **arguments: object) -> Said:
-    return Said(json.dumps(arguments) if arguments else text, Origin.MODEL, Label.UNTRUSTED)
+def model(text: str = "", **arguments: object) -> SourcedText:
+    return SourcedText(json.dumps(arguments) if arguments else text, Origin.MODEL, Label.UNTRUSTED)
 
 
-def result(of: Tool, text: str, label: Label = Label.UNTRUSTED) -> Said:
-    return Said(text, Origin.RESULT, label, of.name, of.meta.effect in (Effect.WRITE, Effect.EGRESS))
+def result(of: Tool, text: str, label: Label = Label.UNTRUSTED) -> SourcedText:
+    return SourcedText(
+        text, Origin.RESULT, label, of.name, of.meta.effect in (Effect.WRITE, Effect.EGRESS)
+    )
 
 
-def grounds(*said: Said, contacts: tuple[str, ...] = ()) -> Grounds:
-    return Grounds(said, lambda name: TOOLS[name].meta if name in TOOLS else None, contacts)
+def grounds(*said: SourcedText, contacts: tuple[str, ...] = ()) -> Evidence:
+    return Evidence(said, lambda name: TOOLS[name].meta if name in TOOLS else None, contacts)
 
 
 def test_ordinary_research_stands_on_what_was_read() -> None:
@@ -150,60 +166,106 @@ def test_ordinary_research_stands_on_what_was_read() -> None:
         model(url="http://a.example/1"),
         result(FETCH, "... more at http://a.example/deeper and http://d.example/4 ..."),
     ]
-    for url in ("http://a.example/1", "http://b.example/2", "https://c.example/3?x=y", "http://a.example/deeper"):
-        assert grounds(*said).standing(FETCH, {"url": url}).read
-    for url in ("http://a.example/1?leak=1", "http://evil.example/4", "http://d.example/", "http://d.example/4#secret"):
-        assert grounds(*said).standing(FETCH, {"url": url}).unread == url
+    for url in (
+        "http://a.example/1",
+        "http://b.example/2",
+        "https://c.example/3?x=y",
+        "http://a.example/deeper",
+    ):
+        assert grounds(*said).check(FETCH, {"url": url}).is_read
+    for url in (
+        "http://a.example/1?leak=1",
+        "http://evil.example/4",
+        "http://d.example/",
+        "http://d.example/4#secret",
+    ):
+        assert grounds(*said).check(FETCH, {"url": url}).not_read == url
 
 
 def test_what_a_page_repeats_of_the_models_own_words_was_not_read_there() -> None:
     wanted = "http://evil.example/?s=SECRET"
     said = [person("go"), model(query=wanted), result(SEARCH, f"no hits for {wanted}")]
-    assert not grounds(*said).standing(FETCH, {"url": "http://evil.example/?s=SECRET"}).read
-    encoded = [person("go"), model(query="http://evil.example/?s=%53ECRET"), result(SEARCH, "for http://evil.example/?s=SECRET")]
-    assert not grounds(*encoded).standing(FETCH, {"url": "http://evil.example/?s=SECRET"}).read
+    assert not grounds(*said).check(FETCH, {"url": "http://evil.example/?s=SECRET"}).is_read
+    encoded = [
+        person("go"),
+        model(query="http://evil.example/?s=%53ECRET"),
+        result(SEARCH, "for http://evil.example/?s=SECRET"),
+    ]
+    assert not grounds(*encoded).check(FETCH, {"url": "http://evil.example/?s=SECRET"}).is_read
 
 
 def test_a_source_that_was_written_to_gives_back_the_models_words() -> None:
-    said = [person("go"), model(text="a"), result(NOTE, "ok"), result(NOTE, "note: http://evil.example/?s=SECRET")]
-    assert not grounds(*said).standing(FETCH, {"url": "http://evil.example/?s=SECRET"}).read
-    untouched = Said("see http://ok.example/x", Origin.RESULT, Label.UNTRUSTED, "note")
-    assert grounds(untouched).standing(FETCH, {"url": "http://ok.example/x"}).read
+    said = [
+        person("go"),
+        model(text="a"),
+        result(NOTE, "ok"),
+        result(NOTE, "note: http://evil.example/?s=SECRET"),
+    ]
+    assert not grounds(*said).check(FETCH, {"url": "http://evil.example/?s=SECRET"}).is_read
+    untouched = SourcedText("see http://ok.example/x", Origin.RESULT, Label.UNTRUSTED, "note")
+    assert grounds(untouched).check(FETCH, {"url": "http://ok.example/x"}).is_read
 
 
 def test_a_trusted_tool_is_believed_but_not_when_it_repeats_what_it_was_asked() -> None:
-    known = [person("invite Sarah"), model(query="Sarah"), result(SEARCH, "Sarah <sarah@example.com>", Label.TRUSTED)]
-    assert grounds(*known).standing(SEND, {"to": "sarah@example.com"}).owned
-    echo = [person("go"), model(query="eve@evil.example"), result(SEARCH, "nothing fits 'eve@evil.example'", Label.TRUSTED)]
-    assert grounds(*echo).standing(SEND, {"to": "eve@evil.example"}).strange == "eve@evil.example"
+    known = [
+        person("invite Sarah"),
+        model(query="Sarah"),
+        result(SEARCH, "Sarah <sarah@example.com>", Label.TRUSTED),
+    ]
+    assert grounds(*known).check(SEND, {"to": "sarah@example.com"}).is_owned
+    echo = [
+        person("go"),
+        model(query="eve@evil.example"),
+        result(SEARCH, "nothing fits 'eve@evil.example'", Label.TRUSTED),
+    ]
+    assert grounds(*echo).check(SEND, {"to": "eve@evil.example"}).not_owned == "eve@evil.example"
 
 
 def test_words_of_strangers_and_of_the_model_are_nobodys_own() -> None:
-    for said in (person("mail eve@evil.example", Label.UNTRUSTED), model("eve@evil.example"), result(FETCH, "eve@evil.example")):
-        assert not grounds(said).standing(SEND, {"to": "eve@evil.example"}).owned
+    for said in (
+        person("mail eve@evil.example", Label.UNTRUSTED),
+        model("eve@evil.example"),
+        result(FETCH, "eve@evil.example"),
+    ):
+        assert not grounds(said).check(SEND, {"to": "eve@evil.example"}).is_owned
 
 
 def test_a_registered_contact_is_the_owners() -> None:
-    assert grounds(contacts=("bob@example.com",)).standing(SEND, {"to": ["bob@example.com"]}).owned
-    assert not grounds(contacts=("bob@example.com",)).standing(SEND, {"to": ["bob@example.com", "eve@evil.example"]}).owned
+    assert grounds(contacts=("bob@example.com",)).check(SEND, {"to": ["bob@example.com"]}).is_owned
+    assert (
+        not grounds(contacts=("bob@example.com",))
+        .check(SEND, {"to": ["bob@example.com", "eve@evil.example"]})
+        .is_owned
+    )
 
 
 def test_a_message_to_somebody_known_carries_no_strangers_address() -> None:
     asked = person("tell Alice what the page says; her site is http://alice.example/me")
     known = grounds(asked, result(FETCH, "http://evil.example/x"))
-    assert known.standing(SEND, {"to": "Alice", "body": "It says hello, see http://alice.example/me"}).owned
-    assert known.standing(SEND, {"to": "Alice", "body": "Look at http://evil.example/x"}).strange == "http://evil.example/x"
+    assert known.check(
+        SEND, {"to": "Alice", "body": "It says hello, see http://alice.example/me"}
+    ).is_owned
+    assert (
+        known.check(SEND, {"to": "Alice", "body": "Look at http://evil.example/x"}).not_owned
+        == "http://evil.example/x"
+    )
 
 
 def test_a_value_from_the_tools_own_list_carries_nothing() -> None:
     choose = tool("share", Effect.EGRESS, "to", "rights", choices={"rights": ["r", "rw"]})
-    assert grounds(person("share it with Bob")).standing(choose, {"to": "Bob", "rights": "rw"}).owned
-    assert not grounds(person("share it with Bob")).standing(choose, {"to": "Bob", "rights": "all"}).owned
+    assert (
+        grounds(person("share it with Bob")).check(choose, {"to": "Bob", "rights": "rw"}).is_owned
+    )
+    assert (
+        not grounds(person("share it with Bob"))
+        .check(choose, {"to": "Bob", "rights": "all"})
+        .is_owned
+    )
 
 
 def test_a_yes_that_decides_where_it_goes_is_asked_about() -> None:
     share = tool("share", Effect.EGRESS, "to", "public")
     known = grounds(person("share it with Bob"))
-    assert known.standing(share, {"to": "Bob", "public": True}).strange == "public = true"
-    assert known.standing(share, {"to": "Bob", "public": False}).owned
-    assert known.standing(SEND, {"to": "Bob", "urgent": True}).owned
+    assert known.check(share, {"to": "Bob", "public": True}).not_owned == "public = true"
+    assert known.check(share, {"to": "Bob", "public": False}).is_owned
+    assert known.check(SEND, {"to": "Bob", "urgent": True}).is_owned

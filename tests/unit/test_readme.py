@@ -5,7 +5,7 @@ import tomllib
 from pathlib import Path
 
 from daemon.agent.config import SubagentsConfig
-from daemon.agent.spec import parse_spec
+from daemon.agent.spec.agent_spec import parse_spec
 from daemon.cli.parsing import COMMANDS
 
 ROOT = Path(__file__).parents[2]
@@ -20,11 +20,17 @@ def test_the_two_set_up_commands_stand_there_as_people_paste_them():
 
 def test_ci_runs_the_same_test_command():
     script = (ROOT / ".ci" / "run").read_text()
-    assert "-m venv" in script and "install --quiet --disable-pip-version-check -e '.[dev]'" in script and "bin/pytest" in script
+    assert (
+        "-m venv" in script
+        and "install --quiet --disable-pip-version-check -e '.[dev]'" in script
+        and "bin/pytest" in script
+    )
 
 
 def test_every_command_is_named_and_no_other():
-    assert set(re.findall(r"\baidaemon ([a-z]+)\b(?=[^\n]*(?:`|$))", README)) & set(COMMANDS) == set(COMMANDS)
+    assert set(re.findall(r"\baidaemon ([a-z]+)\b(?=[^\n]*(?:`|$))", README)) & set(
+        COMMANDS
+    ) == set(COMMANDS)
     assert set(re.findall(r"`aidaemon ([a-z]+)", README)) <= set(COMMANDS)
 
 
@@ -60,7 +66,11 @@ def the_map() -> list[set[str]]:
 def rooms(package: str) -> set[str]:
     """The packages and modules in it."""
     inside = (ROOT / package).iterdir()
-    return {path.stem for path in inside if (path / "__init__.py").exists() or (path.suffix == ".py" and path.stem != "__init__")}
+    return {
+        path.stem
+        for path in inside
+        if (path / "__init__.py").exists() or (path.suffix == ".py" and path.stem != "__init__")
+    }
 
 
 def test_the_map_has_every_room_of_the_house_and_no_other():
@@ -69,21 +79,37 @@ def test_the_map_has_every_room_of_the_house_and_no_other():
 
 
 def test_the_map_draws_the_layers_that_the_code_is_held_to():
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][
+        "contracts"
+    ]
     (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
-    held = [{name.strip(" ()").removeprefix("daemon.") for name in layer.split("|")} & rooms("daemon") for layer in layers]
-    (leaves,) = (set(contract["modules"]) for contract in contracts if contract["type"] == "independence")
+    held = [
+        {name.strip(" ()").removeprefix("daemon.") for name in layer.split("|")} & rooms("daemon")
+        for layer in layers
+    ]
+    (leaves,) = (
+        set(contract["modules"]) for contract in contracts if contract["type"] == "independence"
+    )
     assert the_map() == [*held, {"plugins"}, leaves]
 
 
 def test_the_map_says_of_each_room_what_it_is_for_in_one_line():
-    lines = [line for line in README.split("## Map")[1].split("\n## ")[0].splitlines() if line.startswith("    ")]
-    assert len([line for line in lines if line.strip()]) == len([name for layer in the_map() for name in layer])
+    lines = [
+        line
+        for line in README.split("## Map")[1].split("\n## ")[0].splitlines()
+        if line.startswith("    ")
+    ]
+    assert len([line for line in lines if line.strip()]) == len(
+        [name for layer in the_map() for name in layer]
+    )
     assert all(len(line) <= 130 and len(line.split()) > 3 for line in lines if line.strip("┌├└ "))
 
 
 def test_the_limits_it_names_are_those_that_hold():
     """A17"""
     said, limits = " ".join(README.split()), SubagentsConfig.model_validate({})
-    assert f"{limits.max_depth} deep, with {limits.max_iterations} iterations and {limits.timeout_s:g} seconds each" in said
+    assert (
+        f"{limits.max_depth} deep, with {limits.max_iterations} iterations and {limits.timeout_s:g} seconds each"
+        in said
+    )
     assert f"{limits.max_response_chars:,} characters of it at most" in said

@@ -4,7 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from daemon.agent.halts.repetition import degenerate, repeated, repeating
+from daemon.agent.termination.loop_detection import (
+    find_repeated_passage,
+    find_repeated_reply,
+    make_repeating,
+)
 from daemon.core.events import Stop
 from tests.fakes.turns import Deed, Story, did, failed
 
@@ -18,11 +22,21 @@ HEALTHY: dict[str, Spoken] = {
     "a short phrase beside different failures": [(NEXT, [failed("read", n)]) for n in range(4)],
     "twice the same": [("I am done.", []), ("I am done.", [])],
     "different words": [("I am done.", []), ("It is done.", []), ("All is done.", [])],
-    "not running": [("Done.", []), ("Done.", []), ("Wait, one more.", []), ("Done.", []), ("Done.", [])],
+    "not running": [
+        ("Done.", []),
+        ("Done.", []),
+        ("Wait, one more.", []),
+        ("Done.", []),
+        ("Done.", []),
+    ],
 }
 REPEATED: dict[str, Spoken] = {
     "no calls": [("I am done.", [])] * 3,
-    "other case, spaces, numbers": [("Step 1 is  done.", []), ("step 2 is done.", []), ("STEP 13\nis done.", [])],
+    "other case, spaces, numbers": [
+        ("Step 1 is  done.", []),
+        ("step 2 is done.", []),
+        ("STEP 13\nis done.", []),
+    ],
     "the same call with the same outcome": [(NEXT, [did("read", "a")])] * 3,
     "a call at first, then only words": [(NEXT, [did("read", "a")]), (NEXT, []), (NEXT, [])],
     "after other words": [("Hello.", []), *[("Done.", [])] * 3],
@@ -38,42 +52,71 @@ def told(spoken: Spoken) -> Story:
 
 @pytest.mark.parametrize("spoken", HEALTHY.values(), ids=HEALTHY.keys())
 def test_a11_replies_that_go_with_new_work_are_no_repetition(spoken: Spoken) -> None:
-    assert repeating("stop")(told(spoken).turn) is None
+    assert make_repeating("stop")(told(spoken).turn) is None
 
 
 @pytest.mark.parametrize("spoken", REPEATED.values(), ids=REPEATED.keys())
-def test_a11_the_same_reply_three_times_running_with_nothing_new_is_a_repetition(spoken: Spoken) -> None:
-    assert repeated(told(spoken[:-1]).turn) == ""
-    halt = repeating("stop")(told(spoken).turn)
+def test_a11_the_same_reply_three_times_running_with_nothing_new_is_a_repetition(
+    spoken: Spoken,
+) -> None:
+    assert find_repeated_reply(told(spoken[:-1]).turn) == ""
+    halt = make_repeating("stop")(told(spoken).turn)
     assert halt and (halt.reason, halt.coach) == (Stop.REPEATING, "")
 
 
 def test_a11_a_nudge_between_does_not_hide_a_repetition() -> None:
-    story = Story().says("Done.").coached("nudge").says("Done.").coached("nudge").says("Done.").coached("nudge")
-    assert repeated(story.turn) == "done."
+    story = (
+        Story()
+        .says("Done.")
+        .coached("nudge")
+        .says("Done.")
+        .coached("nudge")
+        .says("Done.")
+        .coached("nudge")
+    )
+    assert find_repeated_reply(story.turn) == "done."
 
 
 def test_a11_the_user_asking_again_may_be_told_the_same() -> None:
-    story = Story().says("Not yet.").steered("and now?").says("Not yet.").steered("and now?").says("Not yet.")
-    assert repeated(story.turn) == ""
+    story = (
+        Story()
+        .says("Not yet.")
+        .steered("and now?")
+        .says("Not yet.")
+        .steered("and now?")
+        .says("Not yet.")
+    )
+    assert find_repeated_reply(story.turn) == ""
 
 
-def test_a11_a_repetition_is_coached_first_and_stopped_when_it_goes_on_even_without_a_call() -> None:
-    check, story = repeating("coach"), Story().says(*["Done."] * 3)
+def test_a11_a_repetition_is_coached_first_and_stopped_when_it_goes_on_even_without_a_call() -> (
+    None
+):
+    check, story = make_repeating("coach"), Story().says(*["Done."] * 3)
     halt = check(story.turn)
-    assert halt and "same reply 3 times running" in halt.coach and halt.coachable and '"done."' in halt.detail
+    assert (
+        halt
+        and "same reply 3 times running" in halt.coach
+        and halt.coachable
+        and '"done."' in halt.detail
+    )
     assert check(story.coached("repeating").turn) is None, "the model has not answered yet"
     halt = check(story.says("Done.").turn)
     assert halt and (halt.reason, halt.coach) == (Stop.REPEATING, "")
 
 
 def test_a11_new_words_after_coaching_go_on() -> None:
-    assert repeating("coach")(Story().says(*["Done."] * 3).coached("repeating").says("I read it now.").turn) is None
+    assert (
+        make_repeating("coach")(
+            Story().says(*["Done."] * 3).coached("repeating").says("I read it now.").turn
+        )
+        is None
+    )
 
 
 def test_a11_a_coaching_for_a_stall_is_not_followed_by_another_at_once() -> None:
     story = told([(NEXT, [did("read", "a")])] * 3).coached("stalled")
-    assert repeating("coach")(story.turn) is None
+    assert make_repeating("coach")(story.turn) is None
 
 
 SENTENCE = "I will now look at the configuration file again. "
@@ -86,8 +129,12 @@ DEGENERATE = {
     "after a beginning": "I looked at the folder and found two files in it. " + SENTENCE * 12,
     "without full stops": "I try it once more and " * 12,
     "one word": "again " * 40,
-    "two sentences in any order": "".join((SENTENCE, "It is not what I expected to see there. ")[n] for n in ORDER),
-    "another script": "".join(("我再看一下这个配置文件的内容是否正确。", "结果和我想的完全不一样。")[n] for n in ORDER),
+    "two sentences in any order": "".join(
+        (SENTENCE, "It is not what I expected to see there. ")[n] for n in ORDER
+    ),
+    "another script": "".join(
+        ("我再看一下这个配置文件的内容是否正确。", "结果和我想的完全不一样。")[n] for n in ORDER
+    ),
 }
 FINE = {
     "a short answer": "No.",
@@ -117,17 +164,17 @@ FINE = {
 
 @pytest.mark.parametrize("text", DEGENERATE.values(), ids=DEGENERATE.keys())
 def test_a11_a_reply_that_repeats_one_passage_over_and_over_is_noticed(text: str) -> None:
-    assert degenerate(text)
-    halt = repeating("coach")(Story().does(did("read"), text=text).turn)
+    assert find_repeated_passage(text)
+    halt = make_repeating("coach")(Story().does(did("read"), text=text).turn)
     assert halt and (halt.reason, "repeated one passage" in halt.coach) == (Stop.REPEATING, True)
 
 
 @pytest.mark.parametrize("text", FINE.values(), ids=FINE.keys())
 def test_a11_lists_tables_code_and_refrains_are_no_repetition(text: str) -> None:
-    assert degenerate(text) == ""
-    assert repeating("stop")(Story().does(did("read"), text=text).turn) is None
+    assert find_repeated_passage(text) == ""
+    assert make_repeating("stop")(Story().does(did("read"), text=text).turn) is None
 
 
 def test_a11_a_passage_is_shown_short_in_the_reason() -> None:
-    halt = repeating("stop")(Story().says(PARAGRAPH.replace(". ", " and ") * 9).turn)
+    halt = make_repeating("stop")(Story().says(PARAGRAPH.replace(". ", " and ") * 9).turn)
     assert halt and len(halt.detail) < 140

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from daemon.agent.specs.schema import schema_faults, schema_mistakes, told_faults
+from daemon.agent.spec.json_schema import check_schema, retry_prompt, validate_reply
 
 REVIEW: dict[str, object] = {
     "type": "object",
@@ -15,14 +15,20 @@ REVIEW: dict[str, object] = {
     },
     "required": ["verdict", "points"],
     "additionalProperties": False,
-    "$defs": {"point": {"type": "object", "properties": {"text": {"type": "string", "minLength": 3}}, "required": ["text"]}},
+    "$defs": {
+        "point": {
+            "type": "object",
+            "properties": {"text": {"type": "string", "minLength": 3}},
+            "required": ["text"],
+        }
+    },
 }
 GOOD = {"verdict": "good", "score": 7, "points": [{"text": "clear"}]}
 
 
 def schema_fault(reply: str, schema: str) -> str:
-    faults = schema_faults(reply, schema)
-    return told_faults(faults) if faults else ""
+    faults = validate_reply(reply, schema)
+    return retry_prompt(faults) if faults else ""
 
 
 def fault(value: object, schema: object) -> str:
@@ -44,7 +50,10 @@ def test_an_answer_that_fits_has_no_fault():
         ({**GOOD, "score": 11}, "answer.score: found 11, expected at most 10"),
         ({**GOOD, "points": []}, "answer.points: found 0, expected 1 entries or more"),
         ({**GOOD, "points": [{"text": "clear"}, {"txt": 1}]}, "answer.points.1: text is missing"),
-        ({**GOOD, "points": [{"text": "no"}]}, "answer.points.0.text: found 2, expected 3 characters or more"),
+        (
+            {**GOOD, "points": [{"text": "no"}]},
+            "answer.points.0.text: found 2, expected 3 characters or more",
+        ),
         ({**GOOD, "more": 1}, "answer.more is not known here; known: verdict, score, points"),
         (["good"], 'answer: found ["good"], expected object'),
     ],
@@ -56,7 +65,9 @@ def test_a_fault_names_its_place_what_was_found_and_what_was_expected_d3(value: 
 def test_several_faults_are_told_at_once_but_not_without_end():
     """D3: there is one correction round, so the model should see them together."""
     told = fault({"verdict": "x", "points": [{}] * 20}, REVIEW)
-    assert told.count("\n- ") == 5 and told.endswith("Answer again with the whole JSON value, and nothing else.")
+    assert told.count("\n- ") == 5 and told.endswith(
+        "Answer again with the whole JSON value, and nothing else."
+    )
 
 
 @pytest.mark.parametrize(
@@ -108,14 +119,20 @@ def test_what_is_not_json_is_a_fault_and_never_a_crash(reply: str):
         (False, ..., 1),
     ],
 )
-def test_each_keyword_lets_through_what_fits_and_nothing_else(schema: object, fits: object, fails: object):
-    assert schema_mistakes(schema) == []
+def test_each_keyword_lets_through_what_fits_and_nothing_else(
+    schema: object, fits: object, fails: object
+):
+    assert check_schema(schema) == []
     assert fits is ... or fault(fits, schema) == ""
     assert fails is ... or fault(fails, schema) != ""
 
 
 def test_a_schema_that_refers_to_itself_is_followed_as_deep_as_the_value_goes():
-    tree = {"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#"}}}, "required": ["name"]}
+    tree = {
+        "type": "object",
+        "properties": {"children": {"type": "array", "items": {"$ref": "#"}}},
+        "required": ["name"],
+    }
     assert fault({"name": "a", "children": [{"name": "b", "children": []}]}, tree) == ""
     assert "answer.children.0: name is missing" in fault({"name": "a", "children": [{}]}, tree)
     assert "refers to itself without end" in fault(1, {"$ref": "#"})
@@ -125,9 +142,18 @@ def test_a_schema_that_refers_to_itself_is_followed_as_deep_as_the_value_goes():
     ("schema", "told"),
     [
         ({"type": "objct"}, 'type is "objct", expected one of object, array'),
-        ({"requird": ["a"]}, "requird is a keyword that this version does not check; did you mean required?"),
-        ({"properties": {"a": {"if": {}}}}, "properties.a.if is a keyword that this version does not check"),
-        ({"items": {"anyOf": [{}, {"minimum": "3"}]}}, 'items.anyOf.1.minimum is "3", expected a number'),
+        (
+            {"requird": ["a"]},
+            "requird is a keyword that this version does not check; did you mean required?",
+        ),
+        (
+            {"properties": {"a": {"if": {}}}},
+            "properties.a.if is a keyword that this version does not check",
+        ),
+        (
+            {"items": {"anyOf": [{}, {"minimum": "3"}]}},
+            'items.anyOf.1.minimum is "3", expected a number',
+        ),
         ({"$ref": "#/$defs/none"}, '$ref is "#/$defs/none", expected a place in this schema'),
         ({"$ref": "https://example.com/x.json"}, "expected a place in this schema"),
         ({"maxLength": -1}, "maxLength is -1, expected a whole number, 0 or more"),
@@ -146,18 +172,28 @@ def test_a_schema_that_refers_to_itself_is_followed_as_deep_as_the_value_goes():
 )
 def test_a_schema_that_cannot_be_checked_in_full_says_where(schema: object, told: str):
     """D3: nothing in a schema is silently left unchecked."""
-    [mistake] = schema_mistakes(schema)
+    [mistake] = check_schema(schema)
     assert told in mistake
 
 
 def test_what_only_tells_is_no_mistake():
-    assert schema_mistakes({"title": "T", "description": "D", "format": "date", "examples": [1], "default": 1}) == []
+    assert (
+        check_schema(
+            {"title": "T", "description": "D", "format": "date", "examples": [1], "default": 1}
+        )
+        == []
+    )
 
 
 def test_forms_within_forms_that_would_take_for_ever_are_given_up():
     """D3: whoever wrote the schema, and whatever the model answers, the daemon goes on."""
-    either = {"anyOf": [{"type": "array", "items": {"$ref": "#"}}, {"type": "array", "items": {"$ref": "#"}}]}
-    assert schema_mistakes(either) == []
+    either = {
+        "anyOf": [
+            {"type": "array", "items": {"$ref": "#"}},
+            {"type": "array", "items": {"$ref": "#"}},
+        ]
+    }
+    assert check_schema(either) == []
     value: object = 1
     for _ in range(28):
         value = [value]

@@ -12,8 +12,8 @@ from keyring.backends.fail import Keyring as NoKeyring
 from keyring.compat import properties
 from keyring.errors import PasswordDeleteError
 
-from daemon.config.secrets import Entry, Secrets
 from daemon.core.errors import ConfigError, SecretRefused
+from daemon.settings.secrets import SecretEntry, SecretStore
 
 
 class Drawer(KeyringBackend):
@@ -47,22 +47,31 @@ def drawer() -> Iterator[Drawer]:
 
 
 @pytest.fixture
-def secrets(tmp_path: Path) -> Secrets:
-    return Secrets(tmp_path / "secrets.toml")
+def secrets(tmp_path: Path) -> SecretStore:
+    return SecretStore(tmp_path / "secrets.toml")
 
 
-def written(secrets: Secrets, text: str) -> Secrets:
+def written(secrets: SecretStore, text: str) -> SecretStore:
     secrets.path.write_text(text)
     secrets.path.chmod(0o600)
     return secrets
 
 
-def test_a_secret_is_given_for_its_hosts_in_whatever_letters_and_at_any_port_where_none_was_said(secrets: Secrets):
+def test_a_secret_is_given_for_its_hosts_in_whatever_letters_and_at_any_port_where_none_was_said(
+    secrets: SecretStore,
+):
     secrets.put("api", "hunter2", ["API.example.com.", "127.0.0.1:8443", "[::1]:9", "::2"])
-    for host in ("api.example.com", "Api.Example.COM", "api.example.com:443", "api.example.com:80", "127.0.0.1:8443", "[::1]:9"):
-        assert secrets.value_for("api", host) == "hunter2"
+    for host in (
+        "api.example.com",
+        "Api.Example.COM",
+        "api.example.com:443",
+        "api.example.com:80",
+        "127.0.0.1:8443",
+        "[::1]:9",
+    ):
+        assert secrets.get_for_host("api", host) == "hunter2"
     for host in ("::2", "[::2]", "[::2]:80"):
-        assert secrets.value_for("api", host) == "hunter2"
+        assert secrets.get_for_host("api", host) == "hunter2"
 
 
 @pytest.mark.parametrize(
@@ -72,96 +81,133 @@ def test_a_secret_is_given_for_its_hosts_in_whatever_letters_and_at_any_port_whe
         "api.example.com@evil.com", "", "*", "api.example.com/", " api.example.com",
     ],
 )  # fmt: skip
-def test_no_other_host_gets_it_and_the_refusal_names_those_that_do(secrets: Secrets, host: str):
+def test_no_other_host_gets_it_and_the_refusal_names_those_that_do(secrets: SecretStore, host: str):
     secrets.put("api", "hunter2", ["api.example.com", "127.0.0.1:8443"])
     with pytest.raises(SecretRefused) as caught:
-        secrets.value_for("api", host)
-    assert "only to api.example.com, 127.0.0.1:8443" in str(caught.value) and "hunter2" not in str(caught.value)
+        secrets.get_for_host("api", host)
+    assert "only to api.example.com, 127.0.0.1:8443" in str(caught.value) and "hunter2" not in str(
+        caught.value
+    )
 
 
-def test_a_secret_without_hosts_is_the_configs_alone(secrets: Secrets):
+def test_a_secret_without_hosts_is_the_configs_alone(secrets: SecretStore):
     secrets.put("openai", "sk-1")
-    assert secrets.read() == {"openai": "sk-1"} and secrets.path.read_text() == 'openai = "sk-1"\n'
-    with pytest.raises(SecretRefused, match=r"may be sent to no host, not to api\.openai\.com; nothing was sent"):
-        secrets.value_for("openai", "api.openai.com")
+    assert (
+        secrets.read_values() == {"openai": "sk-1"}
+        and secrets.path.read_text() == 'openai = "sk-1"\n'
+    )
+    with pytest.raises(
+        SecretRefused, match=r"may be sent to no host, not to api\.openai\.com; nothing was sent"
+    ):
+        secrets.get_for_host("openai", "api.openai.com")
 
 
-def test_an_unknown_name_names_the_nearest_and_how_to_add_it(secrets: Secrets):
+def test_an_unknown_name_names_the_nearest_and_how_to_add_it(secrets: SecretStore):
     secrets.put("github", "hunter2", ["api.github.com"])
     with pytest.raises(SecretRefused, match=r"did you mean 'github'\?.*aidaemon secret set githb"):
-        secrets.value_for("githb", "api.github.com")
+        secrets.get_for_host("githb", "api.github.com")
 
 
-def test_a_table_in_the_file_is_an_entry_and_an_edit_holds_at_once(secrets: Secrets):
+def test_a_table_in_the_file_is_an_entry_and_an_edit_holds_at_once(secrets: SecretStore):
     written(secrets, 'plain = "a"\n[api]\nvalue = "b"\nhosts = ["API.example.com"]\n')
-    assert secrets.entries() == {"plain": Entry("plain", "a"), "api": Entry("api", "b", ("api.example.com",))}
+    assert secrets.list_entries() == {
+        "plain": SecretEntry("plain", "a"),
+        "api": SecretEntry("api", "b", ("api.example.com",)),
+    }
     written(secrets, '[api]\nvalue = "c"\nhosts = ["api.example.com"]\n')
-    assert secrets.value_for("api", "api.example.com") == "c"
-    assert "'c'" not in repr(secrets.entries()["api"])
+    assert secrets.get_for_host("api", "api.example.com") == "c"
+    assert "'c'" not in repr(secrets.list_entries()["api"])
 
 
 @pytest.mark.parametrize(
-    "host", ["https://api.example.com", "*.example.com", "a b", "", "x/y", "user@host", "host:port", "a..b", "x:123456"]
+    "host",
+    [
+        "https://api.example.com",
+        "*.example.com",
+        "a b",
+        "",
+        "x/y",
+        "user@host",
+        "host:port",
+        "a..b",
+        "x:123456",
+    ],
 )
-def test_what_is_no_host_is_refused_in_the_file_and_on_the_way_in(secrets: Secrets, host: str):
+def test_what_is_no_host_is_refused_in_the_file_and_on_the_way_in(secrets: SecretStore, host: str):
     with pytest.raises(ConfigError, match=r"is no host; expected one like api\.example\.com"):
         secrets.put("api", "hunter2", [host])
     assert not secrets.path.exists()
     written(secrets, f'[api]\nvalue = "hunter2"\nhosts = ["{host}"]\n')
     with pytest.raises(ConfigError, match=r"secrets.toml: api.hosts: ") as caught:
-        secrets.read()
+        secrets.read_values()
     assert "hunter2" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    "body", ['hosts = ["x"]', 'value = "hunter2"\nkeyring = true', 'value = "hunter2"\nhosts = "x"', 'valu = "hunter2"']
+    "body",
+    [
+        'hosts = ["x"]',
+        'value = "hunter2"\nkeyring = true',
+        'value = "hunter2"\nhosts = "x"',
+        'valu = "hunter2"',
+    ],
 )
-def test_a_table_of_another_form_is_refused_by_name(secrets: Secrets, body: str):
+def test_a_table_of_another_form_is_refused_by_name(secrets: SecretStore, body: str):
     with pytest.raises(ConfigError, match="api: expected api = ") as caught:
-        written(secrets, f"[api]\n{body}\n").entries()
+        written(secrets, f"[api]\n{body}\n").list_entries()
     assert "hunter2" not in str(caught.value)
 
 
-def test_a_deleted_one_is_gone_and_the_others_stay(secrets: Secrets):
+def test_a_deleted_one_is_gone_and_the_others_stay(secrets: SecretStore):
     assert not secrets.delete("a")
     secrets.put("a", "1", ["x"])
     secrets.put("b", "2")
     assert secrets.delete("a") and not secrets.delete("a")
-    assert secrets.read() == {"b": "2"} and stat.S_IMODE(secrets.path.stat().st_mode) == 0o600
+    assert (
+        secrets.read_values() == {"b": "2"} and stat.S_IMODE(secrets.path.stat().st_mode) == 0o600
+    )
 
 
-def test_many_who_change_it_at_once_lose_nothing(secrets: Secrets):
-    threads = [threading.Thread(target=secrets.put, args=(f"s{i}", f"value {i}")) for i in range(12)]
+def test_many_who_change_it_at_once_lose_nothing(secrets: SecretStore):
+    threads = [
+        threading.Thread(target=secrets.put, args=(f"s{i}", f"value {i}")) for i in range(12)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(10)
-    assert secrets.read() == {f"s{i}": f"value {i}" for i in range(12)}
+    assert secrets.read_values() == {f"s{i}": f"value {i}" for i in range(12)}
 
 
-def test_a_value_in_the_keyring_is_not_in_the_file_and_is_used_like_any_other(secrets: Secrets, drawer: Drawer):
+def test_a_value_in_the_keyring_is_not_in_the_file_and_is_used_like_any_other(
+    secrets: SecretStore, drawer: Drawer
+):
     secrets.put("mail", "hunter2", ["mail.example.com"], keyring=True)
     assert "hunter2" not in secrets.path.read_text()
-    assert secrets.read() == {"mail": "hunter2"}
-    assert secrets.value_for("mail", "mail.example.com") == "hunter2"
+    assert secrets.read_values() == {"mail": "hunter2"}
+    assert secrets.get_for_host("mail", "mail.example.com") == "hunter2"
     assert secrets.delete("mail") and not drawer.held
 
 
-def test_one_that_moves_to_the_file_leaves_the_keyring(secrets: Secrets, drawer: Drawer):
+def test_one_that_moves_to_the_file_leaves_the_keyring(secrets: SecretStore, drawer: Drawer):
     secrets.put("mail", "hunter2", keyring=True)
     secrets.put("mail", "hunter3")
-    assert secrets.read() == {"mail": "hunter3"} and not drawer.held
+    assert secrets.read_values() == {"mail": "hunter3"} and not drawer.held
 
 
-def test_one_that_the_keyring_has_lost_says_how_to_put_it_back(secrets: Secrets, drawer: Drawer):
+def test_one_that_the_keyring_has_lost_says_how_to_put_it_back(
+    secrets: SecretStore, drawer: Drawer
+):
     secrets.put("mail", "hunter2", keyring=True)
     drawer.held.clear()
-    with pytest.raises(ConfigError, match="it is not there; expected: aidaemon secret set mail --keyring"):
-        secrets.read()
+    with pytest.raises(
+        ConfigError, match="it is not there; expected: aidaemon secret set mail --keyring"
+    ):
+        secrets.read_values()
     assert secrets.delete("mail")
 
 
-def test_a_machine_without_a_keyring_says_so_and_what_to_do(secrets: Secrets, drawer: Drawer):
+def test_a_machine_without_a_keyring_says_so_and_what_to_do(secrets: SecretStore, drawer: Drawer):
     keyring.set_keyring(NoKeyring())
     with pytest.raises(ConfigError, match=r"the keyring cannot be used here.*leave --keyring out"):
         secrets.put("mail", "hunter2", keyring=True)

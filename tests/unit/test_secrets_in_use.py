@@ -9,15 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from daemon.app.discretion import DiscreetFormatter
-from daemon.config.edit import Editor
-from daemon.config.hidden import InUse, hidden, redactor
-from daemon.config.load import load
-from daemon.config.paths import resolve
-from daemon.config.secrets import Secrets
-from daemon.config.shown import masked_text, value_of
 from daemon.core.errors import ConfigError
 from daemon.core.redaction import Redactor
+from daemon.settings.edit import ConfigEditor
+from daemon.settings.load import load_config
+from daemon.settings.masking import mask_text, render_value
+from daemon.settings.paths import resolve_paths
+from daemon.settings.secret_values import (
+    ActiveSecrets,
+    RedactingFormatter,
+    find_config_secrets,
+    make_redactor,
+)
+from daemon.settings.secrets import SecretStore
 
 CONFIG = """
 [provider]
@@ -35,10 +39,16 @@ token = "secret:door"
 """
 
 
-def test_keys_of_the_config_that_are_nobodys_business_are_secrets_wherever_their_values_come_from(tmp_path: Path):
+def test_keys_of_the_config_that_are_nobodys_business_are_secrets_wherever_their_values_come_from(
+    tmp_path: Path,
+):
     (tmp_path / "config.toml").write_text(CONFIG)
-    loaded = load(tmp_path / "config.toml", env={"KEY": "from-the-environment"}, secrets={"door": "from-the-store"})
-    assert hidden(loaded.config) == {
+    loaded = load_config(
+        tmp_path / "config.toml",
+        env={"KEY": "from-the-environment"},
+        secrets={"door": "from-the-store"},
+    )
+    assert find_config_secrets(loaded.config) == {
         "from-the-environment": "provider.api_key",
         "header-secret-1": "provider.extra_headers.Authorization",
         "fallback-secret": "provider.fallbacks.0.api_key",
@@ -51,13 +61,13 @@ def test_of_what_an_mcp_server_is_given_that_is_secret_whose_name_says_so(tmp_pa
         '[mcp.one]\ncommand = "cat"\nenv = { AWS_SECRET_ACCESS_KEY = "aws-1234", PGPASSWORD = "pg-1234", MODE = "production" }\n'
         '[mcp.two]\nurl = "https://x/"\nheaders = { Authorization = "Bearer hdr-1234", Accept = "application/json" }\n'
     )
-    loaded = load(tmp_path / "config.toml", env={}, secrets={})
-    assert hidden(loaded.config) == {
+    loaded = load_config(tmp_path / "config.toml", env={}, secrets={})
+    assert find_config_secrets(loaded.config) == {
         "aws-1234": "mcp.one.env.AWS_SECRET_ACCESS_KEY",
         "pg-1234": "mcp.one.env.PGPASSWORD",
         "hdr-1234": "mcp.two.headers.Authorization",
     }
-    shown = value_of(loaded, "mcp") + masked_text(loaded.text)
+    shown = render_value(loaded, "mcp") + mask_text(loaded.text)
     assert not any(value in shown for value in ("aws-1234", "pg-1234", "hdr-1234"))
 
 
@@ -65,22 +75,35 @@ def test_what_an_address_carries_in_it_is_a_secret_too(tmp_path: Path):
     (tmp_path / "config.toml").write_text(
         '[mcp.far]\nurl = "https://me:hunter2@far.example/mcp?api_key=hunter3&mode=plain"\n[tools.web]\nbase_url = "http://a.example/"\n'
     )
-    loaded = load(tmp_path / "config.toml", env={}, secrets={})
-    assert hidden(loaded.config) == {"hunter2": "mcp.far.url", "hunter3": "mcp.far.url"}
-    shown = value_of(loaded, "mcp") + masked_text(loaded.text)
+    loaded = load_config(tmp_path / "config.toml", env={}, secrets={})
+    assert find_config_secrets(loaded.config) == {
+        "hunter2": "mcp.far.url",
+        "hunter3": "mcp.far.url",
+    }
+    shown = render_value(loaded, "mcp") + mask_text(loaded.text)
     assert "hunter" not in shown and "https://***@far.example/mcp?api_key=***&mode=plain" in shown
 
 
-@pytest.mark.parametrize("address", ["https://me:{}@far.example/", "https://far.example/?api_key={}"])
-def test_A20_another_password_in_an_address_is_a_change_that_can_be_seen(tmp_path: Path, address: str):
+@pytest.mark.parametrize(
+    "address", ["https://me:{}@far.example/", "https://far.example/?api_key={}"]
+)
+def test_A20_another_password_in_an_address_is_a_change_that_can_be_seen(
+    tmp_path: Path, address: str
+):
     (tmp_path / "config.toml").write_text(f'[mcp.far]\nurl = "{address.format("hunter2")}"\n')
-    plan = Editor(tmp_path / "config.toml", {}, {}).plan("mcp.far.url", address.format("hunter3"))
+    plan = ConfigEditor(tmp_path / "config.toml", {}, {}).plan(
+        "mcp.far.url", address.format("hunter3")
+    )
     assert "*** (new)" in plan.diff and "hunter" not in plan.diff
 
 
 @pytest.mark.parametrize("key", ["http.host", "tools.web.base_url", "mcp.x.url"])
-def test_A20_a_fault_of_the_config_does_not_tell_what_a_reference_stands_for(tmp_path: Path, key: str):
-    editor = Editor(tmp_path / "config.toml", {"OTHERS": "hunter2-env"}, {"store": "hunter2-store"})
+def test_A20_a_fault_of_the_config_does_not_tell_what_a_reference_stands_for(
+    tmp_path: Path, key: str
+):
+    editor = ConfigEditor(
+        tmp_path / "config.toml", {"OTHERS": "hunter2-env"}, {"store": "hunter2-store"}
+    )
     for written in ("${OTHERS}", "secret:store"):
         with pytest.raises(ConfigError) as refused:
             editor.plan(key, written)
@@ -88,43 +111,54 @@ def test_A20_a_fault_of_the_config_does_not_tell_what_a_reference_stands_for(tmp
 
 
 def test_nothing_is_a_secret_of_the_defaults(tmp_path: Path):
-    assert hidden(load(tmp_path / "config.toml", env={}, secrets={}).config) == {}
+    assert (
+        find_config_secrets(load_config(tmp_path / "config.toml", env={}, secrets={}).config) == {}
+    )
 
 
-def test_what_is_set_while_the_house_runs_is_known_at_once_and_what_was_a_secret_stays_one(tmp_path: Path):
-    secrets = Secrets(tmp_path / "secrets.toml")
-    known = Redactor(InUse(secrets, {"configured-1": "provider.api_key"}))
-    assert known.text("hunter2-old configured-1") == "hunter2-old [secret provider.api_key]"
+def test_what_is_set_while_the_house_runs_is_known_at_once_and_what_was_a_secret_stays_one(
+    tmp_path: Path,
+):
+    secrets = SecretStore(tmp_path / "secrets.toml")
+    known = Redactor(ActiveSecrets(secrets, {"configured-1": "provider.api_key"}))
+    assert known.redact_text("hunter2-old configured-1") == "hunter2-old [secret provider.api_key]"
     secrets.put("api", "hunter2-old")
-    assert known.text("hunter2-old") == "[secret api]"
+    assert known.redact_text("hunter2-old") == "[secret api]"
     secrets.put("api", "hunter2-new")
-    assert known.text("hunter2-old hunter2-new") == "[secret api] [secret api]"
+    assert known.redact_text("hunter2-old hunter2-new") == "[secret api] [secret api]"
     secrets.delete("api")
-    assert known.text("hunter2-new configured-1") == "[secret api] [secret provider.api_key]"
+    assert known.redact_text("hunter2-new configured-1") == "[secret api] [secret provider.api_key]"
 
 
-def test_a_store_that_breaks_meanwhile_is_told_of_and_what_was_known_is_kept(tmp_path: Path, caplog):
-    secrets = Secrets(tmp_path / "secrets.toml")
+def test_a_store_that_breaks_meanwhile_is_told_of_and_what_was_known_is_kept(
+    tmp_path: Path, caplog
+):
+    secrets = SecretStore(tmp_path / "secrets.toml")
     secrets.put("api", "hunter2-old")
-    known = Redactor(InUse(secrets, {}))
-    assert known.text("hunter2-old") == "[secret api]"
+    known = Redactor(ActiveSecrets(secrets, {}))
+    assert known.redact_text("hunter2-old") == "[secret api]"
     secrets.path.chmod(0o644)
     secrets.path.write_text("broken")
-    assert known.text("hunter2-old") == "[secret api]"
+    assert known.redact_text("hunter2-old") == "[secret api]"
     assert "secrets that were added since the start are not known" in caplog.text
 
 
 def test_a_config_that_does_not_load_leaves_the_store(tmp_path: Path):
     (tmp_path / "config.toml").write_text("[nonsense")
-    Secrets(tmp_path / "secrets.toml").put("api", "hunter2-old")
-    assert redactor(resolve(str(tmp_path), None)).text("hunter2-old") == "[secret api]"
+    SecretStore(tmp_path / "secrets.toml").put("api", "hunter2-old")
+    assert (
+        make_redactor(resolve_paths(str(tmp_path), None)).redact_text("hunter2-old")
+        == "[secret api]"
+    )
 
 
 def test_a_log_line_is_clean_with_its_arguments_and_its_traceback():
     known = {"hunter2-abc": "api"}
     stream, log = StringIO(), logging.Logger("test")
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(DiscreetFormatter(logging.Formatter("%(levelname)s %(message)s"), Redactor(lambda: known)))
+    handler.setFormatter(
+        RedactingFormatter(logging.Formatter("%(levelname)s %(message)s"), Redactor(lambda: known))
+    )
     log.addHandler(handler)
     try:
         raise ValueError("the key hunter2-abc is refused")
@@ -136,18 +170,29 @@ def test_a_log_line_is_clean_with_its_arguments_and_its_traceback():
 
 
 def test_an_error_that_nobody_foresaw_shows_no_secret_with_and_without_debug(tmp_path: Path):
-    Secrets(tmp_path / "secrets.toml").put("api", "hunter2-abc")
+    SecretStore(tmp_path / "secrets.toml").put("api", "hunter2-abc")
     crash = "import sys, daemon.cli.runs as c; c.run = lambda args: 1 / len([]) if not args else int('hunter2-abc')"
     for more in ((), ("--debug",)):
         words = ["runs", "--home", str(tmp_path), *more]
         code = f"{crash}; from daemon.cli import main; sys.exit(main({words!r}))"
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-        assert done.returncode == 1 and "ValueError" in done.stderr and "[secret api]" in done.stderr, done.stderr
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+        )
+        assert (
+            done.returncode == 1 and "ValueError" in done.stderr and "[secret api]" in done.stderr
+        ), done.stderr
         assert "hunter2-abc" not in done.stderr.replace(code, "")
 
 
 def test_who_runs_beside_the_daemon_cannot_look_into_it():
-    code = "from daemon.app.discretion import undumpable; undumpable(); import ctypes; print(ctypes.CDLL(None).prctl(3))"
+    code = "from daemon.settings.secret_values import undumpable; undumpable(); import ctypes; print(ctypes.CDLL(None).prctl(3))"
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False, env=env)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=env,
+    )
     assert done.stdout == "0\n", done.stderr

@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.tools.config import ShellConfig
-from daemon.tools.sandbox import Sandbox
-from daemon.tools.shell import Shell
-from daemon.tools.shells.parsing import LONGEST, read_line
+from daemon.tools.shell.parse import MAX_LINE_BYTES, parse_line
+from daemon.tools.shell.sandbox import Sandbox
+from daemon.tools.shell.tool import Shell
 from tests.unit.safe_cases import BAD, GOOD
 
 UNREAD = "this line could not be parsed: read it as it stands, and say no if in doubt"
 
 
 def shown(line: str) -> list[str]:
-    return str(read_line(line)).splitlines()[1:]
+    return str(parse_line(line)).splitlines()[1:]
 
 
 @pytest.mark.parametrize(
@@ -51,27 +51,35 @@ def test_each_command_stands_on_a_line_of_its_own(line: str, expected: list[str]
     assert shown(line) == expected
 
 
-@pytest.mark.parametrize("line", ["ls 'a", "ls )", "if ls", "echo \x00", "a" * (LONGEST + 1), "$(" * 5000])
+@pytest.mark.parametrize(
+    "line", ["ls 'a", "ls )", "if ls", "echo \x00", "a" * (MAX_LINE_BYTES + 1), "$(" * 5000]
+)
 def test_what_cannot_be_parsed_is_said_to_be_so_and_is_never_plain(line: str) -> None:
-    reading = read_line(line)
+    reading = parse_line(line)
     assert (str(reading), reading.plain) == (UNREAD, None)
 
 
 def test_a_plain_command_needs_no_explanation_and_a_long_list_is_cut_with_a_word() -> None:
-    assert str(read_line("ls -la src")) == ""
+    assert str(parse_line("ls -la src")) == ""
     assert shown(";".join(["rm x"] * 100))[-1] == "- and 60 more"
 
 
-@given(st.text(max_size=60) | st.lists(st.sampled_from([*BAD, *GOOD, "$(", "`", "'", "\n", ";"]), max_size=4).map(" ".join))
+@given(
+    st.text(max_size=60)
+    | st.lists(st.sampled_from([*BAD, *GOOD, "$(", "`", "'", "\n", ";"]), max_size=4).map(" ".join)
+)
 def test_any_text_at_all_can_be_shown(line: str) -> None:
-    for text in str(read_line(line)).splitlines()[1:]:
+    for text in str(parse_line(line)).splitlines()[1:]:
         assert text.startswith("- ")
 
 
 def test_a_question_says_what_comes_with_a_command(tmp_path: Path) -> None:
     terminal = Shell(Sandbox(tmp_path, "bubblewrap"), ShellConfig())
     assert terminal.preview({"argv": ["ls"]}) == ""
-    assert terminal.preview({"argv": ["sudo", "id"]}) == "sudo id: sudo: runs another program as another user"
+    assert (
+        terminal.preview({"argv": ["sudo", "id"]})
+        == "sudo id: sudo: runs another program as another user"
+    )
     both = terminal.preview({"command": "curl x | sh", "network": True, "background": True})
     assert [line.partition(":")[0] for line in both.splitlines()] == [
         "with the network", "in the background", "it runs", "- curl x", "- sh   [sh",

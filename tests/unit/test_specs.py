@@ -8,9 +8,9 @@ import pytest
 
 from daemon import VERSION
 from daemon.agent.config import AgentConfig
-from daemon.agent.spec import default_spec
-from daemon.agent.specs.parts import LoopPart
-from daemon.agent.specs.registry import Specs
+from daemon.agent.spec.agent_spec import default_spec
+from daemon.agent.spec.registry import AgentRegistry
+from daemon.agent.spec.sections import LoopSection
 from daemon.core.errors import ConfigError
 
 DEFAULTS = AgentConfig()
@@ -30,8 +30,8 @@ def write(tmp_path: Path) -> Write:
     return put
 
 
-def specs_of(tmp_path: Path, defaults: AgentConfig = DEFAULTS) -> Specs:
-    return Specs.open(tmp_path / "agents", defaults)
+def specs_of(tmp_path: Path, defaults: AgentConfig = DEFAULTS) -> AgentRegistry:
+    return AgentRegistry.open(tmp_path / "agents", defaults)
 
 
 def composite(*agents: str) -> str:
@@ -42,13 +42,19 @@ def composite(*agents: str) -> str:
 def test_without_a_folder_there_is_the_default_agent(tmp_path: Path):
     """B1"""
     specs = specs_of(tmp_path)
-    assert (specs.names(), specs.get("default"), specs.faults()) == (["default"], default_spec(DEFAULTS), [])
+    assert (specs.names(), specs.get("default"), specs.errors()) == (
+        ["default"],
+        default_spec(DEFAULTS),
+        [],
+    )
 
 
-def test_a_file_named_default_takes_its_place_and_keeps_the_loop_of_the_config(tmp_path: Path, write: Write):
+def test_a_file_named_default_takes_its_place_and_keeps_the_loop_of_the_config(
+    tmp_path: Path, write: Write
+):
     """B1, C7"""
     write("default", "[iteration]\nmax_cycles = 4\n")
-    defaults = AgentConfig(loop=LoopPart(enabled=True))
+    defaults = AgentConfig(loop=LoopSection(enabled=True))
     spec = specs_of(tmp_path, defaults).get("default")
     assert (spec.limits(defaults).max_iterations, spec.loop.enabled) == (4, True)
     path = write("default", "[loop]\nenabled = false\n")
@@ -56,9 +62,14 @@ def test_a_file_named_default_takes_its_place_and_keeps_the_loop_of_the_config(t
     path.unlink()
 
 
-def test_an_unknown_agent_is_told_with_those_there_are_and_the_nearest(tmp_path: Path, write: Write):
+def test_an_unknown_agent_is_told_with_those_there_are_and_the_nearest(
+    tmp_path: Path, write: Write
+):
     write("coder", "")
-    with pytest.raises(ConfigError, match=r"there is no agent 'codr'; there are: default, coder; did you mean 'coder'\?"):
+    with pytest.raises(
+        ConfigError,
+        match=r"there is no agent 'codr'; there are: default, coder; did you mean 'coder'\?",
+    ):
         specs_of(tmp_path).get("codr")
 
 
@@ -83,19 +94,21 @@ def test_a_file_that_was_edited_is_picked_up_at_the_next_get(tmp_path: Path, wri
         specs.get("coder")
 
 
-def test_a_wrong_file_does_not_disturb_the_others_and_is_good_again_once_mended(tmp_path: Path, write: Write):
+def test_a_wrong_file_does_not_disturb_the_others_and_is_good_again_once_mended(
+    tmp_path: Path, write: Write
+):
     write("coder", "")
     path = write("critic", "[iteration]\nmax_cycles = 0\n[tools]\napprovals = 3\n")
     specs = specs_of(tmp_path)
     assert specs.get("coder").name == "coder"
     with pytest.raises(ConfigError, match=r"critic.toml: iteration.max_cycles: found 0"):
         specs.get("critic")
-    assert [line.split(": ")[:2] for line in specs.faults()] == [
+    assert [line.split(": ")[:2] for line in specs.errors()] == [
         [str(path), "iteration.max_cycles"],
         [str(path), "tools.approvals"],
     ]
     write("critic", "[iteration]\nmax_cycles = 1000\n")
-    assert (specs.get("critic").name, specs.faults()) == ("critic", [])
+    assert (specs.get("critic").name, specs.errors()) == ("critic", [])
 
 
 def test_a_file_that_is_not_text_is_a_fault_of_that_agent(tmp_path: Path, write: Write):
@@ -106,13 +119,15 @@ def test_a_file_that_is_not_text_is_a_fault_of_that_agent(tmp_path: Path, write:
 
 def test_a_file_with_a_name_that_no_agent_can_have_is_a_fault(tmp_path: Path, write: Write):
     path = write("my agent", "")
-    [line] = specs_of(tmp_path).faults()
-    assert line.startswith(f"{path}: expected letters, digits") and line.endswith("as the file's name before .toml")
+    [line] = specs_of(tmp_path).errors()
+    assert line.startswith(f"{path}: expected letters, digits") and line.endswith(
+        "as the file's name before .toml"
+    )
 
 
 def test_a_file_nested_without_end_is_a_fault_and_no_crash(tmp_path: Path, write: Write):
     write("coder", f"x = {'[' * 5000}")
-    [line] = specs_of(tmp_path).faults()
+    [line] = specs_of(tmp_path).errors()
     assert "coder.toml: " in line
 
 
@@ -121,7 +136,10 @@ def test_the_agents_of_a_composite_must_exist(tmp_path: Path, write: Write):
     write("team", composite("coder", "criticc"))
     write("coder", "[iteration]\nmax_cycles = 3\n")
     write("critic", "")
-    with pytest.raises(ConfigError, match=r"team.toml: composite.agents.1.agent: there is no agent 'criticc'.*mean 'critic'\?"):
+    with pytest.raises(
+        ConfigError,
+        match=r"team.toml: composite.agents.1.agent: there is no agent 'criticc'.*mean 'critic'\?",
+    ):
         specs_of(tmp_path).get("team")
     write("team", composite("coder", "critic"))
     spec = specs_of(tmp_path).get("team")
@@ -130,7 +148,10 @@ def test_the_agents_of_a_composite_must_exist(tmp_path: Path, write: Write):
 
 def test_the_judge_of_a_debate_must_exist_too(tmp_path: Path, write: Write):
     """B11"""
-    write("team", '[composite]\nstrategy = "debate"\njudge = "nobody"\nagents = [{ agent = "default" }, { agent = "default" }]\n')
+    write(
+        "team",
+        '[composite]\nstrategy = "debate"\njudge = "nobody"\nagents = [{ agent = "default" }, { agent = "default" }]\n',
+    )
     with pytest.raises(ConfigError, match=r"composite.judge: there is no agent 'nobody'"):
         specs_of(tmp_path).get("team")
 
@@ -141,7 +162,10 @@ def test_a_composite_may_hold_another_but_never_itself(tmp_path: Path, write: Wr
     write("pair", composite("default"))
     assert specs_of(tmp_path).get("team").name == "team"
     write("pair", composite("team"))
-    with pytest.raises(ConfigError, match=r"pair cannot be used: .*team would work for itself: team -> pair -> team"):
+    with pytest.raises(
+        ConfigError,
+        match=r"pair cannot be used: .*team would work for itself: team -> pair -> team",
+    ):
         specs_of(tmp_path).get("team")
 
 
@@ -149,7 +173,9 @@ def test_a_composite_tells_what_is_wrong_with_a_member(tmp_path: Path, write: Wr
     """B11"""
     write("team", composite("coder"))
     write("coder", "[iteration]\nmax_cycles = 0\n")
-    with pytest.raises(ConfigError, match=r"composite.agents.0.agent: .*coder.toml: iteration.max_cycles: found 0"):
+    with pytest.raises(
+        ConfigError, match=r"composite.agents.0.agent: .*coder.toml: iteration.max_cycles: found 0"
+    ):
         specs_of(tmp_path).get("team")
 
 
@@ -162,23 +188,31 @@ def test_a_tool_that_there_is_not_is_warned_about_once_the_tools_are_known(
     write("coder", f"[iteration]\nmax_cycles = 3\n{ends}{tools}")
     specs = specs_of(tmp_path)
     assert specs.warnings_of("coder") == []
-    specs.knows(("shell", "read_file"))
+    specs.set_tools(("shell", "read_file"))
     assert [line.split(": ")[0] for line in specs.warnings_of("coder")] == [
         "tools.enabled.1",
         "tools.critical.1",
         "iteration.termination_conditions.0.tool",
     ]
-    assert "coder.toml: tools.critical.1: there is no tool 'shll'; did you mean 'shell'?" in caplog.text
+    assert (
+        "coder.toml: tools.critical.1: there is no tool 'shll'; did you mean 'shell'?"
+        in caplog.text
+    )
 
 
-def test_what_is_wrong_is_logged_when_the_daemon_opens_the_folder(tmp_path: Path, write: Write, caplog: pytest.LogCaptureFixture):
+def test_what_is_wrong_is_logged_when_the_daemon_opens_the_folder(
+    tmp_path: Path, write: Write, caplog: pytest.LogCaptureFixture
+):
     """C3: so is what is accepted but will not do what was meant."""
     write("coder", '[loop]\ncriterion = "regex"\nvalue = "("\n')
     write("critic", "[itration]\nmax_cycles = 1\n")
     specs = specs_of(tmp_path)
-    specs.knows(())
+    specs.set_tools(())
     assert "coder.toml: loop.value: '(' is no regular expression" in caplog.text
-    assert f"critic.toml: itration: is a section that this version ({VERSION}) does not know" in caplog.text
+    assert (
+        f"critic.toml: itration: is a section that this version ({VERSION}) does not know"
+        in caplog.text
+    )
     assert len(specs.warnings()) == 1
 
 
@@ -196,30 +230,36 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
-def test_no_file_keeps_the_daemon_from_starting_and_each_is_told_about_in_a_line(tmp_path: Path, write: Write, text: str):
+def test_no_file_keeps_the_daemon_from_starting_and_each_is_told_about_in_a_line(
+    tmp_path: Path, write: Write, text: str
+):
     """B1: file, key, what was expected; the others can be used."""
     write("good", "")
     path = write("wrong", text)
     specs = specs_of(tmp_path)
-    [line] = specs.faults()
+    [line] = specs.errors()
     assert line.startswith(f"{path}: ") and line.isprintable() and len(line) < 3000
     assert specs.get("good").name == "good"
 
 
 @pytest.mark.parametrize("value", ["a{99999999999999999999}", f"{'(?:' * 20_000}a{')' * 20_000}"])
-def test_a_loops_pattern_of_any_kind_only_means_keep_going(tmp_path: Path, write: Write, value: str):
+def test_a_loops_pattern_of_any_kind_only_means_keep_going(
+    tmp_path: Path, write: Write, value: str
+):
     """C3"""
     write("coder", f'[loop]\ncriterion = "regex"\nvalue = "{value}"\n')
     [warning] = specs_of(tmp_path).warnings_of("coder")
     assert "is no regular expression" in warning and len(warning) < 500
 
 
-def test_agents_that_set_the_same_ones_to_work_again_and_again_are_looked_at_once(tmp_path: Path, write: Write):
+def test_agents_that_set_the_same_ones_to_work_again_and_again_are_looked_at_once(
+    tmp_path: Path, write: Write
+):
     """B11: else this took for ever, before the daemon had begun."""
     for number in range(18):
         write(f"a{number}", composite(f"a{number + 1}", f"a{number + 1}"))
     write("a18", "")
-    assert specs_of(tmp_path).faults() == []
+    assert specs_of(tmp_path).errors() == []
     for number in range(18, 30):
         write(f"a{number}", composite(f"a{number + 1}", f"a{number + 1}"))
     write("a30", "")
@@ -235,6 +275,8 @@ def test_what_is_no_file_is_no_agent(tmp_path: Path, write: Write):
     specs = specs_of(tmp_path)
     assert specs.names() == ["default", "good"]
     for name in ("pipe", "zero", "../good", "a/b", "", "\0", "\udcff", "n" * 100_000):
-        with pytest.raises(ConfigError, match=r"there is no agent .*; there are: default, good") as caught:
+        with pytest.raises(
+            ConfigError, match=r"there is no agent .*; there are: default, good"
+        ) as caught:
             specs.get(name)
         assert len(str(caught.value)) < 1000

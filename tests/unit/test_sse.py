@@ -7,33 +7,44 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.providers.errors import retry_after
-from daemon.providers.sse import EventStream, ServerEvent
+from daemon.providers.errors import parse_retry_after
+from daemon.providers.http import EventStreamParser, ServerEvent
 
 STREAM = 'data: {"a": "ü"}\r\n\r\n: ping\n\nevent: error\r\ndata: one\r\ndata:two\n\nid: 3\nretry: 5\rdata: [DONE]\r\r'.encode()
-EVENTS = [ServerEvent('{"a": "ü"}'), ServerEvent("one\ntwo", "error"), ServerEvent("[DONE]", id="3")]
+EVENTS = [
+    ServerEvent('{"a": "ü"}'),
+    ServerEvent("one\ntwo", "error"),
+    ServerEvent("[DONE]", id="3"),
+]
 
 
 @given(st.sets(st.integers(0, len(STREAM))))
 def test_events_are_the_same_wherever_the_bytes_are_cut(cuts: set[int]) -> None:
     edges = [0, *sorted(cuts), len(STREAM)]
-    stream = EventStream()
+    stream = EventStreamParser()
     assert [e for a, b in pairwise(edges) for e in stream.feed(STREAM[a:b])] == EVENTS
 
 
-@given(st.lists(st.text(st.characters(exclude_characters="\r\n", codec="utf-8"), min_size=1), min_size=1), st.integers(1, 7))
+@given(
+    st.lists(
+        st.text(st.characters(exclude_characters="\r\n", codec="utf-8"), min_size=1), min_size=1
+    ),
+    st.integers(1, 7),
+)
 def test_any_text_survives_the_stream(texts: list[str], size: int) -> None:
     sent = b"".join(f"data: {text}\n\n".encode() for text in texts)
-    stream = EventStream()
-    assert [e.data for at in range(0, len(sent), size) for e in stream.feed(sent[at : at + size])] == texts
+    stream = EventStreamParser()
+    assert [
+        e.data for at in range(0, len(sent), size) for e in stream.feed(sent[at : at + size])
+    ] == texts
 
 
 def test_an_event_that_is_not_finished_is_no_event() -> None:
-    assert EventStream().feed(b'data: {"choices": []}\ndata: {"cho') == []
+    assert EventStreamParser().feed(b'data: {"choices": []}\ndata: {"cho') == []
 
 
 def test_a_byte_order_mark_is_not_part_of_the_first_field() -> None:
-    assert EventStream().feed("\ufeffdata: x\n\n".encode()) == [ServerEvent("x")]
+    assert EventStreamParser().feed("\ufeffdata: x\n\n".encode()) == [ServerEvent("x")]
 
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
@@ -57,6 +68,8 @@ NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
         ({"retry-after-ms": "nan"}, None),
     ],
 )
-def test_both_forms_of_retry_after_are_understood(headers: dict[str, str], seconds: float | None) -> None:
+def test_both_forms_of_retry_after_are_understood(
+    headers: dict[str, str], seconds: float | None
+) -> None:
     """A7, issue 2 item 5."""
-    assert retry_after(headers, NOW) == seconds
+    assert parse_retry_after(headers, NOW) == seconds

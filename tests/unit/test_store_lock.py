@@ -1,4 +1,4 @@
-"""One daemon per home directory (B5 #26); what needs other processes is in behaviour/test_journal_faults.py."""
+"""One daemon per home directory (K26); what needs other processes is in behaviour/test_journal_faults.py."""
 
 import fcntl
 import os
@@ -8,7 +8,7 @@ from threading import Timer
 import pytest
 
 from daemon.core.errors import HomeInUse
-from daemon.store.lock import HomeLock, held
+from daemon.store.lock import HomeLock, is_locked
 
 
 def test_the_lock_names_its_owner_and_is_private(tmp_path: Path) -> None:
@@ -21,7 +21,10 @@ def test_the_lock_names_its_owner_and_is_private(tmp_path: Path) -> None:
 
 def test_a_second_lock_is_refused_with_what_to_do_and_harms_nothing(tmp_path: Path) -> None:
     with HomeLock(tmp_path):
-        with pytest.raises(HomeInUse, match=f"process {os.getpid()}.*nothing was changed.*--home"), HomeLock(tmp_path):
+        with (
+            pytest.raises(HomeInUse, match=f"process {os.getpid()}.*nothing was changed.*--home"),
+            HomeLock(tmp_path),
+        ):
             pass
         with pytest.raises(HomeInUse), HomeLock(tmp_path):
             pass
@@ -47,12 +50,14 @@ def test_the_lock_is_freed_when_the_work_raises(tmp_path: Path) -> None:
         pass
 
 
-def test_whether_a_home_is_in_use_can_be_seen_without_taking_or_making_anything(tmp_path: Path) -> None:
-    assert not held(tmp_path / "nowhere") and not (tmp_path / "nowhere").exists()
+def test_whether_a_home_is_in_use_can_be_seen_without_taking_or_making_anything(
+    tmp_path: Path,
+) -> None:
+    assert not is_locked(tmp_path / "nowhere") and not (tmp_path / "nowhere").exists()
     with HomeLock(tmp_path):
-        assert held(tmp_path)
+        assert is_locked(tmp_path)
         assert (tmp_path / "daemon.lock").read_text() == f"{os.getpid()}\n"
-    assert not held(tmp_path)
+    assert not is_locked(tmp_path)
 
 
 def test_who_only_looks_does_not_make_a_daemon_refuse_to_start(tmp_path: Path) -> None:
@@ -61,4 +66,4 @@ def test_who_only_looks_does_not_make_a_daemon_refuse_to_start(tmp_path: Path) -
     fcntl.flock(looking, fcntl.LOCK_SH)
     Timer(0.01, os.close, (looking,)).start()
     with HomeLock(tmp_path):
-        assert held(tmp_path)
+        assert is_locked(tmp_path)

@@ -18,12 +18,34 @@ import pytest
 from daemon.core.codec import UnreadableEvent, encode
 from daemon.core.errors import StoreUnavailable
 from daemon.core.events import Stop
-from daemon.store.instants import to_db
-from daemon.store.migrate import JournalUnusable, Migration, connect, migrate, migrations, open_reader, open_writer
+from daemon.store.group_commit import ConnectionThread
+from daemon.store.migrate import (
+    JournalUnusable,
+    Migration,
+    connect,
+    migrate,
+    migrations,
+    open_reader,
+    open_writer,
+)
 from daemon.store.protocol import Tx
 from daemon.store.sqlite import BATCH, SqliteStore
-from daemon.store.thread import SqliteThread
-from tests.contract.journal import CHILD, HOME, NOW, add, begun, ended, message, notice, recorded, said, session, spawned, turn
+from daemon.store.tables.base import to_db
+from tests.contract.journal import (
+    CHILD,
+    HOME,
+    NOW,
+    add,
+    begun,
+    ended,
+    message,
+    notice,
+    recorded,
+    said,
+    session,
+    spawned,
+    turn,
+)
 
 OF_VERSION_1 = (
     f"INSERT INTO sessions VALUES (1, '{HOME}', 'terminal', 'chat-1', 'trusted', {to_db(NOW)}, 'default', '', '', 0, NULL)",
@@ -49,7 +71,7 @@ def raw(tmp_path: Path, store: SqliteStore) -> Iterator[sqlite3.Connection]:
 
 
 def post(name: str) -> Callable[[Tx], None]:
-    return lambda tx: tx.post(notice(name))
+    return lambda tx: tx.post_delivery(notice(name))
 
 
 async def test_works_that_come_together_share_a_flush(store: SqliteStore, tmp_path: Path) -> None:
@@ -66,40 +88,53 @@ async def test_works_that_come_together_share_a_flush(store: SqliteStore, tmp_pa
 async def test_more_works_than_a_batch_holds_are_all_done_in_order(store: SqliteStore) -> None:
     names = [f"t{index}" for index in range(BATCH * 2 + 7)]
     await asyncio.gather(*(store.write(post(name)) for name in names))
-    assert await store.read(lambda tx: [row.turn for row in tx.outbox("new")]) == names
+    assert await store.read(lambda tx: [row.turn for row in tx.list_outbox("new")]) == names
 
 
-async def test_nothing_is_told_before_it_is_on_disk(store: SqliteStore, raw: sqlite3.Connection) -> None:
+async def test_nothing_is_told_before_it_is_on_disk(
+    store: SqliteStore, raw: sqlite3.Connection
+) -> None:
     """What `write` has promised, another process can read."""
     for index in range(20):
         await store.write(post(f"t{index}"))
         assert raw.execute("SELECT COUNT(*) FROM outbox").fetchone() == (index + 1,)
 
 
-async def test_a_cancelled_caller_takes_nobody_with_it_and_its_work_is_done(store: SqliteStore) -> None:
+async def test_a_cancelled_caller_takes_nobody_with_it_and_its_work_is_done(
+    store: SqliteStore,
+) -> None:
     entered, leave = threading.Event(), threading.Event()
 
     def slow(tx: Tx) -> None:
         entered.set()
         leave.wait(10)
-        tx.post(notice("slow"))
+        tx.post_delivery(notice("slow"))
 
     in_the_thread = asyncio.create_task(store.write(slow))
     await asyncio.to_thread(entered.wait, 10)
-    waiting, other = asyncio.create_task(store.write(post("waiting"))), asyncio.create_task(store.write(post("other")))
+    waiting, other = (
+        asyncio.create_task(store.write(post("waiting"))),
+        asyncio.create_task(store.write(post("other"))),
+    )
     await asyncio.sleep(0)
     in_the_thread.cancel()
     waiting.cancel()
     leave.set()
     await other
     assert in_the_thread.cancelled() and waiting.cancelled()
-    assert await store.read(lambda tx: [row.turn for row in tx.outbox("new")]) == ["slow", "waiting", "other"]
+    assert await store.read(lambda tx: [row.turn for row in tx.list_outbox("new")]) == [
+        "slow",
+        "waiting",
+        "other",
+    ]
 
 
-async def test_a_writer_that_breaks_off_is_not_healthy_but_one_that_was_closed_is(tmp_path: Path) -> None:
+async def test_a_writer_that_breaks_off_is_not_healthy_but_one_that_was_closed_is(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "journal.db"
-    writer = await SqliteThread.open(partial(open_writer, path))
-    store = SqliteStore(path, writer, await SqliteThread.open(partial(open_reader, path)))
+    writer = await ConnectionThread.open(partial(open_writer, path))
+    store = SqliteStore(path, writer, await ConnectionThread.open(partial(open_reader, path)))
     await writer.aclose()  # its thread is gone, which is no error of SQLite's
     with pytest.raises(StoreUnavailable):
         await store.write(post("t1"))
@@ -117,16 +152,16 @@ async def test_closing_finishes_what_is_queued(tmp_path: Path) -> None:
     await store.aclose()
     await asyncio.gather(*writing)
     again = await SqliteStore.open(tmp_path / "journal.db")
-    assert await again.read(lambda tx: len(tx.outbox("new"))) == 1000
+    assert await again.read(lambda tx: len(tx.list_outbox("new"))) == 1000
     await again.aclose()
 
 
 async def test_a_work_may_raise_anything_even_what_futures_cannot_carry(store: SqliteStore) -> None:
     async with asyncio.timeout(10):
         with pytest.raises(RuntimeError, match="StopIteration"):
-            await store.write(lambda tx: next(iter(tx.sessions())))
+            await store.write(lambda tx: next(iter(tx.list_sessions())))
         with pytest.raises(RuntimeError, match="StopIteration"):
-            await store.read(lambda tx: next(iter(tx.sessions())))
+            await store.read(lambda tx: next(iter(tx.list_sessions())))
         with pytest.raises(UnicodeEncodeError):
             await store.write(post("\ud800"))
     await store.write(post("t1"))
@@ -135,8 +170,10 @@ async def test_a_work_may_raise_anything_even_what_futures_cannot_carry(store: S
 
 async def test_a_look_sees_one_moment_and_cannot_write(store: SqliteStore) -> None:
     with pytest.raises(StoreUnavailable, match="readonly"):
-        await store.read(lambda tx: post("t1")(cast(Tx, tx)))  # what the types forbid, the connection forbids too
-    assert await store.read(lambda tx: tx.outbox("new")) == []
+        await store.read(
+            lambda tx: post("t1")(cast(Tx, tx))
+        )  # what the types forbid, the connection forbids too
+    assert await store.read(lambda tx: tx.list_outbox("new")) == []
 
 
 async def test_an_end_without_closing_the_loops_tasks_first_hangs_nobody(tmp_path: Path) -> None:
@@ -159,7 +196,9 @@ except KeyboardInterrupt:
     print("interrupted")
 """
     command = [sys.executable, "-c", program, str(tmp_path / "journal.db")]
-    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=20)
+    done = await asyncio.to_thread(
+        subprocess.run, command, capture_output=True, text=True, timeout=20
+    )
     assert (done.stdout, done.returncode) == ("interrupted\n", 0), done.stderr
 
 
@@ -180,13 +219,15 @@ async def test_the_files_are_their_owners_alone(store: SqliteStore, tmp_path: Pa
     assert modes(tmp_path) == {0o600}
 
 
-async def test_events_carry_their_schema_version_and_a_newer_one_is_refused(store: SqliteStore, raw: sqlite3.Connection) -> None:
+async def test_events_carry_their_schema_version_and_a_newer_one_is_refused(
+    store: SqliteStore, raw: sqlite3.Connection
+) -> None:
     """DESIGN 2: payloads of a newer program are not guessed at."""
     await begun(store, said())
     assert raw.execute("SELECT kind, version FROM events").fetchall() == [("UserSaid", 1)]
     raw.execute("UPDATE events SET version = 99")
     with pytest.raises(UnreadableEvent, match="schema 99"):
-        await store.read(lambda tx: tx.events("t1"))
+        await store.read(lambda tx: tx.list_events("t1"))
 
 
 async def test_a_journal_of_a_newer_program_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -207,10 +248,12 @@ async def test_a_journal_of_version_1_is_brought_up_with_what_is_in_it(tmp_path:
         migrate(db, path, [first])
         assert db.execute("PRAGMA user_version").fetchone() == (1,)
     store = await SqliteStore.open(path)
-    await store.write(lambda tx: tx.accept(message("m1")))
+    await store.write(lambda tx: tx.accept_input(message("m1")))
     await store.aclose()
     newest = migrations()[-1].number
-    later = Migration(newest + 1, "ALTER TABLE inbox ADD COLUMN mood TEXT NOT NULL DEFAULT 'calm';\n")
+    later = Migration(
+        newest + 1, "ALTER TABLE inbox ADD COLUMN mood TEXT NOT NULL DEFAULT 'calm';\n"
+    )
     with closing(connect(path)) as db:
         migrate(db, path, [*migrations(), later])
         assert db.execute("SELECT id, mood FROM inbox").fetchall() == [("m1", "calm")]
@@ -218,7 +261,9 @@ async def test_a_journal_of_version_1_is_brought_up_with_what_is_in_it(tmp_path:
         migrate(db, path, [*migrations(), later])
 
 
-async def test_a_journal_of_before_there_were_agents_reads_as_if_there_were_none(tmp_path: Path) -> None:
+async def test_a_journal_of_before_there_were_agents_reads_as_if_there_were_none(
+    tmp_path: Path,
+) -> None:
     """A17; D6: its sessions work for nobody, its turns were the default agent's, and it can set agents to work."""
     path = tmp_path / "journal.db"
     with closing(connect(path)) as db:
@@ -227,16 +272,23 @@ async def test_a_journal_of_before_there_were_agents_reads_as_if_there_were_none
             db.execute(statement)
         db.execute("INSERT INTO events VALUES ('t1', 1, ?, ?, ?, ?)", (to_db(NOW), *encode(said())))
     async with aclosing(await SqliteStore.open(path)) as store:
-        assert await store.read(lambda tx: tx.sessions()) == [session()]
-        assert await store.read(lambda tx: (tx.turns(None, 9), tx.input("m1"))) == ([turn("t1")], message("m1", state="taken"))
-        assert await store.read(lambda tx: (tx.events("t1"), tx.children("t1"), tx.day_raised(NOW))) == (
+        assert await store.read(lambda tx: tx.list_sessions()) == [session()]
+        assert await store.read(lambda tx: (tx.list_turns(None, 9), tx.get_input("m1"))) == (
+            [turn("t1")],
+            message("m1", state="taken"),
+        )
+        assert await store.read(
+            lambda tx: (tx.list_events("t1"), tx.list_children("t1"), tx.sum_day_raises(NOW))
+        ) == (
             recorded(said()),
             [],
             (0, 0.0),
         )
-        epoch = await store.write(lambda tx: tx.claim(HOME, "me"))
+        epoch = await store.write(lambda tx: tx.claim_session(HOME, "me"))
         await add(store, epoch, spawned(), ended(), first=2)
-        assert await store.read(lambda tx: (tx.recent_stops("default", 9), tx.unfinished_sessions())) == ([Stop.DONE], [CHILD])
+        assert await store.read(
+            lambda tx: (tx.list_recent_stops("default", 9), tx.list_unfinished_sessions())
+        ) == ([Stop.DONE], [CHILD])
 
 
 def test_a_migration_that_fails_midway_leaves_the_former_version_whole(tmp_path: Path) -> None:
@@ -260,9 +312,9 @@ async def test_figures(store: SqliteStore, writers: int) -> None:
     numbers = itertools.count()
 
     def work(tx: Tx) -> None:
-        tx.accept(message(f"m{next(numbers)}"))
-        tx.claim(HOME, "me")
-        tx.note_attempt("t1", 0)
+        tx.accept_input(message(f"m{next(numbers)}"))
+        tx.claim_session(HOME, "me")
+        tx.add_attempt("t1", 0)
 
     async def lane() -> None:
         for _ in range(2_000 // writers):
@@ -271,4 +323,6 @@ async def test_figures(store: SqliteStore, writers: int) -> None:
     cpu, wall = time.process_time(), time.perf_counter()
     await asyncio.gather(*(lane() for _ in range(writers)))
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-    sys.stdout.write(f"\n{writers} writers: {2_000 / wall:.0f} commits/s, {cpu / 2:.3f} ms CPU each\n")
+    sys.stdout.write(
+        f"\n{writers} writers: {2_000 / wall:.0f} commits/s, {cpu / 2:.3f} ms CPU each\n"
+    )

@@ -9,19 +9,23 @@ from daemon.core.events import (
     Limits,
     MemoryHit,
     Outcome,
-    Recorded,
+    RecordedEvent,
     Steered,
     ToolFinished,
     UserSaid,
 )
-from daemon.core.label import Effect, Label
-from daemon.core.taint import tainted_at
+from daemon.core.provenance import find_taint
+from daemon.core.trust import Effect, Label
 from tests.fakes.tools import NOON
 
 OUT = Label.UNTRUSTED
 
 
-def said(label: Label = Label.TRUSTED, before: Label = Label.TRUSTED, memories: tuple[MemoryHit, ...] = ()) -> UserSaid:
+def said(
+    label: Label = Label.TRUSTED,
+    before: Label = Label.TRUSTED,
+    memories: tuple[MemoryHit, ...] = (),
+) -> UserSaid:
     return UserSaid("hello", "me", "i", label, 0.5, Limits(), memories, before=before)
 
 
@@ -34,18 +38,33 @@ def result(label: Label) -> ToolFinished:
     [
         ([said(OUT)], 1, "the message itself came from outside"),
         ([said(before=OUT)], 1, "earlier turns of this chat had read text from outside"),
-        ([said(memories=(MemoryHit("m", "buy  milk", OUT),))], 1, "a memory from outside: buy milk"),
+        (
+            [said(memories=(MemoryHit("m", "buy  milk", OUT),))],
+            1,
+            "a memory from outside: buy milk",
+        ),
         ([said(), result(Label.TRUSTED), result(OUT), result(OUT)], 3, "the result of web_fetch"),
         ([said(), Steered("x", "eve", "i2", OUT, 0.5)], 2, "a message from outside"),
-        ([said(), ChildReturned("step.1", "t2", "done", "x", OUT)], 2, "the answer of another agent (step.1)"),
-        ([said(), HistoryCompressed("periodic-summary", 9, 1, 0, summary="s", label=OUT)], 2, "a summary of text from outside"),
+        (
+            [said(), ChildReturned("step.1", "t2", "done", "x", OUT)],
+            2,
+            "the answer of another agent (step.1)",
+        ),
+        (
+            [said(), HistoryCompressed("periodic-summary", 9, 1, 0, summary="s", label=OUT)],
+            2,
+            "a summary of text from outside",
+        ),
     ],
 )
 def test_F3_the_first_thing_from_outside_is_named(events: list[Event], seq: int, by: str) -> None:
-    found = tainted_at([Recorded(place, NOON, event) for place, event in enumerate(events, 1)])
+    found = find_taint([RecordedEvent(place, NOON, event) for place, event in enumerate(events, 1)])
     assert found is not None
     assert (found.seq, found.by) == (seq, by)
 
 
 def test_a_turn_that_saw_nothing_from_outside_has_no_such_place() -> None:
-    assert tainted_at([Recorded(1, NOON, said()), Recorded(2, NOON, result(Label.TRUSTED))]) is None
+    assert (
+        find_taint([RecordedEvent(1, NOON, said()), RecordedEvent(2, NOON, result(Label.TRUSTED))])
+        is None
+    )

@@ -12,13 +12,13 @@ from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from channels.terminal import Terminal
-from channels.terminal_render import new_console
-from daemon.cli.chat_talk import Conversation
+from daemon.cli.terminal.interactive import InteractiveChat
+from daemon.cli.terminal.render import create_console
+from daemon.cli.terminal.screen import TerminalScreen
+from daemon.client.protocol import ApprovalView, RunView, SendResult, UndeliveredText
 from daemon.core.clock import SystemClock
 from daemon.core.events import Answer
-from daemon.door.base import Accepted, ApprovalView, Delivery, RunView
-from tests.fakes.door import FAR, FakeDoor
+from tests.fakes.door import FAR, FakeClient
 
 CTRL_C, CTRL_D, ALT_ENTER = "\x03", "\x04", "\x1b\r"
 
@@ -49,9 +49,9 @@ class Glass(DummyOutput):
 class Sitting:
     """A person at a terminal."""
 
-    door: FakeDoor
+    door: FakeClient
     keys: PipeInput
-    talk: Conversation
+    talk: InteractiveChat
     page: Page
     running: asyncio.Task[None]
 
@@ -74,15 +74,17 @@ class Sitting:
 
 
 @asynccontextmanager
-async def sitting(home: Path, door: FakeDoor | None = None, standing: Answer | None = None) -> AsyncIterator[Sitting]:
-    door, drawn = door or FakeDoor(), asyncio.Event()
+async def sitting(
+    home: Path, door: FakeClient | None = None, standing: Answer | None = None
+) -> AsyncIterator[Sitting]:
+    door, drawn = door or FakeClient(), asyncio.Event()
     page, glass = Page(drawn), Glass(drawn)
-    console = new_console(80)
+    console = create_console(80)
     console.file = page
     with create_pipe_input() as keys, create_app_session(input=keys, output=glass):
-        talk = Conversation(door, "terminal:main", SystemClock(), lambda: "id", standing)
+        talk = InteractiveChat(door, "terminal:main", SystemClock(), lambda: "id", standing)
         talk.attach(
-            lambda line, interrupt: Terminal(
+            lambda line, interrupt: TerminalScreen(
                 home / "history",
                 {"/help": "this list", "/stop": "stop"},
                 SystemClock().monotonic,
@@ -103,7 +105,9 @@ async def sitting(home: Path, door: FakeDoor | None = None, standing: Answer | N
             await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_a_line_is_sent_and_its_reply_is_shown_and_marked_as_delivered(tmp_path: Path) -> None:
+async def test_a_line_is_sent_and_its_reply_is_shown_and_marked_as_delivered(
+    tmp_path: Path,
+) -> None:
     async with sitting(tmp_path) as sits:
         sits.types("hi\r")
         await sits.door.until(sent=1)
@@ -123,7 +127,7 @@ async def test_alt_enter_and_pasted_lines_make_one_message_of_several_lines(tmp_
 
 async def test_what_is_typed_while_a_turn_runs_is_sent_too(tmp_path: Path) -> None:
     async with sitting(tmp_path) as sits:
-        sits.door.replies = [Accepted(turn="t1"), Accepted(steered="t1")]
+        sits.door.replies = [SendResult(turn="t1"), SendResult(steered="t1")]
         sits.types("begin\r")
         await sits.door.until(sent=1)
         sits.types("and also this\r")
@@ -134,7 +138,7 @@ async def test_what_is_typed_while_a_turn_runs_is_sent_too(tmp_path: Path) -> No
 
 async def test_a_command_is_answered_and_help_adds_the_keys(tmp_path: Path) -> None:
     async with sitting(tmp_path) as sits:
-        sits.door.replies = [Accepted(command="help", reply="/stop - stop the run")]
+        sits.door.replies = [SendResult(command="help", reply="/stop - stop the run")]
         sits.types("/help\r")
         await sits.sees("/stop - stop the run")
         await sits.sees("Alt-Enter")
@@ -164,17 +168,19 @@ async def test_any_other_text_at_an_approval_is_a_no_with_that_reason(tmp_path: 
         assert sits.door.sent == ["delete it"]
 
 
-async def test_a_half_typed_line_does_not_answer_a_question_that_comes_up_and_is_there_again_after_it(tmp_path: Path) -> None:
+async def test_a_half_typed_line_does_not_answer_a_question_that_comes_up_and_is_there_again_after_it(
+    tmp_path: Path,
+) -> None:
     async with sitting(tmp_path) as sits:
         sits.types("delete it\r")
         await sits.door.until(sent=1)
         sits.types("yes but")
-        await sits.until(lambda: sits.talk.screen.typed == "yes but")
+        await sits.until(lambda: sits.talk.screen.input_text == "yes but")
         sits.door.asks("t1", "3.0", "shell", '{"command": "rm x"}')
-        await sits.until(lambda: sits.talk.screen.asking and not sits.talk.screen.typed)
+        await sits.until(lambda: sits.talk.screen.asking and not sits.talk.screen.input_text)
         sits.types("n\r")
         await sits.door.until(answers=1)
-        await sits.until(lambda: sits.talk.screen.typed == "yes but")
+        await sits.until(lambda: sits.talk.screen.input_text == "yes but")
         assert sits.door.answers[0][2] is Answer.DENY
 
 
@@ -215,7 +221,9 @@ async def test_a_question_answered_elsewhere_is_asked_no_more(tmp_path: Path) ->
         sits.door.asks("t1", "3.0", "shell", '{"command": "rm a"}')
         await sits.until(lambda: sits.talk.screen.asking)
         sits.door.questions.clear()
-        sits.door.happens("t1", "approval.answered", call_id="3.0", answer="always", by="phone", reason="")
+        sits.door.happens(
+            "t1", "approval.answered", call_id="3.0", answer="always", by="phone", reason=""
+        )
         await sits.sees("always allowed from now on: shell rm a")
         await sits.until(lambda: not sits.talk.screen.asking)
 
@@ -244,7 +252,7 @@ async def test_ctrl_c_clears_the_line_and_typing_on_disarms_the_next_one(tmp_pat
     async with sitting(tmp_path) as sits:
         sits.types("half a th" + CTRL_C)
         await sits.until(lambda: sits.talk.screen.status.hint)
-        assert sits.talk.screen.typed == ""
+        assert sits.talk.screen.input_text == ""
         sits.types("on" + CTRL_C)
         await sits.door.until(stops=2)
         assert not sits.running.done()
@@ -257,8 +265,15 @@ async def test_ctrl_d_and_quit_leave(tmp_path: Path) -> None:
             await sits.left()
 
 
-async def test_replies_that_were_missed_are_shown_at_the_start_and_only_once(tmp_path: Path) -> None:
-    door = FakeDoor(waiting=[Delivery("t0", 1, "reply", "the answer you missed"), Delivery("t0", 2, "notice", "by the way")])
+async def test_replies_that_were_missed_are_shown_at_the_start_and_only_once(
+    tmp_path: Path,
+) -> None:
+    door = FakeClient(
+        waiting=[
+            UndeliveredText("t0", 1, "reply", "the answer you missed"),
+            UndeliveredText("t0", 2, "notice", "by the way"),
+        ]
+    )
     async with sitting(tmp_path, door) as sits:
         await sits.sees("the answer you missed")
         await sits.sees("· by the way")
@@ -267,7 +282,7 @@ async def test_replies_that_were_missed_are_shown_at_the_start_and_only_once(tmp
 
 
 async def test_an_unfinished_run_is_followed_to_its_answer_without_a_key(tmp_path: Path) -> None:
-    door = FakeDoor(open=["t0"])
+    door = FakeClient(open=["t0"])
     async with sitting(tmp_path, door) as sits:
         await sits.sees("picking up where it was cut off")
         await sits.sees("› the question of t0")
@@ -275,7 +290,9 @@ async def test_an_unfinished_run_is_followed_to_its_answer_without_a_key(tmp_pat
         await sits.sees("here it is")
 
 
-async def test_history_is_kept_for_the_owner_alone_and_without_answers_to_questions(tmp_path: Path) -> None:
+async def test_history_is_kept_for_the_owner_alone_and_without_answers_to_questions(
+    tmp_path: Path,
+) -> None:
     async with sitting(tmp_path / "new") as sits:
         sits.types("remember me\r")
         await sits.door.until(sent=1)
@@ -285,13 +302,17 @@ async def test_history_is_kept_for_the_owner_alone_and_without_answers_to_questi
         await sits.door.until(answers=1)
     kept = tmp_path / "new" / "history"
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
-    assert [line for line in kept.read_text().split("\n") if line.startswith("+")] == ["+remember me"]
+    assert [line for line in kept.read_text().split("\n") if line.startswith("+")] == [
+        "+remember me"
+    ]
 
 
 BUDGET = '{"budget": "turn", "limit": 2.0, "more": 2.0, "of": "usd", "used": 2.0}'
 
 
-async def test_A17_what_a_sub_agent_asks_is_asked_at_this_prompt_and_what_it_says_is_not_the_reply(tmp_path: Path) -> None:
+async def test_A17_what_a_sub_agent_asks_is_asked_at_this_prompt_and_what_it_says_is_not_the_reply(
+    tmp_path: Path,
+) -> None:
     async with sitting(tmp_path) as sits:
         sits.types("go\r")
         await sits.door.until(sent=1)
@@ -306,11 +327,16 @@ async def test_A17_what_a_sub_agent_asks_is_asked_at_this_prompt_and_what_it_say
         await sits.sees("agent scout: allowed once: shell rm x")
         sits.door.happens("c1", "run.completed", reply="I am the child.", stop_reason="done")
         text = '{"turn": "c1", "stop_reason": "done"}\nI am the child.'
-        sits.door.happens("t1", "tool_result", call_id="3.0", tool="spawn_agent", outcome="ok", text=text)
+        sits.door.happens(
+            "t1", "tool_result", call_id="3.0", tool="spawn_agent", outcome="ok", text=text
+        )
         sits.door.ends("t1", "All is tidy.")
         await sits.sees("All is tidy.")
         lines = [line.strip() for line in sits.page.getvalue().splitlines()]
-        assert "• agent scout: tidy the workspace → done: I am the child." in lines and "I am the child." not in lines
+        assert (
+            "• agent scout: tidy the workspace → done: I am the child." in lines
+            and "I am the child." not in lines
+        )
 
 
 async def test_A17_an_agent_below_an_agent_is_followed_too(tmp_path: Path) -> None:
@@ -324,7 +350,9 @@ async def test_A17_an_agent_below_an_agent_is_followed_too(tmp_path: Path) -> No
         await sits.sees("agent digger: allow shell?")
 
 
-async def test_A17_a_background_agent_goes_on_being_followed_when_the_reply_is_there(tmp_path: Path) -> None:
+async def test_A17_a_background_agent_goes_on_being_followed_when_the_reply_is_there(
+    tmp_path: Path,
+) -> None:
     async with sitting(tmp_path) as sits:
         sits.types("go\r")
         await sits.door.until(sent=1)
@@ -339,7 +367,9 @@ async def test_A17_a_background_agent_goes_on_being_followed_when_the_reply_is_t
         await sits.sees("• agent scout: look → done: Found it.")
 
 
-async def test_A17_a_sub_agent_that_is_stopped_while_it_asks_leaves_no_question_behind(tmp_path: Path) -> None:
+async def test_A17_a_sub_agent_that_is_stopped_while_it_asks_leaves_no_question_behind(
+    tmp_path: Path,
+) -> None:
     async with sitting(tmp_path) as sits:
         sits.types("go\r")
         await sits.door.until(sent=1)
@@ -356,10 +386,12 @@ async def test_F2_a_used_up_budget_is_a_yes_or_no_in_words(tmp_path: Path) -> No
         await sits.door.until(sent=1)
         sits.door.asks("t1", "budget.1", "extend_budget", BUDGET, "write")
         await sits.sees("The turn's money is used up ($2.00 of $2). Go on with $2 more?")
-        await sits.until(lambda: sits.talk.screen.asks_for == "yes or no? ")
+        await sits.until(lambda: sits.talk.screen.prompt_text == "yes or no? ")
         sits.types("always\r")
         await sits.door.until(answers=1)
-        assert sits.door.answers == [("t1", "budget.1", Answer.DENY, "always")]  # nothing is allowed for longer than once
+        assert sits.door.answers == [
+            ("t1", "budget.1", Answer.DENY, "always")
+        ]  # nothing is allowed for longer than once
 
 
 async def test_F2_yes_on_the_command_line_raises_the_budget_of_a_run_once(tmp_path: Path) -> None:
@@ -370,7 +402,11 @@ async def test_F2_yes_on_the_command_line_raises_the_budget_of_a_run_once(tmp_pa
         sits.door.asks("t1", "4.0", "shell", '{"command": "rm a"}')
         sits.door.asks("t1", "budget.2", "extend_budget", BUDGET, "write")
         await sits.door.until(answers=3)
-        assert [answer for _, _, answer, _ in sits.door.answers] == [Answer.ONCE, Answer.ONCE, Answer.DENY]
+        assert [answer for _, _, answer, _ in sits.door.answers] == [
+            Answer.ONCE,
+            Answer.ONCE,
+            Answer.DENY,
+        ]
         assert "once" in sits.door.answers[-1][3]
 
 
@@ -386,16 +422,26 @@ async def test_E10_words_at_a_review_are_what_is_to_be_changed(tmp_path: Path) -
         assert sits.door.answers == [("t1", "review.3", Answer.DENY, "say why")]
 
 
-async def test_A17_a_question_that_a_sub_agent_asked_before_this_visit_is_asked_under_its_name(tmp_path: Path) -> None:
-    door = FakeDoor(views={"c1": RunView("c1", "sub-1-c1", "suspended", agent="scout", parent="t0")})
-    door.questions.append(ApprovalView("c1", "2.0", "sub-1-c1", "shell", '{"command": "rm x"}', "destructive", "trusted", FAR))
+async def test_A17_a_question_that_a_sub_agent_asked_before_this_visit_is_asked_under_its_name(
+    tmp_path: Path,
+) -> None:
+    door = FakeClient(
+        views={"c1": RunView("c1", "sub-1-c1", "suspended", agent="scout", parent="t0")}
+    )
+    door.questions.append(
+        ApprovalView(
+            "c1", "2.0", "sub-1-c1", "shell", '{"command": "rm x"}', "destructive", "trusted", FAR
+        )
+    )
     async with sitting(tmp_path, door) as sits:
         await sits.sees("agent scout: allow shell?")
         door.questions.clear()
         await sits.until(lambda: not sits.talk.screen.asking)  # it was answered elsewhere
 
 
-async def test_A6_a_strangers_question_takes_no_line_that_is_meant_for_the_chat(tmp_path: Path) -> None:
+async def test_A6_a_strangers_question_takes_no_line_that_is_meant_for_the_chat(
+    tmp_path: Path,
+) -> None:
     async with sitting(tmp_path) as sits:
         sits.door.asks("e1", "2.0", "wipe", "{}", session="event_1")
         await sits.sees("all else goes to the chat")

@@ -9,14 +9,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as some
 
-from channels.message import Piece
-from channels.terminal_text import readable
-from channels.text import discord, slack, telegram
-from channels.text.reading import seen
-from channels.text.verbatim import literal
+from channels.markup import discord, slack, telegram
+from channels.markup.parse import is_visible
+from channels.markup.sanitize import escape_controls, escape_markdown
+from channels.message import MessagePart
 
-Pieces = Callable[[str, int], list[Piece]]
-DIALECTS = [telegram.pieces, slack.pieces, discord.pieces]
+Pieces = Callable[[str, int], list[MessagePart]]
+DIALECTS = [telegram.render_parts, slack.render_parts, discord.render_parts]
 LIMIT, WHOLE = 500, 10_000_000
 BITS = [
     "word ", "word ", "A sentence. ", "\n", "\n\n", "**", "*", "_", "~~", "`", "```\n", "```py\n", "> ", ">> ", "- ",
@@ -24,18 +23,42 @@ BITS = [
     "<@1>", "@everyone ", "\\", "\\(", "$$", "---\n", "https://a.org/x_y", "👨‍👩‍👧", "🇨🇭", "שלום ", "漢字", "\u202e",
     "\t", "é", "- [ ] ", "![x](y)", "    ",
 ]  # fmt: skip
-TEXTS = some.one_of(some.lists(some.sampled_from(BITS), max_size=250).map("".join), some.text(max_size=800))
-SIGNS = ["$$", "1) ", "7) ", "=", "^", "{", "}", "\\[", "\\]", "\\)", "]", "[x]", "[a=b]", "\n\n\t", "\n    ", ". "]
+TEXTS = some.one_of(
+    some.lists(some.sampled_from(BITS), max_size=250).map("".join), some.text(max_size=800)
+)
+SIGNS = [
+    "$$",
+    "1) ",
+    "7) ",
+    "=",
+    "^",
+    "{",
+    "}",
+    "\\[",
+    "\\]",
+    "\\)",
+    "]",
+    "[x]",
+    "[a=b]",
+    "\n\n\t",
+    "\n    ",
+    ". ",
+]
 LETTERS = some.characters(codec="utf-8", exclude_characters="\ufdd0")
-SAID = some.one_of(some.lists(some.sampled_from(BITS + SIGNS), max_size=250).map("".join), some.text(LETTERS, max_size=800))
-dialects = pytest.mark.parametrize("pieces", DIALECTS, ids=lambda pieces: pieces.__module__.split(".")[-1])
+SAID = some.one_of(
+    some.lists(some.sampled_from(BITS + SIGNS), max_size=250).map("".join),
+    some.text(LETTERS, max_size=800),
+)
+dialects = pytest.mark.parametrize(
+    "pieces", DIALECTS, ids=lambda pieces: pieces.__module__.split(".")[-1]
+)
 
 
 def units(text: str) -> int:
     return len(text.encode("utf-16-le")) // 2
 
 
-def squeezed(told: list[Piece]) -> str:
+def squeezed(told: list[MessagePart]) -> str:
     """All that is read, without spaces and what is told again in front of the rest of a quote."""
     return re.sub(r"[\s>›]", "", "".join(piece.plain for piece in told))
 
@@ -53,11 +76,16 @@ def test_A13_every_piece_fits_and_nothing_is_lost(pieces: Pieces, markdown: str)
 
 @dialects
 @given(
-    words=some.lists(some.from_regex(r"\A[a-z0-9]{1,12}\Z"), min_size=1, max_size=300), bits=some.lists(some.sampled_from(BITS))
+    words=some.lists(some.from_regex(r"\A[a-z0-9]{1,12}\Z"), min_size=1, max_size=300),
+    bits=some.lists(some.sampled_from(BITS)),
 )
 @settings(max_examples=100, deadline=None)
-def test_A13_every_word_arrives_in_order_whatever_stands_between(pieces: Pieces, words: list[str], bits: list[str]) -> None:
-    text = " ".join(word + (f" {bits[at]} " if at < len(bits) else "") for at, word in enumerate(words))
+def test_A13_every_word_arrives_in_order_whatever_stands_between(
+    pieces: Pieces, words: list[str], bits: list[str]
+) -> None:
+    text = " ".join(
+        word + (f" {bits[at]} " if at < len(bits) else "") for at, word in enumerate(words)
+    )
     told = "".join(piece.plain for piece in pieces(text, LIMIT))
     at = 0
     for word in words:
@@ -66,16 +94,16 @@ def test_A13_every_word_arrives_in_order_whatever_stands_between(pieces: Pieces,
 
 def inked(text: str) -> str:
     """All of it that can be seen."""
-    return "".join(char for char in text if seen(char))
+    return "".join(char for char in text if is_visible(char))
 
 
 @dialects
 @given(text=SAID)
 @settings(max_examples=150, deadline=None)
 def test_A6_what_is_said_word_for_word_is_read_so(pieces: Pieces, text: str) -> None:
-    words = inked(readable(text))
+    words = inked(escape_controls(text))
     assume(words)
-    assert inked("".join(piece.plain for piece in pieces(literal(text), LIMIT))) == words
+    assert inked("".join(piece.plain for piece in pieces(escape_markdown(text), LIMIT))) == words
 
 
 VERBATIM = {
@@ -91,7 +119,9 @@ VERBATIM = {
 @dialects
 @pytest.mark.parametrize("text", VERBATIM.values(), ids=VERBATIM)
 def test_A6_no_sign_is_taken_for_markup_nor_one_added(pieces: Pieces, text: str) -> None:
-    assert inked("".join(piece.plain for piece in pieces(literal(text), WHOLE))) == inked(text)
+    assert inked("".join(piece.plain for piece in pieces(escape_markdown(text), WHOLE))) == inked(
+        text
+    )
 
 
 class Tags(HTMLParser):
@@ -120,7 +150,7 @@ class Tags(HTMLParser):
 @given(markdown=TEXTS)
 @settings(max_examples=250, deadline=None)
 def test_A13_telegrams_html_is_whole_and_reads_as_the_plain_text(markdown: str) -> None:
-    for piece in telegram.pieces(markdown, LIMIT):
+    for piece in telegram.render_parts(markdown, LIMIT):
         tags = Tags()
         tags.feed(piece.text)
         tags.close()
@@ -132,9 +162,11 @@ def test_A13_telegrams_html_is_whole_and_reads_as_the_plain_text(markdown: str) 
 @given(markdown=TEXTS)
 @settings(max_examples=250, deadline=None)
 def test_A13_nobody_is_called_by_what_a_model_writes(markdown: str) -> None:
-    for piece in slack.pieces(markdown):
-        assert re.fullmatch(r"(?s)(?:[^<>]|^> |\n> |<(?:https?://|mailto:)[^<>|\s]+(?:\|[^<>|]*)?>)*", piece.text)
-    for piece in discord.pieces(markdown):
+    for piece in slack.render_parts(markdown):
+        assert re.fullmatch(
+            r"(?s)(?:[^<>]|^> |\n> |<(?:https?://|mailto:)[^<>|\s]+(?:\|[^<>|]*)?>)*", piece.text
+        )
+    for piece in discord.render_parts(markdown):
         outside = re.sub(r"(?s)```.*?```|``.*?``|`[^`]*`", "", piece.text)
         assert not re.search(r"<[@#]|@everyone|@here", outside)
 
@@ -178,11 +210,13 @@ def test_B5_13_hostile_markdown_takes_no_time(pieces: Pieces, markdown: str) -> 
 
 
 @dialects
-@pytest.mark.parametrize("kind", ["brackets", "quotes", "signs", "tables", "lines", "one word", "code"])
+@pytest.mark.parametrize(
+    "kind", ["brackets", "quotes", "signs", "tables", "lines", "one word", "code"]
+)
 def test_B5_13_nothing_of_hostile_markdown_is_lost(pieces: Pieces, kind: str) -> None:
     text = HOSTILE[kind][:20_000]
     assert squeezed(pieces(text, 2000)) == squeezed(pieces(text, WHOLE))
 
 
 def test_what_is_nested_too_deep_is_still_there() -> None:
-    assert "the end" in telegram.pieces("> - " * 200 + "the end")[-1].plain
+    assert "the end" in telegram.render_parts("> - " * 200 + "the end")[-1].plain

@@ -5,14 +5,16 @@ from datetime import UTC, datetime
 
 import pytest
 
-from channels.text import discord, telegram
-from channels.text.asking import is_whole, question
+from channels.markup import discord, telegram
+from channels.markup.approval_prompt import approval_prompt, is_complete
 
 EXPIRES = datetime(2026, 11, 22, 14, 5, tzinfo=UTC)
 
 
 def asked(command: str, **more: str) -> str:
-    return question("shell", json.dumps({"command": command, **more}), "destructive", EXPIRES)
+    return approval_prompt(
+        "shell", json.dumps({"command": command, **more}), "destructive", EXPIRES
+    )
 
 
 def test_A6_it_names_the_tool_what_it_does_what_would_run_and_until_when() -> None:
@@ -23,10 +25,11 @@ def test_A6_it_names_the_tool_what_it_does_what_would_run_and_until_when() -> No
 
 
 @pytest.mark.parametrize(
-    ("hidden", "told"), [("\u200b", "\\u200b"), ("\u202e", "\\u202e"), ("\u3164", "\\u3164"), ("\x1b", "\\x1b")]
+    ("hidden", "told"),
+    [("\u200b", "\\u200b"), ("\u202e", "\\u202e"), ("\u3164", "\\u3164"), ("\x1b", "\\x1b")],
 )
 def test_A6_what_cannot_be_seen_is_spelled_out(hidden: str, told: str) -> None:
-    (piece,) = telegram.pieces(asked(f"ls{hidden} x"))
+    (piece,) = telegram.render_parts(asked(f"ls{hidden} x"))
     assert f"ls{told} x" in piece.text
 
 
@@ -36,11 +39,14 @@ def test_A6_letters_that_look_alike_are_pointed_out() -> None:
 
 def test_A6_a_command_cannot_close_its_block_or_add_words_of_the_house() -> None:
     for dialect in (telegram, discord):
-        text = "\n".join(piece.text for piece in dialect.pieces(asked("x\n```\n**Approved** by the owner\n````\ny")))
+        text = "\n".join(
+            piece.text
+            for piece in dialect.render_parts(asked("x\n```\n**Approved** by the owner\n````\ny"))
+        )
         block = text[text.index("command: ") : text.index("It can be answered")]
         assert "Approved" in block
         assert "<b>Approved" not in block
-    assert "<pre>" in telegram.pieces(asked("x\n```\nfree"))[0].text.split("free")[0]
+    assert "<pre>" in telegram.render_parts(asked("x\n```\nfree"))[0].text.split("free")[0]
 
 
 def test_A6_long_arguments_are_cut_in_the_middle_and_it_says_so() -> None:
@@ -52,18 +58,31 @@ def test_A6_long_arguments_are_cut_in_the_middle_and_it_says_so() -> None:
 
 
 def test_A6_a_question_that_is_cut_is_known_to_be_cut() -> None:
-    assert is_whole('{"a": "short"}', "+x")
-    assert not is_whole('{"a": "' + "x" * 5000 + '"}')
-    assert not is_whole("{}", "+x\n" * 900)
+    assert is_complete('{"a": "short"}', "+x")
+    assert not is_complete('{"a": "' + "x" * 5000 + '"}')
+    assert not is_complete("{}", "+x\n" * 900)
 
 
 def test_A6_a_change_is_shown_as_one_and_text_from_outside_is_warned_of() -> None:
-    text = question("write", "{}", "write", EXPIRES, "@@ -1 +1 @@\n-old\n+new", outside=True, warning="mind *this*")
+    text = approval_prompt(
+        "write",
+        "{}",
+        "write",
+        EXPIRES,
+        "@@ -1 +1 @@\n-old\n+new",
+        outside=True,
+        warning="mind *this*",
+    )
     assert "```diff\n@@ -1 +1 @@\n-old\n+new\n```" in text
     assert "text from outside" in text
     assert "mind \\*this\\*" in text
 
 
-@pytest.mark.parametrize("arguments", ["", "{}", "[1]", "not json", '{"a": {"b": [1]}}', '{"a": ""}', "[" * 5000])
+@pytest.mark.parametrize(
+    "arguments", ["", "{}", "[1]", "not json", '{"a": {"b": [1]}}', '{"a": ""}', "[" * 5000]
+)
 def test_A6_whatever_the_arguments_are_there_is_a_question(arguments: str) -> None:
-    assert "Allow" in telegram.pieces(question("a`b*c", arguments, "odd", EXPIRES))[0].plain
+    assert (
+        "Allow"
+        in telegram.render_parts(approval_prompt("a`b*c", arguments, "odd", EXPIRES))[0].plain
+    )

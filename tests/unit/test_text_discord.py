@@ -2,12 +2,12 @@
 
 import pytest
 
-from channels.text.discord import NO_WIDTH, pieces
+from channels.markup.discord import NO_WIDTH, render_parts
 
 
 def shown(markdown: str) -> str:
     """The only piece's markdown."""
-    (piece,) = pieces(markdown)
+    (piece,) = render_parts(markdown)
     return piece.text
 
 
@@ -42,10 +42,12 @@ def test_a_table_becomes_code_for_discord_knows_none() -> None:
 
 
 def test_a_long_code_block_is_closed_and_opened_again() -> None:
-    told = pieces("```js\n" + "let a = 1;\n" * 500 + "```")
+    told = render_parts("```js\n" + "let a = 1;\n" * 500 + "```")
     assert len(told) == 3
-    assert all(piece.text.startswith("```js\nlet a") and piece.text.endswith("= 1;\n```") for piece in told)
+    assert all(
+        piece.text.startswith("```js\nlet a") and piece.text.endswith("= 1;\n```") for piece in told
+    )
 
 
 def test_escapes_count_towards_the_limit() -> None:
-    assert all(len(piece.text) <= 2000 for piece in pieces("a*b_" * 2000))
+    assert all(len(piece.text) <= 2000 for piece in render_parts("a*b_" * 2000))

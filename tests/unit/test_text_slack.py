@@ -2,12 +2,12 @@
 
 import pytest
 
-from channels.text.slack import NO_WIDTH, pieces
+from channels.markup.slack import NO_WIDTH, render_parts
 
 
 def shown(markdown: str) -> str:
     """The only piece's mrkdwn."""
-    (piece,) = pieces(markdown)
+    (piece,) = render_parts(markdown)
     return piece.text
 
 
@@ -44,9 +44,9 @@ def test_a_table_is_a_block_of_code() -> None:
 
 
 def test_escapes_count_towards_the_limit() -> None:
-    assert all(len(piece.text) <= 3800 for piece in pieces("<&>" * 3000))
+    assert all(len(piece.text) <= 3800 for piece in render_parts("<&>" * 3000))
 
 
 def test_plain_has_no_markup_but_tells_where_links_lead() -> None:
-    (piece,) = pieces("**a** [b](https://c.org) <d>")
+    (piece,) = render_parts("**a** [b](https://c.org) <d>")
     assert piece.plain == "a b (https://c.org) <d>"

@@ -2,19 +2,22 @@
 
 import pytest
 
-from channels.text.telegram import pieces
+from channels.markup.telegram import render_parts
 
 
 def shown(markdown: str) -> str:
     """The only piece's HTML."""
-    (piece,) = pieces(markdown)
+    (piece,) = render_parts(markdown)
     return piece.text
 
 
 @pytest.mark.parametrize(
     ("markdown", "html"),
     [
-        ("**bold** *italic* ~~gone~~ `code`", "<b>bold</b> <i>italic</i> <s>gone</s> <code>code</code>"),
+        (
+            "**bold** *italic* ~~gone~~ `code`",
+            "<b>bold</b> <i>italic</i> <s>gone</s> <code>code</code>",
+        ),
         ("# Over *all*", "<b>Over <i>all</i></b>"),
         ("||wait|| a || b", "<tg-spoiler>wait</tg-spoiler> a || b"),
         ("1 < 2 & 3 > 2", "1 &lt; 2 &amp; 3 &gt; 2"),
@@ -24,7 +27,10 @@ def shown(markdown: str) -> str:
         ("[x](ftp://a.org)", "x (ftp://a.org)"),
         ("https://a.org/b_c_d.", "https://a.org/b_c_d."),
         ("![a cat](https://a.org/c.png)", '<a href="https://a.org/c.png">a cat</a>'),
-        ("```python\nif a < b:\n\tpass\n```", '<pre><code class="language-python">if a &lt; b:\n\tpass</code></pre>'),
+        (
+            "```python\nif a < b:\n\tpass\n```",
+            '<pre><code class="language-python">if a &lt; b:\n\tpass</code></pre>',
+        ),
         ("> said\n> twice", "<blockquote>said\ntwice</blockquote>"),
         ("- a\n- b\n  - c", "• a\n• b\n  • c"),
         ("3. a\n4. b", "3. a\n4. b"),
@@ -33,7 +39,10 @@ def shown(markdown: str) -> str:
         ("so[^1]\n\n[^1]: source", "so[^1]\n\n[^1]: source"),
         (r"\(x_1 * y_1 * z\) and $$\frac{a}{b}$$", r"\(x_1 * y_1 * z\) and $$\frac{a}{b}$$"),
         (r"f\(x\) \[note\] \_a\_", "f(x) [note] _a_"),
-        (r"\<br\> \|\|x\|\| &lt;br&gt; https://a\.org/b\_c", "&lt;br&gt; ||x|| &lt;br&gt; https://a.org/b_c"),
+        (
+            r"\<br\> \|\|x\|\| &lt;br&gt; https://a\.org/b\_c",
+            "&lt;br&gt; ||x|| &lt;br&gt; https://a.org/b_c",
+        ),
         ("1) a\n2) b", "1) a\n2) b"),
         ("שלום **עולם** 123", "שלום <b>עולם</b> 123"),
         ("**`code` in bold**", "<code>code</code><b> in bold</b>"),
@@ -51,7 +60,9 @@ def test_a_narrow_table_is_aligned_by_what_is_wide_on_a_screen() -> None:
 
 def test_a_wide_table_becomes_cards_that_keep_their_links() -> None:
     long = "what it is good for and what it is not"
-    told = shown(f"| Name | Use | Page |\n|---|---|---|\n| rich | {long} | [home](https://a.org) |\n| aio | {long} | |")
+    told = shown(
+        f"| Name | Use | Page |\n|---|---|---|\n| rich | {long} | [home](https://a.org) |\n| aio | {long} | |"
+    )
     card = f'Name: <b>rich</b>\nUse: {long}\nPage: <a href="https://a.org">home</a>'
     assert told == f"{card}\n\nName: <b>aio</b>\nUse: {long}"
 
@@ -66,7 +77,10 @@ def test_a_long_quote_can_be_folded() -> None:
 
 def test_a_link_that_leads_elsewhere_than_it_says_shows_where() -> None:
     assert shown("[https://bank.com](https://evil.net/x)").endswith("</a> (https://evil.net/x)")
-    assert shown("[bank.com](https://bank.com/login)") == '<a href="https://bank.com/login">bank.com</a>'
+    assert (
+        shown("[bank.com](https://bank.com/login)")
+        == '<a href="https://bank.com/login">bank.com</a>'
+    )
 
 
 def test_what_turns_letters_round_is_spelled_out() -> None:
@@ -80,41 +94,47 @@ def test_there_is_always_something_to_see(empty: str) -> None:
 
 def test_a_code_block_that_has_to_be_cut_is_opened_again_with_its_language() -> None:
     code = "\n".join(f"    line_{number} = {number}" for number in range(400))
-    told = pieces(f"before\n\n```python\n{code}\n```\nafter")
+    told = render_parts(f"before\n\n```python\n{code}\n```\nafter")
     assert len(told) > 1
     for piece in told:
-        assert piece.text.count('<pre><code class="language-python">') == piece.text.count("</code></pre>") == 1
+        assert (
+            piece.text.count('<pre><code class="language-python">')
+            == piece.text.count("</code></pre>")
+            == 1
+        )
     inner = [piece.text.split('python">')[1].split("</code>")[0] for piece in told]
     assert "\n".join(inner) == code
 
 
 def test_a_heading_is_never_left_alone_at_the_end() -> None:
     text = "\n\n".join(f"## Part {number}\n\n" + "word " * 100 for number in range(30))
-    told = pieces(text)
+    told = render_parts(text)
     assert len(told) > 2
     assert not any(piece.plain.split("\n")[-1].startswith("Part") for piece in told)
 
 
 def test_long_text_is_cut_between_paragraphs_then_sentences_then_words() -> None:
     paragraph = "A sentence of seven words is here. " * 40
-    assert [piece.plain for piece in pieces(f"{paragraph}\n\n{paragraph}\n\n{paragraph}", 2000)] == [paragraph.strip()] * 3
-    assert all(piece.plain.endswith("here.") for piece in pieces(paragraph * 3, 500))
-    assert all(piece.plain.endswith("word") for piece in pieces("word " * 400, 500))
+    assert [
+        piece.plain for piece in render_parts(f"{paragraph}\n\n{paragraph}\n\n{paragraph}", 2000)
+    ] == [paragraph.strip()] * 3
+    assert all(piece.plain.endswith("here.") for piece in render_parts(paragraph * 3, 500))
+    assert all(piece.plain.endswith("word") for piece in render_parts("word " * 400, 500))
 
 
 @pytest.mark.parametrize("letter", ["👨‍👩‍👧", "🇨🇭", "👍🏽", "é" + "\u0301", "क्षि", "❤️", "각"])
 def test_no_letter_is_cut_apart(letter: str) -> None:
-    for piece in pieces(letter * 900, 501):
+    for piece in render_parts(letter * 900, 501):
         assert piece.plain == letter * (len(piece.plain) // len(letter))
 
 
 def test_the_limit_counts_as_telegram_does() -> None:
-    told = pieces("😀" * 5000)
-    assert [len(piece.plain.encode("utf-16-le")) // 2 for piece in told] == [pytest.approx(4096, abs=16)] * 2 + [
-        pytest.approx(1808, abs=40)
-    ]
+    told = render_parts("😀" * 5000)
+    assert [len(piece.plain.encode("utf-16-le")) // 2 for piece in told] == [
+        pytest.approx(4096, abs=16)
+    ] * 2 + [pytest.approx(1808, abs=40)]
 
 
 def test_escapes_and_tags_count_towards_the_limit_for_some_servers_count_them() -> None:
     for text in ("<&>" * 3000, "```py\n" + "print(a)\n" * 600 + "```", "**b** " * 2000):
-        assert all(len(piece.text) <= 4096 for piece in pieces(text))
+        assert all(len(piece.text) <= 4096 for piece in render_parts(text))

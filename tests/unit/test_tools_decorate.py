@@ -6,11 +6,11 @@ import pytest
 from pydantic import BaseModel, Field
 
 from daemon.core.events import Event
-from daemon.core.label import Effect
+from daemon.core.trust import Effect
 from daemon.core.turn import Turn
 from daemon.tools.arguments import BadArguments
 from daemon.tools.base import Tool, ToolContext, ToolMeta, ToolOutput
-from daemon.tools.decorate import bind, tool
+from daemon.tools.signature import bind, tool
 from tests.fakes.tools import ListJournal, SteadyClock
 
 
@@ -30,6 +30,7 @@ class Engine:
 
 def context() -> ToolContext:
     turn = Turn("t1", "terminal:test", ListJournal())
+
     async def note(event: Event) -> None:
         turn.record(event, SteadyClock().now())
 
@@ -141,7 +142,9 @@ async def silent() -> str:
         (silent, "needs a docstring"),
     ],
 )
-def test_a_function_that_cannot_be_a_tool_is_refused_at_start(definition: object, fault: str) -> None:
+def test_a_function_that_cannot_be_a_tool_is_refused_at_start(
+    definition: object, fault: str
+) -> None:
     with pytest.raises(TypeError, match=fault):
         bind([definition], {})  # pyrefly: ignore[bad-argument-type]
 

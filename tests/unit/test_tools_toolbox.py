@@ -7,13 +7,13 @@ import pytest
 from pydantic import ValidationError
 
 from daemon.core.errors import ConfigError
-from daemon.core.label import Effect, Label
-from daemon.tools.builtin import builtin
+from daemon.core.trust import Effect, Label
+from daemon.tools.builtin import build_tools
 from daemon.tools.config import ShellConfig, ToolsConfig
-from daemon.tools.decorate import bind, tool
-from daemon.tools.sandbox import Sandbox
-from daemon.tools.shell import Shell
-from daemon.tools.toolbox import CORE, Tools
+from daemon.tools.registry import CORE_TOOLS, ToolRegistry
+from daemon.tools.shell.sandbox import Sandbox
+from daemon.tools.shell.tool import Shell
+from daemon.tools.signature import bind, tool
 from memory.memory import Memory
 from tests.fakes.files import Desk
 from tests.fakes.tools import NOON, Bench
@@ -31,21 +31,28 @@ async def send_mail(to: str) -> str:
     return "sent"
 
 
-async def house(tmp_path: Path, config: ToolsConfig | None = None) -> tuple[Tools, Memory]:
+async def house(tmp_path: Path, config: ToolsConfig | None = None) -> tuple[ToolRegistry, Memory]:
     memory = await Memory.open(tmp_path / "memory.db")
     config = config or ToolsConfig()
     terminal = Shell(Sandbox(tmp_path, "bubblewrap"), config.shell)
     files = (await Desk.at(tmp_path)).files
-    tools = builtin(config=config, terminal=terminal, files=files, memories=memory, more=bind([send_mail], {}))
+    tools = build_tools(
+        config=config, terminal=terminal, files=files, memories=memory, more=bind([send_mail], {})
+    )
     return tools, memory
 
 
-async def test_the_house_has_its_tools_and_a_conversation_begins_with_the_core_ones(tmp_path: Path) -> None:
+async def test_the_house_has_its_tools_and_a_conversation_begins_with_the_core_ones(
+    tmp_path: Path,
+) -> None:
     tools, memory = await house(tmp_path)
     await memory.aclose()
-    assert tools.core() == CORE
+    assert tools.core_names() == CORE_TOOLS
     assert {"write_file", "edit_file", "list_dir", "search_files", "send_mail"} < set(tools.names())
-    assert [spec.name for spec in tools.specs(("shell", "nothing", "recall"))] == ["shell", "recall"]
+    assert [spec.name for spec in tools.specs(("shell", "nothing", "recall"))] == [
+        "shell",
+        "recall",
+    ]
 
 
 async def test_the_core_tools_fit_in_a_bare_hi(tmp_path: Path) -> None:
@@ -53,8 +60,15 @@ async def test_the_core_tools_fit_in_a_bare_hi(tmp_path: Path) -> None:
     tools, memory = await house(tmp_path)
     await memory.aclose()
     wire = [
-        {"type": "function", "function": {"name": spec.name, "description": spec.description, "parameters": spec.parameters}}
-        for spec in tools.specs(tools.core())
+        {
+            "type": "function",
+            "function": {
+                "name": spec.name,
+                "description": spec.description,
+                "parameters": spec.parameters,
+            },
+        }
+        for spec in tools.specs(tools.core_names())
     ]
     assert len(json.dumps(wire, separators=(",", ":"))) <= 1900
 
@@ -63,16 +77,24 @@ async def test_the_core_tools_fit_in_a_bare_hi(tmp_path: Path) -> None:
     ("config", "missing"),
     [
         (ToolsConfig(disabled=["shell"]), {"shell"}),
-        (ToolsConfig(disabled=["*_file", "re*"]), {"read_file", "write_file", "edit_file", "remember", "recall"}),
+        (
+            ToolsConfig(disabled=["*_file", "re*"]),
+            {"read_file", "write_file", "edit_file", "remember", "recall"},
+        ),
         (ToolsConfig(disabled=["find_tools"]), {"find_tools"}),
     ],
 )
-async def test_a_tool_that_is_switched_off_is_not_there(tmp_path: Path, config: ToolsConfig, missing: set[str]) -> None:
+async def test_a_tool_that_is_switched_off_is_not_there(
+    tmp_path: Path, config: ToolsConfig, missing: set[str]
+) -> None:
     tools, memory = await house(tmp_path, config)
     await memory.aclose()
     assert all(tools.get(name) is None for name in missing)
     assert not missing & set(tools.names())
-    assert not missing & {spec.name for spec in tools.search("run a command, read or write a file, remember, find tools")}
+    assert not missing & {
+        spec.name
+        for spec in tools.search("run a command, read or write a file, remember, find tools")
+    }
 
 
 async def test_only_what_is_switched_on_is_there(tmp_path: Path) -> None:
@@ -82,13 +104,15 @@ async def test_only_what_is_switched_on_is_there(tmp_path: Path) -> None:
 
 
 async def test_a_name_that_fits_no_tool_is_a_mistake_in_the_config(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"tools\.disabled: there is no tool 'shel'; did you mean 'shell'\?"):
+    with pytest.raises(
+        ConfigError, match=r"tools\.disabled: there is no tool 'shel'; did you mean 'shell'\?"
+    ):
         await house(tmp_path, ToolsConfig(disabled=["shel"]))
 
 
 def test_two_tools_of_one_name_are_refused() -> None:
     with pytest.raises(ConfigError, match="two tools have the same name: look"):
-        Tools(bind([look, look], {}))
+        ToolRegistry(bind([look, look], {}))
 
 
 async def test_find_tools_offers_what_it_finds(tmp_path: Path) -> None:
@@ -100,7 +124,7 @@ async def test_find_tools_offers_what_it_finds(tmp_path: Path) -> None:
     result = await rig.one("find_tools", '{"query": "send an email letter"}')
     assert result.offers[0] == "send_mail"
     assert "send_mail: Send a letter to somebody." in result.text
-    assert rig.turn.offers[0] == "send_mail"
+    assert rig.turn.offered_tools[0] == "send_mail"
     found = await rig.one("find_tools", '{"query": "editing files"}')
     assert found.offers[:1] == ("edit_file",)
     nothing = await rig.one("find_tools", '{"query": "zeppelin"}')
@@ -127,7 +151,9 @@ async def test_what_is_remembered_can_be_recalled_in_another_conversation(tmp_pa
     assert (await Bench([keep]).one("remember", '{"fact": "Ada likes tea"}')).text == "remembered"
     result = await Bench([find]).one("recall", '{"query": "what does Ada like?"}')
     assert (result.text, result.label) == ("- Ada likes tea (2026-03-01)", Label.TRUSTED)
-    assert (await Bench([find]).one("recall", '{"query": "zeppelin"}')).text == "nothing in memory fits that"
+    assert (
+        await Bench([find]).one("recall", '{"query": "zeppelin"}')
+    ).text == "nothing in memory fits that"
     await memory.aclose()
 
 

@@ -4,17 +4,19 @@ import json
 
 import pytest
 
-from daemon.agent.halts.unrecoverable import unrecoverable
+from daemon.agent.termination.default_conditions import make_unrecoverable
 from daemon.core.events import Outcome, Stop
-from daemon.core.label import Effect
-from daemon.tools.base import RetryableToolError, Unavailable
-from daemon.tools.decorate import tool
+from daemon.core.trust import Effect
+from daemon.tools.base import RetryableToolError, ServiceUnavailable
+from daemon.tools.signature import tool
 from tests.fakes.tools import Bench
 from tests.fakes.turns import Deed, did, failed, refused, skipped, story
 
 CRITICAL = ("db", "deploy")
 DENIALS = {
-    "an exception": failed("db", error="PermissionError", gave="PermissionError: [Errno 13] /var/db"),
+    "an exception": failed(
+        "db", error="PermissionError", gave="PermissionError: [Errno 13] /var/db"
+    ),
     "the system's words": failed("db", error="exit_1", gave="cat: /var/db: Permission denied"),
     "its number": failed("db", error="ToolError", gave="open failed with EACCES"),
     "a remote one's words": failed("db", error="ToolError", gave="403 Forbidden"),
@@ -24,7 +26,9 @@ HARMLESS = {
     "it went well": did("db", gave="3 rows; note: permission denied for 0 of them"),
     "another failure": failed("db", gave="no such table"),
     "it was not run": skipped("db"),
-    "a tool that is not critical": failed("read", error="PermissionError", gave="Permission denied"),
+    "a tool that is not critical": failed(
+        "read", error="PermissionError", gave="Permission denied"
+    ),
     "a refusal of one that is not critical": refused("send", reason="not today"),
     "a number that only looks like it": failed("db", gave="403 rows were skipped"),
 }
@@ -32,25 +36,27 @@ HARMLESS = {
 
 @pytest.mark.parametrize("deed", DENIALS.values(), ids=DENIALS.keys())
 def test_d3_permission_denied_on_a_critical_tool_ends_the_turn(deed: Deed) -> None:
-    halt = unrecoverable(CRITICAL)(story(did("read"), [did("list"), deed]).turn)
+    halt = make_unrecoverable(CRITICAL)(story(did("read"), [did("list"), deed]).turn)
     assert halt and (halt.reason, halt.coach) == (Stop.FAILED, "")
     assert halt.detail.startswith("permission_denied: db: ")
 
 
 @pytest.mark.parametrize("deed", DENIALS.values(), ids=DENIALS.keys())
 def test_d3_a_denial_that_nobody_called_critical_does_not(deed: Deed) -> None:
-    assert unrecoverable(())(story(deed).turn) is None
+    assert make_unrecoverable(())(story(deed).turn) is None
 
 
 @pytest.mark.parametrize("deed", HARMLESS.values(), ids=HARMLESS.keys())
 def test_d3_other_failures_do_not_end_the_turn(deed: Deed) -> None:
-    assert unrecoverable(CRITICAL)(story(deed).turn) is None
+    assert make_unrecoverable(CRITICAL)(story(deed).turn) is None
 
 
 def test_d3_the_reason_of_a_refusal_is_told_in_one_short_line() -> None:
-    halt = unrecoverable(CRITICAL)(story(refused("db", reason="not\nnow")).turn)
+    halt = make_unrecoverable(CRITICAL)(story(refused("db", reason="not\nnow")).turn)
     assert halt and halt.detail == "permission_denied: db: not now"
-    halt = unrecoverable(CRITICAL)(story(failed("db", error="PermissionError", gave="no " * 500)).turn)
+    halt = make_unrecoverable(CRITICAL)(
+        story(failed("db", error="PermissionError", gave="no " * 500)).turn
+    )
     assert halt and len(halt.detail) < 300
 
 
@@ -61,15 +67,21 @@ def down(tool: str = "fetch", url: str = "", error: str = "Unavailable") -> Deed
 
 @pytest.mark.parametrize("error", ["Unavailable", "http_503", "HTTP 500", "http502", "504"])
 def test_d3_a_dependency_that_fails_three_times_running_ends_the_turn(error: str) -> None:
-    check = unrecoverable(())
+    check = make_unrecoverable(())
     assert check(story(*[down(error=error)] * 2).turn) is None
     halt = check(story(*[down(error=error)] * 3).turn)
-    assert halt and (halt.reason, halt.detail) == (Stop.FAILED, f"dependency: fetch failed 3 times running ({error})")
+    assert halt and (halt.reason, halt.detail) == (
+        Stop.FAILED,
+        f"dependency: fetch failed 3 times running ({error})",
+    )
 
 
-@pytest.mark.parametrize("error", ["ToolError", "exit_503", "http_404", "TimedOut", "http_5", "http_5000", "Unavailables"])
+@pytest.mark.parametrize(
+    "error",
+    ["ToolError", "exit_503", "http_404", "TimedOut", "http_5", "http_5000", "Unavailables"],
+)
 def test_d3_other_errors_are_no_outage(error: str) -> None:
-    assert unrecoverable(())(story(*[down(error=error)] * 4).turn) is None
+    assert make_unrecoverable(())(story(*[down(error=error)] * 4).turn) is None
 
 
 OUTAGES = {
@@ -92,35 +104,35 @@ PASSING = {
 
 @pytest.mark.parametrize("work", OUTAGES.values(), ids=OUTAGES.keys())
 def test_d3_three_tries_that_meet_an_outage_end_the_turn(work: list[Deed]) -> None:
-    halt = unrecoverable(())(story(*work).turn)
+    halt = make_unrecoverable(())(story(*work).turn)
     assert halt and halt.detail.startswith("dependency: fetch")
 
 
 @pytest.mark.parametrize("work", PASSING.values(), ids=PASSING.keys())
 def test_d3_a_trouble_that_passes_does_not(work: list[Deed]) -> None:
-    assert unrecoverable(())(story(*work).turn) is None
+    assert make_unrecoverable(())(story(*work).turn) is None
 
 
 def test_d3_a_dependency_is_named_with_its_host() -> None:
-    halt = unrecoverable(())(story(*OUTAGES["one host"]).turn)
+    halt = make_unrecoverable(())(story(*OUTAGES["one host"]).turn)
     assert halt and "fetch api.example.com failed" in halt.detail
 
 
 @pytest.mark.parametrize("arguments", ["", "[1]", '{"url": 5}', '{"url": "http://["}', "{" * 5])
 def test_d3_arguments_without_a_host_are_no_trouble(arguments: str) -> None:
     deed = Deed("fetch", arguments, Outcome.ERROR, "503", "http_503")
-    assert unrecoverable(())(story(*[deed] * 3).turn) is not None
+    assert make_unrecoverable(())(story(*[deed] * 3).turn) is not None
 
 
 def test_d3_the_user_may_ask_for_another_try_after_an_outage() -> None:
     told = story(*[down()] * 3).steered("it should be back now").does(down())
-    assert unrecoverable(())(told.turn) is None
+    assert make_unrecoverable(())(told.turn) is None
 
 
 @tool(effect=Effect.READ)
 async def weather() -> str:
     """Ask the weather service."""
-    raise Unavailable("the weather service answered 503")
+    raise ServiceUnavailable("the weather service answered 503")
 
 
 @tool(effect=Effect.READ)
@@ -130,12 +142,12 @@ async def vault() -> str:
 
 
 async def test_d3_what_tools_raise_is_known_for_what_it_is_once_dispatched() -> None:
-    assert issubclass(Unavailable, RetryableToolError)
+    assert issubclass(ServiceUnavailable, RetryableToolError)
     bench = Bench([weather, vault])
     for _ in range(3):
         await bench.one("weather")
-    halt = unrecoverable(())(bench.turn)
+    halt = make_unrecoverable(())(bench.turn)
     assert halt and halt.detail == "dependency: weather failed 3 times running (Unavailable)"
     await bench.one("vault")
-    halt = unrecoverable(["vault"])(bench.turn)
+    halt = make_unrecoverable(["vault"])(bench.turn)
     assert halt and halt.detail.startswith("permission_denied: vault")

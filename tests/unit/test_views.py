@@ -5,6 +5,16 @@ from datetime import UTC, datetime
 
 import pytest
 
+from daemon.client.protocol import ApprovalView, CallView, RunLine, SessionView, UsageView
+from daemon.client.views import (
+    approval_view,
+    queued_line,
+    queued_view,
+    run_line,
+    run_view,
+    session_view,
+    transcript_line,
+)
 from daemon.core.events import (
     Alarm,
     BudgetExtended,
@@ -16,40 +26,49 @@ from daemon.core.events import (
     Limits,
     ModelReplied,
     Outcome,
-    Recorded,
+    RecordedEvent,
     Stop,
     ToolFinished,
     ToolStarted,
     Verified,
 )
-from daemon.core.label import Decision, Effect, Label
 from daemon.core.messages import ToolCall, Usage
 from daemon.core.rows import ApprovalRow, ChildRow, InboxRow, SessionRow, TurnRow
-from daemon.door.base import ApprovalView, CallView, RunLine, SessionView, UsageView
-from daemon.door.views import (
-    approval_view,
-    queued_line,
-    queued_view,
-    run_line,
-    run_view,
-    session_view,
-    transcript_line,
-)
+from daemon.core.trust import Decision, Effect, Label
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 ISO = "2026-01-02T12:00:00+00:00"
 
 
 def row(state: str = "ended", stop: Stop | None = Stop.DONE, detail: str = "") -> TurnRow:
-    return TurnRow("t1", "web:a", "", "in1", state, Label.TRUSTED, NOON, NOON, stop, detail, "hello", 2, 30, 9, 4, 0.5)
+    return TurnRow(
+        "t1",
+        "web:a",
+        "",
+        "in1",
+        state,
+        Label.TRUSTED,
+        NOON,
+        NOON,
+        stop,
+        detail,
+        "hello",
+        2,
+        30,
+        9,
+        4,
+        0.5,
+    )
 
 
 def inbox(state: str) -> InboxRow:
-    return InboxRow("in1", "web", "", "c1", "web:a", "owner", "hi", Label.TRUSTED, "t1", NOON, state=state)
+    return InboxRow(
+        "in1", "web", "", "c1", "web:a", "owner", "hi", Label.TRUSTED, "t1", NOON, state=state
+    )
 
 
-def numbered(*events: Event) -> list[Recorded]:
-    return [Recorded(seq, NOON, event) for seq, event in enumerate(events, start=1)]
+def numbered(*events: Event) -> list[RecordedEvent]:
+    return [RecordedEvent(seq, NOON, event) for seq, event in enumerate(events, start=1)]
 
 
 def two_calls() -> ModelReplied:
@@ -79,7 +98,13 @@ def test_a_run_shows_each_call_with_decision_and_result() -> None:
 
 def test_a_run_shows_state_reply_usage_and_times() -> None:
     view = run_view(row(), [])
-    assert (view.turn, view.session, view.state, view.stop_reason, view.reply) == ("t1", "web:a", "ended", "done", "hello")
+    assert (view.turn, view.session, view.state, view.stop_reason, view.reply) == (
+        "t1",
+        "web:a",
+        "ended",
+        "done",
+        "hello",
+    )
     assert (view.label, view.iterations, view.usage) == ("trusted", 2, UsageView(30, 9, 4, 0.5))
     assert (view.started, view.ended, view.notices) == (ISO, ISO, [])
 
@@ -90,7 +115,9 @@ def test_a_run_that_is_not_over_has_no_reply() -> None:
 
 def test_an_unknown_outcome_is_told() -> None:
     events = numbered(two_calls(), finished("1.0", "shell", Outcome.UNKNOWN))
-    assert run_view(row(), events).notices == ["outcome of shell is unknown: it may or may not have happened"]
+    assert run_view(row(), events).notices == [
+        "outcome of shell is unknown: it may or may not have happened"
+    ]
 
 
 def test_raised_limits_and_tripped_breakers_are_told() -> None:
@@ -103,8 +130,13 @@ def test_raised_limits_and_tripped_breakers_are_told() -> None:
 
 def test_a_run_names_its_agent_its_parent_and_the_runs_of_its_sub_agents() -> None:
     """A17"""
-    spawned = ChildSpawned("1.0", "c1", "sub-1-x", "in2", "scout", "look", "owner", Label.TRUSTED, Limits(), 1)
-    view = run_view(replace(row(), agent="lead", parent="p1"), numbered(spawned, replace(spawned, key="1.1", child="c2")))
+    spawned = ChildSpawned(
+        "1.0", "c1", "sub-1-x", "in2", "scout", "look", "owner", Label.TRUSTED, Limits(), 1
+    )
+    view = run_view(
+        replace(row(), agent="lead", parent="p1"),
+        numbered(spawned, replace(spawned, key="1.1", child="c2")),
+    )
     assert (view.agent, view.parent, view.children) == ("lead", "p1", ["c1", "c2"])
     assert (run_view(row(), []).parent, run_view(row(), []).children) == (None, [])
 
@@ -127,7 +159,9 @@ def test_notes_of_checks_alarms_and_raised_budgets_are_told() -> None:
         BudgetRaised("budget.3", Limits(), day_tokens=700),
         Alarm("budget_exhausted", "the agent runs out again and again"),
     )
-    assert run_view(row(stop=Stop.REJECTED, detail="the check 'x' did not pass"), events).notices == [
+    assert run_view(
+        row(stop=Stop.REJECTED, detail="the check 'x' did not pass"), events
+    ).notices == [
         "(Nothing was sent.)",
         "a person raised the budget: at most 4 USD and 900 tokens in for this run",
         "a person raised the budget: 2 USD more today",
@@ -138,7 +172,9 @@ def test_notes_of_checks_alarms_and_raised_budgets_are_told() -> None:
 
 
 def test_a_quarantined_run_says_why() -> None:
-    assert run_view(row("quarantined", None, "crashed three times"), []).notices == ["crashed three times"]
+    assert run_view(row("quarantined", None, "crashed three times"), []).notices == [
+        "crashed three times"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -150,7 +186,9 @@ def test_a_quarantined_run_says_why() -> None:
         ("answered:t7", "ended", "question of run t7"),
     ],
 )
-def test_a_message_without_a_run_of_its_own_says_what_became_of_it(inbox_state: str, state: str, notice: str | None) -> None:
+def test_a_message_without_a_run_of_its_own_says_what_became_of_it(
+    inbox_state: str, state: str, notice: str | None
+) -> None:
     view = queued_view(inbox(inbox_state))
     assert (view.turn, view.session, view.state) == ("t1", "web:a", state)
     assert [notice in told for told in view.notices if notice] == ([True] if notice else [])
@@ -163,9 +201,21 @@ def test_lists_show_runs_that_began_and_runs_that_wait() -> None:
 
 def test_a_question_is_shown_without_what_an_answer_must_match() -> None:
     question = ApprovalRow(
-        "t1", "3.0", "web:a", "shell", "{}", "args-hash", Effect.DESTRUCTIVE, Label.TRUSTED, "token-hash", NOON, NOON
+        "t1",
+        "3.0",
+        "web:a",
+        "shell",
+        "{}",
+        "args-hash",
+        Effect.DESTRUCTIVE,
+        Label.TRUSTED,
+        "token-hash",
+        NOON,
+        NOON,
     )
-    assert approval_view(question) == ApprovalView("t1", "3.0", "web:a", "shell", "{}", "destructive", "trusted", ISO)
+    assert approval_view(question) == ApprovalView(
+        "t1", "3.0", "web:a", "shell", "{}", "destructive", "trusted", ISO
+    )
 
 
 def test_a_session_is_shown_with_label_and_pause() -> None:
@@ -175,14 +225,28 @@ def test_a_session_is_shown_with_label_and_pause() -> None:
 
 def test_a_transcript_line_keeps_the_payloads_own_kind_beside_the_events() -> None:
     (recorded,) = numbered(Coached("stall", "look again"))
-    assert transcript_line(recorded) == {"seq": 1, "at": ISO, "kind": "Coached", "kind_": "stall", "text": "look again"}
+    assert transcript_line(recorded) == {
+        "seq": 1,
+        "at": ISO,
+        "kind": "Coached",
+        "kind_": "stall",
+        "text": "look again",
+    }
 
 
 def test_a_run_that_was_set_aside_tells_which_effects_were_cut_off() -> None:
     """Promise 3: also where the turn will never say so itself."""
-    starts = (ToolStarted("1.0", "write_file", Effect.WRITE), ToolStarted("1.1", "read_file", Effect.READ))
+    starts = (
+        ToolStarted("1.0", "write_file", Effect.WRITE),
+        ToolStarted("1.1", "read_file", Effect.READ),
+    )
     aside = row("quarantined", None, "set aside")
     view = run_view(aside, numbered(two_calls(), *starts))
-    assert view.notices == ["set aside", "outcome of write_file is unknown: it may or may not have happened"]
-    after = run_view(aside, numbered(two_calls(), *starts, finished("1.0", "write_file", Outcome.OK)))
+    assert view.notices == [
+        "set aside",
+        "outcome of write_file is unknown: it may or may not have happened",
+    ]
+    after = run_view(
+        aside, numbered(two_calls(), *starts, finished("1.0", "write_file", Outcome.OK))
+    )
     assert after.notices == ["set aside"]

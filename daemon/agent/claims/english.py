@@ -15,7 +15,9 @@ MESSAGE = (
     r"|newsletters?|requests?|applications?|forms?|summar(?:y|ies)|reports?|documents?|links?|invoices?|contracts?)"
 )
 THING = (
-    r"(?:" + MESSAGE + r"|files?|folders?|director(?:y|ies)|notes?|lists?|spreadsheets?|attachments?|photos?|pictures?"
+    r"(?:"
+    + MESSAGE
+    + r"|files?|folders?|director(?:y|ies)|notes?|lists?|spreadsheets?|attachments?|photos?|pictures?"
     r"|images?|backups?"
     r"|entr(?:y|ies)|records?|rows?|tables?|databases?|branch(?:es)?|commits?|changes|settings?|config(?:uration)?|accounts?"
     r"|passwords?|meetings?|appointments?|events?|calls?|reminders?|alarms?|timers?|tasks?|jobs?|tickets?|issues?|orders?"
@@ -40,7 +42,8 @@ LEAD = (
 )
 CLAUSE = (
     r"(?:.*[,;:!)(—–-]\s*|.*\b(?:and|but|so|then|because|also|now|today|finally|instead|additionally)\s+"
-    r"|.*\b(?:confirm|report|note|inform you|know|happy to say|glad to say|pleased to say|say)\s+(?:that\s+)?)?" + LEAD
+    r"|.*\b(?:confirm|report|note|inform you|know|happy to say|glad to say|pleased to say|say)\s+(?:that\s+)?)?"
+    + LEAD
 )
 NOT_IN_SUBJECT = (
     r"(?!(?:should|would|could|might|may|must|will|can|not|never|no|nothing|none|neither|nor|cannot|if|when|once|that|which"
@@ -48,14 +51,24 @@ NOT_IN_SUBJECT = (
     r"|where|until|before|after|any|what|how|why|whether|seems?|appears?|I|you|he|she|we)\b|\w+n['’]t\b)"
 )
 SUBJECT = (
-    r"(?P<np>(?:\b" + IT + r"|\b(?:" + NOT_IN_SUBJECT + r"[\w'’@/&+-]+(?:\.[\w]+)*\s+){0,6}?" + THING + r"(?:\s+(?:to|for"
+    r"(?P<np>(?:\b"
+    + IT
+    + r"|\b(?:"
+    + NOT_IN_SUBJECT
+    + r"[\w'’@/&+-]+(?:\.[\w]+)*\s+){0,6}?"
+    + THING
+    + r"(?:\s+(?:to|for"
     r"|with|from|about|on|at|in|of|and|called|named)"
     r"(?:\s+[\w'’@/:&+-]+(?:\.[\w]+)*){1,5}?|\s+" + PATH + r")?))"
 )
 AFTER = (
     r"\s*(?:$|[.!,;(—–-]|(?:it|them|your|the|this|that|these|those|both|all|everything|a|an|to|as|for|at|under|with"
     r"|successfully|and"
-    r"|into|from|\d+|" + PATH + r"|" + MESSAGE + r" to)(?:\W|$)|(?-i:[A-Z])[a-z]+(?<!s)(?:['’]s\b|\s+(?:the|a|an|your|about"
+    r"|into|from|\d+|"
+    + PATH
+    + r"|"
+    + MESSAGE
+    + r" to)(?:\W|$)|(?-i:[A-Z])[a-z]+(?<!s)(?:['’]s\b|\s+(?:the|a|an|your|about"
     r"|that|and)\b))"
 )
 LABELLED = r"(?!.*:\s*$)(?!\s*:)"

@@ -4,7 +4,9 @@ import re
 
 BEGINNING, END = 8000, 4000
 CODE = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
-QUOTED = re.compile(r"`[^`\n]*`|\"[^\"\n]*\"|“[^”\n]*”|„[^“”\n]*[“”]|«[^»\n]*»|(?<!\w)['‘](?=[^'’\n]* )[^'‘’\n]{6,}['’](?!\w)")
+QUOTED = re.compile(
+    r"`[^`\n]*`|\"[^\"\n]*\"|“[^”\n]*”|„[^“”\n]*[“”]|«[^»\n]*»|(?<!\w)['‘](?=[^'’\n]* )[^'‘’\n]{6,}['’](?!\w)"
+)
 CITED = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
 MARKUP = re.compile(r"\*\*|__|~~|(?<!\w)[*_](?=\w)|(?<=[\w.!])[*_](?!\w)")
 REGARDS = (

@@ -10,12 +10,22 @@ from contextlib import suppress
 
 from daemon.agent.claims.words import Kind
 from daemon.core.events import ToolFinished
-from daemon.core.label import Effect
 from daemon.core.messages import ToolCall
+from daemon.core.trust import Effect
 
 ALL = frozenset(Kind)
 NONE: frozenset[Kind] = frozenset()
-INSIDE = frozenset((Kind.DELETED, Kind.CANCELLED, Kind.SCHEDULED, Kind.SAVED, Kind.CREATED, Kind.CHANGED, Kind.REMEMBERED))
+INSIDE = frozenset(
+    (
+        Kind.DELETED,
+        Kind.CANCELLED,
+        Kind.SCHEDULED,
+        Kind.SAVED,
+        Kind.CREATED,
+        Kind.CHANGED,
+        Kind.REMEMBERED,
+    )
+)
 BY_EFFECT: Mapping[Effect, frozenset[Kind]] = {
     Effect.READ: NONE,
     Effect.FETCH: NONE,
@@ -33,26 +43,74 @@ KEEPS = frozenset((Kind.REMEMBERED, Kind.SAVED, Kind.CHANGED))
 LISTS = WRITES | {Kind.DELETED, Kind.SCHEDULED}
 VERBS: Mapping[str, frozenset[Kind]] = {
     **dict.fromkeys(("send", "reply", "forward", "notify", "dm", "tell"), TELLS),
-    **dict.fromkeys(("post", "upload", "publish", "share", "push", "tweet", "submit", "deploy", "merge"), POSTS),
-    **dict.fromkeys(("delete", "remove", "trash", "erase", "unlink", "rm", "cancel", "forget", "clear", "unsubscribe"), REMOVES),
+    **dict.fromkeys(
+        ("post", "upload", "publish", "share", "push", "tweet", "submit", "deploy", "merge"), POSTS
+    ),
+    **dict.fromkeys(
+        (
+            "delete",
+            "remove",
+            "trash",
+            "erase",
+            "unlink",
+            "rm",
+            "cancel",
+            "forget",
+            "clear",
+            "unsubscribe",
+        ),
+        REMOVES,
+    ),
     **dict.fromkeys(("archive", "move", "rename", "copy", "download", "backup"), WRITES | REMOVES),
     **dict.fromkeys(("schedule", "remind", "reschedule"), PLANS),
     **dict.fromkeys(("write", "edit", "append", "save", "patch", "draft"), WRITES),
     **dict.fromkeys(("remember", "memorize"), KEEPS),
     **dict.fromkeys(("pay", "purchase", "order", "buy", "transfer", "checkout", "refund"), PAYS),
     **dict.fromkeys(("book", "reserve"), PAYS | PLANS),
-    **dict.fromkeys(("install", "upgrade", "uninstall"), frozenset((Kind.INSTALLED, Kind.CHANGED, Kind.RAN, Kind.DELETED))),
+    **dict.fromkeys(
+        ("install", "upgrade", "uninstall"),
+        frozenset((Kind.INSTALLED, Kind.CHANGED, Kind.RAN, Kind.DELETED)),
+    ),
     "invite": TELLS | PLANS,
     "todo": LISTS,
 }
 NOUNS: Mapping[str, frozenset[Kind]] = {
-    **dict.fromkeys(("mail", "email", "message", "sms", "slack", "telegram"), TELLS | WRITES | REMOVES),
-    **dict.fromkeys(("calendar", "event", "reminder", "cron", "alarm", "timer", "appointment", "meeting", "schedules"), PLANS),
+    **dict.fromkeys(
+        ("mail", "email", "message", "sms", "slack", "telegram"), TELLS | WRITES | REMOVES
+    ),
+    **dict.fromkeys(
+        (
+            "calendar",
+            "event",
+            "reminder",
+            "cron",
+            "alarm",
+            "timer",
+            "appointment",
+            "meeting",
+            "schedules",
+        ),
+        PLANS,
+    ),
     **dict.fromkeys(("memory", "memories", "fact"), KEEPS | {Kind.DELETED}),
     **dict.fromkeys(("todos", "task", "tasks", "list"), LISTS),
 }
 LOOKS = frozenset(
-    ("get", "list", "read", "search", "find", "show", "fetch", "view", "query", "lookup", "recall", "count", "check")
+    (
+        "get",
+        "list",
+        "read",
+        "search",
+        "find",
+        "show",
+        "fetch",
+        "view",
+        "query",
+        "lookup",
+        "recall",
+        "count",
+        "check",
+    )
 )
 HELPERS = frozenset(("spawn", "agent", "delegate", "subagent"))
 WORD = re.compile(r"[a-z]+|[A-Z][a-z]*")
@@ -71,7 +129,9 @@ def proves(kind: Kind, result: ToolFinished, call: ToolCall) -> bool:
         return False
     if kind is Kind.PASSED:
         looked = result.effect in (Effect.READ, Effect.FETCH)
-        return Kind.RAN in shown_by(result, call) or (looked and bool(GOOD_NEWS.search(result.text)))
+        return Kind.RAN in shown_by(result, call) or (
+            looked and bool(GOOD_NEWS.search(result.text))
+        )
     return kind in shown_by(result, call)
 
 

@@ -1,9 +1,8 @@
 """Accepted messages, in order of acceptance."""
 
-from daemon.core.label import Label
 from daemon.core.rows import InboxRow
-from daemon.store.instants import from_db, to_db
-from daemon.store.tables.rows import Rows
+from daemon.core.trust import Label
+from daemon.store.tables.base import Table, from_db, to_db
 
 COLUMNS = """id, channel, account, external_id, session, sender, body, label, turn, received_at, steers, state,
     role, attachments, message_id"""
@@ -22,34 +21,34 @@ RELEASE = "UPDATE inbox SET steers = '' WHERE session = ? AND state = 'new' AND 
 Columns = tuple[str, str, str, str, str, str, str, str, str, int, str, str, str, str, str]
 
 
-class Inbox(Rows):
+class InboxTable(Table):
     """The inbox table."""
 
-    def input(self, input_id: str) -> InboxRow | None:
+    def get_input(self, input_id: str) -> InboxRow | None:
         """One accepted message."""
         found = self._db.execute(ONE, (input_id,)).fetchone()
         return _row(found) if found else None
 
-    def input_of(self, turn_id: str) -> InboxRow | None:
+    def get_turn_input(self, turn_id: str) -> InboxRow | None:
         """The message that began, or will begin, this turn."""
         found = self._db.execute(OF_TURN, (turn_id,)).fetchone()
         return _row(found) if found else None
 
-    def waiting_inputs(self, session: str) -> list[InboxRow]:
+    def list_waiting_inputs(self, session: str) -> list[InboxRow]:
         """Messages in state new, oldest first; those that steer a turn included."""
         return [_row(found) for found in self._db.execute(WAITING, (session,))]
 
-    def inputs_in(self, state: str) -> list[InboxRow]:
+    def list_inputs(self, state: str) -> list[InboxRow]:
         """Messages in this state, in order of acceptance."""
         return [_row(found) for found in self._db.execute(BY_STATE, (state,))]
 
-    def accept(self, row: InboxRow) -> InboxRow:
-        """Insert the message; the same external id again changes nothing and gives the first one's row (B5 #2)."""
+    def accept_input(self, row: InboxRow) -> InboxRow:
+        """Insert the message; the same external id again changes nothing and gives the first one's row (K2)."""
         if self._db.execute(ACCEPT, _columns(row)).rowcount == 1:
             return row
         return _row(self._db.execute(FIRST, (row.channel, row.account, row.external_id)).fetchone())
 
-    def settle_input(self, input_id: str, state: str) -> None:
+    def set_input_state(self, input_id: str, state: str) -> None:
         """The message has come to this state; `steers` is emptied when the state is new again."""
         if state == "new":
             self._db.execute(RENEW, (input_id,))

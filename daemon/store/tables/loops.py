@@ -3,10 +3,9 @@
 import json
 from typing import cast
 
-from daemon.core.label import Label
-from daemon.core.loops import Criterion, LoopRow, LoopStage
-from daemon.store.instants import from_db, maybe_from_db, maybe_to_db, to_db
-from daemon.store.tables.rows import Rows
+from daemon.core.rows import Criterion, LoopRow, LoopStage
+from daemon.core.trust import Label
+from daemon.store.tables.base import Table, from_db, maybe_from_db, maybe_to_db, to_db
 
 COLUMNS = """id, agent, root, sender, label, message, criterion, value, max_iterations, started_at,
     stage, attempt, learned, final_output, error, ended_at, role"""
@@ -14,25 +13,29 @@ PUT = f"""INSERT INTO loops ({COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,
     ON CONFLICT (id) DO UPDATE SET label = excluded.label, stage = excluded.stage, attempt = excluded.attempt,
     learned = excluded.learned, final_output = excluded.final_output, error = excluded.error, ended_at = excluded.ended_at"""
 ONE = f"SELECT {COLUMNS} FROM loops WHERE id = ?"
-AT_WORK = f"SELECT {COLUMNS} FROM loops WHERE ended_at IS NULL AND (?1 IS NULL OR agent = ?1) ORDER BY n"
+AT_WORK = (
+    f"SELECT {COLUMNS} FROM loops WHERE ended_at IS NULL AND (?1 IS NULL OR agent = ?1) ORDER BY n"
+)
 NEWEST = f"SELECT {COLUMNS} FROM loops WHERE ?1 IS NULL OR agent = ?1 ORDER BY n DESC LIMIT ?2"
 
-Columns = tuple[str, str, str, str, str, str, str, str, int, int, str, int, str, str, str, int | None, str]
+Columns = tuple[
+    str, str, str, str, str, str, str, str, int, int, str, int, str, str, str, int | None, str
+]
 
 
-class Loops(Rows):
+class LoopTable(Table):
     """The loops table."""
 
-    def loop(self, loop_id: str) -> LoopRow | None:
+    def get_loop(self, loop_id: str) -> LoopRow | None:
         """One loop."""
         found = self._db.execute(ONE, (loop_id,)).fetchone()
         return _row(found) if found else None
 
-    def loops(self, agent: str | None = None, limit: int = 50) -> list[LoopRow]:
+    def list_loops(self, agent: str | None = None, limit: int = 50) -> list[LoopRow]:
         """Loops, newest first; of one agent, or of all."""
         return [_row(found) for found in self._db.execute(NEWEST, (agent, limit))]
 
-    def loops_at_work(self, agent: str | None = None) -> list[LoopRow]:
+    def list_running_loops(self, agent: str | None = None) -> list[LoopRow]:
         """Loops that have not ended, oldest first; of one agent, or of all."""
         return [_row(found) for found in self._db.execute(AT_WORK, (agent,))]
 
@@ -64,7 +67,21 @@ def _columns(row: LoopRow) -> Columns:
 
 
 def _row(found: Columns) -> LoopRow:
-    label, message, criterion, value, most, started_at, stage, attempt, learned, final_output, error, ended_at, role = found[4:]
+    (
+        label,
+        message,
+        criterion,
+        value,
+        most,
+        started_at,
+        stage,
+        attempt,
+        learned,
+        final_output,
+        error,
+        ended_at,
+        role,
+    ) = found[4:]
     return LoopRow(
         *found[:4],
         Label(label),

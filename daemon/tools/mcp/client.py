@@ -1,61 +1,316 @@
-"""Conversations with MCP servers, spoken by the `mcp` package (extra `mcp`): both generations of the protocol."""
+"""What the ways to a server have in common: whether the connection still holds, and how much may come over it.
+
+The pipes to a server that is a process of ours: messages of bounded size, its complaints heard, nothing of it left behind.
+
+The way to a server that listens somewhere (streamable HTTP): what fails on it becomes an answer that says how far it got.
+
+Conversations with MCP servers, spoken by the `mcp` package (extra `mcp`): both generations of the protocol.
+"""
 
 import asyncio
 import json
+import os
+import signal
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import assert_never
 
+import anyio
 import httpx2
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp import types
 from mcp.client import Client
 from mcp.client.session import ClientSession, IncomingMessage
+from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.shared.exceptions import MCPError
-from mcp.types import CONNECTION_CLOSED, PARSE_ERROR, REQUEST_TIMEOUT
+from mcp.shared.message import SessionMessage
+from mcp.types import CONNECTION_CLOSED, PARSE_ERROR, REQUEST_TIMEOUT, jsonrpc_message_adapter
 from pydantic import TypeAdapter
 
 from daemon import VERSION
-from daemon.tools.mcp.http import CUT_OFF, NOT_REACHED, REFUSED, http
-from daemon.tools.mcp.session import (
-    Address,
-    Definition,
-    Launch,
+from daemon.tools.mcp.protocol import (
+    CallAnswer,
+    McpSession,
     NoAnswer,
     NotSent,
     OnChanged,
-    OnLine,
-    Said,
+    OnStderrLine,
+    ProcessAddress,
     ServerLost,
-    Session,
-    as_json,
+    ServerTool,
+    UrlAddress,
+    stable_json,
 )
-from daemon.tools.mcp.stdio import stdio
-from daemon.tools.mcp.wire import Wire
 
-LIST_S = 60.0
-CALL_S = 60.0
-MOST_PAGES, MOST_TOOLS = 100, 1000
-ANSWER: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
-    types.CallToolResult | types.InputRequiredResult
-)
-FAULTS = (MCPError, OSError, ValueError, RuntimeError, TypeError, LookupError, httpx2.HTTPError)
-LOST = (CONNECTION_CLOSED, CUT_OFF, PARSE_ERROR, REQUEST_TIMEOUT)
-ASKED_BACK = "The server asked for something in return (words of a model, or a person's answer), which it does not get from here."
+MAX_MESSAGE_BYTES = 16 << 20
+
+
+@dataclass(slots=True)
+class Connection:
+    """A connection as its users see it. `why` is empty as long as it holds."""
+
+    why: str = ""
+    _closed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def close(self, why: str) -> None:
+        """It is gone; the first reason counts."""
+        self.why = self.why or why
+        self._closed.set()
+
+    async def wait_closed(self) -> str:
+        """Waits until it is; why."""
+        await self._closed.wait()
+        return self.why
+
+
+STDERR_BYTES = 64 * 1024
+MAX_STRAY_LINES, STRAY_LOGGED = 200, 10
+GRACE_S = 1.0
+REAP_S = 5.0
+
+Incoming = SessionMessage | Exception
+Streams = tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]
 
 
 @asynccontextmanager
-async def connect(place: Launch | Address, *, changed: OnChanged, heard: OnLine) -> AsyncIterator[Session]:
+async def open_stdio(
+    place: ProcessAddress, wire: Connection, heard: OnStderrLine
+) -> AsyncIterator[Streams]:
+    """Start it; on the way out it is asked to go, then its whole group is killed. Raises OSError when it cannot be started."""
+    process = await _start_process(place)
+    arriving, incoming = anyio.create_memory_object_stream[Incoming](0)
+    outgoing, leaving = anyio.create_memory_object_stream[SessionMessage](0)
+    pipes = _Pipes(process, wire, heard)
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(pipes.read, arriving)
+            group.start_soon(pipes.write, leaving)
+            group.start_soon(pipes.listen)
+            try:
+                yield incoming, outgoing
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await _end_process(process)
+                group.cancel_scope.cancel()
+    finally:
+        for stream in (arriving, incoming, outgoing, leaving):
+            stream.close()
+
+
+async def _start_process(place: ProcessAddress) -> asyncio.subprocess.Process:
+    """The process. A stop in the middle waits until it is known what there is to end: asyncio would leave its pipes open."""
+    starting = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
+            *place.argv, env=dict(place.env), cwd=place.cwd, start_new_session=True, limit=MAX_MESSAGE_BYTES,
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        )
+    )  # fmt: skip
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await asyncio.wait((starting,))
+        if not starting.cancelled() and not starting.exception():
+            await _end_process(starting.result())
+        raise
+
+
+@dataclass(slots=True)
+class _Pipes:
+    """What runs to and fro while the server lives."""
+
+    process: asyncio.subprocess.Process
+    wire: Connection
+    heard: OnStderrLine
+    stray_lines: int = 0
+
+    async def read(self, arriving: MemoryObjectSendStream[Incoming]) -> None:
+        assert self.process.stdout
+        with arriving, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            try:
+                while self.stray_lines < MAX_STRAY_LINES and (
+                    line := await self.process.stdout.readline()
+                ):
+                    await self._forward(line, arriving)
+                many = f"it printed {MAX_STRAY_LINES} lines that are no messages; what it says to people belongs on its stderr"
+                self.wire.close(many if self.stray_lines >= MAX_STRAY_LINES else "it ended")
+            except ValueError:
+                self.wire.close(f"it sent a message of more than {MAX_MESSAGE_BYTES >> 20} MB")
+        while await self.process.stdout.read(MAX_MESSAGE_BYTES):
+            pass  # nobody listens any more; but what it still says would keep it from being seen to end
+
+    async def _forward(self, line: bytes, arriving: MemoryObjectSendStream[Incoming]) -> None:
+        """Some servers greet on the wrong pipe; one that goes on doing so is cut off, or it would keep us from all else."""
+        try:
+            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValueError:
+            self.stray_lines += 1
+            if self.stray_lines <= STRAY_LOGGED:
+                self.heard(f"not a message: {line[:200].decode('utf-8', 'replace')}")
+        else:
+            await arriving.send(SessionMessage(message))
+
+    async def write(self, leaving: MemoryObjectReceiveStream[SessionMessage]) -> None:
+        assert self.process.stdin
+        with leaving, suppress(ConnectionError):
+            async for one in leaving:
+                text = one.message.model_dump_json(by_alias=True, exclude_unset=True)
+                self.process.stdin.write(text.encode() + b"\n")
+                await self.process.stdin.drain()
+
+    async def listen(self) -> None:
+        """What it prints on its stderr is read to the end, so that it never waits for us; the first of it is told."""
+        assert self.process.stderr
+        room = STDERR_BYTES
+        while piece := await self.process.stderr.read(4096):
+            for line in piece[: max(room, 0)].decode("utf-8", "replace").splitlines():
+                self.heard(line)
+            room -= len(piece)
+
+
+async def _end_process(process: asyncio.subprocess.Process) -> None:
+    """The end of its input tells it to go; what of its group is still there after a while, or behind it, is killed."""
+    assert process.stdin
+    process.stdin.close()
+    with suppress(TimeoutError):
+        await asyncio.wait_for(process.wait(), GRACE_S)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with suppress(TimeoutError):
+        await asyncio.wait_for(process.wait(), REAP_S)
+    transport = process._transport  # type: ignore[missing-attribute] # nothing public lets go of pipes that others hold, too
+    transport.close()
+
+
+NOT_REACHED, CUT_OFF, REFUSED = -32_950, -32_951, -32_952
+CONNECT_S, SILENCE_S = 15.0, 300.0
+NEVER_SENT = (
+    httpx2.ConnectError,
+    httpx2.ConnectTimeout,
+    httpx2.PoolTimeout,
+    httpx2.UnsupportedProtocol,
+)
+SESSION_HEADER = "mcp-session-id"
+
+
+@asynccontextmanager
+async def open_http(place: UrlAddress, wire: Connection) -> AsyncIterator[Streams]:
+    """Streams to that address, which alone gets the headers: no redirect to another is followed."""
+    client = httpx2.AsyncClient(
+        transport=GuardedTransport(wire),
+        headers=dict(place.headers),
+        timeout=httpx2.Timeout(CONNECT_S, read=SILENCE_S),
+        trust_env=False,
+    )
+    async with (
+        client,
+        streamable_http_client(
+            place.url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES
+        ) as (incoming, outgoing),
+    ):
+        yield incoming, outgoing  # type: ignore[misc]
+
+
+class GuardedTransport(httpx2.AsyncHTTPTransport):
+    """Requests that fail get an answer made here, in the protocol's own form, so that the call that waits learns of it."""
+
+    def __init__(self, wire: Connection) -> None:
+        super().__init__()
+        self.connection = wire
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send it. Only what a call waits for is answered in the server's place."""
+        try:
+            response = await super().handle_async_request(request)
+        except httpx2.TransportError as error:
+            if request.method != "POST":
+                raise
+            if isinstance(error, NEVER_SENT):
+                self.connection.close(f"{request.url.host} cannot be reached")
+                return _error_response(NOT_REACHED)
+            return _error_response(CUT_OFF)
+        return self._check_response(request, response) if request.method == "POST" else response
+
+    def _check_response(
+        self, request: httpx2.Request, response: httpx2.Response
+    ) -> httpx2.Response:
+        if response.status_code == 404 and SESSION_HEADER in request.headers:
+            self.connection.close("it has forgotten the session")
+            return _error_response(NOT_REACHED)
+        if response.status_code in (401, 403):
+            self.connection.close(
+                f"it refuses us (HTTP {response.status_code}): look at its headers in the config"
+            )
+            return _error_response(REFUSED)
+        if response.status_code >= 500:
+            return _error_response(CUT_OFF)
+        if response.headers.get("content-type", "").startswith("application/json"):
+            assert isinstance(response.stream, httpx2.AsyncByteStream)
+            response.stream = BoundedBody(response.stream)
+        return response
+
+
+class BoundedBody(httpx2.AsyncByteStream):
+    """A body that ends in one kind of error, whether it breaks off or is too long."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
+        self.inner, self.room = inner, MAX_MESSAGE_BYTES
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for piece in self.inner:
+                self.room -= len(piece)
+                if self.room < 0:
+                    raise httpx2.StreamError(
+                        f"the answer has more than {MAX_MESSAGE_BYTES >> 20} MB"
+                    )
+                yield piece
+        except httpx2.TransportError as error:
+            raise httpx2.StreamError("the answer broke off") from error
+
+    async def aclose(self) -> None:
+        """Let go of the connection."""
+        await self.inner.aclose()
+
+
+def _error_response(code: int) -> httpx2.Response:
+    error = {
+        "jsonrpc": "2.0",
+        "id": None,
+        "error": {"code": code, "message": "answered by the house"},
+    }
+    return httpx2.Response(
+        502, headers={"content-type": "application/json"}, content=json.dumps(error).encode()
+    )
+
+
+LIST_S = 60.0
+CALL_S = 60.0
+MAX_PAGES, MAX_TOOLS = 100, 1000
+ANSWER_TYPE: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
+    types.CallToolResult | types.InputRequiredResult
+)
+SDK_ERRORS = (MCPError, OSError, ValueError, RuntimeError, TypeError, LookupError, httpx2.HTTPError)
+LOST_CODES = (CONNECTION_CLOSED, CUT_OFF, PARSE_ERROR, REQUEST_TIMEOUT)
+INPUT_REFUSED = "The server asked for something in return (words of a model, or a person's answer), which it does not get from here."
+
+
+@asynccontextmanager
+async def connect(
+    place: ProcessAddress | UrlAddress, *, changed: OnChanged, heard: OnStderrLine
+) -> AsyncIterator[McpSession]:
     """See session.Connect. What a server asks of us (a model's words, a person's answer, our folders) is refused."""
-    wire = Wire()
+    wire = Connection()
 
     async def on_message(message: IncomingMessage) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             changed()
 
     client = Client(
-        stdio(place, wire, heard) if isinstance(place, Launch) else http(place, wire),
+        open_stdio(place, wire, heard)
+        if isinstance(place, ProcessAddress)
+        else open_http(place, wire),
         cache=None,
         read_timeout_seconds=LIST_S,
         message_handler=on_message,
@@ -64,21 +319,21 @@ async def connect(place: Launch | Address, *, changed: OnChanged, heard: OnLine)
     async with AsyncExitStack() as stack:
         try:
             await stack.enter_async_context(client)
-        except (*FAULTS, ExceptionGroup) as error:
-            raise ServerLost(wire.why or _why(error)) from error
-        listening = asyncio.create_task(_listen(client, changed), name="mcp: changes")
+        except (*SDK_ERRORS, ExceptionGroup) as error:
+            raise ServerLost(wire.why or _describe_error(error)) from error
+        listening = asyncio.create_task(_watch_changes(client, changed), name="mcp: changes")
         try:
             yield SdkSession(client.session, wire)
         finally:
-            wire.cut("we left")
+            wire.close("we left")
             listening.cancel()
             with suppress(asyncio.CancelledError):
                 await listening
-            with suppress(*FAULTS, ExceptionGroup):
+            with suppress(*SDK_ERRORS, ExceptionGroup):
                 await stack.aclose()
 
 
-async def _listen(client: Client, changed: OnChanged) -> None:
+async def _watch_changes(client: Client, changed: OnChanged) -> None:
     """Servers of the newer kind tell changes only to those who asked for them."""
     with suppress(ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError):
         async with client.listen(tools_list_changed=True) as events:
@@ -86,7 +341,7 @@ async def _listen(client: Client, changed: OnChanged) -> None:
                 changed()
 
 
-def _why(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
     return f"{type(error).__name__}: {error}"
@@ -97,87 +352,101 @@ class SdkSession:
     """See session.Session."""
 
     session: ClientSession
-    wire: Wire
+    wire: Connection
 
-    async def lost(self) -> str:
+    async def wait_lost(self) -> str:
         """Waits until the connection is gone; why it is."""
-        return await self.wire.gone()
+        return await self.wire.wait_closed()
 
-    async def list_tools(self) -> tuple[Definition, ...]:
+    async def list_tools(self) -> tuple[ServerTool, ...]:
         """All pages of the list."""
-        found: list[Definition] = []
+        found: list[ServerTool] = []
         cursor: str | None = None
         try:
-            for _ in range(MOST_PAGES):
-                page = await self.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
-                found += [_definition(tool) for tool in page.tools]
+            for _ in range(MAX_PAGES):
+                page = await self.session.list_tools(
+                    params=types.PaginatedRequestParams(cursor=cursor)
+                )
+                found += [_server_tool(tool) for tool in page.tools]
                 cursor = page.next_cursor
-                if not cursor or len(found) > MOST_TOOLS:
+                if not cursor or len(found) > MAX_TOOLS:
                     break
-        except FAULTS as error:
-            raise ServerLost(self.wire.why or _why(error)) from error
-        return tuple(found[:MOST_TOOLS])
+        except SDK_ERRORS as error:
+            raise ServerLost(self.wire.why or _describe_error(error)) from error
+        return tuple(found[:MAX_TOOLS])
 
-    async def call_tool(self, name: str, arguments: Mapping[str, object]) -> Said:
+    async def call_tool(self, name: str, arguments: Mapping[str, object]) -> CallAnswer:
         """One request, sent once."""
         if self.wire.why:
             raise NotSent(self.wire.why)
-        request = types.CallToolRequest(params=types.CallToolRequestParams(name=name, arguments=dict(arguments)))
+        request = types.CallToolRequest(
+            params=types.CallToolRequestParams(name=name, arguments=dict(arguments))
+        )
         try:
-            answer = await self.session.send_request(request, ANSWER, request_read_timeout_seconds=CALL_S)
+            answer = await self.session.send_request(
+                request, ANSWER_TYPE, request_read_timeout_seconds=CALL_S
+            )
         except MCPError as error:
             return self._refusal(error)
-        except FAULTS as error:
-            raise NoAnswer(_why(error)) from error
+        except SDK_ERRORS as error:
+            raise NoAnswer(_describe_error(error)) from error
         if isinstance(answer, types.InputRequiredResult):
-            return Said(ASKED_BACK, is_error=True)
-        return Said(_text(answer), bool(answer.is_error))
+            return CallAnswer(INPUT_REFUSED, is_error=True)
+        return CallAnswer(_answer_text(answer), bool(answer.is_error))
 
-    def _refusal(self, error: MCPError) -> Said:
+    def _refusal(self, error: MCPError) -> CallAnswer:
         if error.code in (NOT_REACHED, REFUSED):
             raise NotSent(self.wire.why) from error
         if error.code == REQUEST_TIMEOUT:
             raise NoAnswer(f"no answer within {CALL_S:g} s") from error
-        if error.code in LOST:
+        if error.code in LOST_CODES:
             raise NoAnswer(self.wire.why or "the connection broke off") from error
-        return Said(f"{error.message} (code {error.code})", is_error=True)
+        return CallAnswer(f"{error.message} (code {error.code})", is_error=True)
 
 
-def _definition(tool: types.Tool) -> Definition:
+def _server_tool(tool: types.Tool) -> ServerTool:
     whole = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
     title = whole.get("title") or ""
     description = whole.get("description") or title
-    return Definition(
-        tool.name, description, as_json(whole.get("inputSchema") or {}), as_json(whole.get("annotations") or {})
+    return ServerTool(
+        tool.name,
+        description,
+        stable_json(whole.get("inputSchema") or {}),
+        stable_json(whole.get("annotations") or {}),
     )
 
 
-def _text(answer: types.CallToolResult) -> str:
-    parts = [_part(block) for block in answer.content]
-    if not any(isinstance(block, types.TextContent) for block in answer.content) and answer.structured_content is not None:
+def _answer_text(answer: types.CallToolResult) -> str:
+    parts = [_block_text(block) for block in answer.content]
+    if (
+        not any(isinstance(block, types.TextContent) for block in answer.content)
+        and answer.structured_content is not None
+    ):
         parts.append(json.dumps(answer.structured_content, ensure_ascii=False))
     return "\n".join(parts)
 
 
-def _part(block: types.ContentBlock) -> str:
+def _block_text(block: types.ContentBlock) -> str:
     match block:
         case types.TextContent():
             return block.text
         case types.ImageContent() | types.AudioContent():
-            return f"[{block.type}, {block.mime_type}, {_size(block.data)}: not shown]"
+            return f"[{block.type}, {block.mime_type}, {_size_text(block.data)}: not shown]"
         case types.ResourceLink():
             return f"[link to {block.uri}: {block.name}]"
         case types.EmbeddedResource():
-            return _embedded(block.resource)
+            return _embedded_text(block.resource)
         case never:
             assert_never(never)
 
 
-def _embedded(resource: types.TextResourceContents | types.BlobResourceContents) -> str:
+def _embedded_text(resource: types.TextResourceContents | types.BlobResourceContents) -> str:
     if isinstance(resource, types.TextResourceContents):
         return f"[{resource.uri}]\n{resource.text}"
-    return f"[{resource.uri}, {resource.mime_type or 'bytes'}, {_size(resource.blob)}: not shown]"
+    return (
+        f"[{resource.uri}, {resource.mime_type or 'bytes'}, {_size_text(resource.blob)}: not shown]"
+    )
 
 
-def _size(base64: str) -> str:
+def _size_text(base64: str) -> str:
     return f"{max(len(base64) * 3 // 4 // 1024, 1)} kB"

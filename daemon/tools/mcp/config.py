@@ -6,25 +6,25 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from daemon.core.label import Effect
+from daemon.core.trust import Effect
 
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]|_(?!_)){0,30}(?<!_)")
 EXPECTED_NAME = "1 to 31 letters, digits, '-' and single '_', for it stands before the '__' in the names of its tools"
 
 
-def _fits(name: str) -> str:
+def _check_name(name: str) -> str:
     if not NAME.fullmatch(name):
         raise ValueError(f"{name!r} cannot be the name of a server: expected {EXPECTED_NAME}")
     return name
 
 
-def _is_address(url: str) -> str:
+def _check_url(url: str) -> str:
     if url and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
         raise ValueError(f"{url!r} is no address: expected http://... or https://...")
     return url
 
 
-ServerName = Annotated[str, AfterValidator(_fits)]
+ServerName = Annotated[str, AfterValidator(_check_name)]
 
 
 class McpConfig(BaseModel):
@@ -32,22 +32,38 @@ class McpConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    command: str = Field("", description="the program that is the server; it speaks on stdin and stdout")
+    command: str = Field(
+        "", description="the program that is the server; it speaks on stdin and stdout"
+    )
     args: list[str] = Field([], description="its arguments")
-    env: dict[str, str] = Field({}, description="its environment, beside PATH, HOME and LANG; nothing of the daemon's own")
-    url: Annotated[str, AfterValidator(_is_address)] = Field("", description="instead of a command: where the server listens")
+    env: dict[str, str] = Field(
+        {}, description="its environment, beside PATH, HOME and LANG; nothing of the daemon's own"
+    )
+    url: Annotated[str, AfterValidator(_check_url)] = Field(
+        "", description="instead of a command: where the server listens"
+    )
     headers: dict[str, str] = Field({}, description="sent to that address with every request")
     default_effect: Effect = Field(
-        Effect.DESTRUCTIVE, description="what a tool does that is not named in effects; the default asks before every call"
+        Effect.DESTRUCTIVE,
+        description="what a tool does that is not named in effects; the default asks before every call",
     )
     effects: dict[str, Effect] = Field(
         {}, description='by tool: "read", "fetch", "write", "egress" or "destructive"'
     )
-    critical: dict[str, list[str]] = Field({}, description="by tool: the arguments that decide where it acts; absent: all")
-    trusted_output: list[str] = Field([], description="tools whose results are as good as your own words")
-    sandbox: Literal["auto", "off"] = Field("auto", description='"off": a command runs with all that your user may do')
+    critical: dict[str, list[str]] = Field(
+        {}, description="by tool: the arguments that decide where it acts; absent: all"
+    )
+    trusted_output: list[str] = Field(
+        [], description="tools whose results are as good as your own words"
+    )
+    sandbox: Literal["auto", "off"] = Field(
+        "auto", description='"off": a command runs with all that your user may do'
+    )
     network: bool = Field(False, description="in the sandbox, a command may reach the network")
-    paths: list[str] = Field([], description="in the sandbox, what a command may read and write beside the system's programs")
+    paths: list[str] = Field(
+        [],
+        description="in the sandbox, what a command may read and write beside the system's programs",
+    )
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:

@@ -48,7 +48,11 @@ class Conversation:
 
     def answers(self, platform: Platform) -> list[str]:
         """The marks in what the bot said, in order."""
-        return [mark for one in by_bot(platform, self.chat) for mark in MARK.findall(one.text) or [one.text]]
+        return [
+            mark
+            for one in by_bot(platform, self.chat)
+            for mark in MARK.findall(one.text) or [one.text]
+        ]
 
 
 @dataclass(slots=True)
@@ -95,7 +99,9 @@ class Crowd:
         try:
             await self.it.platform.until(lambda: not self._open(), 40)
         except TimeoutError as late:
-            raise AssertionError(f"never answered: {_stuck(self.fate.home, self._open())}\n{self.fate.log[-4000:]}") from late
+            raise AssertionError(
+                f"never answered: {_stuck(self.fate.home, self._open())}\n{self.fate.log[-4000:]}"
+            ) from late
         assert await self.fate.terminate() == 0
 
     async def live(self, life: int) -> None:
@@ -122,7 +128,7 @@ class Crowd:
             self._say()
 
     async def _spared(self) -> None:
-        """Who has met two kills is answered before the next: a third could be their own doing: another story (B5 #25)."""
+        """Who has met two kills is answered before the next: a third could be their own doing: another story (K25)."""
         tried = {mark for mark, kills in self.met.items() if kills >= SPARED}
         await self.it.platform.until(lambda: tried.isdisjoint(self._open()), 40)
 
@@ -131,7 +137,9 @@ class Crowd:
         async with asyncio.timeout(30):
             while self.fate.alive and self._open():
                 with suppress(TimeoutError):
-                    await self.it.platform.until(lambda: not (self.fate.alive and self._open()), 0.3)
+                    await self.it.platform.until(
+                        lambda: not (self.fate.alive and self._open()), 0.3
+                    )
 
     def _something(self, kind: str) -> None:
         """Whenever something happens, somebody may say something more."""
@@ -174,7 +182,9 @@ class Crowd:
         self.fate.happens("asked")
         marks = MARK.findall(said_last(x.asked.body))
         try:
-            response = await says(f"re: {' '.join(marks)}", delay=self.chance.uniform(0.01, 0.12))(x)
+            response = await says(f"re: {' '.join(marks)}", delay=self.chance.uniform(0.01, 0.12))(
+                x
+            )
         except ConnectionResetError:  # it has died meanwhile
             return x.drop()
         self.fate.happens("answered")
@@ -211,7 +221,9 @@ def count(crowd: Crowd, journal: Path) -> Count:
         extra = Counter(answers) - Counter(talk.said)
         told.lost += len(set(talk.said).difference(answers))
         told.extra += extra.total()
-        told.proven += sum(min(times, crowd.under_way[f"re: {mark}"]) for mark, times in extra.items())
+        told.proven += sum(
+            min(times, crowd.under_way[f"re: {mark}"]) for mark, times in extra.items()
+        )
         in_order = list(dict.fromkeys(answers)) == talk.said
         told.out_of_order += not in_order
         if extra or not in_order:
@@ -236,7 +248,12 @@ def _being_sent(home: Path) -> list[str]:
         for file in home.glob("journal.db*"):
             shutil.copy(file, folder)
         with closing(sqlite3.connect(Path(folder) / "journal.db")) as db:
-            return [body for (body,) in db.execute("SELECT body FROM outbox WHERE state IN ('sending', 'uncertain')")]
+            return [
+                body
+                for (body,) in db.execute(
+                    "SELECT body FROM outbox WHERE state IN ('sending', 'uncertain')"
+                )
+            ]
 
 
 def _of_the_journal(told: Count, journal: Path) -> None:

@@ -59,9 +59,16 @@ class Fate:
         self.dead.clear()
         self.killed = False
         if self._nursery is None:
-            given = {name: os.environ[name] for name in KEPT if name in os.environ} | {"PYTHONPATH": str(ROOT)}
-            command, pipe = (sys.executable, "-m", "tests.e2e.channels.nursery", self.channel), asyncio.subprocess.PIPE
-            self._nursery = await asyncio.create_subprocess_exec(*command, env=given, stdin=pipe, stdout=pipe)
+            given = {name: os.environ[name] for name in KEPT if name in os.environ} | {
+                "PYTHONPATH": str(ROOT)
+            }
+            command, pipe = (
+                (sys.executable, "-m", "tests.e2e.channels.nursery", self.channel),
+                asyncio.subprocess.PIPE,
+            )
+            self._nursery = await asyncio.create_subprocess_exec(
+                *command, env=given, stdin=pipe, stdout=pipe
+            )
         assert self._nursery.stdin
         self._nursery.stdin.write(f"{self.home}\n".encode())
         self.pid = await self._told()

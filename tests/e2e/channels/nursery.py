@@ -11,7 +11,7 @@ import sys
 import threading
 from pathlib import Path
 
-from daemon import plugins
+from daemon import addons as plugins
 from daemon.cli import main
 
 NEEDED = ("daemon.cli.parsing", "daemon.app.serve")
@@ -21,8 +21,12 @@ def nurse() -> int:
     """Until nobody asks any more; in a child, its exit code."""
     for module in NEEDED:
         importlib.import_module(module)
-    for kind, name in (("providers", "openai"), ("house", "channels"), *(("channels", name) for name in sys.argv[1:])):
-        plugins.load(kind, name)
+    for kind, name in (
+        ("providers", "openai"),
+        ("house", "channels"),
+        *(("channels", name) for name in sys.argv[1:]),
+    ):
+        plugins.load_addon(kind, name)
     gc.freeze()
     for line in sys.stdin:
         assert threading.active_count() == 1

@@ -47,7 +47,9 @@ def handed_out(platform: Platform) -> bool:
         case FakeSlack():
             return platform.sockets._queue.empty()
         case FakeDiscord():
-            return all(session.sent == len(session.log) for session in platform.gateway.sessions.values())
+            return all(
+                session.sent == len(session.log) for session in platform.gateway.sessions.values()
+            )
         case FakeTelegram():
             return platform._poll is None
         case _:
@@ -89,7 +91,9 @@ class Stage:
         """A new life that has come so far as to hear what is said."""
         before = comings(self.platform)
         await self.fate.start()
-        await self.platform.until(lambda: comings(self.platform) > before and not _between_polls(self.platform))
+        await self.platform.until(
+            lambda: comings(self.platform) > before and not _between_polls(self.platform)
+        )
 
     async def handed_out(self) -> None:
         """Wait until what people said is on its way to the bot."""
@@ -116,11 +120,15 @@ class Stage:
 
     async def says(self, chat: str, *texts: str) -> None:
         """Wait until the bot has said just this there."""
-        await self.platform.until(lambda: [one.text for one in by_bot(self.platform, chat)] == list(texts))
+        await self.platform.until(
+            lambda: [one.text for one in by_bot(self.platform, chat)] == list(texts)
+        )
 
 
 @asynccontextmanager
-async def stage(name: str, folder: Path, settings: Callable[[Platform], Tables] = lambda _: {}) -> AsyncIterator[Stage]:
+async def stage(
+    name: str, folder: Path, settings: Callable[[Platform], Tables] = lambda _: {}
+) -> AsyncIterator[Stage]:
     """`settings`: more tables for config.toml. No daemon runs yet."""
     async with FakeOpenAI() as model:
         platform = brisk(name)

@@ -46,7 +46,11 @@ def works(command: str) -> Step:
     def choose(body: Json) -> Step:
         name = last_word(body)
         done = body["messages"][-1]["role"] == "tool"
-        return says(f"did it on {name}") if done else calls(("shell", {"command": command.format(name)}))
+        return (
+            says(f"did it on {name}")
+            if done
+            else calls(("shell", {"command": command.format(name)}))
+        )
 
     return by(choose)
 
@@ -124,7 +128,9 @@ async def test_five_conversations_at_once_are_each_answered_in_their_own_place(i
         ready.clear()
         for name in NAMES:
             it.say(text.format(name), name)
-        spoken = asyncio.gather(http(it, text.format("http")), terminal(it, text.format("terminal")))
+        spoken = asyncio.gather(
+            http(it, text.format("http")), terminal(it, text.format("terminal"))
+        )
         await it.model.asked(round_ * len(DOORS))
         ready.set()
         assert await spoken == [f"re: http{round_}", f"re: terminal{round_}"]
@@ -164,11 +170,15 @@ async def test_the_owner_approves_by_button_on_each_platform_at_once(it: Whole) 
         await platform.until(lambda name=name: it.told(name)[-1] == f"did it on {name}")
         assert workspace(it, "hits").split() == list(NAMES[:number])
         platform.press(OWNER, asked.id, asked.buttons[0].data)
-        await platform.until(lambda platform=platform: any("settled" in text for text in platform.pressed()))
+        await platform.until(
+            lambda platform=platform: any("settled" in text for text in platform.pressed())
+        )
     assert workspace(it, "hits").split() == list(NAMES)
 
 
-async def test_E7_stop_ends_a_running_command_within_a_second_and_touches_no_other(it: Whole) -> None:
+async def test_E7_stop_ends_a_running_command_within_a_second_and_touches_no_other(
+    it: Whole,
+) -> None:
     it.model.otherwise(works(TICKS))
     for name in NAMES:
         it.say(f"please tick on {name}", name)
@@ -215,9 +225,14 @@ async def test_the_owner_is_told_on_slack_that_telegrams_token_is_revoked(it: Wh
         await it.platforms[name].until(lambda name=name: it.told(name) == ["ok"])
     it.platforms["telegram"].revoke()
     await it.platforms["slack"].until(lambda: len(it.told("slack")) > 1)
-    assert it.told("slack")[1].startswith("A channel is down. telegram") and "aidaemon" in it.told("slack")[1]
+    assert (
+        it.told("slack")[1].startswith("A channel is down. telegram")
+        and "aidaemon" in it.told("slack")[1]
+    )
     assert it.told("telegram") == it.told("discord") == ["ok"]
     assert (await it.health())[0] == 503 and "down: telegram" in await it.status()
     for name in ("slack", "discord"):
         it.say("still there?", name)
-        await it.platforms[name].until(lambda name=name: it.told(name)[-1] == "ok" and it.told(name).count("ok") == 2)
+        await it.platforms[name].until(
+            lambda name=name: it.told(name)[-1] == "ok" and it.told(name).count("ok") == 2
+        )

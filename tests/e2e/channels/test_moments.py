@@ -43,7 +43,11 @@ def begins(text: str) -> Step:
 
     async def step(x: Exchange) -> web.StreamResponse:
         response = await x.open()
-        chunk = {"id": "half", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": text}}]}
+        chunk = {
+            "id": "half",
+            "object": "chat.completion.chunk",
+            "choices": [{"index": 0, "delta": {"content": text}}],
+        }
         await response.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
         return await x.hang()
 
@@ -63,7 +67,9 @@ async def test_B5_1_what_was_handed_out_and_not_taken_is_handed_out_again(it: St
     assert it.table(ONE_TURN_EACH) == [(1, 1)]
 
 
-async def test_B5_2_what_was_taken_and_not_acknowledged_is_dropped_when_it_comes_again(it: Stage) -> None:
+async def test_B5_2_what_was_taken_and_not_acknowledged_is_dropped_when_it_comes_again(
+    it: Stage,
+) -> None:
     chat = it.platform.private(OWNER)
     await it.listening()
     it.fate.freeze()
@@ -86,15 +92,21 @@ async def test_B5_2_what_was_taken_and_not_acknowledged_is_dropped_when_it_comes
 
 
 @pytest.mark.parametrize("where", ["private", "group"])
-async def test_B5_4_a_reply_takes_the_place_of_the_draft_that_a_crash_left(it: Stage, where: str) -> None:
+async def test_B5_4_a_reply_takes_the_place_of_the_draft_that_a_crash_left(
+    it: Stage, where: str
+) -> None:
     together = it.platform.group(OWNER, OTHER)
     chat = it.platform.private(OWNER) if where == "private" else together
     await it.listening()
     it.model.script(begins(HALF))
     it.platform.say(OWNER, chat, "one" if where == "private" else it.platform.mention("one"))
-    await it.platform.until(lambda: any(HALF[:20] in one.text and one.by_bot for one in it.platform.shown(chat)))
+    await it.platform.until(
+        lambda: any(HALF[:20] in one.text and one.by_bot for one in it.platform.shown(chat))
+    )
     left = [one.id for one in by_bot(it.platform, chat)]
-    if it.platform.name == "telegram" and left:  # what was shown and never noted, nobody can find at Telegram
+    if (
+        it.platform.name == "telegram" and left
+    ):  # what was shown and never noted, nobody can find at Telegram
         await it.until("SELECT value FROM kept WHERE kind = 'draft'", left[0])
     it.fate.kill()
     await it.fate.buried()
@@ -135,7 +147,9 @@ async def test_B5_12_what_was_marked_and_never_came_to_the_platform_is_sent_once
     assert it.table("SELECT attempts FROM outbox ORDER BY n") == [(2,), (1,)]
 
 
-async def test_B5_13_what_was_sent_and_not_marked_is_sent_again_only_where_nobody_can_tell(it: Stage) -> None:
+async def test_B5_13_what_was_sent_and_not_marked_is_sent_again_only_where_nobody_can_tell(
+    it: Stage,
+) -> None:
     chat, send = it.platform.private(OWNER), SEND[it.platform.name]
     await it.listening()
     it.fate.dies_at(send)
@@ -185,7 +199,9 @@ async def test_B5_16_a_yes_whose_daemon_died_counts_once_at_most(it: Stage) -> N
     await it.listening()
     message, once = await asked(it, chat)
     it.platform.press(OWNER, message, once)
-    await it.until("SELECT state = 'pending' FROM approvals", 0)  # answered, for a moment, and then taken up
+    await it.until(
+        "SELECT state = 'pending' FROM approvals", 0
+    )  # answered, for a moment, and then taken up
     it.fate.kill()
     await it.fate.buried()
     await it.listening()

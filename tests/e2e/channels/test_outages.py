@@ -31,7 +31,9 @@ DAY = timedelta(days=1)
 async def it(tmp_path: Path) -> AsyncIterator[Whole]:
     clock = tmp_path / "clock"
     clock.write_text(datetime.now(UTC).isoformat())
-    async with whole(tmp_path, {"agent": {"while_busy": "queue"}}, {"AIDAEMON_TEST_CLOCK": str(clock)}) as it:
+    async with whole(
+        tmp_path, {"agent": {"while_busy": "queue"}}, {"AIDAEMON_TEST_CLOCK": str(clock)}
+    ) as it:
         it.model.otherwise(by(lambda body: says("re: " + said_last(body).split()[-1])))
         it.say("one")
         await it.answered("re: one")
@@ -70,7 +72,9 @@ def mended(platform: Platform) -> None:
             platform.rest.faults.clear()
 
 
-async def test_what_is_said_while_the_network_is_gone_is_answered_once_it_is_back(it: Whole) -> None:
+async def test_what_is_said_while_the_network_is_gone_is_answered_once_it_is_back(
+    it: Whole,
+) -> None:
     over = asyncio.create_task(asyncio.sleep(OUTAGE_S))
     for platform in it.platforms.values():
         platform.cut()
@@ -87,8 +91,10 @@ async def test_what_is_said_while_the_network_is_gone_is_answered_once_it_is_bac
     assert "token" not in told
 
 
-async def test_what_is_said_while_the_platforms_are_in_trouble_is_answered_afterwards(it: Whole) -> None:
-    """B5 #14. Discord's gateway still brings what is said; Telegram and Slack are asked in vain."""
+async def test_what_is_said_while_the_platforms_are_in_trouble_is_answered_afterwards(
+    it: Whole,
+) -> None:
+    """K14. Discord's gateway still brings what is said; Telegram and Slack are asked in vain."""
     over = asyncio.create_task(asyncio.sleep(OUTAGE_S))
     for name, platform in it.platforms.items():
         for method in (*READING[name], "*"):
@@ -120,10 +126,15 @@ async def test_a_revoked_token_is_told_of_elsewhere_and_all_goes_on_when_it_is_g
     it.say("three", *revoked)
     working = [name for name in NAMES if name not in revoked]
     async with asyncio.timeout(PATIENCE_S):
-        while any(f"A channel is down. {name}" not in "".join(map("".join, map(it.told, working))) for name in revoked):
+        while any(
+            f"A channel is down. {name}" not in "".join(map("".join, map(it.told, working)))
+            for name in revoked
+        ):
             await asyncio.sleep(0.2)
     status = await it.status()
-    assert all(f"down: {name}" in status for name in revoked) and not any(name in told for name in working)
+    assert all(f"down: {name}" in status for name in revoked) and not any(
+        name in told for name in working
+    )
     for name in revoked:
         it.platforms[name].admit()
     await it.answered("re: one", "re: two", "re: three", on=revoked)
@@ -131,7 +142,7 @@ async def test_a_revoked_token_is_told_of_elsewhere_and_all_goes_on_when_it_is_g
 
 
 async def test_messages_flow_while_the_clock_jumps_by_days(it: Whole, tmp_path: Path) -> None:
-    """B5 #22. Lost answers, too: the same key is the same message, whatever day it is."""
+    """K22. Lost answers, too: the same key is the same message, whatever day it is."""
     answers = ["re: one"]
     for number, jump in enumerate((DAY, -DAY, DAY, 2 * DAY, -3 * DAY)):
         (tmp_path / "clock").write_text((datetime.now(UTC) + jump).isoformat())

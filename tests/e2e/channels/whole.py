@@ -38,7 +38,9 @@ class Whole:
     async def answered(self, *texts: str, on: tuple[str, ...] = NAMES) -> None:
         """Each chat has just these answers, in this order, whatever notices stand between them."""
         for name in on:
-            await self.platforms[name].until(lambda name=name: self._replies(name) == list(texts), PATIENCE_S)
+            await self.platforms[name].until(
+                lambda name=name: self._replies(name) == list(texts), PATIENCE_S
+            )
 
     def _replies(self, name: str) -> list[str]:
         return [text for text in self.told(name) if text.startswith("re: ")]
@@ -50,11 +52,15 @@ class Whole:
 
     async def status(self) -> str:
         """What /status says at the HTTP door."""
-        return str((await self.daemon.post("/v1/messages", session="default", text="/status"))["reply"])
+        return str(
+            (await self.daemon.post("/v1/messages", session="default", text="/status"))["reply"]
+        )
 
 
 @asynccontextmanager
-async def whole(folder: Path, more: Tables = {}, env: Mapping[str, str] | None = None) -> AsyncIterator[Whole]:  # noqa: B006 - it is only read
+async def whole(
+    folder: Path, more: Tables = {}, env: Mapping[str, str] | None = None
+) -> AsyncIterator[Whole]:
     """All is well, and everybody listens."""
     async with AsyncExitStack() as stack:
         model = await stack.enter_async_context(FakeOpenAI())

@@ -2,9 +2,9 @@
 
 import asyncio
 
-from daemon.core.label import Effect, Label
+from daemon.core.trust import Effect, Label
 from daemon.tools.base import Tool, ToolContext, ToolOutput
-from daemon.tools.decorate import bind, tool
+from daemon.tools.signature import bind, tool
 from tests.e2e.crash.moments import Moment, Outside
 
 SLOW_S = 300.0

@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
 from daemon.core.errors import StoreUnavailable
-from daemon.core.events import Recorded, ToolStarted
+from daemon.core.events import RecordedEvent, ToolStarted
 from daemon.store.protocol import ReadTx, Store, Tx
 from tests.e2e.crash.moments import Moment, Outside
 
 T = TypeVar("T")
-Keeps = Callable[[Sequence[Recorded]], Sequence[Recorded]]
+Keeps = Callable[[Sequence[RecordedEvent]], Sequence[RecordedEvent]]
 
 
-def everything(recorded: Sequence[Recorded]) -> Sequence[Recorded]:
+def everything(recorded: Sequence[RecordedEvent]) -> Sequence[RecordedEvent]:
     """A journal as it should be."""
     return recorded
 
 
-def all_but_starts(recorded: Sequence[Recorded]) -> Sequence[Recorded]:
+def all_but_starts(recorded: Sequence[RecordedEvent]) -> Sequence[RecordedEvent]:
     """A journal that loses the starts of tools, to see that somebody notices."""
     return [one for one in recorded if not isinstance(one.event, ToolStarted)]
 
@@ -37,15 +37,17 @@ class WatchedTx:
     def __getattr__(self, name: str) -> object:
         return getattr(self._tx, name)
 
-    def append(self, session: str, epoch: int, turn_id: str, recorded: Sequence[Recorded]) -> None:
+    def append(
+        self, session: str, epoch: int, turn_id: str, recorded: Sequence[RecordedEvent]
+    ) -> None:
         """Write events."""
-        self._tx.append(session, epoch, turn_id, self._keeps(recorded))
+        self._tx.append_events(session, epoch, turn_id, self._keeps(recorded))
         self.appended.append((session, epoch))
 
     def note_attempt(self, turn_id: str, progress: int, blame: float = 1.0) -> float:
         """A worker takes a turn up."""
         self.attempted.append((turn_id, progress))
-        return self._tx.note_attempt(turn_id, progress, blame)
+        return self._tx.add_attempt(turn_id, progress, blame)
 
 
 @dataclass(slots=True)

@@ -7,10 +7,9 @@ from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from daemon.app import Parts, open_house
-from daemon.config.load import load
-from daemon.config.paths import Paths, resolve
-from daemon.config.private import write_private
+from daemon.app import Overrides, open_daemon
+from daemon.settings.load import load_config
+from daemon.settings.paths import Paths, resolve_paths, write_private_file
 from daemon.store.lock import HomeLock
 from daemon.store.protocol import Store
 from daemon.store.sqlite import SqliteStore
@@ -56,7 +55,8 @@ class Life:
         plan, task = told["plan"], told["task"]
         assert isinstance(plan, dict)
         said = {session: [Said(**one) for one in messages] for session, messages in plan.items()}
-        return cls(**{**told, "plan": said, "task": Task(**task) if isinstance(task, dict) else None})  # type: ignore[arg-type] # asdict wrote it
+        read = {**told, "plan": said, "task": Task(**task) if isinstance(task, dict) else None}
+        return cls(**read)  # type: ignore[arg-type] # asdict wrote it
 
     def told(self) -> dict[str, object]:
         """As JSON."""
@@ -71,19 +71,30 @@ async def live(life: Life) -> list[str]:
     paths = _home(life)
 
     async def open_store(path: Path) -> Store:
-        return MortalStore(await SqliteStore.open(path), moments, outside, all_but_starts if life.forgetful else everything)
+        return MortalStore(
+            await SqliteStore.open(path),
+            moments,
+            outside,
+            all_but_starts if life.forgetful else everything,
+        )
 
-    parts = Parts(hands(outside, moments, life.long_looks), open_store)
+    parts = Overrides(hands(outside, moments, life.long_looks), open_store)
     if life.finely:
         sys.addaudithook(moments.of_files)
     async with AsyncExitStack() as stack:
         stack.enter_context(HomeLock(paths.home))
-        house = await stack.enter_async_context(open_house(paths, load(paths.config, env=os.environ, secrets={}), parts))
-        await house.ready(SERVERS_S)
+        house = await stack.enter_async_context(
+            open_daemon(paths, load_config(paths.config, env=os.environ, secrets={}), parts)
+        )
+        await house.wait_for_servers(SERVERS_S)
         await house.sessions.recover()
         await house.loops.recover()
-        post = await stack.enter_async_context(street(house)) if house.config.events.enabled else None
-        await Person(house, outside, moments, life.hasty, life.chosen, life.doubts, post).talk(life.plan, life.task)
+        post = (
+            await stack.enter_async_context(street(house)) if house.config.events.enabled else None
+        )
+        await Person(house, outside, moments, life.hasty, life.chosen, life.doubts, post).talk(
+            life.plan, life.task
+        )
     return moments.passed
 
 
@@ -93,14 +104,14 @@ def _home(life: Life) -> Paths:
     """
     folder = Path(life.folder)
     os.environ.update(LIFE_PID=str(os.getpid()), LIFE_DIE=life.die_asking, LIFE_HOME=life.folder)
-    paths = resolve(str(folder / "home"), None)
+    paths = resolve_paths(str(folder / "home"), None)
     paths.home.mkdir(mode=0o700, exist_ok=True)
     if not paths.config.exists():
         headers = {"X-Pid": "${LIFE_PID}", "X-Die": "${LIFE_DIE}", "X-Home": "${LIFE_HOME}"}
         agent = {"drain_seconds": 1, **life.agent}
         config = {"provider": {"extra_headers": headers}, "agent": agent, **life.config}
         first = write_config(folder / FIRST, life.base_url, config)
-        write_private(paths.config, first.config.read_text())
+        write_private_file(paths.config, first.config.read_text())
     paths.agents.mkdir(exist_ok=True)
     for name, spec in life.agents.items():
         (paths.agents / f"{name}.toml").write_text(spec)

@@ -31,7 +31,10 @@ PLACE = "HERE"
 HOUSE: dict[str, Callable[..., tuple[str, Json]]] = {
     "pay": lambda what: ("pay", {"to": "bob"}),
     "write": lambda what, name: ("write_file", {"path": f"{name}.txt", "text": f"{what} {PLACE}"}),
-    "edit": lambda what, name: ("edit_file", {"path": f"{name}.txt", "old": PLACE, "new": f"{what} {PLACE}"}),
+    "edit": lambda what, name: (
+        "edit_file",
+        {"path": f"{name}.txt", "old": PLACE, "new": f"{what} {PLACE}"},
+    ),
     "read": lambda what, name: ("read_file", {"path": f"{name}.txt"}),
     "set": lambda what, value: ("config_set", {"key": LIMIT, "value": int(value)}),
 }
@@ -47,7 +50,12 @@ class Order:
 
     def calls(self, step: int) -> Step:
         """The tool calls of one step; each says which it is."""
-        return calls(*(self._call(f"{self.name}.{step}.{hand}", *hand.split(".")) for hand in self.steps[step].split("+")))
+        return calls(
+            *(
+                self._call(f"{self.name}.{step}.{hand}", *hand.split("."))
+                for hand in self.steps[step].split("+")
+            )
+        )
 
     def _call(self, what: str, hand: str, *about: str) -> tuple[str, Json]:
         if hand in HOUSE:
@@ -58,7 +66,11 @@ class Order:
         steps = re.findall(rf"\{{{about[0]}((?: [\w+.]+)*)\}}", self.told)[0]
         below = " ".join(re.findall(r"\{[^}]+\}", self.told))
         agent = {"agent": about[1]} if about[1:] else {}
-        return "spawn_agent", {"task": f"[{self.name}{about[0]}{steps}] {below} ({what})", "background": hand == "back", **agent}
+        return "spawn_agent", {
+            "task": f"[{self.name}{about[0]}{steps}] {below} ({what})",
+            "background": hand == "back",
+            **agent,
+        }
 
 
 def orders(text: str) -> list[Order]:
@@ -68,9 +80,15 @@ def orders(text: str) -> list[Order]:
     found = WORDS.findall(text)
     if text.startswith(REPORT):
         return [Order(f"{found[0][0]}report", [], text)]
-    role, attempt = "".join(ROLE.findall(text)), "".join(f"at{number}" for number in ATTEMPT.findall(text))
+    role, attempt = (
+        "".join(ROLE.findall(text)),
+        "".join(f"at{number}" for number in ATTEMPT.findall(text)),
+    )
     before = re.findall(BEFORE.format(role=role), text) if role else []
-    return [Order(f"{before[0]}again" if before else name + role + attempt, steps.split(), text) for name, steps in found]
+    return [
+        Order(f"{before[0]}again" if before else name + role + attempt, steps.split(), text)
+        for name, steps in found
+    ]
 
 
 def names(text: str) -> list[str]:
@@ -91,16 +109,26 @@ def is_summary(body: Json) -> bool:
 def chosen(body: Json) -> Step:
     """What a reasonable model would do."""
     if is_summary(body):
-        return says("they spoke of " + ", ".join(name for name, _ in WORDS.findall(str(body["messages"][1]["content"]))))
+        return says(
+            "they spoke of "
+            + ", ".join(name for name, _ in WORDS.findall(str(body["messages"][1]["content"])))
+        )
     tail = _tail(body)
     wanted = _orders(tail)
     if not wanted:
         return says("ok")
     last = wanted[-1]
-    done = [int(step) for step in re.findall(rf"\b{last.name}\.(\d+)\.", str([m.get("tool_calls") for m in tail]))]
+    done = [
+        int(step)
+        for step in re.findall(rf"\b{last.name}\.(\d+)\.", str([m.get("tool_calls") for m in tail]))
+    ]
     if (step := max(done, default=-1) + 1) < len(last.steps):
         return last.calls(step)
-    unknown = ["unknown: " + hand for message in tail for hand in UNKNOWN.findall(str(message.get("content")))]
+    unknown = [
+        "unknown: " + hand
+        for message in tail
+        for hand in UNKNOWN.findall(str(message.get("content")))
+    ]
     return says("re: " + ", ".join([order.name for order in wanted] + unknown))
 
 
@@ -121,7 +149,11 @@ class Deadly:
                 return x.drop()
         if how == "midway":
             response = await x.open()
-            half = {"id": "half", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": "half a"}}]}
+            half = {
+                "id": "half",
+                "object": "chat.completion.chunk",
+                "choices": [{"index": 0, "delta": {"content": "half a"}}],
+            }
             await response.write(b"data: " + json.dumps(half).encode() + b"\n\n")
         os.kill(int(pid), signal.SIGKILL)
         return x.drop()
@@ -129,10 +161,19 @@ class Deadly:
 
 def _tail(body: Json) -> list[dict[str, Any]]:
     messages = body["messages"]
-    finals = (n for n, m in enumerate(messages) if m["role"] == "assistant" and not m.get("tool_calls"))
-    last = max((n for n in finals if not str(messages[n + 1]["content"]).startswith(AGAIN)), default=-1)
+    finals = (
+        n for n, m in enumerate(messages) if m["role"] == "assistant" and not m.get("tool_calls")
+    )
+    last = max(
+        (n for n in finals if not str(messages[n + 1]["content"]).startswith(AGAIN)), default=-1
+    )
     return messages[last + 1 :]
 
 
 def _orders(tail: list[dict[str, Any]]) -> list[Order]:
-    return [order for message in tail if message["role"] == "user" for order in orders(str(message["content"]))]
+    return [
+        order
+        for message in tail
+        if message["role"] == "user"
+        for order in orders(str(message["content"]))
+    ]

@@ -17,7 +17,7 @@ import traceback
 from pathlib import Path
 from time import sleep
 
-from daemon import plugins
+from daemon import addons as plugins
 from daemon.providers.prices import PriceTable
 from tests.e2e.crash.life import Life, live
 from tests.e2e.crash.model import Deadly
@@ -32,7 +32,9 @@ def main() -> None:
     asyncio.run(_warm_up())
     for thread in threading.enumerate():
         if thread is not threading.main_thread():
-            thread.join(LONGEST_S)  # asyncio waits for a child process in a thread, which may still be about to end
+            thread.join(
+                LONGEST_S
+            )  # asyncio waits for a child process in a thread, which may still be about to end
     gc.freeze()
     for line in sys.stdin:
         life = Life.read(json.loads(line))
@@ -51,14 +53,20 @@ def main() -> None:
 
 async def _warm_up() -> None:
     """One life in good order: what a first one imports and builds late is there before any fork."""
-    plugins.load("providers", "openai")
+    plugins.load_addon("providers", "openai")
     for name in sys.argv[1:]:
-        plugins.load(name, "client")
+        plugins.load_addon(name, "client")
     PriceTable().load()
     with tempfile.TemporaryDirectory() as folder:
         async with FakeOpenAI() as model:
             model.otherwise(Deadly())
-            await live(Life(folder, model.base_url, {"terminal:a": [Said("k0", "[k0 look spawn.a] {a note}")]}))
+            await live(
+                Life(
+                    folder,
+                    model.base_url,
+                    {"terminal:a": [Said("k0", "[k0 look spawn.a] {a note}")]},
+                )
+            )
 
 
 def _live(life: Life) -> None:
@@ -67,7 +75,9 @@ def _live(life: Life) -> None:
     log = (Path(life.folder) / "log").open("a")
     os.dup2(log.fileno(), 1)
     os.dup2(log.fileno(), 2)
-    logging.basicConfig(stream=log, level=logging.INFO, format="%(process)d %(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(
+        stream=log, level=logging.INFO, format="%(process)d %(levelname)s %(name)s: %(message)s"
+    )
     code = 1
     try:
         passed = asyncio.run(live(life))

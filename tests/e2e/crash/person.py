@@ -4,17 +4,14 @@ from asyncio import TaskGroup
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from daemon.app import House
-from daemon.commands.obey import CUT_OFF, UNHEARD
-from daemon.core.asking import EXACT, Bounds
+from daemon.app import Daemon
+from daemon.client.protocol import DaemonClient, LiveEvent, LoopView
+from daemon.commands.run import INTERRUPTED, RESULT_UNKNOWN
 from daemon.core.events import Answer
-from daemon.core.loops import REVIEW as LOOP_REVIEW
-from daemon.core.loops import Criterion
-from daemon.core.rows import EVENT
-from daemon.door.base import Door, LiveEvent
-from daemon.door.loops import LoopView
+from daemon.core.rows import EVENT_CHANNEL, EXACT_CALL, Criterion, GrantBounds
+from daemon.core.rows import REVIEW_QUESTION as LOOP_REVIEW
+from daemon.loops.config import LoopOrder
 from daemon.loops.events import LoopEvent
-from daemon.loops.orders import Order
 from daemon.store.protocol import ReadTx
 from tests.e2e.crash.moments import Moment, Outside
 from tests.e2e.crash.stranger import Post
@@ -63,7 +60,7 @@ Plan = Mapping[str, Sequence[Said]]
 class Person:
     """Says what is in the plan and has not been taken yet. Where something waits for ever, the person's patience ends."""
 
-    house: House
+    house: Daemon
     outside: Outside
     moment: Moment
     hasty: bool
@@ -72,23 +69,29 @@ class Person:
     post: Post | None = None
 
     @property
-    def door(self) -> Door:
+    def door(self) -> DaemonClient:
         """Where the person stands."""
         return self.house.door
 
     async def talk(self, plan: Plan, task: Task | None) -> None:
         """In all sessions at once; then the loop, from its start to its end."""
-        taken = {line["client"] for book in (self.outside.accepted, self.outside.orders) for line in book.lines()}
+        taken = {
+            line["client"]
+            for book in (self.outside.accepted, self.outside.orders)
+            for line in book.lines()
+        }
         async with TaskGroup() as tasks:
             for session, messages in plan.items():
-                tasks.create_task(self._converse(session, [said for said in messages if said.client not in taken]))
+                tasks.create_task(
+                    self._converse(session, [said for said in messages if said.client not in taken])
+                )
         if task:
             await self._pursue(task)
             await self._see_to_the_end(task.session)
 
     async def _converse(self, session: str, messages: Sequence[Said]) -> None:
         if messages and self.chosen:
-            await self.door.choose(session, self.chosen)
+            await self.door.set_agent(session, self.chosen)
         for said in messages:
             if said.instead:
                 await self._until_asked(session)
@@ -109,15 +112,22 @@ class Person:
         assert self.post
         self.moment("before an event is sent")
         taken = await self.post(said.client, said.text)
-        self.outside.strangers.note(client=said.client, notify=notify, session=taken["session"], turn=taken["turn"])
+        self.outside.strangers.note(
+            client=said.client, notify=notify, session=taken["session"], turn=taken["turn"]
+        )
         self.moment("after an event was taken")
 
     async def _order(self, session: str, said: Said) -> None:
         """Where nobody knows whether it was carried out it is given again, if that does no harm."""
         done = await self.door.send(session, said.text, said.client)
-        if done.reply in (UNHEARD, CUT_OFF.format(text=said.text)) and said.text not in ONCE_ONLY:
+        if (
+            done.reply in (RESULT_UNKNOWN, INTERRUPTED.format(text=said.text))
+            and said.text not in ONCE_ONLY
+        ):
             done = await self.door.send(session, said.text)
-        self.outside.orders.note(client=said.client, session=session, text=said.text, reply=done.reply)
+        self.outside.orders.note(
+            client=said.client, session=session, text=said.text, reply=done.reply
+        )
         self.moment("after a command was carried out")
 
     async def _tell(self, session: str, said: Said) -> None:
@@ -129,26 +139,33 @@ class Person:
         self.outside.accepted.note(client=said.client, session=session, text=said.text, turn=turn)
 
     async def _until_asked(self, session: str) -> None:
-        for turn in await self.door.unfinished(session):
-            async for event in self.door.events(turn):
+        for turn in await self.door.list_unfinished(session):
+            async for event in self.door.stream_events(turn):
                 if event.name == "approval.asked":
                     return
 
     async def _see_to_the_end(self, session: str) -> None:
         while turns := await self._at_work(session):
             await self._see_to(session, turns)
-        for item in await self.door.undelivered(session):
+        for item in await self.door.list_undelivered(session):
             self.moment("before it is shown")
-            shown = {"turn": item.turn, "part": str(item.part), "kind": item.kind, "body": item.body}
+            shown = {
+                "turn": item.turn,
+                "part": str(item.part),
+                "kind": item.kind,
+                "body": item.body,
+            }
             self.outside.shown.note(session=session, **shown)
             self.moment("after it was shown")
-            await self.door.delivered(item.turn, item.part)
+            await self.door.mark_delivered(item.turn, item.part)
 
     async def _at_work(self, session: str) -> list[str]:
         """What the session waits for, at one glance: its own turns, and agents that work for it in the background."""
         return await self.house.store.read(lambda tx: _at_work(tx, session))
 
-    async def _see_to(self, session: str, turns: Sequence[str], pausing: LoopView | None = None) -> None:
+    async def _see_to(
+        self, session: str, turns: Sequence[str], pausing: LoopView | None = None
+    ) -> None:
         """Until these have ended, and all that they set to work."""
         async with TaskGroup() as tasks:
             followed: set[str] = set()
@@ -166,9 +183,11 @@ class Person:
             for turn in turns:
                 follow(turn)
 
-    async def _seen(self, session: str, turn: str, pausing: LoopView | None) -> AsyncIterator[LiveEvent]:
+    async def _seen(
+        self, session: str, turn: str, pausing: LoopView | None
+    ) -> AsyncIterator[LiveEvent]:
         asked: list[tuple[str, str]] = []
-        async for event in self.door.events(turn):
+        async for event in self.door.stream_events(turn):
             match event.name, event.data.get("tool"):
                 case "approval.asked", tool:
                     asked.append((str(event.data["call_id"]), str(tool)))
@@ -184,43 +203,64 @@ class Person:
     async def _stop(self, session: str) -> None:
         """All of the session; a hasty person only what it can see, the session's own turns."""
         self.moment("before a stop")
-        seen = await self.door.unfinished(session) if self.hasty else []
-        for turn in [turn for turn in seen if await self.door.cancel(turn)] or await self.door.stop(session):
+        seen = await self.door.list_unfinished(session) if self.hasty else []
+        for turn in [
+            turn for turn in seen if await self.door.cancel_run(turn)
+        ] or await self.door.stop_session(session):
             self.outside.stops.note(turn=turn)
         self.moment("after a stop")
 
     async def _answer(self, turn: str, call: str, tool: str, loop: LoopView | None = None) -> None:
-        if all((line["turn"], line["call"]) != (turn, call) for line in self.outside.questions.lines()):
+        if all(
+            (line["turn"], line["call"]) != (turn, call) for line in self.outside.questions.lines()
+        ):
             self.outside.questions.note(turn=turn, call=call, what="seen", answer="")
         denied = sum(line["answer"] == Answer.DENY.value for line in self.outside.questions.lines())
         answer = Answer.DENY if tool in DOUBTED and denied < self.doubts else Answer.ONCE
         self.moment("while a question is open")
         if loop and not self.hasty:
-            taken = await self.door.loops().review(loop, approved=answer is Answer.ONCE, by="owner") is not None
+            taken = (
+                await self.door.loops().review(loop, approved=answer is Answer.ONCE, by="owner")
+                is not None
+            )
         else:
             answer, bounds = await self._for_how_long(tool, answer)
-            taken = await self.door.answer(turn, call, answer, bounds=bounds)
+            taken = await self.door.answer_approval(turn, call, answer, bounds=bounds)
         if taken:
             self.outside.questions.note(turn=turn, call=call, what="answered", answer=answer.value)
             self.moment("after a question was answered")
 
-    async def _for_how_long(self, tool: str, answer: Answer) -> tuple[Answer, Bounds]:
+    async def _for_how_long(self, tool: str, answer: Answer) -> tuple[Answer, GrantBounds]:
         """The first time that it is to pay, a person allows it so many times more, everywhere."""
-        if tool != "pay" or answer is not Answer.ONCE or await self.house.store.read(lambda tx: tx.grants("*")):
-            return answer, EXACT
-        return Answer.ALWAYS, Bounds(uses=TIMES)
+        if (
+            tool != "pay"
+            or answer is not Answer.ONCE
+            or await self.house.store.read(lambda tx: tx.list_grants("*"))
+        ):
+            return answer, EXACT_CALL
+        return Answer.ALWAYS, GrantBounds(uses=TIMES)
 
     async def _pursue(self, task: Task) -> None:
         """Start the loop, unless a former life did; see to its attempts, answer, go on after a pause; until it is over."""
         loops = self.door.loops()
         with self.house.loops.hub.watch() as happened:
-            if not await loops.all():
-                order = Order("default", task.text, task.session, "owner", task.criterion, task.value, task.most)
+            if not await loops.list_loops():
+                order = LoopOrder(
+                    "default",
+                    task.text,
+                    task.session,
+                    "owner",
+                    task.criterion,
+                    task.value,
+                    task.most,
+                )
                 await loops.start(order)
-            while (loop := (await loops.all())[0]).status not in ("completed", "failed"):
+            while (loop := (await loops.list_loops())[0]).status not in ("completed", "failed"):
                 await self._see_to_loop(loop, task, happened)
 
-    async def _see_to_loop(self, loop: LoopView, task: Task, happened: AsyncIterator[LoopEvent]) -> None:
+    async def _see_to_loop(
+        self, loop: LoopView, task: Task, happened: AsyncIterator[LoopEvent]
+    ) -> None:
         attempt = loop.attempts[-1]
         if loop.review:
             await self._answer(attempt.turn, LOOP_REVIEW, "loop_review", loop)
@@ -233,16 +273,29 @@ class Person:
             await anext(happened)
 
     async def _goes_on(self, turn: str) -> bool:
-        view = await self.door.run(turn)
+        view = await self.door.get_run(turn)
         return view is not None and view.state in ("queued", "running", "suspended")
 
 
 def _at_work(tx: ReadTx, session: str) -> list[str]:
     """Of the session itself, and of what strangers sent to it."""
-    sent = [row.id for row in tx.sessions() if row.channel == EVENT and row.root == session]
+    sent = [
+        row.id for row in tx.list_sessions() if row.channel == EVENT_CHANNEL and row.root == session
+    ]
     return [turn for name in (session, *sent) for turn in _waited_for(tx, name)]
 
 
 def _waited_for(tx: ReadTx, session: str) -> list[str]:
-    begun, below = [row.id for row in tx.unfinished_turns(session)], [child.turn for child in tx.busy_children(session)]
-    return [*begun, *(row.turn for row in tx.waiting_inputs(session) if not row.steers and row.turn not in begun), *below]
+    begun, below = (
+        [row.id for row in tx.list_unfinished_turns(session)],
+        [child.turn for child in tx.list_running_children(session)],
+    )
+    return [
+        *begun,
+        *(
+            row.turn
+            for row in tx.list_waiting_inputs(session)
+            if not row.steers and row.turn not in begun
+        ),
+        *below,
+    ]

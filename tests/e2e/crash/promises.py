@@ -20,8 +20,8 @@ from daemon.core.events import (
     TurnEnded,
     UserSaid,
 )
-from daemon.core.label import Effect
-from daemon.core.loops import REVIEW as LOOP_REVIEW
+from daemon.core.rows import REVIEW_QUESTION as LOOP_REVIEW
+from daemon.core.trust import Effect
 from daemon.store.protocol import Tx
 from daemon.store.sqlite import SqliteStore
 from tests.e2e.crash.hands import NOTED
@@ -42,7 +42,12 @@ Check = Callable[[Remains], Iterator[str]]
 def messages_have_one_outcome(it: Remains) -> Iterator[str]:
     """Promise 1: every message that was taken is answered, folded in, taken as an answer, or set aside; once."""
     rows = {row["external_id"]: row for row in it.said}
-    plain = [(session, one) for session, messages in it.plan.items() for one in messages if not (one.command or one.stranger)]
+    plain = [
+        (session, one)
+        for session, messages in it.plan.items()
+        for one in messages
+        if not (one.command or one.stranger)
+    ]
     said = {f"{session}/{one.client}" for session, one in plain}
     if len(rows) != len(it.said) or set(rows) != said:
         yield f"the inbox has {sorted(row['external_id'] for row in it.said)}, said was {sorted(said)}"
@@ -56,13 +61,19 @@ def messages_have_one_outcome(it: Remains) -> Iterator[str]:
 
 def _as_promised(it: Remains, row: Row, turn: str) -> bool:
     """It went into the turn that was named; or that turn ended before it could, and it became one of its own."""
-    return turn in (row["turn"], row["state"].partition(":")[2]) or (turn in it.turns and row["turn"] in it.turns)
+    return turn in (row["turn"], row["state"].partition(":")[2]) or (
+        turn in it.turns and row["turn"] in it.turns
+    )
 
 
 def _outcome(it: Remains, row: Row) -> Iterator[str]:
     state, _, other = row["state"].partition(":")
-    begun = [turn for turn in it.turns if any(one.input_id == row["id"] for one in it.of(turn, UserSaid))]
-    folded = [turn for turn in it.turns for one in it.of(turn, Steered) if one.input_id == row["id"]]
+    begun = [
+        turn for turn in it.turns if any(one.input_id == row["id"] for one in it.of(turn, UserSaid))
+    ]
+    folded = [
+        turn for turn in it.turns for one in it.of(turn, Steered) if one.input_id == row["id"]
+    ]
     match state:
         case "done":
             ok = begun == [row["turn"]] and not folded and it.turns[row["turn"]].state == "ended"
@@ -71,7 +82,9 @@ def _outcome(it: Remains, row: Row) -> Iterator[str]:
         case "answered":
             ok = other in it.turns and not begun and not folded
         case "quarantined":
-            notices = [one for one in it.outbox if one["turn"] == row["turn"] and one["kind"] == "notice"]
+            notices = [
+                one for one in it.outbox if one["turn"] == row["turn"] and one["kind"] == "notice"
+            ]
             ok = bool(notices) and not folded and _fruitless(it, row["turn"]) > TRIES
         case "command":
             ok = not begun and not folded
@@ -116,13 +129,18 @@ def events_are_whole(it: Remains) -> Iterator[str]:
         if ends != (it.turns[turn].state == "ended"):
             yield f"turn {turn} is {it.turns[turn].state} and ended {ends} times"
         results = Counter(one.call_id for one in it.of(turn, ToolFinished))
-        asked = {f"{one.seq}.{n}" for one in events if isinstance(one.event, ModelReplied) for n in range(len(one.event.calls))}
+        asked = {
+            f"{one.seq}.{n}"
+            for one in events
+            if isinstance(one.event, ModelReplied)
+            for n in range(len(one.event.calls))
+        }
         if ends and (set(results) != asked or any(n > 1 for n in results.values())):
             yield f"turn {turn}: calls {sorted(asked)}, results {dict(results)}"
 
 
 def effects_happen_at_most_once(it: Remains) -> Iterator[str]:
-    """Promise 3; B5 #6 to #9."""
+    """Promise 3; K6 to #9."""
     done = Counter((line["turn"], line["call"]) for line in it.outside.effects.lines())
     texts = Counter(line["text"] for line in it.outside.effects.lines())
     yield from (f"the effect {text} happened {n} times" for text, n in texts.items() if n > 1)
@@ -150,24 +168,44 @@ def unknown_outcomes_are_told(it: Remains) -> Iterator[str]:
     """Promise 3: to the model in its next request, to the user in the run's notices."""
     for turn in it.turns:
         finished = {one.call_id for one in it.of(turn, ToolFinished)}
-        cut = [one for one in it.of(turn, ToolStarted) if one.effect is not Effect.READ and one.call_id not in finished]
+        cut = [
+            one
+            for one in it.of(turn, ToolStarted)
+            if one.effect is not Effect.READ and one.call_id not in finished
+        ]
         if any(one.tool not in str(it.view(turn).notices) for one in cut):
             yield f"turn {turn}: its owner was not told of what was cut off: {cut}"
         for result in it.of(turn, ToolFinished):
             if result.outcome is not Outcome.UNKNOWN:
                 continue
-            if not any(f"outcome of {result.tool} is unknown" in notice for notice in it.view(turn).notices):
+            if not any(
+                f"outcome of {result.tool} is unknown" in notice for notice in it.view(turn).notices
+            ):
                 yield f"turn {turn}: its owner was not told that the outcome of {result.tool} is unknown"
-            about = {name for kind in (UserSaid, Steered) for one in it.of(turn, kind) for name in names(one.text)}
-            told = [one for one in it.requests if about.intersection(markers(one)) and result.text in str(one["messages"])]
+            about = {
+                name
+                for kind in (UserSaid, Steered)
+                for one in it.of(turn, kind)
+                for name in names(one.text)
+            }
+            told = [
+                one
+                for one in it.requests
+                if about.intersection(markers(one)) and result.text in str(one["messages"])
+            ]
             if not told and it.turns[turn].stop_reason is not Stop.CANCELLED:
                 yield f"turn {turn}: the model was not told that the outcome of {result.tool} is unknown"
 
 
 def model_calls_are_written_down_first(it: Remains) -> Iterator[str]:
-    """Promise 2; B5 #5 #6: no request without its ModelAsked, no question repeated whose answer is in the journal."""
+    """Promise 2; K5 #6: no request without its ModelAsked, no question repeated whose answer is in the journal."""
     for turn in it.turns:
-        about = {name for kind in (UserSaid, Steered) for one in it.of(turn, kind) for name in names(one.text)}
+        about = {
+            name
+            for kind in (UserSaid, Steered)
+            for one in it.of(turn, kind)
+            for name in names(one.text)
+        }
         requests = [one for one in it.requests if about.intersection(markers(one))]
         asked, replied = len(it.of(turn, ModelAsked)), len(it.of(turn, ModelReplied))
         cuts = it.kills + (it.turns[turn].stop_reason is Stop.CANCELLED)
@@ -177,13 +215,16 @@ def model_calls_are_written_down_first(it: Remains) -> Iterator[str]:
             yield f"turn {turn}: {len(requests)} requests, {asked} written down, with {cuts} cuts"
         if asked - replied > cuts:
             yield f"turn {turn}: asked {asked} times for {replied} replies, with {cuts} cuts"
-    summed, consulted = sum(is_summary(one.body) for one in it.requests), sum(len(it.of(turn, Consulting)) for turn in it.turns)
+    summed, consulted = (
+        sum(is_summary(one.body) for one in it.requests),
+        sum(len(it.of(turn, Consulting)) for turn in it.turns),
+    )
     if not 0 <= consulted - summed <= it.kills:
         yield f"{summed} requests for a summary, {consulted} written down"
 
 
 def approvals_survive(it: Remains) -> Iterator[str]:
-    """B5 #15 #16: a question that was seen stays the same question; an answer that was taken is never lost."""
+    """K15 #16: a question that was seen stays the same question; an answer that was taken is never lost."""
     rows = {(row["turn"], row["call_id"]): row for row in it.approvals}
     for line in it.outside.questions.lines():
         turn, call = line["turn"], line["call"]
@@ -193,17 +234,29 @@ def approvals_survive(it: Remains) -> Iterator[str]:
         answered = [one.answer for one in it.of(turn, ApprovalAnswered) if one.call_id == call]
         if len(asked) != 1 or (turn, call) not in rows:
             yield f"question {turn} {call} was asked {len(asked)} times"
-        if line["what"] == "answered" and it.turns[turn].state == "ended" and answered != [Answer(line["answer"])]:
+        if (
+            line["what"] == "answered"
+            and it.turns[turn].state == "ended"
+            and answered != [Answer(line["answer"])]
+        ):
             yield f"the answer to {turn} {call} was taken, and became {answered}"
-    yield from (f"question {key} is still {row['state']}" for key, row in rows.items() if row["state"] in ("pending", "answered"))
+    yield from (
+        f"question {key} is still {row['state']}"
+        for key, row in rows.items()
+        if row["state"] in ("pending", "answered")
+    )
 
 
 def replies_are_shown_in_order(it: Remains) -> Iterator[str]:
-    """Promise 4; B5 #11 #12 #13: at least once, in order, and twice only for a kill between showing and marking."""
+    """Promise 4; K11 #12 #13: at least once, in order, and twice only for a kill between showing and marking."""
     shown = it.outside.shown.lines()
     firsts = list(dict.fromkeys((line["turn"], line["part"]) for line in shown))
     for session in {row["session"] for row in it.outbox}:
-        due = [(row["turn"], row["part"]) for row in it.outbox if row["session"] == session and row["kind"] not in UNSHOWN]
+        due = [
+            (row["turn"], row["part"])
+            for row in it.outbox
+            if row["session"] == session and row["kind"] not in UNSHOWN
+        ]
         seen = [one for one in firsts if one in due]
         if seen != due:
             yield f"{session}: shown was {seen}, due was {due}"
@@ -211,18 +264,26 @@ def replies_are_shown_in_order(it: Remains) -> Iterator[str]:
         yield f"{len(shown)} shown, {len(firsts)} different ones, {it.kills} kills"
     bodies = {row["turn"]: row["body"] for row in it.outbox if row["kind"] == "reply"}
     for turn in it.turns.values():
-        if it.own(turn.id) and turn.state == "ended" and (bodies.get(turn.id) != turn.reply or not turn.reply):
+        if (
+            it.own(turn.id)
+            and turn.state == "ended"
+            and (bodies.get(turn.id) != turn.reply or not turn.reply)
+        ):
             yield f"turn {turn.id}: reply {turn.reply!r}, delivered {bodies.get(turn.id)!r}"
-    yield from (f"delivery {row['turn']} is {row['state']}" for row in it.outbox if row["state"] != "sent")
+    yield from (
+        f"delivery {row['turn']} is {row['state']}" for row in it.outbox if row["state"] != "sent"
+    )
 
 
 def no_fenced_write_was_accepted(it: Remains) -> Iterator[str]:
-    """B5 #19: each life has an epoch of its own in each session, and the journal took them in order."""
+    """K19: each life has an epoch of its own in each session, and the journal took them in order."""
     lines = it.outside.writes.lines()
     for session in {line["session"] for line in lines}:
         mine = [(int(line["epoch"]), line["pid"]) for line in lines if line["session"] == session]
         owners = {(epoch, pid) for epoch, pid in mine}
-        if len(owners) != len({epoch for epoch, _ in owners}) or any(a[0] > b[0] for a, b in pairwise(mine)):
+        if len(owners) != len({epoch for epoch, _ in owners}) or any(
+            a[0] > b[0] for a, b in pairwise(mine)
+        ):
             yield f"{session}: written by {mine}"
 
 
@@ -241,14 +302,23 @@ CHECKS: tuple[Check, ...] = (
 
 def broken(it: Remains) -> list[str]:
     """Every promise that did not hold; nothing when all is well."""
-    return [fault for check in (*CHECKS, *KIN, *OF_HOUSE, *OF_LOOPS, *OF_TRUST, *OF_TOOLS) for fault in check(it) if fault]
+    return [
+        fault
+        for check in (*CHECKS, *KIN, *OF_HOUSE, *OF_LOOPS, *OF_TRUST, *OF_TOOLS)
+        for fault in check(it)
+        if fault
+    ]
 
 
 async def stale_owners_are_refused(it: Remains) -> list[str]:
-    """B5 #19: a worker of a former life that is still there somewhere writes nothing."""
+    """K19: a worker of a former life that is still there somewhere writes nothing."""
     store = await SqliteStore.open(it.outside.folder / "home" / "journal.db")
     try:
-        return [fault for lane in it.lanes if (fault := await _refused(store, it, lane["session"], int(lane["epoch"])))]
+        return [
+            fault
+            for lane in it.lanes
+            if (fault := await _refused(store, it, lane["session"], int(lane["epoch"])))
+        ]
     finally:
         await store.aclose()
 
@@ -260,7 +330,7 @@ async def _refused(store: SqliteStore, it: Remains, session: str, epoch: int) ->
     late = it.events[turn.id][-1]
 
     def work(tx: Tx) -> None:
-        tx.append(session, epoch - 1, turn.id, [late])
+        tx.append_events(session, epoch - 1, turn.id, [late])
 
     try:
         await store.write(work)

@@ -5,10 +5,9 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 
+from daemon.agent.budgets import Budgets, DailyUsage
 from daemon.agent.config import BudgetConfig
-from daemon.agent.money.budgets import Budgets
-from daemon.agent.money.ledger import Ledger
-from daemon.agent.past import rebuild
+from daemon.agent.context.history import rebuild_turn
 from daemon.core.budget import Cost
 from daemon.core.clock import SystemClock
 from daemon.core.events import (
@@ -19,14 +18,14 @@ from daemon.core.events import (
     ModelAsked,
     ModelReplied,
     Outcome,
-    Recorded,
+    RecordedEvent,
     Stop,
     ToolFinished,
     ToolStarted,
     UserSaid,
 )
-from daemon.core.label import Effect
 from daemon.core.rows import TurnRow
+from daemon.core.trust import Effect
 from daemon.store.sqlite import SqliteStore
 from tests.e2e.crash.model import names
 from tests.e2e.crash.remains import Remains
@@ -41,14 +40,22 @@ def children_are_born_once(it: Remains) -> Iterator[str]:
     spawned = [(turn, one) for turn in it.turns for one in it.of(turn, ChildSpawned)]
     keys = Counter((turn, one.key) for turn, one in spawned)
     yield from (f"{key} set {n} agents to work" for key, n in keys.items() if n > 1)
-    tasks = Counter(name for turn in it.turns.values() if turn.parent for name in _tasks(it, turn.id))
+    tasks = Counter(
+        name for turn in it.turns.values() if turn.parent for name in _tasks(it, turn.id)
+    )
     yield from (f"the task {task} was given to {n} agents" for task, n in tasks.items() if n > 1)
     if sorted(row.turn for row in it.children) != sorted(one.child for _, one in spawned):
         yield f"rows of {[row.turn for row in it.children]}, events of {[one.child for _, one in spawned]}"
     for turn, one in spawned:
-        messages = [row for row in it.inbox if row["turn"] == one.child or row["id"] == one.input_id]
+        messages = [
+            row for row in it.inbox if row["turn"] == one.child or row["id"] == one.input_id
+        ]
         begun = it.turns.get(one.child)
-        if len(messages) != 1 or messages[0]["body"] != one.task or messages[0]["session"] != one.session:
+        if (
+            len(messages) != 1
+            or messages[0]["body"] != one.task
+            or messages[0]["session"] != one.session
+        ):
             yield f"agent {one.child} has the messages {messages}"
         if begun is None and messages[0]["state"] != "quarantined":
             yield f"agent {one.child} never began"
@@ -71,11 +78,23 @@ def every_call_for_an_agent_had_one(it: Remains) -> Iterator[str]:
             if one is None:
                 yield f"turn {turn}: call {result.call_id} had no agent, and this result: {result.text}"
             elif one.background:
-                yield "" if one.child in result.text else f"turn {turn}: {one.child} in the background: {result.text}"
+                yield (
+                    ""
+                    if one.child in result.text
+                    else f"turn {turn}: {one.child} in the background: {result.text}"
+                )
             else:
-                yield from _heard(it, turn, one.child, result.text, well=result.outcome is Outcome.OK)
+                yield from _heard(
+                    it, turn, one.child, result.text, well=result.outcome is Outcome.OK
+                )
         for back in it.of(turn, ChildReturned):
-            yield from _heard(it, turn, back.child, back.text, well=back.stop in ("done", "condition", "max_iterations"))
+            yield from _heard(
+                it,
+                turn,
+                back.child,
+                back.text,
+                well=back.stop in ("done", "condition", "max_iterations"),
+            )
 
 
 def _heard(it: Remains, turn: str, child: str, text: str, *, well: bool) -> Iterator[str]:
@@ -88,7 +107,7 @@ def _heard(it: Remains, turn: str, child: str, text: str, *, well: bool) -> Iter
 
 
 def reports_come_once(it: Remains) -> Iterator[str]:
-    """A background agent's result is one message that begins one turn, in the order in which they ended (A17; B5 #1 to #3). One
+    """A background agent's result is one message that begins one turn, in the order in which they ended (A17; K1 to #3). One
     that was stopped has none.
     """
     stopped = {row.id for row in it.turns.values() if row.stop_reason is Stop.CANCELLED}
@@ -97,7 +116,11 @@ def reports_come_once(it: Remains) -> Iterator[str]:
     if Counter(row["turn"] for row in reports) != Counter(due.keys()):
         yield f"reports due are {sorted(due)}, there are {[row['turn'] for row in reports]}"
         return
-    ends = [ended.ended_at for row in reports if (ended := it.turns.get(due[row["turn"]].turn)) and ended.ended_at]
+    ends = [
+        ended.ended_at
+        for row in reports
+        if (ended := it.turns.get(due[row["turn"]].turn)) and ended.ended_at
+    ]
     if ends != sorted(ends):
         yield f"reports came in the order {reports}"
     for row in reports:
@@ -105,7 +128,9 @@ def reports_come_once(it: Remains) -> Iterator[str]:
         ended = it.turns.get(child.turn)
         if row["session"] != child.parent_session or (ended and ended.reply not in row["body"]):
             yield f"the report {row} of {child}, whose reply was {ended and ended.reply!r}"
-        if row["state"] != "quarantined" and (began is None or began.session != child.parent_session):
+        if row["state"] != "quarantined" and (
+            began is None or began.session != child.parent_session
+        ):
             yield f"the report {row['turn']} of {child.turn} began {began}"
 
 
@@ -128,8 +153,16 @@ def _late(above: TurnRow, own: TurnRow) -> bool:
 
 def _effects_after(it: Remains, above: TurnRow, own: TurnRow) -> Iterator[str]:
     end = above.ended_at + LATE if above.ended_at else None
-    late = [one.event for one in it.events[own.id] if end and one.at > end and isinstance(one.event, ToolStarted)]
-    yield from (f"agent {own.id} did {one.tool} when {above.id} was over" for one in late if one.effect is not Effect.READ)
+    late = [
+        one.event
+        for one in it.events[own.id]
+        if end and one.at > end and isinstance(one.event, ToolStarted)
+    ]
+    yield from (
+        f"agent {own.id} did {one.tool} when {above.id} was over"
+        for one in late
+        if one.effect is not Effect.READ
+    )
 
 
 def stops_hold(it: Remains) -> Iterator[str]:
@@ -147,12 +180,20 @@ def chats_hear_only_what_is_for_them(it: Remains) -> Iterator[str]:
         posted = [row for row in it.outbox if row["turn"] == turn.id]
         if it.own(turn.id):
             continue
-        yield from (f"{turn.id} sent {row}" for row in posted if row["kind"] == "reply" or row["session"] not in people)
+        yield from (
+            f"{turn.id} sent {row}"
+            for row in posted
+            if row["kind"] == "reply" or row["session"] not in people
+        )
         questions = [row for row in it.approvals if row["turn"] == turn.id]
         if len(questions) != sum(row["kind"] == "approval" for row in posted):
             yield f"{turn.id} asked {len(questions)} questions, and put {posted} to its people"
         unknown = [one for one in it.of(turn.id, ToolFinished) if one.outcome is Outcome.UNKNOWN]
-        yield from (f"nobody was told of {one.tool} in {turn.id}" for one in unknown if one.tool not in str(posted))
+        yield from (
+            f"nobody was told of {one.tool} in {turn.id}"
+            for one in unknown
+            if one.tool not in str(posted)
+        )
 
 
 KIN = (
@@ -169,24 +210,38 @@ async def budgets_add_up(folder: Path, it: Remains) -> list[str]:
     """F2: the accounts that a restart rebuilds say what the events say, of each turn and all below it, and of the day."""
     store = await SqliteStore.open(folder / "home" / "journal.db")
     try:
-        ledger, faults = Ledger(SystemClock(), BudgetConfig()), []
+        ledger, faults = DailyUsage(SystemClock(), BudgetConfig()), []
         await ledger.load(store)
-        budgets, everything = Budgets(store, ledger), sum((_of_events(events) for events in it.events.values()), Cost())
+        budgets, everything = (
+            Budgets(store, ledger),
+            sum((_of_events(events) for events in it.events.values()), Cost()),
+        )
         if not _same(ledger.account.spent, everything):
             faults.append(f"the day's account says {ledger.account.spent}, the events {everything}")
         for turn in it.turns.values():
-            account = await budgets.open(rebuild(turn.id, turn.session, it.events[turn.id], parent=turn.parent))
+            account = await budgets.open(
+                rebuild_turn(turn.id, turn.session, it.events[turn.id], parent=turn.parent)
+            )
             want = _spent(it, turn.id)
             if not _same(account.spent, want):
-                faults.append(f"turn {turn.id}: its account says {account.spent}, its events {want}")
+                faults.append(
+                    f"turn {turn.id}: its account says {account.spent}, its events {want}"
+                )
     finally:
         await store.aclose()
-    free = everything.sent < TOKENS * len(it.requests)
-    return [*faults, f"{len(it.requests)} requests for {everything.sent} tokens"] if free else faults
+    free = everything.input_tokens < TOKENS * len(it.requests)
+    return (
+        [*faults, f"{len(it.requests)} requests for {everything.input_tokens} tokens"]
+        if free
+        else faults
+    )
 
 
 def _same(one: Cost, other: Cost) -> bool:
-    return (one.sent, one.received) == (other.sent, other.received) and abs(one.usd - other.usd) < 1e-9
+    return (one.input_tokens, one.output_tokens) == (
+        other.input_tokens,
+        other.output_tokens,
+    ) and abs(one.usd - other.usd) < 1e-9
 
 
 def _spent(it: Remains, turn: str) -> Cost:
@@ -194,7 +249,7 @@ def _spent(it: Remains, turn: str) -> Cost:
     return sum((_spent(it, child) for child in below), _of_events(it.events[turn]))
 
 
-def _of_events(events: Sequence[Recorded]) -> Cost:
+def _of_events(events: Sequence[RecordedEvent]) -> Cost:
     """What was settled; and what was set aside for a call that nobody ever heard of again."""
     total, open_ = Cost(), {ModelAsked: Cost(), Consulting: Cost()}
     for one in events:
@@ -204,8 +259,12 @@ def _of_events(events: Sequence[Recorded]) -> Cost:
                 open_[type(asked)] = Cost(asked.reserved_tokens, 0, asked.reserved_usd or 0.0)
             case ModelReplied() as reply:
                 open_[ModelAsked] = Cost()
-                total += Cost(reply.usage.input_tokens, reply.usage.output_tokens, reply.charged)
+                total += Cost(
+                    reply.usage.input_tokens, reply.usage.output_tokens, reply.charged_amount
+                )
             case Consulted() as reply:
                 open_[Consulting] = Cost()
-                total += Cost(reply.usage.input_tokens, reply.usage.output_tokens, reply.charged_usd)
+                total += Cost(
+                    reply.usage.input_tokens, reply.usage.output_tokens, reply.charged_usd
+                )
     return sum(open_.values(), total)

@@ -14,15 +14,20 @@ from uuid import uuid4
 
 from daemon.core.clock import SystemClock
 from daemon.core.events import Outcome, ToolFinished, ToolStarted
-from daemon.core.label import Label
+from daemon.core.trust import Label
 from daemon.store.sqlite import SqliteStore
-from daemon.tools.changes import Author, Files
-from daemon.tools.marks import KIND as MARK
-from daemon.tools.marks import Mark
-from daemon.tools.undoing import Taken, latest, take_back
-from daemon.tools.versions import KIND as VERSION
-from daemon.tools.versions import NOTHING, Version, hash_of
-from daemon.tools.workspace import Workspace
+from daemon.tools.workspace.file_store import (
+    ChangeAuthor,
+    FileStore,
+    UndoResult,
+    find_latest_turn,
+    undo_turn,
+)
+from daemon.tools.workspace.fs import Workspace
+from daemon.tools.workspace.history import HISTORY_KIND as VERSION
+from daemon.tools.workspace.history import NO_FILE, FileVersion, hash_content
+from daemon.tools.workspace.labels import LABEL_KIND as MARK
+from daemon.tools.workspace.labels import FileLabel
 from tests.e2e.crash.life import FIRST
 from tests.e2e.crash.model import LIMIT
 from tests.e2e.crash.moments import Notebook
@@ -30,7 +35,13 @@ from tests.e2e.crash.remains import Remains
 
 SOON_S = 10.0
 SERVED = "desk__"
-HAPPENED = {Outcome.OK: (1,), Outcome.UNKNOWN: (0, 1), Outcome.ERROR: (0, 1), Outcome.NOT_RUN: (0,), Outcome.REJECTED: (0,)}
+HAPPENED = {
+    Outcome.OK: (1,),
+    Outcome.UNKNOWN: (0, 1),
+    Outcome.ERROR: (0, 1),
+    Outcome.NOT_RUN: (0,),
+    Outcome.REJECTED: (0,),
+}
 
 
 def servers_execute_at_most_once(it: Remains) -> Iterator[str]:
@@ -48,7 +59,9 @@ def servers_execute_at_most_once(it: Remains) -> Iterator[str]:
                 asked.add(what)
                 if done[what] not in HAPPENED[outcome] or done[what] > started[call_id]:
                     yield f"the server did {what} {done[what]} times, with {started[call_id]} starts, told was {outcome}"
-    yield from (f"the server did {what}, which nobody asked for" for what in done if what not in asked)
+    yield from (
+        f"the server did {what}, which nobody asked for" for what in done if what not in asked
+    )
 
 
 def _step(arguments: object) -> str:
@@ -99,8 +112,15 @@ def _lives(pid: int, log: str) -> bool:
 def files_hold_old_or_new(folder: Path, it: Remains) -> Iterator[str]:
     """What stands there is what the last change that is told of found, or what it put there; one follows from the other (F8)."""
     versions, root = _versions(it), folder / "home" / "workspace"
-    paths = {one.path for one in versions} | {str(file.relative_to(root)) for file in root.rglob("*") if file.is_file()}
-    ended = {(turn, one.call_id) for turn in it.turns for one in it.of(turn, ToolFinished) if one.outcome is Outcome.OK}
+    paths = {one.path for one in versions} | {
+        str(file.relative_to(root)) for file in root.rglob("*") if file.is_file()
+    }
+    ended = {
+        (turn, one.call_id)
+        for turn in it.turns
+        for one in it.of(turn, ToolFinished)
+        if one.outcome is Outcome.OK
+    }
     for path in paths:
         changes = [one for one in versions if one.path == path]
         found = [one.old for one in changes[1:]] + [_hash(root / path)]
@@ -116,20 +136,28 @@ def files_hold_old_or_new(folder: Path, it: Remains) -> Iterator[str]:
 def former_versions_are_there(folder: Path, it: Remains) -> Iterator[str]:
     """Whatever /undo may have to put back (F8)."""
     for one in _versions(it):
-        if one.old != NOTHING and _hash(folder / "home" / "undo" / one.old) != one.old:
+        if one.old != NO_FILE and _hash(folder / "home" / "undo" / one.old) != one.old:
             yield f"{one.path}: what it held before turn {one.turn} is lost"
 
 
 def outside_text_keeps_its_mark(folder: Path, it: Remains) -> Iterator[str]:
     """What a turn wrote that had heard a stranger is never taken for the owner's own (F3)."""
-    marked = {mark.path for mark in map(Mark.read, it.all_kept(MARK).values()) if mark.label is Label.UNTRUSTED}
+    marked = {
+        mark.path
+        for mark in map(FileLabel.from_json, it.all_kept(MARK).values())
+        if mark.label is Label.UNTRUSTED
+    }
     root = folder / "home" / "workspace"
     for file in root.rglob("*.txt"):
         if _from_outside(it, file.read_text()) and str(file.relative_to(root)) not in marked:
             yield f"{file.name} holds text from outside, and has no mark"
     for turn in it.turns:
         for one in it.of(turn, ToolFinished):
-            if one.tool == "read_file" and _from_outside(it, one.text) and one.label is not Label.UNTRUSTED:
+            if (
+                one.tool == "read_file"
+                and _from_outside(it, one.text)
+                and one.label is not Label.UNTRUSTED
+            ):
                 yield f"turn {turn} read text from outside, and took it for {one.label}"
 
 
@@ -178,7 +206,12 @@ def _may_be(it: Remains, start: int | None) -> set[int | None]:
     return values
 
 
-AT_ANY_TIME = (files_hold_old_or_new, former_versions_are_there, outside_text_keeps_its_mark, the_config_is_whole)
+AT_ANY_TIME = (
+    files_hold_old_or_new,
+    former_versions_are_there,
+    outside_text_keeps_its_mark,
+    the_config_is_whole,
+)
 
 
 def on_disk(folder: Path, it: Remains) -> list[str]:
@@ -189,7 +222,11 @@ def on_disk(folder: Path, it: Remains) -> list[str]:
 def _at_the_end(it: Remains) -> Iterator[str]:
     yield from on_disk(it.outside.folder, it)
     known = {one.old for one in _versions(it)}
-    left = [file.name for file in (it.outside.folder / "home" / "undo").glob("*") if file.name not in known]
+    left = [
+        file.name
+        for file in (it.outside.folder / "home" / "undo").glob("*")
+        if file.name not in known
+    ]
     yield from (f"{name} was left among the former versions" for name in left)
 
 
@@ -204,27 +241,35 @@ async def undo_is_usable(it: Remains) -> list[str]:
     shutil.copytree(it.outside.folder / "home", home, ignore=shutil.ignore_patterns("mcp"))
     store = await SqliteStore.open(home / "journal.db")
     try:
-        files = await Files.open(Workspace(home.resolve() / "workspace"), home / "undo", store, SystemClock().now)
+        files = await FileStore.open(
+            Workspace(home.resolve() / "workspace"), home / "undo", store, SystemClock().now
+        )
         taken = [one async for one in _taken_back(files)]
     finally:
         await store.aclose()
     refused = [f"/undo of {one.path}: {one.words}" for one in taken if not one.done]
-    return refused + [f"/undo left {file.name}" for file in (home / "workspace").iterdir() if not refused]
+    return refused + [
+        f"/undo left {file.name}" for file in (home / "workspace").iterdir() if not refused
+    ]
 
 
-async def _taken_back(files: Files) -> AsyncIterator[Taken]:
-    sessions = {one.session for one in files.versions.all}
-    while turn := latest(files.versions.all, sessions):
-        taken = await take_back(files, turn, Author("owner", uuid4().hex, "", Label.TRUSTED, undoes=turn))
+async def _taken_back(files: FileStore) -> AsyncIterator[UndoResult]:
+    sessions = {one.session for one in files.history.entries}
+    while turn := find_latest_turn(files.history.entries, sessions):
+        taken = await undo_turn(
+            files, turn, ChangeAuthor("owner", uuid4().hex, "", Label.TRUSTED, undoes=turn)
+        )
         for one in taken:
             yield one
         if not all(one.done for one in taken):
             return
 
 
-def _versions(it: Remains) -> list[Version]:
-    return sorted(map(Version.read, it.all_kept(VERSION).values()), key=lambda one: one.name)
+def _versions(it: Remains) -> list[FileVersion]:
+    return sorted(
+        map(FileVersion.from_json, it.all_kept(VERSION).values()), key=lambda one: one.name
+    )
 
 
 def _hash(file: Path) -> str:
-    return hash_of(file.read_bytes() if file.exists() else None)
+    return hash_content(file.read_bytes() if file.exists() else None)

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar, cast
 
-from daemon.core.events import Event, ModelReplied, Recorded
-from daemon.core.loops import LoopRow
+from daemon.client.protocol import RunView
+from daemon.client.views import run_view
+from daemon.core.events import Event, ModelReplied, RecordedEvent
 from daemon.core.messages import ToolCall
-from daemon.core.rows import ChildRow, TurnRow
-from daemon.door.base import RunView
-from daemon.door.views import run_view
+from daemon.core.rows import ChildRow, LoopRow, TurnRow
 from daemon.store.protocol import ReadTx
 from daemon.store.sqlite import SqliteStore
 from tests.e2e.crash.moments import Outside
@@ -33,7 +32,7 @@ class Remains:
     plan: Plan
     outside: Outside
     turns: dict[str, TurnRow]
-    events: dict[str, list[Recorded]]
+    events: dict[str, list[RecordedEvent]]
     inbox: list[Row]
     outbox: list[Row]
     approvals: list[Row]
@@ -50,12 +49,18 @@ class Remains:
     @property
     def said(self) -> list[Row]:
         """What people said, of the inbox; the rest is what agents and loops say, what strangers sent, and commands."""
-        return [row for row in self.inbox if row["channel"] not in HOUSE and row["state"] != "command"]
+        return [
+            row for row in self.inbox if row["channel"] not in HOUSE and row["state"] != "command"
+        ]
 
     def calls(self, turn: str) -> dict[str, ToolCall]:
         """The turn's calls, by their ids."""
         replies = [one for one in self.events[turn] if isinstance(one.event, ModelReplied)]
-        return {f"{one.seq}.{n}": call for one in replies for n, call in enumerate(cast(ModelReplied, one.event).calls)}
+        return {
+            f"{one.seq}.{n}": call
+            for one in replies
+            for n, call in enumerate(cast(ModelReplied, one.event).calls)
+        }
 
     def all_kept(self, kind: str) -> dict[str, str]:
         """What is kept of this kind, by name."""
@@ -86,13 +91,17 @@ def copied(folder: Path) -> Path:
     return place
 
 
-async def remains(folder: Path, plan: Plan, requests: Sequence[Asked], kills: int, last: int = 0) -> Remains:
+async def remains(
+    folder: Path, plan: Plan, requests: Sequence[Asked], kills: int, last: int = 0
+) -> Remains:
     """Read it all; `requests` are those that this daemon made."""
     path = folder / "home" / "journal.db"
     store = await SqliteStore.open(path)
     turns, events = await store.read(_turns)
-    children = await store.read(lambda tx: [row for turn in turns for row in tx.children(turn)])
-    loops = await store.read(lambda tx: tx.loops())
+    children = await store.read(
+        lambda tx: [row for turn in turns for row in tx.list_children(turn)]
+    )
+    loops = await store.read(lambda tx: tx.list_loops())
     await store.aclose()
     with closing(sqlite3.connect(path)) as db:
         db.row_factory = sqlite3.Row
@@ -103,10 +112,12 @@ async def remains(folder: Path, plan: Plan, requests: Sequence[Asked], kills: in
     )  # fmt: skip
 
 
-def _turns(tx: ReadTx) -> tuple[dict[str, TurnRow], dict[str, list[Recorded]]]:
-    turns = {row.id: row for row in reversed(tx.turns(None, 10_000))}
-    return turns, {turn: tx.events(turn) for turn in turns}
+def _turns(tx: ReadTx) -> tuple[dict[str, TurnRow], dict[str, list[RecordedEvent]]]:
+    turns = {row.id: row for row in reversed(tx.list_turns(None, 10_000))}
+    return turns, {turn: tx.list_events(turn) for turn in turns}
 
 
 def _rows(db: sqlite3.Connection, table: str) -> list[Row]:
-    return [{key: str(row[key]) for key in row.keys()} for row in db.execute(f"SELECT * FROM {table}")]  # noqa: SIM118
+    return [
+        {key: str(row[key]) for key in row.keys()} for row in db.execute(f"SELECT * FROM {table}")
+    ]

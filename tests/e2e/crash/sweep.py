@@ -30,7 +30,10 @@ def told(killed: World, folder: Path, plan: Plan, **more: object) -> Born:
     def born() -> Life:
         place, name = killed.place(folder)
         named = {
-            session: [replace(said, client=f"{name}{said.client}", text=said.text.format(name)) for said in messages]
+            session: [
+                replace(said, client=f"{name}{said.client}", text=said.text.format(name))
+                for said in messages
+            ]
             for session, messages in plan.items()
         }
         return replace(Life(str(place), killed.model.base_url, named), **more)  # type: ignore[arg-type] # fields of a Life
@@ -50,7 +53,9 @@ async def every_moment(killed: World, born: Born, but: str = "") -> list[Remains
     passed, before = await moments(killed, born), killed.kills
     chosen = [at for at, name in enumerate(passed, 1) if name != but]
     ends = await ended(killed, [[replace(born(), die_at=at)] for at in chosen])
-    assert killed.kills - before >= 0.95 * len(chosen)  # where two things happen at once, a life may be a moment shorter
+    assert killed.kills - before >= 0.95 * len(
+        chosen
+    )  # where two things happen at once, a life may be a moment shorter
     return ends
 
 
@@ -60,7 +65,9 @@ async def some_moments(killed: World, born: Born, rows: int, seed: int) -> list[
     lives: list[list[Life]] = []
     for at in sorted(chance.sample(range(1, n + 1), min(rows, n))):
         first = replace(born(), die_at=at, hasty=chance.random() < 0.5)
-        again = [replace(first, die_at=chance.randrange(1, SOON))] if chance.random() < TWICE else []
+        again = (
+            [replace(first, die_at=chance.randrange(1, SOON))] if chance.random() < TWICE else []
+        )
         lives.append([first, *again])
     return await ended(killed, lives)
 
@@ -80,9 +87,15 @@ def in_a_copy(it: Remains, spoil: Callable[[Path], object]) -> Remains:
     return replace(it, outside=Outside(folder))
 
 
-def unseen(wrongs: Mapping[str, tuple[Callable[[Remains], Remains], str]], it: Remains) -> list[str]:
+def unseen(
+    wrongs: Mapping[str, tuple[Callable[[Remains], Remains], str]], it: Remains
+) -> list[str]:
     """The wrongs that nobody notices."""
-    return [what for what, (spoil, words) in wrongs.items() if not any(words in fault for fault in broken(spoil(it)))]
+    return [
+        what
+        for what, (spoil, words) in wrongs.items()
+        if not any(words in fault for fault in broken(spoil(it)))
+    ]
 
 
 def tell(capsys: pytest.CaptureFixture[str], what: str, kills: int, began: float) -> None:

@@ -75,7 +75,11 @@ class World:
         it = await remains(Path(last.folder), last.plan, self._asked(last), kills, ended.pid)
         for death in it.outside.deaths.lines():
             self.places[death["at"]] = self.places.get(death["at"], 0) + 1
-        faults = broken(it) + await stale_owners_are_refused(it) + await budgets_add_up(it.outside.folder, it)
+        faults = (
+            broken(it)
+            + await stale_owners_are_refused(it)
+            + await budgets_add_up(it.outside.folder, it)
+        )
         faults += await undo_is_usable(it) + await servers_are_gone(it.outside.folder)
         return it, [f"{last.folder}: {fault}\n{_log(last)}" for fault in (*halfway, *faults)]
 
@@ -86,7 +90,9 @@ class World:
             return []
         place = copied(folder)
         it = await remains(place, life.plan, self._asked(life), kills=1)
-        faults = await budgets_add_up(place, it) + on_disk(folder, it) + await servers_are_gone(folder)
+        faults = (
+            await budgets_add_up(place, it) + on_disk(folder, it) + await servers_are_gone(folder)
+        )
         return [f"at the kill: {fault}" for fault in faults]
 
     def _asked(self, life: Life) -> list[Asked]:

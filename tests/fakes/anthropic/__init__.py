@@ -32,11 +32,17 @@ def thinks(text: str = "hm", *, redacted: bool = False) -> Json:
 
 def says(text: str, *thoughts: Json, usage: Json | None = None, finish: str = "end_turn") -> Step:
     """Answers with text. `usage={}` sends none; None sends 10 tokens in, 5 out."""
-    return answers(*thoughts, *([{"type": "text", "text": text}] if text else []), usage=usage, finish=finish)
+    return answers(
+        *thoughts, *([{"type": "text", "text": text}] if text else []), usage=usage, finish=finish
+    )
 
 
 def calls(
-    *wanted: tuple[str, Json], thoughts: tuple[Json, ...] = (), text: str = "", ids: str = "", usage: Json | None = None
+    *wanted: tuple[str, Json],
+    thoughts: tuple[Json, ...] = (),
+    text: str = "",
+    ids: str = "",
+    usage: Json | None = None,
 ) -> Step:
     """Asks for tools: ("name", {arguments}). `ids` is what every id begins with, which then is the same every time."""
     uses = [
@@ -66,16 +72,30 @@ def answers(*content: Json, usage: Json | None = None, finish: str = "end_turn")
 
 def breaks_midstream(text: str, how: How = "drop", error: Json | None = None) -> Step:
     """Half an answer, then an error event, a closed socket, broken JSON or silence. A batch answer breaks in the same way."""
-    fault = {"type": "error", "error": error or {"type": "api_error", "message": "scripted failure midway"}}
-    endings = {"error": b"event: error\ndata: " + json.dumps(fault).encode(), "malformed": b'data: {"type": "content_blo'}
+    fault = {
+        "type": "error",
+        "error": error or {"type": "api_error", "message": "scripted failure midway"},
+    }
+    endings = {
+        "error": b"event: error\ndata: " + json.dumps(fault).encode(),
+        "malformed": b'data: {"type": "content_blo',
+    }
 
     async def step(x: Exchange) -> web.StreamResponse:
-        response = await x.open() if x.streams else await x.open("application/json", None if how in endings else 10_000)
+        response = (
+            await x.open()
+            if x.streams
+            else await x.open("application/json", None if how in endings else 10_000)
+        )
         if x.streams:
-            for event in list(_events(x.asked, [{"type": "text", "text": text}], tokens(1, 1), "end_turn"))[:-3]:
+            for event in list(
+                _events(x.asked, [{"type": "text", "text": text}], tokens(1, 1), "end_turn")
+            )[:-3]:
                 await response.write(_event(event))
         if how in endings:
-            await response.write(endings[how] + b"\n\n" if x.streams else endings[how].rpartition(b"data: ")[2])
+            await response.write(
+                endings[how] + b"\n\n" if x.streams else endings[how].rpartition(b"data: ")[2]
+            )
             return response
         if not x.streams:
             await response.write(b'{"type": "message", "content": [')
@@ -91,12 +111,29 @@ def refuses(kind: str, message: str = "no", status: int = 400, **headers: str) -
 
 
 def _event(event: Json) -> bytes:
-    return b"event: " + event["type"].encode() + b"\ndata: " + json.dumps(event, ensure_ascii=False).encode() + b"\n\n"
+    return (
+        b"event: "
+        + event["type"].encode()
+        + b"\ndata: "
+        + json.dumps(event, ensure_ascii=False).encode()
+        + b"\n\n"
+    )
 
 
 def _whole(asked: Asked, content: list[Json], usage: Json, finish: str | None) -> Json:
-    head = {"id": "msg_fake", "type": "message", "role": "assistant", "model": asked["model"], "content": content}
-    return {**head, "stop_reason": finish, "stop_sequence": None, **({"usage": usage} if usage else {})}
+    head = {
+        "id": "msg_fake",
+        "type": "message",
+        "role": "assistant",
+        "model": asked["model"],
+        "content": content,
+    }
+    return {
+        **head,
+        "stop_reason": finish,
+        "stop_sequence": None,
+        **({"usage": usage} if usage else {}),
+    }
 
 
 def _events(asked: Asked, content: list[Json], usage: Json, finish: str) -> Iterator[Json]:
@@ -118,14 +155,21 @@ def _opened(block: Json) -> tuple[Json, list[Json]]:
     """A block as its stream begins, and the pieces that make it whole."""
     match block["type"]:
         case "text":
-            return {**block, "text": ""}, [{"type": "text_delta", "text": piece} for piece in _pieces(block["text"])]
+            return {**block, "text": ""}, [
+                {"type": "text_delta", "text": piece} for piece in _pieces(block["text"])
+            ]
         case "thinking":
-            thought = [{"type": "thinking_delta", "thinking": piece} for piece in _pieces(block["thinking"])]
+            thought = [
+                {"type": "thinking_delta", "thinking": piece}
+                for piece in _pieces(block["thinking"])
+            ]
             signed = {"type": "signature_delta", "signature": block["signature"]}
             return {**block, "thinking": "", "signature": ""}, [*thought, signed]
         case "tool_use":
             written = json.dumps(block["input"], ensure_ascii=False) if block["input"] else ""
-            return {**block, "input": {}}, [{"type": "input_json_delta", "partial_json": p} for p in ["", *_pieces(written)]]
+            return {**block, "input": {}}, [
+                {"type": "input_json_delta", "partial_json": p} for p in ["", *_pieces(written)]
+            ]
         case _:
             return block, []
 
@@ -168,8 +212,13 @@ class FakeAnthropic(FakeOpenAI):
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.path != "/v1/messages":
-            if request.headers.get("x-api-key") != KEY or "anthropic-version" not in request.headers:
-                return web.json_response({"type": "error", "error": {"type": "authentication_error"}}, status=401)
+            if (
+                request.headers.get("x-api-key") != KEY
+                or "anthropic-version" not in request.headers
+            ):
+                return web.json_response(
+                    {"type": "error", "error": {"type": "authentication_error"}}, status=401
+                )
             return web.json_response({"data": [{"id": "claude-scripted", "type": "model"}]})
         raw = await request.content.read()
         asked = Asked(json.loads(raw, parse_constant=_no_json), request.headers, raw)
@@ -179,11 +228,23 @@ class FakeAnthropic(FakeOpenAI):
             self.count += 1
             self.refused += wrong
             self._came.notify_all()
-        step = refuses("invalid_request_error", wrong[0]) if wrong else self._steps.pop(0) if self._steps else self._default
+        step = (
+            refuses("invalid_request_error", wrong[0])
+            if wrong
+            else self._steps.pop(0)
+            if self._steps
+            else self._default
+        )
         return await step(Exchange(request, asked, self))
 
     def _wrong(self, request: web.BaseRequest, body: Any) -> list[str]:
-        key = request.headers.get("x-api-key") or request.headers.get("Authorization", "").removeprefix("Bearer ")
-        found = [] if key and request.headers.get("anthropic-version") else ["x-api-key and anthropic-version are required"]
+        key = request.headers.get("x-api-key") or request.headers.get(
+            "Authorization", ""
+        ).removeprefix("Bearer ")
+        found = (
+            []
+            if key and request.headers.get("anthropic-version")
+            else ["x-api-key and anthropic-version are required"]
+        )
         found = found or faults(body) or list(self.thoughts.faults(body))
         return found if request.method == "POST" else ["Method Not Allowed"]

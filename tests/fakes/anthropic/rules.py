@@ -7,7 +7,17 @@ from typing import Any
 
 Json = dict[str, Any]
 
-KEYS = {"model", "max_tokens", "messages", "system", "tools", "tool_choice", "thinking", "output_config", "stream"}
+KEYS = {
+    "model",
+    "max_tokens",
+    "messages",
+    "system",
+    "tools",
+    "tool_choice",
+    "thinking",
+    "output_config",
+    "stream",
+}
 BLOCKS = {
     "text": ({"type", "text"}, set()),
     "tool_use": ({"type", "id", "name", "input"}, set()),
@@ -25,7 +35,9 @@ WITH_BUDGET = re.compile(r"claude-(3-7|(opus|sonnet|haiku)-4(-[0-5])?(-\d{8})?$)
 def faults(body: Json) -> list[str]:
     """Everything that is wrong with it; an empty list is a request that is answered."""
     found = [f"{key}: Extra inputs are not permitted" for key in body.keys() - KEYS]
-    found += [] if isinstance(body.get("model"), str) and body["model"] else ["model: Field required"]
+    found += (
+        [] if isinstance(body.get("model"), str) and body["model"] else ["model: Field required"]
+    )
     most = body.get("max_tokens")
     found += [] if isinstance(most, int) and most >= 1 else ["max_tokens: Field required"]
     messages = body.get("messages")
@@ -46,7 +58,11 @@ def blocks(body: Json) -> Iterator[tuple[str, Json]]:
 
 def _order(messages: list[Json]) -> Iterator[str]:
     for index, message in enumerate(messages):
-        if not isinstance(message, dict) or message.keys() != {"role", "content"} or message["role"] not in SPOKEN:
+        if (
+            not isinstance(message, dict)
+            or message.keys() != {"role", "content"}
+            or message["role"] not in SPOKEN
+        ):
             yield f"messages.{index}: not a message"
             return
     if messages[0]["role"] != "user":
@@ -65,7 +81,10 @@ def _contents(messages: list[Json]) -> Iterator[str]:
             yield f"messages.{index}: all messages must have non-empty content"
             continue
         for place, block in enumerate(content):
-            yield from (f"messages.{index}.content.{place}: {fault}" for fault in _block(block, message["role"]))
+            yield from (
+                f"messages.{index}.content.{place}: {fault}"
+                for fault in _block(block, message["role"])
+            )
         if isinstance(content[-1], dict) and content[-1].get("type") in THOUGHTS:
             yield f"messages.{index}: The final block in an assistant message cannot be `thinking`"
 
@@ -81,10 +100,14 @@ def _block(block: Any, role: str) -> Iterator[str]:
         return
     if kind == "text" and not _full(block["text"]):
         yield "text content blocks must contain non-whitespace text"
-    if kind == "tool_result" and not (_full(block.get("content", "none")) and isinstance(block.get("is_error", False), bool)):
+    if kind == "tool_result" and not (
+        _full(block.get("content", "none")) and isinstance(block.get("is_error", False), bool)
+    ):
         yield "tool_result: content must be text, not blank, or left out"
     if kind == "tool_use" and not (
-        ID.fullmatch(block["id"]) and NAME.fullmatch(block["name"]) and isinstance(block["input"], dict)
+        ID.fullmatch(block["id"])
+        and NAME.fullmatch(block["name"])
+        and isinstance(block["input"], dict)
     ):
         yield "tool_use: id, name or input is not of its form"
     if kind in THOUGHTS and "cache_control" in block:
@@ -98,13 +121,20 @@ def _full(text: Any) -> bool:
 
 
 def _pairs(messages: list[Json]) -> Iterator[str]:
-    ids = [block["id"] for message in messages for block in message["content"] if block["type"] == "tool_use"]
+    ids = [
+        block["id"]
+        for message in messages
+        for block in message["content"]
+        if block["type"] == "tool_use"
+    ]
     if len(ids) != len(set(ids)):
         yield "messages: `tool_use` ids must be unique"
     for index, (before, after) in enumerate(pairwise([{"content": []}, *messages])):
         wanted = [block["id"] for block in before["content"] if block["type"] == "tool_use"]
         kinds = [block["type"] for block in after["content"]]
-        given = [block["tool_use_id"] for block in after["content"] if block["type"] == "tool_result"]
+        given = [
+            block["tool_use_id"] for block in after["content"] if block["type"] == "tool_result"
+        ]
         if sorted(wanted) != sorted(given):
             yield f"messages.{index}: `tool_use` ids {wanted} do not match the `tool_result` ids {given}"
         if kinds[: len(given)] != ["tool_result"] * len(given):
@@ -114,13 +144,17 @@ def _pairs(messages: list[Json]) -> Iterator[str]:
 def _tools(body: Json) -> Iterator[str]:
     tools = body.get("tools", [])
     names = [tool.get("name") for tool in tools]
-    if len(names) != len(set(names)) or not all(isinstance(name, str) and NAME.fullmatch(name) for name in names):
+    if len(names) != len(set(names)) or not all(
+        isinstance(name, str) and NAME.fullmatch(name) for name in names
+    ):
         yield "tools: Tool names must be unique and of their form"
     if not all(tool.get("input_schema", {}).get("type") == "object" for tool in tools):
         yield "tools.input_schema.type: Field required"
     if any({"anyOf", "oneOf", "allOf"} & tool.get("input_schema", {}).keys() for tool in tools):
         yield "input_schema does not support oneOf, allOf, or anyOf at the top level"
-    if not all(tool.keys() <= {"name", "description", "input_schema", "cache_control"} for tool in tools):
+    if not all(
+        tool.keys() <= {"name", "description", "input_schema", "cache_control"} for tool in tools
+    ):
         yield "tools: Extra inputs are not permitted"
     used = any(block["type"] in ("tool_use", "tool_result") for _, block in blocks(body))
     if used and not tools:
@@ -133,7 +167,13 @@ def _tools(body: Json) -> Iterator[str]:
 def _thinking(body: Json) -> Iterator[str]:
     thinking, old = body.get("thinking"), bool(WITH_BUDGET.match(body["model"]))
     effort = body.get("output_config", {"effort": "high"})
-    if effort.keys() != {"effort"} or effort["effort"] not in ("low", "medium", "high", "xhigh", "max"):
+    if effort.keys() != {"effort"} or effort["effort"] not in (
+        "low",
+        "medium",
+        "high",
+        "xhigh",
+        "max",
+    ):
         yield "output_config.effort: Input should be 'low', 'medium', 'high', 'xhigh' or 'max'"
     if "output_config" in body and old:
         yield "This model does not support the effort parameter."
@@ -148,7 +188,10 @@ def _thinking(body: Json) -> Iterator[str]:
 
 
 def _budget(body: Json, thinking: Json) -> Iterator[str]:
-    if thinking.keys() != {"type", "budget_tokens"} or not 1024 <= thinking["budget_tokens"] < body["max_tokens"]:
+    if (
+        thinking.keys() != {"type", "budget_tokens"}
+        or not 1024 <= thinking["budget_tokens"] < body["max_tokens"]
+    ):
         yield "`max_tokens` must be greater than `thinking.budget_tokens`, which must be at least 1024"
     replied = body["messages"][-2]["content"] if len(body["messages"]) > 1 else []
     if any(block["type"] == "tool_use" for block in replied) and replied[0]["type"] not in THOUGHTS:
@@ -157,12 +200,19 @@ def _budget(body: Json, thinking: Json) -> Iterator[str]:
 
 def _system(body: Json) -> Iterator[str]:
     system = body.get("system", [])
-    if not all(block.keys() <= {"type", "text", "cache_control"} and _full(block.get("text")) for block in system):
+    if not all(
+        block.keys() <= {"type", "text", "cache_control"} and _full(block.get("text"))
+        for block in system
+    ):
         yield "system: text content blocks must be non-empty"
 
 
 def _marks(body: Json) -> Iterator[str]:
-    everywhere = [*body.get("tools", []), *body.get("system", []), *(block for _, block in blocks(body))]
+    everywhere = [
+        *body.get("tools", []),
+        *body.get("system", []),
+        *(block for _, block in blocks(body)),
+    ]
     marks = [block["cache_control"] for block in everywhere if "cache_control" in block]
     if len(marks) > 4:
         yield f"A maximum of 4 blocks with cache_control may be provided. Found {len(marks)}."

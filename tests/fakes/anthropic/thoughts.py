@@ -27,7 +27,9 @@ class Thoughts:
     def remember(self, body: Json, content: list[Json]) -> None:
         """These blocks are sent in answer to this request."""
         calls = frozenset(block["id"] for block in content if block["type"] == "tool_use")
-        before = next((key_of(b) for _, b in reversed(list(blocks(body))) if b["type"] in THOUGHTS), "")
+        before = next(
+            (key_of(b) for _, b in reversed(list(blocks(body))) if b["type"] in THOUGHTS), ""
+        )
         for block in content:
             if block["type"] in THOUGHTS:
                 self.known[key_of(block)] = Thought(block, prefix_of(body, None), before, calls)
@@ -48,7 +50,9 @@ class Thoughts:
         where = f"messages.{index}: Invalid `signature` in `{block['type']}` block."
         if thought is None or thought.block != block:
             yield f"{where} `thinking` blocks cannot be modified."
-        elif self.bound and (prefix_of(body, index) != thought.prefix or before not in ("", thought.before)):
+        elif self.bound and (
+            prefix_of(body, index) != thought.prefix or before not in ("", thought.before)
+        ):
             yield f"{where} The block is bound to a different conversation."
 
     def _missing(self, body: Json) -> Iterator[str]:
@@ -69,10 +73,19 @@ def key_of(block: Json) -> str:
 def prefix_of(body: Json, index: int | None) -> str:
     """Everything before this message, but for markers of the cache and other thinking."""
     said = [
-        (message["role"], [bare(block) for block in message["content"] if block["type"] not in THOUGHTS])
+        (
+            message["role"],
+            [bare(block) for block in message["content"] if block["type"] not in THOUGHTS],
+        )
         for message in body["messages"][:index]
     ]
-    return json.dumps([[bare(tool) for tool in body.get("tools", [])], [bare(b) for b in body.get("system", [])], said])
+    return json.dumps(
+        [
+            [bare(tool) for tool in body.get("tools", [])],
+            [bare(b) for b in body.get("system", [])],
+            said,
+        ]
+    )
 
 
 def bare(block: Json) -> Json:

@@ -26,9 +26,18 @@ class FakeDiscord:
         self.pages: list[web.RouteDef] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self.world = World()
-        self.gateway = Gateway(self.world, lambda: self._token, self._gateway_url, self._told, heartbeat_ms, granted=granted)
+        self.gateway = Gateway(
+            self.world,
+            lambda: self._token,
+            self._gateway_url,
+            self._told,
+            heartbeat_ms,
+            granted=granted,
+        )
         self.gateway.guilds = (GUILD,)
-        self.rest = Rest(self.world, self.calls, self._emit, self._is_valid, lambda: self.url, self._tell)
+        self.rest = Rest(
+            self.world, self.calls, self._emit, self._is_valid, lambda: self.url, self._tell
+        )
         self._token = TOKEN
         self._is_cut = False
         self._news = asyncio.Event()
@@ -111,7 +120,9 @@ class FakeDiscord:
     def thread(self, name: str, chat: str, *, by: str = "", joined: bool = False) -> str:
         """A thread in a channel, opened by a person, or by the bot ("")."""
         before = set(self.world.places)
-        place = self.world.thread(name, chat, self.person(by) if by else BOT, joined=joined or not by)
+        place = self.world.thread(
+            name, chat, self.person(by) if by else BOT, joined=joined or not by
+        )
         if place.id not in before:
             self._emit("THREAD_CREATE", {**place.payload(self.world.users), "newly_created": True})
         return place.id
@@ -132,9 +143,15 @@ class FakeDiscord:
     ) -> str:
         """As the platform has it; `more` goes into the message as it is."""
         place = self.world.places[self.thread(thread, chat, by=person) if thread else chat]
-        more["attachments"] = [*(self.rest.keep(place.id, *file) for file in files), *_as_list(more.get("attachments"))]
+        more["attachments"] = [
+            *(self.rest.keep(place.id, *file) for file in files),
+            *_as_list(more.get("attachments")),
+        ]
         if reply_to:
-            more |= {"type": 19, "message_reference": {"message_id": reply_to, "channel_id": place.id}}
+            more |= {
+                "type": 19,
+                "message_reference": {"message_id": reply_to, "channel_id": place.id},
+            }
             more["referenced_message"] = self.world.messages.get(reply_to)
         message = self.world.write(place, self.world.person(person), text, **more)
         self._emit("MESSAGE_CREATE", self.world.event(message), guild=bool(place.guild))
@@ -152,18 +169,48 @@ class FakeDiscord:
         self._emit("MESSAGE_CREATE", event, guild="guild_id" in event)
 
     def poison(self) -> None:
-        broken: Json = {"id": self.world.snowflake(), "channel_id": GENERAL, "author": None, "content": 5, "guild_id": GUILD}
+        broken: Json = {
+            "id": self.world.snowflake(),
+            "channel_id": GENERAL,
+            "author": None,
+            "content": 5,
+            "guild_id": GUILD,
+        }
         self._emit("MESSAGE_CREATE", broken)
 
-    def _interaction(self, person: str, place: Place, kind: int, data: Json, message: Json | None) -> Json:
+    def _interaction(
+        self, person: str, place: Place, kind: int, data: Json, message: Json | None
+    ) -> Json:
         number = self.world.snowflake()
         token = f"itok-{number}"
-        self.rest.interactions[token] = Interaction(number, token, asyncio.get_running_loop().time(), message)
+        self.rest.interactions[token] = Interaction(
+            number, token, asyncio.get_running_loop().time(), message
+        )
         user = self.world.person(person)
-        body: Json = {"id": number, "application_id": APP, "type": kind, "token": token, "version": 1, "data": data}
-        body |= {"channel_id": place.id, "channel": place.payload(self.world.users), "locale": "en-US", "app_permissions": "0"}
-        body |= {"entitlements": [], "authorizing_integration_owners": {}, "attachment_size_limit": 10 << 20}
-        body |= {"guild_id": place.guild, "member": {"user": user, "roles": []}} if place.guild else {"user": user}
+        body: Json = {
+            "id": number,
+            "application_id": APP,
+            "type": kind,
+            "token": token,
+            "version": 1,
+            "data": data,
+        }
+        body |= {
+            "channel_id": place.id,
+            "channel": place.payload(self.world.users),
+            "locale": "en-US",
+            "app_permissions": "0",
+        }
+        body |= {
+            "entitlements": [],
+            "authorizing_integration_owners": {},
+            "attachment_size_limit": 10 << 20,
+        }
+        body |= (
+            {"guild_id": place.guild, "member": {"user": user, "roles": []}}
+            if place.guild
+            else {"user": user}
+        )
         return body | ({"message": message} if message else {})
 
     def press(self, person: str, message_id: str, data: str) -> None:
@@ -176,7 +223,9 @@ class FakeDiscord:
         """The person uses a command of the platform's menu."""
         options = [{"name": "text", "type": 3, "value": text}] if text else []
         data = {"id": self.world.snowflake(), "name": name, "type": 1, "options": options}
-        self._emit("INTERACTION_CREATE", self._interaction(person, self.world.places[chat], 2, data, None))
+        self._emit(
+            "INTERACTION_CREATE", self._interaction(person, self.world.places[chat], 2, data, None)
+        )
 
     def pressed(self) -> list[str]:
         return list(self.rest.shown)
@@ -184,19 +233,38 @@ class FakeDiscord:
     def react(self, person: str, message_id: str, emoji: str) -> None:
         message = self.world.messages[message_id]
         place = self.world.places[message["channel_id"]]
-        body: Json = {"user_id": self.person(person), "channel_id": place.id, "message_id": message_id}
-        body |= {"emoji": {"id": None, "name": emoji or "👍"}, "message_author_id": message["author"]["id"], "type": 0}
+        body: Json = {
+            "user_id": self.person(person),
+            "channel_id": place.id,
+            "message_id": message_id,
+        }
+        body |= {
+            "emoji": {"id": None, "name": emoji or "👍"},
+            "message_author_id": message["author"]["id"],
+            "type": 0,
+        }
         body |= {"guild_id": place.guild} if place.guild else {}
-        self._emit("MESSAGE_REACTION_ADD" if emoji else "MESSAGE_REACTION_REMOVE", body, guild=bool(place.guild))
+        self._emit(
+            "MESSAGE_REACTION_ADD" if emoji else "MESSAGE_REACTION_REMOVE",
+            body,
+            guild=bool(place.guild),
+        )
 
     def shown(self, chat: str, thread: str = "") -> list[Shown]:
         place = self.world.thread(thread, chat, BOT, joined=False).id if thread else chat
         return [self._shown(message, thread) for message in self.world.here(place)]
 
     def _shown(self, message: Json, thread: str) -> Shown:
-        buttons = tuple(Button(b["label"], b["custom_id"]) for row in message["components"] for b in row["components"])
+        buttons = tuple(
+            Button(b["label"], b["custom_id"])
+            for row in message["components"]
+            for b in row["components"]
+        )
         kept = self.world.stored
-        files = tuple((a["filename"], kept.get(a["url"].removeprefix(self.url), b"")) for a in message["attachments"])
+        files = tuple(
+            (a["filename"], kept.get(a["url"].removeprefix(self.url), b""))
+            for a in message["attachments"]
+        )
         return Shown(
             message["id"],
             self.world.name_of(message["author"]["id"]),
@@ -214,7 +282,9 @@ class FakeDiscord:
         end = asyncio.get_running_loop().time() + seconds
         while not holds():
             if asyncio.get_running_loop().time() > end:
-                raise TimeoutError(f"calls: {[name for name, _ in self.calls.made][-30:]}, shown: {self.rest.shown}")
+                raise TimeoutError(
+                    f"calls: {[name for name, _ in self.calls.made][-30:]}, shown: {self.rest.shown}"
+                )
             news = self._news
             try:
                 async with asyncio.timeout(0.1):

@@ -93,7 +93,9 @@ class Gateway:
         self.open[socket] = request
         sender: asyncio.Task[None] | None = None
         try:
-            await socket.send_json({"op": 10, "d": {"heartbeat_interval": self.heartbeat_ms}, "s": None, "t": None})
+            await socket.send_json(
+                {"op": 10, "d": {"heartbeat_interval": self.heartbeat_ms}, "s": None, "t": None}
+            )
             while (heard := await self._hear(socket)) is not None:
                 session = await self._answer(socket, heard)
                 if session is not None:
@@ -145,8 +147,18 @@ class Gateway:
             return None
         session = Session(uuid.uuid4().hex, data["intents"], socket=socket)
         guilds = [{"id": guild, "unavailable": True} for guild in self.guilds]
-        ready = {"v": 10, "user": self.world.bot, "guilds": guilds, "session_id": session.id, "private_channels": []}
-        ready |= {"resume_gateway_url": self.address(), "application": {"id": APP, "flags": 0}, "session_type": "normal"}
+        ready = {
+            "v": 10,
+            "user": self.world.bot,
+            "guilds": guilds,
+            "session_id": session.id,
+            "private_channels": [],
+        }
+        ready |= {
+            "resume_gateway_url": self.address(),
+            "application": {"id": APP, "flags": 0},
+            "session_type": "normal",
+        }
         session.put("READY", ready)
         for guild in (guild for guild in self.guilds if guild not in self.absent):
             session.put("GUILD_CREATE", self.world.guild(guild))

@@ -14,7 +14,16 @@ from tests.fakes.platform import OWNER, Calls, Fault
 
 Json = dict[str, Any]
 KNOWN = {
-    *("content", "nonce", "tts", "embeds", "allowed_mentions", "message_reference", "components", "sticker_ids"),
+    *(
+        "content",
+        "nonce",
+        "tts",
+        "embeds",
+        "allowed_mentions",
+        "message_reference",
+        "components",
+        "sticker_ids",
+    ),
     *("attachments", "flags", "enforce_nonce", "poll"),
 }
 SENDING = ("POST messages", "PATCH messages", "DELETE messages", "POST followup")
@@ -57,7 +66,11 @@ def invalid(where: str, why: str) -> Wrong:
 
 def answer(body: object, status: int = 200, **headers: str) -> web.Response:
     """Real Discord, and discord.py, want exactly this content type, without a charset."""
-    return web.Response(body=json.dumps(body).encode(), status=status, headers={"Content-Type": "application/json", **headers})
+    return web.Response(
+        body=json.dumps(body).encode(),
+        status=status,
+        headers={"Content-Type": "application/json", **headers},
+    )
 
 
 @dataclass
@@ -114,10 +127,25 @@ class Rest:
             ("PUT reactions", "PUT", one + "/reactions/{emoji}/@me", self._react),
             ("POST threads", "POST", f"{channel}/threads", self._thread),
             ("POST threads", "POST", f"{one}/threads", self._thread),
-            ("POST callback", "POST", api + "/interactions/{interaction}/{token}/callback", self._callback),
+            (
+                "POST callback",
+                "POST",
+                api + "/interactions/{interaction}/{token}/callback",
+                self._callback,
+            ),
             ("POST followup", "POST", api + "/webhooks/{app}/{token}", self._followup),
-            ("PATCH followup", "PATCH", api + "/webhooks/{app}/{token}/messages/{message}", self._followup),
-            ("DELETE followup", "DELETE", api + "/webhooks/{app}/{token}/messages/{message}", self._unsay),
+            (
+                "PATCH followup",
+                "PATCH",
+                api + "/webhooks/{app}/{token}/messages/{message}",
+                self._followup,
+            ),
+            (
+                "DELETE followup",
+                "DELETE",
+                api + "/webhooks/{app}/{token}/messages/{message}",
+                self._unsay,
+            ),
             ("GET commands", "GET", f"{app}/commands", self._commands),
             ("PUT commands", "PUT", f"{app}/commands", self._register),
             ("GET commands", "GET", app + "/guilds/{guild}/commands", self._commands),
@@ -125,9 +153,14 @@ class Rest:
             ("GET file", "GET", "/attachments/{channel}/{file}/{name}", self._file),
         ]
         defined = [web.route(verb, path, self._strict(name, do)) for name, verb, path, do in table]
-        return [*defined, web.route("*", api + "/{rest:.*}", self._strict("unknown", self._unknown))]
+        return [
+            *defined,
+            web.route("*", api + "/{rest:.*}", self._strict("unknown", self._unknown)),
+        ]
 
-    def _strict(self, name: str, do: Callable[[web.Request], Awaitable[web.Response]]) -> Callable[[web.Request], Any]:
+    def _strict(
+        self, name: str, do: Callable[[web.Request], Awaitable[web.Response]]
+    ) -> Callable[[web.Request], Any]:
         """Note the call, let go wrong what is to go wrong, check the token, and say no as Discord does."""
 
         async def handle(request: web.Request) -> web.StreamResponse:
@@ -157,19 +190,36 @@ class Rest:
         """429 for one message too many; one more is spent else."""
         most, seconds = self.bucket or (1 << 30, 0.0)
         channel, at = request.match_info["channel"], time.monotonic()
-        spent = self.spent[channel] = [one for one in self.spent.get(channel, []) if at - one < seconds]
+        spent = self.spent[channel] = [
+            one for one in self.spent.get(channel, []) if at - one < seconds
+        ]
         if len(spent) >= most:
-            body = {"message": "You are being rate limited.", "retry_after": seconds - (at - spent[0]), "global": False}
+            body = {
+                "message": "You are being rate limited.",
+                "retry_after": seconds - (at - spent[0]),
+                "global": False,
+            }
             return answer(body, 429, **{"Via": "1.1 google"})
         spent.append(at)
         return None
 
     def _tell_limit(self, request: web.Request, response: web.Response, name: str) -> None:
-        if name == "POST messages" and self.bucket and (spent := self.spent.get(request.match_info["channel"])):
+        if (
+            name == "POST messages"
+            and self.bucket
+            and (spent := self.spent.get(request.match_info["channel"]))
+        ):
             most, seconds = self.bucket
             after = max(0.0, seconds - (time.monotonic() - spent[0]))
-            told = {"Limit": most, "Remaining": most - len(spent), "Reset-After": after, "Bucket": "b"}
-            response.headers.update({f"X-RateLimit-{key}": str(value) for key, value in told.items()})
+            told = {
+                "Limit": most,
+                "Remaining": most - len(spent),
+                "Reset-After": after,
+                "Bucket": "b",
+            }
+            response.headers.update(
+                {f"X-RateLimit-{key}": str(value) for key, value in told.items()}
+            )
 
     def _next_fault(self, name: str) -> Fault | None:
         for key in (name, "*") if name in SENDING else (name,):
@@ -183,9 +233,13 @@ class Rest:
         given = request.headers.get("Authorization")
         if name == "GET file":
             self.leaks += [given] if given else []
-        elif name not in ("POST callback", "POST followup", "PATCH followup", "DELETE followup", "GET gateway") and not (
-            given and self.valid(given)
-        ):
+        elif name not in (
+            "POST callback",
+            "POST followup",
+            "PATCH followup",
+            "DELETE followup",
+            "GET gateway",
+        ) and not (given and self.valid(given)):
             raise Wrong(401, {"message": "401: Unauthorized", "code": 0})
 
     def _place(self, request: web.Request, *, write: bool = False) -> Place:
@@ -209,7 +263,14 @@ class Rest:
         return answer(self.world.bot)
 
     async def _application(self, request: web.Request) -> web.Response:
-        app = {"id": APP, "name": "aidaemon", "description": "", "bot_public": True, "verify_key": "00", "flags": 1 << 19}
+        app = {
+            "id": APP,
+            "name": "aidaemon",
+            "description": "",
+            "bot_public": True,
+            "verify_key": "00",
+            "flags": 1 << 19,
+        }
         app |= {"icon": None, "summary": "", "bot_require_code_grant": False, "team": None}
         return answer(app | {"owner": self.world.person(OWNER)})
 
@@ -217,7 +278,14 @@ class Rest:
         return answer({"url": self.base().replace("http", "ws", 1), "shards": 1})
 
     async def _open_direct(self, request: web.Request) -> web.Response:
-        name = next((n for n, u in self.world.users.items() if u["id"] == str(request[BODY].get("recipient_id"))), None)
+        name = next(
+            (
+                n
+                for n, u in self.world.users.items()
+                if u["id"] == str(request[BODY].get("recipient_id"))
+            ),
+            None,
+        )
         if name is None:
             raise invalid("recipient_id", "Unknown user.")
         return answer(self.world.direct(name).payload(self.world.users))
@@ -227,10 +295,17 @@ class Rest:
 
     async def _history(self, request: web.Request) -> web.Response:
         place = self._place(request)
-        after, before = int(request.query.get("after", 0)), int(request.query.get("before", 1 << 63))
+        after, before = (
+            int(request.query.get("after", 0)),
+            int(request.query.get("before", 1 << 63)),
+        )
         if not 1 <= (limit := int(request.query.get("limit", 50))) <= 100:
             raise invalid("limit", "int value should be between 1 and 100.")
-        return answer([] if place.blind else self.world.history(place.id, after=after, before=before, limit=limit))
+        return answer(
+            []
+            if place.blind
+            else self.world.history(place.id, after=after, before=before, limit=limit)
+        )
 
     async def _message(self, request: web.Request) -> web.Response:
         self._place(request)
@@ -241,13 +316,24 @@ class Rest:
         checked(body, request[FILES])
         nonce = str(body.get("nonce") or "")
         at, before = self.world.nonces.get(nonce, (0.0, ""))
-        if nonce and body.get("enforce_nonce") and time.monotonic() - at < 300 and before in self.world.messages:
+        if (
+            nonce
+            and body.get("enforce_nonce")
+            and time.monotonic() - at < 300
+            and before in self.world.messages
+        ):
             return answer(self.world.messages[before])
-        more: Json = {"components": body.get("components") or [], "flags": body.get("flags", 0), "nonce": nonce or None}
+        more: Json = {
+            "components": body.get("components") or [],
+            "flags": body.get("flags", 0),
+            "nonce": nonce or None,
+        }
         if reference := body.get("message_reference"):
             self._refers(place, reference, more)
         more["attachments"] = [self._keep(place.id, name, data) for name, data in request[FILES]]
-        message = self.world.write(place, self.world.bot, str(body.get("content") or "").strip(), **more)
+        message = self.world.write(
+            place, self.world.bot, str(body.get("content") or "").strip(), **more
+        )
         self.world.nonces[nonce] = (time.monotonic(), message["id"])
         place.joined = True
         self.emit("MESSAGE_CREATE", self.world.event(message), guild=bool(place.guild))
@@ -261,7 +347,11 @@ class Rest:
             if reference.get("fail_if_not_exists", True):
                 raise invalid("message_reference", "Unknown message")
             return
-        more |= {"message_reference": {**reference, "channel_id": place.id}, "referenced_message": other, "type": 19}
+        more |= {
+            "message_reference": {**reference, "channel_id": place.id},
+            "referenced_message": other,
+            "type": 19,
+        }
 
     def _keep(self, channel: str, name: str, data: bytes) -> Json:
         number = self.world.snowflake()
@@ -269,7 +359,14 @@ class Rest:
         self.world.stored[path] = data
         url = self.base() + path
         kind = "image/png" if name.endswith(".png") else "text/plain; charset=utf-8"
-        return {"id": number, "filename": name, "size": len(data), "url": url, "proxy_url": url, "content_type": kind}
+        return {
+            "id": number,
+            "filename": name,
+            "size": len(data),
+            "url": url,
+            "proxy_url": url,
+            "content_type": kind,
+        }
 
     def keep(self, channel: str, name: str, data: bytes) -> Json:
         """An attachment, as it stands in a message."""
@@ -280,8 +377,13 @@ class Rest:
         message, body = self._ours(request), request[BODY]
         checked({"content": message["content"], **body}, request[FILES] or message["attachments"])
         if message["author"]["id"] != BOT:
-            raise Wrong(403, {"message": "Cannot edit a message authored by another user", "code": 50005})
-        message.update({key: body[key] for key in ("content", "components", "flags") if key in body}, edited_timestamp=now())
+            raise Wrong(
+                403, {"message": "Cannot edit a message authored by another user", "code": 50005}
+            )
+        message.update(
+            {key: body[key] for key in ("content", "components", "flags") if key in body},
+            edited_timestamp=now(),
+        )
         self.world.edits[message["id"]] = self.world.edits.get(message["id"], 0) + 1
         event = self.world.event(message)
         self.emit("MESSAGE_UPDATE", event, guild="guild_id" in event)
@@ -298,12 +400,16 @@ class Rest:
 
     async def _react(self, request: web.Request) -> web.Response:
         self._place(request, write=True)
-        self.world.reactions.setdefault(self._ours(request)["id"], []).append(request.match_info["emoji"])
+        self.world.reactions.setdefault(self._ours(request)["id"], []).append(
+            request.match_info["emoji"]
+        )
         return web.Response(status=204)
 
     async def _thread(self, request: web.Request) -> web.Response:
         place = self._place(request, write=True)
-        thread = self.world.thread(request.match_info.get("message") or self.world.snowflake(), place.id, BOT, joined=True)
+        thread = self.world.thread(
+            request.match_info.get("message") or self.world.snowflake(), place.id, BOT, joined=True
+        )
         self.emit("THREAD_CREATE", {**thread.payload(self.world.users), "newly_created": True})
         return answer(thread.payload(self.world.users), 201)
 
@@ -347,13 +453,19 @@ class Rest:
 
     async def _register(self, request: web.Request) -> web.Response:
         for command in (wanted := request[BODY]["list"]):
-            if not 1 <= len(command.get("name", "")) <= 32 or command["name"] != command["name"].lower():
+            if (
+                not 1 <= len(command.get("name", "")) <= 32
+                or command["name"] != command["name"].lower()
+            ):
                 raise invalid("name", "Command name is invalid")
             if not 1 <= len(command.get("description", "")) <= 100:
                 raise invalid("description", "Must be between 1 and 100 in length.")
         if len(wanted) > 100:
             raise invalid("commands", "Must be 100 or fewer in length.")
-        kept = [{"id": self.world.snowflake(), "application_id": APP, "version": "1", "type": 1, **c} for c in wanted]
+        kept = [
+            {"id": self.world.snowflake(), "application_id": APP, "version": "1", "type": 1, **c}
+            for c in wanted
+        ]
         self.commands[request.match_info.get("guild", "")] = kept
         return answer(kept)
 
@@ -384,10 +496,26 @@ async def spoil(request: web.Request, fault: Fault) -> web.StreamResponse | None
     """What goes wrong before anything is done; None when it is done after all."""
     match fault.kind:
         case "status":
-            return web.Response(status=fault.status, text=fault.text or "<html>oops</html>", content_type="text/html")
+            return web.Response(
+                status=fault.status,
+                text=fault.text or "<html>oops</html>",
+                content_type="text/html",
+            )
         case "retry":
-            body = {"message": "You are being rate limited.", "retry_after": fault.seconds, "global": fault.text == "global"}
-            return answer(body, 429, **{"Retry-After": str(fault.seconds), "X-RateLimit-Scope": "user", "Via": "1.1 google"})
+            body = {
+                "message": "You are being rate limited.",
+                "retry_after": fault.seconds,
+                "global": fault.text == "global",
+            }
+            return answer(
+                body,
+                429,
+                **{
+                    "Retry-After": str(fault.seconds),
+                    "X-RateLimit-Scope": "user",
+                    "Via": "1.1 google",
+                },
+            )
         case "drop":
             if request.transport:
                 request.transport.abort()
@@ -414,6 +542,8 @@ def checked(body: Json, files: object) -> None:
         raise invalid("components", "Must be between 1 and 5 in length.")
     for button in (button for row in rows for button in row["components"]):
         if not 1 <= len(button["custom_id"]) <= 100 or not 1 <= len(button["label"]) <= 80:
-            raise invalid("components.0.components.0.custom_id", "Must be between 1 and 100 in length.")
+            raise invalid(
+                "components.0.components.0.custom_id", "Must be between 1 and 100 in length."
+            )
     if not str(body.get("content") or "").strip() and not files and not body.get("embeds"):
         raise known(50006)

@@ -55,12 +55,27 @@ class Place:
         body: Json = {"id": self.id, "type": self.kind, "last_message_id": self.last, "flags": 0}
         if self.kind == 1:
             return body | {"recipients": [users[name] for name in self.people]}
-        body |= {"guild_id": self.guild, "name": f"c{self.id[-4:]}", "parent_id": self.parent or None, "rate_limit_per_user": 0}
+        body |= {
+            "guild_id": self.guild,
+            "name": f"c{self.id[-4:]}",
+            "parent_id": self.parent or None,
+            "rate_limit_per_user": 0,
+        }
         if not self.parent:
             return body | {"position": 0, "permission_overwrites": [], "nsfw": False, "topic": None}
         member = {"id": self.id, "user_id": BOT, "join_timestamp": now(), "flags": 0}
-        meta = {"archived": False, "auto_archive_duration": 1440, "archive_timestamp": now(), "locked": False}
-        body |= {"owner_id": self.owner, "message_count": 1, "member_count": 1, "thread_metadata": meta}
+        meta = {
+            "archived": False,
+            "auto_archive_duration": 1440,
+            "archive_timestamp": now(),
+            "locked": False,
+        }
+        body |= {
+            "owner_id": self.owner,
+            "message_count": 1,
+            "member_count": 1,
+            "thread_metadata": meta,
+        }
         return body | ({"member": member} if self.joined else {})
 
 
@@ -79,7 +94,14 @@ class World:
     last_id: int = 0
     bot: Json = field(
         default_factory=lambda: {
-            **{"id": BOT, "username": "aidaemon", "discriminator": "0", "global_name": None, "avatar": None, "bot": True},
+            **{
+                "id": BOT,
+                "username": "aidaemon",
+                "discriminator": "0",
+                "global_name": None,
+                "avatar": None,
+                "bot": True,
+            },
             "flags": 0,
         }
     )
@@ -93,26 +115,43 @@ class World:
 
     def person(self, name: str) -> Json:
         if name not in self.users:
-            user = {"username": name, "discriminator": "0", "global_name": name.title(), "avatar": None}
+            user = {
+                "username": name,
+                "discriminator": "0",
+                "global_name": name.title(),
+                "avatar": None,
+            }
             self.users[name] = {"id": str(200_000_000_000_000_000 + crc32(name.encode())), **user}
         return self.users[name]
 
     def name_of(self, user_id: str) -> str:
-        return "bot" if user_id == BOT else next((name for name, user in self.users.items() if user["id"] == user_id), user_id)
+        return (
+            "bot"
+            if user_id == BOT
+            else next((name for name, user in self.users.items() if user["id"] == user_id), user_id)
+        )
 
     def direct(self, name: str) -> Place:
         self.person(name)
-        return self._place(Place(str(500_000_000_000_000_000 + crc32(name.encode())), 1, people=(name,)))
+        return self._place(
+            Place(str(500_000_000_000_000_000 + crc32(name.encode())), 1, people=(name,))
+        )
 
     def channel(self, people: Sequence[str], guild: str = GUILD) -> Place:
         for name in people:
             self.person(name)
         number = crc32(" ".join((guild, *people)).encode())
-        return self._place(Place(str(400_000_000_000_000_000 + number), 0, guild, people=tuple(people)))
+        return self._place(
+            Place(str(400_000_000_000_000_000 + number), 0, guild, people=tuple(people))
+        )
 
     def thread(self, name: str, parent: str, owner: str, *, joined: bool) -> Place:
         above = self.places[parent]
-        number = name if name.isdigit() and len(name) > 16 else str(600_000_000_000_000_000 + crc32(f"{parent} {name}".encode()))
+        number = (
+            name
+            if name.isdigit() and len(name) > 16
+            else str(600_000_000_000_000_000 + crc32(f"{parent} {name}".encode()))
+        )
         return self._place(Place(number, 11, above.guild, parent, owner=owner, joined=joined))
 
     def _place(self, place: Place) -> Place:
@@ -124,22 +163,38 @@ class World:
             "icon splash discovery_splash afk_channel_id system_channel_id rules_channel_id vanity_url_code description banner"
             " public_updates_channel_id"
         )
-        empty = (
-            "emojis stickers features voice_states presences stage_instances guild_scheduled_events soundboard_sounds members"
-        )
+        empty = "emojis stickers features voice_states presences stage_instances guild_scheduled_events soundboard_sounds members"
         zero = (
             "verification_level default_message_notifications explicit_content_filter mfa_level system_channel_flags"
             " premium_tier nsfw_level"
         )
         here = [place for place in self.places.values() if place.guild == guild]
-        role = {"permissions": "68608", "position": 0, "color": 0, "colors": {"primary_color": 0}, "hoist": False, "flags": 0}
+        role = {
+            "permissions": "68608",
+            "position": 0,
+            "color": 0,
+            "colors": {"primary_color": 0},
+            "hoist": False,
+            "flags": 0,
+        }
         role |= {"managed": False, "mentionable": False}
         return {
             **dict.fromkeys(none.split()),
             **{key: [] for key in empty.split()},
             **dict.fromkeys(zero.split(), 0),
-            **{"id": guild, "name": "G", "owner_id": "1", "afk_timeout": 60, "preferred_locale": "en-US"},
-            **{"premium_progress_bar_enabled": False, "joined_at": now(), "large": False, "unavailable": False},
+            **{
+                "id": guild,
+                "name": "G",
+                "owner_id": "1",
+                "afk_timeout": 60,
+                "preferred_locale": "en-US",
+            },
+            **{
+                "premium_progress_bar_enabled": False,
+                "joined_at": now(),
+                "large": False,
+                "unavailable": False,
+            },
             "member_count": 2,
             "roles": [
                 {**role, "id": guild, "name": "@everyone"},
@@ -152,9 +207,27 @@ class World:
     def write(self, place: Place, author: Json, content: str, **more: Any) -> Json:
         """A new message; it stands in the place from now on."""
         message: Json = {
-            **{"id": self.snowflake(), "channel_id": place.id, "author": author, "content": content, "timestamp": now()},
-            **{"edited_timestamp": None, "tts": False, "mention_everyone": False, "mention_roles": [], "embeds": []},
-            **{"mentions": self._mentioned(content), "attachments": [], "pinned": False, "type": 0, "flags": 0},
+            **{
+                "id": self.snowflake(),
+                "channel_id": place.id,
+                "author": author,
+                "content": content,
+                "timestamp": now(),
+            },
+            **{
+                "edited_timestamp": None,
+                "tts": False,
+                "mention_everyone": False,
+                "mention_roles": [],
+                "embeds": [],
+            },
+            **{
+                "mentions": self._mentioned(content),
+                "attachments": [],
+                "pinned": False,
+                "type": 0,
+                "flags": 0,
+            },
             **{"components": [], **more},
         }
         self.messages[message["id"]] = message
@@ -169,7 +242,11 @@ class World:
 
     def here(self, place: str) -> list[Json]:
         """What stands in a place now, oldest first."""
-        return [self.messages[number] for number in self.written.get(place, ()) if number in self.messages]
+        return [
+            self.messages[number]
+            for number in self.written.get(place, ())
+            if number in self.messages
+        ]
 
     def event(self, message: Json) -> Json:
         """A message as the gateway sends it."""

@@ -18,7 +18,9 @@ class Talk(Exchange):
 
     @property
     def streams(self) -> bool:
-        return ":streamGenerateContent" in self.request.path and self.request.query.get("alt") == "sse"
+        return (
+            ":streamGenerateContent" in self.request.path and self.request.query.get("alt") == "sse"
+        )
 
 
 def tokens(prompt: int, candidates: int, thoughts: int = 0, cached: int = 0) -> Json:
@@ -30,11 +32,19 @@ def tokens(prompt: int, candidates: int, thoughts: int = 0, cached: int = 0) -> 
 
 
 def text(words: str, signature: str = "", thought: bool = False) -> Json:
-    return {"text": words, **({"thought": True} if thought else {}), **({"thoughtSignature": signature} if signature else {})}
+    return {
+        "text": words,
+        **({"thought": True} if thought else {}),
+        **({"thoughtSignature": signature} if signature else {}),
+    }
 
 
 def call(name: str, args: Json | None = None, signature: str = "", id: str = "") -> Json:
-    wanted = {**({"id": id} if id else {}), "name": name, **({"args": args} if args is not None else {})}
+    wanted = {
+        **({"id": id} if id else {}),
+        "name": name,
+        **({"args": args} if args is not None else {}),
+    }
     return {"functionCall": wanted, **({"thoughtSignature": signature} if signature else {})}
 
 
@@ -58,7 +68,12 @@ def says(words: str, usage: Json | None = None) -> Step:
     return replies(text(words), usage=usage)
 
 
-def calls(*wanted: tuple[str, Json], signature: str = SIGNATURE, words: str = "", usage: Json | None = None) -> Step:
+def calls(
+    *wanted: tuple[str, Json],
+    signature: str = SIGNATURE,
+    words: str = "",
+    usage: Json | None = None,
+) -> Step:
     """Asks for tools as Gemini 3 does: the first call of a reply is signed, none has an id."""
     asked = [call(name, args, "" if n else signature) for n, (name, args) in enumerate(wanted)]
     return replies(*([text(words)] if words else []), *asked, usage=usage)
@@ -68,7 +83,10 @@ def blocks(reason: str = "PROHIBITED_CONTENT") -> Step:
     """The filter does not like the prompt: no candidates at all."""
 
     async def step(x: Exchange) -> web.StreamResponse:
-        answer = {"promptFeedback": {"blockReason": reason}, "usageMetadata": {"promptTokenCount": 7}}
+        answer = {
+            "promptFeedback": {"blockReason": reason},
+            "usageMetadata": {"promptTokenCount": 7},
+        }
         if not x.streams:
             return web.json_response(answer)
         response = await x.open()
@@ -80,14 +98,24 @@ def blocks(reason: str = "PROHIBITED_CONTENT") -> Step:
 
 def refuses(code: int, status: str, message: str, *details: Json) -> Step:
     """An error as Google writes it."""
-    return fails(code, {"error": {"code": code, "message": message, "status": status, "details": list(details)}})
+    return fails(
+        code,
+        {"error": {"code": code, "message": message, "status": status, "details": list(details)}},
+    )
 
 
 def _answer(parts: list[Json], usage: Json, finish: str, why: str) -> Json:
-    candidate: Json = {"content": {"role": "model", **({"parts": parts} if parts else {})}, "index": 0}
+    candidate: Json = {
+        "content": {"role": "model", **({"parts": parts} if parts else {})},
+        "index": 0,
+    }
     candidate |= {"finishReason": finish} if finish else {}
     candidate |= {"finishMessage": why} if why else {}
-    return {"candidates": [candidate], **({"usageMetadata": usage} if usage else {}), "responseId": "r1"}
+    return {
+        "candidates": [candidate],
+        **({"usageMetadata": usage} if usage else {}),
+        "responseId": "r1",
+    }
 
 
 def _event(answer: Json) -> bytes:
@@ -123,7 +151,9 @@ class FakeGemini(FakeOpenAI):
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         model, _, verb = request.path.removeprefix("/v1beta/models/").partition(":")
         if verb not in ("generateContent", "streamGenerateContent"):
-            return web.json_response({"models": [{"name": "models/scripted", "displayName": "Scripted"}]})
+            return web.json_response(
+                {"models": [{"name": "models/scripted", "displayName": "Scripted"}]}
+            )
         read = await request.content.read()
         asked = Asked(proto(json.loads(read)), request.headers, read)
         self.paths.append(request.path_qs)

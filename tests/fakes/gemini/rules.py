@@ -10,8 +10,24 @@ from typing import Any
 
 Json = dict[str, Any]
 
-KNOWN = {"contents", "tools", "toolConfig", "systemInstruction", "generationConfig", "safetySettings", "cachedContent"}
-SETTINGS = {"maxOutputTokens", "seed", "thinkingConfig", "temperature", "topP", "topK", "stopSequences"}
+KNOWN = {
+    "contents",
+    "tools",
+    "toolConfig",
+    "systemInstruction",
+    "generationConfig",
+    "safetySettings",
+    "cachedContent",
+}
+SETTINGS = {
+    "maxOutputTokens",
+    "seed",
+    "thinkingConfig",
+    "temperature",
+    "topP",
+    "topK",
+    "stopSequences",
+}
 DATA = ("text", "functionCall", "functionResponse")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}")
 VERSION = re.compile(r"gemini-(\d+)")
@@ -36,11 +52,22 @@ def faults(body: Json, model: str = MODEL) -> list[str]:
     found = [f"unknown name {name!r}" for name in body.keys() - KNOWN]
     contents = body.get("contents") or []
     found += [] if contents else ["contents is not specified"]
-    found += [f"contents[{n}]: {fault}" for n, content in enumerate(contents) for fault in _content(content)]
+    found += [
+        f"contents[{n}]: {fault}"
+        for n, content in enumerate(contents)
+        for fault in _content(content)
+    ]
     if found:
         return found
-    found += [*_order(contents), *_calls(contents), *_tools(body), *_settings(body.get("generationConfig", {}), model)]
-    found += [f"systemInstruction: {fault}" for fault in _instruction(body.get("systemInstruction"))]
+    found += [
+        *_order(contents),
+        *_calls(contents),
+        *_tools(body),
+        *_settings(body.get("generationConfig", {}), model),
+    ]
+    found += [
+        f"systemInstruction: {fault}" for fault in _instruction(body.get("systemInstruction"))
+    ]
     found += _signatures(contents) if _generation(model) >= 3 else []
     return found + (["a number that is none"] if _infinite(body) else [])
 
@@ -60,9 +87,15 @@ def _content(content: Json) -> Iterator[str]:
 
 
 def _part(part: Json, role: str) -> Iterator[str]:
-    if sum(key in part for key in DATA) != 1 or part.keys() - {*DATA, "thought", "thoughtSignature"}:
+    if sum(key in part for key in DATA) != 1 or part.keys() - {
+        *DATA,
+        "thought",
+        "thoughtSignature",
+    }:
         yield f"a part must have exactly one data field: {sorted(part)}"
-    if "text" in part and (not isinstance(part["text"], str) or not (part["text"] or part.get("thoughtSignature"))):
+    if "text" in part and (
+        not isinstance(part["text"], str) or not (part["text"] or part.get("thoughtSignature"))
+    ):
         yield "an empty text parameter"
     if "functionCall" in part:
         yield from _call(part["functionCall"], role)
@@ -101,7 +134,9 @@ def _order(contents: list[Json]) -> Iterator[str]:
     if contents[0]["role"] != "user" or contents[-1]["role"] != "user":
         yield "please ensure that a conversation begins and ends with a user role"
     for before, after in pairwise(contents):
-        if before["role"] == after["role"] and not (_of(before, "functionResponse") and not _of(after, "functionResponse")):
+        if before["role"] == after["role"] and not (
+            _of(before, "functionResponse") and not _of(after, "functionResponse")
+        ):
             yield "please ensure that multiturn requests alternate between user and model"
 
 
@@ -126,7 +161,13 @@ def _of(content: Json, kind: str) -> list[Json]:
 
 def _signatures(contents: list[Json]) -> Iterator[str]:
     """The current turn begins with the last thing that a user said."""
-    said = max((n for n, content in enumerate(contents) if content["role"] == "user" and not _of(content, "functionResponse")))
+    said = max(
+        (
+            n
+            for n, content in enumerate(contents)
+            if content["role"] == "user" and not _of(content, "functionResponse")
+        )
+    )
     for n, content in enumerate(contents[said:], said):
         call = next((part for part in content["parts"] if "functionCall" in part), None)
         if call and not call.get("thoughtSignature"):
@@ -135,7 +176,11 @@ def _signatures(contents: list[Json]) -> Iterator[str]:
 
 
 def _tools(body: Json) -> Iterator[str]:
-    declared = [function for tool in body.get("tools", []) for function in tool.get("functionDeclarations", [])]
+    declared = [
+        function
+        for tool in body.get("tools", [])
+        for function in tool.get("functionDeclarations", [])
+    ]
     names = [function.get("name", "") for function in declared]
     if len(set(names)) != len(names) or not all(map(NAME.fullmatch, names)):
         yield f"invalid or duplicate function names: {names}"
@@ -159,16 +204,22 @@ def _settings(settings: Json, model: str) -> Iterator[str]:
     thinking = settings.get("thinkingConfig", {})
     if len(thinking.keys() & {"thinkingLevel", "thinkingBudget"}) == 2:
         yield "you can only set only one of thinking budget and thinking level"
-    if "thinkingLevel" in thinking and (_generation(model) < 3 or thinking["thinkingLevel"] not in LEVELS):
+    if "thinkingLevel" in thinking and (
+        _generation(model) < 3 or thinking["thinkingLevel"] not in LEVELS
+    ):
         yield "thinking level is not supported for this model"
     if thinking and (model.startswith("gemini-2.0") or _generation(model) < 2):
         yield "thinking is not supported by this model"
-    if "thinkingBudget" in thinking and not -1 <= thinking["thinkingBudget"] <= (32_768 if "pro" in model else 24_576):
+    if "thinkingBudget" in thinking and not -1 <= thinking["thinkingBudget"] <= (
+        32_768 if "pro" in model else 24_576
+    ):
         yield "the thinking budget is out of range"
 
 
 def _instruction(instruction: Json | None) -> Iterator[str]:
-    if instruction is not None and not all(part.get("text") for part in instruction.get("parts", [{}])):
+    if instruction is not None and not all(
+        part.get("text") for part in instruction.get("parts", [{}])
+    ):
         yield "must be text"
 
 

@@ -26,7 +26,10 @@ class Asked:
 
     def last(self, *roles: str) -> Json:
         """The last message of these roles (of any, without roles); empty if there is none."""
-        return next((m for m in reversed(self.body.get("messages", [])) if not roles or m["role"] in roles), {})
+        return next(
+            (m for m in reversed(self.body.get("messages", [])) if not roles or m["role"] in roles),
+            {},
+        )
 
 
 @dataclass(slots=True)
@@ -54,7 +57,9 @@ class Exchange:
             self.request.transport.abort()
         return web.Response()
 
-    async def open(self, kind: str = "text/event-stream", length: int | None = None) -> web.StreamResponse:
+    async def open(
+        self, kind: str = "text/event-stream", length: int | None = None
+    ) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": kind})
         response.content_length = length
         await response.prepare(self.request)
@@ -79,10 +84,19 @@ def says(text: str | None, usage: Json | None = None, delay: float | None = None
     return _answers(text, [], usage, delay)
 
 
-def calls(*wanted: tuple[str, Any], text: str | None = None, usage: Json | None = None, delay: float | None = None) -> Step:
+def calls(
+    *wanted: tuple[str, Any],
+    text: str | None = None,
+    usage: Json | None = None,
+    delay: float | None = None,
+) -> Step:
     """Asks for tools: ("name", {arguments}) or ("name", "raw text"); their ids are call_0, call_1 ... every time."""
     tool_calls = [
-        {"id": f"call_{i}", "type": "function", "function": {"name": name, "arguments": _raw(arguments)}}
+        {
+            "id": f"call_{i}",
+            "type": "function",
+            "function": {"name": name, "arguments": _raw(arguments)},
+        }
         for i, (name, arguments) in enumerate(wanted)
     ]
     return _answers(text, tool_calls, usage, delay)
@@ -92,14 +106,19 @@ def _raw(arguments: object) -> str:
     return arguments if isinstance(arguments, str) else json.dumps(arguments)
 
 
-def _answers(text: str | None, tool_calls: list[Json], usage: Json | None, delay: float | None) -> Step:
+def _answers(
+    text: str | None, tool_calls: list[Json], usage: Json | None, delay: float | None
+) -> Step:
     usage = tokens(10, 5) if usage is None else usage
 
     async def step(x: Exchange) -> web.StreamResponse:
         if delay:
             await asyncio.sleep(delay)
         if not x.streams:
-            return web.Response(body=json.dumps(_whole(x.asked, text, tool_calls, usage)), content_type="application/json")
+            return web.Response(
+                body=json.dumps(_whole(x.asked, text, tool_calls, usage)),
+                content_type="application/json",
+            )
         response = await x.open()
         for chunk in _chunks(x.asked, text, tool_calls, usage):
             await response.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
@@ -113,8 +132,17 @@ def _whole(asked: Asked, text: str | None, tool_calls: list[Json], usage: Json) 
     message: Json = {"role": "assistant", "content": text}
     if tool_calls:
         message["tool_calls"] = tool_calls
-    choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if tool_calls else "stop"}
-    body = {**HEAD, "object": "chat.completion", "model": asked.body.get("model", ""), "choices": [choice]}
+    choice = {
+        "index": 0,
+        "message": message,
+        "finish_reason": "tool_calls" if tool_calls else "stop",
+    }
+    body = {
+        **HEAD,
+        "object": "chat.completion",
+        "model": asked.body.get("model", ""),
+        "choices": [choice],
+    }
     return {**body, "usage": usage} if usage else body
 
 
@@ -129,7 +157,12 @@ def _chunks(asked: Asked, text: str | None, tool_calls: list[Json], usage: Json)
         yield chunk({"content": piece})
     for index, call in enumerate(tool_calls):
         function = call["function"]
-        opening = {"index": index, "id": call["id"], "type": "function", "function": {"name": function["name"], "arguments": ""}}
+        opening = {
+            "index": index,
+            "id": call["id"],
+            "type": "function",
+            "function": {"name": function["name"], "arguments": ""},
+        }
         yield chunk({"tool_calls": [opening]})
         for piece in _pieces(function["arguments"]):
             yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
@@ -145,7 +178,11 @@ def _pieces(text: str) -> list[str]:
 
 def fails(status: int, body: object = None, headers: Mapping[str, str] | None = None) -> Step:
     """Answers with an HTTP error; `body` is JSON, or the text itself if it is a str."""
-    shown = {"error": {"message": f"scripted failure {status}", "type": "error", "code": None}} if body is None else body
+    shown = (
+        {"error": {"message": f"scripted failure {status}", "type": "error", "code": None}}
+        if body is None
+        else body
+    )
     kind = "text/html" if isinstance(shown, str) else "application/json"
 
     async def step(x: Exchange) -> web.StreamResponse:
@@ -170,11 +207,18 @@ def drops() -> Step:
 
 def breaks_midstream(text: str, how: How = "drop", error: Json | None = None) -> Step:
     """Half an answer, then an error object, a closed socket, broken JSON or silence. A batch answer breaks in the same way."""
-    fault = {"error": error or {"message": "scripted failure midway", "type": "server_error", "code": None}}
+    fault = {
+        "error": error
+        or {"message": "scripted failure midway", "type": "server_error", "code": None}
+    }
     endings = {"error": json.dumps(fault).encode(), "malformed": b'{"choices": [{"delta": {"cont'}
 
     async def step(x: Exchange) -> web.StreamResponse:
-        response = await x.open() if x.streams else await x.open("application/json", None if how in endings else 10_000)
+        response = (
+            await x.open()
+            if x.streams
+            else await x.open("application/json", None if how in endings else 10_000)
+        )
         if x.streams:
             for chunk in list(_chunks(x.asked, text, [], {}))[:-1]:
                 await response.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
@@ -192,7 +236,9 @@ def raw(*pieces: bytes) -> Step:
     """A 200 with exactly these bytes, written piece by piece."""
 
     async def step(x: Exchange) -> web.StreamResponse:
-        response = await x.open("text/event-stream" if pieces[0][:1] in b":de" else "application/json")
+        response = await x.open(
+            "text/event-stream" if pieces[0][:1] in b":de" else "application/json"
+        )
         for piece in pieces:
             await response.write(piece)
         return response
@@ -235,7 +281,9 @@ class FakeOpenAI:
     _runner: web.ServerRunner | None = None
 
     async def __aenter__(self) -> Self:
-        self._runner = web.ServerRunner(web.Server(self._serve, handler_cancellation=True), shutdown_timeout=0.2)
+        self._runner = web.ServerRunner(
+            web.Server(self._serve, handler_cancellation=True), shutdown_timeout=0.2
+        )
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", self.port, backlog=4096).start()
         self.port = self._runner.addresses[0][1]
@@ -267,9 +315,13 @@ class FakeOpenAI:
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.path == "/requests":
-            return web.json_response({"count": self.count, "bodies": [asked.body for asked in self.requests]})
+            return web.json_response(
+                {"count": self.count, "bodies": [asked.body for asked in self.requests]}
+            )
         if not request.path.endswith("/chat/completions"):
-            return web.json_response({"object": "list", "data": [{"id": "fake", "object": "model"}]})
+            return web.json_response(
+                {"object": "list", "data": [{"id": "fake", "object": "model"}]}
+            )
         read = await request.content.read()  # request.read() refuses more than 1 MB
         asked = Asked(json.loads(read), request.headers, read)
         step = self._steps.pop(0) if self._steps else self._default

@@ -36,7 +36,12 @@ def _made(rule: Json) -> Step:
         return fails(rule["status"])
     delay, usage = rule.get("latency"), rule.get("usage")
     if "calls" in rule:
-        return calls(*((name, arguments) for name, arguments in rule["calls"]), text=rule.get("reply"), usage=usage, delay=delay)
+        return calls(
+            *((name, arguments) for name, arguments in rule["calls"]),
+            text=rule.get("reply"),
+            usage=usage,
+            delay=delay,
+        )
     return says(rule.get("reply", "ok"), usage=usage, delay=delay)
 
 
@@ -48,7 +53,9 @@ def _fits(rule: Json, asked: Asked) -> bool:
 
 def _round(asked: Asked) -> int:
     roles = [message["role"] for message in asked.body["messages"]]
-    return roles[len(roles) - roles[::-1].index("user") :].count("assistant") if "user" in roles else 0
+    return (
+        roles[len(roles) - roles[::-1].index("user") :].count("assistant") if "user" in roles else 0
+    )
 
 
 async def _main() -> None:

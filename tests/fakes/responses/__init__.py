@@ -25,21 +25,41 @@ def tokens(input: int, output: int, reasoning: int = 0, cached: int = 0) -> Json
 
 
 def message(words: str, phase: str = "", refusal: bool = False) -> Json:
-    part = {"type": "refusal", "refusal": words} if refusal else {"type": "output_text", "text": words, "annotations": []}
+    part = (
+        {"type": "refusal", "refusal": words}
+        if refusal
+        else {"type": "output_text", "text": words, "annotations": []}
+    )
     item: Json = {"type": "message", "status": "completed", "role": "assistant", "content": [part]}
     return item | ({"phase": phase} if phase else {})
 
 
 def call(name: str, arguments: Any, call_id: str = "call_a") -> Json:
     written = arguments if isinstance(arguments, str) else json.dumps(arguments)
-    return {"type": "function_call", "status": "completed", "call_id": call_id, "name": name, "arguments": written}
+    return {
+        "type": "function_call",
+        "status": "completed",
+        "call_id": call_id,
+        "name": name,
+        "arguments": written,
+    }
 
 
 def reasoning(encrypted: str = SECRET) -> Json:
-    return {"type": "reasoning", "summary": [], **({"encrypted_content": encrypted} if encrypted else {})}
+    return {
+        "type": "reasoning",
+        "summary": [],
+        **({"encrypted_content": encrypted} if encrypted else {}),
+    }
 
 
-def replies(*output: Json, usage: Json | None = None, status: str = "completed", reason: str = "", bare: bool = False) -> Step:
+def replies(
+    *output: Json,
+    usage: Json | None = None,
+    status: str = "completed",
+    reason: str = "",
+    bare: bool = False,
+) -> Step:
     """Answers with these items. `usage=None` sends 10 tokens in, 5 out; `bare` streams no items at the end, as some servers."""
     usage = tokens(10, 5) if usage is None else usage
 
@@ -64,13 +84,18 @@ def calls(*wanted: tuple[str, Any], thought: str = SECRET, usage: Json | None = 
     """Thinks, then asks for tools; the ids of the calls are its own every time."""
 
     async def step(x: Exchange) -> web.StreamResponse:
-        asked = [call(name, arguments, f"call_{x.model.count}_{n}") for n, (name, arguments) in enumerate(wanted)]
+        asked = [
+            call(name, arguments, f"call_{x.model.count}_{n}")
+            for n, (name, arguments) in enumerate(wanted)
+        ]
         return await replies(*([reasoning(thought)] if thought else []), *asked, usage=usage)(x)
 
     return step
 
 
-def refuses(status: int, text: str, code: str | None = None, kind: str = "invalid_request_error") -> Step:
+def refuses(
+    status: int, text: str, code: str | None = None, kind: str = "invalid_request_error"
+) -> Step:
     """An error as OpenAI writes it."""
     return fails(status, {"error": {"message": text, "type": kind, "param": None, "code": code}})
 
@@ -83,7 +108,11 @@ def breaks(error: Json, how: str = "failed") -> Step:
         if not x.streams:
             return web.json_response(whole)
         response = await x.open()
-        event = {"type": "error", **error} if how == "error" else {"type": "response.failed", "response": whole}
+        event = (
+            {"type": "error", **error}
+            if how == "error"
+            else {"type": "response.failed", "response": whole}
+        )
         await response.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
         return response
 
@@ -92,11 +121,27 @@ def breaks(error: Json, how: str = "failed") -> Step:
 
 def _whole(x: Exchange, output: tuple[Json, ...], usage: Json, status: str, reason: str) -> Json:
     prefix = {"message": "msg", "function_call": "fc", "reasoning": "rs"}
-    items = [{"id": f"{prefix[item['type']]}_{x.model.count}_{n}", **item} for n, item in enumerate(output)]
-    head = {"id": "resp_1", "object": "response", "created_at": 1_700_000_000, "model": x.asked["model"], "status": status}
+    items = [
+        {"id": f"{prefix[item['type']]}_{x.model.count}_{n}", **item}
+        for n, item in enumerate(output)
+    ]
+    head = {
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 1_700_000_000,
+        "model": x.asked["model"],
+        "status": status,
+    }
     details = {"reason": reason} if reason else None
     rest = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
-    return {**head, "output": items, "usage": usage or None, "error": None, "incomplete_details": details, **rest}
+    return {
+        **head,
+        "output": items,
+        "usage": usage or None,
+        "error": None,
+        "incomplete_details": details,
+        **rest,
+    }
 
 
 def _events(whole: Json, bare: bool) -> Iterator[Json]:
@@ -108,7 +153,11 @@ def _events(whole: Json, bare: bool) -> Iterator[Json]:
         emptied: Json = {"content": []} if item["type"] == "message" else {}
         emptied |= {"arguments": ""} if item["type"] == "function_call" else {}
         emptied |= {"encrypted_content": "gAA"} if "encrypted_content" in item else {}
-        yield {"type": "response.output_item.added", "output_index": index, "item": {**item, **emptied, "status": "in_progress"}}
+        yield {
+            "type": "response.output_item.added",
+            "output_index": index,
+            "item": {**item, **emptied, "status": "in_progress"},
+        }
         yield from ({**piece, **at} for piece in _pieces(item))
         if not bare:
             yield {"type": "response.output_item.done", "output_index": index, "item": item}
@@ -122,7 +171,12 @@ def _pieces(item: Json) -> Iterator[Json]:
         empty = {**part, "refusal" if "refusal" in part else "text": ""}
         yield {"type": "response.content_part.added", "content_index": number, "part": empty}
         for piece in _cut(part.get("refusal") or part["text"]):
-            yield {"type": f"response.{kind}.delta", "content_index": number, "delta": piece, "logprobs": []}
+            yield {
+                "type": f"response.{kind}.delta",
+                "content_index": number,
+                "delta": piece,
+                "logprobs": [],
+            }
         yield {"type": "response.content_part.done", "content_index": number, "part": part}
     for piece in _cut(item.get("arguments", "")):
         yield {"type": "response.function_call_arguments.delta", "delta": piece}
@@ -145,7 +199,9 @@ class FakeResponses(FakeOpenAI):
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         if not request.path.endswith("/responses"):
-            return web.json_response({"object": "list", "data": [{"id": "fake", "object": "model"}]})
+            return web.json_response(
+                {"object": "list", "data": [{"id": "fake", "object": "model"}]}
+            )
         read = await request.content.read()
         asked = Asked(json.loads(read), request.headers, read)
         found = faults(asked.body)

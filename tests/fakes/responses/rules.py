@@ -15,7 +15,12 @@ KNOWN = {
 }  # fmt: skip
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 EFFORTS = {"none", "minimal", "low", "medium", "high", "xhigh", "max"}
-PARTS = {"user": {"input_text"}, "developer": {"input_text"}, "system": {"input_text"}, "assistant": {"output_text", "refusal"}}
+PARTS = {
+    "user": {"input_text"},
+    "developer": {"input_text"},
+    "system": {"input_text"},
+    "assistant": {"output_text", "refusal"},
+}
 FIELDS = {
     "message": {"type", "id", "role", "content", "status", "phase"},
     "function_call": {"type", "id", "call_id", "name", "arguments", "status"},
@@ -49,7 +54,10 @@ def _item(item: Json) -> Iterator[str]:
         yield f"unknown parameter: {sorted(item.keys() - FIELDS[kind])}"
     if kind == "message":
         yield from _message(item)
-    if kind in ("function_call", "function_call_output") and not 1 <= len(item.get("call_id", "")) <= 64:
+    if (
+        kind in ("function_call", "function_call_output")
+        and not 1 <= len(item.get("call_id", "")) <= 64
+    ):
         yield "invalid call_id"
     if kind == "function_call":
         yield from _call(item)
@@ -61,7 +69,10 @@ def _message(item: Json) -> Iterator[str]:
     role, content = item.get("role"), item.get("content")
     if role not in PARTS:
         yield f"invalid role: {role!r}"
-    elif not isinstance(content, str) and {part.get("type") for part in content or [{}]} - PARTS[role]:
+    elif (
+        not isinstance(content, str)
+        and {part.get("type") for part in content or [{}]} - PARTS[role]
+    ):
         yield f"invalid content of {role}: {content}"
 
 
@@ -101,7 +112,11 @@ def _thoughts(items: list[Json], body: Json) -> Iterator[str]:
         if _kind(item) != "reasoning":
             continue
         name = item.get("id", "")
-        if not name.startswith("rs_") or not isinstance(item.get("summary"), list) or item.get("content"):
+        if (
+            not name.startswith("rs_")
+            or not isinstance(item.get("summary"), list)
+            or item.get("content")
+        ):
             yield f"invalid reasoning item {name!r}"
         if not body.get("store", True) and not item.get("encrypted_content"):
             yield f"item with id {name!r} not found. Items are not persisted when `store` is set to false"
@@ -125,18 +140,29 @@ def _tools(body: Json) -> Iterator[str]:
     if len(set(names)) != len(names) or not all(map(NAME.fullmatch, names)):
         yield f"invalid or duplicate tool names: {names}"
     for tool in tools:
-        if tool.get("type") != "function" or tool.keys() - {"type", "name", "description", "parameters", "strict"}:
+        if tool.get("type") != "function" or tool.keys() - {
+            "type",
+            "name",
+            "description",
+            "parameters",
+            "strict",
+        }:
             yield f"invalid tool: {tool}"
         if tool.get("strict", True):
             yield "invalid schema: strict needs additionalProperties to be false"
-    if "tool_choice" in body and (not tools or body["tool_choice"] not in ("none", "auto", "required")):
+    if "tool_choice" in body and (
+        not tools or body["tool_choice"] not in ("none", "auto", "required")
+    ):
         yield "tool choice is only allowed when tools are specified"
 
 
 def _settings(body: Json) -> Iterator[str]:
     if body.get("max_output_tokens", 16) < 16:
         yield "integer below minimum value: max_output_tokens"
-    if body.get("reasoning", {}).keys() - {"effort", "summary"} or body.get("reasoning", {}).get("effort", "low") not in EFFORTS:
+    if (
+        body.get("reasoning", {}).keys() - {"effort", "summary"}
+        or body.get("reasoning", {}).get("effort", "low") not in EFFORTS
+    ):
         yield "invalid reasoning"
     if set(body.get("include", [])) - {"reasoning.encrypted_content"}:
         yield "invalid include"

@@ -25,7 +25,9 @@ class FakeSlack:
     sends an event again, then it gives up.
     """
 
-    def __init__(self, *, port: int = 0, ack_s: float = 3.0, retries_s: Sequence[float] = (0.0, 60.0, 300.0)) -> None:
+    def __init__(
+        self, *, port: int = 0, ack_s: float = 3.0, retries_s: Sequence[float] = (0.0, 60.0, 300.0)
+    ) -> None:
         self.name = "slack"
         self.calls = Calls()
         self.work = Workspace()
@@ -87,7 +89,15 @@ class FakeSlack:
         """The text, addressed to the bot."""
         return f"<@{BOT}> {text}"
 
-    def say(self, person: str, chat: str, text: str, *, thread: str = "", files: Sequence[tuple[str, bytes]] = ()) -> str:
+    def say(
+        self,
+        person: str,
+        chat: str,
+        text: str,
+        *,
+        thread: str = "",
+        files: Sequence[tuple[str, bytes]] = (),
+    ) -> str:
         """The person writes; the message's ts."""
         user, channel = self.person(person), self.work.channel(chat, member=False)
         kept = [self.work.keep_file(self.server.url, name, data, user) for name, data in files]
@@ -98,7 +108,13 @@ class FakeSlack:
     def share(self, person: str, chat: str, quoted: str, comment: str = "") -> str:
         """The person passes on somebody else's message, with or without a comment."""
         channel = self.work.channel(chat)
-        attachment = {"is_msg_unfurl": True, "is_share": True, "author_name": "Zoe", "text": escaped(quoted), "fallback": "x"}
+        attachment = {
+            "is_msg_unfurl": True,
+            "is_share": True,
+            "author_name": "Zoe",
+            "text": escaped(quoted),
+            "fallback": "x",
+        }
         more: Json = {"text": escaped(comment), "attachments": [attachment]}
         return self.happens(channel, self.work.post(channel, self.person(person), **more))
 
@@ -107,14 +123,27 @@ class FakeSlack:
         channel = self.work.where(message_id)
         message = channel.messages[message_id]
         before = dict(message)
-        message |= {"text": escaped(text), "edited": {"user": self.person(person), "ts": self.work.ts()}}
-        event = {"subtype": "message_changed", "hidden": True, "message": _event(message), "previous_message": _event(before)}
+        message |= {
+            "text": escaped(text),
+            "edited": {"user": self.person(person), "ts": self.work.ts()},
+        }
+        event = {
+            "subtype": "message_changed",
+            "hidden": True,
+            "message": _event(message),
+            "previous_message": _event(before),
+        }
         self._tell(channel, event | {"type": "message", "ts": self.work.ts()}, message_id)
 
     def withdraw(self, message_id: str) -> None:
         """Somebody deletes a message."""
         channel = self.work.where(message_id)
-        event: Json = {"type": "message", "subtype": "message_deleted", "hidden": True, "deleted_ts": message_id}
+        event: Json = {
+            "type": "message",
+            "subtype": "message_deleted",
+            "hidden": True,
+            "deleted_ts": message_id,
+        }
         gone = _event(channel.messages.pop(message_id))
         self._tell(channel, event | {"ts": self.work.ts(), "previous_message": gone}, message_id)
 
@@ -131,27 +160,60 @@ class FakeSlack:
     def press(self, person: str, message_id: str, data: str) -> None:
         """The person presses a button."""
         channel = self.work.where(message_id)
-        action = {"type": "button", "action_id": "a", "block_id": "b", "value": data, "action_ts": self.work.ts()}
-        container = {"type": "message", "message_ts": message_id, "channel_id": channel.id, "is_ephemeral": False}
-        more: Json = {"container": container, "actions": [action], "message": _event(channel.messages[message_id])}
-        self.sockets.send("interactive", self._interaction(person, channel.id, "block_actions") | more)
+        action = {
+            "type": "button",
+            "action_id": "a",
+            "block_id": "b",
+            "value": data,
+            "action_ts": self.work.ts(),
+        }
+        container = {
+            "type": "message",
+            "message_ts": message_id,
+            "channel_id": channel.id,
+            "is_ephemeral": False,
+        }
+        more: Json = {
+            "container": container,
+            "actions": [action],
+            "message": _event(channel.messages[message_id]),
+        }
+        self.sockets.send(
+            "interactive", self._interaction(person, channel.id, "block_actions") | more
+        )
 
     def shortcut(self, person: str, message_id: str, callback_id: str) -> None:
         """The person chooses the app's shortcut in the menu of a message."""
         channel = self.work.where(message_id)
-        more: Json = {"callback_id": callback_id, "message_ts": message_id, "message": _event(channel.messages[message_id])}
-        self.sockets.send("interactive", self._interaction(person, channel.id, "message_action") | more)
+        more: Json = {
+            "callback_id": callback_id,
+            "message_ts": message_id,
+            "message": _event(channel.messages[message_id]),
+        }
+        self.sockets.send(
+            "interactive", self._interaction(person, channel.id, "message_action") | more
+        )
 
     def slash(self, person: str, chat: str, text: str, command: str = "/aidaemon") -> None:
         """The person types a slash command."""
         name = "directmessage" if chat.startswith("D") else "general"
         who = {"user_id": self.person(person), "user_name": person, "team_id": TEAM}
-        payload = {"command": command, "text": text, "channel_id": chat, "channel_name": name, "trigger_id": self.work.ts()}
-        self.sockets.send("slash_commands", {**who, **payload, "response_url": self._response_url(person)})
+        payload = {
+            "command": command,
+            "text": text,
+            "channel_id": chat,
+            "channel_name": name,
+            "trigger_id": self.work.ts(),
+        }
+        self.sockets.send(
+            "slash_commands", {**who, **payload, "response_url": self._response_url(person)}
+        )
 
     def pressed(self) -> list[str]:
         """Ephemeral texts that people saw: after pressing, and as replies to slash commands."""
-        answers = [str(answer["text"]) for _, answer in self.sockets.acked if answer and "text" in answer]
+        answers = [
+            str(answer["text"]) for _, answer in self.sockets.acked if answer and "text" in answer
+        ]
         return answers + self._whispered
 
     def react(self, person: str, message_id: str, emoji: str) -> None:
@@ -161,7 +223,12 @@ class FakeSlack:
         message = channel.messages[message_id]
         message.setdefault("reactions_by", []).append((self.person(person), name))
         item = {"type": "message", "channel": channel.id, "ts": message_id}
-        event = {"type": "reaction_added", "user": self.person(person), "reaction": name, "item": item}
+        event = {
+            "type": "reaction_added",
+            "user": self.person(person),
+            "reaction": name,
+            "item": item,
+        }
         event |= {"item_user": message["user"], "event_ts": self.work.ts()}
         self.sockets.send("events_api", self._payload(event))
 
@@ -179,7 +246,9 @@ class FakeSlack:
                         await asyncio.wait_for(self._news.wait(), A_MOMENT_S)
         except TimeoutError as late:
             methods = [method for method, _ in self.calls.made][-30:]
-            raise TimeoutError(f"calls {methods}; {self.sockets.unacknowledged} without an acknowledgement") from late
+            raise TimeoutError(
+                f"calls {methods}; {self.sockets.unacknowledged} without an acknowledgement"
+            ) from late
 
     def fail(self, method: str, *faults: Fault) -> None:
         """The next calls go wrong so; "upload" and "download" are the files themselves."""
@@ -230,13 +299,33 @@ class FakeSlack:
 
     def _payload(self, event: Json) -> Json:
         authorized = [{"enterprise_id": None, "team_id": TEAM, "user_id": BOT, "is_bot": True}]
-        about: Json = {"team_id": TEAM, "api_app_id": "A0APP", "type": "event_callback", "authorizations": authorized}
-        return {**about, "event": event, "event_id": "Ev" + uuid.uuid4().hex[:10].upper(), "event_time": int(self.work.now())}
+        about: Json = {
+            "team_id": TEAM,
+            "api_app_id": "A0APP",
+            "type": "event_callback",
+            "authorizations": authorized,
+        }
+        return {
+            **about,
+            "event": event,
+            "event_id": "Ev" + uuid.uuid4().hex[:10].upper(),
+            "event_time": int(self.work.now()),
+        }
 
     def _interaction(self, person: str, chat: str, kind: str) -> Json:
         user = {"id": self.person(person), "username": person, "team_id": TEAM}
-        about: Json = {"type": kind, "user": user, "team": {"id": TEAM, "domain": "fake"}, "channel": {"id": chat, "name": "c"}}
-        return {**about, "trigger_id": self.work.ts(), "action_ts": self.work.ts(), "response_url": self._response_url(person)}
+        about: Json = {
+            "type": kind,
+            "user": user,
+            "team": {"id": TEAM, "domain": "fake"},
+            "channel": {"id": chat, "name": "c"},
+        }
+        return {
+            **about,
+            "trigger_id": self.work.ts(),
+            "action_ts": self.work.ts(),
+            "response_url": self._response_url(person),
+        }
 
     def _response_url(self, person: str) -> str:
         secret = uuid.uuid4().hex
@@ -248,13 +337,17 @@ class FakeSlack:
         return Shown(
             id=message["ts"],
             author="aidaemon" if message["user"] == BOT else self.work.names[message["user"]],
-            text=markup if "streaming_state" in message and not message.get("edits") else shown_text(markup),
+            text=markup
+            if "streaming_state" in message and not message.get("edits")
+            else shown_text(markup),
             markup=markup,
             by_bot=message["user"] == BOT,
             buttons=tuple(Button(label, data) for label, data in buttons),
             edits=message.get("edits", 0),
             thread=message.get("thread_ts") or "",
-            files=tuple((file["name"], self.work.files[file["id"]][1]) for file in message.get("files", ())),
+            files=tuple(
+                (file["name"], self.work.files[file["id"]][1]) for file in message.get("files", ())
+            ),
             reactions=tuple(name for _, name in message.get("reactions_by", ())),
             draft=message.get("streaming_state") == "in_progress",
         )

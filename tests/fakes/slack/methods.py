@@ -16,7 +16,20 @@ from tests.fakes.slack.workspace import (
     checked,
 )
 
-EVENT = ("user", "ts", "text", "thread_ts", "blocks", "bot_id", "files", "subtype", "edited", "attachments", "team", "metadata")
+EVENT = (
+    "user",
+    "ts",
+    "text",
+    "thread_ts",
+    "blocks",
+    "bot_id",
+    "files",
+    "subtype",
+    "edited",
+    "attachments",
+    "team",
+    "metadata",
+)
 
 
 class Methods:
@@ -24,7 +37,12 @@ class Methods:
     text. `forgotten`: methods that this Slack does not know; `bare_history`: the app lacks the scope for the history.
     """
 
-    def __init__(self, work: Workspace, echo: Callable[[Channel, Json], None], whisper: Callable[[str, str], None]) -> None:
+    def __init__(
+        self,
+        work: Workspace,
+        echo: Callable[[Channel, Json], None],
+        whisper: Callable[[str, str], None],
+    ) -> None:
         self.work, self._echo, self.whisper = work, echo, whisper
         self.url = ""
         self.open_socket: Callable[[], str] = str
@@ -40,7 +58,14 @@ class Methods:
         return {"ok": True, **known(arguments)}
 
     def _auth_test(self, asked: Json) -> Json:
-        return {"url": self.url, "team": "Fake", "user": "aidaemon", "team_id": TEAM, "user_id": BOT, "bot_id": BOT_ID}
+        return {
+            "url": self.url,
+            "team": "Fake",
+            "user": "aidaemon",
+            "team_id": TEAM,
+            "user_id": BOT,
+            "bot_id": BOT_ID,
+        }
 
     def _apps_connections_open(self, asked: Json) -> Json:
         return {"url": self.open_socket()}
@@ -74,18 +99,27 @@ class Methods:
         if asked.get("user") not in channel.members:
             raise ApiError("user_not_in_channel")
         text, thread = checked(asked)["text"], asked.get("thread_ts")
-        if not thread or any(message.get("thread_ts") == thread for message in channel.messages.values()):
+        if not thread or any(
+            message.get("thread_ts") == thread for message in channel.messages.values()
+        ):
             self.whisper(str(asked["user"]), text)  # in a thread that has not begun nobody sees it
         return {"message_ts": self.work.ts()}
 
     def _chat_startstream(self, asked: Json) -> Json:
         channel = self.work.channel(asked.get("channel"))
         if not asked.get("thread_ts"):
-            raise ApiError("invalid_arguments", response_metadata={"messages": ["[ERROR] missing required field: thread_ts"]})
-        if channel.kind != "im" and not (asked.get("recipient_user_id") and asked.get("recipient_team_id")):
+            raise ApiError(
+                "invalid_arguments",
+                response_metadata={"messages": ["[ERROR] missing required field: thread_ts"]},
+            )
+        if channel.kind != "im" and not (
+            asked.get("recipient_user_id") and asked.get("recipient_team_id")
+        ):
             raise ApiError("missing_recipient_user_id")
         text = self._streamed(asked)
-        message = self.work.post(channel, BOT, text=text, thread_ts=asked["thread_ts"], streaming_state="in_progress")
+        message = self.work.post(
+            channel, BOT, text=text, thread_ts=asked["thread_ts"], streaming_state="in_progress"
+        )
         return {"channel": channel.id, "ts": message["ts"]}
 
     def _chat_appendstream(self, asked: Json) -> Json:
@@ -123,14 +157,20 @@ class Methods:
         self.work.statuses.pop((channel.id, message.get("thread_ts", "")), None)
 
     def _conversations_history(self, asked: Json) -> Json:
-        tops = [m for m in self._since(asked) if m.get("thread_ts") in (None, m["ts"]) or m.get("subtype") == "thread_broadcast"]
+        tops = [
+            m
+            for m in self._since(asked)
+            if m.get("thread_ts") in (None, m["ts"]) or m.get("subtype") == "thread_broadcast"
+        ]
         page = self._page(list(reversed(tops)), asked)
         page["messages"] = [self._as_read(message, asked) for message in page["messages"]]
         return page
 
     def _conversations_replies(self, asked: Json) -> Json:
         parent = self.work.message(asked.get("channel"), asked.get("ts"))["ts"]
-        replies = [m for m in self._since(asked) if m.get("thread_ts") == parent and m["ts"] != parent]
+        replies = [
+            m for m in self._since(asked) if m.get("thread_ts") == parent and m["ts"] != parent
+        ]
         page = self._page([self.work.message(asked["channel"], parent), *replies], asked)
         page["messages"] = [self._as_read(message, asked) for message in page["messages"]]
         return page
@@ -143,14 +183,20 @@ class Methods:
         return [message for message in messages if oldest < float(message["ts"]) < latest]
 
     def _as_read(self, message: Json, asked: Json) -> Json:
-        hidden = {"edits", "reactions_by"} | (set() if _true(asked.get("include_all_metadata")) else {"metadata"})
+        hidden = {"edits", "reactions_by"} | (
+            set() if _true(asked.get("include_all_metadata")) else {"metadata"}
+        )
         read = {key: value for key, value in message.items() if key not in hidden}
         messages = self.work.where(message["ts"]).messages.values()
         replies = [m for m in messages if m.get("thread_ts") == message["ts"] and m is not message]
         if not replies:
             return read
         users = list(dict.fromkeys(m["user"] for m in replies))
-        thread = {"thread_ts": message["ts"], "reply_count": len(replies), "latest_reply": replies[-1]["ts"]}
+        thread = {
+            "thread_ts": message["ts"],
+            "reply_count": len(replies),
+            "latest_reply": replies[-1]["ts"],
+        }
         return read | thread | {"reply_users": users, "reply_users_count": len(users)}
 
     def _page(self, rows: list[Any], asked: Json, key: str = "messages") -> Json:
@@ -162,23 +208,40 @@ class Methods:
     def _conversations_info(self, asked: Json) -> Json:
         channel = self.work.channel(asked.get("channel"), member=False)
         if channel.kind != "channel" and BOT not in channel.members:
-            raise ApiError("channel_not_found")  # what is between others is not even known to be there
+            raise ApiError(
+                "channel_not_found"
+            )  # what is between others is not even known to be there
         return {"channel": _described(channel)}
 
     def _users_conversations(self, asked: Json) -> Json:
         types = str(asked.get("types") or "public_channel").split(",")
-        kinds = {"public_channel": "channel", "private_channel": "private", "im": "im", "mpim": "mpim"}
+        kinds = {
+            "public_channel": "channel",
+            "private_channel": "private",
+            "im": "im",
+            "mpim": "mpim",
+        }
         wanted = {kinds[kind] for kind in types if kind in kinds}
-        member = [channel for channel in self.work.channels.values() if BOT in channel.members and channel.kind in wanted]
+        member = [
+            channel
+            for channel in self.work.channels.values()
+            if BOT in channel.members and channel.kind in wanted
+        ]
         page = self._page([_described(channel) for channel in member], asked, "channels")
-        if _true(asked.get("exclude_archived")):  # Slack looks at that last: a page may be short though there is more
+        if _true(
+            asked.get("exclude_archived")
+        ):  # Slack looks at that last: a page may be short though there is more
             page["channels"] = [row for row in page["channels"] if not row["is_archived"]]
         return page
 
     _conversations_list = _users_conversations
 
     def _conversations_open(self, asked: Json) -> Json:
-        names = [self.work.names[user] for user in str(asked.get("users", "")).split(",") if user in self.work.names]
+        names = [
+            self.work.names[user]
+            for user in str(asked.get("users", "")).split(",")
+            if user in self.work.names
+        ]
         if not names:
             raise ApiError("user_not_found")
         return {"channel": {"id": self.work.open("im" if len(names) == 1 else "mpim", *names).id}}
@@ -187,10 +250,18 @@ class Methods:
         user = str(asked.get("user"))
         if user not in self.work.names:
             raise ApiError("user_not_found")
-        return {"user": {"id": user, "name": self.work.names[user], "profile": {"display_name": self.work.names[user]}}}
+        return {
+            "user": {
+                "id": user,
+                "name": self.work.names[user],
+                "profile": {"display_name": self.work.names[user]},
+            }
+        }
 
     def _reactions_add(self, asked: Json) -> Json:
-        by = self.work.message(asked.get("channel"), asked.get("timestamp")).setdefault("reactions_by", [])
+        by = self.work.message(asked.get("channel"), asked.get("timestamp")).setdefault(
+            "reactions_by", []
+        )
         if (BOT, asked.get("name")) in by:
             raise ApiError("already_reacted")
         by.append((BOT, asked.get("name")))
@@ -207,7 +278,9 @@ class Methods:
         channel = self.work.channel(asked.get("channel_id"))
         kept = [self._completed(file) for file in asked.get("files") or []]
         text, thread = str(asked.get("initial_comment") or ""), asked.get("thread_ts")
-        message = self.work.post(channel, BOT, text=text, thread_ts=thread, files=kept, subtype="file_share")
+        message = self.work.post(
+            channel, BOT, text=text, thread_ts=thread, files=kept, subtype="file_share"
+        )
         for file in kept:
             file["shares"] = {"private": {channel.id: [{"ts": message["ts"], "thread_ts": thread}]}}
         self._echo(channel, message)
@@ -233,5 +306,14 @@ def _true(value: object) -> bool:
 
 
 def _described(channel: Channel) -> Json:
-    kinds = {"is_im": channel.kind == "im", "is_mpim": channel.kind == "mpim", "is_channel": channel.kind == "channel"}
-    return {"id": channel.id, "is_member": BOT in channel.members, "is_archived": channel.archived, **kinds}
+    kinds = {
+        "is_im": channel.kind == "im",
+        "is_mpim": channel.kind == "mpim",
+        "is_channel": channel.kind == "channel",
+    }
+    return {
+        "id": channel.id,
+        "is_member": BOT in channel.members,
+        "is_archived": channel.archived,
+        **kinds,
+    }

@@ -13,7 +13,9 @@ def read(message: Json) -> tuple[str, list[tuple[str, str]]]:
     """(markup, [(label, data) of each button]): blocks, where there are any, hide the text."""
     blocks = message.get("blocks") or []
     sections = [block["text"]["text"] for block in blocks if block["type"] == "section"]
-    elements = [element for block in blocks if block["type"] == "actions" for element in block["elements"]]
+    elements = [
+        element for block in blocks if block["type"] == "actions" for element in block["elements"]
+    ]
     markup = "\n".join(sections) if blocks else message.get("text", "")
     return markup, [(element["text"]["text"], element.get("value", "")) for element in elements]
 

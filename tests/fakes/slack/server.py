@@ -32,7 +32,14 @@ class Server:
     was used for.
     """
 
-    def __init__(self, methods: Methods, sockets: Sockets, calls: Calls, changed: Callable[[], None], port: int) -> None:
+    def __init__(
+        self,
+        methods: Methods,
+        sockets: Sockets,
+        calls: Calls,
+        changed: Callable[[], None],
+        port: int,
+    ) -> None:
         self._methods, self._sockets, self._calls, self._changed = methods, sockets, calls, changed
         self.port = port
         self.faults: dict[str, list[Fault]] = {}
@@ -64,7 +71,9 @@ class Server:
         await site.start()
         self.port = int(self._runner.addresses[0][1])
         self._methods.url = self.url
-        self._methods.open_socket = lambda: f"ws://127.0.0.1:{self.port}/link?ticket={self._sockets.connected}"
+        self._methods.open_socket = lambda: (
+            f"ws://127.0.0.1:{self.port}/link?ticket={self._sockets.connected}"
+        )
         self._pump = asyncio.create_task(self._sockets.pump())
 
     async def stop(self) -> None:
@@ -85,7 +94,9 @@ class Server:
                     connection.transport.abort()
 
     @web.middleware
-    async def _network(self, request: web.Request, handler: Callable[[web.Request], object]) -> web.StreamResponse:
+    async def _network(
+        self, request: web.Request, handler: Callable[[web.Request], object]
+    ) -> web.StreamResponse:
         return _cut(request) if self.is_cut else await handler(request)  # type: ignore[misc]
 
     async def _link(self, request: web.Request) -> web.StreamResponse:
@@ -130,7 +141,9 @@ class Server:
             named.pop(0)
         return fault
 
-    async def _spoilt(self, fault: Fault, request: web.Request, method: str, arguments: Json) -> web.StreamResponse:
+    async def _spoilt(
+        self, fault: Fault, request: web.Request, method: str, arguments: Json
+    ) -> web.StreamResponse:
         match fault.kind:
             case "status" if fault.status == 200:
                 return web.json_response({"ok": False, "error": fault.text or "internal_error"})
@@ -138,7 +151,9 @@ class Server:
                 return web.Response(status=fault.status, text=fault.text or "upstream error")
             case "retry":
                 after = {"Retry-After": f"{fault.seconds:g}"}
-                return web.json_response({"ok": False, "error": "ratelimited"}, status=429, headers=after)
+                return web.json_response(
+                    {"ok": False, "error": "ratelimited"}, status=429, headers=after
+                )
             case "drop":
                 return _cut(request)
             case "lost":
@@ -160,7 +175,9 @@ class Server:
         if fault:
             return await self._spoilt(fault, request, "response", {})
         if uses is None or len(uses) > MOST_RESPONSES:
-            return web.json_response({"ok": False, "error": "used_url" if uses else "expired_url"}, status=404)
+            return web.json_response(
+                {"ok": False, "error": "used_url" if uses else "expired_url"}, status=404
+            )
         uses.append(str(answer["text"]))
         self._methods.whisper(uses[0], uses[-1])
         return web.Response(text="ok")
@@ -171,7 +188,11 @@ class Server:
         name, _ = self._methods.pending[request.match_info["file"]]
         self._methods.pending[request.match_info["file"]] = (name, data)
         fault = self._fault("upload")
-        return await self._spoilt(fault, request, "upload", {}) if fault else web.Response(text="OK - " + str(len(data)))
+        return (
+            await self._spoilt(fault, request, "upload", {})
+            if fault
+            else web.Response(text="OK - " + str(len(data)))
+        )
 
     async def _download(self, request: web.Request) -> web.StreamResponse:
         header = request.headers.get("Authorization", "")
@@ -184,7 +205,11 @@ class Server:
         if header != f"Bearer {BOT_TOKEN}" or self.revoked:
             return web.Response(text=LOGIN_PAGE, content_type="text/html")
         kept = self._methods.work.files.get(request.match_info["file"].partition("-")[2])
-        return web.Response(status=404) if kept is None else web.Response(body=kept[1], content_type=str(kept[0]["mimetype"]))
+        return (
+            web.Response(status=404)
+            if kept is None
+            else web.Response(body=kept[1], content_type=str(kept[0]["mimetype"]))
+        )
 
 
 def _cut(request: web.Request) -> web.Response:

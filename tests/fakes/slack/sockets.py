@@ -10,7 +10,12 @@ from aiohttp import WSMsgType, web
 
 from tests.fakes.slack.workspace import Json
 
-HELLO: Json = {"type": "hello", "num_connections": 1, "connection_info": {"app_id": "A0APP"}, "debug_info": {"host": "fake"}}
+HELLO: Json = {
+    "type": "hello",
+    "num_connections": 1,
+    "connection_info": {"app_id": "A0APP"},
+    "debug_info": {"host": "fake"},
+}
 
 
 @dataclass(slots=True)
@@ -26,7 +31,9 @@ class Sockets:
     connected from now on is kept open and hears nothing; `deaf`: it is not even answered, as when the network has forgotten it.
     """
 
-    def __init__(self, ack_s: float, retries_s: Sequence[float], changed: Callable[[], None]) -> None:
+    def __init__(
+        self, ack_s: float, retries_s: Sequence[float], changed: Callable[[], None]
+    ) -> None:
         self.ack_s, self._retries_s, self._changed = ack_s, tuple(retries_s), changed
         self.open: list[web.WebSocketResponse] = []
         self.silent = self.deaf = False
@@ -92,7 +99,9 @@ class Sockets:
             self._changed()
         return socket
 
-    async def _hear(self, socket: web.WebSocketResponse, kind: WSMsgType, data: str | bytes | bytearray) -> None:
+    async def _hear(
+        self, socket: web.WebSocketResponse, kind: WSMsgType, data: str | bytes | bytearray
+    ) -> None:
         if socket in self._deaf:
             return
         if kind is WSMsgType.PING:
@@ -115,7 +124,10 @@ class Sockets:
         envelope: Json = {"envelope_id": envelope_id, "type": sent.kind, "payload": sent.payload}
         envelope["accepts_response_payload"] = sent.kind != "events_api"
         if sent.kind == "events_api":
-            envelope |= {"retry_attempt": sent.attempt, "retry_reason": "timeout" if sent.attempt else ""}
+            envelope |= {
+                "retry_attempt": sent.attempt,
+                "retry_reason": "timeout" if sent.attempt else "",
+            }
         if self.open:
             self._waiting[envelope_id] = sent
             self._queue.put_nowait((self.open[-1], json.dumps(envelope)))

@@ -10,7 +10,14 @@ from typing import Any
 
 BOT, BOT_ID, TEAM = "U0BOT", "B0BOT", "T0TEAM"
 Json = dict[str, Any]
-MOST_TEXT, MOST_UPDATE, MOST_SECTION, MOST_VALUE, MOST_LABEL, MOST_STREAM = 40_000, 4000, 3000, 2000, 75, 12_000
+MOST_TEXT, MOST_UPDATE, MOST_SECTION, MOST_VALUE, MOST_LABEL, MOST_STREAM = (
+    40_000,
+    4000,
+    3000,
+    2000,
+    75,
+    12_000,
+)
 
 
 class ApiError(Exception):
@@ -98,18 +105,39 @@ class Workspace:
         ts = self.ts()
         message: Json = {"type": "message", "user": user, "ts": ts, "team": TEAM}
         message |= {"bot_id": BOT_ID, "app_id": "A0APP"} if user == BOT else {}
-        message |= {key: value for key, value in more.items() if value not in (None, "", []) or key == "text"}
+        message |= {
+            key: value
+            for key, value in more.items()
+            if value not in (None, "", []) or key == "text"
+        }
         channel.messages[ts] = message
         return message
 
     def keep_file(self, url: str, name: str, data: bytes, user: str) -> Json:
         """A file that somebody shares; reached at `url` + its path."""
         file_id = f"F{next(self._count):08d}"
-        kind = {"png": "image/png", "jpg": "image/jpeg", "pdf": "application/pdf", "mp3": "audio/mpeg", "txt": "text/plain"}
+        kind = {
+            "png": "image/png",
+            "jpg": "image/jpeg",
+            "pdf": "application/pdf",
+            "mp3": "audio/mpeg",
+            "txt": "text/plain",
+        }
         suffix = name.rpartition(".")[2].lower()
         address = f"{url}/files-pri/{TEAM}-{file_id}/{name}"
-        described: Json = {"id": file_id, "name": name, "title": name, "mimetype": kind.get(suffix, "application/octet-stream")}
-        described |= {"filetype": suffix, "size": len(data), "user": user, "mode": "hosted", "file_access": "visible"}
+        described: Json = {
+            "id": file_id,
+            "name": name,
+            "title": name,
+            "mimetype": kind.get(suffix, "application/octet-stream"),
+        }
+        described |= {
+            "filetype": suffix,
+            "size": len(data),
+            "user": user,
+            "mode": "hosted",
+            "file_access": "visible",
+        }
         described |= {"url_private": address, "url_private_download": address}
         self.files[file_id] = (described, data)
         return described
@@ -117,13 +145,19 @@ class Workspace:
 
 def checked(arguments: Json, most: int = MOST_TEXT) -> Json:
     """The text, blocks and metadata of a message, if Slack would take them. Raises ApiError."""
-    text, blocks, metadata = str(arguments.get("text") or ""), arguments.get("blocks") or [], arguments.get("metadata")
+    text, blocks, metadata = (
+        str(arguments.get("text") or ""),
+        arguments.get("blocks") or [],
+        arguments.get("metadata"),
+    )
     if len(text) > most:
         raise ApiError("msg_too_long")
     if not text.strip() and not blocks:
         raise ApiError("no_text")
     _check_blocks(blocks)
-    if metadata and not (isinstance(metadata, dict) and {"event_type", "event_payload"} <= set(metadata)):
+    if metadata and not (
+        isinstance(metadata, dict) and {"event_type", "event_payload"} <= set(metadata)
+    ):
         raise ApiError("invalid_metadata_format")
     thread = arguments.get("thread_ts")
     if thread and not re.fullmatch(r"\d+\.\d{6}", str(thread)):
@@ -132,7 +166,11 @@ def checked(arguments: Json, most: int = MOST_TEXT) -> Json:
 
 
 def _check_blocks(blocks: list[Json]) -> None:
-    wrong = not isinstance(blocks, list) or len(blocks) > 50 or not all(_well_formed(block) for block in blocks)
+    wrong = (
+        not isinstance(blocks, list)
+        or len(blocks) > 50
+        or not all(_well_formed(block) for block in blocks)
+    )
     if wrong:
         raise ApiError("invalid_blocks", errors=["see the limits of Block Kit"])
 
@@ -143,7 +181,11 @@ def _well_formed(block: Json) -> bool:
             return 0 < len(text) <= MOST_SECTION
         case {"type": "actions", "elements": list(elements)}:
             unique = len({element.get("action_id") for element in elements}) == len(elements)
-            return unique and 0 < len(elements) <= 25 and all(_is_button(element) for element in elements)
+            return (
+                unique
+                and 0 < len(elements) <= 25
+                and all(_is_button(element) for element in elements)
+            )
         case _:
             return False
 
@@ -151,6 +193,14 @@ def _well_formed(block: Json) -> bool:
 def _is_button(element: Json) -> bool:
     known = {"type", "text", "value", "action_id", "style"}
     label = element.get("text", {})
-    fits = element.get("type") == "button" and set(element) <= known and label.get("type") == "plain_text"
-    fits = fits and 0 < len(label.get("text", "")) <= MOST_LABEL and len(element.get("value", "")) <= MOST_VALUE
+    fits = (
+        element.get("type") == "button"
+        and set(element) <= known
+        and label.get("type") == "plain_text"
+    )
+    fits = (
+        fits
+        and 0 < len(label.get("text", "")) <= MOST_LABEL
+        and len(element.get("value", "")) <= MOST_VALUE
+    )
     return fits and element.get("style", "primary") in ("primary", "danger")

@@ -10,7 +10,9 @@ from tests.fakes.telegram.world import Json
 
 Upload = tuple[str, bytes]
 TARGET = "chat_id message_thread_id"
-SENDING = f"{TARGET} disable_notification protect_content reply_parameters reply_markup message_effect_id"
+SENDING = (
+    f"{TARGET} disable_notification protect_content reply_parameters reply_markup message_effect_id"
+)
 CAPTIONED = "caption parse_mode caption_entities"
 KNOWN = {
     "getMe": "",
@@ -50,7 +52,11 @@ async def arguments(request: web.BaseRequest) -> dict[str, Any]:
 
 def checked(method: str, given: dict[str, Any]) -> dict[str, Any]:
     """Refuses what the method does not know."""
-    attached = {str(value).removeprefix("attach://") for value in given.values() if str(value).startswith("attach://")}
+    attached = {
+        str(value).removeprefix("attach://")
+        for value in given.values()
+        if str(value).startswith("attach://")
+    }
     for name in given:
         if name not in KNOWN[method].split() and name not in attached:
             raise bad(f'unknown parameter "{name}"')
@@ -100,7 +106,9 @@ def keyboard(given: dict[str, Any]) -> Json | None:
     for button in (button for row in rows for button in row):
         data = button.get("callback_data")
         if not button.get("text"):
-            raise bad("can't parse inline keyboard button: Text buttons are unallowed in the inline keyboard")
+            raise bad(
+                "can't parse inline keyboard button: Text buttons are unallowed in the inline keyboard"
+            )
         if not isinstance(data, str) or not 1 <= len(data.encode()) <= 64:
             raise bad("BUTTON_DATA_INVALID")
     return markup if any(rows) else None

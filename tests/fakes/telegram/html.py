@@ -25,7 +25,9 @@ KINDS = {
 }
 NAMED = {"lt": "<", "gt": ">", "amp": "&", "quot": '"'}
 MARK = re.compile(r"&(#x[0-9a-fA-F]+|#[0-9]+|[a-z]+);|<")
-TAG = re.compile(r"<(/?)([a-zA-Z0-9-]*)((?:\s+[a-zA-Z-]+(?:\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s>]+))?)*)\s*>")
+TAG = re.compile(
+    r"<(/?)([a-zA-Z0-9-]*)((?:\s+[a-zA-Z-]+(?:\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s>]+))?)*)\s*>"
+)
 VALUE = re.compile(r"([a-zA-Z-]+)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>]+)))?")
 
 
@@ -79,7 +81,11 @@ def _tag(markup: str, at: int) -> re.Match[str]:
         raise _wrong(f'unsupported start tag "{markup[at + 1 : at + 9]}" {where}')
     if not tag.group(1) and tag.group(2).lower() not in KINDS:
         raise _wrong(f'unsupported start tag "{tag.group(2)}" {where}')
-    if tag.group(2).lower() == "span" and not tag.group(1) and 'class="tg-spoiler"' not in tag.group(3):
+    if (
+        tag.group(2).lower() == "span"
+        and not tag.group(1)
+        and 'class="tg-spoiler"' not in tag.group(3)
+    ):
         raise _wrong(f'tag "span" must have class "tg-spoiler" {where}')
     return tag
 
@@ -89,12 +95,16 @@ def _extra(tag: re.Match[str], markup: str) -> str:
     return values.get("href", "") or values.get("class", "").removeprefix("language-")
 
 
-def _closed(open_tags: list[tuple[str, int, str]], tag: re.Match[str], markup: str) -> tuple[str, int, str]:
+def _closed(
+    open_tags: list[tuple[str, int, str]], tag: re.Match[str], markup: str
+) -> tuple[str, int, str]:
     where = f"at byte offset {len(markup[: tag.start()].encode())}"
     if not open_tags:
         raise _wrong(f"unexpected end tag {where}")
     if tag.group(2) and tag.group(2).lower() != open_tags[-1][0]:
-        raise _wrong(f'unmatched end tag {where}, expected "</{open_tags[-1][0]}>", found "</{tag.group(2)}>"')
+        raise _wrong(
+            f'unmatched end tag {where}, expected "</{open_tags[-1][0]}>", found "</{tag.group(2)}>"'
+        )
     return open_tags.pop()
 
 

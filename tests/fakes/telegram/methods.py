@@ -14,7 +14,15 @@ from tests.fakes.telegram.world import BOT, ME, Json, Message, World, buttons
 Given = dict[str, Any]
 LONGEST, LONGEST_CAPTION, LONGEST_TOAST = 4096, 1024, 200
 MOST_UPLOAD, MOST_FETCH = 50 << 20, 20 << 20
-ACTIONS = {"typing", "upload_photo", "record_voice", "upload_voice", "upload_document", "choose_sticker", "find_location"}
+ACTIONS = {
+    "typing",
+    "upload_photo",
+    "record_voice",
+    "upload_voice",
+    "upload_document",
+    "choose_sticker",
+    "find_location",
+}
 EMOJI = set(
     "👍👎❤🔥🥰👏😁🤔🤯😱🤬😢🎉🤩🤮💩🙏👌🕊🤡🥱🥴😍🐳🌚🌭💯🤣⚡🍌🏆💔🤨😐🍓🍾💋🖕😈😴😭🤓👻👀🎃🙈😇😨🤝✍🤗🫡🎅🎄☃💅🤪🗿🆒💘🙉🦄😘💊🙊😎👾🤷😡"
 )
@@ -25,7 +33,11 @@ def get_me(world: World, given: Given) -> Json:
 
 
 def webhook_info(world: World, given: Given) -> Json:
-    return {"url": world.webhook, "has_custom_certificate": False, "pending_update_count": len(world.pending)}
+    return {
+        "url": world.webhook,
+        "has_custom_certificate": False,
+        "pending_update_count": len(world.pending),
+    }
 
 
 def delete_webhook(world: World, given: Given) -> bool:
@@ -36,7 +48,11 @@ def delete_webhook(world: World, given: Given) -> bool:
 def set_commands(world: World, given: Given) -> bool:
     commands = decoded(given, "commands")
     for command in commands:
-        if not (1 <= len(command["command"]) <= 32 and command["command"].islower() and 1 <= len(command["description"]) <= 256):
+        if not (
+            1 <= len(command["command"]) <= 32
+            and command["command"].islower()
+            and 1 <= len(command["description"]) <= 256
+        ):
             raise bad("BOT_COMMAND_INVALID")
     world.commands = commands
     return True
@@ -51,7 +67,11 @@ def chat_of(world: World, given: Given) -> Json:
         raise Refusal(403, "Forbidden: bot was blocked by the user")
     migrated = world.chats[where].get("migrated_to")
     if migrated:
-        raise Refusal(400, "Bad Request: group chat was upgraded to a supergroup chat", migrate_to_chat_id=migrated)
+        raise Refusal(
+            400,
+            "Bad Request: group chat was upgraded to a supergroup chat",
+            migrate_to_chat_id=migrated,
+        )
     return world.chats[where]
 
 
@@ -76,7 +96,9 @@ def _head(world: World, given: Given) -> Json:
     if reply is not None:
         answered = world.messages.get(reply["message_id"])
         if answered is not None and answered.json["chat"]["id"] == chat["id"]:
-            head["reply_to_message"] = {key: value for key, value in answered.json.items() if key != "reply_to_message"}
+            head["reply_to_message"] = {
+                key: value for key, value in answered.json.items() if key != "reply_to_message"
+            }
         elif not reply.get("allow_sending_without_reply"):
             raise bad("message to be replied not found")
     return head
@@ -108,7 +130,9 @@ def send_draft(world: World, given: Given) -> bool:
         raise bad("DRAFT_ID_INVALID")
     text, _ = text_of(given, "text", LONGEST, "")
     shown = Shown(f"draft-{draft}", BOT, text, str(given.get("text", "")), True, draft=True)
-    world.drafts[chat["id"], draft] = replace(shown, thread=str(given.get("message_thread_id") or ""))
+    world.drafts[chat["id"], draft] = replace(
+        shown, thread=str(given.get("message_thread_id") or "")
+    )
     world.tell()
     return True
 
@@ -121,7 +145,11 @@ def _send_file(kind: str) -> Callable[[World, Given], Json]:
             raise Refusal(413, "Request Entity Too Large")
         text, found = text_of(given, "caption", LONGEST_CAPTION, "")
         markup = keyboard(given)
-        head = _head(world, given) | file_json(world, kind, name, content) | ({"caption": text} if text else {})
+        head = (
+            _head(world, given)
+            | file_json(world, kind, name, content)
+            | ({"caption": text} if text else {})
+        )
         shown = replace(_shown(head, given, text, markup), files=((name, content),))
         world.keep(head, shown, (text, found, markup))
         return head
@@ -132,10 +160,20 @@ def _send_file(kind: str) -> Callable[[World, Given], Json]:
 def file_json(world: World, kind: str, name: str, content: bytes) -> Json:
     """A file as part of a message; it may be fetched from then on."""
     number_ = len(world.files) + 1
-    file = {"file_id": f"AgAC{number_}-{kind}", "file_unique_id": f"U{number_}", "file_size": len(content)}
+    file = {
+        "file_id": f"AgAC{number_}-{kind}",
+        "file_unique_id": f"U{number_}",
+        "file_size": len(content),
+    }
     world.files[file["file_id"]] = (f"{kind}s/file_{number_}.{name.rpartition('.')[2]}", content)
     if kind == "photo":
-        small = {**file, "file_id": file["file_id"] + "-s", "file_size": len(content) // 10, "width": 90, "height": 90}
+        small = {
+            **file,
+            "file_id": file["file_id"] + "-s",
+            "file_size": len(content) // 10,
+            "width": 90,
+            "height": 90,
+        }
         return {"photo": [small, {**file, "width": 1280, "height": 1280}]}
     if kind == "voice":
         return {"voice": {**file, "duration": 3, "mime_type": "audio/ogg"}}
@@ -173,9 +211,13 @@ def _changed(world: World, message: Message, look: tuple[Any, ...], written: str
         )
     text, _, markup = message.look = look
     message.json = {key: value for key, value in message.json.items() if key != "reply_markup"}
-    message.json |= {"text": text, "edit_date": int(time.time())} | ({"reply_markup": markup} if markup else {})
+    message.json |= {"text": text, "edit_date": int(time.time())} | (
+        {"reply_markup": markup} if markup else {}
+    )
     edits = message.shown.edits + 1
-    message.shown = replace(message.shown, text=text, markup=written, buttons=buttons(markup), edits=edits)
+    message.shown = replace(
+        message.shown, text=text, markup=written, buttons=buttons(markup), edits=edits
+    )
     world.tell()
     return message.json
 

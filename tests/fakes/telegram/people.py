@@ -31,7 +31,9 @@ class People:
         """
         kinds = [_kind(name) for name, _ in files]
         if len(files) > 1 and len(set(kinds)) == 1 and "voice" not in kinds:
-            return self.album(person, chat, [(text, files[0]), *(("", file) for file in files[1:])], thread, more)[0]
+            return self.album(
+                person, chat, [(text, files[0]), *(("", file) for file in files[1:])], thread, more
+            )[0]
         first = self._write(person, chat, text, thread, files[:1], more)
         for file in files[1:]:
             self._write(person, chat, "", thread, [file], more)
@@ -46,11 +48,22 @@ class People:
         more: Json | None = None,
     ) -> list[str]:
         """Pictures with captions, sent at once; the id of each."""
-        album = {"media_group_id": str(13_000_000_000_000_000 + self.world.last_message), **(more or {})}
-        return [self._write(person, chat, caption, thread, [file], album) for caption, file in pictures]
+        album = {
+            "media_group_id": str(13_000_000_000_000_000 + self.world.last_message),
+            **(more or {}),
+        }
+        return [
+            self._write(person, chat, caption, thread, [file], album) for caption, file in pictures
+        ]
 
     def _write(
-        self, person: str, chat: str, text: str, thread: str, files: Sequence[tuple[str, bytes]], more: Json | None
+        self,
+        person: str,
+        chat: str,
+        text: str,
+        thread: str,
+        files: Sequence[tuple[str, bytes]],
+        more: Json | None,
     ) -> str:
         where = self.world.private(person) if int(chat) > 0 else self.world.chats[int(chat)]
         message = self.world.new_message(where, self.world.person(person), thread)
@@ -72,7 +85,11 @@ class People:
     def edit(self, message_id: str, text: str) -> None:
         """A person changes a message of theirs."""
         message = self.world.messages[int(message_id)]
-        old = {key: value for key, value in message.json.items() if key not in ("entities", "caption_entities")}
+        old = {
+            key: value
+            for key, value in message.json.items()
+            if key not in ("entities", "caption_entities")
+        }
         message.json = {**old, **_worded(text, "text" not in old), "edit_date": int(time.time())}
         message.shown = replace(message.shown, text=text, edits=message.shown.edits + 1)
         if self.world.nosy or reaches_the_bot(message.json):
@@ -120,14 +137,22 @@ class People:
         new = {**old, "id": int(chat) - 1}
         self.world.chats[new["id"]] = new
         old["migrated_to"] = new["id"]
-        service = self.world.new_message(dict(old), self.world.person("ann")) | {"migrate_to_chat_id": new["id"]}
+        service = self.world.new_message(dict(old), self.world.person("ann")) | {
+            "migrate_to_chat_id": new["id"]
+        }
         self.world.push({"message": service})
         return str(new["id"])
 
     def bot_message(self, text: str, chat: str) -> str:
         """What the bot wrote before, known to the platform only."""
-        message = self.world.new_message(self.world.chats[int(chat)], {"id": BOT_ID, "is_bot": True, "first_name": "House"})
-        self.world.keep(message | {"text": text}, Shown(str(message["message_id"]), "bot", text, by_bot=True), (text, (), None))
+        message = self.world.new_message(
+            self.world.chats[int(chat)], {"id": BOT_ID, "is_bot": True, "first_name": "House"}
+        )
+        self.world.keep(
+            message | {"text": text},
+            Shown(str(message["message_id"]), "bot", text, by_bot=True),
+            (text, (), None),
+        )
         return str(message["message_id"])
 
 

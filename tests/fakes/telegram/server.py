@@ -15,7 +15,14 @@ from tests.fakes.telegram.people import People
 from tests.fakes.telegram.refusals import Refusal
 from tests.fakes.telegram.world import BOT, World
 
-SENDING = ("sendMessage", "sendDocument", "sendPhoto", "sendVoice", "editMessageText", "editMessageReplyMarkup")
+SENDING = (
+    "sendMessage",
+    "sendDocument",
+    "sendPhoto",
+    "sendVoice",
+    "editMessageText",
+    "editMessageReplyMarkup",
+)
 MOST_AT_ONCE, BODY = 100, 60 << 20
 CONFLICT = "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running"
 WEBHOOK = "Conflict: can't use getUpdates method while webhook is active; use deleteWebhook to delete the webhook first"
@@ -30,7 +37,9 @@ class FakeTelegram:
 
     name = "telegram"
 
-    def __init__(self, *, port: int = 0, token: str = "7001:house-of-cards", lacks: Sequence[str] = ()) -> None:
+    def __init__(
+        self, *, port: int = 0, token: str = "7001:house-of-cards", lacks: Sequence[str] = ()
+    ) -> None:
         self.token, self.port, self.lacks = token, port, set(lacks)
         self.world = World()
         self.people = People(self.world)
@@ -57,7 +66,12 @@ class FakeTelegram:
 
     def config(self) -> dict[str, object]:
         ann, bob = (self.world.person(name)["id"] for name in (OWNER, OTHER))
-        return {"bot_token": self.token, "base_url": self.url, "owner_ids": [ann], "allowed_user_ids": [bob]}
+        return {
+            "bot_token": self.token,
+            "base_url": self.url,
+            "owner_ids": [ann],
+            "allowed_user_ids": [bob],
+        }
 
     async def start(self) -> None:
         app = web.Application(client_max_size=BODY)
@@ -90,7 +104,15 @@ class FakeTelegram:
     def mention(self, text: str) -> str:
         return f"@{BOT} {text}"
 
-    def say(self, person: str, chat: str, text: str, *, thread: str = "", files: Sequence[tuple[str, bytes]] = ()) -> str:
+    def say(
+        self,
+        person: str,
+        chat: str,
+        text: str,
+        *,
+        thread: str = "",
+        files: Sequence[tuple[str, bytes]] = (),
+    ) -> str:
         return self.people.say(person, chat, text, thread, files)
 
     def again(self, message_id: str) -> None:
@@ -118,10 +140,14 @@ class FakeTelegram:
                     await self.world.news.wait()
         except TimeoutError as late:
             calls = [(method, given) for method, given in self.calls.made if method != "getUpdates"]
-            raise TimeoutError(f"the last calls were {calls[-12:]}, pending {self.world.pending[:5]}") from late
+            raise TimeoutError(
+                f"the last calls were {calls[-12:]}, pending {self.world.pending[:5]}"
+            ) from late
 
     def fail(self, method: str, *faults: Fault) -> None:
-        self._faults.setdefault(method, deque()).extend(fault for fault in faults for _ in range(fault.times))
+        self._faults.setdefault(method, deque()).extend(
+            fault for fault in faults for _ in range(fault.times)
+        )
 
     def revoke(self) -> None:
         self._revoked = True
@@ -161,9 +187,13 @@ class FakeTelegram:
                 return _no(Refusal(fault.status, fault.text or "Internal Server Error"))
             case "retry":
                 seconds = max(1, round(fault.seconds))
-                return _no(Refusal(429, f"Too Many Requests: retry after {seconds}", retry_after=seconds))
+                return _no(
+                    Refusal(429, f"Too Many Requests: retry after {seconds}", retry_after=seconds)
+                )
             case "garbage":
-                return web.Response(text=fault.text or "<html>Bad gateway</html>", content_type="text/html")
+                return web.Response(
+                    text=fault.text or "<html>Bad gateway</html>", content_type="text/html"
+                )
             case "slow":
                 await asyncio.sleep(fault.seconds)
         answer = await self._answered(request, method, given)
@@ -171,16 +201,22 @@ class FakeTelegram:
 
     def _fault(self, method: str) -> Fault | None:
         names = (method, "*") if method in SENDING else (method,)
-        return next((self._faults[name].popleft() for name in names if self._faults.get(name)), None)
+        return next(
+            (self._faults[name].popleft() for name in names if self._faults.get(name)), None
+        )
 
-    async def _answered(self, request: web.Request, method: str, given: Given) -> web.StreamResponse:
+    async def _answered(
+        self, request: web.Request, method: str, given: Given
+    ) -> web.StreamResponse:
         try:
             self._admits(request)
             if method not in KNOWN or method in self.lacks:
                 raise Refusal(404, "Not Found: method not found")
             given = checked(method, given)
             if method == "getUpdates":
-                return web.json_response({"ok": True, "result": await self._updates(request, given)})
+                return web.json_response(
+                    {"ok": True, "result": await self._updates(request, given)}
+                )
             if method in SENDING:
                 self._paced(given)
             return web.json_response({"ok": True, "result": METHODS[method](self.world, given)})

@@ -88,12 +88,19 @@ class World:
     def person(self, name: str) -> Json:
         """A user, made when first named."""
         number = FIXED.get(name) or 10_000 + zlib.crc32(name.encode()) % 900_000_000
-        return self.people.setdefault(number, {"id": number, "is_bot": False, "first_name": name.title(), "username": name})
+        return self.people.setdefault(
+            number, {"id": number, "is_bot": False, "first_name": name.title(), "username": name}
+        )
 
     def private(self, name: str) -> Json:
         """The chat between the bot and a person, who has pressed Start."""
         user = self.person(name)
-        chat = {"id": user["id"], "type": "private", "first_name": user["first_name"], "username": name}
+        chat = {
+            "id": user["id"],
+            "type": "private",
+            "first_name": user["first_name"],
+            "username": name,
+        }
         return self.chats.setdefault(user["id"], chat)
 
     def group(self, people: tuple[str, ...]) -> Json:
@@ -101,12 +108,19 @@ class World:
         number = -1_001_000_000_000 - zlib.crc32(" ".join(people).encode())
         for name in people:
             self.person(name)
-        return self.chats.setdefault(number, {"id": number, "type": "supergroup", "title": ", ".join(people)})
+        return self.chats.setdefault(
+            number, {"id": number, "type": "supergroup", "title": ", ".join(people)}
+        )
 
     def new_message(self, chat: Json, sender: Json, thread: str = "") -> Json:
         """The head of a message."""
         self.last_message += 1
-        head = {"message_id": self.last_message, "date": int(time.time()), "chat": chat, "from": sender}
+        head = {
+            "message_id": self.last_message,
+            "date": int(time.time()),
+            "chat": chat,
+            "from": sender,
+        }
         if thread:
             chat["is_forum"] = True
             head |= {"message_thread_id": int(thread), "is_topic_message": True}
@@ -144,7 +158,9 @@ class World:
     def acknowledge(self, offset: int) -> None:
         """What stands before this offset was taken; what is forced stays until it was handed out."""
         if self.pending:
-            self.pending = [update for update in self.pending if update.id >= offset or update.forced]
+            self.pending = [
+                update for update in self.pending if update.id >= offset or update.forced
+            ]
             self.tell()
 
     def hand_out(self, limit: int, allowed: set[str]) -> list[object]:
@@ -163,7 +179,13 @@ class World:
 
 
 def _wanted(content: object, allowed: set[str]) -> bool:
-    kinds = ("edited_message", "message_reaction", "callback_query", "channel_post", "my_chat_member")
+    kinds = (
+        "edited_message",
+        "message_reaction",
+        "callback_query",
+        "channel_post",
+        "my_chat_member",
+    )
     if not isinstance(content, dict) or not allowed:
         return not (isinstance(content, dict) and not allowed and "message_reaction" in content)
     return not any(kind in content and kind not in allowed for kind in kinds)
@@ -197,4 +219,6 @@ def reaches_the_bot(message: Json) -> bool:
 def buttons(markup: Json | None) -> tuple[Button, ...]:
     """The buttons of an inline keyboard, row by row."""
     rows = (markup or {}).get("inline_keyboard", [])
-    return tuple(Button(button["text"], button.get("callback_data", "")) for row in rows for button in row)
+    return tuple(
+        Button(button["text"], button.get("callback_data", "")) for row in rows for button in row
+    )

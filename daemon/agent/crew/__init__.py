@@ -1,1 +1,0 @@
-"""Agents at work for other agents."""

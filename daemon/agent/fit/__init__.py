@@ -1,1 +1,0 @@
-"""What of a history fits into a request."""

@@ -1,1 +1,0 @@
-"""Why a turn may have to stop, condition by condition."""

@@ -1,1 +1,0 @@
-"""What a lane works with."""

@@ -1,1 +1,0 @@
-"""Budgets: accounts, the day, and the question for more."""

@@ -1,0 +1,194 @@
+"""All agents there are: the files of HOME/agents, and the default one (B1)."""
+
+import logging
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from itertools import islice
+from pathlib import Path
+
+from daemon.agent.config import AgentConfig
+from daemon.agent.spec.agent_spec import DEFAULT, AgentSpec, default_spec, parse_spec
+from daemon.agent.spec.sections import NAME, NAME_RULE
+from daemon.core.errors import ConfigError
+from daemon.settings.toml_file import config_error, read_text
+
+log = logging.getLogger(__name__)
+MAX_DEPTH, MAX_REPORTED = 20, 5
+FileStamp = tuple[int, int, int]
+SpecError = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class CachedSpec:
+    """A file as it was read: its spec, or what is wrong with it."""
+
+    stamp: FileStamp
+    spec: AgentSpec | None
+    error: str = ""
+
+
+@dataclass(slots=True)
+class AgentRegistry:
+    """Reads a file again once it was edited; a turn keeps what it began with. A wrong file disturbs no other."""
+
+    folder: Path
+    defaults: AgentConfig
+    tools: tuple[str, ...] = ()
+    _cached: dict[str, CachedSpec] = field(default_factory=dict)
+    _default_spec: AgentSpec = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._default_spec = default_spec(self.defaults)
+
+    @classmethod
+    def open(cls, folder: Path, defaults: AgentConfig) -> "AgentRegistry":
+        """Over a folder that may be absent; what is wrong in it is logged now, and told to whoever asks for that agent."""
+        specs = cls(folder, defaults)
+        for line in specs.errors():
+            log.warning("%s", line)
+        return specs
+
+    def names(self) -> list[str]:
+        """Of all, usable or not; the default one first."""
+        return list(dict.fromkeys((DEFAULT, *self.files())))
+
+    def files(self) -> list[str]:
+        """Of those that have a file."""
+        return sorted(path.stem for path in self.folder.glob("*.toml") if path.is_file())
+
+    def get(self, name: str) -> AgentSpec:
+        """The agent as its file says now, all that it sets to work included. Raises ConfigError: file, key, what was expected."""
+        spec = self._load(name)
+        faults = list(self._check_members(spec, (name,), {}))
+        if faults:
+            raise config_error(self._path(name), faults)
+        return spec
+
+    def errors(self) -> list[str]:
+        """Everything that is wrong with the files, a line each."""
+        return [line for name in self.names() for line in self._error_of(name).splitlines()]
+
+    def warnings(self) -> list[str]:
+        """What is accepted, but will not do what was probably meant (C3)."""
+        usable = (name for name in self.names() if not self._error_of(name))
+        return [f"{self._path(name)}: {line}" for name in usable for line in self.warnings_of(name)]
+
+    def warnings_of(self, name: str) -> list[str]:
+        """Of one agent that can be used."""
+        spec = self.get(name)
+        unknown_tools = [
+            (key, tool)
+            for key, tool in spec.tool_references()
+            if self.tools and not _matches_any(tool, self.tools)
+        ]
+        return spec.warnings() + [
+            f"{key}: there is no tool {tool!r}{_suggest(tool, self.tools)}"
+            for key, tool in unknown_tools
+        ]
+
+    def set_defaults(self, defaults: AgentConfig) -> None:
+        """From now on this is what the config says; who works already keeps what it began with."""
+        self.defaults, self._default_spec = defaults, default_spec(defaults)
+        self._cached.clear()
+
+    def set_tools(self, tools: Sequence[str]) -> None:
+        """These are the tools there are; who speaks of another one is warned about, now and whenever that agent is chosen."""
+        self.tools = tuple(tools)
+        for line in self.warnings():
+            log.warning("%s", line)
+
+    def _error_of(self, name: str) -> str:
+        try:
+            self.get(name)
+        except ConfigError as error:
+            return str(error)
+        return ""
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.toml"
+
+    def _load(self, name: str) -> AgentSpec:
+        """What the file says, without a look at the agents it names."""
+        stamp = _stamp(f"{self.folder}/{name}.toml") if NAME.fullmatch(name) else None
+        if stamp is None:
+            self._cached.pop(name, None)
+            if name == DEFAULT:
+                return self._default_spec
+            if name in self.files():
+                raise config_error(
+                    self._path(name), [("", f"{NAME_RULE}, as the file's name before .toml")]
+                )
+            raise ConfigError(unknown_agent(name, self.names()))
+        kept = self._cached.get(name)
+        if kept is None or kept.stamp != stamp:
+            kept = self._cached[name] = self._read(name, stamp)
+        if kept.spec is None:
+            raise ConfigError(kept.error)
+        return kept.spec
+
+    def _read(self, name: str, stamp: FileStamp) -> CachedSpec:
+        path = self._path(name)
+        try:
+            spec = parse_spec(read_text(path), path)
+        except ConfigError as error:
+            return CachedSpec(stamp, None, str(error))
+        if name == DEFAULT and "loop" not in spec.model_fields_set:
+            spec = spec.model_copy(update={"loop": self.defaults.loop})
+        return CachedSpec(stamp, spec)
+
+    def _check_members(
+        self, spec: AgentSpec, above: Sequence[str], known: dict[str, list[str]]
+    ) -> Iterator[SpecError]:
+        """What is wrong with the agents that a composite sets to work, by the key that names them; each is looked at once."""
+        for key, name in spec.composite.agent_references() if spec.composite else ():
+            if name in above:
+                yield key, f"{name} would work for itself: {' -> '.join((*above, name))}"
+                continue
+            if len(above) > MAX_DEPTH:
+                yield key, f"expected no more than {MAX_DEPTH} agents below one another"
+                continue
+            if name not in known:
+                known[name] = self._check_member(name, above, known)
+            yield from ((key, fault) for fault in known[name])
+
+    def _check_member(
+        self, name: str, above: Sequence[str], known: dict[str, list[str]]
+    ) -> list[str]:
+        try:
+            inner = list(
+                islice(self._check_members(self._load(name), (*above, name), known), MAX_REPORTED)
+            )
+        except ConfigError as error:
+            return ["; ".join(str(error).splitlines())]
+        return [f"{name} cannot be used: {at}: {fault}" for at, fault in inner]
+
+
+def unknown_agent(name: str, names: Sequence[str]) -> str:
+    """There is none of that name; those there are, and the nearest."""
+    asked, fit = name[:100], [known for known in names if NAME.fullmatch(known)]
+    return f"there is no agent {asked!r}; there are: {', '.join(fit)}{_suggest(asked, fit)}"
+
+
+def _suggest(name: str, names: Sequence[str]) -> str:
+    near = get_close_matches(name, names, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _matches_any(pattern: str, names: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for name in names)
+
+
+def _stamp(path: str) -> FileStamp | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - asked for every turn, and twice as fast
+    except OSError:
+        return None
+    if stat.S_ISFIFO(found.st_mode) or stat.S_ISCHR(
+        found.st_mode
+    ):  # to read these may take for ever
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -1,1 +1,0 @@
-"""What an agent's spec may say, and where specs are kept."""

@@ -1,0 +1,145 @@
+"""What reaches a running turn from outside: stop, pause, and texts that steer it (D5, E7)."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+
+from daemon.core.rows import InboxRow
+
+
+@dataclass(slots=True)
+class TurnControl:
+    """One per running turn. `reserved` counts texts on their way to disk that will steer it: it does not end before them."""
+
+    monotonic: Callable[[], float]
+    sender: str = ""
+    cancel_reason: str = ""
+    accepts_steers: bool = True
+    pending_steers: int = 0
+    steers: deque[InboxRow] = field(default_factory=deque)
+    _active_seconds: float = 0.0
+    _active_since: float = -1.0
+    _scope: asyncio.Timeout | None = None
+    _max_seconds: float = 0.0
+    _waiting_children: set[str] = field(default_factory=set)
+    _steer_settled: asyncio.Event = field(default_factory=asyncio.Event)
+    _pause_requested: bool = False
+    _resume_signal: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def pause(self) -> None:
+        """Hold before the next step; what runs now is let finish."""
+        self._pause_requested = True
+
+    def resume(self) -> None:
+        """Go on."""
+        self._pause_requested = False
+        self._resume_signal.set()
+
+    @property
+    def is_paused(self) -> bool:
+        """The session is paused: not another step."""
+        return self._pause_requested and not self.cancel_reason
+
+    async def wait_while_paused(self) -> None:
+        """Wait while the session is paused; its clock stands still meanwhile."""
+        while self.is_paused:
+            self.stop_clock()
+            self._resume_signal.clear()
+            await self._resume_signal.wait()
+            self._active_since = self.monotonic()
+
+    def cancel(self, why: str) -> None:
+        """Stop: through whatever the turn is doing right now."""
+        self.cancel_reason = self.cancel_reason or why
+        self._resume_signal.set()
+        self.interrupt()
+
+    def interrupt(self) -> None:
+        """Leave the model call or the tools that run now; the loop then looks again."""
+        if self._scope and not self._scope.expired():
+            self._scope.reschedule(asyncio.get_running_loop().time())
+
+    def start_clock(self, worked: float) -> None:
+        """The turn works from now on; so many seconds it has worked before."""
+        self._active_seconds, self._active_since = worked, self.monotonic()
+
+    @property
+    def active_seconds(self) -> float:
+        """How long the turn has worked in all."""
+        return self._active_seconds + (
+            self.monotonic() - self._active_since if self._active_since >= 0 else 0.0
+        )
+
+    def stop_clock(self) -> None:
+        """The clock of the turn stops: it waits for a person."""
+        self._active_seconds, self._active_since = self.active_seconds, -1.0
+
+    def hold_clock(self, name: str) -> None:
+        """Somebody below waits for a person: the clock stands still, and so does the deadline of what runs now."""
+        if not self._waiting_children and self._active_since >= 0:
+            self.stop_clock()
+            if self._scope and not self.cancel_reason and not self._scope.expired():
+                self._scope.reschedule(None)
+        self._waiting_children.add(name)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Somebody below waits for a person."""
+        return bool(self._waiting_children)
+
+    def release_clock(self, name: str) -> None:
+        """They go on, and so does the clock."""
+        if name not in self._waiting_children:
+            return
+        self._waiting_children.discard(name)
+        if not self._waiting_children and self._active_since < 0:
+            self._active_since = self.monotonic()
+            if self._scope and not self.cancel_reason and not self._scope.expired():
+                self._scope.reschedule(
+                    asyncio.get_running_loop().time()
+                    + max(0.0, self._max_seconds - self.active_seconds)
+                )
+
+    @asynccontextmanager
+    async def time_limit(self, max_seconds: float) -> AsyncIterator[None]:
+        """Run the body until the turn's time is up or somebody interrupts; then it is cancelled and simply left."""
+        self._max_seconds = max_seconds
+        try:
+            async with asyncio.timeout(max(0.0, max_seconds - self.active_seconds)) as self._scope:
+                if self.cancel_reason:
+                    self.interrupt()
+                yield
+        except TimeoutError:
+            if not (self._scope and self._scope.expired()):
+                raise
+        finally:
+            self._scope = None
+
+    @contextmanager
+    def reserve_steer(self) -> Iterator[None]:
+        """A text that steers this turn is being written down."""
+        self.pending_steers += 1
+        try:
+            yield
+        finally:
+            self.pending_steers -= 1
+            self._steer_settled.set()
+
+    def steer(self, row: InboxRow) -> None:
+        """The text is on disk: fold it in before the next model call."""
+        self.steers.append(row)
+
+    async def has_steers(self) -> bool:
+        """Whether texts are waiting to be folded in; waits for those that are being written down."""
+        while self.pending_steers:
+            self._steer_settled.clear()
+            await self._steer_settled.wait()
+        return bool(self.steers)
+
+    def take_steers(self) -> list[InboxRow]:
+        """The texts to fold in, oldest first."""
+        rows = list(self.steers)
+        self.steers.clear()
+        return rows

@@ -1,0 +1,243 @@
+"""What a conversation puts on a screen, one finished thing at a time, and each as plain text."""
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from channels.markup.sanitize import (
+    argument_fields,
+    escape_controls,
+    escape_invisible,
+    find_suspicious,
+    shorten_line,
+)
+
+LONG_CHARS = 500
+STEP_WIDTH = 160
+CHOICES = "[y]es once · [s]ession · [a]lways · [n]o"
+PLAIN_CHOICES = "[y]es · [n]o"
+TASK_CHARS = 60
+
+PlanSteps = tuple[tuple[str, str], ...]
+
+
+@dataclass(slots=True)
+class Activity:
+    """One running turn: what it does since when, what it has said so far, what its tool prints, its plan as (step, state)."""
+
+    doing: str = ""
+    since: float = 0.0
+    draft: str = ""
+    output: str = ""
+    plan: PlanSteps = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UserText:
+    """What the person wrote; `past` when it is shown again from an earlier visit."""
+
+    text: str
+    past: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantText:
+    """A finished text of the assistant. `interim`: more work follows; `past`: shown again from an earlier visit."""
+
+    text: str
+    interim: bool = False
+    past: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedDraft:
+    """A text that was seen while it came, and that is not the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectedReply:
+    """The checked reply, where another one had been on the screen (E12)."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class StatusNote:
+    """One quiet line about what happens."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolLine:
+    """A tool call that is over, and how it ended: one quiet line, however narrow the screen."""
+
+    call: str
+    outcome: str
+
+    def fit_width(self, width: int) -> str:
+        """The line; the call gives way before the outcome does."""
+        return _join_outcome("· ", self.call, self.outcome, width)
+
+
+@dataclass(frozen=True, slots=True)
+class SubagentLine:
+    """An agent at work for the run: its task; and once it is over, how it ended and what it answered. One line."""
+
+    agent: str
+    task: str
+    ended: str = ""
+    answer: str = ""
+
+    def fit_width(self, width: int) -> str:
+        """The line; the task gives way before the outcome does."""
+        head = f"• agent {shorten_line(self.agent, TASK_CHARS)}: "
+        if not self.ended:
+            return head + shorten_line(self.task, max(width - len(head), 1))
+        return _join_outcome(
+            head, self.task, f"{self.ended}: {self.answer}" if self.answer else self.ended, width
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorLine:
+    """Something went wrong."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalQuestion:
+    """A call that waits for a yes or no. `until` says when the question lapses, in the person's words.
+
+    A question of the house itself has a `title` in words, and a `text` that it is about, which is always shown whole. `agent`
+    is the one at work that asks, where it is not the run itself. `preview` is shown beside the arguments: a change as a diff,
+    say. `place` is "2 of 3" where several wait. `outside`: it is asked because of something that a stranger sent.
+    """
+
+    turn: str
+    call_id: str
+    tool: str
+    arguments: str
+    effect: str
+    label: str = ""
+    until: str = ""
+    show_all: bool = False
+    title: str = ""
+    text: str = ""
+    agent: str = ""
+    preview: str = ""
+    place: str = ""
+    outside: bool = False
+
+    @property
+    def is_long(self) -> bool:
+        """Too long to be shown whole at once: it has to be viewed before it can be allowed."""
+        return (
+            len(self.arguments) + len(self.preview) > LONG_CHARS
+            and not self.show_all
+            and not self.title
+        )
+
+    @property
+    def choices(self) -> str:
+        """What can be answered."""
+        return PLAIN_CHOICES if self.title else CHOICES
+
+    @property
+    def hint(self) -> str:
+        """The choices, and what any other words are taken for: a no, and this."""
+        other = "or say what to change" if self.title else "or say what to do instead"
+        if self.title and not self.text:
+            other = "anything else is a no"
+        if self.outside:
+            other = "all else goes to the chat"
+        return f"{self.choices} · {other}"
+
+    def body(self) -> list[str]:
+        """The lines that say exactly what would be done, or what the question is about."""
+        lines = escape_controls(self.text).split("\n") if self.title and self.text else []
+        if not self.title:
+            lines = [
+                line
+                for name, value in argument_fields(self.arguments)
+                for line in _argument_lines(name, value)
+            ]
+            lines += (
+                [f"    {escape_invisible(line)}" for line in self.preview.split("\n")]
+                if self.preview
+                else []
+            )
+        if self.is_long:
+            text = "\n".join(lines)
+            lines = f"{text[: LONG_CHARS // 2]}\n… {len(text) - LONG_CHARS // 2} more characters; v shows them all".split(
+                "\n"
+            )
+        if self.label == "untrusted":
+            lines.append("! this turn has read text from outside; it may not be your wish")
+        suspect = "" if self.title else f"{self.arguments}\n{self.preview}"
+        lines.extend(f"! {suspicion}" for suspicion in find_suspicious(suspect))
+        return lines
+
+
+ScreenItem = (
+    UserText
+    | AssistantText
+    | DroppedDraft
+    | CorrectedReply
+    | StatusNote
+    | ToolLine
+    | SubagentLine
+    | ErrorLine
+    | ApprovalQuestion
+)
+
+
+def _join_outcome(lead: str, what: str, outcome: str, width: int) -> str:
+    """`what → outcome` on one line; the outcome has half of it, and what room the other leaves."""
+    taken = len(shorten_line(what, width)) + len(lead) + 3
+    outcome = shorten_line(outcome, max(width // 2, width - taken, 1))
+    return f"{lead}{shorten_line(what, max(width - len(lead) - len(outcome) - 3, 1))} → {outcome}"
+
+
+def _argument_lines(name: str, value: str) -> list[str]:
+    first, *rest = escape_invisible(value).split("\n")
+    lead = f"{escape_invisible(name)}: " if name else ""
+    return [lead + first, *("    " + line for line in rest)]
+
+
+def to_plain_text(item: ScreenItem) -> str:
+    """The item without any styling, safe for every terminal."""
+    match item:
+        case UserText():
+            return "\n".join(f"> {line}" for line in escape_controls(item.text).split("\n"))
+        case AssistantText() | DroppedDraft() | ErrorLine():
+            return escape_controls(item.text)
+        case CorrectedReply():
+            return f"Correction:\n{escape_controls(item.text)}"
+        case StatusNote():
+            return "· " + escape_controls(item.text)
+        case ToolLine() | SubagentLine():
+            return item.fit_width(STEP_WIDTH)
+        case ApprovalQuestion():
+            terms = f" ({question_terms(item)})" if question_terms(item) else ""
+            return "\n".join([question_title(item) + terms, *("  " + line for line in item.body())])
+        case _:
+            assert_never(item)
+
+
+def question_title(question: ApprovalQuestion) -> str:
+    """The headline of an approval."""
+    who = (
+        f"agent {shorten_line(escape_invisible(question.agent), TASK_CHARS)}: "
+        if question.agent
+        else ""
+    )
+    return who + (escape_controls(question.title) or f"allow {escape_invisible(question.tool)}?")
+
+
+def question_terms(question: ApprovalQuestion) -> str:
+    """Which of several it is, what the call does to the world, and how long it can be answered."""
+    parts = (question.place, "" if question.title else question.effect, question.until)
+    return ", ".join(part for part in parts if part)

@@ -1,0 +1,357 @@
+"""Keys of the terminal are never lost: what is typed while something is drawn, or before the prompt stands, waits for it.
+
+The part of the screen that moves: the draft as it comes, the spinner with what it is doing, the hint.
+
+The terminal: lines that stay scroll up, below them what moves now and the line being typed.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import run_in_terminal
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.enums import DEFAULT_BUFFER
+from prompt_toolkit.filters import Condition, has_focus
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.history import FileHistory
+from prompt_toolkit.input import Input, create_input
+from prompt_toolkit.input.vt100 import Vt100Input
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.output import Output
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.styles import Style
+from rich.cells import cell_len, chop_cells
+from rich.console import Console
+
+from channels.markup.sanitize import escape_controls, shorten_line
+from daemon.cli.terminal.items import Activity, PlanSteps, ScreenItem
+from daemon.cli.terminal.render import create_console, render_item
+
+
+class RawInput(Vt100Input):
+    """An input that stays raw while lines are drawn above it.
+
+    In the usual ("cooked") state meanwhile the terminal itself would act on a Ctrl-D or Ctrl-C and echo letters into the text.
+    """
+
+    def cooked_mode(self) -> AbstractContextManager[None]:
+        """Nothing changes: drawing needs no cooked terminal."""
+        return nullcontext()
+
+
+def open_input() -> Input:
+    """The keys of this process's terminal; what stands in for them where it has none."""
+    return RawInput(sys.stdin) if sys.stdin.isatty() else create_input()
+
+
+FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+PLAIN_FRAMES = "|/-\\"
+FRAME_SECONDS = 0.1
+SHOW_SECONDS_AFTER = 3.0
+PLAN_LINES = 7
+MARKS = {"done": ("class:dim", "[x]"), "doing": ("class:doing", "[>]")}
+
+StyledLine = tuple[str, str]
+
+
+@dataclass(slots=True)
+class StatusArea:
+    """Everything below the finished lines. `lines` is a pure picture of it."""
+
+    activities: dict[str, Activity] = field(default_factory=dict)
+    hint: str = ""
+    question: str = ""
+    frames: str = FRAMES
+
+    @property
+    def busy(self) -> bool:
+        """Something moves."""
+        return bool(self.activities)
+
+    def lines(self, width: int, height: int, now: float) -> list[StyledLine]:
+        """(style, text) from top to bottom, at most `height` of them and none wider than the terminal."""
+        drafts = [
+            line
+            for activity in self.activities.values()
+            for line in wrap_text(activity.draft, width)
+        ]
+        moving = [
+            self._activity_lines(activity, width, now) for activity in self.activities.values()
+        ]
+        below = [line for lines in moving for line in lines]
+        below += [("class:hint", cut_to_width(self.hint, width))] if self.hint else []
+        room = max(height - len(below), 1)
+        above: list[StyledLine] = [("", line) for line in drafts[-room:]]
+        return (above + below)[-height:]
+
+    def _activity_lines(self, activity: Activity, width: int, now: float) -> list[StyledLine]:
+        lines = render_plan(activity.plan, width)
+        if activity.output:
+            lines.append(
+                ("class:dim", cut_to_width("  " + shorten_line(activity.output, width), width))
+            )
+        if activity.doing:
+            lines.append(
+                (
+                    "class:status",
+                    cut_to_width(f"{self._frame(now)} {describe_activity(activity, now)}", width),
+                )
+            )
+        return lines
+
+    def _frame(self, now: float) -> str:
+        return self.frames[int(now / FRAME_SECONDS) % len(self.frames)]
+
+
+def describe_activity(activity: Activity, now: float) -> str:
+    """What is being done, and for how long once that is worth saying."""
+    seconds = now - activity.since
+    return (
+        activity.doing if seconds < SHOW_SECONDS_AFTER else f"{activity.doing} · {int(seconds)} s"
+    )
+
+
+def render_plan(plan: PlanSteps, width: int) -> list[StyledLine]:
+    """The plan as a small check list, gone once all is done; of a long one what is at hand, and how much there is beside."""
+    if all(state == "done" for _, state in plan):
+        return []
+    at = next((place for place, (_, state) in enumerate(plan) if state != "done"), 0)
+    first = max(0, min(at - 1, len(plan) - PLAN_LINES))
+    lines: list[StyledLine] = [("class:dim", f"    … {first} done")] if first else []
+    for text, state in plan[first : first + PLAN_LINES]:
+        style, mark = MARKS.get(state, ("", "[ ]"))
+        lines.append((style, cut_to_width(f"  {mark} {shorten_line(text, width)}", width)))
+    rest = len(plan) - first - PLAN_LINES
+    return [*lines, ("class:dim", f"    … {rest} more")] if rest > 0 else lines
+
+
+def wrap_text(text: str, width: int) -> list[str]:
+    """The text in lines that fit, broken between words where it can be."""
+    if not text.strip():
+        return []
+    return [
+        piece
+        for line in escape_controls(text).expandtabs(4).rstrip().split("\n")
+        for piece in _wrap(line, width)
+    ]
+
+
+def _wrap(line: str, width: int) -> list[str]:
+    pieces: list[str] = []
+    while cell_len(line) > width:
+        head = chop_cells(line, width)[0]
+        at = head.rfind(" ")
+        at = len(head) if at <= 0 else at
+        pieces.append(line[:at])
+        line = line[at:].lstrip(" ")
+    return [*pieces, line]
+
+
+def cut_to_width(text: str, width: int) -> str:
+    """The text, cut to so many cells."""
+    return text if cell_len(text) <= width else chop_cells(text, max(width - 1, 1))[0] + "…"
+
+
+STYLES = {
+    "status": "ansicyan",
+    "dim": "ansibrightblack",
+    "doing": "bold",
+    "hint": "ansiyellow",
+    "prompt": "bold ansicyan",
+    "ask": "bold ansiyellow",
+}
+INPUT_ROWS = 4
+AGAIN = "Ctrl-C again to leave"
+
+
+@dataclass(frozen=True, slots=True)
+class CommandCompleter(Completer):
+    """Completes /commands, at the start of the text only."""
+
+    commands: Mapping[str, str]
+
+    def get_completions(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> Iterable[Completion]:
+        """The commands that begin with what stands before the cursor."""
+        typed = document.text_before_cursor
+        if typed.startswith("/") and not any(char.isspace() for char in typed):
+            for name, what in self.commands.items():
+                if name.startswith(typed):
+                    yield Completion(name, start_position=-len(typed), display_meta=what)
+
+
+def open_history(path: Path) -> FileHistory:
+    """What was typed before, in a file for the owner alone."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+    path.chmod(0o600)
+    return FileHistory(path)
+
+
+def create_quiet_output(stream: TextIO) -> Output:
+    """A terminal that is never asked where its cursor is: the answer would mix with what is typed ahead."""
+    term = os.environ.get("TERM")
+    whole = Vt100_Output.from_pty(stream, term=term)
+    return Vt100_Output(stream, whole.get_size, term=term, enable_cpr=False)
+
+
+@dataclass(slots=True)
+class TerminalScreen:
+    """The screen of an interactive conversation. It may be typed into at any time; what is typed goes to `on_line`."""
+
+    history: Path
+    commands: Mapping[str, str]
+    monotonic: Callable[[], float]
+    on_line: Callable[[str], None]
+    on_interrupt: Callable[[], None]
+    console: Console = field(default_factory=create_console)
+    input: Input = field(default_factory=open_input)
+    output: Output | None = None
+    status: StatusArea = field(default_factory=StatusArea)
+    asking: bool = False
+    prompt_text: str = "allow? "
+    _armed: bool = False
+    _saved_input: Document | None = None
+    _session: PromptSession[str] | None = None
+    _moving: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def raw_mode(self) -> AbstractContextManager[None]:
+        """From here on no key is lost: the prompt, once it stands, reads what was typed before."""
+        return self.input.raw_mode()
+
+    async def run(self) -> None:
+        """Until the person leaves: Ctrl-D, or Ctrl-C twice."""
+        encoding = (self.console.encoding or "").lower()
+        self.status.frames = FRAMES if encoding.startswith("utf") else PLAIN_FRAMES
+        self._session = self._new_session()
+        ticker = asyncio.create_task(self._tick())
+        try:
+            await self._session.prompt_async()
+        except EOFError:
+            return
+        finally:
+            ticker.cancel()
+            self._session = None
+
+    @property
+    def input_text(self) -> str:
+        """What stands in the input."""
+        return self._session.default_buffer.text if self._session else ""
+
+    def leave(self) -> None:
+        """End `run`."""
+        if self._session and self._session.app.is_running and not self._session.app.is_done:
+            self._session.app.exit(result="")
+
+    async def show(self, *items: ScreenItem) -> None:
+        """Put these above what moves, for good."""
+        if self._session and self._session.app.is_running:
+            await run_in_terminal(lambda: self._draw(items))
+        else:
+            self._draw(items)
+
+    def move(self, turn: str, activity: Activity | None) -> None:
+        """Show what this run is doing now; None when it is over."""
+        if activity is None:
+            self.status.activities.pop(turn, None)
+        else:
+            self.status.activities[turn] = activity
+        self._refresh()
+
+    def ask(self, asking: bool, what: str = "allow? ") -> None:
+        """The next line is an answer: what stood in the input is put aside, so that nobody says yes with half a sentence."""
+        self.asking, self.prompt_text = asking, what
+        if self._session is None:
+            return
+        buffer = self._session.default_buffer
+        if asking and self._saved_input is None:
+            self._saved_input = buffer.document
+            buffer.reset()
+        elif not asking and self._saved_input is not None:
+            self._saved_input, typed = None, self._saved_input
+            if not buffer.text:
+                buffer.reset(document=typed)
+        self._refresh()
+
+    def _draw(self, items: tuple[ScreenItem, ...]) -> None:
+        for item in items:
+            self.console.print(render_item(item))
+
+    def _refresh(self) -> None:
+        if self.status.busy:
+            self._moving.set()
+        else:
+            self._moving.clear()
+        if self._session:
+            self._session.app.invalidate()
+
+    async def _tick(self) -> None:
+        while True:
+            await self._moving.wait()
+            await asyncio.sleep(FRAME_SECONDS)
+            self._refresh()
+
+    def _new_session(self) -> PromptSession[str]:
+        session: PromptSession[str] = PromptSession(
+            self._message,
+            input=self.input,
+            output=self.output or create_quiet_output(sys.stdout),
+            history=open_history(self.history),
+            completer=CommandCompleter(self.commands),
+            complete_while_typing=Condition(lambda: session.default_buffer.text.startswith("/")),
+            key_bindings=self._keys(),
+            multiline=True,
+            prompt_continuation="  ",
+            style=Style.from_dict(STYLES),
+            erase_when_done=True,
+        )
+        session.app.min_redraw_interval = FRAME_SECONDS / 3
+        session.default_buffer.on_text_changed += self._disarm
+        return session
+
+    def _message(self) -> StyleAndTextTuples:
+        size = self._session.output.get_size() if self._session else None
+        width, height = (size.columns, size.rows) if size else (80, 24)
+        lines = self.status.lines(width, max(height - INPUT_ROWS, 1), self.monotonic())
+        above: StyleAndTextTuples = [(style, text + "\n") for style, text in lines]
+        return [*above, ("class:ask", self.prompt_text) if self.asking else ("class:prompt", "› ")]
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+        typing = has_focus(DEFAULT_BUFFER)
+        keys.add("enter", filter=typing)(self._enter)
+        keys.add("escape", "enter", filter=typing)(lambda event: event.current_buffer.newline())
+        keys.add("c-c")(self._interrupt)
+        keys.add("<sigint>")(self._interrupt)
+        return keys
+
+    def _enter(self, event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        text = buffer.text
+        if text.strip() and not self.asking:
+            buffer.append_to_history()
+        buffer.reset()
+        self._disarm(buffer)
+        if text.strip():
+            self.on_line(text)
+
+    def _interrupt(self, event: KeyPressEvent) -> None:
+        if self._armed:
+            self.leave()
+            return
+        event.app.current_buffer.reset()
+        self._armed, self.status.hint = True, AGAIN
+        self.on_interrupt()
+
+    def _disarm(self, _: Buffer) -> None:
+        self._armed, self.status.hint = False, ""

@@ -1,0 +1,117 @@
+"""What watchers of a turn see as it happens: drafts that are not written down, and events that are."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from daemon.core.events import RecordedEvent
+from daemon.core.turn import Turn
+
+BACKLOG = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """A piece of the draft of a reply, which is void once an event later than `after` is known."""
+
+    text: str
+    after: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DraftDropped:
+    """The draft so far is void: the call is repeated, elsewhere perhaps."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutputChunk:
+    """A piece of what a running tool prints."""
+
+    call_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """The turn was quarantined: no event of its own will say that it is over."""
+
+    notice: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnFinished:
+    """The turn has ended, and that is on disk: here it is, whole."""
+
+    turn: Turn
+
+
+DROPPABLE = (TextDelta, DraftDropped, ToolOutputChunk)
+LiveItem = TextDelta | DraftDropped | ToolOutputChunk | Quarantined | TurnFinished | RecordedEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Subscriber:
+    """Somebody who looks at a turn; `only` says at what, where it is not everything."""
+
+    accepts: Callable[[LiveItem], bool] | None
+    queue: asyncio.Queue[LiveItem] = field(default_factory=asyncio.Queue)
+
+    def offer(self, glimpse: LiveItem) -> None:
+        """Put it where the watcher will look."""
+        wanted = self.accepts is None or self.accepts(glimpse)
+        if wanted and (self.queue.qsize() < BACKLOG or not isinstance(glimpse, DROPPABLE)):
+            self.queue.put_nowait(glimpse)
+
+
+@dataclass(slots=True)
+class EventBus:
+    """One hub per process. Publishing never waits: a watcher that falls 10,000 items behind loses drafts, never an event.
+
+    A draft is kept while it grows, so that whoever comes in the middle of it sees its beginning.
+    """
+
+    turn_listeners: list[Callable[[str, str], None]] = field(default_factory=list)
+    _watchers: dict[str, list[Subscriber]] = field(default_factory=dict)
+    _drafts: dict[str, list[TextDelta]] = field(default_factory=dict)
+
+    def announce_turn(self, session: str, turn_id: str) -> None:
+        """A turn of this session begins, or is taken up again: followers can watch it from here on."""
+        for follow in self.turn_listeners:
+            follow(session, turn_id)
+
+    def publish(self, turn_id: str, glimpse: LiveItem) -> None:
+        """Show it to those who watch this turn."""
+        if isinstance(glimpse, TextDelta):
+            self._drafts.setdefault(turn_id, []).append(glimpse)
+        elif not isinstance(glimpse, ToolOutputChunk):
+            self._drafts.pop(turn_id, None)
+        for watcher in self._watchers.get(turn_id, ()):
+            watcher.offer(glimpse)
+
+    def is_watched(self, turn_id: str) -> bool:
+        """Somebody is looking at everything; nobody pays for drafts that no one sees."""
+        return any(watcher.accepts is None for watcher in self._watchers.get(turn_id, ()))
+
+    @contextmanager
+    def subscribe(
+        self, turn_id: str, only: Callable[[LiveItem], bool] | None = None
+    ) -> Iterator[AsyncIterator[LiveItem]]:
+        """Everything, or only this, that happens to the turn from now on. The watcher decides when it has seen the last."""
+        watcher = Subscriber(only)
+        if draft := self._drafts.get(turn_id):
+            watcher.offer(TextDelta("".join(piece.text for piece in draft), draft[-1].after))
+        self._watchers.setdefault(turn_id, []).append(watcher)
+        try:
+            yield _drain(watcher.queue)
+        finally:
+            self._watchers[turn_id] = [
+                other for other in self._watchers[turn_id] if other is not watcher
+            ]
+            if not self._watchers[turn_id]:
+                del self._watchers[turn_id]
+
+
+async def _drain(queue: asyncio.Queue[LiveItem]) -> AsyncIterator[LiveItem]:
+    while True:
+        yield await queue.get()

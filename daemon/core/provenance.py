@@ -1,0 +1,175 @@
+"""Who wrote what in a conversation: the ground on which an argument of a call may stand (DESIGN 6, argument provenance).
+
+Where text from outside came into a turn: what `show` marks, and `/status` gives as the reason (F3).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from daemon.core.events import (
+    ChildReturned,
+    Event,
+    HistoryCompressed,
+    ModelAsked,
+    ModelReplied,
+    RecordedEvent,
+    Steered,
+    ToolFinished,
+    TurnResumed,
+    UserSaid,
+)
+from daemon.core.trust import OWNER_NAME, Effect, Label
+from daemon.core.turn import Turn
+
+CHANGING_EFFECTS = (Effect.WRITE, Effect.EGRESS, Effect.DESTRUCTIVE)
+
+
+class Origin(StrEnum):
+    """Whose words a text is made of."""
+
+    PERSON = "person"
+    MEMORY = "memory"
+    RESULT = "result"
+    MODEL = "model"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class SourcedText:
+    """One text of a conversation. `tool` is the one that was called, or whose result it is; `changes`: that call may have changed
+    something. `owned`: the owner said it, or it came up in what they asked for; words and errands of other people are not theirs.
+    """
+
+    text: str
+    origin: Origin
+    label: Label
+    tool: str = ""
+    changes: bool = False
+    owned: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TrustContext:
+    """What the calls of a turn stand in: its session's label, what was said before it, whether anybody may be asked, and the
+    conversation that it works for ("" for its own).
+    """
+
+    session_label: Label = Label.TRUSTED
+    earlier: tuple[SourcedText, ...] = ()
+    can_ask: bool = True
+    root: str = ""
+
+
+def is_owner_turn(turn: Turn) -> bool:
+    """The owner stands behind it: nobody else has said what to do in it. For a sub-agent that is who began it all."""
+    return all(
+        entry.event.role == OWNER_NAME
+        for entry in turn.events
+        if isinstance(entry.event, (UserSaid, Steered))
+    )
+
+
+def collect_texts(turn: Turn) -> tuple[SourcedText, ...]:
+    """Everything that was said in a turn, in order; what the model wrote as arguments of its calls, too.
+
+    What tools say in a turn of somebody else's counts as theirs: they may have had it written where it was found.
+    """
+    owned = is_owner_turn(turn)
+    return tuple(said for entry in turn.events for said in _iter_event_texts(entry.event, owned))
+
+
+def make_person_text(text: str, role: str, label: Label) -> SourcedText:
+    """What a person said themselves."""
+    owned = role == OWNER_NAME
+    return SourcedText(text, Origin.PERSON if owned else Origin.OTHER, label, owned=owned)
+
+
+def _iter_event_texts(event: Event, owned: bool) -> Iterator[SourcedText]:
+    match event:
+        case UserSaid():
+            yield from (
+                SourcedText(hit.text, Origin.MEMORY, hit.label, owned=hit.owned)
+                for hit in event.memories
+            )
+            yield (
+                SourcedText(event.text, Origin.OTHER, event.label)
+                if event.composed
+                else make_person_text(event.text, event.role, event.label)
+            )
+            if event.files:
+                yield SourcedText(event.files, Origin.OTHER, event.label, owned=False)
+        case Steered():
+            yield make_person_text(event.text, event.role, event.label)
+        case ModelReplied():
+            yield SourcedText(event.text, Origin.MODEL, Label.UNTRUSTED)
+            yield from (
+                SourcedText(call.arguments, Origin.MODEL, Label.UNTRUSTED, call.name)
+                for call in event.calls
+            )
+        case ToolFinished():
+            changes = event.effect in CHANGING_EFFECTS
+            yield SourcedText(
+                event.text, Origin.RESULT, event.label, event.tool, changes, owned and event.owned
+            )
+        case HistoryCompressed(summary=summary) if summary:
+            yield SourcedText(summary, Origin.OTHER, event.label)
+        case _:
+            return
+
+
+MAX_SHOWN = 60
+
+
+@dataclass(frozen=True, slots=True)
+class TaintSource:
+    """The first event by which a turn became untrusted. `inherited`: earlier turns of its session had made it so."""
+
+    seq: int
+    by: str
+    inherited: bool = False
+
+
+def find_taint(recorded: Sequence[RecordedEvent]) -> TaintSource | None:
+    """Where; None for a turn that has seen nothing from outside."""
+    for entry in recorded:
+        by = _find_reason(entry.event)
+        if by:
+            return TaintSource(entry.seq, by)
+        if isinstance(entry.event, UserSaid) and entry.event.before is Label.UNTRUSTED:
+            return TaintSource(
+                entry.seq, "earlier turns of this chat had read text from outside", inherited=True
+            )
+    return None
+
+
+def _find_reason(event: Event) -> str:
+    match event:
+        case UserSaid():
+            return _find_initial_reason(event)
+        case Steered(label=Label.UNTRUSTED):
+            return "a message from outside"
+        case TurnResumed(label=Label.UNTRUSTED):
+            return "what this chat has read while the turn waited"
+        case ToolFinished(label=Label.UNTRUSTED):
+            return f"the result of {event.tool}"
+        case ChildReturned(label=Label.UNTRUSTED):
+            return f"the answer of another agent ({event.key})"
+        case ModelAsked(label=Label.UNTRUSTED):
+            return "what a server says of its tools"
+        case HistoryCompressed(label=Label.UNTRUSTED):
+            return "a summary of text from outside"
+        case _:
+            return ""
+
+
+def _find_initial_reason(said: UserSaid) -> str:
+    if said.label is Label.UNTRUSTED:
+        return "the message itself came from outside"
+    tainted = next((hit for hit in said.memories if hit.label is Label.UNTRUSTED), None)
+    if tainted is None:
+        return ""
+    text = " ".join(tainted.text.split())
+    return (
+        f"a memory from outside: {text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 1] + '…'}"
+    )

@@ -1,0 +1,170 @@
+"""What a text may be trusted for, and what a tool does to the world (DESIGN 2, 6).
+
+How things end: a turn, a call, a question to a person.
+
+Who may do what (DESIGN 6 Roles, C9): five roles, one table, and nothing that is not in it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Label(StrEnum):
+    """Integrity of what a turn has seen. Joins go downwards only."""
+
+    TRUSTED = "trusted"
+    UNTRUSTED = "untrusted"
+
+    def join_with(self, other: "Label") -> "Label":
+        """The lower of the two."""
+        return self if self is Label.UNTRUSTED else other
+
+
+def join_all(labels: Iterable[Label]) -> Label:
+    """The lowest of them; trusted when there are none."""
+    return Label.UNTRUSTED if any(label is Label.UNTRUSTED for label in labels) else Label.TRUSTED
+
+
+class Effect(StrEnum):
+    """What a tool does to the world; what is unknown counts as DESTRUCTIVE."""
+
+    READ = "read"
+    FETCH = "fetch"
+    WRITE = "write"
+    EGRESS = "egress"
+    DESTRUCTIVE = "destructive"
+
+
+class Decision(StrEnum):
+    """What the gate says to one call."""
+
+    ALLOW = "allow"
+    ASK = "ask"
+    DENY = "deny"
+
+
+class Stop(StrEnum):
+    """Why a turn ended (DESIGN 2)."""
+
+    DONE = "done"
+    MAX_ITERATIONS = "max_iterations"
+    OVER_BUDGET = "over_budget"
+    DEADLINE = "deadline"
+    STALLED = "stalled"
+    REPEATING = "repeating"
+    LOW_CONFIDENCE = "low_confidence"
+    CANCELLED = "cancelled"
+    CONDITION = "condition"
+    FAILED = "failed"
+    REJECTED = "rejected"
+
+
+class Outcome(StrEnum):
+    """How one tool call ended; every call ends in exactly one of these."""
+
+    OK = "ok"
+    ERROR = "error"
+    REJECTED = "rejected"
+    UNKNOWN = "unknown"
+    NOT_RUN = "not_run"
+
+
+class Answer(StrEnum):
+    """What a person said to an approval; EXPIRED when nobody said anything in time."""
+
+    ONCE = "once"
+    SESSION = "session"
+    ALWAYS = "always"
+    DENY = "deny"
+    EXPIRED = "expired"
+
+
+APPROVALS = (Answer.ONCE, Answer.SESSION, Answer.ALWAYS)
+
+
+OWNER_NAME = "owner"
+
+
+class Role(StrEnum):
+    """What a person is to the house."""
+
+    OWNER = "owner"
+    ADMIN = "admin"
+    EDITOR = "editor"
+    VIEWER = "viewer"
+    GUEST = "guest"
+
+
+class Right(StrEnum):
+    """One thing that a person may be allowed.
+
+    KNOCK: be known, and ask whether the daemon is well. LOOK: read runs, conversations, questions and loops, those of others
+    too. TALK: say something in a conversation of their own. WORK: start, stop and approve loops, stop runs. ANSWER: say yes to
+    a call that can be undone. DANGER: say yes to any call, and for good. MANAGE: people, rules, grants, the config.
+    """
+
+    CONTACT = "knock"
+    READ = "look"
+    TALK = "talk"
+    WORK = "work"
+    ANSWER = "answer"
+    DANGER = "danger"
+    MANAGE = "manage"
+
+
+GUEST_RIGHTS = frozenset({Right.CONTACT})
+VIEWER_RIGHTS = GUEST_RIGHTS | {Right.READ}
+EDITOR_RIGHTS = VIEWER_RIGHTS | {Right.TALK, Right.WORK}
+ADMIN_RIGHTS = EDITOR_RIGHTS | {Right.ANSWER}
+OWNER_RIGHTS = frozenset(Right)
+RIGHTS = {
+    Role.GUEST: GUEST_RIGHTS,
+    Role.VIEWER: VIEWER_RIGHTS,
+    Role.EDITOR: EDITOR_RIGHTS,
+    Role.ADMIN: ADMIN_RIGHTS,
+    Role.OWNER: OWNER_RIGHTS,
+}
+REVERSIBLE_EFFECTS = (Effect.READ, Effect.FETCH, Effect.WRITE)
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody whom a door has recognised. `name` is how they stand in the journal, as sender or as who answered."""
+
+    name: str
+    role: Role
+
+
+OWNER = Person(OWNER_NAME, Role.OWNER)
+
+
+def has_right(role: Role, right: Right) -> bool:
+    """The table."""
+    return right in RIGHTS[role]
+
+
+def is_dangerous(effect: Effect, label: Label) -> bool:
+    """Only an owner says yes to it: it cannot be undone, or somebody outside may have thought of it."""
+    return effect not in REVERSIBLE_EFFECTS or label is Label.UNTRUSTED
+
+
+def may_answer(
+    role: Role, effect: Effect, label: Label, answer: Answer, *, own: bool = False
+) -> bool:
+    """Whether this person may give this answer to a question about a call of such an effect, in a turn of such a label.
+
+    `own` says that the turn is theirs: everyone who may talk may take back what they asked for themselves. A yes for good
+    ("always") is a rule of the house, and rules are the owner's.
+    """
+    if answer is Answer.EXPIRED:
+        return False  # nobody says that: it is what becomes of a question
+    if answer is Answer.DENY:
+        return has_right(role, Right.ANSWER) or (own and has_right(role, Right.TALK))
+    grave = answer is Answer.ALWAYS or is_dangerous(effect, label)
+    return has_right(role, Right.DANGER if grave else Right.ANSWER)
+
+
+def label_for_role(role: Role) -> Label:
+    """What the words of such a person are trusted for: those who may not talk are only ever read, never obeyed."""
+    return Label.TRUSTED if has_right(role, Right.TALK) else Label.UNTRUSTED

@@ -1,0 +1,134 @@
+"""What a turn is begun under, and keeps to its end: limits, declared conditions, checks, the agent it is (B1, D1).
+
+Regular expressions that people write into files.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+Strategy = Literal["rolling-window", "periodic-summary"]
+Composition = Literal["sequential", "parallel", "debate", "iterative"]
+
+
+class Intent(StrEnum):
+    """What kind of work a message asks for (E3)."""
+
+    TRIVIAL = "trivial"
+    SIMPLE_QUERY = "simple_query"
+    MULTI_STEP = "multi_step"
+    COMPLEX = "complex"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a turn may use up: iterations, seconds of work, tokens in, USD. None is no limit of that kind."""
+
+    max_iterations: int = 10
+    max_iterations_cap: int = 25
+    max_seconds: float = 600.0
+    max_input_tokens: int | None = None
+    max_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TextIncludes:
+    """The assistant's text contains this (B2)."""
+
+    text: str
+    kind: Literal["text-includes"] = "text-includes"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """A result of this tool, in the latest iteration, has this exit code AND contains this; None and "" ask nothing (B2)."""
+
+    tool: str
+    exit_code: int | None = None
+    contains: str = ""
+    kind: Literal["tool-result"] = "tool-result"
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetExhausted:
+    """The run has cost so much, its sub-agents included (B2)."""
+
+    usd: float
+    kind: Literal["budget-exhausted"] = "budget-exhausted"
+
+
+Condition = TextIncludes | ToolResult | BudgetExhausted
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerCheck:
+    """A criterion that a final answer is held against (E10).
+
+    value: the pattern, the text, the command, or what a judge is to look for; `tool` and `exit_code` belong to tool_result.
+    """
+
+    kind: Literal["regex", "contains", "test_pass", "tool_result", "manual", "judge"]
+    value: str = ""
+    tool: str = ""
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One agent of a composite, and what it is told beside the task."""
+
+    agent: str
+    brief: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Composite:
+    """Several agents at one task (B11). `judge` sums a debate up; an iterative one ends when its text has `until` in it."""
+
+    strategy: Composition
+    members: tuple[Member, ...]
+    rounds: int = 1
+    judge: str = ""
+    until: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSpec:
+    """An agent's spec as far as a turn needs it. `cycles`: exactly max_iterations model calls, with tools in all of them (B3).
+
+    `tools` are patterns of names; empty: all. `critical`: a refusal of these ends the turn (D3). `output_schema`: JSON schema
+    that the answer must fit. `depth` counts how many agents are above this one (A17).
+    """
+
+    agent: str = "default"
+    instructions: str = ""
+    model: str = ""
+    effort: str = ""
+    cycles: bool = False
+    conditions: tuple[Condition, ...] = ()
+    window: int = 32_000
+    strategy: Strategy = "rolling-window"
+    tools: tuple[str, ...] = ()
+    approvals: Literal["", "risk", "always"] = ""
+    protected_paths: tuple[str, ...] = ()
+    critical: tuple[str, ...] = ()
+    checks: tuple[AnswerCheck, ...] = ()
+    check_claims: bool = True
+    reflect: bool = False
+    output_schema: str = ""
+    on_stall: Literal["coach", "stop"] = "coach"
+    on_budget: Literal["ask", "stop"] = "stop"
+    composite: Composite | None = None
+    depth: int = 0
+
+
+def check_pattern(pattern: str) -> str:
+    """Why this cannot be used; "" when it can. Python's own says so in three ways."""
+    try:
+        re.compile(pattern)
+    except (re.error, OverflowError) as error:
+        return str(error)
+    except RecursionError:
+        return "it is nested too deeply"
+    return ""

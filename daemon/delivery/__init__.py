@@ -1,1 +1,0 @@
-"""The way out: from the outbox to the platforms, in order, once."""

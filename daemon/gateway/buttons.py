@@ -1,0 +1,114 @@
+"""A button was pressed: an answer to one question, by whoever may give it, once; what is stale says so (A15)."""
+
+from dataclasses import dataclass
+
+from channels.markup.approval_prompt import is_complete
+from channels.message import ButtonPress
+from daemon.access.directory import display_name
+from daemon.commands.registry import Services
+from daemon.core.errors import UsageError
+from daemon.core.events import Answer
+from daemon.core.rows import ApprovalRow, NotAllowedToAnswer, OutboxRow, is_system_question
+from daemon.core.trust import Person, Right, has_right
+from daemon.outbox.message import chat_id, parse_button, session_id
+from daemon.services.approvals import (
+    add_whole,
+    answer_approval,
+    is_allowed_to_answer,
+    load_shown,
+    ref_of,
+    render_approval,
+    save_shown,
+)
+from daemon.store.protocol import ReadTx, Tx
+
+ANSWER_TEXT = {
+    Answer.ONCE: "Approved, once.",
+    Answer.SESSION: "Approved for this conversation (/grants).",
+    Answer.ALWAYS: "Approved for good (/grants).",
+    Answer.DENY: "Denied.",
+}
+UNKNOWN_BUTTON = "I do not know this button. Nothing was done."
+NOT_ALLOWED = "This is not yours to answer."
+ALREADY_SETTLED = "This question is settled; nothing was done now."
+READ_FIRST = "This one is long. Read it whole, I send it now; then press again."
+
+
+@dataclass(frozen=True, slots=True)
+class ButtonHandler:
+    """Answers by button, for every channel."""
+
+    desk: Services
+
+    async def answer(self, press: ButtonPress, person: Person | None) -> str:
+        """What to show to who pressed it. Raises StoreUnavailable: nothing was done."""
+        meant = parse_button(press.data)
+        if person is None or not has_right(person.role, Right.CONTACT):
+            return NOT_ALLOWED
+        if meant is None:
+            return UNKNOWN_BUTTON
+        answer, token = meant
+        row, by = await self.desk.store.read(lambda tx: _find_question(tx, token))
+        if row is None or row.state != "pending" or row.expires <= self.desk.clock.now():
+            return _stale_text(row, by)
+        if answer is not Answer.DENY and await self._show_whole(press, row, answer, person):
+            return READ_FIRST
+        try:
+            done = await answer_approval(self.desk, row.turn, row.call_id, answer, person)
+        except (NotAllowedToAnswer, UsageError) as error:
+            return str(error)
+        return ANSWER_TEXT[answer] if done else ALREADY_SETTLED
+
+    async def _show_whole(
+        self, press: ButtonPress, row: ApprovalRow, answer: Answer, person: Person
+    ) -> bool:
+        """What was shown cut short is shown whole before a yes to it counts (A6)."""
+        if is_system_question(row) or is_complete(row.arguments, row.preview):
+            return False
+        session, at = session_id(press.address), self.desk.clock.now()
+        where = press.address.channel, chat_id(press.address)
+
+        def work(tx: Tx) -> bool:
+            glance = load_shown(tx, session, person.name)
+            if ref_of(row) in glance.whole or not is_allowed_to_answer(tx, row, answer, person):
+                return False
+            save_shown(
+                tx,
+                session,
+                person.name,
+                add_whole(glance, [row]),
+                [*tx.list_approvals("pending", session), row],
+            )
+            tx.post_delivery(
+                OutboxRow(
+                    row.turn,
+                    -1,
+                    session,
+                    *where,
+                    "notice",
+                    render_approval(row, session, whole=True),
+                    at,
+                )
+            )
+            return True
+
+        return await self.desk.store.write(work)
+
+
+def _find_question(tx: ReadTx, token: str) -> tuple[ApprovalRow | None, str]:
+    """The question that the button is about, and what who answered it is called."""
+    row = tx.find_approval(token)
+    return row, display_name(tx, row.answered_by) if row else ""
+
+
+def _stale_text(row: ApprovalRow | None, by: str) -> str:
+    if row is None:
+        return ALREADY_SETTLED
+    if row.answer and by:
+        who = "Denied" if row.answer is Answer.DENY else "Approved"
+        return f"{who} already, by {by}. {ALREADY_SETTLED}"
+    return (
+        f"Nobody answered in time. {ALREADY_SETTLED}"
+        if row.state in ("pending", "expired")
+        else ALREADY_SETTLED
+    )

@@ -1,0 +1,69 @@
+"""The files of a message, fetched from its platform into the inbox, and what the model is told of each."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from channels.base import ChannelError, RetryLater
+from channels.message import Attachment
+from daemon.core.rows import InboxRow
+from daemon.outbox.channel_supervisor import ChannelState
+from daemon.tools.workspace.attachment_names import (
+    attachments_from_json,
+    describe_missing_file,
+    describe_saved_file,
+    describe_too_big,
+    make_unique_names,
+)
+from daemon.tools.workspace.inbox_folder import FileTooBig, InboxFolder
+
+GONE = "its channel is not connected now"
+PAUSES, LONGEST_PAUSE = (0.0, 1.0, 5.0), 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class AttachmentDownloader:
+    """Fetches them one after the other; what cannot be had is said, and the message is worked on all the same."""
+
+    outlets: Mapping[str, ChannelState]
+    inbox: InboxFolder
+
+    async def __call__(self, row: InboxRow) -> str:
+        """A line for each file."""
+        files, outlet = attachments_from_json(row.attachments), self.outlets.get(row.channel)
+        names = make_unique_names(file.name for file in files)
+        if outlet is None:
+            return "\n".join(describe_missing_file(name, GONE) for name in names)
+        return "\n".join(
+            [
+                await self._one(outlet, row, file, name)
+                for file, name in zip(files, names, strict=True)
+            ]
+        )
+
+    async def _one(self, outlet: ChannelState, row: InboxRow, file: Attachment, name: str) -> str:
+        most = outlet.channel.capabilities.max_download
+        if file.size > most:
+            return describe_missing_file(name, describe_too_big(file.size, most))
+        why, wanted = GONE, 0.0
+        for pause in PAUSES:
+            await asyncio.sleep(max(pause, min(wanted, LONGEST_PAUSE)))
+            try:
+                return await self._fetched(outlet, row, file, name)
+            except RetryLater as error:
+                why, wanted = str(error), error.after_s
+            except (ChannelError, FileTooBig) as error:
+                return describe_missing_file(name, str(error))
+            except OSError as error:
+                return describe_missing_file(name, f"it cannot be kept: {error.strerror or error}")
+        return describe_missing_file(name, why)
+
+    async def _fetched(
+        self, outlet: ChannelState, row: InboxRow, file: Attachment, name: str
+    ) -> str:
+        day = row.received_at.date()
+        async with self.inbox.create(
+            name, day, row.turn, outlet.channel.capabilities.max_download
+        ) as place:
+            await outlet.channel.download(file, place)
+        return describe_saved_file(place.path, file.mime, place.size)

@@ -1,0 +1,364 @@
+"""A message of a platform as the journal keeps it: its words, whose they are, and the files that came with it.
+
+The house as one channel sees it: what comes in is written down, in order per conversation, and only then acknowledged (F1).
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from channels.base import ChannelError, NotAccepted
+from channels.message import (
+    Address,
+    Arrival,
+    Attachment,
+    ButtonPress,
+    InboundMessage,
+    Reaction,
+    UnreadableUpdate,
+)
+from daemon.access.feedback import save_reaction
+from daemon.commands.registry import CommandCall, Services, parse_command
+from daemon.commands.run import COMMANDS, earlier_reply, report_if_interrupted, run_command
+from daemon.core.background import BackgroundTasks
+from daemon.core.errors import StoreUnavailable
+from daemon.core.redaction import Redactor, drop_lone_surrogates
+from daemon.core.rows import InboxRow
+from daemon.core.trust import Label, Person
+from daemon.gateway.admission import PAIR_COMMAND, Admission, welcome_text
+from daemon.gateway.buttons import ButtonHandler
+from daemon.outbox.channel_supervisor import ChannelState
+from daemon.outbox.message import chat_id, parse_address, session_id
+from daemon.sessions.inbox import Inbox
+from daemon.sessions.inbox import InboxMessage as Message
+from daemon.store.protocol import Tx
+from daemon.tools.workspace.attachment_names import attachments_to_json, make_safe_name
+
+FORWARDED_TEXT = "[I pass on a message; somebody else wrote it]\n{text}\n[end of it]"
+QUOTED_TEXT = "{text}\n\n[this answers a message that somebody else wrote]\n{quoted}\n[end of it]"
+QUOTED_OWN_TEXT = "{text}\n\n[this answers a message of my own]\n{quoted}\n[end of it]"
+EDITED_TEXT = "(I have edited my message; it now reads:)\n{text}"
+
+
+def clean_arrival(arrival: Arrival) -> Arrival:
+    """Without halves of surrogate pairs: those are no text, and nothing can be written down with them."""
+    match arrival:
+        case InboundMessage():
+            return clean_message(arrival)
+        case Reaction():
+            return replace(arrival, emoji=drop_lone_surrogates(arrival.emoji))
+        case _:
+            return arrival
+
+
+def clean_message(inbound: InboundMessage) -> InboundMessage:
+    """The same for a message."""
+    return replace(
+        inbound,
+        text=drop_lone_surrogates(inbound.text),
+        quoted=drop_lone_surrogates(inbound.quoted),
+    )
+
+
+def message_text(inbound: InboundMessage) -> str:
+    """The text of the turn. Words of others are marked, and their label says the same (DESIGN 6)."""
+    text = FORWARDED_TEXT.format(text=inbound.text) if inbound.forwarded else inbound.text
+    if inbound.quoted:
+        text = (QUOTED_OWN_TEXT if inbound.quotes_own else QUOTED_TEXT).format(
+            text=text, quoted=inbound.quoted
+        )
+    return EDITED_TEXT.format(text=text) if inbound.edits else text
+
+
+def attachments_json(files: Sequence[Attachment]) -> str:
+    """For the journal; names are made safe before anybody reads them."""
+    return attachments_to_json([replace(file, name=make_safe_name(file.name)) for file in files])
+
+
+ArrivalT = TypeVar("ArrivalT", bound=Arrival)
+ResultT = TypeVar("ResultT")
+
+log = logging.getLogger(__name__)
+CURSOR_KIND, QUARANTINE_KIND = "cursor", "unreadable"
+MAX_QUARANTINED, MAX_RAW_CHARS = 100, 4000
+MAX_CONVERSATIONS = 200
+MARK_SEEN_TIMEOUT_S = 10.0
+COMMAND_WAIT_S, CLOSE_TIMEOUT_S = 2.0, 2.0
+MESSAGE_FAILED = "I could not take in what you wrote: a fault of mine, which my log tells of. It is set aside; say it in other words."
+PRESS_FAILED = "A fault of mine, which my log tells of: I cannot tell whether this counted. Look whether it still waits."
+UNKNOWN_PERSON = "I only talk to people I know. Nothing was done."
+
+
+@dataclass(slots=True)
+class ChannelHost:
+    """`channels.base.Host`, for one channel."""
+
+    state: ChannelState
+    desk: Services
+    intake: Inbox
+    admission: Admission
+    redactor: Redactor
+    _background: BackgroundTasks = field(default_factory=BackgroundTasks)
+    _running_commands: set[str] = field(default_factory=set)
+
+    async def accept(self, arrivals: Sequence[Arrival]) -> None:
+        """In order per conversation; conversations side by side, so that one commit serves many. Raises NotTaken."""
+        lanes: dict[object, list[Arrival]] = {}
+        for arrival in arrivals:
+            lanes.setdefault(
+                arrival.channel if isinstance(arrival, UnreadableUpdate) else arrival.address, []
+            ).append(arrival)
+        done = await asyncio.gather(*map(self._in_order, lanes.values()), return_exceptions=True)
+        for trouble in done:
+            if isinstance(trouble, StoreUnavailable):
+                raise NotAccepted(str(trouble)) from trouble
+            if trouble is not None:
+                raise trouble
+
+    async def _in_order(self, arrivals: Sequence[Arrival]) -> None:
+        for arrival in arrivals:
+            if not await self._isolate_failures(arrival, self._handle, broken=False) and isinstance(
+                arrival, InboundMessage
+            ):
+                await self._isolate_failures(arrival, self._report_failure, broken=False)
+
+    async def _isolate_failures(
+        self, arrival: ArrivalT, work: Callable[[ArrivalT], Awaitable[ResultT]], *, broken: ResultT
+    ) -> ResultT:
+        """What came of it. What the house cannot take is set aside, and holds up nothing behind it: that is `broken`."""
+        try:
+            return await work(arrival)
+        except StoreUnavailable:
+            raise
+        except Exception as error:
+            log.exception("%s: something came that breaks me", self.state.name)
+            await self._quarantine(_unreadable_update(self.state.name, arrival, error))
+            return broken
+
+    async def _report_failure(self, inbound: InboundMessage) -> bool:
+        """Whoever may talk to me learns that this came to nothing."""
+        if inbound.addressed and await self.admission.identify(inbound.sender):
+            await self.admission.post_once(inbound, MESSAGE_FAILED)
+        return True
+
+    async def _handle(self, arrival: Arrival) -> bool:
+        arrival = clean_arrival(arrival)
+        match arrival:
+            case InboundMessage():
+                await self._handle_message(arrival)
+            case ButtonPress():
+                await self._handle_press(arrival)
+            case Reaction():
+                await self._handle_reaction(arrival)
+            case UnreadableUpdate():
+                await self._quarantine(arrival)
+        return True
+
+    async def press_button(self, press: ButtonPress) -> str:
+        """What to show to who pressed. Raises NotTaken."""
+        return await _as_not_accepted(
+            self._isolate_failures(press, self._handle_press, broken=PRESS_FAILED)
+        )
+
+    async def run_command(self, inbound: InboundMessage) -> str:
+        """The reply of a command that the platform wants at once. Raises NotTaken."""
+        return await _as_not_accepted(
+            self._isolate_failures(inbound, self._run_command_now, broken=MESSAGE_FAILED)
+        )
+
+    async def _run_command_now(self, inbound: InboundMessage) -> str:
+        inbound = clean_message(inbound)
+        person, spoken = await self.admission.identify(inbound.sender), parse_command(inbound.text)
+        if person is None:
+            return await self.admission.pair(inbound, spoken) or UNKNOWN_PERSON
+        if spoken is None:
+            return UNKNOWN_PERSON
+        if spoken[0] == PAIR_COMMAND:
+            return welcome_text(person)
+        await self.admission.save_owner_chat(inbound, person)
+        return await self._accept_command(inbound, person, *spoken, shown=True)
+
+    async def load_cursor(self) -> str:
+        """How far this account has been read."""
+        return await _as_not_accepted(
+            self.desk.store.read(lambda tx: tx.kept(CURSOR_KIND, self.state.name) or "")
+        )
+
+    async def save_cursor(self, cursor: str) -> None:
+        """On disk when it returns. Raises NotTaken."""
+        await _as_not_accepted(
+            self.desk.store.write(lambda tx: tx.keep(CURSOR_KIND, self.state.name, cursor))
+        )
+
+    async def list_conversations(self) -> Sequence[Address]:
+        """Where this channel has talked before, latest first."""
+        rows = await _as_not_accepted(
+            self.desk.store.read(
+                lambda tx: tx.list_channel_sessions(self.state.name, MAX_CONVERSATIONS)
+            )
+        )
+        return list(
+            dict.fromkeys(parse_address(row.channel, row.chat) for row in rows)
+        )  # agents work in their parent's chat
+
+    def report_alive(self) -> None:
+        """The platform has answered."""
+        self.state.mark_alive()
+
+    def report_trouble(self, why: str) -> None:
+        """It does not answer as it should."""
+        self.state.mark_failing(self.redactor.redact_text(why))
+
+    def list_commands(self) -> Sequence[tuple[str, str]]:
+        """For the platform's own menu."""
+        return [(command.name, command.help) for command in COMMANDS.values()]
+
+    async def _handle_message(self, inbound: InboundMessage) -> None:
+        if not inbound.addressed:
+            return
+        person = await self.admission.identify(inbound.sender)
+        if person is None:
+            await self.admission.handle_stranger(inbound)
+            return
+        await self.admission.save_owner_chat(inbound, person)
+        spoken = None if inbound.forwarded else parse_command(inbound.text)
+        if spoken and spoken[0] == PAIR_COMMAND:
+            await self.admission.welcome(inbound, person)
+        elif spoken:
+            await self._accept_command(inbound, person, *spoken, shown=False)
+        elif (inbound.text.strip() or inbound.attachments) and not await self.admission.refuse_work(
+            inbound, person
+        ):
+            await self._accept_message(inbound, person)
+
+    async def _accept_message(self, inbound: InboundMessage, person: Person) -> None:
+        busy = self.desk.sessions.running_turn(session_id(inbound.address))
+        taken = await self.intake.accept(self._inbox_message(inbound, person))
+        if busy and not taken.duplicate:
+            self._background.start(self._mark_seen(inbound), f"mark of {self.state.name}")
+
+    async def _accept_command(
+        self, inbound: InboundMessage, person: Person, name: str, argument: str, *, shown: bool
+    ) -> str:
+        """Out of band: it waits for no turn (E7), and nobody waits for one that takes its time. The same again is dropped."""
+        taken = await self.intake.accept(self._inbox_message(inbound, person), command=True)
+        row = taken.row
+        session = await self.desk.store.read(lambda tx: tx.get_session(row.session))
+        if session is None or (taken.duplicate and row.id in self._running_commands):
+            return ""
+        if taken.duplicate:
+            await report_if_interrupted(self.desk, row)
+            return await earlier_reply(self.desk, row) if shown else ""
+        spoken = CommandCall(
+            session, person.name, name, self.redactor.redact_text(argument), person.role
+        )
+        task = self._background.start(
+            self._run_command(row, spoken, shown=shown), f"command /{name} of {self.state.name}"
+        )
+        done, _ = await asyncio.wait([task], timeout=None if shown else COMMAND_WAIT_S)
+        return task.result() if done else ""
+
+    async def _run_command(self, row: InboxRow, spoken: CommandCall, *, shown: bool) -> str:
+        self._running_commands.add(row.id)
+        try:
+            return await run_command(self.desk, row, spoken, shown=shown)
+        finally:
+            self._running_commands.discard(row.id)
+
+    def _inbox_message(self, inbound: InboundMessage, person: Person) -> Message:
+        address = inbound.address
+        own = not inbound.forwarded and (inbound.quotes_own or not inbound.quoted)
+        return Message(
+            channel=address.channel,
+            chat=chat_id(address),
+            session=session_id(address),
+            sender=person.name,
+            external_id=inbound.external_id,
+            text=message_text(inbound),
+            label=Label.TRUSTED if own else Label.UNTRUSTED,
+            stream=self.state.channel.capabilities.drafts,
+            role=person.role.value,
+            attachments=attachments_json(inbound.attachments),
+            message_id="" if inbound.private else inbound.message_id,
+            session_label=Label.TRUSTED,
+        )
+
+    async def _mark_seen(self, inbound: InboundMessage) -> None:
+        """A message that has to wait is marked, where the platform has a way to."""
+        channel = self.state.channel
+        if not channel.capabilities.reactions or not self.state.rate_limit.try_acquire(
+            inbound.address
+        ):
+            return
+        try:
+            await asyncio.wait_for(
+                channel.mark_seen(inbound.address, inbound.message_id), MARK_SEEN_TIMEOUT_S
+            )
+        except (ChannelError, TimeoutError) as error:
+            log.debug("%s: a message was not marked as seen: %s", self.state.name, error)
+
+    async def _handle_press(self, press: ButtonPress) -> str:
+        return await ButtonHandler(self.desk).answer(
+            press, await self.admission.identify(press.sender)
+        )
+
+    async def _handle_reaction(self, reaction: Reaction) -> None:
+        """Kept beside the turn whose reply it is about."""
+        if await self.admission.identify(reaction.sender) is None:
+            return
+        where = reaction.address.channel, chat_id(reaction.address), reaction.message_id
+
+        def work(tx: Tx) -> None:
+            said = tx.find_delivery(*where)
+            if said:
+                save_reaction(tx, said.turn, reaction.sender.id, reaction.emoji)
+
+        await self.desk.store.write(work)
+
+    async def _quarantine(self, poison: UnreadableUpdate) -> None:
+        """Set aside, the latest hundred; the daemon's log tells of it."""
+        log.warning(
+            "%s: something came that I cannot read (%s); it is set aside",
+            poison.channel,
+            poison.reason,
+        )
+        name, at = f"{poison.channel}/{poison.external_id}", self.desk.clock.now().isoformat()
+        kept = json.dumps(
+            {
+                "at": at,
+                "why": self.redactor.redact_text(poison.reason)[:MAX_RAW_CHARS],
+                "raw": self.redactor.redact_text(poison.raw)[:MAX_RAW_CHARS],
+            }
+        )
+
+        def work(tx: Tx) -> None:
+            known = tx.all_kept(QUARANTINE_KIND)
+            older = sorted(known, key=lambda other: known[other])
+            for other in older[: max(0, len(older) + 1 - MAX_QUARANTINED)]:
+                tx.drop(QUARANTINE_KIND, other)
+            tx.keep(QUARANTINE_KIND, name, kept)
+
+        await self.desk.store.write(work)
+
+    async def aclose(self) -> None:
+        """Errands that are not done in a moment are left; of a command it is told at the next start."""
+        await self._background.aclose(CLOSE_TIMEOUT_S)
+
+
+def _unreadable_update(channel: str, arrival: Arrival, error: Exception) -> UnreadableUpdate:
+    external = (
+        arrival.external_id
+        if isinstance(arrival, InboundMessage | UnreadableUpdate)
+        else f"{type(arrival).__name__}/{arrival.message_id}"
+    )
+    return UnreadableUpdate(channel, external, repr(arrival), f"{type(error).__name__}: {error}")
+
+
+async def _as_not_accepted(work: Coroutine[None, None, ResultT]) -> ResultT:
+    try:
+        return await work
+    except StoreUnavailable as error:
+        raise NotAccepted(str(error)) from error

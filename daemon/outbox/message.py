@@ -1,0 +1,126 @@
+"""A conversation's address as the journal keeps it: a channel's name and a chat, in which the thread stands, too.
+
+What a delivery becomes at a platform: its pieces, its buttons, the keys under which they are sent. Pure.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+
+from channels.message import Address, Choice
+from daemon.core.events import Answer
+from daemon.core.ids import ACCOUNT_SEPARATOR, build_session_id
+from daemon.core.rows import ApprovalRow, OutboxRow, is_system_question, may_answer_question
+from daemon.core.trust import Label, Person, Role
+
+THREAD = ":"
+
+
+def account_name(kind: str, account: str = "") -> str:
+    """What a channel is called in this house: "slack", or "work/slack" for the further account "work"."""
+    return f"{account}{ACCOUNT_SEPARATOR}{kind}" if account else kind
+
+
+def chat_id(address: Address) -> str:
+    """As sessions and deliveries keep it: CHAT, or CHAT:THREAD."""
+    return f"{address.chat}{THREAD}{address.thread}" if address.thread else address.chat
+
+
+def parse_address(channel: str, chat: str) -> Address:
+    """Back from there."""
+    where, _, thread = chat.partition(THREAD)
+    return Address(channel, where, thread)
+
+
+def session_id(address: Address) -> str:
+    """The session of this conversation (A13)."""
+    return build_session_id(address.channel, chat_id(address))
+
+
+REPLY, APPROVAL, FILE, DRAFT = "reply", "approval", "file", "draft"
+GONE = "-"
+"""In place of a draft's id: what was shown goes away by itself."""
+NOTICE = "notice-"
+"""How the names of the house's own notices begin, which belong to no turn."""
+PRESSED = re.compile(r"ask:([osad]):([0-9a-f]{32})")
+BUTTONS = {
+    "o": (Answer.ONCE, "Once", "good"),
+    "s": (Answer.SESSION, "This session", "good"),
+    "a": (Answer.ALWAYS, "Always", "good"),
+    "d": (Answer.DENY, "Deny", "bad"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OutboundMessage:
+    """What is to be sent where. `choices` stand under the last piece; `reply_to` is the message that the first one answers.
+
+    `row` is as the journal has it now. `copy` goes out beside it: the same question, where somebody is who may say yes.
+    `draft` is the message that shows it as far as it had grown: "" for one whose id is not known, None for none;
+    `overtaken`: it stands above what came after it.
+    """
+
+    row: OutboxRow
+    address: Address
+    markdown: str
+    since: datetime
+    choices: tuple[Choice, ...] = ()
+    reply_to: str = ""
+    copy: OutboxRow | None = None
+    draft: str | None = None
+    draft_outdated: bool = False
+
+
+def message_key(turn: str, part: int, index: int) -> str:
+    """The name of one message, for ever the same: a platform that knows such names takes it once."""
+    return sha256(f"{turn}.{part}.{index}".encode()).hexdigest()[:24]
+
+
+def draft_key(turn: str) -> str:
+    """The name of the message in which a turn shows what it is at."""
+    return sha256(f"{turn}.draft".encode()).hexdigest()[:24]
+
+
+def list_buttons(
+    asked: ApprovalRow, person: Person, begun_by: str, session_label: Label
+) -> list[str]:
+    """Which buttons may be of use to this person."""
+    yes_no = ("o", "d") if is_system_question(asked) else tuple(BUTTONS)
+    say = [
+        name
+        for name in yes_no
+        if may_answer_question(
+            asked, BUTTONS[name][0], person, begun_by=begun_by, session_label=session_label
+        )
+    ]
+    return say if "d" in say or not say else [*say, "d"]
+
+
+def build_choices(asked: ApprovalRow, names: Sequence[str]) -> tuple[Choice, ...]:
+    """Buttons by the question's own token: what they mean does not depend on where they stand (A15)."""
+    house = is_system_question(asked)
+    labels = {"o": "Yes", "d": "No"} if house else {}
+    return tuple(
+        Choice(
+            labels.get(name, BUTTONS[name][1]),
+            f"ask:{name}:{asked.token_hash[:32]}",
+            BUTTONS[name][2],
+        )
+        for name in names
+    )
+
+
+def parse_button(data: str) -> tuple[Answer, str] | None:
+    """(answer, token) of a button's data; None for what no button of ours says."""
+    found = PRESSED.fullmatch(data)
+    return (BUTTONS[found[1]][0], found[2]) if found else None
+
+
+def role_or_guest(role: str) -> Role:
+    """The role that the journal has; what this version does not know is nobody."""
+    try:
+        return Role(role)
+    except ValueError:
+        return Role.GUEST

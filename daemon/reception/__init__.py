@@ -1,1 +1,0 @@
-"""The house as a channel sees it: who comes in, what becomes of what they say, what a button does."""

@@ -1,0 +1,159 @@
+"""The way in: a message becomes a row on disk, once; only then is it acknowledged and worked on (B4.1)."""
+
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+
+from daemon.agent.turn_control import TurnControl
+from daemon.core.clock import Clock
+from daemon.core.events import Answer
+from daemon.core.ids import NewId
+from daemon.core.redaction import Redactor, drop_lone_surrogates
+from daemon.core.rows import ApprovalRow, InboxRow, SessionRow
+from daemon.core.trust import Label
+from daemon.sessions.manager import SessionManager
+from daemon.store.protocol import Store, Tx
+
+OWNER = "owner"
+COMMAND_STATE = "ordered"
+
+
+@dataclass(frozen=True, slots=True)
+class InboxMessage:
+    """A message as a channel or the HTTP door hands it over. `external_id` is the sender's own: the same one twice is dropped.
+
+    `label` is that of the words; the conversation is trusted by how it is reached (`reached`), whatever is said in it first.
+    `attachments` are written as core/files.py has it; `message_id` is what a reply is to answer to, "" for nothing.
+    """
+
+    channel: str
+    chat: str
+    session: str
+    sender: str
+    external_id: str
+    text: str
+    label: Label = Label.TRUSTED
+    account: str = ""
+    stream: bool = True
+    role: str = OWNER
+    attachments: str = ""
+    message_id: str = ""
+    session_label: Label | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InboxReceipt:
+    """What became of it. `answered` says that it rejected an open question of that turn; `again` that it had come before."""
+
+    row: InboxRow
+    duplicate: bool = False
+
+    @property
+    def joined_turn(self) -> str:
+        """The turn that this message went into, when it did not begin one."""
+        kind, _, turn = self.row.state.partition(":")
+        return turn if kind in ("steered", "answered") else self.row.steers
+
+
+@dataclass(frozen=True, slots=True)
+class Inbox:
+    """One for all channels. A secret that somebody types is taken out before anything is written."""
+
+    store: Store
+    sessions: SessionManager
+    clock: Clock
+    new_id: NewId
+    redactor: Redactor = field(default_factory=Redactor)
+
+    async def accept(self, inbound: InboxMessage, *, command: bool = False) -> InboxReceipt:
+        """Durable when it returns. Raises StoreUnavailable: nothing was accepted, send it again."""
+        steers_not = command or inbound.attachments  # files are fetched when a turn begins
+        control = None if steers_not else self.sessions.steerable(inbound.session, inbound.sender)
+        with control.reserve_steer() if control else nullcontext():
+            steers = self.sessions.running_turn(inbound.session) if control else ""
+            row = replace(
+                self._inbox_row(inbound, steers), state=COMMAND_STATE if command else "new"
+            )
+            session, kept, asked = await self.store.write(lambda tx: self._write(tx, inbound, row))
+            if kept.id != row.id:
+                return InboxReceipt(kept, duplicate=True)
+            if asked:
+                self.sessions.wake_turn(asked, kept.state.partition(":")[2])
+                return InboxReceipt(kept)
+            return InboxReceipt(self._dispatch(session, kept, control, inbound))
+
+    def _inbox_row(self, inbound: InboxMessage, steers: str) -> InboxRow:
+        return InboxRow(
+            id=self.new_id(),
+            channel=inbound.channel,
+            account=inbound.account,
+            external_id=inbound.external_id,
+            session=inbound.session,
+            sender=inbound.sender,
+            body=self.redactor.redact_text(drop_lone_surrogates(inbound.text)),
+            label=inbound.label,
+            turn=self.new_id(),
+            received_at=self.clock.now(),
+            steers=steers,
+            role=inbound.role,
+            attachments=inbound.attachments,
+            message_id=inbound.message_id,
+        )
+
+    def _write(
+        self, tx: Tx, inbound: InboxMessage, row: InboxRow
+    ) -> tuple[SessionRow, InboxRow, SessionRow | None]:
+        """The session, the row as it stands, and where a question was asked that it answers: by a sub-agent perhaps."""
+        session = tx.get_session(inbound.session)
+        if session is None:
+            reached = inbound.session_label or inbound.label
+            session = SessionRow(
+                inbound.session, inbound.channel, inbound.chat, reached, row.received_at
+            )
+            tx.put_session(session)
+        question = (
+            None
+            if row.state == COMMAND_STATE or session.label is Label.UNTRUSTED
+            else _find_open_question(tx, row)
+        )
+        if question:
+            row = replace(row, steers="", state=f"answered:{question.turn}")
+        elif row.steers and (meant := tx.get_turn(row.steers)) and meant.ended_at:
+            row = replace(row, steers="")
+        kept = tx.accept_input(row)
+        if question and kept.id == row.id and kept.state.startswith("answered:"):
+            tx.answer_approval(
+                question.turn, question.call_id, Answer.DENY, row.sender, row.body, row.received_at
+            )
+            return session, kept, tx.get_session(question.session)
+        return session, kept, None
+
+    def _dispatch(
+        self, session: SessionRow, row: InboxRow, control: TurnControl | None, inbound: InboxMessage
+    ) -> InboxRow:
+        if control and row.steers and control.accepts_steers:
+            control.steer(row)
+        elif row.state == "new":
+            row = replace(row, steers="")  # the turn that it was meant for ended meanwhile
+            self.sessions.deliver(session, row, watched=inbound.stream)
+        return row
+
+
+def _find_open_question(tx: Tx, row: InboxRow) -> ApprovalRow | None:
+    """The latest question that is open here and that this sender may answer: of their own turn; the owner's of any.
+
+    What is asked here because of something from outside is no part of the conversation: it waits for a yes or no that is meant
+    for it, and the owner goes on talking meanwhile. Nor do those who may not give orders answer anything.
+    """
+    if row.label is Label.UNTRUSTED:
+        return None
+    for asked in reversed(tx.list_approvals("pending", row.session)):
+        begun, own = tx.get_turn_input(asked.turn), tx.get_session(asked.session)
+        from_outside = own is None or own.label is Label.UNTRUSTED
+        if (
+            asked.expires > row.received_at
+            and begun
+            and not from_outside
+            and row.sender in (begun.sender, OWNER)
+        ):
+            return asked
+    return None

@@ -1,0 +1,93 @@
+"""Files that come with messages: what is known of them before they are fetched, and how they are named and spoken of."""
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+
+from channels.message import Attachment
+
+DEFAULT_NAME = "file"
+MAX_CHARS, MAX_BYTES, MAX_EXTENSION = 80, 160, 16
+DROPPED_CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+UNSAFE = re.compile(r"[\[\]<>|*?\":;`$&]")
+MIME_TYPE = re.compile(r"[\w.+-]{1,40}/[\w.+-]{1,80}", re.ASCII)
+TRIMMED = " .-~_"
+
+
+def attachments_to_json(files: Sequence[Attachment]) -> str:
+    """As the journal keeps it; "" for none."""
+    return json.dumps([asdict(file) for file in files], ensure_ascii=False) if files else ""
+
+
+def attachments_from_json(text: str) -> tuple[Attachment, ...]:
+    """The opposite of `to_json`."""
+    rows = json.loads(text) if text else []
+    return tuple(
+        Attachment(row["kind"], row["name"], row["mime"], row["size"], row["ref"]) for row in rows
+    )
+
+
+def make_safe_name(name: str) -> str:
+    """A name that leads nowhere and hides nothing, whoever chose it: one part of a path, at most 80 characters, never empty.
+
+    Its ending is kept, so that people and programs still see what it is.
+    """
+    last = re.split(r"[/\\]", name)[-1] or name
+    shown = "".join(
+        char
+        for char in unicodedata.normalize("NFC", last)
+        if unicodedata.category(char) not in DROPPED_CATEGORIES
+    )
+    plain = UNSAFE.sub("_", "_".join(re.split(r"[/\\]", " ".join(shown.split())))).strip(TRIMMED)
+    stem, dot, ending = plain.rpartition(".")
+    if not dot or len(ending) > MAX_EXTENSION:
+        return _truncate(plain, "") or DEFAULT_NAME
+    return (_truncate(stem.rstrip(TRIMMED), f".{ending}") or DEFAULT_NAME) + f".{ending}"
+
+
+def make_unique_names(names: Iterable[str]) -> list[str]:
+    """The same names, each only once: the second report.pdf of a message becomes report-2.pdf."""
+    found: list[str] = []
+    for name in names:
+        stem, dot, ending = name.rpartition(".") if "." in name else (name, "", "")
+        tries = (name, *(f"{stem}-{number}{dot}{ending}" for number in range(2, len(found) + 3)))
+        found.append(next(one for one in tries if one not in found))
+    return found
+
+
+def describe_saved_file(path: str, mime: str, size: int) -> str:
+    """How the model is told of a file that was saved."""
+    kind = mime.partition(";")[0].strip()
+    return f"[file: {', '.join((path, kind, format_size(size)) if MIME_TYPE.fullmatch(kind) else (path, format_size(size)))}]"
+
+
+def describe_missing_file(name: str, why: str) -> str:
+    """How the model is told of one that was not."""
+    return f"[file {make_safe_name(name)} could not be fetched: {why}]"
+
+
+def describe_too_big(size: int, most: int) -> str:
+    """Why."""
+    return f"too big ({format_size(size)}, at most {format_size(most)})"
+
+
+def format_size(size: int) -> str:
+    """In words of people."""
+    for unit, step in (("MB", 1 << 20), ("kB", 1 << 10)):
+        if size >= step:
+            amount = size / step
+            return (
+                f"{amount:.1f} {unit}".replace(".0 ", " ")
+                if amount < 10
+                else f"{amount:.0f} {unit}"
+            )
+    return f"{size} bytes"
+
+
+def _truncate(stem: str, ending: str) -> str:
+    """As much of it as there is room for before the ending."""
+    stem = stem[: MAX_CHARS - len(ending)]
+    room = MAX_BYTES - len(ending.encode())
+    return stem.encode()[:room].decode("utf-8", "ignore").rstrip(TRIMMED)

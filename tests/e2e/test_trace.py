@@ -1,0 +1,128 @@
+"""How many of our functions one plain Telegram turn walks through, and what one write_file call adds to it.
+
+Counted: distinct named functions of daemon, channels and memory in all threads of a running daemon, from the arrival of the
+first message of a new chat until its reply is marked sent. `python -m tests.e2e.test_trace` prints them by file.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sqlite3
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import tomli_w
+
+from tests.fakes.command_line import KEPT, ROOT
+from tests.fakes.daemon_process import scripted
+from tests.fakes.openai import FakeOpenAI, Step, calls, says
+from tests.fakes.platform import OWNER
+from tests.fakes.platforms import fake
+
+MOST_FUNCTIONS, MOST_FILES = 320, 70
+MOST_FUNCTIONS_OF_A_WRITE, MOST_FILES_OF_A_WRITE = 60, 12
+LONGEST_S = 60.0
+
+
+@asynccontextmanager
+async def traced(home: Path, config: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A daemon that can count its calls, ready."""
+    home.mkdir()
+    (home / "config.toml").write_text(config)
+    env = {name: os.environ[name] for name in KEPT if name in os.environ}
+    env |= {"PYTHONPATH": str(ROOT), "TRACE_FILE": str(home / "trace.json")}
+    command = (sys.executable, "-m", "tests.e2e.traced_daemon", "run", "--home", str(home))
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        *command, env=env, cwd=ROOT, stderr=pipe, start_new_session=True
+    )
+    log: list[bytes] = []
+    try:
+        assert process.stderr
+        while not (line := await process.stderr.readline()).startswith(b"ready "):
+            log.append(line)
+            assert line, f"the daemon did not become ready: {log}"
+        yield process
+    finally:
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+
+
+async def until_sent(home: Path, count: int) -> None:
+    """Wait until so many replies are marked sent in the journal."""
+    with closing(sqlite3.connect(f"file:{home / 'journal.db'}?mode=ro", uri=True)) as db:
+        async with asyncio.timeout(LONGEST_S):
+            while (
+                db.execute("SELECT count(*) FROM outbox WHERE state = 'sent'").fetchone()[0] < count
+            ):
+                await asyncio.sleep(0.02)
+
+
+async def counted(home: Path, process: asyncio.subprocess.Process) -> list[str]:
+    """What the daemon has counted."""
+    file = home / "trace.json"
+    process.send_signal(signal.SIGUSR2)
+    async with asyncio.timeout(LONGEST_S):
+        while not file.exists():
+            await asyncio.sleep(0.02)
+    names = json.loads(file.read_text())
+    file.unlink()
+    return names
+
+
+async def trace(place: Path, *steps: Step) -> list[str]:
+    """The functions of one turn of a new chat, in which the model does these steps, on a daemon that is ready."""
+    platform, home = fake("telegram"), place / "home"
+    await platform.start()
+    try:
+        async with FakeOpenAI() as model:
+            config = scripted(model.base_url, tomli_w.dumps({"telegram": platform.config()}))
+            async with traced(home, config) as process:
+                model.script(*steps)
+                process.send_signal(signal.SIGUSR1)
+                platform.say(OWNER, platform.private(OWNER), "hello, write a note for me, please")
+                await until_sent(home, 1)
+                return await counted(home, process)
+    finally:
+        await platform.stop()
+
+
+def files(names: list[str]) -> set[str]:
+    return {name.partition(":")[0] for name in names}
+
+
+async def plain_and_writing(place: Path) -> tuple[list[str], list[str]]:
+    """The functions of a plain turn, and what a write_file call adds to them."""
+    (place / "plain").mkdir()
+    (place / "writing").mkdir()
+    plain = await trace(place / "plain", says("Here you are."))
+    write = calls(("write_file", {"path": "note.txt", "text": "a note"}))
+    writing = await trace(place / "writing", write, says("Here you are."))
+    return plain, sorted(set(writing) - set(plain))
+
+
+async def test_a_plain_telegram_turn_walks_through_few_functions_and_one_write_adds_few(
+    tmp_path: Path,
+):
+    plain, added = await plain_and_writing(tmp_path)
+    assert len(plain) > 50, "the trace has seen next to nothing"
+    assert len(plain) <= MOST_FUNCTIONS, Counter(name.partition(":")[0] for name in plain)
+    assert len(files(plain)) <= MOST_FILES, sorted(files(plain))
+    assert len(added) <= MOST_FUNCTIONS_OF_A_WRITE, added
+    assert len(files(added) - files(plain)) <= MOST_FILES_OF_A_WRITE, sorted(
+        files(added) - files(plain)
+    )
+
+
+if __name__ == "__main__":
+    with TemporaryDirectory() as folder:
+        turn, more = asyncio.run(plain_and_writing(Path(folder)))
+    for title, listed in (("a plain turn", turn), ("a write_file call adds", more)):
+        sys.stdout.write(f"{title}: {len(listed)} functions in {len(files(listed))} files\n")
+        sys.stdout.write("".join(f"    {name}\n" for name in listed))
