@@ -76,14 +76,8 @@ WORK: dict[Intent, Work] = {
 class Prices(Protocol):
     """Knows prices."""
 
-    def estimate_usd(
-        self, provider: str, model: str, input_tokens: int, output_tokens: int
-    ) -> float | None:
-        """What a call may cost; None when unknown."""
-        ...
-
-    async def preload(self, provider: str, model: str) -> None:
-        """Have the price of this model at hand."""
+    def get_usd(self, provider: str, model: str, usage: Usage) -> float | None:
+        """What a call costs; None when unknown."""
         ...
 
 
@@ -138,8 +132,7 @@ class ModelRouting:
 
     async def estimate_max_cost(self, route: ModelRoute, sent: int, received: int) -> float:
         """What a call may cost, in USD; the configured worst case where the price is unknown (F2)."""
-        await self.prices.preload(route.provider.name, route.model)
-        known = self.prices.estimate_usd(route.provider.name, route.model, sent, received)
+        known = self.prices.get_usd(route.provider.name, route.model, Usage(sent, received))
         return self.usage.budget.worst(sent, received) if known is None else known
 
     def charge(self, usage: Usage) -> float:

@@ -38,7 +38,7 @@ from daemon.loops.config import CriterionChecker
 from daemon.loops.engine import LoopEngine
 from daemon.outbox.channel_supervisor import ChannelState
 from daemon.providers.chain import ProviderChain
-from daemon.providers.prices import PriceList, PriceTable
+from daemon.providers.prices import PriceList
 from daemon.sessions.inbox import Inbox
 from daemon.sessions.manager import SessionManager
 from daemon.sessions.turn_setup import TurnPreparer
@@ -131,7 +131,6 @@ class DaemonBuilder:
     clock: Clock
     live: EventBus = field(default_factory=EventBus)
     leaving: asyncio.Event = field(default_factory=asyncio.Event)
-    table: PriceTable = field(default_factory=PriceTable)
     redactor: Redactor = field(init=False)
     channel_states: dict[str, ChannelState] = field(default_factory=dict)
     roles_by_channel: dict[str, Mapping[str, Role]] = field(default_factory=dict)
@@ -281,7 +280,7 @@ class DaemonBuilder:
         )
 
     def _prices(self) -> PriceList:
-        return PriceList(overrides=self.config.provider.prices, table=self.table)
+        return PriceList(self.config.provider.prices)
 
     def _context(self, tools: ToolRegistry) -> ContextBuilder:
         local = self.config.provider.kind == "local"

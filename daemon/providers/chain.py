@@ -38,7 +38,7 @@ class ModelRoute:
 class Pricing(Protocol):
     """Knows prices."""
 
-    async def get_usd(self, provider: str, model: str, usage: Usage) -> float | None:
+    def get_usd(self, provider: str, model: str, usage: Usage) -> float | None:
         """What a call cost; None when unknown."""
         ...
 
@@ -155,7 +155,7 @@ class ProviderChain:
         return await self._add_price(await call.ask(route), route)
 
     async def _add_price(self, reply: ModelReply, route: ModelRoute) -> ModelReply:
-        usd = await self._prices.get_usd(route.provider.name, route.model, reply.usage)
+        usd = self._prices.get_usd(route.provider.name, route.model, reply.usage)
         return replace(reply, usage=replace(reply.usage, usd=usd))
 
 

@@ -1,122 +1,134 @@
-"""What a model call costs, in USD. None means that nobody knows, which is never the same as free."""
+"""What a model call costs, in USD. None means unknown, which is never the same as free."""
 
-import asyncio
-import importlib
 import ipaddress
-from collections.abc import Callable, Mapping
-from functools import cache
-from typing import Protocol
+import json
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypedDict
 
 from daemon.core.messages import Usage
 from daemon.providers.config import PriceConfig
 
 MILLION = 1_000_000
-LOCAL_KIND = "local"
+SNAPSHOT = Path(__file__).with_name("prices.json")
+COMPACT_DATE = re.compile(r"-(20\d{2})(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?=-|:|$)")
+
+Rate = float | list[float | list[float]]
 
 
-class PriceResult(Protocol):
-    """What the price table answers."""
+class Price(TypedDict, total=False):
+    """USD per million tokens, a list being base and tiers; `since` and `hours` (UTC) limit it."""
 
-    total_price: object
-    model_price: object
-
-
-class PriceTable:
-    """genai-prices, loaded when first needed: it costs 0.2 s and 18 MB, which a daemon with an embedded model never pays."""
-
-    def __init__(self) -> None:
-        self._calc: Callable[..., PriceResult] | None = None
-        self._usage: Callable[..., object] | None = None
-        self._unknown: set[tuple[str, str]] = set()
-
-    @property
-    def is_loaded(self) -> bool:
-        """Asking costs no more than a tenth of a millisecond now."""
-        return self._calc is not None
-
-    def load(self) -> None:
-        """Import it, and make it read its data. Slow: not for the event loop."""
-        module = importlib.import_module("genai_prices")
-        self._usage = module.Usage
-        calc: Callable[..., PriceResult] = module.calc_price
-        calc(module.Usage(input_tokens=1, output_tokens=1), "gpt-4o", provider_id="openai")
-        self._calc = calc
-
-    def compute_usd(self, provider: str, model: str, usage: Usage) -> float | None:
-        """The price, None for an unknown model."""
-        if self._calc is None or self._usage is None or (provider, model) in self._unknown:
-            return None
-        kind, _, host = provider.partition(":")
-        where = {"provider_api_url": f"https://{host}"} if host else {"provider_id": kind}
-        cached = min(usage.cached_tokens, usage.input_tokens)
-        tokens = self._usage(
-            input_tokens=usage.input_tokens,
-            output_tokens=usage.output_tokens,
-            cache_read_tokens=cached,
-        )
-        try:
-            found = self._calc(tokens, model, **where)
-        except (LookupError, ValueError):
-            self._unknown.add((provider, model))
-            return None
-        return float(str(found.total_price)) if _has_token_price(found, model) else None
+    input: Rate
+    cached: Rate
+    output: Rate
+    requests: float
+    since: str
+    hours: list[str]
 
 
-def _has_token_price(found: PriceResult, model: str) -> bool:
-    """A model that the table lists without any price by token is not for free, unless it says so."""
-    prices = (getattr(found.model_price, name, None) for name in ("input_mtok", "output_mtok"))
-    return model.endswith(":free") or any(price is not None for price in prices)
+class Model(TypedDict):
+    """A model by its names."""
+
+    names: list[str]
+    prices: list[Price]
+
+
+class Service(TypedDict):
+    """A service; `also` names services whose models it offers."""
+
+    id: str
+    url: str
+    names: list[str]
+    also: list[str]
+    models: list[Model]
 
 
 class PriceList:
-    """Prices by a provider's name and a model: the config's word first, then the table's."""
+    """Prices of the config, else of the genai-prices snapshot, which is read when needed."""
 
-    def __init__(self, *, overrides: Mapping[str, PriceConfig], table: PriceTable) -> None:
+    def __init__(self, overrides: Mapping[str, PriceConfig]) -> None:
         self._overrides = overrides
-        self._table = table
+        self._services: list[Service] = []
+        self._found: dict[tuple[str, str], list[Price]] = {}
 
-    async def get_usd(self, provider: str, model: str, usage: Usage) -> float | None:
-        """What a call cost."""
-        await self.preload(provider, model)
-        return self._compute_usd(provider, model, usage)
-
-    def estimate_usd(
-        self, provider: str, model: str, input_tokens: int, output_tokens: int
-    ) -> float | None:
-        """What a call may cost, for a reservation. None too while the table is not loaded: `warm` it before."""
-        return self._compute_usd(provider, model, Usage(input_tokens, output_tokens))
-
-    async def preload(self, provider: str, model: str) -> None:
-        """Load the table in a thread, if this model's price stands in it and it is not loaded yet."""
-        if (
-            not self._table.is_loaded
-            and model not in self._overrides
-            and not _is_local_service(provider)
-        ):
-            await asyncio.to_thread(self._table.load)
-
-    def _compute_usd(self, provider: str, model: str, usage: Usage) -> float | None:
-        if provider.partition(":")[0] == LOCAL_KIND:
+    def get_usd(self, provider: str, model: str, usage: Usage) -> float | None:
+        """The price of a call."""
+        kind, _, host = provider.partition(":")
+        if kind == "local":
             return 0.0
-        price = self._overrides.get(model)
-        if price:
-            cached = min(usage.cached_tokens, usage.input_tokens)
-            cached_price = price.input if price.cached is None else price.cached
-            sent = (usage.input_tokens - cached) * price.input + cached * cached_price
-            return (sent + usage.output_tokens * price.output) / MILLION
-        return self._table.compute_usd(provider, model, usage)
+        cached = min(usage.cached_tokens, usage.input_tokens)
+        if own := self._overrides.get(model):
+            cached_price = own.input if own.cached is None else own.cached
+            sent = (usage.input_tokens - cached) * own.input + cached * cached_price
+            return (sent + usage.output_tokens * own.output) / MILLION
+        if (provider, model) not in self._found:
+            self._found[provider, model] = self._find(kind, host, model.lower())
+        listed, now = self._found[provider, model], datetime.now(UTC)
+        price = next((entry for entry in reversed(listed) if _applies(entry, now)), Price())
+        # A model without a price per token is not free, unless its name says so.
+        if not ("input" in price or "output" in price or (listed and model.endswith(":free"))):
+            return None
+        cached = cached if "cached" in price else 0
+        total = (usage.input_tokens - cached) * _get_rate(price.get("input", 0), usage)
+        total += cached * _get_rate(price.get("cached", 0), usage)
+        total += usage.output_tokens * _get_rate(price.get("output", 0), usage)
+        return total / MILLION + price.get("requests", 0) / 1000
+
+    def _find(self, kind: str, host: str, model: str) -> list[Price]:
+        if _is_private(host):
+            return []
+        if not self._services:
+            self._services = json.loads(SNAPSHOT.read_text(encoding="utf-8"))["providers"]
+        if host:
+            found = [s for s in self._services if re.match(s["url"], f"https://{host}")]
+        else:
+            found = [s for s in self._services if s["id"] == kind]
+            found += [s for s in self._services if _matches(s["names"], kind)]
+        others = (
+            [s for name in found[0]["also"] for s in self._services if s["id"] == name]
+            if found
+            else []
+        )
+        for name in (model, COMPACT_DATE.sub(r"-\1-\2-\3", model)):
+            for service in (*found[:1], *others):
+                for listed in service["models"]:
+                    if _matches(listed["names"], name):
+                        return listed["prices"]
+        return []
 
 
-@cache
-def _is_local_service(provider: str) -> bool:
-    """Nobody sells what runs on this machine, or in this house: a table has no price for it."""
-    kind, _, host = provider.partition(":")
-    name = (
-        host.rsplit(":", 1)[0].strip("[]")
-        if host.rsplit(":", 1)[-1].isdecimal()
-        else host.strip("[]")
-    )
+def _matches(names: Iterable[str], text: str) -> bool:
+    """A name that begins with ^ is a regular expression."""
+    return any(re.match(name, text) if name[0] == "^" else name == text for name in names)
+
+
+def _applies(price: Price, now: datetime) -> bool:
+    if "hours" in price:
+        start, end = price["hours"]
+        return start <= now.time().isoformat() < end
+    return now.date().isoformat() >= price.get("since", "")
+
+
+def _get_rate(rate: Rate, usage: Usage) -> float:
+    """The rate of the highest tier that a call of this size reaches."""
+    if not isinstance(rate, list):
+        return rate
+    reached = [
+        step[1] if isinstance(step, list) else step
+        for step in rate
+        if not isinstance(step, list) or usage.input_tokens > step[0]
+    ]
+    return reached[-1]
+
+
+def _is_private(host: str) -> bool:
+    """What runs on this machine or in this network has no list price."""
+    name, _, port = host.rpartition(":")
+    name = (name if port.isdecimal() else host).strip("[]")
     try:
-        return kind == LOCAL_KIND or ipaddress.ip_address(name).is_private
+        return ipaddress.ip_address(name).is_private
     except ValueError:
-        return kind == LOCAL_KIND or name == "localhost"
+        return name == "localhost"

@@ -13,7 +13,7 @@ from daemon.core.events import ModelRetried
 from daemon.core.messages import Message, MessageRole, ModelRequest
 from daemon.providers.chain import ModelRoute, ProviderChain
 from daemon.providers.openai import OpenAI
-from daemon.providers.prices import PriceList, PriceTable
+from daemon.providers.prices import PriceList
 from tests.fakes.adapters import failure, made
 from tests.fakes.openai import FakeOpenAI, Step, breaks_midstream, drops, fails, hangs, raw, says
 
@@ -324,7 +324,7 @@ async def test_a_fallback_on_another_server_answers_when_the_first_is_down(
     async with FakeOpenAI() as spare:
         fake.otherwise(breaks_midstream("half", "drop"))
         spare.script(says("from the spare"))
-        chain = ProviderChain(sleep=note_wait, prices=PriceList(overrides={}, table=PriceTable()))
+        chain = ProviderChain(sleep=note_wait, prices=PriceList({}))
         routes = [ModelRoute(make(), "big"), ModelRoute(make(spare.base_url), "small")]
         reply = await chain.complete(
             routes, ASK, on_text=shown.append, on_reset=shown.clear, on_retry=note

@@ -60,7 +60,7 @@ class World:
     def service(self, name: str, *outcomes: ProviderError) -> ModelRoute:
         return ModelRoute(Service(name, list(outcomes), self.log), f"{name}-model")
 
-    async def get_usd(self, provider: str, model: str, usage: Usage) -> float | None:
+    def get_usd(self, provider: str, model: str, usage: Usage) -> float | None:
         return 0.5 if provider == "a" else None
 
     async def sleep(self, seconds: float) -> None:

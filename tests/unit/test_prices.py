@@ -1,49 +1,43 @@
 """Prices, and the config they may be overridden in."""
 
-import asyncio
-import subprocess
-import sys
-
 import pytest
 from pydantic import ValidationError
 
 from daemon.core.messages import Usage
 from daemon.providers.config import PriceConfig, ProviderConfig
-from daemon.providers.prices import PriceList, PriceTable
+from daemon.providers.prices import PriceList
 
 MILLION = Usage(1_000_000, 1_000_000)
-
-
-@pytest.fixture(scope="module")
-def table() -> PriceTable:
-    table = PriceTable()
-    table.load()
-    return table
-
-
-def prices(table: PriceTable, **overrides: PriceConfig) -> PriceList:
-    return PriceList(overrides=overrides, table=table)
+PRICES = PriceList({})
 
 
 @pytest.mark.parametrize("provider", ["openai", "openai:api.openai.com"])
-async def test_a_known_model_has_its_list_price(table: PriceTable, provider: str) -> None:
-    assert await prices(table).get_usd(provider, "gpt-4o", Usage(1000, 100)) == pytest.approx(
-        0.0035
-    )
+def test_a_known_model_has_its_list_price(provider: str) -> None:
+    assert PRICES.get_usd(provider, "gpt-4o", Usage(1000, 100)) == pytest.approx(0.0035)
 
 
-async def test_cached_tokens_are_cheaper(table: PriceTable) -> None:
-    full = await prices(table).get_usd("openai", "gpt-4o", Usage(1000, 100))
-    cached = await prices(table).get_usd("openai", "gpt-4o", Usage(1000, 100, cached_tokens=800))
+def test_cached_tokens_are_cheaper() -> None:
+    full = PRICES.get_usd("openai", "gpt-4o", Usage(1000, 100))
+    cached = PRICES.get_usd("openai", "gpt-4o", Usage(1000, 100, cached_tokens=800))
     assert full and cached and cached < full
 
 
-async def test_more_cached_tokens_than_tokens_do_not_break_the_bill(table: PriceTable) -> None:
+def test_a_long_prompt_has_the_price_of_its_tier() -> None:
+    """Google asks more for each token of a prompt of more than 200,000."""
+    short, long = (PRICES.get_usd("gemini", "gemini-2.5-pro", Usage(n)) for n in (200_000, 400_000))
+    assert short and long and long == pytest.approx(4 * short)
+
+
+def test_a_date_behind_the_name_of_a_model_does_not_hide_its_price() -> None:
+    price = PRICES.get_usd("openai", "gpt-4o-2024-11-20", MILLION)
+    assert price and PRICES.get_usd("openai", "gpt-4o-20241120", MILLION) == price
+
+
+def test_more_cached_tokens_than_tokens_do_not_break_the_bill() -> None:
     odd = Usage(10, 1, cached_tokens=99)
-    assert await prices(table).get_usd("openai", "gpt-4o", odd) is not None
-    assert await prices(table, m=PriceConfig(input=1, output=1, cached=0)).get_usd(
-        "openai", "m", odd
-    ) == pytest.approx(1e-6)
+    assert PRICES.get_usd("openai", "gpt-4o", odd) is not None
+    own = PriceList({"m": PriceConfig(input=1, output=1, cached=0)})
+    assert own.get_usd("openai", "m", odd) == pytest.approx(1e-6)
 
 
 @pytest.mark.parametrize(
@@ -57,53 +51,25 @@ async def test_more_cached_tokens_than_tokens_do_not_break_the_bill(table: Price
         ("openai:192.168.1.5:8000", "gpt-4o"),
     ],
 )
-async def test_an_unknown_price_is_unknown_and_never_zero(
-    table: PriceTable, provider: str, model: str
-) -> None:
+def test_an_unknown_price_is_unknown_and_never_zero(provider: str, model: str) -> None:
     """Issue 2 item 5."""
     for _ in range(2):
-        assert await prices(table).get_usd(provider, model, MILLION) is None
-    assert prices(table).estimate_usd(provider, model, 10, 10) is None
+        assert PRICES.get_usd(provider, model, MILLION) is None
 
 
-async def test_the_embedded_model_costs_nothing_and_loads_no_table() -> None:
-    table = PriceTable()
-    assert await prices(table).get_usd("local", "qwen", MILLION) == 0.0
-    assert prices(table).estimate_usd("local", "qwen", 10, 10) == 0.0
-    assert not table.is_loaded
+def test_the_embedded_model_costs_nothing() -> None:
+    assert PRICES.get_usd("local", "qwen", MILLION) == 0.0
 
 
-async def test_the_configs_price_comes_first_and_loads_no_table() -> None:
-    table = PriceTable()
-    own = prices(table, m=PriceConfig(input=2, output=8, cached=0.5))
-    assert await own.get_usd(
-        "openai:127.0.0.1:1", "m", Usage(1_000_000, 500_000, 400_000)
-    ) == pytest.approx(1.2 + 0.2 + 4)
-    assert own.estimate_usd("openai", "m", 1_000_000, 0) == pytest.approx(2)
-    assert not table.is_loaded
+def test_the_configs_price_comes_first() -> None:
+    own = PriceList({"m": PriceConfig(input=2, output=8, cached=0.5)})
+    usage = Usage(1_000_000, 500_000, 400_000)
+    assert own.get_usd("openai:127.0.0.1:1", "m", usage) == pytest.approx(1.2 + 0.2 + 4)
 
 
-async def test_cached_tokens_cost_as_others_when_the_config_gives_no_price_for_them() -> None:
-    own = prices(PriceTable(), m=PriceConfig(input=2, output=0))
-    assert await own.get_usd("openai", "m", Usage(1_000_000, 0, 1_000_000)) == pytest.approx(2)
-
-
-async def test_the_table_is_loaded_at_first_need_and_estimates_are_known_from_then_on() -> None:
-    table = PriceTable()
-    own = prices(table)
-    assert own.estimate_usd("openai", "gpt-4o", 1000, 100) is None
-    await asyncio.gather(*(own.preload("openai", "gpt-4o") for _ in range(3)))
-    assert own.estimate_usd("openai", "gpt-4o", 1000, 100) == pytest.approx(0.0035)
-
-
-def test_importing_the_providers_does_not_import_the_table() -> None:
-    """Cold start: it costs 0.2 s and 18 MB."""
-    ours = "daemon.providers.openai, daemon.providers.chain, daemon.providers.prices"
-    code = f"import sys, {ours}; print('genai_prices' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert done.stdout.strip() == "False"
+def test_cached_tokens_cost_as_others_when_the_config_gives_no_price_for_them() -> None:
+    own = PriceList({"m": PriceConfig(input=2, output=0)})
+    assert own.get_usd("openai", "m", Usage(1_000_000, 0, 1_000_000)) == pytest.approx(2)
 
 
 # [provider]

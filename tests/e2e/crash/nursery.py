@@ -18,7 +18,6 @@ from pathlib import Path
 from time import sleep
 
 from daemon import addons as plugins
-from daemon.providers.prices import PriceTable
 from tests.e2e.crash.life import Life, live
 from tests.e2e.crash.model import Deadly
 from tests.e2e.crash.person import Said
@@ -56,7 +55,6 @@ async def _warm_up() -> None:
     plugins.load_addon("providers", "openai")
     for name in sys.argv[1:]:
         plugins.load_addon(name, "client")
-    PriceTable().load()
     with tempfile.TemporaryDirectory() as folder:
         async with FakeOpenAI() as model:
             model.otherwise(Deadly())
