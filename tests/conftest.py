@@ -1,7 +1,11 @@
 """What holds for every test: property tests are repeatable and not timed. `--hypothesis-profile=explore` looks for new cases."""
 
+import os
+
 import pytest
 from hypothesis import settings
+
+os.environ["AIDAEMON_FROZEN_VALUES"] = "1"  # before anything of ours is imported
 
 settings.register_profile("house", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, max_examples=1000)

@@ -5,7 +5,6 @@ Who may speak on a channel (DESIGN 6): those whom its config lists, and those wh
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import quote
 
@@ -20,6 +19,7 @@ from daemon.access.pairing import (
     new_code,
     recent_tries,
 )
+from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.trust import Role
 from daemon.store.protocol import ReadTx, Store, Tx
@@ -65,7 +65,7 @@ def display_name(tx: ReadTx, person: str) -> str:
 PERSON_KIND, CODE_KIND, WRONG_KIND = "person", "pairing", "pairing_wrong"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PairedPerson:
     """Somebody who had a code. `name` is channel/account/sender."""
 
@@ -74,7 +74,7 @@ class PairedPerson:
     since: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class NewCode:
     """A code as it is told, once; the journal has only its digest."""
 
@@ -105,7 +105,7 @@ async def do_nothing() -> None:
     """Nobody works on what people have said."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Directory:
     """The front door of every channel. Raises StoreUnavailable where the journal cannot be written. `on_removal`: what is to be
     done when somebody is a stranger again.

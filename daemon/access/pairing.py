@@ -4,10 +4,10 @@ import hmac
 import json
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
 
+from daemon.core import value
 from daemon.core.ids import ALPHABET
 from daemon.core.trust import Role
 
@@ -17,7 +17,7 @@ CODE_LENGTH = 8
 LOOKALIKES = str.maketrans("OILU", "011V", "-")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Invitation:
     """What a code is good for: this role, on this channel ("": on any), until then."""
 

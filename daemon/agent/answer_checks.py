@@ -6,7 +6,7 @@ A final text is held against what was asked for before anybody is told (E10, F6,
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from hashlib import sha256
 from itertools import takewhile
@@ -19,6 +19,7 @@ from daemon.agent.context.builder import TurnContext
 from daemon.agent.reflection import Reflector
 from daemon.agent.spec.json_schema import retry_prompt, validate_reply
 from daemon.agent.termination.confidence import check_confidence
+from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.events import (
     ApprovalAsked,
@@ -55,7 +56,7 @@ UNJUDGED = "(The check by a model could not be made: {why}.)"
 UNMADE = '(The check "{check}" could not be made: {why}.)'
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CriterionChecker:
     """Makes one check. A manual one is a question to a person, put elsewhere."""
 
@@ -199,7 +200,7 @@ NOBODY = "nobody looked at the answer in time"
 NOT_CONTENT = "The user is not content with it."
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AnswerChecker:
     """Every check in turn: the first that fails has the model try again; the last word is honest about what did not pass.
 

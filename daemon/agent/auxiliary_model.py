@@ -3,12 +3,12 @@
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from daemon.agent.budgets import BudgetExceeded, Budgets
 from daemon.agent.context.builder import TurnContext
 from daemon.agent.context.history_window import estimate_max_tokens, estimate_tokens
 from daemon.agent.routing import Chain, Models, Work
+from daemon.core import value
 from daemon.core.budget import Cost
 from daemon.core.clock import Clock
 from daemon.core.errors import ProviderError
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 PATIENCE_S = 60.0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AuxiliaryModel:
     """Asks once. Whoever asks has to do without an answer, if need be: nothing here ends a turn."""
 

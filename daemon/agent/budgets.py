@@ -18,6 +18,7 @@ from daemon.agent.config import BudgetConfig
 from daemon.agent.context.builder import TurnContext
 from daemon.agent.context.history import rebuild_turn
 from daemon.agent.termination.halt import DAY, UsageToday
+from daemon.core import value
 from daemon.core.budget import Budget, Caps, Cost, Shortage
 from daemon.core.clock import Clock
 from daemon.core.events import ApprovalAsked, BudgetRaised
@@ -268,7 +269,7 @@ MONEY = 4
 TURN = "turn"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BudgetExtension:
     """Asks, and knows what a yes means: as much again as the limit was at first."""
 

@@ -5,7 +5,6 @@ Only plain reports of the assistant's own work count; where a sentence can be re
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from daemon.agent.claims.english import ENGLISH
@@ -13,6 +12,7 @@ from daemon.agent.claims.own_words import own_words
 from daemon.agent.claims.proof import proves
 from daemon.agent.claims.tongues import FRENCH, GERMAN, SPANISH
 from daemon.agent.claims.words import Kind, Row, Shape, Tongue
+from daemon.core import value
 from daemon.core.events import ToolFinished
 from daemon.core.messages import ToolCall
 from daemon.core.trust import Effect
@@ -35,7 +35,7 @@ LISTED = re.compile(r"\s*(?:[-*•+]|\d{1,2}[.)])\s")
 CLAUSE_END = re.compile(r"[,;:!—–]|\bbut\b|\baber\b|\bmais\b|\bpero\b")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Claim:
     """The reply says so, in these words, and no result of the turn shows it."""
 
@@ -43,7 +43,7 @@ class Claim:
     words: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Candidate:
     """A claim as it is found, and what makes it too uncertain to count: reading, length, a text that the reply shows."""
 

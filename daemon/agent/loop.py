@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from daemon.agent.answer_checks import is_sent_back
 from daemon.agent.budgets import BudgetExceeded, Budgets
@@ -30,6 +29,7 @@ from daemon.agent.termination.halt import (
     halt_over_budget,
 )
 from daemon.agent.turn_control import TurnControl
+from daemon.core import value
 from daemon.core.budget import Shortage
 from daemon.core.clock import Clock
 from daemon.core.errors import ErrorClass, ProviderError
@@ -51,7 +51,7 @@ HOUSEKEEPING = ("todo", "find_tools")
 MOST_REFUNDS = 5
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AgentLoop:
     """Drives a turn to its end, or to where it waits for a person. Call it again on a turn that was cut short: it goes on."""
 

@@ -10,6 +10,7 @@ from daemon.agent.budgets import BudgetExceeded, Budgets
 from daemon.agent.context.builder import ContextBuilder, Prompt, TurnContext
 from daemon.agent.context.history_window import estimate_max_tokens, estimate_tokens
 from daemon.agent.routing import Chain, Models
+from daemon.core import value
 from daemon.core.budget import Cost
 from daemon.core.clock import Clock
 from daemon.core.errors import UNBILLED, ProviderError
@@ -35,7 +36,7 @@ class PendingCall:
     held: Cost
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ModelCaller:
     """Makes a turn's model calls."""
 
@@ -235,7 +236,7 @@ class _Draft:
             self.on_text(text)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RedactingChain:
     """A chain whose every word is clean: what is sent, drafts, replies, errors and notices."""
 

@@ -1,6 +1,5 @@
 """What comes before a model call: what kind of work this is, the advice to plan, and a history that fits (E3, B4)."""
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from daemon.agent.auxiliary_model import AuxiliaryModel
@@ -8,6 +7,7 @@ from daemon.agent.context.builder import ContextBuilder, TurnContext
 from daemon.agent.context.history_window import is_nearly_full
 from daemon.agent.intent import advise_plan, build_intent_prompt, parse_intent
 from daemon.agent.routing import Models
+from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.events import Classified, Coached, HistoryCompressed, ModelReplied, UserSaid
 from daemon.core.messages import Message, MessageRole
@@ -32,7 +32,7 @@ class Compacts(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PreCall:
     """Records what is due before the next call."""
 

@@ -1,12 +1,12 @@
 """After the work, the model says what was asked, what was done and what is left; that feeds the next turn and session (E10)."""
 
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
 from itertools import takewhile
 
 from daemon.agent.auxiliary_model import AuxiliaryModel
 from daemon.agent.context.builder import TurnContext
 from daemon.agent.context.history import REFLECTION
+from daemon.core import value
 from daemon.core.events import Consulted, ModelReplied
 from daemon.core.messages import Message, MessageRole
 from daemon.core.provenance import is_owner_turn
@@ -25,7 +25,7 @@ Say only what the results show. What is in the work is information: report it, n
 Keep = Callable[[str, str, Label, bool], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Reflector:
     """Asks for it, and keeps it. `keep` takes the text, the turn, its label, and whether it is the owner's."""
 

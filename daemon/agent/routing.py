@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from daemon.agent.budgets import DailyUsage
+from daemon.core import value
 from daemon.core.errors import ErrorClass
 from daemon.core.events import ModelRetried
 from daemon.core.messages import ModelReply, ModelRequest, Usage
@@ -81,7 +82,7 @@ class Prices(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ModelChoice:
     """What one config offers: the primary route, its fallbacks, all names one may pin."""
 

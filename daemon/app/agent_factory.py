@@ -23,6 +23,7 @@ from daemon.agent.routing import Chain, ModelRouting
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.agent.subagents.composite_runner import CompositeRunner
 from daemon.agent.subagents.manager import SubagentManager
+from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.event_bus import EventBus
 from daemon.core.events import MemoryHit
@@ -41,7 +42,7 @@ MAX_HITS = 5
 RECALL_TIMEOUT_S = 2.0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MemoryRecall:
     """Facts that fit a message. A memory that is slow or broken never holds up an answer."""
 

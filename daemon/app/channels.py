@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 from daemon.access.directory import Directory
 from daemon.access.revocation import apply_removals
 from daemon.app.config import ConfiguredAccount, list_accounts
 from daemon.app.daemon import ChannelDeps
 from daemon.app.notifier import OwnerNotifier
+from daemon.core import value
 from daemon.gateway.admission import Admission
 from daemon.gateway.host import ChannelHost
 from daemon.outbox.approval_messages import ApprovalMessages
@@ -29,7 +29,7 @@ from daemon.outbox.sender import GIVE_UP_S, OutboxSender, delete_stale_copies
 from daemon.tools.workspace.inbox_folder import InboxFolder
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ChannelTimeouts:
     """How long things may take, in seconds: until a channel that is silent, or ails, counts as down, and until the owner is told;
     until a message is given up; until a platform that refused us is asked again; until what is to go out at the end has gone.

@@ -19,6 +19,7 @@ from daemon.agent.budgets import DailyUsage
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.agent.subagents.manager import SubagentManager
 from daemon.commands.registry import ReloadResult
+from daemon.core import value
 from daemon.core.trust import Role
 from daemon.outbox.message import account_name
 from daemon.settings.dotted_keys import find_changes, format_key
@@ -57,7 +58,7 @@ class ChannelFactory(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ConfiguredAccount:
     """One account of the config."""
 

@@ -4,12 +4,12 @@ import json
 import os
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
 
 from daemon.app.daemon import Overrides, open_daemon
 from daemon.client.http import HttpClient
 from daemon.client.journal_reader import JournalReader
 from daemon.client.protocol import DaemonClient
+from daemon.core import value
 from daemon.settings.last_good import ConfigChoice, LastGood, choose_config
 from daemon.settings.paths import Paths
 from daemon.settings.secrets import SecretStore
@@ -17,7 +17,7 @@ from daemon.store.lock import LOCK_FILE, HomeLock, is_locked
 from daemon.store.sqlite import SqliteStore
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DaemonConnection:
     """A door, whether a daemon is behind it, and what the owner should know of the config first."""
 

@@ -27,6 +27,7 @@ from daemon.app.tools import ToolFactory
 from daemon.client.local import LocalClient
 from daemon.commands.registry import Services
 from daemon.commands.run import report_interrupted
+from daemon.core import value
 from daemon.core.clock import Clock, FileClock, SystemClock
 from daemon.core.errors import ConfigError
 from daemon.core.event_bus import EventBus
@@ -63,7 +64,7 @@ from daemon.triggers.events import EventTrigger
 from memory.memory import Memory
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ChannelDeps:
     """`outlets` and `listed` are filled when the channels are opened; the house looks there how they are, and at what the config
     says of people, by channel and by sender.
@@ -88,7 +89,7 @@ class ChannelDeps:
 TEST_CLOCK = "AIDAEMON_TEST_CLOCK"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Overrides:
     """What a test or an add-on may bring along: tools beside the house's own, another way to open the journal. Another judge is
     for the negative control of the security tests alone; nothing that a user can set leads here.
@@ -100,7 +101,7 @@ class Overrides:
     judge: Judge = judge
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Daemon:
     """A daemon that works, without a listener."""
 

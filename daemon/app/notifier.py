@@ -2,9 +2,9 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from daemon.access.directory import list_owner_chats
+from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.ids import NewId
 from daemon.core.rows import OutboxRow, SessionRow
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 TERMINAL_CHANNEL = "terminal"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OwnerNotifier:
     """Posts a notice where the owner was last, on a channel that works if there is one; a log line where there is no such place
     yet.

@@ -14,6 +14,7 @@ from typing import cast
 
 from daemon import addons as plugins
 from daemon.app.notifier import OwnerNotifier
+from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.errors import ConfigError, SecretRefused
 from daemon.core.event_bus import EventBus
@@ -68,7 +69,7 @@ def resolve_workspace(paths: Paths, workspace: str) -> Path:
     return place
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StoredGrants:
     """Those of the session, of the chat that it works for, and of everywhere. What came from outside works for nobody's chat, and
     nothing holds there but what was allowed there.
@@ -117,7 +118,7 @@ class StoredGrants:
 StartServers = Callable[..., Awaitable[McpServers]]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class HostBoundSecrets:
     """Stored secrets, each for the hosts that it was stored for."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
+from daemon.core import value
 from daemon.core.errors import AidaemonError
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def show_progress(size: int) -> Iterator["FetchObserver"]:
         yield _ProgressBar(progress, progress.add_task("", total=size))
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _ProgressBar:
     progress: "Progress"
     task: "TaskID"

@@ -5,12 +5,12 @@ A command's file has HELP (one line), add_arguments(parser) and run(args) -> exi
 
 import argparse
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from typing import NoReturn, Protocol, cast
 
 from daemon import VERSION
+from daemon.core import value
 from daemon.core.errors import UsageError
 from daemon.settings.paths import Paths, resolve_paths
 
@@ -58,7 +58,7 @@ class RaisingParser(argparse.ArgumentParser):
         raise UsageError(f"{message}\n{self.format_usage().rstrip()}")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ParsedCommand:
     """A command line that was understood."""
 

@@ -36,6 +36,7 @@ from daemon.client.protocol import (
     SessionView,
     UndeliveredText,
 )
+from daemon.core import value
 from daemon.core.errors import AidaemonError, UsageError
 from daemon.core.events import Answer
 from daemon.core.rows import EXACT_CALL, GrantBounds, LoopOrder
@@ -92,7 +93,7 @@ class SendRequest(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class HttpLoops:
     """`Loops` over HTTP."""
 

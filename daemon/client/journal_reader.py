@@ -1,6 +1,5 @@
 """What the journal tells, whoever works on it: for commands that only look."""
 
-from dataclasses import dataclass
 
 from daemon.access.feedback import list_reactions
 from daemon.client.protocol import LoopReader, RunLine, RunView, SessionView, UndeliveredText
@@ -13,11 +12,12 @@ from daemon.client.views import (
     session_view,
     transcript_line,
 )
+from daemon.core import value
 from daemon.core.rows import InboxRow, TurnRow
 from daemon.store.protocol import ReadTx, Store
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class JournalReader:
     """The half of a door that only looks."""
 

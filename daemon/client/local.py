@@ -4,7 +4,6 @@ The door of this very process.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
 
 from daemon import VERSION
 from daemon.access.directory import Directory
@@ -29,6 +28,7 @@ from daemon.commands.model import choose_agent
 from daemon.commands.registry import CommandCall, Services, parse_command
 from daemon.commands.run import earlier_reply, run_command
 from daemon.commands.sessions import StopTargets, stop_session, stop_turns
+from daemon.core import value
 from daemon.core.errors import ConfigError, UsageError
 from daemon.core.event_bus import EventBus, LiveItem, Quarantined, TextDelta, TurnFinished
 from daemon.core.events import Answer, RecordedEvent, TurnEnded
@@ -41,7 +41,7 @@ from daemon.sessions.inbox import Inbox, InboxMessage
 from daemon.store.protocol import ReadTx
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LocalLoops(LoopReader):
     """Everything a client can do with loops, done here."""
 
@@ -83,7 +83,7 @@ class LocalLoops(LoopReader):
 END_STATES = ("ended", "quarantined")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LocalClient(JournalReader, DaemonClient):
     """Everything a client can do, done here."""
 

@@ -9,12 +9,13 @@ Names and shapes of the views are CONTRACT's; they go over the wire as they stan
 
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Protocol
 
 from pydantic import TypeAdapter
 
 from daemon.access.directory import NewCode, PairedPerson
+from daemon.core import value
 from daemon.core.events import Answer
 from daemon.core.rows import (
     EXACT_CALL,
@@ -32,7 +33,7 @@ MAX_LOOPS = 20
 STATUS_NAMES = {LoopStage.REVIEWING: "paused"}
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AttemptView:
     """One attempt: the run that it was, and all it said. `output` is None while it runs."""
 
@@ -43,7 +44,7 @@ class AttemptView:
     output: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CriteriaView:
     """When the loop is done."""
 
@@ -51,7 +52,7 @@ class CriteriaView:
     value: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LoopView:
     """A loop as it stands. status: running, paused, completed, failed; `review` is the question that waits for a person."""
 
@@ -102,7 +103,7 @@ class LoopClient(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LoopReader:
     """The half that only looks."""
 
@@ -203,7 +204,7 @@ class PeopleRequest(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class HttpPeople:
     """`Register` over HTTP."""
 
@@ -228,7 +229,7 @@ SESSION_NAME = re.compile(r"(?!\.{1,2}\Z)[^:/\x00-\x1f\x7f\ud800-\udfff]{1,100}"
 """What a person may call a conversation, the same at every door; it is a part of an address too, hence no ".."."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SendResult:
     """What became of a sent text: a new turn, a steered one, or a command and its reply."""
 
@@ -238,7 +239,7 @@ class SendResult:
     reply: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class UsageView:
     """Tokens and USD of a run; usd is None where a price is unknown."""
 
@@ -248,7 +249,7 @@ class UsageView:
     usd: float | None = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CallView:
     """One tool call of a run. `result` is None while there is none."""
 
@@ -261,7 +262,7 @@ class CallView:
     is_error: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RunView:
     """One run. state: queued, running, suspended, ended, quarantined. `children`: runs of agents that it set to work.
 
@@ -288,7 +289,7 @@ class RunView:
     reactions: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RunLine:
     """One run in a list."""
 
@@ -302,7 +303,7 @@ class RunLine:
     parent: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ApprovalView:
     """A question that waits for a person. `preview` is what to show beside the arguments: a change as a diff, say."""
 
@@ -317,7 +318,7 @@ class ApprovalView:
     preview: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GrantView:
     """A standing permission. session "" is everywhere, paths "" is exactly these arguments, uses_left None any number."""
 
@@ -333,7 +334,7 @@ class GrantView:
     uses: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SessionView:
     """One session."""
 
@@ -345,7 +346,7 @@ class SessionView:
     agent: str = "default"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class UndeliveredText:
     """Something that was said to a session and may not have reached it yet."""
 
@@ -355,7 +356,7 @@ class UndeliveredText:
     body: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LiveEvent:
     """One thing a watcher sees, by B5's names. seq is None for drafts, which cannot be resumed from. One recorded event may
     be told as several; `rest` is how many of them follow, so that a watcher who left in between can be given just those.
@@ -389,7 +390,7 @@ class LiveEvent:
     rest: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class HealthView:
     """Whether the daemon serves, and if not what ails it."""
 

@@ -5,7 +5,7 @@ A run with everything that worked for it.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from daemon.client.protocol import (
@@ -18,6 +18,7 @@ from daemon.client.protocol import (
     UndeliveredText,
     UsageView,
 )
+from daemon.core import value
 from daemon.core.codec import encode
 from daemon.core.events import (
     Alarm,
@@ -297,7 +298,7 @@ def _isoformat(at: datetime | None) -> str | None:
     return at.isoformat() if at else None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RunBundle:
     """A run, its transcript, and the runs of the agents that it set to work."""
 

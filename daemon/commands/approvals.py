@@ -7,10 +7,11 @@ What is said behind /approve and /deny: which questions, for how long, within wh
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 
 from daemon.commands.registry import Command, CommandCall, Services
+from daemon.core import value
 from daemon.core.errors import UsageError
 from daemon.core.events import Answer
 from daemon.core.rows import (
@@ -145,7 +146,7 @@ class BadArguments(UsageError):
     """The command was not understood; nothing was answered."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ApproveArguments:
     """What /approve says. `which`: a number of the list, "all", or "" for the only one; `look` shows it instead of answering."""
 

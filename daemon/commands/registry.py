@@ -5,11 +5,11 @@ A chat command: the same for every channel, handled out of band, never seen by t
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.agent.termination.halt import UsageToday
+from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.ids import NewId
 from daemon.core.rows import SessionRow
@@ -22,7 +22,7 @@ from daemon.tools.policy.rules import RuleSet
 from daemon.tools.workspace.file_store import FileStore
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReloadResult:
     """Keys whose value in the file is another than before: those that hold from now on, and those that need a restart."""
 
@@ -49,7 +49,7 @@ class ModelNames(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Services:
     """What commands work with. `channels`: how each of them is, a line each. `listed`: what the config says of people, by channel
     and by sender.
@@ -71,7 +71,7 @@ class Services:
     config_roles: Mapping[str, Mapping[str, Role]]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CommandCall:
     """A command as somebody gave it, and what they are to the house."""
 
@@ -85,7 +85,7 @@ class CommandCall:
 RunCommand = Callable[[Services, CommandCall], Awaitable[str]]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Command:
     """One command. `run` gives the reply; `right` is what it takes to give it."""
 

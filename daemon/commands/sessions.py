@@ -5,10 +5,11 @@
 
 import logging
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from daemon.agent.final_messages import BY_STOP
 from daemon.commands.registry import Command, CommandCall, Services
+from daemon.core import value
 from daemon.core.errors import ConfigError, StoreUnavailable, UsageError
 from daemon.core.rows import LoopOrder, LoopRow, LoopStage, SessionRow
 from daemon.loops.config import LoopNotStarted
@@ -18,7 +19,7 @@ log = logging.getLogger(__name__)
 STOPPED_BY_OTHER = "{why}, which somebody else said"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StopTargets:
     """Turns that are stopped, texts that were on their way into them (by the turns they would begin), agents below them.
     `of_others`: those of them that whoever stops them did not ask for; who did is told of it with the turn.

@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from daemon.core import value
 
-@dataclass(frozen=True, slots=True)
+
+@value
 class Cost:
     """Tokens sent, tokens received, USD."""
 
@@ -27,7 +29,7 @@ class Cost:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Caps:
     """What an account may use up: tokens sent, tokens of both kinds, USD. None is no limit of that kind."""
 
@@ -36,7 +38,7 @@ class Caps:
     usd: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Shortage:
     """Which account stands in the way, of what kind, and what it has used up of how much; `missing` is what there would have to
     be on top, for the call that was meant.
@@ -54,7 +56,7 @@ class Budget:
     """One node: a turn, or the day. Whatever is held or spent here is held and spent in all accounts above, too."""
 
     name: str
-    caps: Caps = Caps()
+    caps: Caps = field(default_factory=Caps)
     parent: "Budget | None" = None
     spent: Cost = field(default_factory=Cost)
     reserved: Cost = field(default_factory=Cost)

@@ -11,6 +11,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Protocol, TypeVar
 
+from daemon.core import value
+
 
 class Clock(Protocol):
     """Wall time for people and schedules, monotonic time for deadlines."""
@@ -24,7 +26,7 @@ class Clock(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SystemClock:
     """The machine's own clocks."""
 

@@ -5,13 +5,14 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from daemon.core import value
 from daemon.core.events import RecordedEvent
 from daemon.core.turn import Turn
 
 BACKLOG = 10_000
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TextDelta:
     """A piece of the draft of a reply, which is void once an event later than `after` is known."""
 
@@ -19,12 +20,12 @@ class TextDelta:
     after: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DraftDropped:
     """The draft so far is void: the call is repeated, elsewhere perhaps."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToolOutputChunk:
     """A piece of what a running tool prints."""
 
@@ -32,14 +33,14 @@ class ToolOutputChunk:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Quarantined:
     """The turn was quarantined: no event of its own will say that it is over."""
 
     notice: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TurnFinished:
     """The turn has ended, and that is on disk: here it is, whole."""
 
@@ -50,7 +51,7 @@ DROPPABLE = (TextDelta, DraftDropped, ToolOutputChunk)
 LiveItem = TextDelta | DraftDropped | ToolOutputChunk | Quarantined | TurnFinished | RecordedEvent
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Subscriber:
     """Somebody who looks at a turn; `only` says at what, where it is not everything."""
 

@@ -7,15 +7,16 @@ The facts of a turn: a closed union of frozen values.
 A call's identity within its turn is `call_id`: "SEQ.INDEX" of the reply that asked for it. Providers' own ids are only echoed.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
+from daemon.core import value
 from daemon.core.messages import Native, ToolCall, Usage
 from daemon.core.trust import OWNER_NAME, Answer, Decision, Effect, Label, Outcome, Stop, join_all
 from daemon.core.turn_spec import Intent, Limits, TurnSpec
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CallJudged:
     """What the gate said to a call, and why."""
 
@@ -26,7 +27,7 @@ class CallJudged:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ApprovalAsked:
     """A call waits for a person. The row beside it is the wait; `token_hash` is what an answer must match.
 
@@ -46,7 +47,7 @@ class ApprovalAsked:
     paths: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ApprovalAnswered:
     """The answer, consumed by the turn."""
 
@@ -56,7 +57,7 @@ class ApprovalAnswered:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToolStarted:
     """Written before the tool runs: from here on the effect may have happened."""
 
@@ -66,7 +67,7 @@ class ToolStarted:
     attempt: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToolRetried:
     """A retryable failure of a tool, tried again off-budget (E6)."""
 
@@ -76,7 +77,7 @@ class ToolRetried:
     wait_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToolFinished:
     """The one result of a call. `offers` are tools that the model may use from now on (find_tools); `repeat_of` is the call
     whose result this is, when the same thing was asked again and not run again. `owned`: nobody but the owner
@@ -102,7 +103,7 @@ ApprovalEvent = ApprovalAsked | ApprovalAnswered
 CallEvent = CallJudged | ApprovalAsked | ApprovalAnswered | ToolStarted | ToolFinished
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ModelAsked:
     """Written before each model call: what replay needs, and the reservation that counts as spent until settled.
 
@@ -125,7 +126,7 @@ class ModelAsked:
     label: Label = Label.TRUSTED
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ModelRetried:
     """A call failed and another follows, off-budget: the same model after `wait_s`, or `next_model` (A7)."""
 
@@ -138,7 +139,7 @@ class ModelRetried:
     next_model: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ModelFailed:
     """No model would answer; the turn ends FAILED."""
 
@@ -146,7 +147,7 @@ class ModelFailed:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ModelReplied:
     """The reply, whole. A `closing` one makes no iteration, even when the model asks for tools that it was not given (A12).
 
@@ -178,7 +179,7 @@ class ModelReplied:
         return (self.usage.usd or 0.0) if self.charged_usd is None else self.charged_usd
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Consulting:
     """A small question to a model beside the loop is about to be asked: a summary, a verdict, a class, a reflection."""
 
@@ -189,7 +190,7 @@ class Consulting:
     reserved_usd: float
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Consulted:
     """What came of it; `error` where nothing did. It is charged like any other call (F2)."""
 
@@ -223,7 +224,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MemoryHit:
     """A memory that the turn was given, by id, so that replay can give it again. `owned`: the owner's, not somebody else's."""
 
@@ -233,7 +234,7 @@ class MemoryHit:
     owned: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class UserSaid:
     """The message that began the turn, and what the turn is begun under. `intent` is None where the rules were not sure (E3).
 
@@ -272,14 +273,14 @@ class UserSaid:
         return self.own_label.join_with(self.before)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Classified:
     """A cheap model said what kind of work this is, where the rules were not sure (E3)."""
 
     intent: Intent
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Steered:
     """A message that came mid-turn and was folded in before the next model call (E7)."""
 
@@ -291,7 +292,7 @@ class Steered:
     role: str = OWNER_NAME
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TurnResumed:
     """A worker took the turn up again, after a restart or a wait. `label` is that of the conversation as it is shown from now on:
     it may have gone on meanwhile.
@@ -301,7 +302,7 @@ class TurnResumed:
     label: Label = Label.TRUSTED
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Suspended:
     """The turn waits for a person; its time stands still at so many `seconds` of work (DESIGN 3)."""
 
@@ -309,7 +310,7 @@ class Suspended:
     seconds: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BudgetExtended:
     """The model asked for more iterations and got them (A6)."""
 
@@ -318,7 +319,7 @@ class BudgetExtended:
     max_iterations: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BudgetRaised:
     """A person let the turn use up more: the new limits of it, and of the day where that was what stopped it (F2)."""
 
@@ -328,14 +329,14 @@ class BudgetRaised:
     day_usd: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class IterationRefunded:
     """The last iteration was housekeeping only (a todo list kept, tools looked up): it does not count (E4)."""
 
     call_ids: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Coached:
     """A message from the house to the model: a diagnosis, a nudge, feedback of a verifier."""
 
@@ -343,7 +344,7 @@ class Coached:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Todo:
     """One step of a plan. state: open, doing, done."""
 
@@ -351,7 +352,7 @@ class Todo:
     state: str = "open"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TodosSet:
     """The model wrote its plan down, whole (E3)."""
 
@@ -359,7 +360,7 @@ class TodosSet:
     items: tuple[Todo, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class HistoryCompressed:
     """What the model is shown got shorter; the journal did not (B4).
 
@@ -377,7 +378,7 @@ class HistoryCompressed:
     label: Label = Label.TRUSTED
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Verified:
     """A final text was held against a criterion (E10, F6). `note` is added to the reply when it is delivered all the same."""
 
@@ -387,7 +388,7 @@ class Verified:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ChildSpawned:
     """Another agent was set to work; its message, its session and its row are written with this event, so it exists once.
 
@@ -414,7 +415,7 @@ class ChildSpawned:
         return bool(self.report)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ChildReturned:
     """The step of a composite is done."""
 
@@ -425,7 +426,7 @@ class ChildReturned:
     label: Label
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Alarm:
     """Something that the owner should look into: an agent that runs out of its budget again and again (D6)."""
 
@@ -433,7 +434,7 @@ class Alarm:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TurnEnded:
     """The end: why, in the machine's and in the person's words, and the text that is delivered; `quiet`: it is not, for whoever
     said it has been told by other means.
@@ -478,7 +479,7 @@ Event = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RecordedEvent:
     """An event with its place in the turn (1, 2, 3 ...) and the wall time it was recorded at."""
 

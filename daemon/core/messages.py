@@ -5,9 +5,9 @@ How much a message is worth remembering, from 0 to 1 (A1).
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
+from daemon.core import value
 from daemon.core.trust import Label
 
 
@@ -20,7 +20,7 @@ class MessageRole(StrEnum):
     TOOL = "tool"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToolCall:
     """A call as the model wrote it. `provider_id` is only echoed back: some servers use the same one every time."""
 
@@ -29,7 +29,7 @@ class ToolCall:
     arguments: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Native:
     """A reply in its provider's own form, as JSON, kept so that it can be sent back unchanged: thinking blocks with their
     signatures, reasoning items. It means something only to the same `provider` and `model`.
@@ -40,7 +40,7 @@ class Native:
     blocks: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Message:
     """One entry of a conversation. A TOOL message answers the call with the same `provider_id` just before it.
 
@@ -56,7 +56,7 @@ class Message:
     native: Native | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToolSpec:
     """A tool as the model is shown it; `parameters` is a JSON schema."""
 
@@ -65,7 +65,7 @@ class ToolSpec:
     parameters: Mapping[str, object]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Usage:
     """Tokens of one call, and its price in USD; None means the price is unknown, never free."""
 
@@ -76,7 +76,7 @@ class Usage:
     estimated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ModelRequest:
     """Everything one model call needs. `tools_allowed` false keeps the list but forbids its use (tool choice none)."""
 
@@ -88,7 +88,7 @@ class ModelRequest:
     seed: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ModelReply:
     """What the model said, and what it cost. `finish` is the server's own word for why it stopped."""
 

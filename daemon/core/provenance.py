@@ -4,9 +4,9 @@ Where text from outside came into a turn: what `show` marks, and `/status` gives
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
+from daemon.core import value
 from daemon.core.events import (
     ChildReturned,
     Event,
@@ -35,7 +35,7 @@ class Origin(StrEnum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SourcedText:
     """One text of a conversation. `tool` is the one that was called, or whose result it is; `changes`: that call may have changed
     something. `owned`: the owner said it, or it came up in what they asked for; words and errands of other people are not theirs.
@@ -49,7 +49,7 @@ class SourcedText:
     owned: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TrustContext:
     """What the calls of a turn stand in: its session's label, what was said before it, whether anybody may be asked, and the
     conversation that it works for ("" for its own).
@@ -121,7 +121,7 @@ def _iter_event_texts(event: Event, owned: bool) -> Iterator[SourcedText]:
 MAX_SHOWN = 60
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TaintSource:
     """The first event by which a turn became untrusted. `inherited`: earlier turns of its session had made it so."""
 

@@ -26,6 +26,8 @@ from functools import lru_cache
 from typing import Any, TypeVar, cast
 from urllib.parse import quote, quote_plus
 
+from daemon.core import value
+
 
 def drop_lone_surrogates(text: str) -> str:
     """The text as it can be written, with a "?" in place of each."""
@@ -118,7 +120,7 @@ HEAD_BYTES = 3
 Span = tuple[int, int, str]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BlockTable:
     """Strings that are at least twice as long as a block, less one byte: where each possible block lies in which of them."""
 
@@ -151,7 +153,7 @@ class BlockTable:
                     yield start, needle
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SubstringIndex:
     """Strings to look for, each with the name it goes by."""
 
@@ -245,9 +247,9 @@ _NONE: Mapping[str, str] = {}
 def build_index(secrets: Mapping[str, str]) -> SubstringIndex:
     """Everything to look for; `secrets` are names by value."""
     names, needles = set(secrets.values()), dict[bytes, str]()
-    for value, name in secrets.items():
-        if is_usable(value, names):
-            for form in list_encodings(value):
+    for secret, name in secrets.items():
+        if is_usable(secret, names):
+            for form in list_encodings(secret):
                 needles.setdefault(form.encode(), name)
     return SubstringIndex.build(needles)
 

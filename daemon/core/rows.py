@@ -5,11 +5,11 @@ A loop: one agent at one task, attempt after attempt, until its criterion holds 
 Who may answer a question, and for how long a yes is to hold (DESIGN 6 Approvals). Pure.
 """
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Literal
 
+from daemon.core import value
 from daemon.core.errors import AidaemonError
 from daemon.core.trust import (
     OWNER_NAME,
@@ -30,7 +30,7 @@ UNSENT_STATES = ("new", "sending", "uncertain")  # deliveries that are on their 
 OUTSIDE_SCOPE = "outside"  # the scope of a permission that was given for good to a conversation that came from outside
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class InboxRow:
     """One accepted message. `turn` is the turn it begins; `steers` the running turn it is meant to be folded into.
 
@@ -58,7 +58,7 @@ class InboxRow:
     message_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SessionRow:
     """One conversation and what was set for it by commands. `cleared_at`: history before it is not shown to the model.
 
@@ -85,7 +85,7 @@ class SessionRow:
         return self.label is Label.UNTRUSTED and self.root in ("", NO_ROOT)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TurnRow:
     """A turn at a glance, kept up by its events. state: running, suspended, ended, quarantined."""
 
@@ -108,7 +108,7 @@ class TurnRow:
     agent: str = "default"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ChildRow:
     """An agent that a turn set to work (A17). `turn` is the child's own turn; `done` once that has ended or was set aside."""
 
@@ -126,7 +126,7 @@ class ChildRow:
     done: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ApprovalRow:
     """A question to a person about one call. state: pending, answered, consumed, expired, void (its turn ended)."""
 
@@ -149,7 +149,7 @@ class ApprovalRow:
     paths: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GrantRow:
     """A standing permission: this tool with exactly these arguments, in one session or (session "") everywhere.
 
@@ -171,7 +171,7 @@ class GrantRow:
     uses: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OutboxRow:
     """Something to deliver. state: new, sending, sent, uncertain, failed. kind: reply, approval, notice, file.
 
@@ -193,7 +193,7 @@ class OutboxRow:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class UsageRow:
     """What was used, summed: by model over a span of time. usd is None when any price in it is unknown."""
 
@@ -224,7 +224,7 @@ class LoopStage(StrEnum):
 ENDED_STAGES = (LoopStage.COMPLETED, LoopStage.FAILED)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LoopRow:
     """One loop. `root` is the conversation that started it, `attempt` the one it is at, `learned` a line for each before.
 
@@ -265,7 +265,7 @@ class LoopRow:
         return f"{self.id}-{attempt}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LoopOrder:
     """`session` is the conversation that is asked and told, `role` what the sender is to the house. What is None is as the
     agent's settings say.
@@ -290,7 +290,7 @@ class NotAllowedToAnswer(AidaemonError):
     """This question is somebody else's to answer. It still waits."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GrantBounds:
     """How far a yes for longer goes, in a person's words: so many more times, for so long, in these places. 90 days at most."""
 

@@ -2,15 +2,15 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from daemon.agent.budgets import EXTEND, REVIEW
+from daemon.core import value
 from daemon.loops.events import REVIEW_TOOL
 
 MIN_TWO_DECIMALS = 0.1
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SystemQuestion:
     """The question, and the text that it is about, whole."""
 

@@ -6,8 +6,9 @@ Who may do what (DESIGN 6 Roles, C9): five roles, one table, and nothing that is
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
+
+from daemon.core import value
 
 
 class Label(StrEnum):
@@ -128,7 +129,7 @@ RIGHTS = {
 REVERSIBLE_EFFECTS = (Effect.READ, Effect.FETCH, Effect.WRITE)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Person:
     """Somebody whom a door has recognised. `name` is how they stand in the journal, as sender or as who answered."""
 

@@ -4,9 +4,10 @@ Regular expressions that people write into files.
 """
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
+
+from daemon.core import value
 
 Strategy = Literal["rolling-window", "periodic-summary"]
 Composition = Literal["sequential", "parallel", "debate", "iterative"]
@@ -21,7 +22,7 @@ class Intent(StrEnum):
     COMPLEX = "complex"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Limits:
     """What a turn may use up: iterations, seconds of work, tokens in, USD. None is no limit of that kind."""
 
@@ -32,7 +33,7 @@ class Limits:
     max_usd: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TextIncludes:
     """The assistant's text contains this (B2)."""
 
@@ -40,7 +41,7 @@ class TextIncludes:
     kind: Literal["text-includes"] = "text-includes"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToolResult:
     """A result of this tool, in the latest iteration, has this exit code AND contains this; None and "" ask nothing (B2)."""
 
@@ -50,7 +51,7 @@ class ToolResult:
     kind: Literal["tool-result"] = "tool-result"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BudgetExhausted:
     """The run has cost so much, its sub-agents included (B2)."""
 
@@ -61,7 +62,7 @@ class BudgetExhausted:
 Condition = TextIncludes | ToolResult | BudgetExhausted
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AnswerCheck:
     """A criterion that a final answer is held against (E10).
 
@@ -74,7 +75,7 @@ class AnswerCheck:
     exit_code: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Member:
     """One agent of a composite, and what it is told beside the task."""
 
@@ -82,7 +83,7 @@ class Member:
     brief: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Composite:
     """Several agents at one task (B11). `judge` sums a debate up; an iterative one ends when its text has `until` in it."""
 
@@ -93,7 +94,7 @@ class Composite:
     until: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TurnSpec:
     """An agent's spec as far as a turn needs it. `cycles`: exactly max_iterations model calls, with tools in all of them (B3).
 

@@ -1,11 +1,11 @@
 """A button was pressed: an answer to one question, by whoever may give it, once; what is stale says so (A15)."""
 
-from dataclasses import dataclass
 
 from channels.markup.approval_prompt import is_complete
 from channels.message import ButtonPress
 from daemon.access.directory import display_name
 from daemon.commands.registry import Services
+from daemon.core import value
 from daemon.core.errors import UsageError
 from daemon.core.events import Answer
 from daemon.core.rows import ApprovalRow, NotAllowedToAnswer, OutboxRow, is_system_question
@@ -34,7 +34,7 @@ ALREADY_SETTLED = "This question is settled; nothing was done now."
 READ_FIRST = "This one is long. Read it whole, I send it now; then press again."
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ButtonHandler:
     """Answers by button, for every channel."""
 

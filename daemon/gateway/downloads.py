@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from channels.base import ChannelError, RetryLater
 from channels.message import Attachment
+from daemon.core import value
 from daemon.core.rows import InboxRow
 from daemon.outbox.channel_supervisor import ChannelState
 from daemon.tools.workspace.attachment_names import (
@@ -21,7 +21,7 @@ GONE = "its channel is not connected now"
 PAUSES, LONGEST_PAUSE = (0.0, 1.0, 5.0), 30.0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AttachmentDownloader:
     """Fetches them one after the other; what cannot be had is said, and the message is worked on all the same."""
 

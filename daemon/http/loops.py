@@ -1,7 +1,6 @@
 """/api/agents/{id}/loop: start, stop, pause, resume, look at, and review a loop of an agent (C8)."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from aiohttp import web
@@ -9,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 from pydantic.alias_generators import to_camel
 
 from daemon.client.protocol import SESSION_NAME, DaemonClient, LoopView, find_loop, loop_to_json
+from daemon.core import value
 from daemon.core.errors import ConfigError
 from daemon.core.rows import LoopOrder
 from daemon.core.trust import Person, Right, Role, has_right
@@ -46,7 +46,7 @@ class LoopReviewBody(BaseModel):
     reason: Annotated[str, StringConstraints(max_length=2000)] = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LoopRoutes:
     """One loop per agent at a time, so the agent names it."""
 

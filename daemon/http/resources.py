@@ -21,7 +21,7 @@ POST /v1/events/{name}: the untrusted door (A13, A16). Its tokens open this and 
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import Annotated, Literal, Protocol
 
@@ -38,6 +38,7 @@ from daemon.client.protocol import (
     RunView,
     SendResult,
 )
+from daemon.core import value
 from daemon.core.events import Answer
 from daemon.core.rows import MAX_GRANT_TERM, MAX_GRANT_USES, GrantBounds, NotAllowedToAnswer
 from daemon.core.trust import Role
@@ -66,7 +67,7 @@ async def require_run(door: DaemonClient, request: web.Request) -> RunView:
     return view
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RunRoutes:
     """Runs as a list, one by one, and as they stand in the journal."""
 
@@ -148,7 +149,7 @@ class WebMessageBody(MessageBody):
     session: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MessageRoutes:
     """Takes messages in. Without `?wait=1` the answer comes once the message is on disk."""
 
@@ -239,7 +240,7 @@ class ApprovalAnswerBody(BaseModel):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ApprovalRoutes:
     """Each question is answered once; each call on its own (B8)."""
 
@@ -313,7 +314,7 @@ class AgentBody(BaseModel):
     agent: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SessionRoutes:
     """Sessions by their full id, such as web:default."""
 
@@ -374,7 +375,7 @@ class DeliveredBody(BaseModel):
     part: Annotated[int, Field(ge=0)]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TerminalRoutes:
     """Deliveries to a session, and the runs that will bring more."""
 
@@ -403,7 +404,7 @@ class TerminalRoutes:
         return json_response({"turn": request.match_info["turn"], "part": shown.part})
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GrantRoutes:
     """Standing permissions are given with an answer, and bounded."""
 
@@ -442,7 +443,7 @@ class PersonBody(BaseModel):
     name: Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PeopleRoutes:
     """The owner's alone."""
 
@@ -471,7 +472,7 @@ class PeopleRoutes:
         return json_response({"removed": await self.door.people().remove(named.name)})
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class HealthRoutes:
     """200, or 503 with what ails it."""
 
@@ -500,7 +501,7 @@ class EventIntake(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EventEndpoint:
     """Any JSON in; out comes where its run can be looked at, by whoever has a token of the house's people.
 

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from aiohttp import web
 from pydantic_core import to_json
 
 from daemon.client.protocol import DaemonClient, LiveEvent
+from daemon.core import value
 from daemon.http.resources import require_run
 from daemon.http.responses import invalid, query_number
 
@@ -21,7 +21,7 @@ HEADERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StreamPosition:
     """How far a watcher got: event `seq` but for the last `rest` things told of it. Written SEQ, or SEQ-REST."""
 
@@ -48,7 +48,7 @@ class StreamPosition:
         return bool(self.rest) and event.seq == self.seq and event.rest >= self.rest
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EventStreamRoutes:
     """Each recorded thing is sent exactly once to a client that resumes; drafts have no id and are not repeated."""
 

@@ -5,12 +5,12 @@ What one attempt leaves to the next: a line in the progress log, and nothing els
 What somebody wants a loop to do, held against what the agent's spec allows (C7).
 """
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from daemon.agent.spec.sections import LoopSection
+from daemon.core import value
 from daemon.core.errors import AidaemonError, ConfigError, UsageError
 from daemon.core.ids import parse_session_id
 from daemon.core.rows import (
@@ -24,7 +24,7 @@ from daemon.core.trust import Label
 from daemon.tools.criteria_checks import CriteriaChecker
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CriterionResult:
     """Whether it is met. `warning` is what a person should know of how it was looked at."""
 
@@ -32,7 +32,7 @@ class CriterionResult:
     warning: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CriterionChecker:
     """Looks; what cannot be looked at is not met."""
 

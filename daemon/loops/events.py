@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
+from daemon.core import value
 from daemon.core.events import ApprovalAsked
 from daemon.core.rows import REVIEW_QUESTION, LoopRow, LoopStage
 from daemon.core.trust import Effect
@@ -18,7 +19,7 @@ from daemon.tools.arguments import args_hash, canonical_json
 from daemon.tools.policy.approvals import hash_token
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AttemptEnded:
     """An attempt has ended; this is all it said."""
 
@@ -29,7 +30,7 @@ class AttemptEnded:
     output: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ProgressLogged:
     """A line of the progress log."""
 
@@ -39,7 +40,7 @@ class ProgressLogged:
     learning: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LoopReviewRequired:
     """A person is to say whether the attempt will do."""
 
@@ -49,7 +50,7 @@ class LoopReviewRequired:
     output: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LoopCompleted:
     """The criterion was met, or the last attempt was made."""
 
@@ -59,7 +60,7 @@ class LoopCompleted:
     final_output: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LoopFailed:
     """It ended without."""
 
@@ -69,7 +70,7 @@ class LoopFailed:
     error: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LoopAgentStatus:
     """What the agent is now."""
 

@@ -1,9 +1,10 @@
 """What a loop writes down, each in one transaction: nothing of it happens in part, however the daemon dies (B5)."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
+from daemon.core import value
 from daemon.core.rows import REVIEW_QUESTION, InboxRow, LoopRow, LoopStage, SessionRow
 from daemon.core.trust import Answer
 from daemon.loops.config import CriterionResult, attempt_input, attempt_session
@@ -14,7 +15,7 @@ from daemon.store.protocol import ReadTx, Tx
 from daemon.store.transaction import post_to_session
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LoopChange:
     """A loop before and after; `message` is to be given to `lane`, when it has not been."""
 

@@ -1,8 +1,9 @@
 """What follows from how an attempt ended, or from what a person said: pure, from row to row (C3, C5)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
+from daemon.core import value
 from daemon.core.rows import ApprovalRow, LoopRow, LoopStage, TurnRow
 from daemon.core.trust import APPROVALS, Label, Stop
 from daemon.loops.config import summarize_output
@@ -12,7 +13,7 @@ REVIEW_EXPIRED = "nobody reviewed the attempt in time"
 SHUTDOWN_REASON = "shutdown"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AttemptResult:
     """What came of an attempt. `error` is set where it ended in a way that ends the loop."""
 

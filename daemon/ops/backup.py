@@ -9,11 +9,11 @@ import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from daemon import VERSION
+from daemon.core import value
 from daemon.core.errors import AidaemonError
 
 MANIFEST = "manifest.json"
@@ -26,7 +26,7 @@ class BackupFailed(AidaemonError):
     """The backup could not be made; what is in the home directory was not touched."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BackupSource:
     """What a backup is made of."""
 
@@ -35,7 +35,7 @@ class BackupSource:
     with_secrets: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BackupArchive:
     """A backup that was made or looked at: what is in it (name -> SHA-256), and what is wrong with it."""
 

@@ -15,7 +15,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -25,6 +25,7 @@ from pydantic import AliasChoices, BaseModel, Field, ValidationError
 
 from channels.base import Channel, ChannelError, Revoked
 from daemon.agent.spec.registry import AgentRegistry
+from daemon.core import value
 from daemon.core.errors import ConfigError, ProviderError
 from daemon.ops.backup import check_integrity
 from daemon.ops.models import DEFAULT_MODEL, find_model
@@ -37,7 +38,7 @@ from daemon.tools.shell.sandbox import DESCRIPTIONS, probe
 CheckState = Literal["ok", "warn", "fail"]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CheckResult:
     """One thing that was looked at. `advice` is empty where all is well."""
 
@@ -50,7 +51,7 @@ class CheckResult:
 HTTP_TIMEOUT = aiohttp.ClientTimeout(total=5)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ProbeResult:
     """How an address answered: its HTTP status, 0 for not at all, and then why."""
 
@@ -130,7 +131,7 @@ CHANNEL_TIMEOUT_S = 10.0
 NETWORK = "look at the network; the daemon tries again by itself"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ChannelAccount:
     """One account of the config. `section` is its place there; `allowed` and `owners` are how many people it lists."""
 
@@ -218,7 +219,7 @@ OLDEST = (3, 11)
 LOW_SPACE, NO_SPACE = 1 << 30, 100 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DoctorInput:
     """What is examined. `provider` is None where the config does not load; `config_fault` says why then.
 

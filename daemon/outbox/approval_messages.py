@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from channels.base import ChannelError, Rejected
 from channels.markup.sanitize import escape_markdown
 from daemon.access.directory import display_name
+from daemon.core import value
 from daemon.core.background import BackgroundTasks
 from daemon.core.errors import StoreUnavailable
 from daemon.core.event_bus import EventBus, LiveItem, Quarantined, TurnFinished
@@ -30,7 +31,7 @@ OUTCOMES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PostedQuestion:
     """A question with its buttons, as it stands somewhere, whose it is, and who answered it."""
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from channels.base import ChannelError, DeliveryUnknown, RetryLater
 from channels.message import Address
+from daemon.core import value
 from daemon.core.background import BackgroundTasks
 from daemon.core.clock import Clock
 from daemon.core.errors import StoreUnavailable
@@ -104,7 +105,7 @@ log = logging.getLogger(__name__)
 CLEANUP_CALL_S = 10.0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LeftoverDraft:
     """A draft; `message` is "" or GONE where there is nothing to take away."""
 

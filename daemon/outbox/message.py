@@ -5,11 +5,11 @@ What a delivery becomes at a platform: its pieces, its buttons, the keys under w
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 
 from channels.message import Address, Choice
+from daemon.core import value
 from daemon.core.events import Answer
 from daemon.core.ids import ACCOUNT_SEPARATOR, build_session_id
 from daemon.core.rows import ApprovalRow, OutboxRow, is_system_question, may_answer_question
@@ -53,7 +53,7 @@ BUTTONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OutboundMessage:
     """What is to be sent where. `choices` stand under the last piece; `reply_to` is the message that the first one answers.
 

@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from channels.markup.approval_prompt import approval_prompt
 from channels.markup.sanitize import escape_markdown
 from daemon.access.directory import display_name, list_owner_chats
+from daemon.core import value
 from daemon.core.rows import ApprovalRow, InboxRow, OutboxRow, SessionRow, is_system_question
 from daemon.core.system_questions import parse_system_question
 from daemon.core.trust import OWNER, Label, Person
@@ -33,7 +34,7 @@ NOWHERE = (
 WHOSE = "It is for {who}, in {where}."
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DeliveryFacts:
     """What the journal has about a delivery."""
 
@@ -48,7 +49,7 @@ class DeliveryFacts:
     overtaken: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MessageRenderer:
     """Looks up what belongs to a delivery. `works` says whether a channel does. Raises StoreUnavailable."""
 

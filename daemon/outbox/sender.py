@@ -21,6 +21,7 @@ from pydantic import BaseModel, ValidationError
 
 from channels.base import Channel, ChannelError, DeliveryUnknown, Rejected, RetryLater, Revoked
 from channels.message import Choice, MessagePart
+from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.errors import StoreUnavailable
 from daemon.core.rows import UNSENT_STATES, OutboxRow
@@ -41,7 +42,7 @@ from daemon.outbox.render import MessageRenderer
 from daemon.store.protocol import Store, Tx
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AttachmentFile:
     """The file as it was when it was handed over, the name it is to have, and what is said with it."""
 
@@ -224,7 +225,7 @@ LOST = "the platform has answered none of {tries} tries; it may have arrived"
 Tell = Callable[[Tx, str, str], bool]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OutboxSender:
     """Takes deliveries to their end: sent, or failed for good, and then the owner is told elsewhere, in the same step.
 

@@ -18,6 +18,7 @@ from hashlib import blake2b
 from itertools import count
 from typing import Literal
 
+from daemon.core import value
 from daemon.core.messages import Message, MessageRole, ModelRequest, Native, ToolCall, ToolSpec
 
 VERSION = re.compile(r"claude-(?:[a-z]+-)?(\d+)(?:[-.](\d{1,2}))?(?!\d)")
@@ -28,7 +29,7 @@ BUDGETS = {"low": 2048, "medium": 8192, "high": 16_384, "max": 24_000}
 HIGH_EFFORTS = ("high", "max")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ModelCapabilities:
     """How a model thinks. `bound`: its thinking counts only behind exactly what it was thought about."""
 
@@ -80,7 +81,7 @@ def make_own_native(provider: str, model: str, prefix: str, content: Sequence[Bl
     return Native(provider, model, json.dumps({"prefix": prefix, "content": content}))
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class NativeOwner:
     """Whose thinking goes back: this provider's and model's.
 
@@ -250,7 +251,7 @@ ALTERNATIVES = ("anyOf", "oneOf", "allOf")
 CACHE_MARK = b',"cache_control":{"type":"ephemeral"}'
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AnthropicBody:
     """A request body. `prefix` names what the reply will have been thought about."""
 

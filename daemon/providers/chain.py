@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from daemon.core import value
 from daemon.core.errors import ErrorClass, ProviderError
 from daemon.core.events import ModelRetried
 from daemon.core.messages import ModelReply, ModelRequest, Usage
@@ -24,7 +25,7 @@ ACCOUNT_ERRORS = (ErrorClass.AUTH, ErrorClass.BILLING)
 RetryCallback = Callable[[ModelRetried], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ModelRoute:
     """A model, and whom to ask for it."""
 

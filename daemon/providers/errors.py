@@ -4,10 +4,10 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
+from daemon.core import value
 from daemon.core.errors import AidaemonError, ErrorClass, ProviderError
 
 MAX_DETAIL = 300
@@ -132,7 +132,7 @@ class CallFailed(AidaemonError):
         return ProviderError(self.kind, message, retry_after=self.retry_after, status=self.status)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ErrorBody:
     """An error as the server wrote it: words for people, codes and types for programs, perhaps a status."""
 

@@ -3,9 +3,9 @@
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
+from daemon.core import value
 from daemon.core.messages import Message, MessageRole, ModelRequest, ToolCall, ToolSpec
 from daemon.providers.openai_request import encode
 
@@ -23,7 +23,7 @@ BUDGETS = {"low": 1024, "medium": 8192, "high": 24_576, "max": 24_576}
 PRO_BUDGET = 32_768
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CallRef:
     """A call as it stands in the request: its answer names it in the same way."""
 

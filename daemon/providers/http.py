@@ -17,6 +17,7 @@ import aiohttp
 from pydantic import BaseModel, ValidationError
 from yarl import URL
 
+from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.errors import ErrorClass
 from daemon.core.messages import ModelReply
@@ -24,7 +25,7 @@ from daemon.providers.base import TextCallback
 from daemon.providers.errors import CallFailed, make_event_error, make_response_error
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ServerEvent:
     """One event of a stream."""
 

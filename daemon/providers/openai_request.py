@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from daemon.core import value
 from daemon.core.messages import Message, MessageRole, ModelRequest, ToolCall, ToolSpec
 
 MAX_TOOL_LISTS = 64
@@ -11,7 +12,7 @@ MAX_CACHED_MESSAGES = 2048
 EFFORTS = {"max": "high"}
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Dialect:
     """Where servers differ in the names of things."""
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from daemon.core import value
 from daemon.core.messages import Message, MessageRole, ModelRequest, Native, ToolCall, ToolSpec
 from daemon.providers.openai_request import encode, make_valid_arguments
 
@@ -155,7 +156,7 @@ def _message_item(role: str, text: str) -> dict[str, object]:
     return {"role": role, "content": text}
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _NativeIds:
     """A reply as it came: the ids of its calls, and all its ids. No id may stand twice in a request."""
 

@@ -5,9 +5,10 @@ Questions as a conversation is shown them: numbered, nothing hidden in them, and
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from daemon.commands.registry import Services
+from daemon.core import value
 from daemon.core.errors import UsageError
 from daemon.core.events import Answer
 from daemon.core.rows import (
@@ -29,7 +30,7 @@ from daemon.store.protocol import ReadTx, Tx
 from daemon.tools.policy.grants import is_active, pattern_error
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AnsweredCall:
     """A question that has been answered, and the standing permission that came of it."""
 
@@ -130,7 +131,7 @@ ANSWER_HINT = (
 ApprovalRef = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ShownApprovals:
     """What somebody was last shown in a conversation: its questions in the order of their numbers, and those shown whole.
 

@@ -1,13 +1,13 @@
 """What a person is shown before they say yes: nothing in it hides or turns round, and what is cut off is told (A6)."""
 
-from dataclasses import dataclass
 
 from channels.markup.sanitize import escape_invisible, find_suspicious
+from daemon.core import value
 
 MAX_CHARS = 500
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class VisibleText:
     """A text as it may be shown: `missing` characters of it are left out; `warnings` say what looks like something else."""
 

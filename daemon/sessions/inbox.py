@@ -1,9 +1,10 @@
 """The way in: a message becomes a row on disk, once; only then is it acknowledged and worked on (B4.1)."""
 
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from daemon.agent.turn_control import TurnControl
+from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.events import Answer
 from daemon.core.ids import NewId
@@ -17,7 +18,7 @@ OWNER = "owner"
 COMMAND_STATE = "ordered"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class InboxMessage:
     """A message as a channel or the HTTP door hands it over. `external_id` is the sender's own: the same one twice is dropped.
 
@@ -40,7 +41,7 @@ class InboxMessage:
     session_label: Label | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class InboxReceipt:
     """What became of it. `answered` says that it rejected an open question of that turn; `again` that it had come before."""
 
@@ -54,7 +55,7 @@ class InboxReceipt:
         return turn if kind in ("steered", "answered") else self.row.steers
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Inbox:
     """One for all channels. A secret that somebody types is taken out before anything is written."""
 

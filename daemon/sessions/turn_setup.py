@@ -4,13 +4,14 @@ What a turn may go by beside its own words: what was said where it was set to wo
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from daemon.agent.config import AgentConfig
 from daemon.agent.context.history import load_history, rebuild_turn
 from daemon.agent.intent import classify_by_rules
 from daemon.agent.spec.agent_spec import AgentSpec
 from daemon.agent.spec.registry import AgentRegistry
+from daemon.core import value
 from daemon.core.errors import ConfigError
 from daemon.core.events import Limits, MemoryHit, UserSaid
 from daemon.core.messages import MessageRole, score_importance
@@ -26,7 +27,7 @@ COMPOSED_CHANNELS = (AGENT, LOOP_CHANNEL)
 SpecSettings = tuple[AgentSpec, AgentConfig, TurnSpec, Limits]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TurnSetup:
     """Fixed for the whole turn. `fault`: the agent cannot work at all, and why."""
 
@@ -43,7 +44,7 @@ class TurnSetup:
         return replace(self, memories=(reflection, *self.memories))
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TurnPreparer:
     """Looks up what the turn of a message needs. A trivial message gets the minimal path: nothing is looked for in memory."""
 

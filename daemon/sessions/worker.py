@@ -26,6 +26,7 @@ from daemon.agent.context.history import (
 from daemon.agent.final_messages import describe_end
 from daemon.agent.subagents.manager import SubagentManager
 from daemon.agent.turn_control import TurnControl
+from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.errors import Fenced, StoreUnavailable
 from daemon.core.event_bus import EventBus, Quarantined, TurnFinished
@@ -100,7 +101,7 @@ async def fetch_nothing(row: InboxRow) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SessionDeps:
     """What every lane works with. `leaving` is set when the daemon stops, `questions` while somebody has been asked something.
 

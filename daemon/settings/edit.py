@@ -5,13 +5,13 @@ import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
 
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
+from daemon.core import value
 from daemon.core.errors import ConfigError, UsageError
 from daemon.settings.dotted_keys import (
     KeyPath,
@@ -42,7 +42,7 @@ UNGUARDED_KEYS: frozenset[KeyPath] = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ConfigChange:
     """An edit that is in order, not written yet. `keys` are the places it changes."""
 
@@ -75,7 +75,7 @@ class ConfigChange:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ConfigEditor:
     """The config file at `path`, which may be absent."""
 

@@ -1,14 +1,14 @@
 """Secrets in the desktop's own store, through the `keyring` extra."""
 
-from dataclasses import dataclass
 
 import keyring
 from keyring.errors import KeyringError, PasswordDeleteError
 
+from daemon.core import value
 from daemon.core.errors import ConfigError
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class KeyringStore:
     """What this HOME has there: `service` is the name that it goes by."""
 

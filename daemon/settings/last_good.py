@@ -1,9 +1,9 @@
 """Last known good (A8): the config that worked is kept, and a new one that does not is answered with it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from daemon.core import value
 from daemon.core.errors import ConfigError, ErrorClass
 from daemon.settings.load import LoadedConfig, load_config, parse_config
 from daemon.settings.paths import write_private_file
@@ -11,7 +11,7 @@ from daemon.settings.paths import write_private_file
 CONFIG_ERRORS = frozenset({ErrorClass.AUTH, ErrorClass.NOT_FOUND})
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LastGood:
     """The text of the last config that answered a model call, as its file had it: nothing expanded."""
 
@@ -32,7 +32,7 @@ class LastGood:
             raise ConfigError(f"{self.path}: cannot be read: {error.strerror}") from error
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ConfigChoice:
     """The config to run on; `notice` tells the owner when it is not the one in the file."""
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from daemon.core import value
 from daemon.settings.model import Config
 from daemon.settings.toml_file import (
     NON_FINITE,
@@ -37,8 +38,8 @@ class Interpolator:
 
     def hide_values(self, text: str) -> str:
         """A message with every value that was filled in as the file names it: whoever reads a fault need not know them."""
-        for value, name in sorted(self._filled.items(), key=lambda item: -len(item[0])):
-            text = text.replace(value, name)
+        for filled, name in sorted(self._filled.items(), key=lambda item: -len(item[0])):
+            text = text.replace(filled, name)
         return text
 
     def _remember(self, value: str, as_written: str) -> str:
@@ -85,7 +86,7 @@ class Interpolator:
         return self._remember(self.secrets.get(name, as_written), as_written)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LoadedConfig:
     """A config that is in order. `text` is the TOML as read, nothing expanded: what is kept as last good (A8)."""
 

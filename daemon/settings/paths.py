@@ -5,8 +5,9 @@ Where things lie under HOME (CONTRACT, "Files under HOME").
 
 import os
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
+
+from daemon.core import value
 
 
 def write_private_file(path: Path, text: str) -> None:
@@ -32,7 +33,7 @@ def _fsync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Paths:
     """HOME and the config file; every other place follows from them."""
 

@@ -7,7 +7,7 @@ import stat
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Protocol, cast
@@ -15,6 +15,7 @@ from typing import Protocol, cast
 import tomli_w
 
 from daemon import addons as plugins
+from daemon.core import value
 from daemon.core.errors import ConfigError, SecretRefused
 from daemon.settings.paths import write_private_file
 
@@ -40,7 +41,7 @@ class KeyringProtocol(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SecretEntry:
     """A secret: `hosts` are those that tools may send it to, none by default. Its value may lie in the keyring instead."""
 
@@ -50,7 +51,7 @@ class SecretEntry:
     keyring: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SecretStore:
     """What stands in the file at `path`. Values never appear in messages. It is read anew each time: an edit holds at once."""
 

@@ -4,9 +4,9 @@ import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
+from daemon.core import value
 from daemon.core.errors import ConfigError
 
 MIGRATIONS_FOLDER = Path(__file__).parent / "migrations"
@@ -27,7 +27,7 @@ class JournalUnusable(ConfigError):
     """The journal's file cannot be used."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Migration:
     """One step of the schema: from version number - 1 to number."""
 

@@ -1,9 +1,9 @@
 """What follows from an event in the other tables: one pure function, applied by each store in the event's own transaction."""
 
 import json
-from dataclasses import dataclass
 from datetime import datetime
 
+from daemon.core import value
 from daemon.core.events import (
     Alarm,
     Answer,
@@ -34,26 +34,26 @@ from daemon.core.trust import Label
 MAX_TASK_CHARS = 500
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TurnBegan:
     """The message's turn has begun."""
 
     input_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class InputSteered:
     """The message was folded into this turn."""
 
     input_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TurnTainted:
     """The turn has read something untrusted."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class UsageAdded:
     """A model call was settled."""
 
@@ -64,12 +64,12 @@ class UsageAdded:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class IterationUncounted:
     """The last iteration was housekeeping (E4)."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DayLimitRaised:
     """A person let this day cost more (F2)."""
 
@@ -78,7 +78,7 @@ class DayLimitRaised:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ChildCreated:
     """A child's session, message and row: with the event that says so, or not at all (A17)."""
 
@@ -86,7 +86,7 @@ class ChildCreated:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ApprovalOpened:
     """A call waits for a person."""
 
@@ -94,7 +94,7 @@ class ApprovalOpened:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ApprovalClosed:
     """The turn has consumed the answer, or nobody answered in time."""
 
@@ -102,14 +102,14 @@ class ApprovalClosed:
     state: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TurnStateSet:
     """The turn waits, or goes on."""
 
     state: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TurnClosed:
     """The turn is over: its questions are void, its message is done, what meant to steer it becomes a turn of its own.
 
@@ -122,7 +122,7 @@ class TurnClosed:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DeliveryPosted:
     """Something to deliver to the session's chat."""
 

@@ -1,9 +1,10 @@
 """What a tool is: one decorated function (the decorator is in tools/decorate.py), its metadata, its result."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
+from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.errors import AidaemonError
 from daemon.core.events import Event
@@ -24,7 +25,7 @@ class ServiceUnavailable(RetryableToolError):
     """The service behind a tool is failing (5xx)."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToolOutput:
     """What a tool gives back. `also` are events recorded with the result; `offers` names tools to add to the list; `seconds` is
     how long it worked, where that is less than it took: it waited for a person. `owned` is False for what somebody else than the
@@ -41,7 +42,7 @@ class ToolOutput:
     from_owner: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToolContext:
     """What the dispatcher knows of the call; filled by the house, never by the model (A10). `note` writes an event down now."""
 
@@ -54,7 +55,7 @@ class ToolContext:
     record_event: Callable[[Event], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToolMeta:
     """How a tool may be handled. `critical` names the arguments that decide where an effect goes; None means all of them.
 
@@ -98,7 +99,7 @@ def no_preview(arguments: Mapping[str, object]) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Tool:
     """A tool ready to run. `run` takes the model's arguments, without any that start with `_`; raises ToolError for bad ones.
 

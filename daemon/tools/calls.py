@@ -6,11 +6,12 @@ When a failed tool is tried again, off-budget (E6).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import takewhile
 from pathlib import PurePosixPath
 
+from daemon.core import value
 from daemon.core.events import Outcome, ToolFinished
 from daemon.core.trust import Effect
 from daemon.core.turn import CallState, Turn
@@ -22,7 +23,7 @@ MAX_PARALLEL = 8
 READ_EFFECTS = (Effect.READ, Effect.FETCH)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AdmittedCall:
     """A call that may run now."""
 

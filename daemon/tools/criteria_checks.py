@@ -4,8 +4,8 @@ import asyncio
 import json
 import re
 import sys
-from dataclasses import dataclass
 
+from daemon.core import value
 from daemon.tools.shell.process import run_process
 from daemon.tools.shell.sandbox import Sandbox
 
@@ -19,7 +19,7 @@ NO_SANDBOX = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CheckResult:
     """Whether it is met, and what the command printed. `warning` is what a person should know of how it was looked at.
 
@@ -32,7 +32,7 @@ class CheckResult:
     not_checked: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CriteriaChecker:
     """Looks. The command is the owner's, so nobody is asked; what it runs may be the model's, so it runs fenced in."""
 

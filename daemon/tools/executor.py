@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 
+from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.errors import Fenced, StoreUnavailable
 from daemon.core.event_bus import EventBus
@@ -105,7 +106,7 @@ class ToolTimeout(ToolError):
     """The tool did not come back in time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class BatchRunner:
     """Runs batches of calls of one turn. Nothing that a tool says gets past the redactor."""
 

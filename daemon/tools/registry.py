@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
+from daemon.core import value
 from daemon.core.errors import ConfigError
 from daemon.core.messages import ToolSpec
 from daemon.tools.base import Tool, ToolSource
@@ -112,7 +112,7 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SearchWords:
     """The words of a name or a description, as they are looked for."""
 

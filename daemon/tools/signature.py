@@ -5,12 +5,13 @@ A new tool is one decorated function; `bind` gives it the parts it needs.
 
 import types
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from inspect import Parameter, getdoc, signature
 from typing import Annotated, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
+from daemon.core import value
 from daemon.core.messages import ToolSpec
 from daemon.core.trust import Effect
 from daemon.tools.arguments import BadArguments
@@ -33,7 +34,7 @@ HIDDEN_TYPES: Mapping[str, type] = {"_session_id": str, "_untrusted_source": boo
 DROPPED_KEYS = ("title", "additionalProperties")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Signature:
     """The parameters of a tool, sorted by who fills them in."""
 
@@ -212,7 +213,7 @@ def _without_null(schema: dict[str, object]) -> dict[str, object]:
 Function = Callable[..., Awaitable[str | ToolOutput]]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToolDefinition:
     """A tool as it was written, before it has its parts."""
 

@@ -6,10 +6,11 @@ The untrusted door: an event becomes a session of its own, and a turn that may n
 import json
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from uuid import UUID, uuid4
 
+from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.ids import NewId, parse_session_id
 from daemon.core.redaction import Redactor
@@ -48,7 +49,7 @@ def _payload_json(payload: object, sized: int) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TriggerEvent:
     """An event as a door hands it over. `key` is the sender's own: the same one twice is one event. `sized`: its bytes."""
 
@@ -58,7 +59,7 @@ class TriggerEvent:
     key: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TriggerReceipt:
     """The session and the turn that an event became, now or when it came first."""
 
@@ -66,7 +67,7 @@ class TriggerReceipt:
     turn: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EventTrigger:
     """Takes events in. Nothing in a payload is a command, whatever it looks like: it never passes where commands are read."""
 

@@ -1,7 +1,8 @@
 """What the claims of a reply are described in: kinds, verbs, shapes; each language is a table of them (F6)."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from daemon.core import value
 
 
 class Kind(StrEnum):
@@ -23,7 +24,7 @@ class Kind(StrEnum):
     INSTALLED = "anything was installed"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Row:
     """Verbs of one kind. `needs`: the sentence must have this; `barred`: it is something else when this follows the verb.
 
@@ -37,7 +38,7 @@ class Row:
     shown: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Shape:
     """One way to say that it is done: `pattern` has the group `v`; `head` must be all that stands before it in the sentence.
 
@@ -55,7 +56,7 @@ class Shape:
     bare: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Tongue:
     """A language. `innocent` anywhere in a sentence clears it; `told` clears what may be a report; `denied` before the verb.
 

@@ -5,7 +5,7 @@ What the model sees: system prompt, earlier turns, this turn; repaired, fitted, 
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import blake2b
 
 from daemon.agent.context.history_window import (
@@ -16,6 +16,7 @@ from daemon.agent.context.history_window import (
     is_nearly_full,
 )
 from daemon.agent.context.truncation import fit_history, limit_user_texts
+from daemon.core import value
 from daemon.core.budget import Budget
 from daemon.core.messages import Message, MessageRole, ModelRequest, ToolSpec
 from daemon.core.provenance import TrustContext
@@ -52,7 +53,7 @@ CLOSING = (
 SHRINK = "shrink"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TurnContext:
     """What a turn stands in: what its calls are judged by, the turns before it, the tools found earlier, its account."""
 
@@ -65,7 +66,7 @@ class TurnContext:
     account: Budget = field(default_factory=lambda: Budget(""))
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Prompt:
     """A request with what its event says of it."""
 
@@ -77,7 +78,7 @@ class Prompt:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToolList:
     """A list of tools as it is sent, with its hash and an estimate of its tokens. `label` is that of the words that describe
     them: a server describes its own, and one that is gone was a server's (A22).
@@ -90,7 +91,7 @@ class ToolList:
     label: Label
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PromptPlan:
     """All there is to send, and what it takes; `fixed` is what the system prompt and the tools take."""
 
@@ -102,7 +103,7 @@ class PromptPlan:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ContextBuilder:
     """Builds the request of each call. `core` are the tools that are always shown; the rest is found by find_tools."""
 

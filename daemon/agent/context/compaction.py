@@ -4,7 +4,7 @@ Only what the model is shown changes; the journal keeps everything.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Protocol
 
@@ -17,6 +17,7 @@ from daemon.agent.context.history_window import (
     is_nearly_full,
 )
 from daemon.agent.context.truncation import LEAST_ROOM, find_iterations, shorten
+from daemon.core import value
 from daemon.core.events import HistoryCompressed
 from daemon.core.messages import Message, MessageRole
 from daemon.core.trust import join_all
@@ -113,7 +114,7 @@ def list_dropped(turn: Turn, earlier: HistoryWindow, planned: HistoryCompressed)
     ]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class HistoryCompactor:
     """Says what a turn is to be shown no more, before the next model call."""
 

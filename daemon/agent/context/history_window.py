@@ -4,11 +4,12 @@ The turns before this one as the model is shown them: kept or dropped whole, the
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import blake2b
 from itertools import chain, pairwise
 
 from daemon.agent.context.repair import repair
+from daemon.core import value
 from daemon.core.messages import Message, MessageRole
 from daemon.core.trust import Label, join_all
 from daemon.core.turn import Turn
@@ -72,7 +73,7 @@ def _length(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TurnMessages:
     """One turn that ended, or the summary of what is shown no more: repaired, measured and hashed once."""
 
@@ -93,7 +94,7 @@ class TurnMessages:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class HistoryWindow:
     """All groups of a session, behind the summary of what was before them."""
 

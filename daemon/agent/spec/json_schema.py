@@ -15,6 +15,8 @@ from difflib import get_close_matches
 from itertools import islice
 from urllib.parse import unquote
 
+from daemon.core import value
+
 JSON_TYPES: dict[str, Callable[[object], bool]] = {
     "object": lambda value: isinstance(value, dict),
     "array": lambda value: isinstance(value, list),
@@ -27,7 +29,7 @@ JSON_TYPES: dict[str, Callable[[object], bool]] = {
 MAX_SHOWN = 60
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class KeywordRule:
     """`mistake` tells what a schema should have there instead, "" if it is right; `faults` what is wrong with a value."""
 

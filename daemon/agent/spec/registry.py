@@ -13,6 +13,7 @@ from pathlib import Path
 from daemon.agent.config import AgentConfig
 from daemon.agent.spec.agent_spec import DEFAULT, AgentSpec, default_spec, parse_spec
 from daemon.agent.spec.sections import NAME, NAME_RULE
+from daemon.core import value
 from daemon.core.errors import ConfigError
 from daemon.settings.toml_file import config_error, read_text
 
@@ -22,7 +23,7 @@ FileStamp = tuple[int, int, int]
 SpecError = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CachedSpec:
     """A file as it was read: its spec, or what is wrong with it."""
 

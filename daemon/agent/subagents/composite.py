@@ -4,9 +4,9 @@ Pure: the same results give the same next steps, before a crash and after it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import assert_never
 
+from daemon.core import value
 from daemon.core.events import ChildReturned, TurnEnded
 from daemon.core.trust import Stop
 from daemon.core.turn_spec import Composite, Member
@@ -22,7 +22,7 @@ DECORATION = " \t\r\n.!:*_`\"'()[]<>-"
 StepResults = Mapping[str, ChildReturned]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CompositeStep:
     """A child to set to work: its key in the turn, who it is, what it is told."""
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from daemon.agent.context.builder import TurnContext
@@ -14,6 +13,7 @@ from daemon.agent.subagents.composite import (
     partial_answers,
 )
 from daemon.agent.subagents.manager import SubagentManager, SubagentResult, remaining_caps
+from daemon.core import value
 from daemon.core.errors import ConfigError
 from daemon.core.events import ChildReturned, ChildSpawned, Event, TurnEnded, UserSaid
 from daemon.core.messages import MessageRole
@@ -26,7 +26,7 @@ TASK_IN_CONTEXT = "<conversation>\n{said}\n</conversation>\nThe user now says:\n
 TOO_DEEP = "I cannot begin: agents may be {most} deep at work for each other (max_depth in [subagents]), and I am that deep."
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CompositeRunner:
     """Sets the next agents of a composite to work, and waits for them."""
 

@@ -11,6 +11,7 @@ from daemon.agent.config import AgentConfig, SubagentsConfig
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.agent.subagents.composite import SUCCESSFUL_STOPS
 from daemon.agent.turn_control import TurnControl
+from daemon.core import value
 from daemon.core.budget import Caps
 from daemon.core.errors import AidaemonError
 from daemon.core.event_bus import EventBus, LiveItem, Quarantined, TurnFinished
@@ -30,7 +31,7 @@ class TooManySubagents(AidaemonError):
     """No more agents may work in the background of this conversation now."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SubagentResult:
     """What a child gave back: why it ended, its answer cut to measure, the label of what it has read."""
 

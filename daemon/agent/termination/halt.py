@@ -6,9 +6,9 @@ Whoever looks here stops when they have seen enough; nobody reads the whole turn
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 
+from daemon.core import value
 from daemon.core.budget import Shortage
 from daemon.core.events import (
     Coached,
@@ -27,7 +27,7 @@ from daemon.core.turn_spec import BudgetExhausted
 DAY = "day"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Halt:
     """Stop, for this reason. `coach` is a message to try first, when the condition gives the model another chance.
 
@@ -43,7 +43,7 @@ class Halt:
 HaltCondition = Callable[[Turn], Halt | None]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class UsageToday:
     """What the whole daemon has used up since midnight UTC, and what it may. `unpriced`: calls of unknown price come on top."""
 

@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from itertools import islice
 from typing import Literal
@@ -26,6 +26,7 @@ from daemon.agent.termination.halt import (
     iterate_replies,
     iterate_results,
 )
+from daemon.core import value
 from daemon.core.events import Outcome, Stop, ToolFinished
 from daemon.core.trust import Effect
 from daemon.core.turn import Turn
@@ -42,7 +43,7 @@ COACHING = (
 )
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@value(order=True)
 class CallOutcome:
     """One call and what came of it. `failure` is the kind of it, "" if it went well; `changes`: it may have changed something."""
 

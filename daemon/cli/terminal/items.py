@@ -10,6 +10,7 @@ from channels.markup.sanitize import (
     find_suspicious,
     shorten_line,
 )
+from daemon.core import value
 
 LONG_CHARS = 500
 STEP_WIDTH = 160
@@ -31,7 +32,7 @@ class Activity:
     plan: PlanSteps = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class UserText:
     """What the person wrote; `past` when it is shown again from an earlier visit."""
 
@@ -39,7 +40,7 @@ class UserText:
     past: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AssistantText:
     """A finished text of the assistant. `interim`: more work follows; `past`: shown again from an earlier visit."""
 
@@ -48,28 +49,28 @@ class AssistantText:
     past: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DroppedDraft:
     """A text that was seen while it came, and that is not the answer."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CorrectedReply:
     """The checked reply, where another one had been on the screen (E12)."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StatusNote:
     """One quiet line about what happens."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToolLine:
     """A tool call that is over, and how it ended: one quiet line, however narrow the screen."""
 
@@ -81,7 +82,7 @@ class ToolLine:
         return _join_outcome("· ", self.call, self.outcome, width)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SubagentLine:
     """An agent at work for the run: its task; and once it is over, how it ended and what it answered. One line."""
 
@@ -100,14 +101,14 @@ class SubagentLine:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ErrorLine:
     """Something went wrong."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ApprovalQuestion:
     """A call that waits for a yes or no. `until` says when the question lapses, in the person's words.
 

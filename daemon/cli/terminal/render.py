@@ -1,6 +1,5 @@
 """Finished things as rich draws them: markdown, quiet lines, the approval panel."""
 
-from dataclasses import dataclass
 from typing import ClassVar, assert_never
 
 from markdown_it import MarkdownIt
@@ -30,6 +29,7 @@ from daemon.cli.terminal.items import (
     question_title,
     to_plain_text,
 )
+from daemon.core import value
 
 THEME = {
     "markdown.code": "bold cyan",
@@ -55,7 +55,7 @@ class TightCodeBlock(CodeBlock):
         yield Syntax(code, self.lexer_name, theme=self.theme, word_wrap=True, padding=(0, 1))
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FittedLine:
     """A finished call, or an agent at work, on one line of whatever width there is."""
 

@@ -35,6 +35,7 @@ from rich.console import Console
 from channels.markup.sanitize import escape_controls, shorten_line
 from daemon.cli.terminal.items import Activity, PlanSteps, ScreenItem
 from daemon.cli.terminal.render import create_console, render_item
+from daemon.core import value
 
 
 class RawInput(Vt100Input):
@@ -173,7 +174,7 @@ INPUT_ROWS = 4
 AGAIN = "Ctrl-C again to leave"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CommandCompleter(Completer):
     """Completes /commands, at the start of the text only."""
 

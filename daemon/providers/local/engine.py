@@ -5,10 +5,10 @@ import importlib.util
 import os
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from daemon.core import value
 from daemon.core.errors import ConfigError, ErrorClass, ProviderError
 
 RUNTIME = "xllamacpp"
@@ -34,7 +34,7 @@ class LocalEngine(Protocol):
 EngineOpener = Callable[[Path], LocalEngine]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LlamaEngine:
     """An xllamacpp Server and its one use."""
 

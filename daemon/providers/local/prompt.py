@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from daemon.core import value
 from daemon.core.errors import ErrorClass, ProviderError
 from daemon.core.messages import Message, MessageRole, ModelRequest, ToolCall, ToolSpec
 
@@ -207,7 +208,7 @@ MAX_RESULT_CHARS = 4000
 SENTENCE = re.compile(r".*?[.!?](?=\s|$)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PromptLine:
     """One entry of the prompt; `starts` is a place where the user began to speak, and history may be cut."""
 

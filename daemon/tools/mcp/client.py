@@ -30,6 +30,7 @@ from mcp.types import CONNECTION_CLOSED, PARSE_ERROR, REQUEST_TIMEOUT, jsonrpc_m
 from pydantic import TypeAdapter
 
 from daemon import VERSION
+from daemon.core import value
 from daemon.tools.mcp.protocol import (
     CallAnswer,
     McpSession,
@@ -347,7 +348,7 @@ def _describe_error(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SdkSession:
     """See session.Session."""
 

@@ -8,10 +8,11 @@ The owner's word on what a server has changed: what is shown before a yes, and t
 import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import sha256
 from typing import Protocol
 
+from daemon.core import value
 from daemon.tools.mcp.protocol import ServerTool, stable_json
 from daemon.tools.mcp.tools import HIDDEN_CHARS, exposed_name
 
@@ -20,7 +21,7 @@ STORED_CHARS = 20_000
 CODE = 8
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToolPin:
     """A definition as it is kept: `digest` is of the whole, the description may be cut."""
 
@@ -36,7 +37,7 @@ class ToolPin:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ServerPins:
     """Of one server: what holds, and what waits for the owner, each by the server's own name of the tool. `told` is the code of
     what the owner has been told of last; `salt` is chance, so that no server can make two offers of the same code.
@@ -53,7 +54,7 @@ class ServerPins:
         return approval_code(self.waiting.values(), self.salt)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToolListing:
     """What a list of tools comes to. `usable` and `off` are in the server's order; `off` are changed or new."""
 

@@ -6,10 +6,10 @@ What the house knows of MCP servers that run; no more of them is imported unless
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Protocol
 
+from daemon.core import value
 from daemon.core.errors import AidaemonError
 
 
@@ -25,7 +25,7 @@ class NoAnswer(AidaemonError):
     """The request went out and no answer came: what was asked may or may not have happened."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ServerTool:
     """A tool as its server describes it. `schema` and `annotations` are JSON, keys in order."""
 
@@ -41,7 +41,7 @@ class ServerTool:
         return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CallAnswer:
     """What a server answered to a call, as it came: nothing of it has been cleaned."""
 
@@ -49,7 +49,7 @@ class CallAnswer:
     is_error: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ProcessAddress:
     """A server that is a process of ours."""
 
@@ -58,7 +58,7 @@ class ProcessAddress:
     cwd: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class UrlAddress:
     """A server that listens somewhere."""
 

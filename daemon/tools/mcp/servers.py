@@ -17,6 +17,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Protocol, TypeVar
 
+from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.errors import AidaemonError
 from daemon.tools.base import Tool
@@ -151,7 +152,7 @@ REFRESH_EVERY_S = 1.0
 NOTIFY_EVERY_S = 600.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ServerDeps:
     """What every server works with."""
 
@@ -411,7 +412,7 @@ class PinStore(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StoredPins:
     """See server.Shelf."""
 

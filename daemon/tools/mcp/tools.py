@@ -8,10 +8,11 @@ Tools of a server as the house's own kind: what they do is what the config says,
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from typing import Protocol
 
+from daemon.core import value
 from daemon.core.errors import AidaemonError
 from daemon.core.messages import ToolSpec
 from daemon.core.trust import Effect, Label
@@ -133,7 +134,7 @@ class ServerCalls(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToolMaker:
     """Makes the tools of one server."""
 

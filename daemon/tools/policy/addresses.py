@@ -8,9 +8,10 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import unquote
+
+from daemon.core import value
 
 DELIMITERS = r"\s<>()\[\],;:\"“”„‘’«»`|\\{}@\0"
 MAIL = re.compile(rf"(?<![^{DELIMITERS}])[^{DELIMITERS}]++@[^{DELIMITERS}/?#!'*=&%$]++(?!@)")
@@ -32,7 +33,7 @@ FILE_ENDINGS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WebAddress:
     """A web address. `scheme` is "" where none was written; `rest` is path, query and fragment."""
 
@@ -87,7 +88,7 @@ def lowercase(text: str) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TextAddresses:
     """The addresses of a text, and the text with a gap where each stood."""
 

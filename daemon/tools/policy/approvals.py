@@ -1,11 +1,11 @@
 """A question to a person about exactly one call."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
 from secrets import token_hex
 
+from daemon.core import value
 from daemon.core.events import Answer, ApprovalAsked
 from daemon.core.trust import Label
 from daemon.core.turn import CallState
@@ -27,7 +27,7 @@ def hash_token(token: str) -> str:
     return sha256(token.encode()).hexdigest()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ApprovalQuestions:
     """How questions are put, and how long they stand: longer for a session from outside, where the owner may be elsewhere."""
 

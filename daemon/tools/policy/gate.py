@@ -1,10 +1,11 @@
 """The gate at work: what is known of a call is put together, and `judge` decides (DESIGN 6)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, cast
 
 from daemon import addons as plugins
+from daemon.core import value
 from daemon.core.provenance import TrustContext, collect_texts
 from daemon.core.trust import Decision, Label
 from daemon.core.turn import Turn
@@ -53,7 +54,7 @@ def no_contacts() -> Sequence[str]:
     return ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class PolicyGate:
     """Looks at calls. `contacts` gives the addresses of people whom the owner has registered."""
 

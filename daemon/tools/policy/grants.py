@@ -1,17 +1,17 @@
 """Standing permissions: which calls each of them allows, and until when (DESIGN 6). Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
 
+from daemon.core import value
 from daemon.core.rows import GrantRow
 from daemon.tools.base import ToolMeta
 
 ANY_DEPTH = "**"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GrantRequest:
     """A call that would have to be asked about. `paths`: the places it is about, when it is about nothing else."""
 

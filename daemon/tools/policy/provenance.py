@@ -6,8 +6,8 @@ What the arguments of a call stand on: the owner's own words, memory and contact
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from daemon.core import value
 from daemon.core.provenance import Origin, SourcedText
 from daemon.core.trust import Effect, Label
 from daemon.tools.base import Tool, ToolMeta
@@ -96,7 +96,7 @@ OWNER_ORIGINS = (Origin.PERSON, Origin.MEMORY, Origin.RESULT)
 PLAIN_CHOICE = re.compile(r"[A-Za-z]{1,12}(?:[ _-][A-Za-z]{1,12}){0,2}")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Evidence:
     """Everything that was said in a conversation, oldest first. `known` tells of a tool; contacts count as the owner's words."""
 
@@ -206,9 +206,9 @@ def _critical_arguments(tool: Tool, arguments: Mapping[str, object]) -> Mapping[
 
 def _critical_values(tool: Tool, critical: Mapping[str, object]) -> Iterator[NamedValue]:
     known = _schema_names(tool.spec.parameters)
-    for key, value in critical.items():
+    for key, argument in critical.items():
         yield from (
-            leaf for leaf in iter_values(value, key, known) if not _is_choice(tool, key, leaf[1])
+            leaf for leaf in iter_values(argument, key, known) if not _is_choice(tool, key, leaf[1])
         )
 
 
@@ -244,10 +244,10 @@ def _carried_addresses(
     arguments: Mapping[str, object], critical: Mapping[str, object]
 ) -> Iterator[str]:
     """The addresses in what else is sent."""
-    for key, value in arguments.items():
+    for key, argument in arguments.items():
         if key in critical:
             continue
-        for _, leaf in iter_values(value, key):
+        for _, leaf in iter_values(argument, key):
             found = find_addresses(str(leaf))
             yield from (*found.links, *sorted(found.mails))
 

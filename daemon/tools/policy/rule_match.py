@@ -8,12 +8,12 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from fnmatch import fnmatchcase
 from posixpath import normpath
 from urllib.parse import unquote
 
+from daemon.core import value
 from daemon.core.trust import Decision, Effect
 from daemon.tools.policy.stemming import list_stems, list_synonym_stems, split_words, stem
 
@@ -170,7 +170,7 @@ READ_ONLY = (Effect.READ, Effect.FETCH)
 STRICTNESS = (Decision.ALLOW, Decision.ASK, Decision.DENY)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CallFacts:
     """A call as a rule sees it: what the tool does, its name and description, the arguments."""
 
@@ -180,7 +180,7 @@ class CallFacts:
     arguments: Mapping[str, object]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RuleMatcher:
     """Calls that are asked about or denied: those of these effects, or of a tool named by one of these verbs, that are about one
     of these things and fulfil every condition. What is left out asks nothing.

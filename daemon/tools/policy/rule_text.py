@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from urllib.parse import urlsplit
 
+from daemon.core import value
 from daemon.core.trust import Decision, Effect
 from daemon.tools.policy.rule_match import RuleMatcher
 from daemon.tools.policy.stemming import split_set, split_words, stem
@@ -124,7 +125,7 @@ def _parse_amount(given: tuple[str, ...]) -> float:
 READ, FETCH, WRITE, EGRESS, DESTRUCTIVE = Effect
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Verb:
     """`words` are looked for in names of tools; `about` is what the verb itself says it is about."""
 
@@ -364,14 +365,14 @@ NAMED_VERBS = split_set(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RuleRefusal:
     """Why there is no rule, and what can be said instead."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ParsedRule:
     """A rule as it was read. `here`: for this chat alone; `notes` are what it could not hold, told to its owner."""
 

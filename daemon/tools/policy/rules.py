@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Protocol
 
+from daemon.core import value
 from daemon.core.trust import Decision, Effect
 from daemon.tools.base import Tool
 from daemon.tools.policy.rule_match import (
@@ -92,7 +93,7 @@ class ToolLookup(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PinnedRule:
     """A pinned rule: the sentence, what it was read as, for which chat ("" for all), from whom, and whether they said
     that it was read rightly. One that cannot be read any more has a fault, and asks before everything but reading.

@@ -4,15 +4,16 @@ The gate: one pure function over one table (DESIGN 6). Every tool call of every 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, IntEnum
 from typing import Literal
 
+from daemon.core import value
 from daemon.core.trust import Decision, Effect, Label
 from daemon.tools.base import ToolMeta
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Provenance:
     """What became of a call's arguments. `strange` is the first value that is not the owner's, `unread` the first that was not
     read before either; "" where there is none.
@@ -98,7 +99,7 @@ EFFECT_TEXT: Mapping[Effect, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class PolicyInput:
     """One call as the gate sees it. `meta` is None for a tool that does not exist; `safe` is a command of the safe grammar.
 

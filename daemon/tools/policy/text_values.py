@@ -8,11 +8,11 @@ Dates, times and durations, as people write them and as tools want them.
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from functools import lru_cache
 
+from daemon.core import value
 from daemon.tools.policy.addresses import lowercase
 
 
@@ -56,7 +56,7 @@ TOOL_VERBS = _word_set(
 NAME_BREAKS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ArgumentKinds:
     """What an argument is about. `own`: what its name says; `all`: where that says nothing, what its tool is about;
     `measures`: words that may stand behind a number of it ("30 minutes"): never those of an id.
@@ -99,7 +99,7 @@ ORDINARY = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 ENDS = ".!?:"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Word:
     """A word as it was written and without what is around it; whether a sentence begins with it."""
 
@@ -139,7 +139,7 @@ class Word:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TextWords:
     """The words of a text in order, and what stands in quotes; a gap is where an address or a date was taken out."""
 
@@ -309,7 +309,7 @@ DAY = timedelta(days=1)
 DateParts = tuple[int | None, int, int]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TextDates:
     """What a text says of time, and the text with a gap where each of them stood. A date without a year has None there."""
 

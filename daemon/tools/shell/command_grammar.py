@@ -8,9 +8,11 @@ of them are read: the command works on a second directory, made anew, that holds
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import PurePosixPath
 from typing import Protocol
+
+from daemon.core import value
 
 Pattern = re.Pattern[str]
 
@@ -32,7 +34,7 @@ class Grammar(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ProgramGrammar:
     """`flags` are whole words; `valued` are flags whose value is the next word, or stands behind them.
 

@@ -8,7 +8,6 @@ The tree of a shell line, by tree-sitter. Only this file needs its packages; it 
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import cast
 
@@ -16,6 +15,7 @@ import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
 from daemon import addons as plugins
+from daemon.core import value
 from daemon.core.errors import ConfigError
 
 RUNS_PROGRAM = "runs another program"
@@ -80,7 +80,7 @@ MAX_LINE_BYTES = 20_000
 MAX_COMMANDS = 40
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SimpleCommand:
     """One simple command with its redirections; `remarks` say which of its words run another program."""
 
@@ -94,7 +94,7 @@ class SimpleCommand:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ParsedLine:
     """What a line holds. `plain` are its words, if it is one simple command that needs no shell; None otherwise."""
 

@@ -17,6 +17,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Protocol
 
+from daemon.core import value
 from daemon.tools.results import to_printable, truncate_middle
 
 PREVIEW_INTERVAL_S = 0.1
@@ -123,7 +124,7 @@ TIMEOUT_EXIT_CODE = 124
 WAIT_FOR_GO = "echo >&0; read -r go || exit 125; exec </dev/null; "
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ProcessResult:
     """What became of a process. `exit_code` is as a shell tells it: 128 and more for a signal, 124 when its time was up."""
 
@@ -132,7 +133,7 @@ class ProcessResult:
     timed_out: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ProcessExit:
     """How a process came to its end; `exit_code` as in Ran."""
 
@@ -148,7 +149,7 @@ class OutputSink(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Tee:
     kept: HeadTail
     ticker: OutputPreview

@@ -13,9 +13,9 @@ The sandbox is the boundary; this only spares a question. Only what the user nam
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from daemon.core import value
 from daemon.tools.arguments import is_protected
 from daemon.tools.shell.command_grammar import (
     ANY,
@@ -65,7 +65,7 @@ def _version_only(*words: str) -> ProgramGrammar:
     return ProgramGrammar(re.compile("|".join(map(re.escape, words))), rest=None)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WordsGrammar:
     """A grammar of one kind of word, for programs to which all words are text."""
 
@@ -260,7 +260,7 @@ def is_safe(words: Sequence[str] | None, allowed: Sequence[str]) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SafeCommands:
     """The rule of the shell tool. `protected` are the patterns of paths that nobody touches without a question."""
 

@@ -8,10 +8,10 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from daemon.core import value
 from daemon.tools.shell import landlock
 from daemon.tools.shell.process import WAIT_FOR_GO, run_process
 
@@ -55,7 +55,7 @@ DESCRIPTIONS: Mapping[SandboxKind, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Sandbox:
     """How a command line becomes one that is fenced in. `workspace` is the only place a command can write to."""
 

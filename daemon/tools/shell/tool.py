@@ -3,8 +3,9 @@
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from daemon.core import value
 from daemon.core.redaction import Redactor
 from daemon.core.trust import Effect, Label
 from daemon.tools.base import ToolContext, ToolError, ToolOutput
@@ -29,7 +30,7 @@ BACKGROUND_NOTE = "in the background: it goes on after this answer, for {minutes
 NEEDS_BUBBLEWRAP = "a background command needs bubblewrap, or it could outlive the daemon; run it without background"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Shell:
     """What running a command needs. `protected_paths` are those that no command touches without a question."""
 

@@ -18,6 +18,7 @@ from aiohttp.tracing import Trace
 from yarl import URL
 
 from daemon import VERSION
+from daemon.core import value
 from daemon.tools.base import RetryableToolError, ServiceUnavailable, ToolError
 from daemon.tools.web.config import NetConfig
 from daemon.tools.web.guard import Address, AddressGuard, AddressRefused, Target, parse_address
@@ -82,7 +83,7 @@ CONNECT_ERRORS = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 READ_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WebRequest:
     """One request. `headers` may hold secrets: they are not shown."""
 
@@ -92,7 +93,7 @@ class WebRequest:
     body: bytes | None = field(default=None, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WebResponse:
     """What came back. Names of headers are lower case; `cut`: the body was longer than what is read."""
 

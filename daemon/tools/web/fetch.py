@@ -12,12 +12,12 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 
 from yarl import URL
 
+from daemon.core import value
 from daemon.core.trust import Effect, Label
 from daemon.tools.base import ToolError, ToolOutput
 from daemon.tools.signature import tool
@@ -28,7 +28,7 @@ EXTRACT_SCRIPT = Path(__file__).with_name("extract.py")
 EXTRACT_S = 10.0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WebPage:
     """What a page says. `chars`: how long its text was before it was cut; `links`: (address as it stands there, name)."""
 
@@ -84,7 +84,7 @@ MAX_PAGE_LINKS, MAX_LINK_CHARS = 40, 500
 MAX_RESULT_CHARS = 250_000
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PageReader:
     """How pages are read. `max_chars`: longer ones are cut."""
 

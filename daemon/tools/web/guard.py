@@ -13,11 +13,11 @@ import socket
 import unicodedata
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
 from yarl import URL
 
+from daemon.core import value
 from daemon.tools.base import RetryableToolError, ToolError
 
 
@@ -117,7 +117,7 @@ HOST_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
 NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Target:
     """Where a request goes. `host` is an ASCII name or an address without brackets; `address` is set if it is an address."""
 

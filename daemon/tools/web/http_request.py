@@ -3,10 +3,10 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal, Protocol
 from urllib.parse import quote
 
+from daemon.core import value
 from daemon.core.trust import Effect, Label
 from daemon.tools.base import ToolError, ToolOutput
 from daemon.tools.signature import tool
@@ -45,7 +45,7 @@ class SecretSource(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class HttpRequests:
     """What a request needs. `redact` takes every secret out of a text; longer answers than `max_chars` are cut."""
 
@@ -80,7 +80,7 @@ async def http_request(
     return ToolOutput(text, is_error=answer.status >= 400, label=Label.UNTRUSTED)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _SecretFiller:
     """Secrets put in their places, at the last moment, for this one target."""
 

@@ -18,7 +18,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Protocol, cast
@@ -27,6 +27,7 @@ from pydantic import Field
 from yarl import URL
 
 from daemon import addons as plugins
+from daemon.core import value
 from daemon.core.errors import ConfigError
 from daemon.core.trust import Effect, Label
 from daemon.tools.base import ServiceUnavailable, ToolError, ToolOutput
@@ -39,7 +40,7 @@ TOO_MANY_REQUESTS = 429
 REFUSED_STATUSES = (401, 403)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SearchHit:
     """One result."""
 
@@ -107,7 +108,7 @@ BRAVE_URL = "https://api.search.brave.com/res/v1"
 BRAVE_REFUSED = "look at [tools.web] api_key"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Brave:
     """Its web search, paid by key."""
 
@@ -129,7 +130,7 @@ class Brave:
 SEARXNG_REFUSED = "it must give out JSON; add json to search.formats in its settings.yml"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Searxng:
     """The instance at `base_url`."""
 
@@ -152,7 +153,7 @@ TAVILY_URL = "https://api.tavily.com"
 TAVILY_REFUSED = "look at [tools.web] api_key"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Tavily:
     """Its search, paid by key."""
 
@@ -180,7 +181,7 @@ def has_ddgs() -> bool:
     return find_spec("ddgs") is not None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class KeylessSearch:
     """The public engines. `command` reads a query and a number as JSON and prints rows, or what went wrong."""
 
@@ -254,7 +255,7 @@ TAG = re.compile(r"</?[a-zA-Z][^<>]{0,100}>")
 NO_ENGINE = "no search engine is set up: set [tools.web] engine in config.toml, or run: pip install 'aidaemon[web]'"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WebSearch:
     """Who searches, if anybody, and how many results are given when no number is named."""
 

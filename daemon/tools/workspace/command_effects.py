@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from json import dumps, loads
 from pathlib import Path
 
+from daemon.core import value
 from daemon.core.trust import Label
 from daemon.tools.base import ToolContext
 from daemon.tools.keeping import Looking, Noting
@@ -25,7 +26,7 @@ TICK_NS = 20_000_000
 Folders = Mapping[tuple[int, int], str]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ScannedEntry:
     """A thing in the workspace. `changed_ns`: when it was last written, renamed or made, by the machine's clock."""
 
@@ -36,7 +37,7 @@ class ScannedEntry:
     changed_ns: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WorkspaceSnapshot:
     """All that is in a workspace; `dark` are folders that could not be looked into, "" when there was too much to look at."""
 
@@ -49,7 +50,7 @@ class WorkspaceSnapshot:
         return {(entry.device, entry.number): entry.path for entry in self.entries if entry.folder}
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CommandStart:
     """Before a command. `folders` is None where nobody looked: then nothing was marked, and the command was trusted."""
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Self, TypeVar
 from weakref import WeakValueDictionary
 
+from daemon.core import value
 from daemon.core.clock import run_to_completion
 from daemon.core.errors import StoreUnavailable
 from daemon.core.trust import Label
@@ -29,7 +30,7 @@ T = TypeVar("T")
 Edit = Callable[[bytes | None], bytes | None]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ChangeAuthor:
     """Who changes a file: a call of a turn, or the owner with /undo. `label` is what their texts are good for."""
 
@@ -46,7 +47,7 @@ class ChangeAuthor:
         return cls(context.session_id, context.turn.id, context.call_id, label)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FileChange:
     """What is to become of a file; see `Files.write`."""
 
@@ -56,7 +57,7 @@ class FileChange:
     mode: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PreparedWrite:
     """A change that is ready on disk; `open` gives it up when it is closed."""
 
@@ -174,7 +175,7 @@ class FileStore:
         return [*self.labels.label_new_names(made, turn), FileLabel(place, Label.UNTRUSTED, turn)]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class UndoResult:
     """What became of one file."""
 

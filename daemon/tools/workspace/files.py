@@ -11,10 +11,11 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Self
 
+from daemon.core import value
 from daemon.core.trust import Effect, Label
 from daemon.tools.arguments import is_protected
 from daemon.tools.base import ToolContext, ToolError, ToolOutput
@@ -41,7 +42,7 @@ for row in sys.stdin:
 """
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SearchScope:
     """What may be looked through: the workspace without its protected paths, which need a yes of their own."""
 
@@ -79,7 +80,7 @@ class SearchScope:
         return self.files.labels.label_of_names(str(start / name) for name in names)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SearchTexts:
     """The texts to look through, and whether the bounds cut some off."""
 

@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from secrets import token_hex
 from typing import BinaryIO
 
+from daemon.core import value
 from daemon.tools.base import ToolError
 from daemon.tools.workspace.openat import (
     DIRECTORY_FLAGS,
@@ -176,7 +177,7 @@ OUTSIDE = "outside the workspace {root}; use a path inside it"
 READ_ONLY = "{path}: what came with messages can only be read; copy_file makes a copy that can be changed. Nothing was changed."
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Workspace:
     """Files under `root`, which is absolute and without links. `max_chars` is how much of a file one result can hold.
 

@@ -16,6 +16,7 @@ from secrets import token_hex
 from threading import Lock
 from typing import Self
 
+from daemon.core import value
 from daemon.core.trust import Label
 from daemon.tools.base import ToolError
 from daemon.tools.keeping import Keeping, Noting
@@ -28,7 +29,7 @@ MAX_AGE = timedelta(days=30)
 NO_FILE = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FileVersion:
     """One change of one file. `old` and `new` are hashes of what it held, NOTHING where there was no file; `label` and `mode`
     are the old content's, `size` is its bytes. `name` sorts by time.

@@ -4,12 +4,12 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
 from datetime import date
 from io import BufferedWriter, FileIO
 from pathlib import Path
 from secrets import token_hex
 
+from daemon.core import value
 from daemon.core.clock import run_to_completion
 from daemon.core.errors import AidaemonError
 from daemon.tools.workspace.attachment_names import format_size, make_safe_name
@@ -41,7 +41,7 @@ class IncomingFile(BufferedWriter):
         return super().write(data)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class InboxFolder:
     """The folder, and a folder in it for every day. Each is the owner's alone; nothing goes through a link."""
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Self
 from urllib.parse import quote_from_bytes
 
+from daemon.core import value
 from daemon.core.trust import Label, join_all
 from daemon.tools.keeping import Keeping, Noting
 from daemon.tools.workspace.fs import Workspace, casefold_name
@@ -24,7 +25,7 @@ class LabelScope(StrEnum):
     TREE = "tree"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FileLabel:
     """The label of a place, and the turn that gave it. `path` is its one name in the workspace."""
 

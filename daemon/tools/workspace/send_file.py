@@ -5,10 +5,10 @@ import json
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Protocol, TypeVar
 
+from daemon.core import value
 from daemon.core.clock import run_to_completion
 from daemon.core.rows import OutboxRow, SessionRow
 from daemon.core.trust import Effect
@@ -54,7 +54,7 @@ class SendStore(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FileSender:
     """What is on its way lies in `folder` (HOME/files/outbox) until it is delivered. `most`: bytes that a channel takes."""
 
