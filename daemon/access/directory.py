@@ -21,8 +21,8 @@ from daemon.access.pairing import (
 )
 from daemon.core import value
 from daemon.core.clock import Clock
+from daemon.core.journal import ReadTx, Store, Tx
 from daemon.core.trust import Role
-from daemon.store.protocol import ReadTx, Store, Tx
 
 OWNER_CHAT_KIND, NAME_KIND = "owners_place", "called"
 

@@ -2,7 +2,7 @@
 
 import json
 
-from daemon.store.protocol import ReadTx, Tx
+from daemon.core.journal import ReadTx, Tx
 
 FEEDBACK_KIND = "feedback"
 MAX_EMOJI_CHARS = 32

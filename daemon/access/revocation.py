@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 from daemon.access.directory import Directory, current_role, person_name
 from daemon.core.ids import split_channel
+from daemon.core.journal import ReadTx, Tx
 from daemon.core.rows import InboxRow
 from daemon.core.trust import Right, Role, has_right
-from daemon.store.protocol import ReadTx, Tx
 
 log = logging.getLogger(__name__)
 REMOVED_STATE = "gone"

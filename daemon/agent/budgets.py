@@ -22,12 +22,12 @@ from daemon.core import value
 from daemon.core.budget import Budget, Caps, Cost, Shortage
 from daemon.core.clock import Clock
 from daemon.core.events import ApprovalAsked, BudgetRaised
+from daemon.core.journal import ReadTx, Store
 from daemon.core.messages import Usage
 from daemon.core.rows import ChildRow, UsageRow
 from daemon.core.trust import Effect, Label
 from daemon.core.turn import Turn
 from daemon.core.turn_spec import Limits
-from daemon.store.protocol import ReadTx, Store
 from daemon.tools.arguments import args_hash
 from daemon.tools.policy.approvals import hash_token
 

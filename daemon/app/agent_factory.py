@@ -27,10 +27,10 @@ from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.event_bus import EventBus
 from daemon.core.events import MemoryHit
+from daemon.core.journal import Store
 from daemon.core.messages import ACKNOWLEDGEMENT
 from daemon.core.trust import Label
 from daemon.settings.model import Config
-from daemon.store.protocol import Store
 from daemon.tools.criteria_checks import CriteriaChecker
 from daemon.tools.executor import ToolExecutor
 from daemon.tools.policy.approvals import new_token

@@ -32,6 +32,7 @@ from daemon.core.clock import Clock, FileClock, SystemClock
 from daemon.core.errors import ConfigError
 from daemon.core.event_bus import EventBus
 from daemon.core.ids import NewId, new_id
+from daemon.core.journal import Store
 from daemon.core.redaction import Redactor
 from daemon.core.trust import Role
 from daemon.gateway.downloads import AttachmentDownloader
@@ -48,7 +49,6 @@ from daemon.settings.load import LoadedConfig
 from daemon.settings.model import Config
 from daemon.settings.paths import Paths
 from daemon.settings.secret_values import make_redactor
-from daemon.store.protocol import Store
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import Tool
 from daemon.tools.config_tools import config_tools

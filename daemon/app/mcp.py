@@ -7,8 +7,8 @@ from typing import cast
 
 from daemon import addons as plugins
 from daemon.core.clock import Clock
+from daemon.core.journal import Store
 from daemon.settings.model import Config
-from daemon.store.protocol import Store
 from daemon.tools.mcp.protocol import Connect, McpServers, Notify
 from daemon.tools.mcp.servers import McpSandbox, ServerDeps, ServerManager, StoredPins
 from daemon.tools.registry import ToolRegistry

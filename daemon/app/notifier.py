@@ -7,10 +7,10 @@ from daemon.access.directory import list_owner_chats
 from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.ids import NewId
+from daemon.core.journal import ReadTx, Store, Tx
 from daemon.core.rows import OutboxRow, SessionRow
 from daemon.core.trust import Label
 from daemon.outbox.message import NOTICE
-from daemon.store.protocol import ReadTx, Store, Tx
 
 log = logging.getLogger(__name__)
 TERMINAL_CHANNEL = "terminal"

@@ -19,12 +19,12 @@ from daemon.core.clock import Clock
 from daemon.core.errors import ConfigError, SecretRefused
 from daemon.core.event_bus import EventBus
 from daemon.core.ids import NewId
+from daemon.core.journal import ReadTx, Store, Tx
 from daemon.core.redaction import Redactor
 from daemon.core.rows import OUTSIDE_SCOPE, GrantRow
 from daemon.settings.model import Config
 from daemon.settings.paths import Paths
 from daemon.settings.secrets import SecretStore
-from daemon.store.protocol import ReadTx, Store, Tx
 from daemon.tools.base import Tool, ToolError
 from daemon.tools.basic import Memory
 from daemon.tools.builtin import build_tools

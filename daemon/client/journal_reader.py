@@ -13,8 +13,8 @@ from daemon.client.views import (
     transcript_line,
 )
 from daemon.core import value
+from daemon.core.journal import ReadTx, Store
 from daemon.core.rows import InboxRow, TurnRow
-from daemon.store.protocol import ReadTx, Store
 
 
 @value

@@ -32,13 +32,13 @@ from daemon.core import value
 from daemon.core.errors import ConfigError, UsageError
 from daemon.core.event_bus import EventBus, LiveItem, Quarantined, TextDelta, TurnFinished
 from daemon.core.events import Answer, RecordedEvent, TurnEnded
+from daemon.core.journal import ReadTx
 from daemon.core.redaction import Redactor
 from daemon.core.rows import EXACT_CALL, GrantBounds, LoopOrder, LoopRow, SessionRow
 from daemon.core.trust import OWNER, Label, Person, Role, label_for_role
 from daemon.loops.engine import LoopEngine
 from daemon.services.approvals import answer_approval
 from daemon.sessions.inbox import Inbox, InboxMessage
-from daemon.store.protocol import ReadTx
 
 
 @value

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 from daemon.access.directory import NewCode, PairedPerson
 from daemon.core import value
 from daemon.core.events import Answer
+from daemon.core.journal import ReadTx, Store
 from daemon.core.rows import (
     EXACT_CALL,
     REVIEW_QUESTION,
@@ -27,7 +28,6 @@ from daemon.core.rows import (
     TurnRow,
 )
 from daemon.core.trust import OWNER, Person, Role
-from daemon.store.protocol import ReadTx, Store
 
 MAX_LOOPS = 20
 STATUS_NAMES = {LoopStage.REVIEWING: "paused"}

@@ -19,7 +19,6 @@ from daemon.client.protocol import (
     UsageView,
 )
 from daemon.core import value
-from daemon.core.codec import encode
 from daemon.core.events import (
     Alarm,
     BudgetExtended,
@@ -47,6 +46,7 @@ from daemon.core.rows import (
 )
 from daemon.core.trust import Effect
 from daemon.core.turn import Turn
+from daemon.store.codec import encode
 
 STOP_NOTICES = {
     Stop.MAX_ITERATIONS: "stopped at the limit of iterations",

@@ -14,6 +14,7 @@ from daemon.commands.registry import Command, CommandCall, Services
 from daemon.core import value
 from daemon.core.errors import UsageError
 from daemon.core.events import Answer
+from daemon.core.journal import ReadTx, Tx
 from daemon.core.rows import (
     EXACT_CALL,
     LASTING_ANSWERS,
@@ -40,7 +41,6 @@ from daemon.services.approvals import (
     save_shown,
 )
 from daemon.services.visible_text import make_visible
-from daemon.store.protocol import ReadTx, Tx
 from daemon.tools.policy.grants import is_active
 
 ALL_SESSIONS = "*"

@@ -12,11 +12,11 @@ from daemon.agent.termination.halt import UsageToday
 from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.ids import NewId
+from daemon.core.journal import Store
 from daemon.core.rows import SessionRow
 from daemon.core.trust import Right, Role
 from daemon.loops.engine import LoopEngine
 from daemon.sessions.manager import SessionManager
-from daemon.store.protocol import Store
 from daemon.tools.mcp.protocol import McpServers
 from daemon.tools.policy.rules import RuleSet
 from daemon.tools.workspace.file_store import FileStore

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from daemon.commands.registry import CommandCall, Services
+from daemon.core.journal import Tx
 from daemon.core.rows import SessionRow
-from daemon.store.protocol import Tx
 from daemon.tools.policy.rule_text import FORMS, ParsedRule, RuleRefusal, parse_rule
 from daemon.tools.policy.rules import KIND, LAST, PinnedRule, describe_rule, next_rule_name
 

@@ -20,11 +20,11 @@ from daemon.commands import sessions as control
 from daemon.commands import sessions as loop
 from daemon.commands import status
 from daemon.commands.registry import Command, CommandCall, RunCommand, Services
+from daemon.core.journal import Tx
 from daemon.core.rows import InboxRow, OutboxRow, SessionRow
 from daemon.core.trust import Right, has_right
 from daemon.sessions.inbox import COMMAND_STATE
 from daemon.store.projections import get_initial_state
-from daemon.store.protocol import Tx
 
 UNDO_HELP = "take back what I did to files: /undo [ID], /undo list"
 RULES_HELP = "what I must ask first, or never do: /rules add SENTENCE, confirm N, remove N"

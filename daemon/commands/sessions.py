@@ -11,9 +11,9 @@ from daemon.agent.final_messages import BY_STOP
 from daemon.commands.registry import Command, CommandCall, Services
 from daemon.core import value
 from daemon.core.errors import ConfigError, StoreUnavailable, UsageError
+from daemon.core.journal import ReadTx, Tx
 from daemon.core.rows import LoopOrder, LoopRow, LoopStage, SessionRow
 from daemon.loops.config import LoopNotStarted
-from daemon.store.protocol import ReadTx, Tx
 
 log = logging.getLogger(__name__)
 STOPPED_BY_OTHER = "{why}, which somebody else said"

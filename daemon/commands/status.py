@@ -6,11 +6,11 @@ from datetime import timedelta
 from daemon.agent.budgets import utc_midnight
 from daemon.agent.context.history import TURNS, is_cleared, rebuild_turn
 from daemon.commands.registry import Command, CommandCall, Services
+from daemon.core.journal import ReadTx
 from daemon.core.provenance import find_taint
 from daemon.core.rows import ChildRow, SessionRow, TurnRow, UsageRow
 from daemon.core.trust import Label, Right
 from daemon.core.turn import Turn, render_plan
-from daemon.store.protocol import ReadTx
 
 
 async def run_status(desk: Services, spoken: CommandCall) -> str:

@@ -3,8 +3,8 @@
 from itertools import groupby
 
 from daemon.commands.registry import CommandCall, Services
+from daemon.core.journal import ReadTx
 from daemon.core.trust import Label
-from daemon.store.protocol import ReadTx
 from daemon.tools.workspace.file_store import (
     ChangeAuthor,
     UndoResult,

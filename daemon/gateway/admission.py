@@ -12,10 +12,10 @@ from daemon.access.directory import Directory, person_name, save_display_name, s
 from daemon.commands.registry import parse_command
 from daemon.core.clock import Clock
 from daemon.core.ids import NewId, split_channel
+from daemon.core.journal import Store, Tx
 from daemon.core.rows import OutboxRow
 from daemon.core.trust import Person, Right, Role, has_right
 from daemon.outbox.message import NOTICE, chat_id, session_id
-from daemon.store.protocol import Store, Tx
 
 log = logging.getLogger(__name__)
 STRANGER_KIND, PAIR_COMMAND = "stranger", "pair"

@@ -8,6 +8,7 @@ from daemon.commands.registry import Services
 from daemon.core import value
 from daemon.core.errors import UsageError
 from daemon.core.events import Answer
+from daemon.core.journal import ReadTx, Tx
 from daemon.core.rows import ApprovalRow, NotAllowedToAnswer, OutboxRow, is_system_question
 from daemon.core.trust import Person, Right, has_right
 from daemon.outbox.message import chat_id, parse_button, session_id
@@ -20,7 +21,6 @@ from daemon.services.approvals import (
     render_approval,
     save_shown,
 )
-from daemon.store.protocol import ReadTx, Tx
 
 ANSWER_TEXT = {
     Answer.ONCE: "Approved, once.",

@@ -25,6 +25,7 @@ from daemon.commands.registry import CommandCall, Services, parse_command
 from daemon.commands.run import COMMANDS, earlier_reply, report_if_interrupted, run_command
 from daemon.core.background import BackgroundTasks
 from daemon.core.errors import StoreUnavailable
+from daemon.core.journal import Tx
 from daemon.core.redaction import Redactor, drop_lone_surrogates
 from daemon.core.rows import InboxRow
 from daemon.core.trust import Label, Person
@@ -34,7 +35,6 @@ from daemon.outbox.channel_supervisor import ChannelState
 from daemon.outbox.message import chat_id, parse_address, session_id
 from daemon.sessions.inbox import Inbox
 from daemon.sessions.inbox import InboxMessage as Message
-from daemon.store.protocol import Tx
 from daemon.tools.workspace.attachment_names import attachments_to_json, make_safe_name
 
 FORWARDED_TEXT = "[I pass on a message; somebody else wrote it]\n{text}\n[end of it]"

@@ -13,6 +13,7 @@ from daemon.core.clock import Clock
 from daemon.core.errors import StoreUnavailable
 from daemon.core.event_bus import EventBus, LiveItem, Quarantined, TurnFinished
 from daemon.core.ids import NewId
+from daemon.core.journal import ReadTx, Store, Tx
 from daemon.core.rows import (
     REVIEW_QUESTION,
     InboxRow,
@@ -45,7 +46,6 @@ from daemon.loops.journal import (
 )
 from daemon.loops.transitions import SHUTDOWN_REASON, AttemptResult, attempt_result
 from daemon.sessions.manager import SessionManager
-from daemon.store.protocol import ReadTx, Store, Tx
 
 log = logging.getLogger(__name__)
 REVIEW_POLL_S = 0.5

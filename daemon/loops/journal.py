@@ -5,13 +5,13 @@ from dataclasses import replace
 from datetime import datetime
 
 from daemon.core import value
+from daemon.core.journal import ReadTx, Tx
 from daemon.core.rows import REVIEW_QUESTION, InboxRow, LoopRow, LoopStage, SessionRow
 from daemon.core.trust import Answer
 from daemon.loops.config import CriterionResult, attempt_input, attempt_session
 from daemon.loops.events import render_notices, review_question
 from daemon.loops.transitions import AttemptResult, apply_attempt, apply_review, fail_loop
 from daemon.store.projections import DeliveryPosted, get_initial_state
-from daemon.store.protocol import ReadTx, Tx
 from daemon.store.transaction import post_to_session
 
 

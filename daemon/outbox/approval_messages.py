@@ -13,11 +13,11 @@ from daemon.core.background import BackgroundTasks
 from daemon.core.errors import StoreUnavailable
 from daemon.core.event_bus import EventBus, LiveItem, Quarantined, TurnFinished
 from daemon.core.events import Answer, RecordedEvent, Suspended, TurnEnded
+from daemon.core.journal import ReadTx, Store, Tx
 from daemon.core.rows import ApprovalRow, OutboxRow
 from daemon.outbox.channel_supervisor import ChannelState
 from daemon.outbox.message import parse_address
 from daemon.outbox.render import describe_origin, parse_call_id, render_question
-from daemon.store.protocol import ReadTx, Store, Tx
 
 log = logging.getLogger(__name__)
 OPEN = "buttons"

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from channels.message import Address
 from daemon.core.background import BackgroundTasks
 from daemon.core.errors import StoreUnavailable
+from daemon.core.journal import ReadTx, Store
 from daemon.core.rows import OutboxRow
 from daemon.outbox.channel_supervisor import ChannelState
 from daemon.outbox.message import parse_address
 from daemon.outbox.sender import OutboxSender
-from daemon.store.protocol import ReadTx, Store
 
 log = logging.getLogger(__name__)
 PAUSE_S = 1.0

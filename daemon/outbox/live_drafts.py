@@ -39,10 +39,10 @@ from daemon.core.events import (
     ToolStarted,
     TurnEnded,
 )
+from daemon.core.journal import ReadTx, Store
 from daemon.core.rows import UNSENT_STATES, SessionRow
 from daemon.outbox.channel_supervisor import ChannelState
 from daemon.outbox.message import DRAFT, GONE, REPLY, draft_key, parse_address
-from daemon.store.protocol import ReadTx, Store
 
 STATUS_AFTER_S = 3.0
 

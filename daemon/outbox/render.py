@@ -8,6 +8,7 @@ from channels.markup.approval_prompt import approval_prompt
 from channels.markup.sanitize import escape_markdown
 from daemon.access.directory import display_name, list_owner_chats
 from daemon.core import value
+from daemon.core.journal import ReadTx, Store
 from daemon.core.rows import ApprovalRow, InboxRow, OutboxRow, SessionRow, is_system_question
 from daemon.core.system_questions import parse_system_question
 from daemon.core.trust import OWNER, Label, Person
@@ -23,7 +24,6 @@ from daemon.outbox.message import (
     parse_address,
     role_or_guest,
 )
-from daemon.store.protocol import ReadTx, Store
 
 WORDS = "Say /approve or /deny."
 OVER = "This question is settled."

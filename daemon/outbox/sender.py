@@ -24,6 +24,7 @@ from channels.message import Choice, MessagePart
 from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.errors import StoreUnavailable
+from daemon.core.journal import Store, Tx
 from daemon.core.rows import UNSENT_STATES, OutboxRow
 from daemon.outbox.approval_messages import ApprovalMessages, record_open
 from daemon.outbox.channel_supervisor import ChannelState
@@ -39,7 +40,6 @@ from daemon.outbox.message import (
     message_key,
 )
 from daemon.outbox.render import MessageRenderer
-from daemon.store.protocol import Store, Tx
 
 
 @value

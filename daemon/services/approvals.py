@@ -11,6 +11,7 @@ from daemon.commands.registry import Services
 from daemon.core import value
 from daemon.core.errors import UsageError
 from daemon.core.events import Answer
+from daemon.core.journal import ReadTx, Tx
 from daemon.core.rows import (
     EXACT_CALL,
     LASTING_ANSWERS,
@@ -26,7 +27,6 @@ from daemon.core.rows import (
 from daemon.core.system_questions import parse_system_question
 from daemon.core.trust import Label, Person
 from daemon.services.visible_text import MAX_CHARS, make_lines_visible, make_visible
-from daemon.store.protocol import ReadTx, Tx
 from daemon.tools.policy.grants import is_active, pattern_error
 
 

@@ -9,10 +9,10 @@ from daemon.agent.context.history import History
 from daemon.agent.turn_control import TurnControl
 from daemon.core.errors import Fenced, StoreUnavailable
 from daemon.core.event_bus import Quarantined
+from daemon.core.journal import ReadTx
 from daemon.core.rows import ApprovalRow, InboxRow, SessionRow
 from daemon.sessions.recovery import MIN_BLAME, Lease
 from daemon.sessions.worker import SessionDeps, SessionWorker
-from daemon.store.protocol import ReadTx
 
 log = logging.getLogger(__name__)
 MAINTENANCE_INTERVAL_S = 0.5

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from daemon.core.errors import StoreUnavailable
 from daemon.core.event_bus import EventBus
 from daemon.core.events import RecordedEvent, TurnResumed, UserSaid
-from daemon.store.protocol import Store, Tx
+from daemon.core.journal import Store, Tx
 
 log = logging.getLogger(__name__)
 FIRST_WAIT, MAX_WAIT = 0.2, 2.0

@@ -14,13 +14,13 @@ from daemon.agent.spec.registry import AgentRegistry
 from daemon.core import value
 from daemon.core.errors import ConfigError
 from daemon.core.events import Limits, MemoryHit, UserSaid
+from daemon.core.journal import ReadTx
 from daemon.core.messages import MessageRole, score_importance
 from daemon.core.provenance import SourcedText, collect_texts, make_person_text
 from daemon.core.rows import LOOP_CHANNEL, ChildRow, InboxRow, SessionRow
 from daemon.core.trust import Label
 from daemon.core.turn import Turn
 from daemon.core.turn_spec import Intent, TurnSpec
-from daemon.store.protocol import ReadTx
 
 AGENT = "agent"
 COMPOSED_CHANNELS = (AGENT, LOOP_CHANNEL)

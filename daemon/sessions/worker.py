@@ -31,6 +31,7 @@ from daemon.core.clock import Clock
 from daemon.core.errors import Fenced, StoreUnavailable
 from daemon.core.event_bus import EventBus, Quarantined, TurnFinished
 from daemon.core.events import Answer, ApprovalAnswered, Stop, TurnEnded, TurnResumed, UserSaid
+from daemon.core.journal import ReadTx, Store, Tx
 from daemon.core.provenance import SourcedText
 from daemon.core.rows import ApprovalRow, InboxRow, SessionRow, TurnRow
 from daemon.core.turn import Turn
@@ -52,7 +53,6 @@ from daemon.sessions.turn_setup import (
     load_inherited_sources,
     serves_another,
 )
-from daemon.store.protocol import ReadTx, Store, Tx
 
 FETCH_TIMEOUT_S = 120.0
 FETCH_TIMED_OUT = (

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 import aiosqlite
 
-from daemon.store.protocol import Conflict
+from daemon.core.journal import Conflict
 from daemon.store.transaction import SqliteTx
 
 A = TypeVar("A")

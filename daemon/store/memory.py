@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from daemon.core.errors import StoreUnavailable
+from daemon.core.journal import ReadTx, Tx
 from daemon.store.memory_table import Undo
 from daemon.store.memory_tx import MemoryTx
-from daemon.store.protocol import ReadTx, Tx
 from daemon.store.sqlite import OutboxSignal
 
 T = TypeVar("T")

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from daemon.core.errors import Fenced
 from daemon.core.events import Answer, RecordedEvent
+from daemon.core.journal import Conflict
 from daemon.core.rows import (
     ApprovalRow,
     ChildRow,
@@ -25,7 +26,6 @@ from daemon.store.projections import (
     UsageAdded,
     get_initial_state,
 )
-from daemon.store.protocol import Conflict
 
 
 class MemoryRows(MemoryReadTx):

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
-from daemon.store.protocol import Conflict
+from daemon.core.journal import Conflict
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import assert_never
 
 from daemon.core.events import ApprovalAsked, RecordedEvent
+from daemon.core.journal import UnknownTurn
 from daemon.core.rows import TurnRow
 from daemon.core.trust import Label
 from daemon.store.memory_rows import MemoryRows
@@ -28,7 +29,6 @@ from daemon.store.projections import (
     UsageAdded,
     project,
 )
-from daemon.store.protocol import UnknownTurn
 from daemon.store.transaction import close_children, create_child, post_to_session
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from daemon.core.errors import StoreUnavailable
+from daemon.core.journal import ReadTx, Tx
 from daemon.store.group_commit import ConnectionThread, WorkItem, commit_all, read_snapshot
 from daemon.store.migrate import open_reader, open_writer
-from daemon.store.protocol import ReadTx, Tx
 
 
 class OutboxSignal:

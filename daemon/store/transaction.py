@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Protocol, assert_never
 
 from daemon.core.events import ApprovalAsked, RecordedEvent
+from daemon.core.journal import Tx, UnknownTurn
 from daemon.core.rows import (
     EVENT_CHANNEL,
     NO_ROOT,
@@ -40,7 +41,6 @@ from daemon.store.projections import (
     project,
     render_report,
 )
-from daemon.store.protocol import Tx, UnknownTurn
 from daemon.store.tables.approvals import ApprovalTable, GrantTable
 from daemon.store.tables.inbox import InboxTable
 from daemon.store.tables.key_value import KeyValueTable

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from daemon.core.codec import encode
 from daemon.core.events import Answer, ModelFailed, ModelReplied, ModelRetried
 from daemon.core.rows import LoopOrder
 from daemon.settings.secrets import SecretStore
+from daemon.store.codec import encode
 from daemon.triggers.events import TriggerEvent
 from tests.fakes.house import SESSION, Living, living
 from tests.fakes.openai import FakeOpenAI, Step, breaks_midstream, calls, fails, says

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from daemon.core.errors import HomeInUse, StoreUnavailable
+from daemon.core.journal import ReadTx
 from daemon.store.lock import HomeLock
 from daemon.store.migrate import JournalUnusable
-from daemon.store.protocol import ReadTx
 from daemon.store.sqlite import SqliteStore
 from tests.behaviour.journal_child import WRITERS
 from tests.contract.journal import message

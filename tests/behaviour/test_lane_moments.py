@@ -13,9 +13,9 @@ import pytest
 
 from daemon.app import Overrides
 from daemon.core.events import Answer, Steered, Suspended
+from daemon.core.journal import ReadTx, Store, Tx
 from daemon.core.trust import Effect
 from daemon.sessions.inbox import OWNER, InboxMessage
-from daemon.store.protocol import ReadTx, Store, Tx
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import Tool
 from daemon.tools.signature import bind, tool

@@ -15,12 +15,12 @@ import pytest
 from daemon.app import Overrides, open_daemon
 from daemon.core.errors import StoreUnavailable, UsageError
 from daemon.core.events import Answer
+from daemon.core.journal import ReadTx, Store, Tx
 from daemon.core.rows import LoopOrder, LoopRow, LoopStage
 from daemon.core.trust import Effect, Label
 from daemon.loops.config import LoopBusy, LoopNotEnabled
 from daemon.loops.events import LoopEvent, to_payload
 from daemon.settings.load import load_config
-from daemon.store.protocol import ReadTx, Store, Tx
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import ToolOutput
 from daemon.tools.signature import bind, tool

@@ -20,9 +20,9 @@ from daemon.access.pairing import (
     hash_code,
     new_code,
 )
+from daemon.core.journal import Store
 from daemon.core.trust import Role
 from daemon.store.memory import MemoryStore
-from daemon.store.protocol import Store
 from daemon.store.sqlite import SqliteStore
 
 ANN = ("telegram", "", "42")

@@ -11,12 +11,12 @@ import pytest
 
 from daemon.app import Overrides
 from daemon.client.protocol import RunView
-from daemon.core.codec import decode, encode
 from daemon.core.errors import AidaemonError
 from daemon.core.events import Answer, ApprovalAsked, Steered, UserSaid
 from daemon.core.rows import LoopOrder
 from daemon.core.trust import OWNER, Effect, Label, Person, Role
 from daemon.core.turn_spec import Limits
+from daemon.store.codec import decode, encode
 from daemon.tools.base import ToolContext, ToolOutput
 from daemon.tools.signature import bind, tool
 from tests.fakes.house import SESSION, Living, living

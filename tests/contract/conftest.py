@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from daemon.core.journal import Store
 from daemon.store.memory import MemoryStore
-from daemon.store.protocol import Store
 from daemon.store.sqlite import SqliteStore
 from tests.contract.channels import KINDS, Stage, stage_of
 

@@ -6,8 +6,8 @@ import pytest
 
 from daemon.core.errors import Fenced
 from daemon.core.events import Stop
+from daemon.core.journal import Conflict, Store, Tx, UnknownTurn
 from daemon.core.trust import Label
-from daemon.store.protocol import Conflict, Store, Tx, UnknownTurn
 from tests.contract.journal import (
     HOME,
     NOW,

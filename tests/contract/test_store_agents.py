@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from daemon.core.events import Alarm, Answer, ChildReturned, ChildSpawned, HistoryCompressed, Stop
+from daemon.core.journal import Conflict, ReadTx, Store, Tx
 from daemon.core.rows import NO_ROOT, ChildRow, InboxRow, OutboxRow, SessionRow
 from daemon.core.trust import Label
-from daemon.store.protocol import Conflict, ReadTx, Store, Tx
 from tests.contract.journal import (
     CHILD,
     HOME,

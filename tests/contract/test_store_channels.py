@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from daemon.store.protocol import Store
+from daemon.core.journal import Store
 from tests.contract.journal import HOME, add, after, asked, begun, message, said, session
 
 TOKEN = "0123456789abcdef" * 4

@@ -15,9 +15,9 @@ from daemon.core.events import (
     Suspended,
     TurnResumed,
 )
+from daemon.core.journal import Store, Tx
 from daemon.core.rows import OutboxRow
 from daemon.core.trust import Label
-from daemon.store.protocol import Store, Tx
 from tests.contract.journal import (
     HOME,
     NOW,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from daemon.store.protocol import Store
+from daemon.core.journal import Store
 
 
 async def test_F3_what_is_kept_is_found_by_kind_and_name_and_replaced(store: Store) -> None:

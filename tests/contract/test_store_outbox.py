@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from daemon.core.errors import AidaemonError
-from daemon.store.protocol import Conflict, ReadTx, Store, Tx
+from daemon.core.journal import Conflict, ReadTx, Store, Tx
 from tests.contract.journal import HOME, grant, message, notice
 
 

@@ -25,11 +25,11 @@ from daemon.core.events import (
     Suspended,
     TurnResumed,
 )
+from daemon.core.journal import ReadTx, Tx
 from daemon.core.messages import Usage
 from daemon.core.rows import LoopRow, LoopStage
 from daemon.core.trust import Label
 from daemon.store.memory import MemoryStore
-from daemon.store.protocol import ReadTx, Tx
 from daemon.store.sqlite import SqliteStore
 from tests.contract.journal import (
     NOW,

@@ -10,9 +10,9 @@ from typing import TypeVar
 from daemon.app import Daemon, Overrides, open_daemon
 from daemon.app.channels import ChannelTimeouts, run_channels
 from daemon.core.errors import StoreUnavailable
+from daemon.core.journal import ReadTx, Store, Tx
 from daemon.core.rows import OutboxRow
 from daemon.settings.load import load_config
-from daemon.store.protocol import ReadTx, Store, Tx
 from daemon.store.sqlite import SqliteStore
 from tests.fakes.channel import NEVER, FakeChannel, Trouble, brought
 from tests.fakes.house import write_config

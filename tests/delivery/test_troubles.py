@@ -11,7 +11,7 @@ import pytest
 from channels.base import DeliveryUnknown, Rejected, RetryLater, Revoked
 from daemon.app import Daemon
 from daemon.app.channels import ChannelTimeouts
-from daemon.store.protocol import Tx
+from daemon.core.journal import Tx
 from tests.delivery.scripts import echo
 from tests.delivery.stage import Journal, at_home, outbox, settled, states
 from tests.fakes.channel import CAN, OTHER, FakeChannel, Trouble

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from daemon.core.journal import Store
 from daemon.core.trust import Label
 from daemon.store.memory import MemoryStore
-from daemon.store.protocol import Store
 from daemon.tools.workspace.file_store import ChangeAuthor, FileStore
 from daemon.tools.workspace.files import (
     SearchScope,

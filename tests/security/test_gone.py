@@ -9,9 +9,9 @@ from typing import TypeVar
 from daemon.access.directory import Directory, list_owner_chats, save_owner_chat
 from daemon.access.revocation import REMOVED_STATE, apply_removals, drop_queued
 from daemon.core.clock import SystemClock
+from daemon.core.journal import ReadTx, Tx
 from daemon.core.rows import InboxRow, SessionRow
 from daemon.core.trust import Label, Role
-from daemon.store.protocol import ReadTx, Tx
 from daemon.store.sqlite import SqliteStore
 
 T = TypeVar("T")

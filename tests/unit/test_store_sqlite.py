@@ -15,9 +15,10 @@ from typing import cast
 
 import pytest
 
-from daemon.core.codec import UnreadableEvent, encode
 from daemon.core.errors import StoreUnavailable
 from daemon.core.events import Stop
+from daemon.core.journal import Tx
+from daemon.store.codec import UnreadableEvent, encode
 from daemon.store.group_commit import ConnectionThread
 from daemon.store.migrate import (
     JournalUnusable,
@@ -28,7 +29,6 @@ from daemon.store.migrate import (
     open_reader,
     open_writer,
 )
-from daemon.store.protocol import Tx
 from daemon.store.sqlite import BATCH, SqliteStore
 from daemon.store.tables.base import to_db
 from tests.contract.journal import (

@@ -8,15 +8,15 @@ from itertools import chain
 
 from daemon.agent.context.builder import TurnContext
 from daemon.agent.context.history_window import HistoryWindow, TurnMessages, take_latest
-from daemon.core.codec import UnreadableEvent
 from daemon.core.events import MemoryHit, RecordedEvent, TurnEnded, UserSaid
+from daemon.core.journal import ReadTx
 from daemon.core.messages import Message, MessageRole
 from daemon.core.provenance import SourcedText, TrustContext, collect_texts, is_owner_turn
 from daemon.core.rows import ChildRow, SessionRow
 from daemon.core.trust import Label, join_all
 from daemon.core.turn import EventSink, Turn
 from daemon.core.turn_spec import TurnSpec
-from daemon.store.protocol import ReadTx
+from daemon.store.codec import UnreadableEvent
 
 log = logging.getLogger(__name__)
 REFLECTION = "reflection"

@@ -16,10 +16,10 @@ from daemon.core.budget import Caps
 from daemon.core.errors import AidaemonError
 from daemon.core.event_bus import EventBus, LiveItem, Quarantined, TurnFinished
 from daemon.core.events import ChildSpawned, Event, Limits, UserSaid
+from daemon.core.journal import ReadTx, Store
 from daemon.core.rows import InboxRow, SessionRow, TurnRow
 from daemon.core.trust import Label
 from daemon.core.turn import Turn
-from daemon.store.protocol import ReadTx, Store
 
 TRUNCATION_NOTE = "\n[... the rest of the answer was left out ...]"
 WakeSession = Callable[[SessionRow, InboxRow], None]

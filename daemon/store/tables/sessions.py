@@ -4,9 +4,9 @@ Who may write for a session: the epoch rises with every claim and fences former 
 """
 
 from daemon.core.errors import Fenced
+from daemon.core.journal import UnknownTurn
 from daemon.core.rows import SessionRow
 from daemon.core.trust import Label
-from daemon.store.protocol import UnknownTurn
 from daemon.store.tables.base import Table, from_db, maybe_from_db, maybe_to_db, to_db
 
 COLUMNS = "id, channel, chat, label, created_at, agent, model, effort, paused, cleared_at, root"

@@ -12,12 +12,12 @@ from itertools import takewhile
 
 from pydantic import TypeAdapter
 
-from daemon.core.codec import decode, encode
 from daemon.core.events import RecordedEvent
 from daemon.core.messages import Usage
 from daemon.core.rows import ChildRow, TurnRow
 from daemon.core.trust import Label, Stop
 from daemon.core.turn_spec import Limits
+from daemon.store.codec import decode, encode
 from daemon.store.projections import TurnClosed
 from daemon.store.tables.base import Table, from_db, maybe_from_db, maybe_to_db, to_db
 

@@ -8,7 +8,7 @@ from typing import TypeVar, cast
 
 from daemon.core.errors import StoreUnavailable
 from daemon.core.events import RecordedEvent, ToolStarted
-from daemon.store.protocol import ReadTx, Store, Tx
+from daemon.core.journal import ReadTx, Store, Tx
 from tests.e2e.crash.moments import Moment, Outside
 
 T = TypeVar("T")

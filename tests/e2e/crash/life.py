@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from daemon.app import Overrides, open_daemon
+from daemon.core.journal import Store
 from daemon.settings.load import load_config
 from daemon.settings.paths import Paths, resolve_paths, write_private_file
 from daemon.store.lock import HomeLock
-from daemon.store.protocol import Store
 from daemon.store.sqlite import SqliteStore
 from tests.e2e.crash.hands import hands
 from tests.e2e.crash.journal import MortalStore, all_but_starts, everything

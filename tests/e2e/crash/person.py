@@ -8,11 +8,11 @@ from daemon.app import Daemon
 from daemon.client.protocol import DaemonClient, LiveEvent, LoopView
 from daemon.commands.run import INTERRUPTED, RESULT_UNKNOWN
 from daemon.core.events import Answer
+from daemon.core.journal import ReadTx
 from daemon.core.rows import EVENT_CHANNEL, EXACT_CALL, Criterion, GrantBounds
 from daemon.core.rows import REVIEW_QUESTION as LOOP_REVIEW
 from daemon.loops.config import LoopOrder
 from daemon.loops.events import LoopEvent
-from daemon.store.protocol import ReadTx
 from tests.e2e.crash.moments import Moment, Outside
 from tests.e2e.crash.stranger import Post
 

@@ -11,9 +11,9 @@ from typing import TypeVar, cast
 from daemon.client.protocol import RunView
 from daemon.client.views import run_view
 from daemon.core.events import Event, ModelReplied, RecordedEvent
+from daemon.core.journal import ReadTx
 from daemon.core.messages import ToolCall
 from daemon.core.rows import ChildRow, LoopRow, TurnRow
-from daemon.store.protocol import ReadTx
 from daemon.store.sqlite import SqliteStore
 from tests.e2e.crash.moments import Outside
 from tests.e2e.crash.person import Plan
