@@ -10,6 +10,8 @@ from daemon.cli.parsing import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
+ARCHITECTURE = (ROOT / "daemon" / "docs" / "architecture.md").read_text()
+AGENTS = (ROOT / "daemon" / "docs" / "agents.md").read_text()
 TALK = "python3 -m venv .venv && .venv/bin/pip install '.[local]' && .venv/bin/aidaemon chat"
 WORK = "python3 -m venv .venv && .venv/bin/pip install -e '.[dev]' && .venv/bin/pytest"
 
@@ -36,8 +38,7 @@ def test_every_command_is_named_and_no_other():
 
 def test_the_agents_it_shows_are_in_order():
     """B1, B11"""
-    section = README.split("## Agents")[1].split("\n## ")[0]
-    shown = "\n".join(line[4:] for line in section.splitlines() if line.startswith("    "))
+    shown = "\n".join(line[4:] for line in AGENTS.splitlines() if line.startswith("    "))
     iterative, composite = shown.split("[composite]")
     coder = parse_spec(iterative, Path("coder.toml"))
     assert coder.iteration and len(coder.iteration.termination_conditions) == 3
@@ -51,31 +52,38 @@ def test_the_promise_has_its_five_points():
     assert "at most once" in promise and "at least once" in promise and "quarantined" in promise
 
 
+def map_lines() -> list[str]:
+    """The lines of the package map in the architecture page."""
+    section = ARCHITECTURE.split("## Packages")[1].split("\n## ")[0]
+    return [line for line in section.splitlines() if line.startswith("    ") and line.strip()]
+
+
 def the_map() -> list[set[str]]:
-    """The layers that the map draws, top first; braced lines are one layer, an empty line ends the layers of the daemon."""
+    """The layers that the map draws, top first; braced lines are one layer."""
     drawn: list[set[str]] = []
-    for line in README.split("## Map")[1].split("\n## ")[0].splitlines():
-        room = re.match(r"    (?P<brace>[┌├└ ]) (?P<name>\w+) +\S", line)
-        if room and room["brace"] in "├└":
-            drawn[-1].add(room["name"])
-        elif room:
-            drawn.append({room["name"]})
+    for line in map_lines():
+        package = re.match(r"    (?P<brace>[┌├└ ]) (?P<name>\w+) +\S", line)
+        if package and package["brace"] in "├└":
+            drawn[-1].add(package["name"])
+        elif package:
+            drawn.append({package["name"]})
     return drawn
 
 
-def rooms(package: str) -> set[str]:
-    """The packages and modules in it."""
-    inside = (ROOT / package).iterdir()
-    return {
+def packages(folder: str) -> set[str]:
+    """The packages and modules in it; testing.py is for tests of others and imported by nothing."""
+    inside = (ROOT / folder).iterdir()
+    names = {
         path.stem
         for path in inside
         if (path / "__init__.py").exists() or (path.suffix == ".py" and path.stem != "__init__")
     }
+    return names - {"testing"}
 
 
-def test_the_map_has_every_room_of_the_house_and_no_other():
+def test_the_map_has_every_package_and_no_other():
     named = [name for layer in the_map() for name in layer]
-    assert sorted(named) == sorted([*rooms("daemon"), "channels", "memory"])
+    assert sorted(named) == sorted([*packages("daemon"), "channels", "memory"])
 
 
 def test_the_map_draws_the_layers_that_the_code_is_held_to():
@@ -84,25 +92,35 @@ def test_the_map_draws_the_layers_that_the_code_is_held_to():
     ]
     (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
     held = [
-        {name.strip(" ()").removeprefix("daemon.") for name in layer.split("|")} & rooms("daemon")
+        {name.strip(" ()").removeprefix("daemon.") for name in layer.split("|")}
+        & packages("daemon")
         for layer in layers
     ]
     (leaves,) = (
         set(contract["modules"]) for contract in contracts if contract["type"] == "independence"
     )
-    assert the_map() == [*held, {"plugins"}, leaves]
+    assert the_map() == [*held, {"addons"}, leaves]
 
 
-def test_the_map_says_of_each_room_what_it_is_for_in_one_line():
-    lines = [
-        line
-        for line in README.split("## Map")[1].split("\n## ")[0].splitlines()
-        if line.startswith("    ")
+def test_the_map_says_of_each_package_what_it_is_for_in_one_line():
+    assert len(map_lines()) == len([name for layer in the_map() for name in layer])
+    assert all(len(line) <= 130 and len(line.split()) > 3 for line in map_lines())
+
+
+def test_every_document_and_file_that_a_document_links_or_names_is_there():
+    pages = [
+        ROOT / "README.md",
+        *(ROOT / "daemon" / "docs").glob("*.md"),
+        *(ROOT / ".github").glob("*.md"),
     ]
-    assert len([line for line in lines if line.strip()]) == len(
-        [name for layer in the_map() for name in layer]
-    )
-    assert all(len(line) <= 130 and len(line.split()) > 3 for line in lines if line.strip("┌├└ "))
+    missing: list[str] = []
+    for page in pages:
+        text = page.read_text()
+        links = [target for target in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in target]
+        missing += [f"{page.name}: {one}" for one in links if not (page.parent / one).exists()]
+        named = re.findall(r"`((?:daemon|channels|memory|tests)/[\w/.]+\.(?:py|sql|md))`", text)
+        missing += [f"{page.name}: {one}" for one in named if not (ROOT / one).exists()]
+    assert not missing
 
 
 def test_the_limits_it_names_are_those_that_hold():
