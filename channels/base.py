@@ -1,7 +1,10 @@
-"""What a channel is, what it needs of the house, and what can go wrong on the way out.
+"""What a channel is, what it needs of the daemon, and what can go wrong. To write a channel of your
+own, implement `Channel`, beside a pydantic model of its config (`channels.settings` has the common
+keys).
 
-A channel talks to one account of one platform. It keeps nothing: what came in is the house's as soon as `Host.take` returns, and
-only then is it acknowledged to the platform; what goes out stands in the house's outbox until the channel says that it arrived.
+A channel talks to one account of one platform and stores nothing. It acknowledges what came in to
+the platform only when `Host.accept` has returned; the daemon keeps what goes out until the channel
+says that it arrived.
 """
 
 from collections.abc import Sequence
@@ -22,31 +25,43 @@ from channels.message import (
 
 
 class ChannelError(Exception):
-    """Something did not work at the platform. The text is for the owner: what happened, and what to do; it holds no token."""
+    """A call to the platform failed. The text is for the owner: what happened, what to do; it holds
+    no token.
+    """
 
 
 class Revoked(ChannelError):
-    """The platform does not know our token (any more), or refuses what we need: it is of no use to go on until that is mended."""
+    """The platform does not accept our token (any more), or rejects what we need: somebody has to
+    mend that.
+    """
 
 
 class Rejected(ChannelError):
-    """This message is not taken, now or later: the chat is gone, we were blocked, it is malformed."""
+    """The platform does not take this message, now or later: we were blocked, it is malformed."""
+
+
+class Gone(Rejected):
+    """The chat or message is not there (any more), or not for us."""
+
+
+class Unsupported(Rejected):
+    """The platform does not offer this method to us: there is no use in asking again."""
 
 
 class RetryLater(ChannelError):
     """Nothing was sent; it may be tried again after so many seconds."""
 
-    def __init__(self, why: str, after_s: float = 0.0) -> None:
-        super().__init__(why)
+    def __init__(self, text: str, after_s: float = 0.0) -> None:
+        super().__init__(text)
         self.after_s = after_s
 
 
 class DeliveryUnknown(ChannelError):
-    """The answer was lost on its way: it may have been sent or not. `Channel.find` may know."""
+    """The answer was lost: it may have been sent or not. `Channel.find` may know."""
 
 
 class NotAccepted(Exception):
-    """The house could not write it down: do not acknowledge it, the platform is to send it again."""
+    """The daemon could not save it: do not acknowledge it, so that the platform sends it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +74,13 @@ class RateLimit:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What the platform can do. What it cannot has a fallback in the house: no buttons, then /approve is told in words; no edits,
-    then there are no drafts; no reactions, then a queued message is not marked.
+    """What the platform can do. For what it cannot the daemon has a fallback: without buttons,
+    people write /approve.
 
-    limit: characters of one message. keyed: `send` with the same key twice gives one message, if soon after (nonce). finds:
-    `find` can tell whether a message is there. drafts: an unfinished text can be shown; `draft_every_s` apart at least.
-    `typing_every_s`: how often the typing sign has to be renewed. most_upload, most_fetch: bytes.
+    limit: characters of one message. idempotent: `send` with the same key soon again gives one
+    message. can_find: `find` can tell whether a message is there. `draft_every_s`: least time
+    between two drafts; `typing_every_s`: how often the typing sign has to be renewed. max_upload,
+    max_download: bytes.
     """
 
     limit: int
@@ -83,30 +99,36 @@ class Capabilities:
 
 
 class Host(Protocol):
-    """The house, as a channel sees it."""
+    """The daemon, as a channel sees it."""
 
     async def accept(self, arrivals: Sequence[Arrival]) -> None:
-        """Durable when it returns; in order per conversation; what came before is dropped. Raises NotTaken."""
+        """Saved when it returns; in order per conversation; duplicates are dropped. Raises
+        NotAccepted.
+        """
         ...
 
     async def press_button(self, press: ButtonPress) -> str:
-        """A button was pressed; what to show to who pressed it (a toast, an ephemeral text). Raises NotTaken."""
+        """What to show to the person who pressed (a toast, an ephemeral text). Raises NotAccepted."""
         ...
 
     async def run_command(self, inbound: InboundMessage) -> str:
-        """A command whose reply the platform wants at once (slash commands); `text` begins with "/". Raises NotTaken."""
+        """The reply to a slash command, which the platform wants at once; `text` begins with "/".
+        Raises NotAccepted.
+        """
         ...
 
     async def load_cursor(self) -> str:
-        """What `keep_cursor` kept last; "" for nothing."""
+        """What `save_cursor` saved last; "" for nothing. Raises NotAccepted."""
         ...
 
     async def save_cursor(self, cursor: str) -> None:
-        """Remember how far this account has been read. Raises NotTaken."""
+        """Remember how far this account has been read. Raises NotAccepted."""
         ...
 
     async def list_conversations(self) -> Sequence[Address]:
-        """Where this channel has talked before, latest first (200 at most): what to look through after a gap."""
+        """Where this channel has talked before, latest first (200 at most): what to look through
+        after a gap.
+        """
         ...
 
     def report_alive(self) -> None:
@@ -114,11 +136,11 @@ class Host(Protocol):
         ...
 
     def report_trouble(self, why: str) -> None:
-        """It does not answer, or not as it should; said again as long as that is so, until `alive`."""
+        """It does not answer, or not as it should; repeated until `report_alive`."""
         ...
 
     def list_commands(self) -> Sequence[tuple[str, str]]:
-        """(name, help) of the chat commands, to be shown in the platform's own menu."""
+        """(name, help) of the chat commands, for the platform's own menu."""
         ...
 
 
@@ -131,16 +153,14 @@ class Channel(Protocol):
         ...
 
     @property
-    def capabilities(self) -> Capabilities:
-        """What it can do."""
-        ...
+    def capabilities(self) -> Capabilities: ...
 
     async def check(self) -> str:
-        """Who we are there ("@my_bot"), asked now. Raises Revoked, Later."""
+        """Who we are there ("@my_bot"), asked now. Raises Revoked, RetryLater."""
         ...
 
     async def run(self, host: Host) -> None:
-        """Listen until cancelled; mends its own connection, with growing pauses. Raises Revoked."""
+        """Listen until cancelled; reconnects by itself, with growing pauses. Raises Revoked."""
         ...
 
     def rate_limit(self, address: Address) -> RateLimit:
@@ -148,57 +168,65 @@ class Channel(Protocol):
         ...
 
     def render(self, text: str) -> Sequence[MessagePart]:
-        """Markdown as pieces that each fit into a message; always the same for the same text, at least one."""
+        """Markdown as parts that each fit into a message; always the same for the same text, at
+        least one.
+        """
         ...
 
     async def send(
         self,
         address: Address,
-        piece: MessagePart,
+        part: MessagePart,
         key: str,
         *,
         choices: Sequence[Choice] = (),
         reply_to: str = "",
     ) -> str:
-        """Send; the message's id. `key` names this message for ever. Raises Refused, Later, Unclear, Revoked."""
+        """Send; the message's id. No other message has this `key`. Raises Rejected, RetryLater,
+        DeliveryUnknown, Revoked.
+        """
         ...
 
     async def edit(
         self,
         address: Address,
         message_id: str,
-        piece: MessagePart,
+        part: MessagePart,
         *,
         choices: Sequence[Choice] = (),
     ) -> None:
-        """Replace a message of ours; may be repeated without harm. Without choices its buttons go. Raises as `send`."""
+        """Replace a message of ours; repeating it does no harm. Without choices its buttons go.
+        Raises as `send`.
+        """
         ...
 
-    async def find(self, address: Address, key: str, piece: MessagePart, since: datetime) -> str:
-        """The id of the message that was sent under this key since then, if the platform can tell; "" when it is not there, or
-        nobody knows. Raises Later, Revoked.
+    async def find(self, address: Address, key: str, part: MessagePart, since: datetime) -> str:
+        """The id of the message sent under this key since then; "" when there is none, or the
+        platform cannot tell. Raises RetryLater, Revoked.
         """
         ...
 
     async def show_draft(
         self, address: Address, key: str, text: str, shown: str, *, private: bool
     ) -> str:
-        """Show this unfinished markdown, in place of message `shown` ("" at first). The id of the message that shows it, which
-        the finished text is to replace by `edit`; "" where it goes away by itself. Only the tail of a long one need be seen.
-        Raises as `send`.
+        """Show this unfinished markdown, in place of message `shown` ("" at first). The id of the
+        message that shows it, which the finished text replaces by `edit`; "" where it goes away by
+        itself. The end of a long one is enough. Raises as `send`.
         """
         ...
 
     async def delete(self, address: Address, message_id: str) -> None:
-        """Take a message of ours away; that it is gone already is no error. Raises as `send`."""
+        """Delete a message of ours; that it is gone already is no error. Raises as `send`."""
         ...
 
     async def show_typing(self, address: Address, status: str = "") -> None:
-        """Show that we are at work, and at what where the platform has a place for it. Raises as `send`."""
+        """Show that we are at work, and at what, where the platform has a place for it. Raises as
+        `send`.
+        """
         ...
 
     async def mark_seen(self, address: Address, message_id: str) -> None:
-        """Mark somebody's message as seen and waiting, with a reaction. Raises as `send`."""
+        """Mark a person's message as seen and waiting, with a reaction. Raises as `send`."""
         ...
 
     async def upload(
@@ -208,9 +236,11 @@ class Channel(Protocol):
         ...
 
     async def download(self, attachment: Attachment, into: BinaryIO) -> None:
-        """Fetch a file that came with a message; never more than `can.most_fetch`. Raises Refused (too big, gone), Later."""
+        """Copy a file that came with a message; never more than `max_download`. Raises Rejected,
+        RetryLater.
+        """
         ...
 
     async def aclose(self) -> None:
-        """Let go of the connection; bounded in time."""
+        """Close the connections; bounded in time."""
         ...

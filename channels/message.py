@@ -1,12 +1,25 @@
-"""What passes between a platform and the house. Frozen values; ids are the platform's own, as text."""
+"""What passes between a platform and the daemon. Frozen values; ids are the platform's own, as
+text.
+"""
 
+import json
+import re
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import blake2b
+
+from pydantic import ValidationError
+
+SECRETS = re.compile(r'("(?:token|response_url|trigger_id)": ?")[^"]*')
+"""With these whoever reads them could answer in our name for a while."""
+MAX_RAW = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a conversation is. `channel`: the channel's name in this house ("telegram", "work/slack"); `thread` "" for none."""
+    """Where a conversation is. `channel`: the channel's name ("telegram", "work/slack"); `thread`:
+    "" for none.
+    """
 
     channel: str
     chat: str
@@ -15,7 +28,9 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Whom the platform says a message is from. `id` is what allow-lists hold; `name` is chosen by them, so it proves nothing."""
+    """Whom the platform says a message is from. Allow-lists hold the `id`; people choose the
+    `name`, so it proves nothing.
+    """
 
     id: str
     name: str = ""
@@ -23,8 +38,9 @@ class Sender:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A file that came with a message, not fetched yet. kind: document, photo, voice, audio, video. `ref` is what `Channel.fetch`
-    needs; `size` in bytes, 0 where the platform does not say.
+    """A file that came with a message, not downloaded yet. kind: document, photo, voice, audio,
+    video. `ref` is what `Channel.download` needs; `size` in bytes, 0 where the platform does not
+    say.
     """
 
     kind: str
@@ -38,10 +54,11 @@ class Attachment:
 class InboundMessage:
     """A message. `external_id` is unique in its channel and the same at every redelivery.
 
-    `private`: nobody else reads this chat. `addressed`: it is meant for the assistant (a private chat, a mention, a reply to
-    it, a command, a thread that it takes part in). `forwarded`: the words are somebody else's. `quoted`: what it answers to,
-    where the assistant did not write that; `quotes_own`: its sender did, in their own words. `edits`: the external id of the
-    message whose text it replaces.
+    `private`: nobody else reads this chat. `addressed`: it is meant for the assistant (a private
+    chat, a mention, a reply to it, a command, a thread that it takes part in). `forwarded`:
+    somebody else wrote the text. `quoted`: the message that it replies to, where the assistant did
+    not write that; `quotes_own`: its sender did. `edits`: the external id of the message whose text
+    it replaces.
     """
 
     address: Address
@@ -61,7 +78,9 @@ class InboundMessage:
 
 @dataclass(frozen=True, slots=True)
 class ButtonPress:
-    """A button was pressed. `data` is the choice's; `message_id` that of the message with the button."""
+    """A button was pressed. `data` is the choice's; `message_id` that of the message with the
+    button.
+    """
 
     address: Address
     sender: Sender
@@ -71,7 +90,7 @@ class ButtonPress:
 
 @dataclass(frozen=True, slots=True)
 class Reaction:
-    """Somebody reacted to a message of the assistant. `emoji` "" takes the reaction back."""
+    """Somebody reacted to a message of the assistant. `emoji`: "" takes the reaction back."""
 
     address: Address
     sender: Sender
@@ -81,12 +100,26 @@ class Reaction:
 
 @dataclass(frozen=True, slots=True)
 class UnreadableUpdate:
-    """What the platform sent and nobody can read: set aside, so that what stands behind it is not held up."""
+    """What the platform sent and nobody can read: set aside, so that it holds up nothing behind it."""
 
     channel: str
     external_id: str
     raw: str
     reason: str
+
+    @classmethod
+    def of(
+        cls, channel: str, kind: str, raw: object, reason: object, number: object = None
+    ) -> "UnreadableUpdate":
+        """Under an id that is the same when it comes again: its `number`, or a hash."""
+        text = raw if isinstance(raw, str) else json.dumps(raw, default=repr, ensure_ascii=False)
+        text = SECRETS.sub(r"\1…", text)
+        if number is None:
+            number = blake2b(text.encode(errors="replace"), digest_size=12).hexdigest()
+        if isinstance(reason, ValidationError):
+            error = reason.errors(include_url=False, include_input=False, include_context=False)[0]
+            reason = f"{'.'.join(map(str, error['loc']))}: {error['msg']}"
+        return cls(channel, f"{kind}/{number}", text[:MAX_RAW], str(reason))
 
 
 Arrival = InboundMessage | ButtonPress | Reaction | UnreadableUpdate
@@ -94,7 +127,7 @@ Arrival = InboundMessage | ButtonPress | Reaction | UnreadableUpdate
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A button. `data` comes back in a `Press`: at most 64 bytes. style: "", "good", "bad"."""
+    """A button. `data` comes back in a `ButtonPress`: at most 64 bytes. style: "", "good", "bad"."""
 
     label: str
     data: str
@@ -103,8 +136,8 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class MessagePart:
-    """A part of a text that fits into one message, in the platform's own dialect; `plain` is the same without any markup, for
-    when the platform refuses the dialect.
+    """A part of a text that fits into one message, in the platform's own markup; `plain` is the
+    same without markup, for when the platform rejects it.
     """
 
     text: str

@@ -1,31 +1,20 @@
-"""What the channels' parts of config.toml have in common: names of accounts, tokens, addresses of servers."""
+"""What the channels' sections of config.toml have in common: tokens, people, further accounts."""
 
 import re
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
-Accounts = TypeVar("Accounts", bound=Mapping[str, object])
-SAME_BOT = (
-    "expected another bot in each account; {one} and {other} have the same bot_token,"
-    " so that a message would come to only one of them, or be answered twice"
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
 ACCOUNT_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 TOKEN = re.compile(r"[A-Za-z0-9:._-]*")
 
 
-def check_account_names(accounts: Accounts) -> Accounts:
-    """Further accounts, whose names stand in front of their conversations. Raises ValueError for what is no name."""
-    wrong = next((name for name in accounts if not ACCOUNT_NAME.fullmatch(name)), None)
-    if wrong is not None:
-        raise ValueError(
-            f"{wrong!r} is no name for an account; expected letters, digits, '_', '-', at most 32"
-        )
-    return accounts
-
-
 def parse_token(value: str, expected: str) -> str:
-    """A token without the spaces around it. Raises ValueError, which does not show it, for what can be none."""
+    """A token without the spaces around it. Raises ValueError, which does not show it, for what can
+    be none.
+    """
     bare = value.strip()
     if not TOKEN.fullmatch(bare):
         raise ValueError(f"expected {expected}")
@@ -39,22 +28,51 @@ def parse_url(value: str, schemes: tuple[str, ...], example: str) -> str:
         host, _ = url.hostname, url.port
     except ValueError as error:
         raise ValueError(f"not an address: {error}") from error
-    if (
-        url.scheme not in schemes
-        or not host
-        or url.query
-        or url.fragment
-        or not value.isprintable()
-    ):
+    is_bare = url.scheme in schemes and host and not (url.query or url.fragment)
+    if not is_bare or not value.isprintable():
         raise ValueError(f"expected an address such as {example}")
     return value.rstrip("/")
 
 
-def check_distinct_bots(bots: Mapping[str, tuple[str, str]]) -> None:
-    """`bots`: token and server by the account's name, "" for the first one. Raises ValueError where two are the same bot."""
+class BotAccount(BaseModel):
+    """The keys that every account has."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    bot_token: str = Field(
+        "", repr=False, description="the bot's token; empty: this bot is not started"
+    )
+    allowed_user_ids: tuple[int | str, ...] = Field(
+        (), description="ids of those who may talk to the assistant; empty, with owner_ids: nobody"
+    )
+    owner_ids: tuple[int | str, ...] = Field(
+        (), description="ids of its owners, who may also approve"
+    )
+
+
+def check_account_names(accounts: Mapping[str, object]) -> Mapping[str, object]:
+    """The names stand in front of their conversations. Raises ValueError."""
+    for name in accounts:
+        if not ACCOUNT_NAME.fullmatch(name):
+            rule = "expected letters, digits, '_', '-', at most 32"
+            raise ValueError(f"{name!r} is no name for an account; {rule}")
+    return accounts
+
+
+def check_distinct_bots(config: Any) -> Any:
+    """Raises ValueError where two accounts are the same bot at the same server."""
     known: dict[tuple[str, str], str] = {}
-    for name, bot in bots.items():
+    for name, account in {"": config, **config.accounts}.items():
         where = f"accounts.{name}" if name else "the first account"
-        if bot[0] and bot in known:
-            raise ValueError(SAME_BOT.format(one=known[bot], other=where))
+        bot = account.bot_token, account.base_url
+        if account.bot_token and bot in known:
+            raise ValueError(
+                f"expected another bot in each account; {known[bot]} and {where} have the same "
+                "bot_token, so that a message would come to only one of them, or be answered twice"
+            )
         known[bot] = where
+    return config
+
+
+AccountT = TypeVar("AccountT", bound=BotAccount)
+Accounts = Annotated[dict[str, AccountT], AfterValidator(check_account_names)]

@@ -1,254 +1,64 @@
-"""Files that came with messages: fetched without the token, from Discord's own hosts only, and never more than may be.
-
-One `run` of the channel, from the first event to the last: what comes is looked at once, and put where it belongs.
-
-Discord: direct messages, channels and threads of servers, buttons, its own menu of commands (A13, A14, E7, E12, F1).
+"""Discord: direct messages, channels and threads of guilds, buttons, a menu of commands (A13, A14,
+E7, E12, F1).
 """
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from hashlib import blake2b
 from pathlib import Path
-from typing import BinaryIO
-from urllib.parse import urlsplit
+from typing import Any, BinaryIO
+from urllib.parse import quote
 
-import aiohttp
+from yarl import URL
 
 from channels.base import (
     Capabilities,
     DeliveryUnknown,
+    Gone,
     Host,
     NotAccepted,
     RateLimit,
-    Rejected,
-    RetryLater,
 )
-from channels.discord import events as reading
-from channels.discord import payloads as sending
-from channels.discord import payloads as snowflake
-from channels.discord.backfill import DiscordIntake
-from channels.discord.config import API, DiscordAccount
+from channels.discord.config import DEFAULT_API, DiscordAccount
 from channels.discord.directory import ChannelDirectory
-from channels.discord.gateway import TIMING, DiscordTiming, GatewayConnection
-from channels.discord.interactions import DiscordInteractions, register
-from channels.discord.payloads import Payload
+from channels.discord.events import Interaction, parse_interaction
+from channels.discord.gateway import DiscordTiming, GatewayConnection
+from channels.discord.intake import DiscordIntake
+from channels.discord.interactions import NO_EMBEDS, NO_MENTIONS, answer_interaction, register_menu
 from channels.discord.rest import (
-    MALFORMED,
-    DiscordHttp,
     DiscordRest,
-    NotFound,
+    Payload,
     ReplyRejected,
-    T,
-    discord,
-    http,
+    parse_snowflake,
+    snowflake_at,
+    snowflake_before,
 )
-from channels.markup.discord import render_parts
+from channels.markup.discord import LIMIT, render_parts
 from channels.message import Address, Attachment, Choice, MessagePart
-from channels.platform import check_size, proxy_for
+from channels.transport import Backoff, OptionalCalls, check_size, too_large
 
-CDN = ("cdn.discordapp.com", "media.discordapp.net")
-CHUNK = 1 << 16
-DOWNLOAD_TIMEOUT_S = 120.0
-GONE_STATUS = (403, 404, 410)
-
-
-def is_discord_url(url: str, api_url: str) -> bool:
-    """Whether a file is where Discord keeps files; with another API, where that is."""
-    try:
-        there, api = urlsplit(url), urlsplit(api_url)
-        same = (there.scheme, there.hostname, there.port) == (api.scheme, api.hostname, api.port)
-        known = there.scheme == "https" and there.hostname in CDN and there.port in (None, 443)
-    except ValueError:
-        return False
-    return known or (same and api_url != API)
-
-
-async def download(
-    url: str, api_url: str, most: int, into: BinaryIO, within_s: float = DOWNLOAD_TIMEOUT_S
-) -> None:
-    """Fetch it. Raises Refused (too big, gone, elsewhere), Later."""
-    if not is_discord_url(url, api_url):
-        raise Rejected("the file is not at Discord, so it is not fetched")
-    try:
-        async with (
-            asyncio.timeout(within_s),
-            aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session,
-        ):
-            async for chunk in _chunks(session, url, most):
-                await asyncio.to_thread(into.write, chunk)
-    except (aiohttp.ClientError, TimeoutError, OSError) as lost:
-        raise RetryLater(
-            f"the file could not be fetched from Discord ({type(lost).__name__})"
-        ) from lost
-
-
-async def _chunks(session: aiohttp.ClientSession, url: str, most: int) -> AsyncIterator[bytes]:
-    async with session.get(url, proxy=proxy_for(url), allow_redirects=False) as answer:
-        if answer.status in GONE_STATUS:
-            raise Rejected("the file is no longer at Discord")
-        if answer.status != 200:
-            raise RetryLater(f"Discord does not give the file out just now ({answer.status})")
-        came = 0
-        async for chunk in answer.content.iter_chunked(CHUNK):
-            came += len(chunk)
-            if came > most:
-                raise Rejected(f"the file is bigger than {most >> 20} MB")
-            yield chunk
-
+MAX_UPLOAD, MAX_DOWNLOAD = 10 << 20, 25 << 20
+CAPABILITIES = Capabilities(
+    limit=LIMIT,
+    idempotent=True,
+    typing_every_s=8.0,
+    max_upload=MAX_UPLOAD,
+    max_download=MAX_DOWNLOAD,
+)
+CLOCK_MARGIN_S = 30.0
+"""How far our clock may be from Discord's when we look for a message of ours."""
+FIND_MESSAGES, UPLOAD_S = 100, 180.0
+STYLES = {"": 2, "good": 3, "bad": 4}
+BUTTONS_PER_ROW, MAX_ROWS, MAX_LABEL = 5, 5, 80
+FILE_HOSTS = ("cdn.discordapp.com", "media.discordapp.net")
+MALFORMED = (KeyError, TypeError, ValueError, AttributeError)
 
 log = logging.getLogger(__name__)
 
 
-class DiscordListener:
-    """What it needs."""
-
-    def __init__(
-        self,
-        name: str,
-        config: DiscordAccount,
-        calls: DiscordRest,
-        host: Host,
-        patience: DiscordTiming,
-    ) -> None:
-        self._name, self._config, self._calls, self._host, self._patience = (
-            name,
-            config,
-            calls,
-            host,
-            patience,
-        )
-        self._places = ChannelDirectory(only=str(config.guild_id))
-        people = list(
-            dict.fromkeys(str(person) for person in (*config.owner_ids, *config.allowed_user_ids))
-        )
-        self._intake = DiscordIntake(
-            calls,
-            host,
-            self._identity,
-            self._places,
-            patience,
-            [one for one in people if one.isdecimal()],
-        )
-        self._answers = DiscordInteractions(calls, host, patience)
-        reach = (config.api_url, config.gateway_url)
-        self._connection = GatewayConnection(calls, self, *reach, patience, alive=host.report_alive)
-        self._group = asyncio.TaskGroup()
-        self._registered = False
-        self._handlers: dict[str, Callable[[Payload], object]] = {
-            "READY": self._on_ready,
-            "RESUMED": lambda _: self._connection.on_session_up(),
-            "GUILD_CREATE": self._on_guild,
-            "GUILD_DELETE": self._on_guild_delete,
-            "CHANNEL_CREATE": self._places.update_channel,
-            "THREAD_CREATE": self._places.update_channel,
-            "THREAD_UPDATE": self._places.update_channel,
-            "CHANNEL_DELETE": self._places.forget,
-            "THREAD_DELETE": self._places.forget,
-            "THREAD_LIST_SYNC": self._places.update_threads,
-            "THREAD_MEMBER_UPDATE": lambda payload: self._places.join(str(payload["id"])),
-            "INTERACTION_CREATE": self._on_interaction,
-        }
-
-    def _identity(self) -> reading.DiscordIdentity:
-        return reading.DiscordIdentity(
-            self._name,
-            self._places.bot_id or self._calls.id,
-            self._places.bot_roles,
-            str(self._config.guild_id),
-        )
-
-    async def run(self, now: Callable[[], datetime]) -> None:
-        """Until cancelled. Raises Revoked."""
-        await self._begin(now)
-        try:
-            async with self._group as group:
-                group.create_task(self._intake.run())
-                group.create_task(self._connection.run(self._host.report_trouble))
-        except BaseExceptionGroup as several:
-            raise several.exceptions[0] from None
-
-    async def _begin(self, now: Callable[[], datetime]) -> None:
-        while True:
-            try:
-                return await self._intake.begin(now)
-            except NotAccepted as full:
-                log.warning("Discord waits until the house can write: %s", full)
-                await asyncio.sleep(self._patience.retries[-1])
-
-    def on_event(self, event: str, payload: object) -> None:
-        """An event of the gateway, in order."""
-        if not isinstance(payload, Mapping):
-            self._intake.enqueue_unreadable(
-                reading.unreadable(event, payload, "it is no object", self._name)
-            )
-            return
-        try:
-            self._dispatch(event, payload)
-        except MALFORMED as unread:
-            self._intake.enqueue_unreadable(
-                reading.unreadable(event, payload, f"{type(unread).__name__}: {unread}", self._name)
-            )
-
-    def on_unreadable(self, raw: str, why: str) -> None:
-        """What is no event at all."""
-        self._intake.enqueue_unreadable(reading.unreadable("frame", raw, why, self._name))
-
-    def _dispatch(self, event: str, payload: Payload) -> None:
-        heed = self._handlers.get(event)
-        if heed is None:
-            self._on_message(event, payload)
-        else:
-            heed(payload)
-
-    def _on_guild(self, payload: Payload) -> None:
-        for channel, place in self._places.on_guild(payload):
-            self._intake.on_channel(channel, place)
-
-    def _on_guild_delete(self, payload: Payload) -> None:
-        self._intake.note_missing()
-        self._places.on_guild_delete(payload)
-
-    def _on_ready(self, payload: Payload) -> None:
-        self._intake.on_new_session()
-        self._places.on_ready(payload)
-        self._connection.on_session_up()
-        if not self._registered:
-            self._registered = True
-            app = str((payload.get("application") or {}).get("id") or self._places.bot_id)
-            self._group.create_task(
-                register(self._calls, app, str(self._config.guild_id), self._host.list_commands())
-            )
-
-    def _on_message(self, event: str, payload: Payload) -> None:
-        author = payload.get("author")
-        if isinstance(author, Mapping) and author.get("id") == self._places.bot_id:
-            self._places.join(str(payload.get("channel_id")))
-        else:
-            self._intake.enqueue(event, payload)
-
-    def _on_interaction(self, payload: Payload) -> None:
-        asked = reading.parse_interaction(
-            payload, self._places.get(str(payload.get("channel_id"))), self._identity()
-        )
-        if isinstance(asked, reading.Interaction):
-            self._group.create_task(self._answers.handle(asked))
-        elif asked is not None:
-            self._intake.enqueue_unreadable(asked)
-
-
-CAPABILITIES = Capabilities(
-    limit=2000, idempotent=True, typing_every_s=8.0, max_upload=10 << 20, max_download=25 << 20
-)
-SEEN_EMOJI = "👀"
-CLOCK_MARGIN_S = 30.0
-"""How far our clock may be from Discord's when we look for a message of ours."""
-FIND_MESSAGES = 100
-UPLOAD_TIMEOUT_S = 180.0
-
-
-def _now() -> datetime:
+def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
@@ -258,170 +68,267 @@ class Discord:
     def __init__(
         self,
         config: DiscordAccount,
-        name: str = "discord",
         *,
-        patience: DiscordTiming = TIMING,
-        now: Callable[[], datetime] = _now,
+        name: str = "discord",
+        timing: DiscordTiming | None = None,
+        now: Callable[[], datetime] = _utc_now,
     ) -> None:
-        self._config, self._name, self._patience, self._now = config, name, patience, now
-        self._calls = DiscordRest(config.bot_token, config.api_url, longest_s=patience.call)
-        self._lacking: set[str] = set()
-
-    @property
-    def name(self) -> str:
-        """The channel's name in the house."""
-        return self._name
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """What Discord can do."""
-        return CAPABILITIES
+        self.name, self.capabilities = name, CAPABILITIES
+        self._config, self._timing, self._now = config, timing or DiscordTiming(), now
+        self._rest = DiscordRest(config.bot_token, config.api_url, self._timing.call_s)
+        self._optional = OptionalCalls(name)
 
     async def check(self) -> str:
-        """The bot's name."""
-        return await self._calls.get_name()
+        return f"@{await self._rest.login()}"
 
     async def run(self, host: Host) -> None:
-        """Listen until cancelled. Raises Revoked."""
-        await DiscordListener(self._name, self._config, self._calls, host, self._patience).run(
-            self._now
+        listener = DiscordListener(
+            self.name, self._config, self._rest, host, self._timing, self._now
         )
+        await listener.run()
 
     def rate_limit(self, address: Address) -> RateLimit:
-        """Five messages in five seconds, per channel."""
         return RateLimit(5, 5.0)
 
     def render(self, text: str) -> Sequence[MessagePart]:
-        """In Discord's markdown."""
-        return render_parts(text, CAPABILITIES.limit)
+        return render_parts(text, LIMIT)
 
     async def send(
         self,
         address: Address,
-        piece: MessagePart,
+        part: MessagePart,
         key: str,
         *,
         choices: Sequence[Choice] = (),
         reply_to: str = "",
     ) -> str:
-        """The same key soon again gives the same message (K13). Where it may not be a reply, it goes out without."""
-        try:
-            return await self._post(
-                address, _plain(sending.new_message(piece, key, choices, reply_to))
-            )
-        except ReplyRejected:
-            return await self._post(address, _plain(sending.new_message(piece, key, choices)))
+        """The same key soon again gives the same message (K13). Where it may not be a reply, it
+        goes out as none.
+        """
+        body = _body(part, choices) | _nonce(key)
+        if reply_to:
+            reply = {"message_reference": {"message_id": reply_to, "fail_if_not_exists": False}}
+            try:
+                return await self._post(address, body | reply)
+            except ReplyRejected:
+                pass
+        return await self._post(address, body)
 
     async def edit(
         self,
         address: Address,
         message_id: str,
-        piece: MessagePart,
+        part: MessagePart,
         *,
         choices: Sequence[Choice] = (),
     ) -> None:
-        """Replace a message."""
-        params = _plain(sending.message_body(piece, choices))
-        await self._calls.call(
-            lambda rest: rest.edit_message(address.chat, message_id, params=params), sends=True
-        )
+        await self._rest.call("PATCH", _path(address, message_id), _body(part, choices))
 
-    async def find(self, address: Address, key: str, piece: MessagePart, since: datetime) -> str:
-        """By its words: Discord does not give the nonce out."""
-        if not piece.text.strip():
+    async def find(self, address: Address, key: str, part: MessagePart, since: datetime) -> str:
+        """By its text: Discord does not give the nonce out."""
+        if not part.text.strip():
             return ""
-        after = snowflake.snowflake_before(snowflake.snowflake_at(since), CLOCK_MARGIN_S)
-        page = await self._maybe(
-            "history", lambda rest: rest.logs_from(address.chat, FIND_MESSAGES, after=after)
-        )
-        ours = (
-            [said for said in page if _is_ours(said, self._calls.id, piece)]
+        if not self._rest.bot_id:
+            await self._rest.login()
+        after = snowflake_before(snowflake_at(since), CLOCK_MARGIN_S)
+        path = f"{_path(address)}?limit={FIND_MESSAGES}&after={after}"
+        page = await self._optional.attempt("history", self._rest.call, "GET", path)
+        ids = (
+            [str(row["id"]) for row in page if self._is_ours(row, part)]
             if isinstance(page, list)
             else []
         )
-        return min((str(said["id"]) for said in ours), key=snowflake.parse_snowflake, default="")
+        return min(ids, key=parse_snowflake, default="")
 
     async def show_draft(
         self, address: Address, key: str, text: str, shown: str, *, private: bool
     ) -> str:
         """A message that is edited; of a long one the end is seen."""
-        piece = render_parts(text.strip() or "…", CAPABILITIES.limit)[-1]
+        part = render_parts(text.strip() or "…", LIMIT)[-1]
         if not shown:
-            return await self.send(address, piece, f"{key}/draft")
-        await self.edit(address, shown, piece)
+            return await self.send(address, part, f"{key}/draft")
+        await self.edit(address, shown, part)
         return shown
 
     async def delete(self, address: Address, message_id: str) -> None:
-        """Take a message away; one that is gone is gone."""
-        with contextlib.suppress(NotFound):
-            await self._calls.call(
-                lambda rest: rest.delete_message(address.chat, message_id), sends=True
-            )
+        try:
+            await self._rest.call("DELETE", _path(address, message_id))
+        except Gone:
+            return
 
     async def show_typing(self, address: Address, status: str = "") -> None:
-        """Discord shows it for 10 seconds, without words."""
-        await self._maybe("typing", lambda rest: rest.send_typing(address.chat))
+        """For 10 seconds, without the status."""
+        path = f"/channels/{address.chat}/typing"
+        await self._optional.attempt("typing", self._rest.call, "POST", path)
 
     async def mark_seen(self, address: Address, message_id: str) -> None:
-        """A pair of eyes."""
-        await self._maybe(
-            "reactions", lambda rest: rest.add_reaction(address.chat, message_id, SEEN_EMOJI)
-        )
+        path = f"{_path(address, message_id)}/reactions/{quote('👀')}/@me"
+        await self._optional.attempt("reactions", self._rest.call, "PUT", path)
 
     async def upload(
         self, address: Address, file: Path, name: str, caption: MessagePart, key: str
     ) -> str:
-        """Send a file."""
-        await check_size(file, name, CAPABILITIES.max_upload, "Discord")
-        with http.handle_message_parameters(
-            caption.text or None,
-            file=discord.File(file, filename=name),
-            nonce=sending.nonce(key),
-            flags=discord.MessageFlags(suppress_embeds=True),
-            allowed_mentions=discord.AllowedMentions.none(),
-        ) as params:
-            return await self._post(address, params, UPLOAD_TIMEOUT_S)
+        await check_size(file, name, MAX_UPLOAD, "Discord")
+        body = {"flags": NO_EMBEDS, "allowed_mentions": NO_MENTIONS} | _nonce(key)
+        if caption.text:
+            body["content"] = caption.text
+        return await self._post(address, body, file=(file, name), timeout_s=UPLOAD_S)
 
     async def download(self, attachment: Attachment, into: BinaryIO) -> None:
-        """Fetch a file; the token is not shown."""
-        if attachment.size > CAPABILITIES.max_download:
-            raise Rejected(f"{attachment.name} is bigger than {CAPABILITIES.max_download >> 20} MB")
-        await download(attachment.ref, self._config.api_url, CAPABILITIES.max_download, into)
+        """Without the token."""
+        if attachment.size > MAX_DOWNLOAD:
+            raise too_large(attachment.name, MAX_DOWNLOAD)
+        url, http = attachment.ref, self._rest.http
+        await http.download(url, attachment, into, MAX_DOWNLOAD, is_allowed=self._is_at_discord)
 
     async def aclose(self) -> None:
-        """Let go of the connections."""
-        await self._calls.aclose()
+        await self._rest.aclose()
 
-    async def _post(
-        self, address: Address, params: http.MultipartParameters, within_s: float = 0.0
-    ) -> str:
-        told: object = await self._calls.call(
-            lambda rest: rest.send_message(address.chat, params=params),
-            sends=True,
-            within_s=within_s,
-        )
-        if not isinstance(told, Mapping) or not told.get("id"):
+    async def _post(self, address: Address, body: Payload, **options: Any) -> str:
+        sent = await self._rest.call("POST", _path(address), body, **options)
+        if not isinstance(sent, Mapping) or not sent.get("id"):
             raise DeliveryUnknown("Discord's answer cannot be read")
-        return str(told["id"])
+        return str(sent["id"])
 
-    async def _maybe(self, what: str, ask: Callable[[DiscordHttp], Awaitable[T]]) -> T | None:
-        """What is only nice to have: a server or a channel may be without."""
+    def _is_ours(self, row: object, part: MessagePart) -> bool:
+        if not isinstance(row, Mapping) or not isinstance(author := row.get("author"), Mapping):
+            return False
+        is_same = str(row.get("content", "")).strip() == part.text.strip()
+        return is_same and str(author.get("id")) == self._rest.bot_id
+
+    def _is_at_discord(self, url: URL) -> bool:
+        """Where Discord keeps files; with another API, where that is."""
+        api = self._config.api_url
+        if api != DEFAULT_API and url.is_absolute() and url.origin() == URL(api).origin():
+            return True
+        return url.scheme == "https" and url.host in FILE_HOSTS and url.port == 443
+
+
+class DiscordListener:
+    """One `run` of the channel: looks at each event once, and hands it on."""
+
+    def __init__(
+        self,
+        name: str,
+        config: DiscordAccount,
+        rest: DiscordRest,
+        host: Host,
+        timing: DiscordTiming,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._rest, self._host, self._timing = rest, host, timing
+        self._directory = ChannelDirectory(name, str(config.guild_id))
+        listed = dict.fromkeys(map(str, (*config.owner_ids, *config.allowed_user_ids)))
+        people = [person for person in listed if person.isdecimal()]
+        self._intake = DiscordIntake(rest, host, self._directory, timing, people, now)
+        unreadable = self._intake.enqueue_unreadable
+        self._connection = GatewayConnection(
+            rest, config, timing, self._on_event, unreadable, host.report_alive
+        )
+        self._group = asyncio.TaskGroup()
+        self._has_menu = False
+
+    async def run(self) -> None:
+        """Until cancelled. Raises Revoked."""
+        backoff = Backoff(self._timing.retry_s, self._timing.longest_retry_s)
+        while True:
+            try:
+                await self._intake.begin()
+                break
+            except NotAccepted as error:
+                log.warning("Discord: waiting until the journal can be read: %s", error)
+                await backoff.wait()
         try:
-            return await self._calls.call(ask)
-        except Rejected as lacking:
-            level = logging.DEBUG if what in self._lacking else logging.INFO
-            self._lacking.add(what)
-            log.log(level, "no %s at Discord: %s", what, lacking)
-            return None
+            async with self._group as group:
+                group.create_task(self._intake.run())
+                group.create_task(self._connection.run(self._host.report_trouble))
+        except BaseExceptionGroup as group_error:
+            raise group_error.exceptions[0] from None
+
+    def _on_event(self, event: str, payload: object) -> None:
+        if not isinstance(payload, Mapping):
+            self._intake.enqueue_unreadable(event, payload, "it is not an object")
+            return
+        try:
+            self._dispatch(event, payload)
+        except MALFORMED as error:
+            self._intake.enqueue_unreadable(event, payload, f"{type(error).__name__}: {error}")
+
+    def _dispatch(self, event: str, payload: Payload) -> None:
+        directory = self._directory
+        match event:
+            case (
+                "MESSAGE_CREATE"
+                | "MESSAGE_UPDATE"
+                | "MESSAGE_REACTION_ADD"
+                | "MESSAGE_REACTION_REMOVE"
+            ):
+                author = payload.get("author")
+                if isinstance(author, Mapping) and author.get("id") == directory.bot_id:
+                    directory.join(str(payload.get("channel_id")))
+                else:
+                    self._intake.enqueue(event, payload)
+            case "INTERACTION_CREATE":
+                asked = parse_interaction(payload, directory)
+                if isinstance(asked, Interaction):
+                    answer = answer_interaction(asked, self._rest, self._host, self._timing)
+                    self._group.create_task(answer)
+                elif asked is not None:
+                    self._intake.enqueue_item(asked)
+            case "READY":
+                self._intake.on_new_session()
+                directory.on_ready(payload)
+                if not self._has_menu:
+                    self._has_menu = True
+                    application = str(
+                        (payload.get("application") or {}).get("id") or directory.bot_id
+                    )
+                    commands = self._host.list_commands()
+                    menu = register_menu(self._rest, application, directory.only, commands)
+                    self._group.create_task(menu)
+            case "GUILD_CREATE":
+                for channel, info in directory.on_guild(payload):
+                    self._intake.on_channel(channel, info)
+            case "GUILD_DELETE":
+                self._intake.note_missing()
+                directory.on_guild_delete(payload)
+            case "CHANNEL_CREATE" | "THREAD_CREATE" | "THREAD_UPDATE":
+                directory.update(payload)
+            case "CHANNEL_DELETE" | "THREAD_DELETE":
+                directory.remove(payload)
+            case "THREAD_LIST_SYNC":
+                directory.on_thread_list(payload)
+            case "THREAD_MEMBER_UPDATE":
+                directory.join(str(payload["id"]))
 
 
-def _plain(body: sending.Body) -> http.MultipartParameters:
-    return http.MultipartParameters(payload=body, multipart=None, files=None)
+def _path(address: Address, message_id: str = "") -> str:
+    return f"/channels/{address.chat}/messages{f'/{message_id}' if message_id else ''}"
 
 
-def _is_ours(said: object, me: str, piece: MessagePart) -> bool:
-    if not isinstance(said, Mapping) or not isinstance(author := said.get("author"), Mapping):
-        return False
-    return (
-        str(author.get("id")) == me and str(said.get("content", "")).strip() == piece.text.strip()
-    )
+def _nonce(key: str) -> dict[str, Any]:
+    """Within minutes, Discord answers the same nonce with the first message; at most 25 characters."""
+    return {"nonce": blake2b(key.encode(), digest_size=12).hexdigest(), "enforce_nonce": True}
+
+
+def _body(part: MessagePart, choices: Sequence[Choice]) -> dict[str, Any]:
+    """Nothing in it can notify anybody, and links show no preview."""
+    buttons = [
+        {
+            "type": 2,
+            "style": STYLES.get(choice.style, 2),
+            "label": choice.label[:MAX_LABEL] or "?",
+            "custom_id": choice.data,
+        }
+        for choice in choices[: BUTTONS_PER_ROW * MAX_ROWS]
+    ]
+    rows = [
+        {"type": 1, "components": buttons[at : at + BUTTONS_PER_ROW]}
+        for at in range(0, len(buttons), BUTTONS_PER_ROW)
+    ]
+    return {
+        "content": part.text,
+        "flags": NO_EMBEDS,
+        "allowed_mentions": NO_MENTIONS,
+        "components": rows,
+    }

@@ -1,18 +1,21 @@
-"""Where the bot is: channels and threads of guilds, as the gateway tells of them; as little as reading needs."""
+"""The channels and threads that the bot sees, as the gateway tells of them; as little as parsing
+needs.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from channels.discord.payloads import Payload, parse_snowflake
+from channels.discord.rest import Payload, parse_snowflake
 
-DIRECT_TYPES = (1, 3)
 THREAD_TYPES = (10, 11, 12)
 TEXT_TYPES = (0, 2, 5, 13, *THREAD_TYPES)
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelInfo:
-    """A channel. `guild` "" for a direct chat; `joined`: a thread that the bot takes part in; `last`: its newest message."""
+    """`guild`: "" for a direct chat; `is_member`: of a thread: the bot takes part; `last_message`:
+    the newest id.
+    """
 
     guild: str = ""
     is_thread: bool = False
@@ -22,17 +25,20 @@ class ChannelInfo:
 
 @dataclass(slots=True)
 class ChannelDirectory:
-    """All that is known of them. `me`: the bot's own id; `roles`: those that stand for the bot alone."""
+    """`channel`: our name for the account; `only`: the one guild to listen in, or ""; `bot_roles`:
+    those that stand for the bot alone; `pending`: guilds that are away.
+    """
 
-    bot_id: str = ""
+    channel: str
     only: str = ""
+    bot_id: str = ""
     bot_roles: set[str] = field(default_factory=set)
     pending: set[str] = field(default_factory=set)
     _joined: set[str] = field(default_factory=set)
     _channels: dict[str, ChannelInfo] = field(default_factory=dict)
 
     def on_ready(self, payload: Payload) -> None:
-        """A new session: the guilds in it are told of one by one, later on."""
+        """A new session: its guilds come one by one, later on."""
         self.bot_id = str(payload["user"]["id"])
         guilds = {str(guild["id"]) for guild in payload.get("guilds") or ()}
         self.pending = guilds & {self.only} if self.only else guilds
@@ -41,67 +47,70 @@ class ChannelDirectory:
         """What is known of it."""
         return self._channels.get(channel)
 
+    def is_foreign(self, guild: object) -> bool:
+        """A guild in which we do not listen."""
+        return bool(self.only and guild not in (None, "", self.only))
+
     def on_guild(self, payload: Payload) -> Iterator[tuple[str, ChannelInfo]]:
-        """A guild with its channels and threads; those in which something may have been missed: it was away."""
+        """A guild with its channels; those in which something may have been missed, as it was away."""
         if payload.get("unavailable"):
-            return  # and still is
+            return  # and it still is
         guild = str(payload["id"])
         was_away = guild in self.pending
         self.pending.discard(guild)
-        if self.only and guild != self.only:
+        if self.is_foreign(guild):
             return
-        self.bot_roles |= {
-            str(role["id"]) for role in payload.get("roles") or () if self._is_mine(role)
-        }
+        for role in payload.get("roles") or ():
+            if str((role.get("tags") or {}).get("bot_id", "")) == self.bot_id:
+                self.bot_roles.add(str(role["id"]))
         for channel in (*(payload.get("channels") or ()), *(payload.get("threads") or ())):
-            place = self.update_channel({"guild_id": guild, **channel})
-            if was_away and place and channel.get("type") in TEXT_TYPES:
-                yield str(channel["id"]), place
-
-    def _is_mine(self, role: Payload) -> bool:
-        return str((role.get("tags") or {}).get("bot_id", "")) == self.bot_id
+            info = self.update(channel, guild)
+            if was_away and info and channel.get("type") in TEXT_TYPES:
+                yield str(channel["id"]), info
 
     def on_guild_delete(self, payload: Payload) -> None:
         """The bot is no longer in this guild, or the guild is away for a while."""
         guild = str(payload["id"])
         if not payload.get("unavailable"):
             self.pending.discard(guild)
-        elif self.only in ("", guild):
+        elif not self.is_foreign(guild):
             self.pending.add(guild)
 
-    def update_channel(self, payload: Payload) -> ChannelInfo | None:
-        """A channel or thread; None where it is not ours to read."""
-        guild = str(payload.get("guild_id") or "")
-        if self.only and guild not in ("", self.only):
+    def update(self, payload: Payload, guild: str = "") -> ChannelInfo | None:
+        """A channel or thread; None where we do not listen."""
+        guild = str(payload.get("guild_id") or guild)
+        if self.is_foreign(guild):
             return None
-        number_of = str(payload["id"])
-        before = self._channels.get(number_of)
-        thread = payload.get("type") in THREAD_TYPES
-        joined = thread and (
-            str(payload.get("owner_id", "")) == self.bot_id or bool(payload.get("member"))
+        channel = str(payload["id"])
+        before = self._channels.get(channel)
+        is_thread = payload.get("type") in THREAD_TYPES
+        is_member = is_thread and (
+            str(payload.get("owner_id", "")) == self.bot_id
+            or bool(payload.get("member"))
+            or channel in self._joined
+            or bool(before and before.is_member)
         )
-        joined = joined or (
-            thread and (number_of in self._joined or bool(before and before.is_member))
+        info = ChannelInfo(
+            guild, is_thread, is_member, parse_snowflake(payload.get("last_message_id"))
         )
-        place = ChannelInfo(guild, thread, joined, parse_snowflake(payload.get("last_message_id")))
-        self._channels[number_of] = place
-        return place
+        self._channels[channel] = info
+        return info
 
-    def update_threads(self, payload: Payload) -> None:
-        """The threads of a channel that the bot has come to see."""
+    def on_thread_list(self, payload: Payload) -> None:
+        """The threads of a channel that the bot now sees."""
         mine = {str(member.get("id")) for member in payload.get("members") or ()}
         for thread in payload["threads"]:
-            self.update_channel({"guild_id": payload["guild_id"], **thread})
+            self.update(thread, payload["guild_id"])
             if str(thread["id"]) in mine:
                 self.join(str(thread["id"]))
 
     def join(self, channel: str) -> None:
         """The bot takes part there, if it is a thread."""
         self._joined.add(channel)
-        place = self._channels.get(channel)
-        if place and place.is_thread:
-            self._channels[channel] = replace(place, is_member=True)
+        info = self._channels.get(channel)
+        if info and info.is_thread:
+            self._channels[channel] = replace(info, is_member=True)
 
-    def forget(self, payload: Payload) -> None:
+    def remove(self, payload: Payload) -> None:
         """It was deleted."""
         self._channels.pop(str(payload["id"]), None)

@@ -1,327 +1,241 @@
-"""The connection that Discord's events come by: kept up, supervised, resumed where Discord can, begun anew where not (E12).
-
-discord.py speaks the protocol (HELLO, IDENTIFY, RESUME, heartbeats, compression); when to give up on a connection, and how long
-to wait before the next, is decided here: its own waits grow to a quarter of an hour. Its parsers are replaced by ours, which see
-the bare payloads in the order in which they came, so none can break what stands behind it, and nothing of the guilds is kept.
+"""The connection that Discord's events come by: resumed where Discord allows it, else started anew
+(E12).
 """
 
 import asyncio
 import random
-import zlib
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
-import aiohttp
+from aiohttp import ClientWebSocketResponse, ClientWSTimeout, WSMsgType
 from yarl import URL
 
-from channels.base import DeliveryUnknown, Rejected, RetryLater, Revoked
-from channels.discord.config import API
-from channels.discord.rest import (
-    MALFORMED,
-    UNKNOWN_TOKEN,
-    DiscordHttp,
-    DiscordRest,
-    discord,
-    gateway,
-    http,
-    translate_errors,
-)
+from channels.base import ChannelError, Rejected, RetryLater, Revoked
+from channels.discord.config import DEFAULT_API, DiscordAccount
+from channels.discord.rest import UNKNOWN_TOKEN, DiscordRest
+from channels.transport import Backoff, parse_json
 
-EVENTS = (
-    *(
-        "READY",
-        "RESUMED",
-        "GUILD_CREATE",
-        "GUILD_DELETE",
-        "CHANNEL_CREATE",
-        "CHANNEL_DELETE",
-        "INTERACTION_CREATE",
-    ),
-    *(
-        "THREAD_CREATE",
-        "THREAD_UPDATE",
-        "THREAD_DELETE",
-        "THREAD_LIST_SYNC",
-        "THREAD_MEMBER_UPDATE",
-    ),
-    *("MESSAGE_CREATE", "MESSAGE_UPDATE", "MESSAGE_REACTION_ADD", "MESSAGE_REACTION_REMOVE"),
-)
-AUTHENTICATION_FAILED, INTENTS_REFUSED = 4004, 4014
+DEFAULT_GATEWAY = "wss://gateway.discord.gg/"
+INTENTS = 1 << 0 | 1 << 9 | 1 << 10 | 1 << 12 | 1 << 13 | 1 << 15
+"""Guilds; messages and reactions there and in direct chats; what messages say."""
+HEARTBEAT = 1
 FATAL_CODES = (4010, 4011, 4012, 4013)
+NOT_RESUMABLE = (1000, 4004, 4014, *FATAL_CODES)
 INTENTS_HELP = (
-    "Discord does not give the bot what people write: switch on Message Content Intent in the developer portal (Bot,"
-    " Privileged Gateway Intents), and start again. What came in before is kept."
+    "Discord does not give the bot what people write: switch on Message Content Intent in the developer "
+    "portal (Bot, Privileged Gateway Intents), and start again. What came in before is kept."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class DiscordTiming:
-    """How long things may take, in seconds. `pauses`: before each new connection, while none lasts for `calm`; `invalid`: least
-    and most after a session was refused, as Discord asks; `keep`: how often the place read up to is noted.
+    """Seconds. `ready_s`: until a connection is of use; `ack_s`: until a heartbeat is answered;
+    `calm_s`: a connection that lasts so long ends a row of failures; `invalid_s`: least and most
+    after a session was rejected, as Discord asks; `save_s`: between notes of how far was read;
+    `retry_s`, `longest_retry_s`: pauses while the host or a page of the history cannot be had.
     """
 
-    ready: float = 30.0
-    ack: float = 15.0
-    close: float = 2.0
-    calm: float = 60.0
-    keep: float = 3.0
-    call: float = 60.0
-    invalid: tuple[float, float] = (1.0, 5.0)
-    pauses: tuple[float, ...] = (0.0, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0, 15.0, 30.0, 30.0, 60.0, 90.0)
-    retries: tuple[float, ...] = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-
-
-TIMING = DiscordTiming()
-
-
-class EventSink(Protocol):
-    """Who is told of what comes."""
-
-    def on_event(self, event: str, payload: object) -> None:
-        """An event, in order; at once, without waiting."""
-        ...
-
-    def on_unreadable(self, raw: str, why: str) -> None:
-        """Something that is no event at all."""
-        ...
-
-
-class GatewaySocket(gateway.DiscordWebSocket):
-    """The library's socket, which also knows when a heartbeat was left unanswered, and goes on after what it cannot read."""
-
-    def __init__(
-        self, socket: aiohttp.ClientWebSocketResponse, *, loop: asyncio.AbstractEventLoop
-    ) -> None:
-        super().__init__(socket, loop=loop)
-        self.unparsed: list[tuple[str, str]] = []
-        self.timeout: asyncio.Timeout | None = None
-        self.deadline: Callable[[], float | None] = lambda: None
-        self._pending_beat: tuple[float, float] | None = None
-        self._raw = ""
-
-    def _last_ack(self) -> float:
-        return self._keep_alive._last_ack if self._keep_alive else 0.0
-
-    def oldest_unanswered(self) -> float | None:
-        """When the oldest heartbeat was sent that has no answer yet."""
-        if self._pending_beat and self._last_ack() != self._pending_beat[1]:
-            self._pending_beat = None
-        return self._pending_beat[0] if self._pending_beat else None
-
-    def reset_deadline(self) -> None:
-        """Set the time at which this connection is given up."""
-        if self.timeout is not None and not self.timeout.expired():
-            self.timeout.reschedule(self.deadline())
-
-    async def send_heartbeat(self, data: object) -> None:
-        """As the library's; from now on an answer is due."""
-        if self.oldest_unanswered() is None:
-            self._pending_beat = (self.loop.time(), self._last_ack())
-            self.reset_deadline()
-        await super().send_heartbeat(data)
-
-    def log_receive(self, data: Any, /) -> None:
-        """Keep the text, for what cannot be read."""
-        self._raw = data
-
-    async def received_message(self, msg: Any, /) -> None:
-        """As the library's; what breaks it is set aside."""
-        self._raw = msg if isinstance(msg, str) else ""
-        try:
-            await super().received_message(msg)
-        except MALFORMED as unread:
-            self.unparsed.append((str(self._raw), f"{type(unread).__name__}: {unread}"))
-
-
-class GatewayClient(discord.Client):
-    """What the library's socket wants to know; it never connects by itself."""
-
-    def __init__(self, rest: DiscordHttp, hear: Callable[[str, object], None]) -> None:
-        intents = discord.Intents(guilds=True, messages=True, message_content=True, reactions=True)
-        super().__init__(intents=intents, max_messages=None, chunk_guilds_at_startup=False)
-        self.loop, self.http = asyncio.get_running_loop(), rest
-        self._connection.parsers = {event: _parser(hear, event) for event in EVENTS}
-
-    def dispatch(self, event: str, /, *args: Any, **kwargs: Any) -> None:
-        """Nobody listens to the library's own events."""
-
-
-def _parser(hear: Callable[[str, object], None], event: str) -> Callable[[Any], None]:
-    return lambda payload: hear(event, payload)
-
-
-@dataclass(frozen=True, slots=True)
-class _Session:
-    """Where to go on."""
-
-    id: str
-    sequence: int | None
-    url: URL
+    ready_s: float = 30.0
+    ack_s: float = 15.0
+    close_s: float = 2.0
+    calm_s: float = 60.0
+    save_s: float = 3.0
+    call_s: float = 60.0
+    invalid_s: tuple[float, float] = (1.0, 5.0)
+    first_s: float = 1.0
+    longest_s: float = 90.0
+    retry_s: float = 0.2
+    longest_retry_s: float = 10.0
 
 
 class GatewayConnection:
-    """Listens until cancelled. Raises Revoked."""
+    """`on_event` gets each event in order; `on_unreadable` what is none. Neither may wait."""
 
     def __init__(
         self,
-        calls: DiscordRest,
-        hearer: EventSink,
-        api_url: str,
-        gateway_url: str,
-        patience: DiscordTiming,
-        *,
-        alive: Callable[[], None],
+        rest: DiscordRest,
+        config: DiscordAccount,
+        timing: DiscordTiming,
+        on_event: Callable[[str, object], None],
+        on_unreadable: Callable[[str, object, object], None],
+        report_alive: Callable[[], None],
     ) -> None:
-        self._calls, self._hearer, self._api_url, self._patience = calls, hearer, api_url, patience
-        self._gateway_url, self._alive = gateway_url, alive
-        self._session: _Session | None = None
-        self._up_since: float | None = None
+        self._rest, self._config, self._timing = rest, config, timing
+        self._on_event, self._on_unreadable, self._report_alive = (
+            on_event,
+            on_unreadable,
+            report_alive,
+        )
+        self._session_id = self._resume_url = self._url = ""
+        self._sequence: int | None = None
+        self._is_up = False
+        self._up_at = 0.0
 
-    async def run(self, ailing: Callable[[str], None]) -> None:
-        """One connection after another, with pauses that grow while none lasts."""
-        tries = 0
-        while True:
-            why, lasted = await self._run_once()
-            tries = 0 if lasted >= self._patience.calm else tries
-            pauses = self._patience.pauses
-            if tries or lasted == 0:
-                ailing(why)
-            await asyncio.sleep(pauses[min(tries, len(pauses) - 1)])
-            tries += 1
-
-    async def _run_once(self) -> tuple[str, float]:
-        """From one connection to its end: why, and how long it was of use in seconds."""
+    async def run(self, report_trouble: Callable[[str], None]) -> None:
+        """One connection after another, until cancelled. Raises Revoked."""
+        backoff = Backoff(self._timing.first_s, self._timing.longest_s)
         loop = asyncio.get_running_loop()
-        self._up_since = None
-        try:
-            await self._run_session()
-            why = "Discord closed the connection"
-        except RetryLater as later:
-            why = str(later)
-            await asyncio.sleep(min(later.after_s, max(self._patience.pauses)))
-        except (Rejected, DeliveryUnknown) as odd:
-            why = str(odd)
-        return why, loop.time() - self._up_since if self._up_since is not None else 0.0
+        while True:
+            self._is_up = False
+            error: ChannelError | None = None
+            try:
+                why = await self._connect()
+            except Revoked:
+                raise
+            except ChannelError as failure:
+                error, why = failure, str(failure)
+            lasted_s = loop.time() - self._up_at if self._is_up else 0.0
+            if lasted_s >= self._timing.calm_s:
+                backoff.reset()
+            if backoff.pause_s or not self._is_up:
+                report_trouble(why)
+                await backoff.wait(error)
+            else:
+                backoff.pause_s = self._timing.first_s  # the first new connection comes at once
 
-    async def _run_session(self) -> None:
-        rest = await self._calls.login()
+    async def _connect(self) -> str:
+        """From one connection to its end; why it ended. Raises Revoked, RetryLater."""
+        timing, http = self._timing, self._rest.http
+        is_cancelled = False
+        socket: ClientWebSocketResponse | None = None
         try:
-            await self._receive(rest)
-        except gateway.ReconnectWebSocket as again:
-            if not again.resume:
-                self._session = None
-                await asyncio.sleep(random.uniform(*self._patience.invalid))
-        except discord.ConnectionClosed as closed:
-            self._session = None
-            _raise_if_fatal(closed)
+            with http.translate_errors("at its gateway", sends=False):
+                async with asyncio.timeout(timing.ready_s):
+                    socket = await http.session.ws_connect(
+                        await self._address(),
+                        proxy=http.proxy,
+                        max_msg_size=0,
+                        timeout=ClientWSTimeout(ws_close=timing.close_s),
+                    )
+                return await self._receive(socket)
         except asyncio.CancelledError:
-            await self._close(rest, 1000)
+            is_cancelled = True
             raise
         finally:
-            await self._close(rest)
+            if socket is not None:  # a code other than 1000 keeps the session, to be resumed
+                await socket.close(code=1000 if is_cancelled else 4000)
 
-    async def _receive(self, rest: DiscordHttp) -> None:
-        """Raises whatever ends the connection."""
-        async with translate_errors(self._patience.ready, sends=False):
-            socket = await self._open(rest)
+    async def _address(self) -> URL:
+        """Where to resume, or to start anew: never Discord's own gateway for another server's
+        token.
+        """
+        url = await self._home()
+        resume, self._resume_url = (
+            self._resume_url,
+            "",
+        )  # if that is dead, the next try starts at home
+        if self._session_id and resume and _is_same_domain(URL(resume), url):
+            url = URL(resume)
+        self._url = str(url)
+        return url.update_query({"v": "10", "encoding": "json"})
+
+    async def _home(self) -> URL:
+        if self._config.gateway_url:
+            return URL(self._config.gateway_url)
+        if self._config.api_url == DEFAULT_API:
+            return URL(DEFAULT_GATEWAY)
         try:
-            async with asyncio.timeout(None) as limit:
-                socket.timeout, socket.deadline = limit, lambda: self._next_deadline(socket, opened)
-                opened = asyncio.get_running_loop().time()
-                while True:
-                    socket.reset_deadline()
-                    await socket.poll_event()
-                    self._after_event(socket)
-        except TimeoutError as silent:
-            raise RetryLater("Discord's gateway says nothing any more") from silent
-        except (aiohttp.ClientError, OSError, zlib.error) as lost:
-            raise RetryLater(
-                f"the connection to Discord's gateway was lost ({type(lost).__name__})"
-            ) from lost
-        finally:
-            self._save_session(socket)
-            socket.timeout = None
-            if socket._keep_alive:
-                socket._keep_alive.stop()
+            return URL((await self._rest.call("GET", "/gateway"))["url"])
+        except (
+            Rejected,
+            RetryLater,
+            KeyError,
+            TypeError,
+            ValueError,
+        ):  # a simple server has it at its root
+            return URL(self._config.api_url.replace("http", "ws", 1)).with_path("/")
 
-    def _next_deadline(self, socket: GatewaySocket, opened: float) -> float | None:
-        if self._up_since is None:
-            return opened + self._patience.ready
-        since = socket.oldest_unanswered()
-        return None if since is None else since + self._patience.ack
+    async def _receive(self, socket: ClientWebSocketResponse) -> str:
+        """Until the connection ends; why it ended. Raises Revoked, RetryLater."""
+        loop, timing = asyncio.get_running_loop(), self._timing
+        ready_at = due_at = loop.time() + timing.ready_s
+        interval_s = sent_at = 0.0
+        is_acknowledged = True
+        while True:
+            try:
+                async with asyncio.timeout_at(due_at if self._is_up else min(due_at, ready_at)):
+                    message = await socket.receive()
+            except TimeoutError:
+                if not is_acknowledged or not (self._is_up or loop.time() < ready_at):
+                    raise RetryLater("Discord's gateway does not answer any more") from None
+                await socket.send_json({"op": HEARTBEAT, "d": self._sequence})
+                is_acknowledged, sent_at, due_at = False, loop.time(), loop.time() + timing.ack_s
+                continue
+            if message.type is WSMsgType.BINARY:
+                raise RetryLater("Discord's gateway sent something that cannot be read")
+            if message.type is not WSMsgType.TEXT:
+                return self._on_close(socket.close_code)
+            frame = parse_json(message.data)
+            if not isinstance(frame, dict):
+                self._on_unreadable("frame", message.data, "it is not an object")
+                continue
+            match frame.get("op"):
+                case 0:
+                    self._dispatch(frame)
+                case 1:
+                    await socket.send_json({"op": HEARTBEAT, "d": self._sequence})
+                case 7:
+                    return "Discord asked for a new connection"
+                case 9:
+                    if not frame.get("d"):
+                        self._session_id = ""
+                        await asyncio.sleep(random.uniform(*timing.invalid_s))
+                    return "Discord ended the session"
+                case 10:
+                    interval_s = frame["d"]["heartbeat_interval"] / 1000
+                    due_at = loop.time() + interval_s * random.random()
+                    await socket.send_json(self._greeting())
+                case 11:
+                    is_acknowledged, due_at = True, sent_at + interval_s
+            if self._is_up:
+                self._report_alive()
 
-    def _after_event(self, socket: GatewaySocket) -> None:
-        for raw, why in socket.unparsed:
-            self._hearer.on_unreadable(raw, why)
-        socket.unparsed.clear()
-        if self._up_since is not None:
-            self._alive()
+    def _greeting(self) -> dict[str, Any]:
+        token = self._config.bot_token
+        if self._session_id:
+            return {
+                "op": 6,
+                "d": {"token": token, "session_id": self._session_id, "seq": self._sequence},
+            }
+        about = {"os": sys.platform, "browser": "aidaemon", "device": "aidaemon"}
+        return {"op": 2, "d": {"token": token, "properties": about, "intents": INTENTS}}
 
-    def on_session_up(self) -> None:
-        """A session has begun, or goes on."""
-        self._up_since = asyncio.get_running_loop().time()
+    def _dispatch(self, frame: Mapping[str, Any]) -> None:
+        event, data = str(frame.get("t")), frame.get("d")
+        if isinstance(frame.get("s"), int):
+            self._sequence = frame["s"]
+        if event == "READY" and isinstance(data, dict):
+            self._session_id = str(data.get("session_id", ""))
+            self._resume_url = str(data.get("resume_gateway_url") or "")
+        elif event == "RESUMED":
+            self._resume_url = self._url
+        if event != "RESUMED":
+            self._on_event(event, data)
+        if event in ("READY", "RESUMED"):
+            self._is_up, self._up_at = True, asyncio.get_running_loop().time()
 
-    async def _open(self, rest: DiscordHttp) -> GatewaySocket:
-        client = GatewayClient(rest, self._hearer.on_event)
-        session, home = self._session, await self._gateway_address(rest)
-        try:
-            if session is None:
-                return await GatewaySocket.from_client(client, gateway=home, initial=True)
-            url = session.url if _is_same_domain(session.url, home) else home
-            self._session = replace(
-                session, url=home
-            )  # should that address be dead, the next try is at the front door
-            return await GatewaySocket.from_client(
-                client, gateway=url, session=session.id, sequence=session.sequence, resume=True
+    def _on_close(self, code: int | None) -> str:
+        """Why it ended. Raises Revoked for what no new connection mends."""
+        if code in NOT_RESUMABLE:
+            self._session_id = ""
+        if code == 4004:
+            raise Revoked(UNKNOWN_TOKEN)
+        if code == 4014:
+            raise Revoked(INTENTS_HELP)
+        if code in FATAL_CODES:
+            raise Revoked(
+                f"Discord's gateway rejects this bot (close code {code}); it may need an update."
             )
-        except gateway.ReconnectWebSocket as early:
-            raise RetryLater("Discord's gateway did not let us in") from early
-
-    async def _gateway_address(self, rest: DiscordHttp) -> URL:
-        """Where a new session begins: never Discord's own gateway for another server's token."""
-        if self._gateway_url:
-            return URL(self._gateway_url)
-        if self._api_url == API:
-            return gateway.DiscordWebSocket.DEFAULT_GATEWAY
-        try:
-            return URL(str((await rest.request(http.Route("GET", "/gateway")))["url"]))
-        except (discord.NotFound, *MALFORMED):  # a simple server has it at its own root
-            return URL(self._api_url.replace("http", "ws", 1)).with_path("/")
-
-    def _save_session(self, socket: GatewaySocket) -> None:
-        kept = socket.session_id
-        self._session = (
-            _Session(kept, socket.sequence, socket.gateway) if kept and socket.sequence else None
-        )
-
-    async def _close(self, rest: DiscordHttp, code: int = 4000) -> None:
-        """Bounded: the other side may be long gone."""
-        try:
-            async with asyncio.timeout(self._patience.close):
-                await rest.close_socket(code)
-        except (aiohttp.ClientError, OSError):
-            return
+        return "Discord closed the connection"
 
 
 def _is_same_domain(url: URL, home: URL) -> bool:
-    """Whether a token may go to the address that a session is to be resumed at: the same host, or one of the same domain."""
+    """Whether the token may go there: the same host, or one of the same domain."""
     if url.host is None or home.host is None or url.scheme != home.scheme:
         return False
     domain = home.host.split(".")[-2:]
-    named = not home.host.replace(".", "").isdecimal() and len(domain) > 1
-    return (url.host, url.port) == (home.host, home.port) or (
-        named and url.host.split(".")[-2:] == domain
-    )
-
-
-def _raise_if_fatal(closed: discord.ConnectionClosed) -> None:
-    """Raise what cannot be mended by trying again."""
-    if closed.code == AUTHENTICATION_FAILED:
-        raise Revoked(UNKNOWN_TOKEN) from closed
-    if closed.code == INTENTS_REFUSED:
-        raise Revoked(INTENTS_HELP) from closed
-    if closed.code in FATAL_CODES:
-        raise Revoked(
-            f"Discord's gateway refuses this bot (close code {closed.code}); it may need an update."
-        ) from closed
+    is_named = not home.host.replace(".", "").isdecimal() and len(domain) > 1
+    same_host = (url.host, url.port) == (home.host, home.port)
+    return same_host or (is_named and url.host.split(".")[-2:] == domain)

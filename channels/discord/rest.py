@@ -1,214 +1,161 @@
-"""discord.py, imported in one place: what it has to say about voice, which we never use, is kept quiet, and so is
-all that it would log for its own makers: that holds every message, and the tokens that buttons and commands are answered with.
-
-Calls of Discord's REST side: bounded in time, and every failure as what can be done about it (K14).
-"""
+"""Calls of Discord's REST API: every failure as what can be done about it (K14)."""
 
 import asyncio
+import json
 import logging
-import re
-import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 import aiohttp
 
-from channels.base import ChannelError, DeliveryUnknown, Rejected, RetryLater, Revoked
-from channels.platform import proxy_for
+from channels.base import ChannelError, Gone, Rejected, RetryLater, Revoked
+from channels.transport import Answer, HttpClient, lost_answer, parse_json
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)
-    import discord
-    from discord import gateway, http
-
-TOKEN_PATH = re.compile(r"(/(?:interactions|webhooks)/[^/]+/)[^/\s]+")
-
-
-def _mask_tokens(record: logging.LogRecord) -> bool:
-    """Where it tells of limits it names the address, and so the token that a button or a command is answered with."""
-    if isinstance(record.args, tuple):
-        record.args = tuple(
-            TOKEN_PATH.sub(r"\1…", part) if isinstance(part, str) else part for part in record.args
-        )
-    return True
-
-
-logging.getLogger("discord").setLevel(logging.INFO)
-logging.getLogger("discord.http").addFilter(_mask_tokens)
-discord.VoiceClient.warn_nacl = False
-discord.VoiceClient.warn_dave = False
-
-__all__ = ["discord", "gateway", "http"]
-
-
+USER_AGENT = "DiscordBot (https://pypi.org/project/aidaemon, 1)"
+EPOCH = datetime(2015, 1, 1, tzinfo=UTC)
+SNOWFLAKE_BITS = 22
 UNKNOWN_TOKEN = (
-    "Discord does not accept bot_token (any more). What came in before is kept; make a new token in the developer portal"
-    " (Bot, Reset Token), put it into config.toml, and start again."
+    "Discord does not accept bot_token (any more). What came in before is kept. Make a new token in "
+    "the developer portal (Bot, Reset Token), put it into config.toml, and start again."
 )
 HINTS = {
     10003: "the channel is gone",
     10008: "the message is gone",
     50001: "the bot may not see this channel: give it View Channel there, or invite it to the server again",
     50007: "this person takes no direct messages from the bot",
-    50013: "the bot may not do this in the channel: give it Send Messages, Attach Files, Add Reactions, Read History there",
+    50013: "the bot lacks rights in the channel: Send Messages, Attach Files, Add Reactions, Read History",
     50027: "a button or command can be answered for 15 minutes only",
-    50035: "Discord finds the message malformed",
+    50035: "the message is malformed",
     40005: "the file is too big for Discord",
 }
 REPLY_REJECTED = (160002, 160009, 160010)
-"""A message may be sent there, but not point at another one: the bot may not read the history."""
+"""A message may be sent there, but not refer to another one: the bot may not read the history."""
 TOO_LATE = 50027
-UNAVAILABLE = 503
-"""Nothing was done; after any other trouble of Discord's it may have been."""
-T = TypeVar("T")
-WAIT_S = 30.0
-"""Longer rate limits are ours to wait for, not the library's."""
-CALL_TIMEOUT_S = 60.0
-MAX_ERROR_TEXT = 200
-MALFORMED = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
-"""What discord.py raises when a server answers what it does not know."""
+MAX_WAIT_S, MAX_TRIES, MAX_ERROR = 30.0, 3, 200
+Payload = Mapping[str, Any]
 
-
-class NotFound(Rejected):
-    """What was meant is not there any more."""
+log = logging.getLogger(__name__)
 
 
 class ReplyRejected(Rejected):
-    """It may go out, but not as a reply."""
-
-
-class DiscordHttp(http.HTTPClient):
-    """The library's own client, for one API address of its own; `Route.BASE` is for all of a process, so it is left alone."""
-
-    def __init__(self, api_url: str) -> None:
-        super().__init__(
-            asyncio.get_running_loop(), proxy=proxy_for(api_url), max_ratelimit_timeout=WAIT_S
-        )
-        self._api_url = api_url
-        self._socket: aiohttp.ClientWebSocketResponse | None = None
-
-    async def request(self, route: http.Route, **how: Any) -> Any:
-        """As the library's, at our address."""
-        if route.url.startswith(http.Route.BASE):
-            route.url = self._api_url + route.url[len(http.Route.BASE) :]
-        try:
-            return await super().request(route, **how)
-        except asyncio.CancelledError:
-            self._global_over.set()  # given up while it waits for a global limit, the library would hold back all calls for ever
-            raise
-
-    async def ws_connect(self, url: str, *, compress: int = 0) -> aiohttp.ClientWebSocketResponse:
-        """As the library's; remembered, so that it is closed whatever becomes of it."""
-        self._socket = await super().ws_connect(url, compress=compress)
-        return self._socket
-
-    async def close_socket(self, code: int = 4000) -> None:
-        """Close what is open of the gateway."""
-        socket, self._socket = self._socket, None
-        if socket is not None and not socket.closed:
-            await socket.close(code=code)
+    """The message may be sent, but not as a reply."""
 
 
 class DiscordRest:
-    """One bot's calls. It logs in at the first one."""
+    """One bot's calls."""
 
-    def __init__(self, token: str, api_url: str, *, longest_s: float = CALL_TIMEOUT_S) -> None:
-        self._token, self._api_url, self._longest_s = token, api_url, longest_s
-        self._rest: DiscordHttp | None = None
-        self._entering = asyncio.Lock()
-        self.name = ""
-        self.id = ""
+    def __init__(self, token: str, api_url: str, timeout_s: float) -> None:
+        self.http = HttpClient("Discord", api_url)
+        self._api_url, self._timeout_s = api_url, timeout_s
+        self._headers = {"Authorization": f"Bot {token}", "User-Agent": USER_AGENT}
+        self._free_at: dict[str, float] = {}
+        self.bot_id = ""
 
-    async def login(self) -> DiscordHttp:
-        """Logged in. Raises Revoked, Later."""
-        async with self._entering:
-            if self._rest is None:
-                rest = DiscordHttp(self._api_url)
-                async with AsyncExitStack() as undo:
-                    undo.push_async_callback(rest.close)
-                    async with translate_errors(self._longest_s, sends=False):
-                        user = await rest.static_login(self._token)
-                        self.id, self.name = str(user["id"]), str(user["username"])
-                    undo.pop_all()
-                self._rest = rest
-            return self._rest
-
-    async def get_name(self) -> str:
-        """The bot's name, asked now. Raises Revoked, Later."""
-        fresh = self._rest is None
-        rest = await self.login()
-        if not fresh:
-            async with translate_errors(self._longest_s, sends=False):
-                self.name = str((await rest.request(http.Route("GET", "/users/@me")))["username"])
-        return f"@{self.name}"
+    async def login(self) -> str:
+        """The bot's name; its id is known from then on. Raises Revoked, RetryLater."""
+        user = await self.call("GET", "/users/@me")
+        if not isinstance(user, dict) or "id" not in user:
+            raise RetryLater("Discord's answer cannot be read")
+        self.bot_id = str(user["id"])
+        return str(user.get("username", ""))
 
     async def call(
         self,
-        ask: Callable[[DiscordHttp], Awaitable[T]],
+        method: str,
+        path: str,
+        body: object = None,
         *,
-        sends: bool = False,
-        within_s: float = 0.0,
-    ) -> T:
-        """What Discord answers. Raises Refused, Later, Revoked, and Unclear if it `sends` and the answer was lost."""
-        rest = await self.login()
-        async with translate_errors(within_s or self._longest_s, sends=sends):
-            return await ask(rest)
+        file: tuple[Path, str] | None = None,
+        timeout_s: float = 0.0,
+    ) -> Any:
+        """Discord's answer, as JSON. Raises Rejected, RetryLater, Revoked, and DeliveryUnknown
+        where the answer to a call that changes something is lost.
+        """
+        what = f"{method} {path.split('/')[1]}"  # the rest may hold the token of a button
+        timeout_s = timeout_s or self._timeout_s
+        loop = asyncio.get_running_loop()
+        tries = 0
+        while True:
+            await asyncio.sleep(self._free_at.pop(path, 0.0) - loop.time())
+            answer = await self._try(method, path, body, file, what, timeout_s)
+            if answer.headers.get("X-RateLimit-Remaining") == "0":
+                after_s = answer.headers.get("X-RateLimit-Reset-After")
+                self._free_at[path] = loop.time() + _seconds(after_s)
+            parsed = parse_json(answer.body)
+            if answer.status < 300:
+                return parsed
+            fields = parsed if isinstance(parsed, dict) else {}
+            tries += 1
+            if answer.status == 429:
+                wait_s = _seconds(fields.get("retry_after") or answer.headers.get("Retry-After"))
+                log.info("Discord limits %s (429): wait %g s", what, wait_s)
+                if "retry_after" not in fields or wait_s > min(MAX_WAIT_S, timeout_s):
+                    raise RetryLater("Discord asks us to write less", wait_s)
+            elif answer.status in (500, 502, 504) and tries < MAX_TRIES:
+                wait_s = float(tries)
+            else:
+                raise _error_of(answer.status, fields, sends=method != "GET")
+            await asyncio.sleep(wait_s)
+
+    async def _try(
+        self,
+        method: str,
+        path: str,
+        body: object,
+        file: tuple[Path, str] | None,
+        what: str,
+        timeout_s: float,
+    ) -> Answer:
+        url = self._api_url + path
+        options: dict[str, Any] = {"what": what, "timeout_s": timeout_s, "sends": method != "GET"}
+        if file is None:
+            return await self.http.request(method, url, json=body, headers=self._headers, **options)
+        form = aiohttp.FormData()
+        form.add_field("payload_json", json.dumps(body))
+        with await asyncio.to_thread(file[0].open, "rb") as content:
+            form.add_field("files[0]", content, filename=file[1])
+            return await self.http.request(method, url, data=form, headers=self._headers, **options)
 
     async def aclose(self) -> None:
-        """Let go of the connections."""
-        rest, self._rest = self._rest, None
-        if rest is not None:
-            await rest.close()
+        """Close the connections."""
+        await self.http.aclose()
 
 
-@asynccontextmanager
-async def translate_errors(seconds: float, *, sends: bool) -> AsyncIterator[None]:
-    """What goes wrong within, as what can be done about it."""
+def _error_of(status: int, answer: Payload, *, sends: bool) -> ChannelError:
+    code = answer.get("code") or 0
+    why = HINTS.get(code) or f"{status} {answer.get('message', '')}"[:MAX_ERROR].strip()
+    if code in REPLY_REJECTED:
+        return ReplyRejected(f"Discord rejects it: {why}")
+    if status == 401 and code != TOO_LATE:
+        return Revoked(UNKNOWN_TOKEN)
+    if status == 503:
+        return RetryLater("Discord has an internal error (503)")
+    if status >= 500:
+        return lost_answer(f"Discord has an internal error ({status})", sends=sends)
+    error = Gone if status == 404 else Rejected
+    return error(f"Discord rejects it: {why}")
+
+
+def _seconds(value: object) -> float:
     try:
-        async with asyncio.timeout(seconds):
-            yield
-    except discord.RateLimited as limited:
-        raise RetryLater("Discord asks us to write less", limited.retry_after) from limited
-    except discord.LoginFailure as unknown:
-        raise Revoked(UNKNOWN_TOKEN) from unknown
-    except discord.HTTPException as answered:
-        raise _translate_answer(answered, sends=sends) from answered
-    except aiohttp.ClientConnectorError as away:
-        raise RetryLater(
-            f"Discord cannot be reached: {away.strerror or type(away).__name__}"
-        ) from away
-    except (aiohttp.ClientError, OSError, *MALFORMED) as lost:
-        raise _lost_answer(lost, sends=sends) from lost
+        return max(0.0, float(str(value)))
+    except ValueError:
+        return MAX_WAIT_S
 
 
-def _translate_answer(error: discord.HTTPException, *, sends: bool) -> ChannelError:
-    told = HINTS.get(error.code) or f"{error.status} {error.text[:MAX_ERROR_TEXT]}".strip()
-    match error.status:
-        case _ if error.code in REPLY_REJECTED:
-            return ReplyRejected(f"Discord refuses it: {told}")
-        case 401 if error.code != TOO_LATE:
-            return Revoked(UNKNOWN_TOKEN)
-        case 404:
-            return NotFound(f"Discord refuses it: {told}")
-        case 429:
-            return RetryLater("Discord asks us to write less", _retry_after(error))
-        case status if status >= 500:
-            trouble = f"Discord has trouble of its own ({status})"
-            return (
-                DeliveryUnknown(trouble) if sends and status != UNAVAILABLE else RetryLater(trouble)
-            )
-        case _:
-            return Rejected(f"Discord refuses it: {told}")
+def snowflake_at(moment: datetime) -> int:
+    """The least id of that moment: ids hold the time, so they are ordered over all channels."""
+    return max(0, (moment - EPOCH) // timedelta(milliseconds=1)) << SNOWFLAKE_BITS
 
 
-def _retry_after(error: discord.HTTPException) -> float:
-    stated = error.response.headers.get("Retry-After", "")
-    return float(stated) if stated.replace(".", "", 1).isdecimal() else WAIT_S
+def snowflake_before(snowflake: int, seconds: float) -> int:
+    """So many seconds before."""
+    return max(0, snowflake - (int(seconds * 1000) << SNOWFLAKE_BITS))
 
 
-def _lost_answer(error: Exception, *, sends: bool) -> ChannelError:
-    why = "it took too long" if isinstance(error, TimeoutError) else type(error).__name__
-    if sends:
-        return DeliveryUnknown(f"Discord's answer was lost ({why})")
-    return RetryLater(f"Discord does not answer ({why})")
+def parse_snowflake(value: object) -> int:
+    """An id; 0 for what is none."""
+    digits = str(value)
+    return int(digits) if digits.isdecimal() and len(digits) <= 20 else 0

@@ -1,4 +1,6 @@
-"""The question that is put before a call runs, as a chat shows it: exactly what would be done, what to beware of (A6, A14)."""
+"""The question that is put before a call runs, as a chat shows it: exactly what would be done, what
+to beware of (A6, A14).
+"""
 
 import re
 from datetime import datetime
@@ -36,7 +38,9 @@ def approval_prompt(
     outside: bool = False,
     warning: str = "",
 ) -> str:
-    """The question in markdown, at most some 3,000 characters. What is left out of the middle of long arguments is counted."""
+    """The question in markdown, at most some 3,000 characters. What is left out of the middle of
+    long arguments is counted.
+    """
     told = _arguments_text(arguments)
     parts = [
         f"**Allow `{shorten_line(escape_invisible(tool), TOOL).replace('`', 'ˋ')}`?** It {EFFECTS.get(effect, EFFECTS['destructive'])}.",

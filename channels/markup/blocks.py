@@ -1,5 +1,6 @@
-"""A text between markdown and the dialects: blocks, one below the other, made of spans. What is visible stands in them as it will
-be read; each dialect only adds its markup, so that a text can be cut anywhere and markup is never cut (A13).
+"""A text between markdown and the dialects: blocks, one below the other, made of spans. What is
+visible stands in them as it will be read; each dialect only adds its markup, so that a text can be
+cut anywhere and markup is never cut (A13).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,9 @@ Separator = Callable[[str, str], str]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Text in one style. marks: "bold", "italic", "strike", "code", "spoiler"; `href` is where a link leads, "" for none."""
+    """Text in one style. marks: "bold", "italic", "strike", "code", "spoiler"; `href` is where a
+    link leads, "" for none.
+    """
 
     text: str
     marks: frozenset[str] = frozenset()
@@ -27,8 +30,9 @@ class Span:
 class Block:
     """A paragraph, heading, list item or code block. kind: "text", "heading", "code".
 
-    `gap`: line breaks between it and what stands above. `indent`: columns, of lists. `marker`: "•", "1.", "☐" of a list item.
-    `quote`: how deep in quotes. `level` of a heading. `lang` of a code block.
+    `gap`: line breaks between it and what stands above. `indent`: columns, of lists. `marker`: "•",
+    "1.", "☐" of a list item. `quote`: how deep in quotes. `level` of a heading. `lang` of a code
+    block.
     """
 
     kind: str

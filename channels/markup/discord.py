@@ -1,4 +1,6 @@
-"""Markdown as Discord has it (A13): nearly the same, but what stands there by chance is escaped, and nobody can be called."""
+"""Markdown as Discord has it (A13): nearly the same, but what stands there by chance is escaped,
+and nobody can be called.
+"""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,6 @@
-"""Where a text may be cut so that no letter, flag or emoji falls apart, and how wide letters are in a monospaced font."""
+"""Where a text may be cut so that no letter, flag or emoji falls apart, and how wide letters are in
+a monospaced font.
+"""
 
 import unicodedata
 

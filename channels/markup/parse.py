@@ -1,9 +1,12 @@
-"""Markdown to tokens, by markdown-it, in bounded time: what would take it too long, or would vanish in it, stands as it is.
+"""Markdown to tokens, by markdown-it, in bounded time: what would take it too long, or would vanish
+in it, stands as it is.
 
-Off are: HTML, references and headings by underlining, for what models write in their place (footnotes, a rule right below a line)
-would be lost or misread. Formulas (\\( \\), \\[ \\], $$ $$) are left alone.
+Off are: HTML, references and headings by underlining, for what models write in their place
+(footnotes, a rule right below a line) would be lost or misread. Formulas (\\( \\), \\[ \\], $$ $$)
+are left alone.
 
-Tables for a chat: narrow ones as monospaced columns, all others as cards, for a phone shows about 44 columns (A13).
+Tables for a chat: narrow ones as monospaced columns, all others as cards, for a phone shows about
+44 columns (A13).
 
 From markdown, as language models write it, to blocks.
 """
@@ -32,7 +35,9 @@ MAX_NESTING = 24
 MATH = re.compile(r"(?<!\\)(?:[_^={}]|\\[a-z])", re.IGNORECASE)
 """What makes a formula of escaped brackets."""
 ESCAPED = "\ufdd0"
-"""Stands behind a < or | that was escaped, so that it is taken for nothing else; no character of any text."""
+"""Stands behind a < or | that was escaped, so that it is taken for nothing else; no character of
+any text.
+"""
 ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 FORMULAS = (("\\(", "\\)"), ("\\[", "\\]"), ("$$", "$$"))
 
@@ -272,7 +277,9 @@ class _List:
 
 @dataclass(slots=True)
 class _BlockParser:
-    """Where the walk through the tokens is: in which lists and quotes, and on which line the last block ended."""
+    """Where the walk through the tokens is: in which lists and quotes, and on which line the last
+    block ended.
+    """
 
     found: list[Block] = field(default_factory=list)
     lists: list[_List] = field(default_factory=list)
@@ -364,7 +371,9 @@ class _BlockParser:
         self._add(Block("code", (Span(token.content.removesuffix("\n")),), lang=lang), token)
 
     def _add(self, block: Block, token: Token | None, inner: bool = False) -> None:
-        """Below what stands there already, as near to it as it was written; what is `inner` knows that itself."""
+        """Below what stands there already, as near to it as it was written; what is `inner` knows
+        that itself.
+        """
         start, end = token.map if token and token.map else (self.ended, self.ended)
         above = self.found[-1].kind if self.found else ""
         near = start <= self.ended or "code" in (block.kind, above) or above == "heading"
@@ -417,7 +426,9 @@ def _token_spans(child: Token, marks: frozenset[str], href: str) -> list[Span]:
 
 
 def _autolink(text: str, marks: frozenset[str]) -> list[Span]:
-    """Bare addresses as links, ||spoilers||, and the one bit of HTML that models write everywhere: <br>."""
+    """Bare addresses as links, ||spoilers||, and the one bit of HTML that models write everywhere:
+    <br>.
+    """
     if text.count("||") > MAX_SPOILERS:
         return [Span(text.replace(ESCAPED, ""), marks)]
     told: list[Span] = []
@@ -444,7 +455,9 @@ def _trim_url(url: str) -> str:
 
 
 def _finish_link(told: list[Span], href: str) -> None:
-    """A link without text gets its address; where it leads elsewhere than it says, that is said, too."""
+    """A link without text gets its address; where it leads elsewhere than it says, that is said,
+    too.
+    """
     label = ""
     for span in reversed(told):
         if span.href != href:

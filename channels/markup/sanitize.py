@@ -1,4 +1,5 @@
-"""Text on its way to a terminal: nothing in it may steer the terminal, and where it matters nothing may hide in it (A6).
+"""Text on its way to a terminal: nothing in it may steer the terminal, and where it matters nothing
+may hide in it (A6).
 
 A text that is no markdown, word for word (A6): what commands, notices and answers to buttons say.
 """
@@ -18,13 +19,17 @@ SCRIPTS = ("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE")
 
 
 def escape_controls(text: str) -> str:
-    """For replies: colours go, what steers terminals or turns letters round is spelled out, lines and all scripts stay."""
+    """For replies: colours go, what steers terminals or turns letters round is spelled out, lines
+    and all scripts stay.
+    """
     plain = COLOR.sub("", text).replace("\r\n", "\n")
     return CONTROLS.sub(lambda found: escape_char(found.group()), plain)
 
 
 def escape_invisible(text: str) -> str:
-    """For approvals: whatever cannot be seen is spelled out, line breaks too, so that what is read is what will run."""
+    """For approvals: whatever cannot be seen is spelled out, line breaks too, so that what is read
+    is what will run.
+    """
     return "".join(
         escape_char(char) + "\n" * (char == "\n") if _is_invisible(char) else char for char in text
     )
@@ -72,8 +77,8 @@ def find_mixed_scripts(text: str) -> list[str]:
 
 
 def find_suspicious(text: str) -> list[str]:
-    """What may not be what it looks like, a line each: words of several scripts, and hosts in other letters than a to z. Beside
-    each stands the name that a machine would look up (punycode).
+    """What may not be what it looks like, a line each: words of several scripts, and hosts in other
+    letters than a to z. Beside each stands the name that a machine would look up (punycode).
     """
     mixed = find_mixed_scripts(text)
     hosts = [
@@ -145,7 +150,9 @@ SPACE = "\u00a0"
 
 
 def escape_markdown(text: str) -> str:
-    """Markdown that is read as exactly this text: for what commands and notices say, which is no markdown."""
+    """Markdown that is read as exactly this text: for what commands and notices say, which is no
+    markdown.
+    """
     plain = PUNCTUATION.sub(r"\\\1", escape_controls(text))
     return INDENT.sub(
         lambda found: found.group().replace("\t", SPACE * 4).replace(" ", SPACE), plain

@@ -1,5 +1,5 @@
-"""Markdown as Slack's mrkdwn (A13). It knows no escapes but & < >: what would be read as markup by chance is parted by a space of
-no width, and nothing in it can call a person, a group or a channel.
+"""Markdown as Slack's mrkdwn (A13). It knows no escapes but & < >: what would be read as markup by
+chance is parted by a space of no width, and nothing in it can call a person, a group or a channel.
 """
 
 import re
@@ -40,7 +40,9 @@ def _render_line(spans: Sequence[Span], more: frozenset[str]) -> str:
 
 
 def _separator(before: str, after: str) -> str:
-    """Signs count only between spaces or punctuation; elsewhere a space of no width makes them count."""
+    """Signs count only between spaces or punctuation; elsewhere a space of no width makes them
+    count.
+    """
     signs = sum(char in "*_~`" for char in (before[-1], after[0]))
     glued = signs == 2 or (signs == 1 and (before[-1] + after[0]).strip("*_~`").isalnum())
     return NO_WIDTH if glued else ""

@@ -1,4 +1,6 @@
-"""Blocks into pieces that each fit into one message: cut between blocks or else lines, sentences, words (A13)."""
+"""Blocks into pieces that each fit into one message: cut between blocks or else lines, sentences,
+words (A13).
+"""
 
 import re
 from collections import deque
@@ -123,3 +125,10 @@ def _before_unbreakable(block: Block, at: int) -> int:
             return at
         start = end
     return at
+
+
+def truncate(text: str, limit: int) -> str:
+    """Its beginning, where it is too long."""
+    if utf16_length(text) <= limit:
+        return text
+    return text.encode("utf-16-le")[: 2 * (limit - 1)].decode("utf-16-le", "ignore") + "…"

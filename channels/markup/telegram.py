@@ -1,5 +1,5 @@
-"""Markdown as Telegram's HTML (A13). Telegram counts only what is seen, in UTF-16 units; other servers count the HTML, so that is
-held to the limit, too.
+"""Markdown as Telegram's HTML (A13). Telegram counts only what is seen, in UTF-16 units; other
+servers count the HTML, so that is held to the limit, too.
 """
 
 from collections.abc import Sequence

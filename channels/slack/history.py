@@ -1,246 +1,229 @@
-"""The threads in which the assistant takes part, and who wrote there last. In memory: the house knows them for good.
-
-Threads that nobody here remembers: looked at once, whether the assistant takes part, when a member writes there (A14).
-
-What was written while nobody listened, from the history: Slack keeps nothing for those who were away longer than minutes.
+"""Slack's history: the threads in which the assistant takes part, and what was written while nobody
+listened (A14).
 """
 
 import asyncio
+import logging
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from channels.base import Rejected, RetryLater
+from channels.base import RetryLater
 from channels.message import Address, Arrival, InboundMessage
-from channels.slack.events import MAX_THREADS, EventParser, ThreadKey, ThreadMembership, has_mention
-from channels.slack.sending import SlackMessages
-from channels.slack.web import (
-    Json,
-    SlackError,
-    SlackIdentity,
-    SlackWeb,
-    UnreadablePayload,
-    find_text,
-    get_object,
-    get_objects,
-    get_texts,
-)
+from channels.slack.events import EventParser, has_mention
+from channels.slack.web import SlackIdentity, SlackWeb
+from channels.transport import Json, OptionalCalls, find_object, find_objects, find_text
 
-REPLIES_PAGE = 200
+MAX_THREADS, MAX_CHATS, MAX_PAGES, PAGE_SIZE = 2000, 60, 5, 200
 MAX_LOOKUPS, LOOKUP_WINDOW_S = 20, 60.0
-"""Slack allows some fifty of these calls a minute, and what was missed is fetched with them too."""
+"""Slack allows some fifty of these calls a minute, and the backfill needs them too."""
+CHAT_KINDS = "im,mpim,public_channel,private_channel"
+log = logging.getLogger(__name__)
+ThreadKey = tuple[str, str]
+
+
+class ThreadMembership:
+    """The latest threads, and who wrote there last; in memory only. `members`: people of the
+    allow-list. Threads in which only others have mentioned the assistant are kept apart, so that
+    they push out no other.
+    """
+
+    def __init__(self, members: Iterable[str] = (), limit: int = MAX_THREADS) -> None:
+        self._members, self._limit = frozenset(members), limit
+        self._people: OrderedDict[ThreadKey, str] = OrderedDict()
+        self._guests: OrderedDict[ThreadKey, str] = OrderedDict()
+
+    def is_member(self, person: str) -> bool:
+        """Somebody of the allow-list."""
+        return person in self._members
+
+    def is_joined(self, chat: str, thread: str) -> bool:
+        """The assistant takes part in this thread."""
+        return (chat, thread) in self._people or (chat, thread) in self._guests
+
+    def join(self, address: Address, person: str = "") -> None:
+        """It does so from now on; `person` wrote there, "" for the assistant."""
+        if not address.thread:
+            return
+        key = address.chat, address.thread
+        threads, last = self._guests, person
+        if key in self._people or not person or person in self._members:
+            last = person or self.last_author(address)
+            self._guests.pop(key, None)
+            threads = self._people
+        threads[key] = last
+        threads.move_to_end(key)
+        if len(threads) > self._limit:
+            threads.popitem(last=False)
+
+    def last_author(self, address: Address) -> str:
+        """Who wrote there last; "" if nobody is known."""
+        key = address.chat, address.thread
+        return self._people.get(key) or self._guests.get(key, "")
+
+    def latest(self, limit: int, chats: Iterable[str]) -> list[ThreadKey]:
+        """Of these chats, the latest first; those that only guests know come last."""
+        among = set(chats)
+        keys = [*reversed(self._people), *reversed(self._guests)]
+        return [key for key in keys if key[0] in among][:limit]
 
 
 class ThreadLookup:
-    """`look_s`: how long the answer may take, for what was said waits for it. `monotonic`: seconds that never go back."""
+    """Threads that are not known: looked up once, when a member writes there. `timeout_s` is short,
+    for the message waits for it.
+    """
 
     def __init__(
         self,
         web: SlackWeb,
-        who: SlackIdentity,
+        identity: SlackIdentity,
         threads: ThreadMembership,
-        sending: SlackMessages,
-        look_s: float,
+        optional: OptionalCalls,
+        timeout_s: float,
         monotonic: Callable[[], float],
     ) -> None:
-        self._web, self._who, self._threads, self._look_s, self._monotonic = (
-            web,
-            who,
-            threads,
-            look_s,
-            monotonic,
-        )
-        self._say_once: Callable[[str, str], None] = sending.log_once
+        self._web, self._identity, self._threads, self._optional = web, identity, threads, optional
+        self._timeout_s, self._monotonic = timeout_s, monotonic
         self._foreign: OrderedDict[ThreadKey, None] = OrderedDict()
-        self._unavailable: set[str] = set()
-        self._looks: deque[float] = deque()
+        self._lookups: deque[float] = deque()
         self._rests_until = float("-inf")
 
     async def complete(self, arrivals: Sequence[Arrival]) -> list[Arrival]:
-        """The same; what members wrote in a thread of the assistant's is addressed to it. Raises Revoked."""
-        return [
-            await self._complete_one(one) if isinstance(one, InboundMessage) else one
-            for one in arrivals
-        ]
+        """What members wrote in a thread of the assistant is addressed to it. Raises Revoked."""
+        items: list[Arrival] = []
+        for item in arrivals:
+            if isinstance(item, InboundMessage) and await self._is_in_own_thread(item):
+                self._threads.join(item.address, item.sender.id)
+                item = replace(item, addressed=True)
+            items.append(item)
+        return items
 
-    async def _complete_one(self, said: InboundMessage) -> InboundMessage:
-        if said.addressed or not said.address.thread or not self._threads.is_member(said.sender.id):
-            return said
-        if not await self._takes_part(said.address):
-            return said
-        self._threads.join(said.address, said.sender.id)
-        return replace(said, addressed=True)
-
-    async def _takes_part(self, address: Address) -> bool:
-        place, kind = (address.chat, address.thread), address.chat[:1]
-        known = (
-            self._threads.is_joined(*place) or place in self._foreign
-        )  # joined just now: this was said before
-        if known or kind in self._unavailable or not self._may_ask():
+    async def _is_in_own_thread(self, item: InboundMessage) -> bool:
+        key, feature = (
+            (item.address.chat, item.address.thread),
+            f"threads of before in {item.address.chat[:1]}",
+        )
+        if item.addressed or not item.address.thread or not self._threads.is_member(item.sender.id):
             return False
+        # a thread that was joined just now: this was written before
+        if self._threads.is_joined(*key) or key in self._foreign:
+            return False
+        if not self._optional.has(feature) or not self._may_ask():
+            return False
+        replies = "conversations.replies"
         try:
-            async with asyncio.timeout(self._look_s):
-                answer = await self._web.read(
-                    "conversations.replies", channel=place[0], ts=place[1], limit=REPLIES_PAGE
+            async with asyncio.timeout(self._timeout_s):
+                page = await self._optional.attempt(
+                    feature, self._web.read, replies, channel=key[0], ts=key[1], limit=PAGE_SIZE
                 )
         except (RetryLater, TimeoutError):
             self._rests_until = self._monotonic() + LOOKUP_WINDOW_S
             return False
-        except Rejected as no:
-            if isinstance(no, SlackError) and no.is_unavailable:
-                self._unavailable.add(kind)
-                self._say_once(
-                    f"recalling {kind}",
-                    f"{no}; in threads of before a restart the assistant may have to be mentioned",
-                )
-            answer = {}
-        if any(
-            self._who.is_author(row) or _mentions_us(row, self._who)
-            for row in get_objects(answer, "messages")
-        ):
-            return True
-        self._foreign[place] = None
+        for row in find_objects(page, "messages"):
+            if self._identity.is_author(row) or has_mention(
+                find_text(row, "text"), self._identity.user
+            ):
+                return True
+        self._foreign[key] = None
         if len(self._foreign) > MAX_THREADS:
             self._foreign.popitem(last=False)
         return False
 
     def _may_ask(self) -> bool:
         now = self._monotonic()
-        while self._looks and self._looks[0] <= now - LOOKUP_WINDOW_S:
-            self._looks.popleft()
-        if now < self._rests_until or len(self._looks) >= MAX_LOOKUPS:
+        while self._lookups and self._lookups[0] <= now - LOOKUP_WINDOW_S:
+            self._lookups.popleft()
+        if now < self._rests_until or len(self._lookups) >= MAX_LOOKUPS:
             return False
-        self._looks.append(now)
+        self._lookups.append(now)
         return True
 
 
-def _mentions_us(row: Json, who: SlackIdentity) -> bool:
-    return has_mention(find_text(row, "text"), who.user)
-
-
-MAX_CHATS, MAX_PAGES, PAGE_SIZE = 60, 5, 200
-KINDS = "im,mpim,public_channel,private_channel"
-
-
 class SlackBackfill:
-    """Slack allows some fifty of these calls a minute: what has been read is not read again when the rest is asked for later.
-    One look at a time.
+    """What was written while nobody listened: Slack keeps events for some minutes only. After a
+    failure what has been read is not read again, for Slack limits these calls. One look at a time.
     """
 
     def __init__(
-        self, web: SlackWeb, reader: EventParser, threads: ThreadMembership, sending: SlackMessages
+        self, web: SlackWeb, parser: EventParser, threads: ThreadMembership, optional: OptionalCalls
     ) -> None:
-        self._web, self._reader, self._threads = web, reader, threads
-        self._say_once: Callable[[str, str], None] = sending.log_once
-        self._unavailable: set[str] = set()
-        self._looking = asyncio.Lock()
-        self._oldest = ""
-        self._read_chats: set[tuple[str, str]] = set()
+        self._web, self._parser, self._threads, self._optional = web, parser, threads, optional
+        self._lock = asyncio.Lock()
+        self._oldest = -1.0
+        self._read_chats: set[ThreadKey] = set()
         self._found: dict[str, InboundMessage] = {}
 
     async def fetch_since(
-        self, seconds: float, known: Sequence[Address], *, most: int = MAX_CHATS
+        self, seconds: float, known: Sequence[Address], *, limit: int = MAX_CHATS
     ) -> list[InboundMessage]:
-        """The messages to the assistant since then, in order: where it has talked before, and where it is a member; in so many
-        chats and threads. Raises Later, Revoked.
+        """The messages to the assistant since then, in order: in `known` chats, and where it is a
+        member; in so many chats and threads. Raises RetryLater, Revoked.
         """
-        async with self._looking:
-            return await self._fetch(f"{max(0.0, seconds):.6f}", known, most)
-
-    async def _fetch(
-        self, oldest: str, known: Sequence[Address], most: int
-    ) -> list[InboundMessage]:
-        chats = list(
-            dict.fromkeys([*(address.chat for address in known), *await self._list_chats(most)])
-        )[:most]
-        if oldest != self._oldest:
-            self._begin(oldest)
-        for chat in chats:
-            await self._read_chat("conversations.history", chat)
-        for chat, thread in self._threads.latest(most, chats):
-            await self._read_chat("conversations.replies", chat, thread)
-        found = sorted(self._found.values(), key=lambda message: float(message.message_id))
-        self._begin("")
-        return found
-
-    def _begin(self, oldest: str) -> None:
-        self._oldest, self._read_chats, self._found = oldest, set(), {}
+        async with self._lock:
+            listed = await self._fetch_all(
+                "users.conversations", "channels", limit, types=CHAT_KINDS, exclude_archived="true"
+            )
+            chats = [address.chat for address in known] + [find_text(row, "id") for row in listed]
+            chats = list(dict.fromkeys(filter(None, chats)))[:limit]
+            if seconds != self._oldest:
+                self._oldest, self._read_chats, self._found = seconds, set(), {}
+            for chat in chats:
+                await self._read_chat("conversations.history", chat)
+            for chat, thread in self._threads.latest(limit, chats):
+                await self._read_chat("conversations.replies", chat, thread)
+            self._oldest = -1.0
+            return sorted(self._found.values(), key=lambda message: float(message.message_id))
 
     async def _read_chat(self, method: str, chat: str, thread: str = "") -> None:
-        if (chat, thread) not in self._read_chats:
-            oldest = self._oldest
-            told = await self._rows(
-                method, chat, "messages", channel=chat, oldest=oldest, limit=PAGE_SIZE, ts=thread
-            )
-            self._found |= self._read(
-                chat, [message for message in told if _is_after(message, oldest)]
-            )
-            self._read_chats.add((chat, thread))
-
-    def _read(self, chat: str, messages: list[Json]) -> dict[str, InboundMessage]:
-        found: dict[str, InboundMessage] = {}
-        for message in sorted(messages, key=lambda row: find_text(row, "ts")):
+        if (chat, thread) in self._read_chats:
+            return
+        oldest = max(0.0, self._oldest)
+        rows = await self._fetch_all(
+            method, "messages", channel=chat, oldest=f"{oldest:.6f}", ts=thread
+        )
+        for row in sorted(rows, key=lambda row: find_text(row, "ts")):
             try:
-                read = self._reader.parse_event({**message, "type": "message", "channel": chat})
-            except UnreadablePayload:
+                if float(find_text(row, "ts")) <= oldest:
+                    continue
+                read = self._parser.parse_event({**row, "type": "message", "channel": chat})
+            except ValueError:  # UnreadablePayload among them
                 continue
             if isinstance(read, InboundMessage) and read.addressed:
                 self._threads.join(read.address, read.sender.id)
-                found[read.external_id] = read
-            if find_text(message, "thread_ts") and chat.startswith("D"):
-                self._join_members(
-                    Address(self._reader.channel, chat, find_text(message, "thread_ts")), message
-                )
-        return found
+                self._found[read.external_id] = read
+            if (begun := find_text(row, "thread_ts")) and chat.startswith("D"):
+                # a thread in a private chat is one with the assistant, even if only its first message is known
+                replied = row.get("reply_users")
+                people = [find_text(row, "user"), *(replied if isinstance(replied, list) else ())]
+                if member := next((one for one in people if self._threads.is_member(one)), ""):
+                    self._threads.join(Address(self._parser.channel, chat, begun), member)
+        self._read_chats.add((chat, thread))
 
-    def _join_members(self, thread: Address, first: Json) -> None:
-        """A thread in a private chat is one with the assistant, also where only its first message is known yet."""
-        people = [find_text(first, "user"), *get_texts(first, "reply_users")]
-        if member := next(filter(self._threads.is_member, people), ""):
-            self._threads.join(thread, member)
-
-    async def _list_chats(self, most: int) -> list[str]:
-        asked = {"types": KINDS, "exclude_archived": True, "limit": PAGE_SIZE}
-        listed = await self._rows("users.conversations", "", "channels", most, **asked)
-        return [find_text(row, "id") for row in listed if find_text(row, "id")]
-
-    async def _rows(
-        self, method: str, chat: str, key: str, enough: int = 0, **asked: object
+    async def _fetch_all(
+        self, method: str, key: str, enough: int = 0, *, channel: str = "", **asked: object
     ) -> list[Json]:
-        """`enough`: no more than so many are needed. A page may be short though there is more."""
-        found: list[Json] = []
-        cursor = ""
+        """`enough`: no more than so many are needed. A page may be short though there is more.
+        Without the scope for it there is nothing to be had. Raises RetryLater, Revoked.
+        """
+        rows: list[Json] = []
+        cursor, feature = "", f"what is written meanwhile ({method}/{channel[:1]})"
         for _ in range(MAX_PAGES):
-            answer = await self._ask(method, chat, cursor=cursor, **asked)
-            found += get_objects(answer, key)
-            cursor = find_text(get_object(answer, "response_metadata"), "next_cursor")
-            if not cursor or 0 < enough <= len(found):
-                return found
-        much = f"{method}: there is more of {chat or 'its chats'} than is looked through"
-        self._say_once(
-            f"{method} of {chat}",
-            f"{much}; what was written there while nobody listened may be missed",
+            page = await self._optional.attempt(
+                feature,
+                self._web.read,
+                method,
+                channel=channel,
+                cursor=cursor,
+                limit=PAGE_SIZE,
+                **asked,
+            )
+            rows += find_objects(page, key)
+            cursor = find_text(find_object(page, "response_metadata"), "next_cursor")
+            if not cursor or 0 < enough <= len(rows):
+                return rows
+        log.warning(
+            "Slack: %s: there is more in %s than is read; some of it may be missed",
+            method,
+            channel or "the list of chats",
         )
-        return found
-
-    async def _ask(self, method: str, chat: str, **arguments: object) -> Json:
-        """Without the scope for it there is nothing to be had, and that is no reason to stop. Raises Later, Revoked."""
-        about = f"{method}/{chat[:1]}"
-        if about in self._unavailable:
-            return {}
-        try:
-            return await self._web.read(method, **arguments)
-        except Rejected as no:
-            if isinstance(no, SlackError) and no.is_unavailable:
-                self._unavailable.add(about)
-                self._say_once(
-                    about, f"{no}; what is written there while nobody listens may be missed"
-                )
-            return {}
-
-
-def _is_after(message: Json, oldest: str) -> bool:
-    try:
-        return float(find_text(message, "ts")) > float(oldest)
-    except ValueError:
-        return False
+        return rows

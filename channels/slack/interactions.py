@@ -1,8 +1,5 @@
-"""Answers to a command that come after its acknowledgement, where the bot is no member and may show nobody anything (A14).
-
-Which private chats are the assistant's own: slash commands and shortcuts come from those between others, too (A14).
-
-Buttons, slash commands and shortcuts: Slack sends these once only, and wants its answer within three seconds (A14, A15).
+"""Buttons, slash commands and shortcuts: Slack sends these once only, and wants an answer within
+three seconds (A14, A15).
 """
 
 import asyncio
@@ -11,79 +8,71 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-from aiohttp import ClientConnectorError, ClientError, ConnectionTimeoutError
 from yarl import URL
 
 from channels.base import (
     ChannelError,
-    DeliveryUnknown,
     Host,
     NotAccepted,
     Rejected,
     RetryLater,
     Revoked,
+    Unsupported,
 )
 from channels.markup.sanitize import escape_markdown
+from channels.markup.slack import render_parts
 from channels.message import ButtonPress, InboundMessage, MessagePart
-from channels.platform import proxy_for
+from channels.slack.config import SlackTiming
 from channels.slack.events import EventParser
-from channels.slack.sending import SlackMessages
-from channels.slack.web import Json, SlackError, SlackWeb, find_text, get_object
+from channels.slack.web import SlackWeb
+from channels.transport import Json, find_object, find_text, proxy_for
 
-MAX_REPLIES, LIFETIME_S = 5, 1800.0
-"""Slack allows so many answers, for half an hour."""
+AcknowledgeWith = Callable[[dict[str, object] | None], Awaitable[bool]]
+NOT_SAVED = "This could not be written down, so nothing was done. Please try again in a moment."
+MAX_DIRECT_CHATS = 2000
+MAX_REPLIES, REPLIES_END_S = 5, 1800.0
+"""Slack allows so many deferred replies, for half an hour."""
+
+log = logging.getLogger(__name__)
 
 
 class DeferredReply:
-    """`address`: the response_url that came with the command, "" for none. Whoever has it may answer in our name: it is kept as
-    long as the command is being answered, and shown to nobody. `monotonic`: seconds that never go back.
+    """Replies after the acknowledgement, where the bot is no member. `address`: the response_url
+    that came with the command, "" for none; whoever has it may reply in our name, so it is neither
+    kept nor logged.
     """
 
     def __init__(
         self, web: SlackWeb, address: str, timeout_s: float, monotonic: Callable[[], float]
     ) -> None:
         self._web, self._timeout_s, self._monotonic = web, timeout_s, monotonic
-        self._url = _url(address, web.base_url)
-        self._left, self._ends = MAX_REPLIES, monotonic() + LIFETIME_S
+        self._url = _response_url(address, web.base_url)
+        self._left, self._ends = MAX_REPLIES, monotonic() + REPLIES_END_S
 
     @property
     def is_open(self) -> bool:
-        """Slack will take an answer this way."""
+        """Slack will take a reply this way."""
         return self._url is not None and self._left > 0 and self._monotonic() < self._ends
 
     async def send(self, text: str) -> None:
-        """Show it to whoever gave the command. Raises Refused, Later, Unclear."""
+        """Show it to whoever gave the command. Raises Rejected, RetryLater, DeliveryUnknown."""
         if self._url is None or not self.is_open:
             raise Rejected(
-                f"Slack takes {MAX_REPLIES} answers to a command, within half an hour; the rest was not shown"
+                f"Slack takes {MAX_REPLIES} replies to a command, within half an hour; the rest was not shown"
             )
         self._left -= 1
-        status = await self._post(self._url, {"response_type": "ephemeral", "text": text})
-        if status == 429 or status >= 500:
-            raise RetryLater(f"Slack: the answer to a command got HTTP {status}")
-        if status >= 300:
-            raise Rejected(f"Slack: the answer to a command was refused with HTTP {status}")
-
-    async def _post(self, url: URL, answer: dict[str, str]) -> int:
-        """The status. What goes wrong is told by its kind only: its words may hold the address."""
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                proxy = proxy_for(str(url))
-                async with self._web.session.post(
-                    url, json=answer, proxy=proxy, allow_redirects=False
-                ) as response:
-                    return response.status
-        except (ClientConnectorError, ConnectionTimeoutError) as no:
-            raise RetryLater(
-                f"Slack: the answer to a command: no connection ({type(no).__name__})"
-            ) from None
-        except (ClientError, ConnectionError, TimeoutError, ValueError) as no:
-            raise DeliveryUnknown(
-                f"Slack: the answer to a command was lost ({type(no).__name__})"
-            ) from None
+        body = {"response_type": "ephemeral", "text": text}
+        options = {"proxy": proxy_for(str(self._url)), "timeout_s": self._timeout_s, "sends": True}
+        answer = await self._web.http.request(
+            "POST", self._url, what="the reply to a command", json=body, **options
+        )
+        if answer.status == 429 or answer.status >= 500:
+            raise RetryLater(f"Slack: the reply to a command got HTTP {answer.status}")
+        if answer.status >= 300:
+            raise Rejected(f"Slack: the reply to a command was rejected with HTTP {answer.status}")
 
 
-def _url(address: str, base_url: str) -> URL | None:
+def _response_url(address: str, base_url: str) -> URL | None:
     """Only Slack's own are used: of the server that we talk to, or over https of slack.com."""
     try:
         url = URL(address)
@@ -99,147 +88,118 @@ def _url(address: str, base_url: str) -> URL | None:
     )
 
 
-MAX_DIRECT_CHATS = 2000
-
-
-class DirectChats:
-    """`look_s`: how long Slack's answer may take, for who gave the command waits for it."""
-
-    def __init__(self, web: SlackWeb, look_s: float) -> None:
-        self._web, self._look_s = web, look_s
-        self._known: OrderedDict[str, bool] = OrderedDict()
-        self._unavailable = False
-
-    async def mark_private(self, asked: InboundMessage) -> InboundMessage:
-        """The same; it is private only where that is known."""
-        return replace(asked, private=asked.private and await self._is_own(asked.address.chat))
-
-    async def _is_own(self, chat: str) -> bool:
-        if chat in self._known or self._unavailable:
-            return self._known.get(chat, False)
-        try:
-            async with asyncio.timeout(self._look_s):
-                await self._web.read("conversations.info", channel=chat)
-        except (RetryLater, Revoked, TimeoutError):
-            return False
-        except SlackError as no:
-            self._unavailable = no.is_unavailable
-            own = False
-        else:
-            own = True
-        self._known[chat] = own
-        if len(self._known) > MAX_DIRECT_CHATS:
-            self._known.popitem(last=False)
-        return own
-
-
-AcknowledgeWith = Callable[[dict[str, object] | None], Awaitable[bool]]
-NOT_SAVED = "This could not be written down, so nothing was done. Please try again in a moment."
-log = logging.getLogger(__name__)
-
-
 class SlackInteractions:
     """Each is handled in a task of its own, so that /stop waits for nobody."""
 
     def __init__(
         self,
+        web: SlackWeb,
         host: Host,
-        reader: EventParser,
-        sending: SlackMessages,
-        own_chats: DirectChats,
-        render: Callable[[str], Sequence[MessagePart]],
-        afterwards: Callable[[str], DeferredReply],
-        answer_s: float,
+        parser: EventParser,
+        timing: SlackTiming,
+        monotonic: Callable[[], float],
     ) -> None:
-        self._host, self._reader, self._sending, self._render_parts = host, reader, sending, render
-        self._own_chats = own_chats
-        self._afterwards, self._answer_s = afterwards, answer_s
+        self._web, self._host, self._parser = web, host, parser
+        self._timing, self._monotonic = timing, monotonic
+        self._own_chats: OrderedDict[str, bool] = OrderedDict()
+        self._can_ask = True
 
     async def handle(self, kind: str, payload: Json, acknowledge: AcknowledgeWith) -> None:
-        """One of them. Raises Unreadable."""
+        """One of them. Raises UnreadablePayload."""
+        response_url = find_text(payload, "response_url")
         match kind, payload.get("type"):
             case "slash_commands", _:
-                await self._slash(
-                    self._reader.parse_slash(payload), self._deferred_reply(payload), acknowledge
-                )
+                asked = self._parser.parse_slash(payload)
+                await self._handle_slash(asked, self._deferred(response_url), acknowledge)
             case _, "block_actions":
                 await acknowledge(None)
-                press = self._reader.parse_press(payload)
-                await self._reply(
-                    press,
-                    self._render(await self._or_not_saved(self._host.press_button(press))),
-                    self._deferred_reply({}),
-                )
+                press = self._parser.parse_press(payload)
+                parts = await self._reply_parts(self._host.press_button(press))
+                await self._reply(press, parts, self._deferred(""))
             case _, "message_action":
                 await acknowledge(None)
-                asked = self._reader.parse_shortcut(payload)
-                pieces = self._render(await self._or_not_saved(self._run_command(asked)))
-                await self._reply(
-                    _visible_thread(asked, payload), pieces, self._deferred_reply(payload)
-                )
+                asked = self._parser.parse_shortcut(payload)
+                parts = await self._reply_parts(self._run_command(asked))
+                if not find_text(find_object(payload, "message"), "thread_ts"):
+                    # nobody sees what is shown to one person in a thread that has not begun
+                    asked = replace(asked, address=replace(asked.address, thread=""))
+                await self._reply(asked, parts, self._deferred(response_url))
             case _:
                 await acknowledge(None)
 
-    async def _slash(
-        self, asked: InboundMessage, later: DeferredReply, acknowledge: AcknowledgeWith
+    async def _handle_slash(
+        self, asked: InboundMessage, deferred: DeferredReply, acknowledge: AcknowledgeWith
     ) -> None:
-        replying = asyncio.create_task(self._or_not_saved(self._run_command(asked)))
+        replying = asyncio.create_task(self._reply_parts(self._run_command(asked)))
         try:
-            done, _ = await asyncio.wait([replying], timeout=self._answer_s)
+            done, _ = await asyncio.wait([replying], timeout=self._timing.answer_s)
             if not done:
                 await acknowledge(None)
-                await self._reply(asked, self._render(await replying), later)
+                await self._reply(asked, await replying, deferred)
                 return
-            pieces = self._render(await replying)
-            told = await acknowledge(
-                {"response_type": "ephemeral", "text": pieces[0].text} if pieces else None
+            parts = await replying
+            body: dict[str, object] = (
+                {"response_type": "ephemeral", "text": parts[0].text} if parts else {}
             )
-            await self._reply(asked, pieces[1:] if told else pieces, later)
+            is_shown = await acknowledge(body or None)
+            await self._reply(asked, parts[1:] if is_shown else parts, deferred)
         finally:
             replying.cancel()
 
     async def _run_command(self, asked: InboundMessage) -> str:
-        return await self._host.run_command(await self._own_chats.mark_private(asked))
+        is_private = asked.private and await self._is_own_chat(asked.address.chat)
+        return await self._host.run_command(replace(asked, private=is_private))
 
-    async def _or_not_saved(self, answer: Awaitable[str]) -> str:
+    async def _is_own_chat(self, chat: str) -> bool:
+        """Slash commands and shortcuts come from private chats between other people, too: only
+        where Slack tells us of the chat it is the assistant's.
+        """
+        if chat in self._own_chats or not self._can_ask:
+            return self._own_chats.get(chat, False)
+        is_own = True
         try:
-            return await answer
+            async with asyncio.timeout(self._timing.answer_s):
+                await self._web.read("conversations.info", channel=chat)
+        except (RetryLater, Revoked, TimeoutError):
+            return False
+        except Rejected as error:
+            self._can_ask = not isinstance(error, Unsupported)
+            is_own = False
+        self._own_chats[chat] = is_own
+        if len(self._own_chats) > MAX_DIRECT_CHATS:
+            self._own_chats.popitem(last=False)
+        return is_own
+
+    async def _reply_parts(self, reply: Awaitable[str]) -> Sequence[MessagePart]:
+        try:
+            text = await reply
         except NotAccepted:
-            return NOT_SAVED
+            text = NOT_SAVED
+        return render_parts(escape_markdown(text)) if text.strip() else ()
 
     async def _reply(
-        self, to: InboundMessage | ButtonPress, pieces: Sequence[MessagePart], later: DeferredReply
+        self,
+        to: InboundMessage | ButtonPress,
+        parts: Sequence[MessagePart],
+        deferred: DeferredReply,
     ) -> None:
-        """`later`: the way for where the bot is no member and may show nobody anything."""
-        member = True
-        for piece in pieces:
+        """To one person; deferred where the bot is no member and may show nobody anything."""
+        is_member = True
+        target = {"channel": to.address.chat, "thread_ts": to.address.thread, "user": to.sender.id}
+        for part in parts:
             try:
-                member = member and await self._send_ephemeral(to, piece, later)
-                if not member:
-                    await later.send(piece.text)
-            except ChannelError as no:
-                log.warning("a reply was not shown: %s", no)
+                if is_member:
+                    try:
+                        await self._web.write("chat.postEphemeral", **target, text=part.text)
+                    except (Rejected, RetryLater):
+                        if not deferred.is_open:
+                            raise
+                        is_member = False
+                if not is_member:
+                    await deferred.send(part.text)
+            except ChannelError as error:
+                log.warning("Slack: a reply was not shown: %s", error)
                 return
 
-    async def _send_ephemeral(
-        self, to: InboundMessage | ButtonPress, piece: MessagePart, later: DeferredReply
-    ) -> bool:
-        try:
-            await self._sending.post_ephemeral(to.address, to.sender.id, piece)
-        except (Rejected, RetryLater):
-            if not later.is_open:
-                raise
-            return False
-        return True
-
-    def _deferred_reply(self, payload: Json) -> DeferredReply:
-        return self._afterwards(find_text(payload, "response_url"))
-
-    def _render(self, words: str) -> Sequence[MessagePart]:
-        return self._render_parts(escape_markdown(words)) if words.strip() else ()
-
-
-def _visible_thread(asked: InboundMessage, payload: Json) -> InboundMessage:
-    """What is shown to one person in a thread is seen only where that has begun."""
-    begun = find_text(get_object(payload, "message"), "thread_ts")
-    return asked if begun else replace(asked, address=replace(asked.address, thread=""))
+    def _deferred(self, address: str) -> DeferredReply:
+        return DeferredReply(self._web, address, self._timing.timeout_s, self._monotonic)

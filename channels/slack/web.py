@@ -1,128 +1,28 @@
-"""What came as JSON, taken apart with care: a value is of its type, or the whole cannot be read.
+"""Calls of Slack's web API: one try each; every failure is a ChannelError (K13)."""
 
-Who we are in a workspace.
-
-What a refusal of Slack's means for the house.
-
-Calls of Slack's web API: one try each, with a timeout; what went wrong is said as the house needs it (K13).
-"""
-
-import asyncio
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from aiohttp import (
-    ClientConnectorError,
-    ClientError,
-    ClientSession,
-    ClientTimeout,
-    ConnectionTimeoutError,
-)
-from slack_sdk.errors import SlackApiError
-from slack_sdk.web.async_client import AsyncWebClient
-
-from channels.base import ChannelError, DeliveryUnknown, Rejected, RetryLater, Revoked
-from channels.platform import proxy_for
-
-Json = Mapping[str, object]
-
-
-class UnreadablePayload(ValueError):
-    """Slack sent something whose shape nobody knows."""
-
-
-def get_text(data: Json, key: str) -> str:
-    """The string at `key`. Raises Unreadable."""
-    value = data.get(key)
-    if not isinstance(value, str) or not value:
-        raise UnreadablePayload(f"{key} is {type(value).__name__}, expected a text")
-    return value
-
-
-def find_text(data: Json, key: str) -> str:
-    """The string at `key`; "" where there is none."""
-    value = data.get(key)
-    return value if isinstance(value, str) else ""
-
-
-def get_object(data: Json, key: str) -> Json:
-    """The object at `key`; an empty one where there is none."""
-    value = data.get(key)
-    return value if isinstance(value, dict) else {}
-
-
-def get_objects(data: Json, key: str) -> list[Json]:
-    """The objects in the list at `key`."""
-    value = data.get(key)
-    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
-
-
-def get_texts(data: Json, key: str) -> list[str]:
-    """The strings in the list at `key`."""
-    value = data.get(key)
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
-
-
-def get_int(data: Json, key: str) -> int:
-    """The number at `key`; 0 where there is none."""
-    value = data.get(key)
-    return value if isinstance(value, int) else 0
-
-
-@dataclass(frozen=True, slots=True)
-class SlackIdentity:
-    """`user`: our member id, by which we are mentioned; `bot`: the app's own; `team`: the workspace."""
-
-    user: str
-    bot: str
-    team: str
-    name: str
-    workspace: str
-
-    @classmethod
-    def from_auth_test(cls, answer: Json) -> "SlackIdentity":
-        """From `auth.test`."""
-        user, name, workspace = (
-            find_text(answer, "user_id"),
-            find_text(answer, "user"),
-            find_text(answer, "team"),
-        )
-        return cls(user, find_text(answer, "bot_id"), find_text(answer, "team_id"), name, workspace)
-
-    def is_author(self, message: Json) -> bool:
-        """A message of ours."""
-        user, bot = find_text(message, "user"), find_text(message, "bot_id")
-        return bool(user and user == self.user) or bool(bot and bot == self.bot)
-
+from channels.base import ChannelError, Rejected, RetryLater, Revoked, Unsupported
+from channels.transport import HttpClient, Json, find_text, lost_answer, parse_json
 
 REVOKED_CODES = frozenset(
-    {
-        "invalid_auth",
-        "not_authed",
-        "account_inactive",
-        "token_revoked",
-        "token_expired",
-        "not_allowed_token_type",
-        "app_uninstalled",
-    }
+    (
+        *("invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired"),
+        *("not_allowed_token_type", "app_uninstalled"),
+    )
 )
-HALF_DONE = frozenset({"fatal_error", "internal_error"})
+HALF_DONE = frozenset(("fatal_error", "internal_error"))
 """Slack says of these that some of it may have happened."""
 NOTHING_DONE = frozenset(
-    {"service_unavailable", "request_timeout", "team_added_to_org", "ekm_access_denied"}
+    ("service_unavailable", "request_timeout", "team_added_to_org", "ekm_access_denied")
 )
-RATE_LIMITED = frozenset({"ratelimited", "rate_limited", "message_limit_exceeded"})
+RATE_LIMITED = frozenset(("ratelimited", "rate_limited", "message_limit_exceeded"))
 UNAVAILABLE = frozenset(
-    {
-        "unknown_method",
-        "method_deprecated",
-        "missing_scope",
-        "not_allowed",
-        "feature_not_enabled",
-        "http_400",
-        "http_404",
-    }
+    (
+        *("unknown_method", "method_deprecated", "missing_scope", "not_allowed"),
+        *("feature_not_enabled", "http_400", "http_404"),
+    )
 )
 """The workspace does not offer this method to us: there is no use in asking again."""
 HINTS = {
@@ -134,180 +34,137 @@ HINTS = {
     "cannot_dm_bot": "bots do not talk to each other",
     "invalid_blocks": "Slack does not take the buttons",
 }
-USUAL_WAIT_S = 5.0
-TOKENS = (
+DEFAULT_WAIT_S = 5.0
+CHECK_TOKENS = (
     "check app_token and bot_token in [slack], and that the app is still installed in the workspace"
 )
 
 
-class SlackError(Rejected):
-    """Slack said no, and why: `code` is its own word for it ("not_in_channel", "http_404")."""
+class UnreadablePayload(ValueError):
+    """Slack sent something of an unknown shape."""
 
-    def __init__(self, why: str, code: str) -> None:
-        super().__init__(why)
+
+class SlackError(Rejected):
+    """`code`: Slack's word for it ("not_in_channel"), or the HTTP status ("http_404")."""
+
+    def __init__(self, text: str, code: str) -> None:
+        super().__init__(text)
         self.code = code
 
-    @property
-    def is_unavailable(self) -> bool:
-        """This workspace does not offer the method to us at all."""
-        return self.code in UNAVAILABLE
+
+class SlackUnsupported(SlackError, Unsupported):
+    """This workspace does not offer the method to us at all."""
 
 
-def translate_answer(
-    method: str, status: int, answer: Json, headers: Mapping[str, str], *, writes: bool
-) -> ChannelError:
-    """What to raise for an answer that is no success. `writes`: the method changes something at Slack."""
-    code = find_text(answer, "error")
-    if status == 429 or code in RATE_LIMITED:
-        return RetryLater(
-            f"Slack: {method}: too many calls", _retry_after(headers.get("Retry-After", ""))
-        )
-    if code in REVOKED_CODES:
-        return Revoked(f"Slack: {method}: {code}; {TOKENS}")
-    if status == 503 or code in NOTHING_DONE:
-        return RetryLater(f"Slack: {method}: {code or 'not available at the moment'}")
-    if status >= 500 or code in HALF_DONE or (status < 300 and not code):
-        return lost_answer(
-            f"Slack: {method}: {code or f'HTTP {status}, no answer that can be read'}",
-            writes=writes,
-        )
-    return SlackError(
-        f"Slack: {method}: {_describe_code(code or f'http_{status}', answer)}",
-        code or f"http_{status}",
-    )
+def get_text(data: Json, key: str) -> str:
+    """The string at `key`. Raises UnreadablePayload."""
+    value = data.get(key)
+    if not isinstance(value, str) or not value:
+        raise UnreadablePayload(f"{key} is {type(value).__name__}, expected a text")
+    return value
 
 
-def lost_answer(why: str, *, writes: bool) -> ChannelError:
-    """The answer did not come: it may be done; what only reads may just be asked again."""
-    return DeliveryUnknown(why) if writes else RetryLater(why)
+@dataclass(frozen=True, slots=True)
+class SlackIdentity:
+    """`user`: our member id, by which we are mentioned; `bot`: the app's own; `team`: the
+    workspace.
+    """
 
+    user: str
+    bot: str
+    team: str
+    name: str
+    workspace: str
 
-def _describe_code(code: str, answer: Json) -> str:
-    if code == "missing_scope":
-        needed = find_text(answer, "needed") or "a scope that the app does not have"
-        return f"missing_scope; add {needed} to the app's bot token scopes and install it again"
-    return f"{code}; {HINTS[code]}" if code in HINTS else code
-
-
-def _retry_after(value: str) -> float:
-    try:
-        return max(0.0, float(value))
-    except ValueError:
-        return USUAL_WAIT_S
-
-
-def silent_logger() -> logging.Logger:
-    """A logger for the library, which else makes up every line, wanted or not; the house says what went wrong."""
-    return logging.Logger("slack_sdk", logging.CRITICAL + 1)
+    def is_author(self, message: Json) -> bool:
+        """A message of ours."""
+        user, bot = find_text(message, "user"), find_text(message, "bot_id")
+        return bool((user and user == self.user) or (bot and bot == self.bot))
 
 
 class SlackWeb:
-    """The web API of one workspace. The library tries nothing again: after a lost answer that would post a message twice."""
+    """The web API of one workspace."""
 
     def __init__(self, *, app_token: str, bot_token: str, base_url: str, timeout_s: float) -> None:
+        self.http = HttpClient("Slack", base_url)
         self.base_url = base_url
-        self.proxy = proxy_for(base_url)
-        self._app_token, self._bot_token, self._timeout_s = app_token, bot_token, timeout_s
-        self._session: ClientSession | None = None
-        self._client: AsyncWebClient | None = None
-
-    @property
-    def session(self) -> ClientSession:
-        """The connections; opened when first needed."""
-        if self._session is None or self._session.closed:
-            self._session = ClientSession(timeout=ClientTimeout(total=None, sock_connect=10))
-            self._client = None
-        return self._session
-
-    @property
-    def client(self) -> AsyncWebClient:
-        """The library's client."""
-        session = self.session
-        if self._client is None:
-            token, url = self._bot_token, self.base_url
-            self._client = AsyncWebClient(
-                token=token,
-                base_url=url,
-                session=session,
-                retry_handlers=[],
-                logger=silent_logger(),
-            )
-            self._client.proxy = (
-                self.proxy
-            )  # the library takes any from the environment, and knows no exceptions
-        return self._client
-
-    @property
-    def bearer(self) -> dict[str, str]:
-        """The header for Slack's own files; it goes nowhere else."""
-        return {"Authorization": f"Bearer {self._bot_token}"}
+        self.headers = {"Authorization": f"Bearer {bot_token}"}
+        self._app_headers = {"Authorization": f"Bearer {app_token}"}
+        self._timeout_s = timeout_s
 
     async def write(self, method: str, **arguments: object) -> Json:
-        """Change something. Raises Declined, Later, Unclear, Revoked."""
-        return await self._call(method, writes=True, json=_without_empty(arguments))
+        """Change something. Raises SlackError, RetryLater, DeliveryUnknown, Revoked."""
+        return await self._call("POST", method, True, self.headers, json=_without_empty(arguments))
 
     async def read(self, method: str, **arguments: object) -> Json:
-        """Ask for something. Raises Declined, Later, Revoked."""
-        return await self._call(
-            method, writes=False, http_verb="GET", params=_without_empty(arguments)
-        )
+        """Ask for something. Raises SlackError, RetryLater, Revoked."""
+        given = {key: str(value) for key, value in _without_empty(arguments).items()}
+        return await self._call("GET", method, False, self.headers, params=given)
 
-    async def auth_test(self) -> Json:
-        """`auth.test`: who we are there. Raises Later, Revoked."""
+    async def get_identity(self) -> SlackIdentity:
+        """Who we are. Raises RetryLater, Revoked."""
         try:
-            return await self._call("auth.test", writes=False, json={})
-        except SlackError as no:
-            raise Revoked(str(no)) from no
+            answer = await self._call("POST", "auth.test", False, self.headers)
+        except SlackError as error:
+            raise Revoked(str(error)) from error
+        keys = ("user_id", "bot_id", "team_id", "user", "team")
+        return SlackIdentity(*(find_text(answer, key) for key in keys))
 
     async def open_socket(self) -> str:
-        """Where to listen: an address that is good for one connection. Raises Later, Revoked."""
+        """An address that is good for one connection. Raises RetryLater, Revoked."""
         try:
             return get_text(
-                await self._call(
-                    "apps.connections.open", writes=False, params={"token": self._app_token}
-                ),
-                "url",
+                await self._call("POST", "apps.connections.open", False, self._app_headers), "url"
             )
-        except SlackError as no:
-            raise Revoked(
-                f"{no}; app_token needs connections:write, and Socket Mode has to be on"
-            ) from no
+        except SlackError as error:
+            hint = "app_token needs connections:write, and Socket Mode has to be on"
+            raise Revoked(f"{error}; {hint}") from error
+        except UnreadablePayload as error:
+            raise RetryLater(f"Slack: apps.connections.open: {error}") from error
 
-    async def aclose(self) -> None:
-        """Close the connections."""
-        if self._session is not None:
-            await self._session.close()
-
-    async def _call(self, method: str, *, writes: bool, **request: object) -> Json:
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                answer = await self.client.api_call(method, **request)  # type: ignore[arg-type]
-        except SlackApiError as no:
-            raise _translate_error(method, no, writes=writes) from None
-        except (ClientConnectorError, ConnectionTimeoutError) as no:
-            raise RetryLater(f"Slack: {method}: no connection ({type(no).__name__})") from no
-        except (ClientError, ConnectionError, TimeoutError) as no:
-            raise lost_answer(
-                f"Slack: {method}: the answer was lost ({type(no).__name__})", writes=writes
-            ) from no
-        except (
-            AttributeError,
-            TypeError,
-            ValueError,
-        ) as no:  # the library trips over answers that are no JSON objects
-            raise lost_answer(f"Slack: {method}: the answer cannot be read", writes=writes) from no
-        return answer.data if isinstance(answer.data, dict) else {}
+    async def _call(
+        self, verb: str, method: str, sends: bool, headers: Mapping[str, str], **options: object
+    ) -> Json:
+        url = self.base_url + method
+        answer = await self.http.request(
+            verb,
+            url,
+            what=method,
+            timeout_s=self._timeout_s,
+            sends=sends,
+            headers=headers,
+            **options,
+        )
+        parsed = parse_json(answer.body)
+        fields = parsed if isinstance(parsed, dict) else {}
+        if answer.status == 200 and fields.get("ok"):
+            return fields
+        raise _error_of(method, answer.status, fields, answer.headers, sends=sends)
 
 
-def _without_empty(arguments: dict[str, object]) -> dict[str, object]:
+def _without_empty(arguments: Json) -> dict[str, object]:
     return {key: value for key, value in arguments.items() if value not in ("", None)}
 
 
-def _translate_error(method: str, no: SlackApiError, *, writes: bool) -> ChannelError:
-    response = no.response
-    answer = getattr(response, "data", None)
-    status = getattr(response, "status_code", None) or getattr(response, "status", 200)
-    headers = getattr(response, "headers", {})
-    return translate_answer(
-        method, int(status), answer if isinstance(answer, dict) else {}, headers, writes=writes
-    )
+def _error_of(
+    method: str, status: int, answer: Json, headers: Mapping[str, str], *, sends: bool
+) -> ChannelError:
+    code = find_text(answer, "error")
+    if status == 429 or code in RATE_LIMITED:
+        after_s = headers.get("Retry-After", "")
+        wait_s = float(after_s) if after_s.replace(".", "", 1).isdecimal() else DEFAULT_WAIT_S
+        return RetryLater(f"Slack: {method}: too many calls", wait_s)
+    if code in REVOKED_CODES:
+        return Revoked(f"Slack: {method}: {code}; {CHECK_TOKENS}")
+    if status == 503 or code in NOTHING_DONE:
+        return RetryLater(f"Slack: {method}: {code or 'not available at the moment'}")
+    if status >= 500 or code in HALF_DONE or (status < 300 and not code):
+        why = code or f"HTTP {status}, no answer that can be read"
+        return lost_answer(f"Slack: {method}: {why}", sends=sends)
+    code = code or f"http_{status}"
+    hint = HINTS.get(code, "")
+    if code == "missing_scope":
+        scope = find_text(answer, "needed") or "a scope that the app does not have"
+        hint = f"add {scope} to the app's bot token scopes and install it again"
+    error = SlackUnsupported if code in UNAVAILABLE else SlackError
+    return error(f"Slack: {method}: {code}{hint and f'; {hint}'}", code)

@@ -1,7 +1,8 @@
-"""Telegram: one bot, as the house sees it (A14, E12)."""
+"""Telegram: one bot (A14, E12)."""
 
 import asyncio
 import logging
+import re
 import time
 import zlib
 from collections.abc import Sequence
@@ -9,263 +10,250 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from channels.base import (
-    Capabilities,
-    ChannelError,
-    DeliveryUnknown,
-    Host,
-    RateLimit,
-    Rejected,
-    RetryLater,
-    Revoked,
-)
+from channels.base import Capabilities, ChannelError, Gone, Host, RateLimit, Rejected, Revoked
+from channels.markup.split import truncate, utf16_length
 from channels.markup.telegram import LIMIT, render_parts
 from channels.message import Address, Attachment, Choice, MessagePart
-from channels.telegram.api import MethodMissing, TelegramApi, TelegramThrottled, is_about_chat
+from channels.telegram.api import TelegramApi
 from channels.telegram.config import TelegramAccount
-from channels.telegram.poller import (
-    Poller,
-    TelegramBackoff,
-    TelegramTiming,
-    UpdateHandler,
-    drop_webhook,
-)
-from channels.telegram.sending import (
-    MAX_DOWNLOAD,
-    MAX_UPLOAD,
-    NO_PREVIEW,
-    Params,
-    chat_arguments,
-    command_menu,
-    download_file,
-    keyboard,
-    message_arguments,
-    message_id_of,
-    reply_arguments,
-    send_formatted,
-    upload_file,
-)
+from channels.telegram.poller import Poller, TelegramTiming, delete_webhook
 from channels.telegram.updates import TelegramIdentity
+from channels.transport import Backoff, OptionalCalls, check_size, too_large
 
+MAX_UPLOAD, MAX_DOWNLOAD = 50 << 20, 20 << 20
 CAPABILITIES = Capabilities(
     limit=LIMIT, can_find=False, max_upload=MAX_UPLOAD, max_download=MAX_DOWNLOAD
 )
 PRIVATE_RATE, GROUP_RATE = RateLimit(5, 5.0), RateLimit(20, 60.0)
-MENU_TIMEOUT_S = 10.0
-MAX_CHATS = 1000
+MENU_S, UPLOAD_S = 10.0, 180.0
+MAX_CHATS, MAX_CAPTION, MAX_COMMANDS, BUTTONS_PER_ROW = 1000, 1024, 100, 2
+COMMAND_NAME = re.compile(r"[a-z0-9_]{1,32}")
 DRAFT = "sendMessageDraft"
-SEEN_REACTION = [{"type": "emoji", "emoji": "👀"}]
+Params = dict[str, object]
 
 log = logging.getLogger(__name__)
 
 
 class Telegram:
-    """channels.base.Channel. `pauses` is for tests; `can` as Telegram's documentation has it."""
+    """channels.base.Channel."""
 
     def __init__(
         self,
         config: TelegramAccount,
         *,
         name: str = "telegram",
-        pauses: TelegramTiming | None = None,
+        timing: TelegramTiming | None = None,
     ) -> None:
         self.name = name
         self.capabilities = CAPABILITIES
         self._api = TelegramApi(config.base_url, config.bot_token, config.messages_per_second)
-        self._pauses = pauses or TelegramTiming()
-        self._missing: set[str] = set()
+        self._timing = timing or TelegramTiming()
+        self._optional = OptionalCalls(name)
         self._edited_at: dict[str, float] = {}
 
     async def check(self) -> str:
-        """Who we are there ("@my_bot"), asked now. Raises Revoked, Later."""
         me = await self._get_me()
         return f"@{me.username}" if me.username else str(me.id)
 
     async def run(self, host: Host) -> None:
-        """Listen until cancelled. Raises Revoked."""
-        me = await self._wait_for_identity(host)
-        await drop_webhook(self._api)
-        greeting = asyncio.create_task(self._show_commands(host))
-        hearing = UpdateHandler(self._api, host, me)
+        backoff = Backoff(self._timing.first_s, self._timing.longest_s)
+        while True:
+            try:
+                me = (
+                    await self._get_me()
+                )  # without it nobody can tell what in a group is meant for us
+                break
+            except Revoked:
+                raise
+            except ChannelError as error:
+                host.report_trouble(str(error))
+                await backoff.wait(error)
+        await delete_webhook(self._api)
+        menu = asyncio.create_task(self._set_menu(host))
         try:
-            await Poller(self._api, host, hearing.handle, self._pauses).run()
+            await Poller(self._api, host, me, self._timing).run()
         finally:
-            greeting.cancel()
-            await asyncio.wait([greeting])
-            await hearing.aclose()
+            menu.cancel()
+            await asyncio.wait([menu])
 
     def rate_limit(self, address: Address) -> RateLimit:
-        """One a second to a person, twenty a minute to a group, as Telegram has it."""
         return GROUP_RATE if address.chat.startswith("-") else PRIVATE_RATE
 
     def render(self, text: str) -> Sequence[MessagePart]:
-        """Telegram's HTML, in pieces that fit."""
         return render_parts(text, LIMIT)
 
     async def send(
         self,
         address: Address,
-        piece: MessagePart,
+        part: MessagePart,
         key: str,
         *,
         choices: Sequence[Choice] = (),
         reply_to: str = "",
     ) -> str:
-        """Send; the message's id. Telegram has no keys: what is Unclear stays so. Raises as Channel.send."""
-        arguments = chat_arguments(address) | keyboard(choices) | reply_arguments(reply_to)
-        return message_id_of(await self._send_text("sendMessage", piece, arguments))
+        """Telegram has no keys: after DeliveryUnknown nobody can tell whether it was sent."""
+        params = _chat(address) | _keyboard(choices)
+        if reply_to.isdigit():
+            reply = {"message_id": int(reply_to), "allow_sending_without_reply": True}
+            params["reply_parameters"] = reply
+        return _message_id(await self._send_text("sendMessage", part, params))
 
     async def edit(
         self,
         address: Address,
         message_id: str,
-        piece: MessagePart,
+        part: MessagePart,
         *,
         choices: Sequence[Choice] = (),
     ) -> None:
-        """Replace a message of ours."""
         try:
             await self._send_text(
-                "editMessageText", piece, message_arguments(address, message_id) | keyboard(choices)
+                "editMessageText", part, _message(address, message_id) | _keyboard(choices)
             )
-        except Rejected as refused:
-            if "not modified" not in str(refused):
+        except Rejected as error:
+            if "not modified" not in str(error):
                 raise
 
-    async def find(self, address: Address, key: str, piece: MessagePart, since: datetime) -> str:
-        """Nobody can tell: a bot cannot read what stands in a chat."""
+    async def find(self, address: Address, key: str, part: MessagePart, since: datetime) -> str:
+        """A bot cannot read what is in a chat."""
         return ""
 
     async def show_draft(
         self, address: Address, key: str, text: str, shown: str, *, private: bool
     ) -> str:
-        """Show the tail of an unfinished text: as a draft of Telegram's own, which goes away by itself, or as a message."""
-        piece = self.render(text)[-1]
-        if not piece.plain.strip():
+        """The end of it: as Telegram's own draft, which goes away by itself, or as a message."""
+        part = self.render(text)[-1]
+        if not part.plain.strip():
             return shown
-        if private and not shown and await self._send_draft(address, key, piece):
-            return ""
+        if private and not shown and self._optional.has(DRAFT):
+            params = _chat(address) | {"draft_id": zlib.crc32(key.encode()) & 0x7FFFFFFF or 1}
+            try:
+                await self._send_text(DRAFT, part, params)
+            except Gone:
+                raise
+            except Rejected as error:
+                self._optional.disable(DRAFT, error)
+            else:
+                return ""
         if not shown:
-            shown = await self.send(address, piece, key)
-        elif self._may_edit(address):
-            await self.edit(address, shown, piece)
+            return await self.send(address, part, key)
+        now = time.monotonic()
+        if (
+            self.rate_limit(address) == GROUP_RATE
+        ):  # its few messages a minute are left to the answers
+            if now < self._edited_at.get(address.chat, 0.0) + self._timing.edit_s:
+                return shown
+            if len(self._edited_at) > MAX_CHATS:
+                self._edited_at.clear()
+            self._edited_at[address.chat] = now
+        await self.edit(address, shown, part)
         return shown
 
     async def delete(self, address: Address, message_id: str) -> None:
-        """Take a message of ours away; one that is gone is gone."""
         try:
-            await self._api.call("deleteMessage", message_arguments(address, message_id))
-        except Rejected as refused:
-            if "not found" not in str(refused):
-                raise
+            await self._api.call("deleteMessage", _message(address, message_id))
+        except Gone:
+            return
 
     async def show_typing(self, address: Address, status: str = "") -> None:
-        """ "typing ...", for five seconds; Telegram has no place for the status."""
-        await self._call_optional("sendChatAction", chat_arguments(address) | {"action": "typing"})
+        """For five seconds; Telegram has no place for the status."""
+        await self._call_optional("sendChatAction", _chat(address) | {"action": "typing"})
 
     async def mark_seen(self, address: Address, message_id: str) -> None:
-        """Two eyes under the message."""
-        await self._call_optional(
-            "setMessageReaction",
-            message_arguments(address, message_id) | {"reaction": SEEN_REACTION},
-        )
+        reaction = {"reaction": [{"type": "emoji", "emoji": "👀"}]}
+        await self._call_optional("setMessageReaction", _message(address, message_id) | reaction)
 
     async def upload(
         self, address: Address, file: Path, name: str, caption: MessagePart, key: str
     ) -> str:
-        """Send a file, as a document. A caption that is too long for Telegram is shortened. Raises as Channel.send."""
-        return await upload_file(self._api, chat_arguments(address), file, name, caption)
+        """As a document. A caption that is too long is shortened, without its markup."""
+        await check_size(file, name, MAX_UPLOAD, "Telegram")
+        short = truncate(caption.plain, MAX_CAPTION)
+        if short != caption.plain or utf16_length(caption.text) > MAX_CAPTION:
+            caption = MessagePart("", short)
+        return _message_id(
+            await self._send_text("sendDocument", caption, _chat(address), (file, name))
+        )
 
     async def download(self, attachment: Attachment, into: BinaryIO) -> None:
-        """Fetch a file that came with a message. Raises Refused, Later, Revoked."""
-        await download_file(self._api, attachment, into)
+        if attachment.size > MAX_DOWNLOAD:
+            raise too_large(attachment.name, MAX_DOWNLOAD)
+        answer = await self._api.call("getFile", {"file_id": attachment.ref})
+        path = answer.get("file_path") if isinstance(answer, dict) else None
+        if not path:
+            raise Rejected(f"Telegram does not say where {attachment.name} is")
+        await self._api.download(attachment, str(path), into, MAX_DOWNLOAD)
 
     async def aclose(self) -> None:
-        """Let go of the connections."""
         await self._api.aclose()
 
-    async def _send_text(self, method: str, piece: MessagePart, arguments: Params) -> object:
-        more = arguments if method == DRAFT else arguments | {"link_preview_options": NO_PREVIEW}
-        return await send_formatted(
-            piece, "text", lambda words: self._api.call(method, more | words)
-        )
+    async def _send_text(
+        self, method: str, part: MessagePart, params: Params, upload: tuple[Path, str] | None = None
+    ) -> object:
+        """With its markup; without where Telegram cannot parse that."""
+        field = "caption" if upload else "text"
+        if not upload and method != DRAFT:
+            params = params | {"link_preview_options": {"is_disabled": True}}
+        plain = params | ({field: part.plain} if part.plain else {})
+        tries = [plain]
+        if part.text:
+            tries.insert(0, params | {field: part.text, "parse_mode": "HTML"})
+        while True:
+            attempt = tries.pop(0)
+            try:
+                if upload:
+                    return await self._api.send_file(attempt, *upload, UPLOAD_S)
+                return await self._api.call(method, attempt)
+            except Rejected as error:
+                if not tries or "parse entities" not in str(error):
+                    raise
 
-    def _may_edit(self, address: Address) -> bool:
-        """A group takes twenty messages a minute, changes among them: most are left to the answers."""
-        now = time.monotonic()
-        if (
-            self.rate_limit(address) == GROUP_RATE
-            and now < self._edited_at.get(address.chat, 0.0) + self._pauses.between_changes
-        ):
-            return False
-        if len(self._edited_at) > MAX_CHATS:
-            self._edited_at.clear()
-        self._edited_at[address.chat] = now
-        return True
-
-    async def _send_draft(self, address: Address, key: str, piece: MessagePart) -> bool:
-        """Whether it is shown as a draft of Telegram's own. A server that has none is not asked again."""
-        if DRAFT in self._missing:
-            return False
-        try:
-            await self._send_text(
-                DRAFT,
-                piece,
-                chat_arguments(address) | {"draft_id": zlib.crc32(key.encode()) & 0x7FFFFFFF or 1},
-            )
-        except MethodMissing as lacking:
-            self._note_missing(DRAFT, lacking)
-            return False
-        except Rejected as refused:
-            if is_about_chat(refused):
-                raise
-            self._note_missing(DRAFT, refused)
-            return False
-        return True
-
-    async def _call_optional(self, method: str, arguments: Params) -> None:
-        """What is only nice to have: a server that does not know it is not asked again."""
-        if method in self._missing:
-            return
-        try:
-            await self._api.call(method, arguments)
-        except MethodMissing as lacking:
-            self._note_missing(method, lacking)
-        except Rejected as refused:
-            log.debug("%s: %s", self.name, refused)
-
-    def _note_missing(self, method: str, why: Rejected) -> None:
-        self._missing.add(method)
-        log.info("%s: goes on without %s: %s", self.name, method, why)
+    async def _call_optional(self, method: str, params: Params) -> None:
+        await self._optional.attempt(method, self._api.call, method, params)
 
     async def _get_me(self) -> TelegramIdentity:
-        try:
-            told = await self._api.call("getMe")
-        except DeliveryUnknown as unclear:
-            raise RetryLater(str(unclear), 1.0) from None
-        me = told if isinstance(told, dict) else {}
+        answer = await self._api.call("getMe")
+        me = answer if isinstance(answer, dict) else {}
         number = me.get("id")
-        return TelegramIdentity(
-            number if isinstance(number, int) else 0, str(me.get("username") or ""), self.name
-        )
+        username = str(me.get("username") or "")
+        return TelegramIdentity(number if isinstance(number, int) else 0, username, self.name)
 
-    async def _wait_for_identity(self, host: Host) -> TelegramIdentity:
-        """Who we are, asked until there is an answer: without it nobody can tell what in a group is meant for us."""
-        patience = TelegramBackoff(self._pauses)
-        while True:
-            try:
-                return await self._get_me()
-            except Revoked:
-                raise
-            except ChannelError as error:
-                host.report_trouble(str(error))
-                await patience.wait(error.after_s if isinstance(error, TelegramThrottled) else 0.0)
-
-    async def _show_commands(self, host: Host) -> None:
+    async def _set_menu(self, host: Host) -> None:
+        named = {name.removeprefix("/"): text for name, text in host.list_commands()}
+        menu = [
+            {"command": name, "description": text[:256] or name}
+            for name, text in named.items()
+            if COMMAND_NAME.fullmatch(name)
+        ]
         try:
-            async with asyncio.timeout(MENU_TIMEOUT_S):
-                await self._call_optional(
-                    "setMyCommands", {"commands": command_menu(host.list_commands())}
-                )
+            async with asyncio.timeout(MENU_S):
+                await self._call_optional("setMyCommands", {"commands": menu[:MAX_COMMANDS]})
         except (ChannelError, TimeoutError) as error:
             log.info("%s: the commands are not in Telegram's menu: %s", self.name, error)
+
+
+def _chat(address: Address) -> Params:
+    thread = {"message_thread_id": _id(address.thread)} if address.thread else {}
+    return {"chat_id": _id(address.chat), **thread}
+
+
+def _message(address: Address, message_id: str) -> Params:
+    return {"chat_id": _id(address.chat), "message_id": _id(message_id)}
+
+
+def _id(text: str) -> int | str:
+    return int(text) if text.removeprefix("-").isdecimal() else text
+
+
+def _keyboard(choices: Sequence[Choice]) -> Params:
+    if not choices:
+        return {}
+    buttons = [{"text": choice.label, "callback_data": choice.data} for choice in choices]
+    rows = [buttons[at : at + BUTTONS_PER_ROW] for at in range(0, len(buttons), BUTTONS_PER_ROW)]
+    return {"reply_markup": {"inline_keyboard": rows}}
+
+
+def _message_id(sent: object) -> str:
+    """ "" where the server does not say."""
+    number = sent.get("message_id") if isinstance(sent, dict) else None
+    return "" if number is None else str(number)

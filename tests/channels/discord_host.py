@@ -13,15 +13,16 @@ from tests.channels.host import Ledger, running
 from tests.fakes.discord import GENERAL, FakeDiscord
 
 QUICK = DiscordTiming(
-    ready=5,
-    ack=0.2,
-    close=0.5,
-    calm=60,
-    keep=0,
-    call=8,
-    invalid=(0, 0),
-    pauses=(0.0, 0.02),
-    retries=(0.02,),
+    ready_s=5,
+    ack_s=0.2,
+    close_s=0.5,
+    save_s=0,
+    call_s=8,
+    invalid_s=(0, 0),
+    first_s=0.02,
+    longest_s=0.02,
+    retry_s=0.02,
+    longest_retry_s=0.02,
 )
 
 
@@ -42,9 +43,9 @@ class Scene:
         assert self.host.texts == list(texts)
 
 
-def bot(fake: FakeDiscord, patience: DiscordTiming = QUICK, **config: object) -> Discord:
+def bot(fake: FakeDiscord, timing: DiscordTiming = QUICK, **config: object) -> Discord:
     """The channel, with the fake's own section of config.toml."""
-    return Discord(DiscordAccount.model_validate({**fake.config(), **config}), patience=patience)
+    return Discord(DiscordAccount.model_validate({**fake.config(), **config}), timing=timing)
 
 
 @asynccontextmanager
@@ -62,10 +63,10 @@ async def serving(*, heartbeat_ms: int = 5000) -> AsyncIterator[FakeDiscord]:
 
 @asynccontextmanager
 async def listening(
-    fake: FakeDiscord, host: Ledger | None = None, *, ack: float = QUICK.ack, **config: object
+    fake: FakeDiscord, host: Ledger | None = None, *, ack: float = QUICK.ack_s, **config: object
 ) -> AsyncIterator[Scene]:
     """The channel at the fake; it is let in, and has looked who wrote meanwhile, when this begins."""
-    scene = Scene(fake, bot(fake, replace(QUICK, ack=ack), **config), host or Ledger())
+    scene = Scene(fake, bot(fake, replace(QUICK, ack_s=ack), **config), host or Ledger())
     lives, looked = scene.host.lives, len(fake.calls.of("POST users/@me/channels"))
     async with running(scene.channel, scene.host):
         await scene.host.until(lambda: scene.host.lives > lives)

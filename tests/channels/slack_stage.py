@@ -16,13 +16,13 @@ QUICK = SlackTiming(
     hello_s=2.0,
     settle_s=0.05,
     hold_s=5.0,
-    keep_s=0.0,
+    save_s=0.0,
     answer_s=0.5,
     timeout_s=5.0,
     transfer_s=5.0,
     close_s=0.5,
-    first_pause_s=0.05,
-    longest_pause_s=0.2,
+    first_s=0.05,
+    longest_s=0.2,
 )
 
 
@@ -41,9 +41,9 @@ class Stage:
         return Address("slack", self.slack.private("ann"))
 
 
-def channel_of(slack: FakeSlack, *, pace: SlackTiming = QUICK, **changed: object) -> Slack:
+def channel_of(slack: FakeSlack, *, timing: SlackTiming = QUICK, **changed: object) -> Slack:
     """The channel, with the fake's own section of the config."""
-    return Slack(SlackAccount.model_validate(slack.config() | changed), pace=pace)
+    return Slack(SlackAccount.model_validate(slack.config() | changed), timing=timing)
 
 
 @asynccontextmanager
@@ -62,13 +62,13 @@ async def stage(
     slack: FakeSlack,
     house: Ledger | None = None,
     *,
-    pace: SlackTiming = QUICK,
+    timing: SlackTiming = QUICK,
     listening: bool = True,
     **changed: object,
 ) -> AsyncIterator[Stage]:
     """The channel runs, and hears."""
     house = house or Ledger()
-    channel = channel_of(slack, pace=pace, **changed)
+    channel = channel_of(slack, timing=timing, **changed)
     async with AsyncExitStack() as stack:
         before = slack.sockets.connected
         task = await stack.enter_async_context(running(channel, house))

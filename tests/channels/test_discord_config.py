@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from channels.discord.config import API, DiscordConfig
+from channels.discord.config import DEFAULT_API, DiscordConfig
 
 
 def test_F1_numbers_and_texts_are_alike_and_accounts_have_the_same_keys():
@@ -26,7 +26,7 @@ def test_F1_numbers_and_texts_are_alike_and_accounts_have_the_same_keys():
         "abc.def-ghi_1",
         (1, "2"),
         "300",
-        API,
+        DEFAULT_API,
     )
     assert (work.guild_id, work.api_url, work.gateway_url) == (
         "301",

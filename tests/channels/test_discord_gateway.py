@@ -151,10 +151,10 @@ async def test_a_gateway_that_lets_nobody_in_is_left_and_tried_again():
         fake.gateway.guilds = ()
         fake.gateway.mute = True
         host = Ledger()
-        channel = bot(fake, DiscordTiming(ready=0.1, close=0.2, pauses=(0.0, 0.02), invalid=(0, 0)))
+        channel = bot(fake, DiscordTiming(ready_s=0.1, close_s=0.2, first_s=0.02, invalid_s=(0, 0)))
         async with running(channel, host):
             await fake.until(lambda: len(fake.calls.of("op 2")) > 1)
-            await host.until(lambda: "Discord's gateway says nothing any more" in host.ailments)
+            await host.until(lambda: "Discord's gateway does not answer any more" in host.ailments)
             fake.gateway.mute = False
             await host.until(lambda: host.lives > 0)
 

@@ -130,10 +130,10 @@ async def test_B5_13_without_the_scope_for_the_history_it_listens_all_the_same()
 
 
 async def test_B5_13_the_cursor_is_never_ahead_of_what_the_house_has_taken():
-    pace = replace(QUICK, margin_s=0.0)
+    timing = replace(QUICK, margin_s=0.0)
     async with fake(retries_s=()) as slack:
         house = Ledger()
-        async with stage(slack, house, pace=pace) as on:
+        async with stage(slack, house, timing=timing) as on:
             first = slack.say("ann", on.dm.chat, "first")
             await house.until(lambda: float(house.kept or 0) >= float(first))
             slack.fail("conversations.history", Fault("status", 500, times=1000))
@@ -142,7 +142,7 @@ async def test_B5_13_the_cursor_is_never_ahead_of_what_the_house_has_taken():
             await house.until(lambda: bool(house.ailments))
         assert float(house.kept) < float(lost)
         slack.server.faults.clear()
-        async with stage(slack, house, pace=pace):
+        async with stage(slack, house, timing=timing):
             assert house.texts == ["first", "lost"]
 
 
@@ -179,15 +179,15 @@ async def test_B5_13_that_reading_the_history_takes_long_is_no_sign_that_message
         for person in ("ann", "bob"):
             slack.say(person, slack.private(person), person)
         slack.fail("conversations.history", Fault("slow"), Fault("retry", seconds=1.5))
-        async with stage(slack, house, pace=replace(QUICK, quiet_s=0.3)):
+        async with stage(slack, house, timing=replace(QUICK, quiet_s=0.3)):
             assert house.texts[1:] == ["ann", "bob"]
         assert slack.sockets.connected == 2
         assert not house.ailments
 
 
 async def test_B5_13_what_is_not_taken_while_the_history_is_read_is_fetched_too():
-    pace = replace(QUICK, hold_s=0.1, margin_s=0.0)
-    async with fake(retries_s=()) as slack, stage(slack, pace=pace) as on:
+    timing = replace(QUICK, hold_s=0.1, margin_s=0.0)
+    async with fake(retries_s=()) as slack, stage(slack, timing=timing) as on:
         slack.fail("conversations.history", Fault("slow"), Fault("slow", seconds=1.0))
         slack.calls.made.clear()
         on.house.refuse()
@@ -199,7 +199,7 @@ async def test_B5_13_what_is_not_taken_while_the_history_is_read_is_fetched_too(
 
 
 async def test_B5_13_what_comes_does_not_wait_for_ever_for_a_history_that_cannot_be_read():
-    async with fake(retries_s=()) as slack, stage(slack, pace=replace(QUICK, hold_s=0.3)) as on:
+    async with fake(retries_s=()) as slack, stage(slack, timing=replace(QUICK, hold_s=0.3)) as on:
         slack.fail("conversations.history", Fault("status", 500, times=1000))
         for number in (1, 2):
             on.house.refuse()
@@ -212,13 +212,13 @@ async def test_B5_13_what_comes_does_not_wait_for_ever_for_a_history_that_cannot
 
 
 async def test_B5_13_what_comes_meanwhile_does_not_move_the_beginning_of_what_is_still_to_be_read():
-    pace = replace(QUICK, hold_s=0.1, margin_s=0.0)
+    timing = replace(QUICK, hold_s=0.1, margin_s=0.0)
     async with fake(retries_s=()) as slack:
         house, dm = await heard_before(slack)
         slack.say("ann", dm.chat, "missed")
         slack.calls.made.clear()
         slack.fail("conversations.history", Fault("slow", seconds=1.0), Fault("status", 500))
-        async with running(channel_of(slack, pace=pace), house):
+        async with running(channel_of(slack, timing=timing), house):
             await slack.until(lambda: bool(slack.calls.of("conversations.history")))
             slack.say("ann", dm.chat, "live")
             await house.until(lambda: house.texts == ["before", "live", "missed"])

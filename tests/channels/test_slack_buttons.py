@@ -169,7 +169,7 @@ async def test_A14_a_shortcut_where_no_thread_has_begun_is_answered_where_that_c
 async def test_A14_the_reply_to_a_slash_command_is_shown_although_its_connection_has_ended():
     async with (
         fake() as slack,
-        stage(slack, Ledger(reply="done"), pace=replace(QUICK, answer_s=5.0)) as on,
+        stage(slack, Ledger(reply="done"), timing=replace(QUICK, answer_s=5.0)) as on,
     ):
         on.house.hold()
         slack.slash("ann", slack.group("ann"), "stop")

@@ -7,8 +7,8 @@ from channels.slack.config import SlackAccount, SlackConfig
 
 
 def test_ids_may_be_numbers_or_texts_and_nobody_is_admitted_by_default():
-    assert SlackConfig().allowed_user_ids == []
-    assert SlackConfig(allowed_user_ids=[7, "U1"]).allowed_user_ids == [7, "U1"]
+    assert SlackConfig().allowed_user_ids == ()
+    assert SlackConfig(allowed_user_ids=[7, "U1"]).allowed_user_ids == (7, "U1")
 
 
 def test_the_address_ends_in_api_with_or_without_a_slash():

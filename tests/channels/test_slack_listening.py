@@ -130,8 +130,8 @@ async def test_B5_13_a_half_open_connection_is_found_and_what_was_said_meanwhile
 
 
 async def test_B5_13_a_connection_that_lives_and_brings_nothing_is_found():
-    pace = replace(QUICK, quiet_s=0.3)
-    async with fake() as slack, stage(slack, pace=pace) as on:
+    timing = replace(QUICK, quiet_s=0.3)
+    async with fake() as slack, stage(slack, timing=timing) as on:
         await on.house.until(lambda: on.house.lives > 0)
         slack.sockets.go_silent()
         slack.say("ann", on.dm.chat, "hello")
@@ -140,7 +140,7 @@ async def test_B5_13_a_connection_that_lives_and_brings_nothing_is_found():
 
 
 async def test_B5_13_a_quiet_night_costs_few_calls_however_many_threads_there_are():
-    async with fake() as slack, stage(slack, pace=replace(QUICK, quiet_s=0.3)) as on:
+    async with fake() as slack, stage(slack, timing=replace(QUICK, quiet_s=0.3)) as on:
         for number in range(20):
             slack.say("ann", slack.group("ann"), slack.mention(str(number)))
         await on.house.until(lambda: len(on.house.texts) == 20)
@@ -151,10 +151,10 @@ async def test_B5_13_a_quiet_night_costs_few_calls_however_many_threads_there_ar
 
 
 async def test_B5_13_a_connection_on_which_slack_never_greets_is_given_up():
-    pace = replace(QUICK, hello_s=0.3)
+    timing = replace(QUICK, hello_s=0.3)
     async with fake() as slack:
         slack.sockets.silent = True
-        async with stage(slack, pace=pace, listening=False) as on:
+        async with stage(slack, timing=timing, listening=False) as on:
             await on.house.until(lambda: any("greet" in why for why in on.house.ailments))
             slack.sockets.silent = False
             slack.say("ann", on.dm.chat, "hello")
@@ -177,7 +177,7 @@ async def test_B5_13_opening_the_connection_fails_thrice_and_then_works():
 )
 async def test_B5_13_a_bad_token_ends_it_at_once(wrong: dict[str, object]):
     async with fake() as slack:
-        async with running(channel_of(slack, pace=QUICK, **wrong), Ledger()) as task:
+        async with running(channel_of(slack, timing=QUICK, **wrong), Ledger()) as task:
             with pytest.raises(Revoked) as told:
                 await task
         assert "secret" not in str(told.value)
@@ -192,8 +192,8 @@ async def test_B5_13_a_token_revoked_while_listening_ends_it():
 
 
 async def test_B5_13_a_revoked_token_is_found_while_nobody_writes():
-    pace = replace(QUICK, check_s=0.3)
-    async with fake() as slack, stage(slack, pace=pace) as on:
+    timing = replace(QUICK, check_s=0.3)
+    async with fake() as slack, stage(slack, timing=timing) as on:
         slack.server.revoked = True
         with pytest.raises(Revoked):
             await on.task

@@ -128,7 +128,7 @@ async def test_B5_13_a_slack_that_cannot_be_reached_is_asked_later():
 
 
 async def test_B5_13_an_answer_that_does_not_come_leaves_it_unclear():
-    async with fake() as slack, stage(slack, pace=replace(QUICK, timeout_s=0.3)) as on:
+    async with fake() as slack, stage(slack, timing=replace(QUICK, timeout_s=0.3)) as on:
         slack.fail("chat.postMessage", Fault("slow", seconds=2))
         with pytest.raises(DeliveryUnknown):
             await send(on)

@@ -1,7 +1,7 @@
 """The threads in which the assistant takes part: whom they are kept for, and what is known of them after a restart (A13, A14)."""
 
 from channels.message import Address
-from channels.slack.events import ThreadMembership
+from channels.slack.history import ThreadMembership
 from tests.channels.host import Ledger
 from tests.channels.slack_stage import Stage, fake, stage
 from tests.fakes.platform import Fault
@@ -14,7 +14,7 @@ def at(thread: int) -> Address:
 
 
 def test_A13_strangers_push_out_no_thread_of_the_assistants_or_of_a_members():
-    threads = ThreadMembership(["U1"], most=3)
+    threads = ThreadMembership(["U1"], limit=3)
     threads.join(at(1), "U1")
     threads.join(at(2), "U9")
     threads.join(at(2))
@@ -29,7 +29,7 @@ def test_A13_strangers_push_out_no_thread_of_the_assistants_or_of_a_members():
 
 
 def test_A13_of_its_own_threads_the_oldest_are_forgotten():
-    threads = ThreadMembership(["U1"], most=3)
+    threads = ThreadMembership(["U1"], limit=3)
     for number in range(1, 5):
         threads.join(at(number), "U1")
     threads.join(at(2))

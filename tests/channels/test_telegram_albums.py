@@ -12,7 +12,7 @@ from tests.channels.host import Ledger, running
 from tests.fakes.platform import Fault
 from tests.fakes.telegram import FakeTelegram
 
-SOON = TelegramTiming(first=0.02, longest=0.1, poll=5, album=0.02)
+SOON = TelegramTiming(first_s=0.02, longest_s=0.1, poll_s=5, album_s=0.02)
 PICTURES = [("a.jpg", b"one"), ("b.jpg", b"two"), ("c.jpg", b"three")]
 
 
@@ -28,7 +28,7 @@ def house() -> Ledger:
 
 
 def channel_of(telegram: FakeTelegram) -> Telegram:
-    return Telegram(TelegramAccount.model_validate(telegram.config()), pauses=SOON)
+    return Telegram(TelegramAccount.model_validate(telegram.config()), timing=SOON)
 
 
 def sizes(attachments: tuple[Attachment, ...]) -> list[int]:

@@ -19,7 +19,7 @@ from tests.fakes.platform import Button, Fault
 from tests.fakes.telegram import FakeTelegram
 from tests.fakes.telegram.world import BOT_ID
 
-SOON = TelegramTiming(first=0.02, longest=0.1, poll=5, between_changes=20.0)
+SOON = TelegramTiming(first_s=0.02, longest_s=0.1, poll_s=5, edit_s=20.0)
 HELLO = MessagePart("<b>hello</b>", "hello")
 CHOICES = tuple(Choice(label, f"a:{label}") for label in ("Once", "Session", "Always", "Deny"))
 
@@ -48,7 +48,7 @@ class Scene:
 @pytest.fixture
 async def scene() -> AsyncIterator[Scene]:
     async with FakeTelegram() as fake:
-        channel = Telegram(TelegramAccount.model_validate(fake.config()), pauses=SOON)
+        channel = Telegram(TelegramAccount.model_validate(fake.config()), timing=SOON)
         house = Ledger(toast="allowed")
         async with running(channel, house):
             yield Scene(fake, channel, house)
@@ -172,7 +172,7 @@ async def test_a_topic_is_a_thread_and_is_answered_there(scene: Scene):
     await scene.channel.show_typing(message.address)
     await scene.channel.send(message.address, HELLO, "key", reply_to=message.message_id)
     assert [shown.text for shown in scene.fake.shown(group, "77")] == ["@house_bot hi", "hello"]
-    assert scene.fake.calls.of("sendChatAction")[0]["message_thread_id"] == "77"
+    assert scene.fake.calls.of("sendChatAction")[0]["message_thread_id"] == 77
 
 
 async def test_what_opens_a_topic_is_nothing_that_is_answered_to(scene: Scene):
@@ -250,7 +250,7 @@ async def test_B5_a_reaction_reaches_the_house_in_order_with_messages(scene: Sce
     scene.fake.say("ann", scene.ann, "after")
     await scene.heard(2)
     kinds = [type(entry).__name__ for entry in scene.house.entries]
-    assert kinds == ["Inbound", "Reaction", "Reaction", "Inbound"]
+    assert kinds == ["InboundMessage", "Reaction", "Reaction", "InboundMessage"]
     assert [(reaction.emoji, reaction.message_id) for reaction in scene.house.reactions] == [
         ("👍", ours),
         ("", ours),
@@ -286,7 +286,7 @@ async def test_A15_presses_keep_their_place_among_messages(scene: Scene):
     scene.house.release()
     await scene.heard(3)
     kinds = [type(entry).__name__ for entry in scene.house.entries]
-    assert kinds == ["Inbound", "Inbound", "Press", "Inbound"]
+    assert kinds == ["InboundMessage", "InboundMessage", "ButtonPress", "InboundMessage"]
     assert scene.house.presses[0].data == "x" * 64
 
 
@@ -331,7 +331,7 @@ async def test_a_file_that_is_too_large_or_gone_is_refused(scene: Scene):
         with pytest.raises(Rejected, match="20 MB" if scene.fake.world.generous else "too big"):
             await scene.channel.download(unsaid, io.BytesIO())
     scene.fake.lacks.add("file")
-    with pytest.raises(Rejected, match="does not know this file"):
+    with pytest.raises(Rejected, match="HTTP 404"):
         await scene.channel.download(replace(unsaid, size=5), io.BytesIO())
     scene.fake.world.files.clear()
     with pytest.raises(Rejected):
@@ -471,7 +471,7 @@ async def test_a_reply_points_at_its_message_and_survives_that_one(scene: Scene)
 async def test_two_bots_at_once_keep_to_themselves(scene: Scene):
     async with FakeTelegram(token="7002:second") as second:
         channel = Telegram(
-            TelegramAccount.model_validate(second.config()), name="work/telegram", pauses=SOON
+            TelegramAccount.model_validate(second.config()), name="work/telegram", timing=SOON
         )
         house = Ledger()
         async with running(channel, house):

@@ -1,14 +1,15 @@
 """Every channel at its own fake platform: what the contract tests of channels play with."""
 
 import asyncio
-import re
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+from channels import base
 from channels.base import Channel, ChannelError, DeliveryUnknown, RetryLater
 from channels.discord.channel import Discord
 from channels.discord.config import DiscordAccount
@@ -25,9 +26,9 @@ from tests.fakes.platform import Fault, Platform, Shown
 from tests.fakes.slack import FakeSlack
 from tests.fakes.telegram import FakeTelegram
 
-SOON = TelegramTiming(first=0.02, longest=0.1, poll=5, between_changes=0.0)
+SOON = TelegramTiming(first_s=0.02, longest_s=0.1, poll_s=5, edit_s=0.0)
 TRIES = 4
-THEIRS = re.compile(r"(?<!tests)/channels/|site-packages/(telegram|slack_sdk|discord)/")
+SOURCE = str(Path(base.__file__).parent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ KINDS = {
         "telegram",
         FakeTelegram,
         lambda config, name: Telegram(
-            TelegramAccount.model_validate(config), name=name, pauses=SOON
+            TelegramAccount.model_validate(config), name=name, timing=SOON
         ),
         lambda fake, person, message_id, text: fake.people.edit(message_id, text),
         "sendChatAction",
@@ -61,7 +62,7 @@ KINDS = {
         "slack",
         FakeSlack,
         lambda config, name: Slack(
-            SlackAccount.model_validate(config), name=name, pace=slack_stage.QUICK
+            SlackAccount.model_validate(config), name=name, timing=slack_stage.QUICK
         ),
         lambda fake, person, message_id, text: fake.edit(person, message_id, text),
         "assistant.threads.setStatus",
@@ -72,7 +73,7 @@ KINDS = {
         "discord",
         FakeDiscord,
         lambda config, name: Discord(
-            DiscordAccount.model_validate(config), name, patience=discord_host.QUICK
+            DiscordAccount.model_validate(config), name=name, timing=discord_host.QUICK
         ),
         lambda fake, person, message_id, text: fake.edit(message_id, text),
         "POST typing",
@@ -192,9 +193,9 @@ async def stage_of(name: str) -> AsyncIterator[Stage]:
 
 
 def left_behind() -> list[str]:
-    """Tasks of channels and their libraries that are still there."""
+    """Tasks of channels that are still there."""
     codes = [getattr(task.get_coro(), "cr_code", None) for task in asyncio.all_tasks()]
-    return [code.co_qualname for code in codes if code and THEIRS.search(code.co_filename)]
+    return [code.co_qualname for code in codes if code and code.co_filename.startswith(SOURCE)]
 
 
 async def ended(doing: Awaitable[object]) -> object:

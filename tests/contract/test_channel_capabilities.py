@@ -12,14 +12,14 @@ from tests.contract.channels import Stage, ended
 Use = Callable[[Stage], Awaitable[bool]]
 
 
-async def keyed(stage: Stage) -> bool:
+async def idempotent(stage: Stage) -> bool:
     """The same key twice gives one message."""
     return (
         await stage.send("hello") == await stage.send("hello") and len(stage.ours(stage.ann)) == 1
     )
 
 
-async def finds(stage: Stage) -> bool:
+async def can_find(stage: Stage) -> bool:
     """What was sent under a key is found, and nothing under another with other words."""
     since = datetime.now(UTC)
     sent = await stage.send("hello")
@@ -68,9 +68,10 @@ async def typing(stage: Stage) -> bool:
 
 
 USES: dict[str, Use] = {
-    use.__name__: use for use in (keyed, finds, edits, buttons, threads, reactions, drafts, typing)
+    use.__name__: use
+    for use in (idempotent, can_find, edits, buttons, threads, reactions, drafts, typing)
 }
-FOR_SAFETY = ("keyed", "finds")
+FOR_SAFETY = ("idempotent", "can_find")
 
 
 @pytest.mark.parametrize("flag", USES)

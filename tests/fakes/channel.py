@@ -218,37 +218,37 @@ class FakeChannel:
     async def send(
         self,
         address: Address,
-        piece: MessagePart,
+        part: MessagePart,
         key: str,
         *,
         choices: Sequence[Choice] = (),
         reply_to: str = "",
     ) -> str:
-        made = Stood("", address, piece.text, key, tuple(choices), reply_to)
-        return await self._call("send", address, piece.text, key, lambda: self._stand(made))
+        made = Stood("", address, part.text, key, tuple(choices), reply_to)
+        return await self._call("send", address, part.text, key, lambda: self._stand(made))
 
     async def edit(
         self,
         address: Address,
         message_id: str,
-        piece: MessagePart,
+        part: MessagePart,
         *,
         choices: Sequence[Choice] = (),
     ) -> None:
         await self._call(
             "edit",
             address,
-            piece.text,
+            part.text,
             message_id,
-            lambda: self._edited(message_id, piece.text, tuple(choices)),
+            lambda: self._edited(message_id, part.text, tuple(choices)),
         )
 
-    async def find(self, address: Address, key: str, piece: MessagePart, since: datetime) -> str:
+    async def find(self, address: Address, key: str, part: MessagePart, since: datetime) -> str:
         def look() -> str:
             ours = [one for one in self.stood if one.key == key and one.address == address]
             return ours[0].id if ours and self.capabilities.can_find else ""
 
-        return await self._call("find", address, piece.text, key, look)
+        return await self._call("find", address, part.text, key, look)
 
     async def show_draft(
         self, address: Address, key: str, text: str, shown: str, *, private: bool

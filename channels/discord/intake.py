@@ -1,0 +1,337 @@
+"""Events to the host in order, after a gap first what is missing (K1, K2).
+
+Discord sends each event once, and nothing makes up for a session that cannot be resumed. So all
+events go through one queue, and the id of the newest message that the host accepted is saved. Ids
+hold the time, over all channels: with each new session, every channel with something newer is read
+on from there. A message may come twice, which the host sees by its id; none is left out. The saved
+id stands still while anything may be missing.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from channels.base import DeliveryUnknown, Host, NotAccepted, Rejected, RetryLater
+from channels.discord.directory import ChannelDirectory, ChannelInfo
+from channels.discord.events import parse_event
+from channels.discord.gateway import DiscordTiming
+from channels.discord.rest import (
+    DiscordRest,
+    Payload,
+    parse_snowflake,
+    snowflake_at,
+    snowflake_before,
+)
+from channels.message import Arrival, UnreadableUpdate
+from channels.transport import Backoff
+
+log = logging.getLogger(__name__)
+OVERLAP_S = 60.0
+"""How far the order of ids over channels may differ from the order in which they come."""
+AHEAD = timedelta(days=1)
+"""No clock is further ahead: an id from later is not believed, or nothing would count as missed any
+more.
+"""
+PAGE_SIZE, MAX_BATCH, MAX_QUEUED, MAX_HELD, MAX_EDITS = 100, 50, 10_000, 500, 1000
+MAX_PENDING_S = 300.0
+"""A guild that is away for longer no longer keeps the saved id where it is."""
+PAGE_TIMEOUT_S = 10.0
+"""While a page is waited for, nothing else is handed on."""
+MAX_UNKNOWN = 50
+"""Not every server says what the newest message of a channel is: so many of those are read as well.
+"""
+MAX_DIRECT_CHATS = 200
+"""Direct chats are not listed anywhere: those of so many people of the allow-list are looked up."""
+KNOWN_CHATS = ""
+"""In the list of those people: the chats that the host knows."""
+Event = tuple[str, Payload]
+
+
+@dataclass(slots=True)
+class HistoryGap:
+    """What may be missing in one channel after the id `after`. `due`: when to read on; `overflow`:
+    more came meanwhile than is held, history has it; `reread`: something may be missing that came
+    after the last page was read.
+    """
+
+    after: int
+    backoff: Backoff
+    due: float = 0.0
+    overflow: bool = False
+    reread: bool = True
+    held: list[Event] = field(default_factory=list)
+
+
+class DiscordIntake:
+    """One account's. `enqueue` never waits; `run` hands on what came. `people`: ids of the
+    allow-list.
+    """
+
+    def __init__(
+        self,
+        rest: DiscordRest,
+        host: Host,
+        directory: ChannelDirectory,
+        timing: DiscordTiming,
+        people: Sequence[str],
+        now: Callable[[], datetime],
+    ) -> None:
+        self._rest, self._host, self._directory, self._now = rest, host, directory, now
+        self._timing, self._people = timing, people
+        self._queue: deque[Event | UnreadableUpdate] = deque()
+        self._gaps: dict[str, HistoryGap] = {}
+        self._wake = asyncio.Event()
+        self._newest = self._saved = self._since = 0
+        self._saved_at = self._missing_at = self._ask_at = 0.0
+        self._is_estimate = False
+        self._to_ask: deque[str] = deque()
+        self._ask_backoff = self._backoff()
+        self._direct: set[str] = set()
+        self._edits: dict[str, object] = {}
+
+    async def begin(self) -> None:
+        """Where we had read up to; at the very first start: now. Raises NotAccepted."""
+        saved, now = parse_snowflake(await self._host.load_cursor()), snowflake_at(self._now())
+        if not saved:
+            await self._host.save_cursor(str(now))
+        self._is_estimate = not saved
+        self._newest = self._saved = self._since = saved or now
+
+    def on_new_session(self) -> None:
+        """Something may be missing everywhere."""
+        if not self._missing_at:  # our clock may have been wrong at the start; by now it is right
+            self._newest = min(self._newest, snowflake_at(self._now()))
+            if self._is_estimate:
+                self._newest = max(self._newest, snowflake_at(self._now() - AHEAD))
+            else:
+                self._saved = self._newest
+        self.note_missing()
+        self._to_ask = deque([KNOWN_CHATS, *self._people[:MAX_DIRECT_CHATS]])
+        self._ask_at, self._ask_backoff = 0.0, self._backoff()
+        self._direct.clear()
+        self._wake.set()
+
+    def note_missing(self) -> None:
+        """Something may be missing from now on, unless that is so already."""
+        if not (self._gaps or self._directory.pending or self._to_ask):
+            self._since = self._newest
+        self._missing_at = asyncio.get_running_loop().time()
+
+    def on_channel(self, channel: str, info: ChannelInfo) -> None:
+        """A channel that is there again is read on where there is something newer."""
+        is_unknown = info.last_message == 0 and len(self._gaps) < MAX_UNKNOWN
+        if info.last_message > snowflake_before(self._since, OVERLAP_S) or is_unknown:
+            self._open_gap(channel)
+
+    def enqueue(self, event: str, payload: Payload) -> None:
+        """Something was written or done."""
+        channel, item = str(payload.get("channel_id", "")), (event, dict(payload))
+        if (
+            self._to_ask
+            and not payload.get("guild_id")
+            and channel.isdecimal()
+            and channel not in self._direct
+        ):
+            self._direct.add(channel)  # what was missed in a chat that no guild lists comes first
+            self._open_gap(channel)
+        elif len(self._queue) >= MAX_QUEUED:
+            self._open_gap(channel)
+        if (gap := self._gaps.get(channel)) is None:
+            self._queue.append(item)
+        elif len(gap.held) < MAX_HELD and not gap.overflow:
+            gap.held.append(item)
+        else:
+            gap.overflow = True
+        self._wake.set()
+
+    def enqueue_unreadable(self, event: str, raw: object, reason: object) -> None:
+        """Something that cannot be read."""
+        self.enqueue_item(UnreadableUpdate.of(self._directory.channel, event, raw, reason))
+
+    def enqueue_item(self, item: UnreadableUpdate) -> None:
+        """The same, made already."""
+        self._queue.append(item)
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Hand on what comes. Raises Revoked."""
+        loop = asyncio.get_running_loop()
+        while True:
+            self._wake.clear()
+            now = loop.time()
+            was_busy = bool(self._queue)
+            if was_busy:
+                await self._process_batch()
+            due = next((channel for channel, gap in self._gaps.items() if gap.due <= now), "")
+            if self._to_ask and now >= self._ask_at:
+                await self._ask_next()
+            elif due:
+                self._gaps[due] = self._gaps.pop(due)  # each channel in its turn
+                await self._read_page(due, self._gaps[due])
+            elif was_busy:
+                continue
+            elif self._must_save() and now >= self._saved_at + self._timing.save_s:
+                await self._save_cursor(now)
+            else:
+                times = [gap.due for gap in self._gaps.values()]
+                times += [self._ask_at] if self._to_ask else []
+                times += [self._saved_at + self._timing.save_s] if self._must_save() else []
+                try:
+                    async with asyncio.timeout_at(min(times, default=None)):
+                        await self._wake.wait()
+                except TimeoutError:
+                    continue
+
+    async def _process_batch(self) -> None:
+        batch = [self._queue[at] for at in range(min(len(self._queue), MAX_BATCH))]
+        await self._accept(self._parse(item) for item in batch)
+        for item in batch:
+            self._queue.popleft()
+            if isinstance(item, tuple):
+                self._advance(item)
+
+    def _parse(self, item: Event | UnreadableUpdate) -> Arrival | None:
+        if not isinstance(item, tuple):
+            return item
+        event, payload = item
+        edited_at = payload.get("edited_timestamp")
+        if event == "MESSAGE_UPDATE" and self._edits.get(str(payload.get("id")), "") == edited_at:
+            return None  # history had it with its new text already
+        return parse_event(event, payload, self._directory)
+
+    def _advance(self, item: Event) -> None:
+        """The host has it."""
+        event, payload = item
+        if event == "MESSAGE_CREATE":
+            number = parse_snowflake(payload.get("id"))
+            if number <= snowflake_at(self._now() + AHEAD):
+                self._newest = number if self._is_estimate and number else max(self._newest, number)
+                self._is_estimate = self._is_estimate and not number
+
+    async def _accept(self, parsed: Iterable[Arrival | None]) -> None:
+        """Until the host has accepted it: nothing is dropped, and nothing overtakes."""
+        arrivals = [arrival for arrival in parsed if arrival is not None]
+        backoff = self._backoff()
+        while arrivals:
+            try:
+                return await self._host.accept(arrivals)
+            except NotAccepted as error:
+                log.warning("Discord: messages cannot be saved, trying again: %s", error)
+                await backoff.wait()
+
+    def _must_save(self) -> bool:
+        if self._newest == self._saved or self._gaps or self._to_ask:
+            return False
+        lasts_s = asyncio.get_running_loop().time() - self._missing_at
+        return not self._directory.pending or lasts_s > MAX_PENDING_S
+
+    async def _save_cursor(self, now: float) -> None:
+        self._saved_at = now
+        try:
+            await self._host.save_cursor(str(self._newest))
+            self._saved = self._newest
+        except NotAccepted as error:
+            log.warning("Discord: how far was read cannot be saved, trying again: %s", error)
+
+    async def _ask_next(self) -> None:
+        """Chats that no guild lists: first those of the host, then one by one those of people of
+        the allow-list.
+        """
+        asking = self._to_ask  # a new session has a list of its own
+        try:
+            if asking[0] == KNOWN_CHATS:
+                await self._open_known_chats()
+            else:
+                body = {"recipient_id": asking[0]}
+                direct = await self._rest.call(
+                    "POST", "/users/@me/channels", body, timeout_s=PAGE_TIMEOUT_S
+                )
+                if info := self._update_directory(direct):
+                    self.on_channel(str(direct["id"]), info)
+        except Rejected as error:
+            log.debug(
+                "Discord: somebody shares no guild with the bot, or takes no messages: %s", error
+            )
+        except (RetryLater, DeliveryUnknown, NotAccepted) as error:
+            log.info("Discord: direct chats are looked up again later: %s", error)
+            self._ask_at = asyncio.get_running_loop().time() + self._ask_backoff.next(error)
+            return
+        asking.popleft()
+        self._ask_backoff.reset()
+
+    async def _open_known_chats(self) -> None:
+        """Nobody says whether a direct chat has something newer."""
+        for address in await self._host.list_conversations():
+            self._directory.join(address.chat)
+            info = self._directory.get(address.chat)
+            if address.chat.isdecimal() and (
+                info is None or not info.guild or info.last_message == 0
+            ):
+                self._open_gap(address.chat)
+
+    async def _read_page(self, channel: str, gap: HistoryGap) -> None:
+        """One page of what was written in a channel since; then the next, or what came meanwhile."""
+        gap.reread = False
+        try:
+            page = await self._fetch_page(channel, gap.after)
+        except Rejected as error:
+            log.info("Discord: what was missed in channel %s cannot be read: %s", channel, error)
+            page = []
+        except (RetryLater, DeliveryUnknown) as error:
+            gap.due = asyncio.get_running_loop().time() + gap.backoff.next(error)
+            self._host.report_trouble(str(error))
+            return
+        events = [("MESSAGE_CREATE", payload) for payload in page]
+        await self._accept(map(self._parse, events))
+        for _, payload in events:
+            self._advance(("MESSAGE_CREATE", payload))
+            if edited_at := payload.get("edited_timestamp"):
+                self._edits[str(payload.get("id"))] = (
+                    edited_at  # the text is the edited one already
+                )
+        for oldest in [*self._edits][: max(0, len(self._edits) - MAX_EDITS)]:
+            del self._edits[oldest]
+        before = gap.after
+        gap.after = max([before, *(parse_snowflake(payload.get("id")) for payload in page)])
+        gap.backoff.reset()
+        if len(page) == PAGE_SIZE and gap.after != before:
+            return
+        if gap.overflow:
+            gap.overflow = False
+            gap.held.clear()
+        elif not gap.reread:
+            self._queue.extend(self._gaps.pop(channel).held)
+
+    async def _fetch_page(self, channel: str, after: int) -> list[dict[str, Any]]:
+        """Messages, oldest first. Raises Rejected where the channel is not ours to read."""
+        info = self._directory.get(channel)
+        if info is None:
+            found = await self._rest.call("GET", f"/channels/{channel}", timeout_s=PAGE_TIMEOUT_S)
+            info = self._update_directory(found)
+        if info is None:
+            raise Rejected("it is in no server that is listened to")
+        path = f"/channels/{channel}/messages?limit={PAGE_SIZE}&after={after}"
+        page = await self._rest.call("GET", path, timeout_s=PAGE_TIMEOUT_S)
+        guild = {"guild_id": info.guild} if info.guild else {}
+        rows = (
+            [guild | row for row in page if isinstance(row, dict)] if isinstance(page, list) else []
+        )
+        return sorted(rows, key=lambda row: parse_snowflake(row.get("id")))
+
+    def _update_directory(self, payload: Any) -> ChannelInfo | None:
+        is_channel = isinstance(payload, Mapping) and "id" in payload
+        return self._directory.update(payload) if is_channel else None
+
+    def _open_gap(self, channel: str) -> None:
+        """Something may be missing there."""
+        after = snowflake_before(self._since, OVERLAP_S)
+        gap = self._gaps.setdefault(channel, HistoryGap(after, self._backoff()))
+        gap.after, gap.reread = min(gap.after, after), True
+        self._wake.set()
+
+    def _backoff(self) -> Backoff:
+        return Backoff(self._timing.retry_s, self._timing.longest_retry_s)

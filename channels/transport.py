@@ -1,0 +1,268 @@
+"""What the channels' connections share: HTTP calls, file transfers, pauses between tries."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
+from yarl import URL
+
+from channels.base import ChannelError, DeliveryUnknown, Rejected, RetryLater, Unsupported
+from channels.message import Attachment
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+CONNECT_S, CLOSE_S = 10.0, 5.0
+DOWNLOAD_S = 120.0
+CHUNK = 64 << 10
+MAX_REDIRECTS = 3
+NOT_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+
+T = TypeVar("T")
+Json = dict[str, Any]
+log = logging.getLogger(__name__)
+
+
+def proxy_for(address: str) -> str | None:
+    """The proxy that the environment sets for this server; None for a server on this machine."""
+    url = urlsplit(address)
+    host = url.hostname or ""
+    return None if host in LOOPBACK or proxy_bypass(host) else getproxies().get(url.scheme)
+
+
+def parse_json(text: str | bytes) -> object:
+    """The value; None for what is not JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def find_text(data: object, key: str) -> str:
+    """The string at `key`; "" where there is none."""
+    value = data.get(key) if isinstance(data, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def find_object(data: object, key: str) -> Json:
+    """The object at `key`; an empty one where there is none."""
+    value = data.get(key) if isinstance(data, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def find_objects(data: object, key: str) -> list[Json]:
+    """The objects in the list at `key`."""
+    value = data.get(key) if isinstance(data, dict) else None
+    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
+
+
+def lost_answer(text: str, *, sends: bool) -> ChannelError:
+    """What to raise when a call may have had its effect: a call that only reads is repeated."""
+    return DeliveryUnknown(text) if sends else RetryLater(text)
+
+
+@dataclass(slots=True)
+class Backoff:
+    """Pauses between tries, each twice as long as the one before."""
+
+    first_s: float
+    longest_s: float
+    pause_s: float = 0.0
+
+    def next(self, error: object = None) -> float:
+        """The next pause; at least as long as the error asks for."""
+        self.pause_s = min(self.pause_s * 2 or self.first_s, self.longest_s)
+        return max(self.pause_s, getattr(error, "after_s", 0.0))
+
+    async def wait(self, error: object = None) -> None:
+        """Wait for the next pause."""
+        await asyncio.sleep(self.next(error))
+
+    def reset(self) -> None:
+        """Start again with the first pause."""
+        self.pause_s = 0.0
+
+
+class OptionalCalls:
+    """Calls that the channel can do without; what the platform does not support is asked once."""
+
+    def __init__(self, channel: str) -> None:
+        self._channel = channel
+        self._unsupported: set[str] = set()
+
+    async def attempt(
+        self, feature: str, call: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any
+    ) -> T | None:
+        """The answer; None where the platform rejects the call. Raises RetryLater, Revoked."""
+        if feature in self._unsupported:
+            return None
+        try:
+            return await call(*args, **kwargs)
+        except Unsupported as error:
+            self.disable(feature, error)
+        except Rejected as error:
+            log.debug("%s: %s: %s", self._channel, feature, error)
+        return None
+
+    def has(self, feature: str) -> bool:
+        """Whether it may be tried."""
+        return feature not in self._unsupported
+
+    def disable(self, feature: str, why: object) -> None:
+        """Do not try it again."""
+        if feature not in self._unsupported:
+            self._unsupported.add(feature)
+            log.warning("%s: continues without %s: %s", self._channel, feature, why)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An HTTP answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class HttpClient:
+    """Connections to one platform. Errors name no address: it may hold a token."""
+
+    def __init__(self, platform: str, base_url: str) -> None:
+        self.platform, self.proxy = platform, proxy_for(base_url)
+        self._session: aiohttp.ClientSession | None = None
+
+    @property
+    def session(self) -> aiohttp.ClientSession:
+        """Opened when first used."""
+        if self._session is None or self._session.closed:
+            timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
+            self._session = aiohttp.ClientSession(
+                timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()
+            )
+        return self._session
+
+    async def request(
+        self,
+        method: str,
+        url: str | URL,
+        *,
+        what: str,
+        timeout_s: float,
+        sends: bool,
+        **options: Any,
+    ) -> Answer:
+        """One try. Raises RetryLater, and DeliveryUnknown where it `sends` and the answer is lost."""
+        options.setdefault("proxy", self.proxy)
+        with self.translate_errors(what, sends=sends):
+            async with asyncio.timeout(timeout_s):
+                async with self.session.request(
+                    method, url, allow_redirects=False, **options
+                ) as answer:
+                    return Answer(answer.status, answer.headers, await answer.read())
+
+    async def download(
+        self,
+        url: str,
+        attachment: Attachment,
+        into: BinaryIO,
+        limit: int,
+        *,
+        is_allowed: Callable[[URL], bool],
+        headers: Mapping[str, str] | None = None,
+        login_page: str = "",
+    ) -> None:
+        """Copy a file, from allowed addresses only. `login_page`: what to say when the platform
+        answers with a page instead of the file. Raises Rejected, RetryLater.
+        """
+        name = attachment.name
+        try:
+            address = URL(url)
+            with self.translate_errors(name, sends=False):
+                async with asyncio.timeout(DOWNLOAD_S):
+                    for _ in range(MAX_REDIRECTS):
+                        if not is_allowed(address):
+                            raise Rejected(
+                                f"{name} is not at {self.platform}; it is not downloaded"
+                            )
+                        proxy = proxy_for(str(address))
+                        async with self.session.get(
+                            address, headers=headers, proxy=proxy, allow_redirects=False
+                        ) as answer:
+                            if answer.status not in (301, 302, 303, 307, 308):
+                                if (
+                                    login_page
+                                    and answer.content_type == "text/html" != attachment.mime
+                                ):
+                                    raise Rejected(f"{self.platform}: {name}: {login_page}")
+                                return await self._copy(answer, name, into, limit)
+                            address = address.join(URL(answer.headers.get("Location", "")))
+        except ValueError:
+            raise Rejected(f"{self.platform}: {name}: the address cannot be read") from None
+        raise Rejected(f"{self.platform}: {name} is redirected too often; it is not downloaded")
+
+    async def _copy(
+        self, answer: aiohttp.ClientResponse, name: str, into: BinaryIO, limit: int
+    ) -> None:
+        if answer.status >= 500 or answer.status == 429:
+            raise RetryLater(f"{self.platform}: {name}: HTTP {answer.status}", 1.0)
+        if answer.status != 200:
+            raise Rejected(
+                f"{self.platform}: {name}: HTTP {answer.status}; it is gone, or not for the bot"
+            )
+        size = 0
+        async for chunk in answer.content.iter_chunked(CHUNK):
+            size += len(chunk)
+            if size > limit:
+                raise too_large(name, limit)
+            into.write(chunk)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        session, self._session = self._session, None
+        if session is not None:
+            try:
+                async with asyncio.timeout(CLOSE_S):
+                    await session.close()
+            except TimeoutError:
+                return
+
+    @contextmanager
+    def translate_errors(self, what: str, *, sends: bool) -> Iterator[None]:
+        """Network errors by whether the call may have had its effect."""
+        try:
+            yield
+        except NOT_CONNECTED as error:
+            raise RetryLater(
+                f"{self.platform} cannot be reached ({type(error).__name__})"
+            ) from None
+        except (aiohttp.ClientError, OSError) as error:
+            why = "it took too long" if isinstance(error, TimeoutError) else type(error).__name__
+            raise lost_answer(
+                f"{self.platform} did not answer {what} ({why})", sends=sends
+            ) from None
+
+
+def too_large(name: str, limit: int) -> Rejected:
+    """The error for a file that is not downloaded."""
+    return Rejected(f"{name} is bigger than {limit >> 20} MB; it is not downloaded")
+
+
+async def check_size(file: Path, name: str, limit: int, platform: str) -> int:
+    """Its size in bytes; people call it `name`. Raises Rejected where the platform does not take
+    it.
+    """
+    try:
+        size = (await asyncio.to_thread(file.stat)).st_size
+    except OSError as error:
+        raise Rejected(f"{name} cannot be read ({error.strerror}); it was not sent") from error
+    if size > limit:
+        raise Rejected(
+            f"{name} has {size / (1 << 20):.1f} MB; {platform} takes {limit >> 20} MB from a bot"
+        )
+    return size
