@@ -1,172 +1,131 @@
-"""A reply that says something was done, held against what the turn's tools really did, before the user sees it (F6, E10).
-
-Only plain reports of the assistant's own work count; where a sentence can be read in another way it is left alone.
-"""
+"""Finds statements in a reply that something was done although no tool result of the turn shows it (F6, E10)."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
-from daemon.agent.claims.english import ENGLISH
-from daemon.agent.claims.own_words import own_words
-from daemon.agent.claims.proof import proves
-from daemon.agent.claims.tongues import FRENCH, GERMAN, SPANISH
-from daemon.agent.claims.words import Kind, Row, Shape, Tongue
 from daemon.core import value
-from daemon.core.events import ToolFinished
+from daemon.core.events import Outcome, ToolFinished
 from daemon.core.messages import ToolCall
 from daemon.core.trust import Effect
 
-TONGUES = (ENGLISH, GERMAN, FRENCH, SPANISH)
+LONGEST_REPLY, LONGEST_QUOTE = 16_000, 160
+HELPERS = frozenset(("spawn", "agent", "delegate"))
 NO_NEWS = frozenset(("current_time", "find_tools", "request_more_iterations", "todo"))
-SHORT_REPLY = 400
-MOST_WORDS, LONGEST_SENTENCE = 160, 500
-SENTENCE = re.compile(r"[^\n]+?(?:[.!?…]+[\"')\]]*(?=\s|$)|\n|$)")
-SHOWN = re.compile(
-    r"```|~~~|\bhere(?:['’]s| is| are) (?:the|your|an?|my) (?:updated|new|revised|current|full|final|corrected|improved|code"
-    r"|script|file|text|version|list)\b",
+# What is claimed; how it is said; the words of a tool's name and the effects that show it.
+KINDS = (
+    ("anything was sent",
+     r"sent(?! nothing)|e-?mailed|mailed|forwarded|notified|texted|posted|uploaded|published|submitted"
+     r"|deployed|pushed",
+     "send mail email message reply forward notify post upload publish share submit deploy push",
+     (Effect.EGRESS, Effect.DESTRUCTIVE)),
+    ("anything was deleted",
+     r"(?:deleted|erased|wiped|emptied|removed)(?! nothing)(?!.*\b(?:text|sentences?|paragraphs?|words?)\b)",
+     "delete remove erase trash clear forget", (Effect.WRITE, Effect.EGRESS, Effect.DESTRUCTIVE)),
+    ("anything was saved or changed",
+     r"saved(?! (?:you|time|some))|stored|updated|renamed|moved|copied|downloaded"
+     r"|(?:wrote|written|added|put|created|changed|edited)(?= .*\b(?:files?|folders?|calendar|memory|(?:to|on) (?:the|your|my) (?:\w+ )?list|\w+\.\w{1,5})\b)"
+     r"|noted(?= (?:that|down|it))|turned (?:on|off)",
+     "write edit save create append move rename copy remember todo",
+     (Effect.WRITE, Effect.EGRESS, Effect.DESTRUCTIVE)),
+    ("anything was scheduled", r"(?:re)?scheduled(?! tasks)|cancell?ed|set(?= (?:a|an|the|up) .*(?:reminder|alarm|timer))",
+     "schedule remind cancel event", (Effect.WRITE, Effect.EGRESS, Effect.DESTRUCTIVE)),
+    ("anything was paid or booked",
+     r"paid(?! attention)|booked|bought|purchased|reserved|transferred|ordered(?!.* by\b)(?! the list)",
+     "pay buy order book reserve transfer", (Effect.EGRESS, Effect.DESTRUCTIVE)),
+    ("anything was run", r"executed|ran(?! into| out)|installed|restarted", "run install", (Effect.DESTRUCTIVE,)),
+)  # fmt: skip
+VERBS = "|".join(f"(?P<k{index}>{verbs})" for index, (_, verbs, _, _) in enumerate(KINDS))
+ADVERBS = r"(?:(?:just|now|also|already|successfully|then|finally|went ahead and|gone ahead and) )*"
+THING = r"(?:the |your |an? )?(?:[\w-]+ )?(?:e-?mails?|messages?|files?|folders?|reminders?|meetings?|invoices?|it|that|they)"
+CLAIM = re.compile(
+    rf"(?:^|[,;–—-] |\b(?:and|so|but) )(?P<own>I(?:'ve| have)? {ADVERBS})(?:{VERBS})\b"
+    rf"|^(?P<passive>(?:the|your|it|both|all|everything|that)\b[^,;:]*(?:'s|\bhas|\bhave) been {ADVERBS})(?:{VERBS.replace('<k', '<p')})\b"
+    rf"|^(?P<bare>(?:{THING} )?)(?:{VERBS.replace('<k', '<b')})(?=[.!]|$| (?:to|the|it|them|your|for)\b)",
     re.IGNORECASE,
 )
-SPEAKER = re.compile(
-    r"[\W\d]*(?!(?:Done|Ok|Okay|Update|Note|Status|Results?|Summary|Great|Sure|Success|Yes|Finished|All|Good|Erledigt|Fertig|Fait"
-    r"|Listo|Hecho)\b)[A-Z][\w.-]*(?: [A-Z][\w.-]*)?(?: \([^)]*\))?:\s"
+LEAD = re.compile(r"(?:\W|\b(?:done|ok|okay|sure|yes|great|success|all set|finished)\b)*", re.IGNORECASE)
+DOUBT = re.compile(
+    r"\?\W*$|\b(?:if|when|once|until|would|could|should|will|can|may|might|not|never|no|nothing|nobody|yesterday"
+    r"|earlier|last|ago|as soon as|previously|think|said|says?|told|by|according|perhaps|first)\b|n't\b|\b(?:1[89]|20)\d\d\b",
+    re.IGNORECASE,
 )
-LISTED = re.compile(r"\s*(?:[-*•+]|\d{1,2}[.)])\s")
-CLAUSE_END = re.compile(r"[,;:!—–]|\bbut\b|\baber\b|\bmais\b|\bpero\b")
+NOT_OWN = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|\"[^\"\n]*\"|“[^”]*”|^[ \t]*>.*?$", re.DOTALL | re.MULTILINE)
+SAMPLE = re.compile(r"^(?:.*\b(?:here(?:'s| is)|draft|subject|translation)\b.*:.*|(?:dear|hi|hello) .*,)$", re.I | re.M)
+SENTENCE = re.compile(r"(?<=[.!?])\s+|\n(?:[-*•] .*)?")
 
 
 @value
 class Claim:
-    """The reply says so, in these words, and no result of the turn shows it."""
+    """`kind` is what the reply says was done, `words` its sentence."""
 
-    kind: Kind
+    kind: str
     words: str
-
-
-@value
-class _Candidate:
-    """A claim as it is found, and what makes it too uncertain to count: reading, length, a text that the reply shows."""
-
-    kind: Kind
-    words: str
-    if_read: bool
-    if_long: bool
-    if_shown: bool
 
 
 def find_false_claims(
     reply: str, past: Sequence[tuple[ToolFinished, ToolCall]]
 ) -> tuple[Claim, ...]:
-    """What the reply says was done in this turn though no result shows it; one of each kind, in the order they are said."""
-    said_here, shown, long = _looked(reply)
-    if not said_here:
-        return ()
-    read = any(_tells(result) for result, _ in past)
-    found: dict[Kind, Claim] = {}
-    for said in said_here:
-        doubtful = (said.if_read and read) or (said.if_shown and shown) or (said.if_long and long)
-        if (
-            said.kind not in found
-            and not doubtful
-            and not any(proves(said.kind, result, call) for result, call in past)
-        ):
-            found[said.kind] = Claim(said.kind, said.words[:MOST_WORDS])
+    """One claim of each kind that no result shows. A passive sentence may be news that a tool read."""
+    read = any(
+        result.outcome is Outcome.OK
+        and result.effect in (Effect.READ, Effect.FETCH)
+        and result.tool not in NO_NEWS
+        for result, _ in past
+    )
+    found: dict[str, Claim] = {}
+    for at, words, passive in _find_claims(reply):
+        kind = KINDS[at][0]
+        if kind not in found and not (passive and read) and not _is_shown(at, past):
+            found[kind] = Claim(kind, words)
     return tuple(found.values())
 
 
 def render_correction(claims: Sequence[Claim]) -> str:
-    """What the model is told: which words nothing bears out, and the two ways to put that right."""
+    """Tells the model which words have no proof, and the two ways to correct them."""
     lines = "\n".join(
-        f'- "{claim.words}": no tool result of this turn shows that {claim.kind.value}.'
-        for claim in claims
+        f'- "{claim.words}": no tool result of this turn shows that {claim.kind}.' for claim in claims
     )
     return (
-        f"Your reply says that something was done, and the record of this turn does not bear it out:\n{lines}\n"
+        f"Your reply says that something was done, and the record of this turn does not show it:\n{lines}\n"
         "Either do it now with a tool, or answer again and say plainly that it is not done. "
         "If it was done in an earlier turn, say so."
     )
 
 
 def render_note(claims: Sequence[Claim]) -> str:
-    """What the user reads below a reply that insists."""
-    return f"(Note: no tool result of this turn shows that {' or that '.join(claim.kind.value for claim in claims)}.)"
-
-
-def _tells(result: ToolFinished) -> bool:
-    """There may be news of others' doings in it."""
-    looked = result.outcome.value == "ok" and result.effect in (Effect.READ, Effect.FETCH)
-    return looked and result.tool not in NO_NEWS
+    """The line below a reply that repeats its claim."""
+    kinds = " or that ".join(claim.kind for claim in claims)
+    return f"(Note: no tool result of this turn shows that {kinds}.)"
 
 
 @lru_cache(maxsize=64)
-def _looked(reply: str) -> tuple[tuple[_Candidate, ...], bool, bool]:
-    """What is said in it, whether it shows a text, whether it is long. It is looked at when it comes and when it is delivered."""
-    text = own_words(reply)
-    return tuple(_said(text)), SHOWN.search(reply) is not None, len(text) > SHORT_REPLY
-
-
-def _said(text: str) -> Iterator[_Candidate]:
-    marked = tuple(tongue for tongue in TONGUES if re.search(tongue.marked, text, re.IGNORECASE))
-    for part in SENTENCE.finditer(text):
-        sentence = " ".join(part.group().split())[:LONGEST_SENTENCE]
-        listed = LISTED.match(text, text.rfind("\n", 0, part.start()) + 1) is not None
-        for tongue, verbs in zip(TONGUES, VERBS, strict=True):
-            if re.search(verbs, sentence, re.IGNORECASE):
-                yield from _in_sentence(
-                    sentence, tongue, marked=tongue in marked, news=listed and tongue not in marked
-                )
-
-
-def _in_sentence(
-    sentence: str, tongue: Tongue, *, marked: bool, news: bool
-) -> Iterator[_Candidate]:
-    if SPEAKER.match(sentence) or re.search(tongue.innocent, sentence, re.IGNORECASE):
-        return
-    told = re.search(tongue.told, sentence, re.IGNORECASE) is not None
-    own = marked or re.search(tongue.own, sentence, re.IGNORECASE) is not None
-    for shape in tongue.shapes:
-        if (told and shape.report) or (news and (shape.report or shape.bare)):
+def _find_claims(reply: str) -> tuple[tuple[int, str, bool], ...]:
+    """(index in KINDS, sentence, is passive) of every claim in the reply's own words."""
+    text = NOT_OWN.sub(" … ", reply[-LONGEST_REPLY:].replace("’", "'").replace("*", ""))
+    sample = SAMPLE.search(text)
+    found: list[tuple[int, str, bool]] = []
+    for part in SENTENCE.split(text[: sample.start()] if sample else text):
+        sentence = " ".join(part.split())[: 3 * LONGEST_QUOTE]
+        if not sentence or DOUBT.search(sentence):
             continue
-        for row in _rows(sentence, shape, tongue):
-            yield _Candidate(
-                row.kind,
-                sentence,
-                if_read=shape.weak or (shape.report and not own),
-                if_long=shape.weak,
-                if_shown=row.shown,
-            )
+        said = LEAD.sub("", sentence, count=1)
+        for match in CLAIM.finditer(said):
+            at = next(int(name[1:]) for name, value in match.groupdict().items() if value and name[1:].isdigit())
+            found.append((at, sentence[:LONGEST_QUOTE], match["passive"] is not None))
+    return tuple(found)
 
 
-def _rows(sentence: str, shape: Shape, tongue: Tongue) -> Iterator[Row]:
-    rows = tongue.bases if "<DO>" in shape.pattern else tongue.rows
-    pattern = shape.pattern.replace("<V>", _any(tongue.rows)).replace("<DO>", _any(tongue.bases))
-    for match in re.finditer(pattern, sentence, re.IGNORECASE):
-        head, tail = sentence[: match.start()], sentence[match.end("v") :]
-        if _stands(head, tail, shape, tongue) and (row := _row(rows, match["v"], sentence, tail)):
-            yield row
-
-
-def _stands(head: str, tail: str, shape: Shape, tongue: Tongue) -> bool:
-    if re.search(tongue.denied, CLAUSE_END.split(head)[-1], re.IGNORECASE):
-        return False
-    return bool(re.fullmatch(shape.head, head, re.IGNORECASE)) and bool(
-        re.match(shape.tail, tail, re.IGNORECASE)
-    )
-
-
-def _row(rows: Iterable[Row], verb: str, sentence: str, tail: str) -> Row | None:
-    for row in rows:
-        if not re.fullmatch(row.verbs, verb, re.IGNORECASE):
+def _is_shown(kind: int, past: Sequence[tuple[ToolFinished, ToolCall]]) -> bool:
+    """A result may stand for the claim: by its effect, by its tool's name, or because a command ran."""
+    _, _, names, effects = KINDS[kind]
+    for result, call in past:
+        words = frozenset(re.findall(r"[a-z]+", call.name.rpartition("__")[2].lower()))
+        if result.exit_code is not None and (result.exit_code == 0 or effects == (Effect.DESTRUCTIVE,)):
+            return True
+        if result.outcome is not Outcome.OK:
             continue
-        barred = row.barred and re.search(row.barred, tail, re.IGNORECASE)
-        if not barred and re.search(row.needs, sentence, re.IGNORECASE):
-            return row
-    return None
-
-
-def _any(rows: Iterable[Row]) -> str:
-    return "(?:" + "|".join(row.verbs for row in rows) + ")"
-
-
-VERBS = tuple(_any(tongue.rows + tongue.bases) for tongue in TONGUES)
-"""Without one of these there is nothing to look at."""
+        looked = result.effect in (Effect.READ, Effect.FETCH) and call.name != "todo"
+        if words & HELPERS or result.effect in effects or (not looked and words & set(names.split())):
+            return True
+    return False

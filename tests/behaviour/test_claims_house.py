@@ -51,7 +51,7 @@ async def test_a_claim_that_nothing_shows_gets_one_round_to_be_put_right_f6(
         assert len(model.requests) == 2  # one call more, no other
         assert await coached(it, run.turn) == ["claims"]
         told = str(model.requests[1].last("user")["content"])
-        assert CLAIM in told and "does not bear it out" in told
+        assert CLAIM in told and "does not show it" in told
 
 
 async def test_one_that_is_made_true_in_its_round_is_delivered_as_it_is_f6(

@@ -1,1 +1,0 @@
-"""What a reply claims, and what the ledger shows."""
