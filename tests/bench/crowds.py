@@ -16,16 +16,16 @@ OPENING = 50  # connections that are opened at the same time
 async def fifty(world: World, sessions: int = 50, turns: int = 12) -> list[Figure]:
     """So many sessions, each of which says the next thing as soon as it was answered."""
     async with world.daemon() as daemon, AsyncExitStack() as stack:
-        talks = await _open(stack, daemon, sessions)
+        talks = await open_lines(stack, daemon, sessions)
         await asyncio.gather(
-            *(_talk(talk, "hello", f"warm-{number}", 1) for number, talk in enumerate(talks))
+            *(talk_on(talk, "hello", f"warm-{number}", 1) for number, talk in enumerate(talks))
         )
         world.yardstick.measure()
         pids = (daemon.process.pid, world.model_pid)
         cpu = [*map(cpu_seconds, pids), own_cpu_seconds()]
         began = perf_counter()
         await asyncio.gather(
-            *(_talk(talk, "hello", f"crowd-{number}", turns) for number, talk in enumerate(talks))
+            *(talk_on(talk, "hello", f"crowd-{number}", turns) for number, talk in enumerate(talks))
         )
         took = perf_counter() - began
         spent = [
@@ -56,10 +56,10 @@ async def thousand(world: World, sessions: int = 1000) -> list[Figure]:
     """All at once, on a model that takes its time; from the first connection to the last answer."""
     async with world.daemon() as daemon, AsyncExitStack() as stack:
         before, began = cpu_seconds(daemon.process.pid), perf_counter()
-        talks = await _open(stack, daemon, sessions)
+        talks = await open_lines(stack, daemon, sessions)
         opened = perf_counter() - began
         await asyncio.gather(
-            *(_talk(talk, "slow", f"slow-{number}", 1) for number, talk in enumerate(talks))
+            *(talk_on(talk, "slow", f"slow-{number}", 1) for number, talk in enumerate(talks))
         )
         took = perf_counter() - began
         cpu = cpu_seconds(daemon.process.pid) - before
@@ -71,12 +71,12 @@ async def thousand(world: World, sessions: int = 1000) -> list[Figure]:
     ]
 
 
-async def _talk(talk: Line, text: str, session: str, turns: int) -> None:
+async def talk_on(talk: Line, text: str, session: str, turns: int) -> None:
     for _ in range(turns):
         await talk.ask(text, session)
 
 
-async def _open(stack: AsyncExitStack, daemon: Daemon, number: int) -> list[Line]:
+async def open_lines(stack: AsyncExitStack, daemon: Daemon, number: int) -> list[Line]:
     talks: list[Line] = []
     while len(talks) < number:
         many = min(OPENING, number - len(talks))

@@ -14,6 +14,7 @@ from tests.fakes.command_line import ROOT
 from tests.fakes.daemon_process import Daemon, running_daemon, scripted
 
 STEPS = 10
+PIECES = 500
 SLOW_S = 2.0
 Json = dict[str, object]
 MORE = "[agent]\nmax_iterations = 12\n"

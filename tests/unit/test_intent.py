@@ -1,5 +1,4 @@
-"""What kind of work a message asks for (E3), which also routes it to a model (A2).
-"""
+"""What kind of work a message asks for (E3), which also routes it to a model (A2)."""
 
 import time
 
@@ -26,7 +25,6 @@ def test_what_is_not_plain_is_left_to_the_model_e3(text: str, expected: None) ->
 @pytest.mark.parametrize(("text", "expected"), (*UNSEEN, *UNSEEN_AGAIN))
 def test_the_rules_are_never_wrong_where_they_decide_e3(text: str, expected: Intent | None) -> None:
     assert classify_by_rules(text) in (expected, None)
-
 
 
 def test_a_decision_by_rule_costs_next_to_nothing() -> None:
@@ -60,7 +58,6 @@ def test_a_long_or_odd_text_is_looked_at_in_good_time(text: str) -> None:
 def test_code_in_a_message_is_not_read_as_what_is_asked() -> None:
     assert classify_by_rules("what is this?\n```\nbuild an app\n```") is None
     assert classify_by_rules("```\nfirst read a, then write b\n```") is None
-
 
 
 def test_what_was_done_by_others_or_long_ago_is_no_request() -> None:

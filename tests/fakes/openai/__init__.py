@@ -171,6 +171,28 @@ def _chunks(asked: Asked, text: str | None, tool_calls: list[Json], usage: Json)
         yield {**head, "choices": [], "usage": usage}
 
 
+def trickles(count: int, every: float) -> Step:
+    """Streams so many words, one after the other, with a pause after each."""
+
+    async def step(x: Exchange) -> web.StreamResponse:
+        if not x.streams:
+            return await says("word " * count)(x)
+        response = await x.open()
+        head = {**HEAD, "object": "chat.completion.chunk", "model": x.asked.body.get("model", "")}
+        for _ in range(count):
+            delta = {"index": 0, "delta": {"content": "word "}, "finish_reason": None}
+            await response.write(
+                b"data: " + json.dumps({**head, "choices": [delta]}).encode() + b"\n\n"
+            )
+            await asyncio.sleep(every)
+        for chunk in list(_chunks(x.asked, None, [], tokens(10, count)))[1:]:
+            await response.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
+        await response.write(b"data: [DONE]\n\n")
+        return response
+
+    return step
+
+
 def _pieces(text: str) -> list[str]:
     size = len(text) // 5 + 1
     return [text[at : at + size] for at in range(0, len(text), size)]

@@ -1,7 +1,7 @@
 """The fake as its own process, for benches and crash tests: `python -m tests.fakes.openai --port 0 --script FILE --latency S`.
 
 Prints its base_url. FILE is a list of rules, the first that fits answers: {"match": part of the last user or tool message,
-"user": part of the last user message, "round": model calls already made since then} -> {"reply": text} or
+"user": part of the last user message, "round": model calls already made since then} -> {"reply": text} or {"pieces": n, "every": seconds} or
 {"calls": [[tool, arguments], ...]} or {"status": 503}, with {"latency": seconds, "usage": {...}}. GET /requests: what was asked.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from tests.fakes.openai import Asked, Exchange, FakeOpenAI, Json, Step, calls, fails, says
+from tests.fakes.openai import Asked, Exchange, FakeOpenAI, Json, Step, calls, fails, says, trickles
 
 KEPT = 2000
 
@@ -42,6 +42,8 @@ def _made(rule: Json) -> Step:
             usage=usage,
             delay=delay,
         )
+    if "pieces" in rule:
+        return trickles(rule["pieces"], rule.get("every", 0.004))
     return says(rule.get("reply", "ok"), usage=usage, delay=delay)
 
 
