@@ -26,12 +26,6 @@ BUILTIN: dict[str, dict[str, str]] = {
     },
     "mcp": {"client": "daemon.tools.mcp.client:connect", "servers": "daemon.app.mcp:open_servers"},
     "provenance": {"grounds": "daemon.tools.policy.provenance:Evidence"},
-    "shells": {"bash": "daemon.tools.shell.parse:parse_tree"},
-    "websearch": {
-        "brave": "daemon.tools.web.search:Brave",
-        "searxng": "daemon.tools.web.search:Searxng",
-        "tavily": "daemon.tools.web.search:Tavily",
-    },
     "channels": {
         "telegram": "channels.telegram.channel:Telegram",
         "slack": "channels.slack.channel:Slack",

@@ -162,7 +162,11 @@ class ToolFactory:
         self.files = await FileStore.open(workspace, self.paths.undo, self.store, self.clock.now)
         traces, background = (
             CommandEffects(self.files, self.clock.monotonic),
-            BackgroundCommands.from_config(config.shell),
+            BackgroundCommands(
+                config.shell.background,
+                config.shell.background_minutes * 60,
+                config.shell.max_output_chars,
+            ),
         )
         await traces.recover()
         self.stack.push_async_callback(background.aclose)

@@ -1,4 +1,4 @@
-"""[tools] and [tools.shell] in config.toml; [tools.http] and [tools.web] are in tools/net/config.py."""
+"""[tools] and [tools.shell] in config.toml; [tools.http] and [tools.web] are in tools/web/config.py."""
 
 from pathlib import PurePosixPath
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from daemon.tools.policy.table import Approvals
-from daemon.tools.shell.safe_commands import list_programs
+from daemon.tools.shell.safe_commands import PROGRAMS
 from daemon.tools.shell.sandbox import SandboxChoice
 from daemon.tools.web.config import NetConfig, WebConfig
 
@@ -14,9 +14,9 @@ RESERVED_FOLDERS = ("agents", "skills", "logs", "files", "undo")
 
 
 def _check_program(program: str) -> str:
-    if program not in list_programs():
+    if program not in PROGRAMS:
         raise ValueError(
-            f"{program!r} has no grammar of harmless arguments; known: {', '.join(list_programs())}"
+            f"{program!r} has no grammar of harmless arguments; known: {', '.join(PROGRAMS)}"
         )
     return program
 

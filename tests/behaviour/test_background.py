@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import textwrap
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from daemon.tools.config import ShellConfig
 from daemon.tools.shell.background import BackgroundCommands, check_command, stop_command
 from daemon.tools.shell.sandbox import Sandbox, SandboxKind
 from daemon.tools.shell.tool import Shell, shell_tool
+from daemon.tools.workspace.command_effects import CommandEffects, CommandStart
 from tests.behaviour.test_shell import gone, processes_with
 from tests.fakes.tools import Bench
 
@@ -27,25 +28,25 @@ ROOT = Path(__file__).parents[2]
 DEADLINE = 20
 
 
-@dataclass
-class Eyes:
-    """Watches commands: what it saw, and what it says of their output."""
+class Eyes(CommandEffects):
+    """Records which commands it was asked about; `says` is what their output is good for."""
 
-    says: Label = Label.TRUSTED
-    seen: list[tuple[object, str, bool]] = field(default_factory=list)
+    def __init__(self, says: Label = Label.TRUSTED) -> None:
+        self.says = says
+        self.seen: list[tuple[str, str, bool]] = []
 
-    async def start(self, context: ToolContext | None = None) -> object:
-        return f"before {len(self.seen)}"
+    async def start(self, context: ToolContext | None = None) -> CommandStart:
+        return CommandStart(f"before {len(self.seen)}", 0, 0.0, None, has_row=False)
 
     async def finish(
         self,
-        began: object,
+        began: CommandStart,
         context: ToolContext,
         *,
         label: Label = Label.TRUSTED,
-        over: bool = True,
+        final: bool = True,
     ) -> Label:
-        self.seen.append((began, label.value, over))
+        self.seen.append((began.name, label.value, final))
         return label.join_with(self.says)
 
 
@@ -66,9 +67,11 @@ def rig(
 ) -> Bench:
     jobs = jobs or BackgroundCommands()
     redactor, fence = Redactor(lambda: secrets or {}), Sandbox(workspace, kind)
-    made = Shell(fence, ShellConfig(), redactor=redactor, watcher=eyes or Eyes(), background=jobs)
+    made = Shell(fence, ShellConfig(), redactor=redactor, effects=eyes or Eyes(), background=jobs)
     tools = [shell_tool(made), check_command, stop_command]
-    return Bench(tools, {Shell: made, BackgroundCommands: jobs}, granted=("shell",), label=label)
+    bench = Bench(tools, {Shell: made, BackgroundCommands: jobs}, granted=("shell",), label=label)
+    bench.dispatcher = replace(bench.dispatcher, redactor=redactor)
+    return bench
 
 
 async def begin(bench: Bench, command: str) -> str:
@@ -129,7 +132,7 @@ async def test_E7_stopping_kills_it_with_all_that_it_started(workspace: Path) ->
 async def test_its_time_is_limited(workspace: Path) -> None:
     bench = rig(workspace, BackgroundCommands(lifetime_s=0.3))
     result = await check(bench, await begin(bench, "echo begun; sleep 60"))
-    assert (result.exit_code, "its time was up" in result.text, "begun" in result.text) == (
+    assert (result.exit_code, "timed out" in result.text, "begun" in result.text) == (
         124,
         True,
         True,
@@ -257,18 +260,16 @@ async def test_where_it_could_outlive_the_daemon_there_is_none(
 DAEMON = """
     import asyncio, sys
     from pathlib import Path
-    from daemon.tools.shell.background import Background
     from daemon.tools.config import ShellConfig
-    from daemon.tools.shell.process import run_into
+    from daemon.tools.shell.process import stream_process
     from daemon.tools.shell.sandbox import Sandbox
 
-    class Loud:
-        def feed(self, data):
-            print(data.decode(), end="", flush=True)
+    def feed(data):
+        print(data.decode(), end="", flush=True)
 
     async def main():
         sandbox = Sandbox(Path(sys.argv[1]), "bubblewrap")
-        await run_into(Loud(), sandbox.argv(["sh", "-c", f"echo begun; sleep {sys.argv[2]}"]), cwd=sandbox.workspace,
+        await stream_process(feed, sandbox.wrap(["sh", "-c", f"echo begun; sleep {sys.argv[2]}"]), cwd=sandbox.workspace,
                        env=sandbox.env, timeout_s=60)
 
     asyncio.run(main())

@@ -327,7 +327,7 @@ async def test_F3_a_command_in_the_background_is_remembered_until_it_is_over(des
     )
     began = await traces.start(around)
     (desk.root / "a.txt").write_text("evil")
-    await traces.finish(began, around, over=False)
+    await traces.finish(began, around, final=False)
     assert await desk.files.labels.label_of("a.txt") is UNTRUSTED
     assert len(await desk.store.read(lambda tx: tx.all_kept(COMMAND_KIND))) == 1
     (desk.root / "b.txt").write_text("evil")
@@ -346,10 +346,3 @@ def test_a_look_follows_no_link_and_knows_what_is_a_folder(tmp_path: Path) -> No
         ("a", True), ("a/b", True), ("a/b/c.txt", False), ("up", False), ("pipe", False)
     }  # fmt: skip
     assert sight.unreadable == []
-
-
-async def test_what_is_given_back_must_be_what_was_given(desk: Desk) -> None:
-    with pytest.raises(TypeError):
-        await CommandEffects(desk.files, desk.clock.monotonic).finish(
-            None, context(desk.bench(), untrusted=True)
-        )

@@ -272,7 +272,7 @@ SERVER = """
     from daemon.tools.shell.sandbox import Sandbox
 
     place = Path(sys.argv[1])
-    argv = Sandbox(place, sys.argv[3]).argv_for(["sh", "-c", f"echo begun; sleep {sys.argv[2]}"], network=False, writable=[place],
+    argv = Sandbox(place, sys.argv[3]).wrap_server(["sh", "-c", f"echo begun; sleep {sys.argv[2]}"], network=False, writable=[place],
                                                 readable=[], env={"PATH": "/usr/bin:/bin"}, cwd=place)
     subprocess.run(argv, env={"PATH": "/usr/bin:/bin"}, cwd=place)
 """

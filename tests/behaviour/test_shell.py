@@ -317,7 +317,7 @@ DAEMON = """
 
     async def main():
         sandbox = Sandbox(Path(sys.argv[1]), "bubblewrap")
-        await run_process(sandbox.argv(["sh", "-c", sys.argv[2]]), cwd=sandbox.workspace, env=sandbox.env,
+        await run_process(sandbox.wrap(["sh", "-c", sys.argv[2]]), cwd=sandbox.workspace, env=sandbox.env,
                           timeout_s=60, max_chars=1000, on_output=lambda text: print(text, flush=True))
 
     asyncio.run(main())

@@ -197,6 +197,6 @@ def no_child_is_left() -> bool:
 
 async def test_a_page_made_to_be_hard_to_read_costs_a_child_and_not_the_daemon():
     tangled = b"<div>" * 200_000 + b"<a href='x'" * 50_000
-    with pytest.raises(ToolError, match="too large or too tangled"):
+    with pytest.raises(ToolError, match="too large or too complex"):
         await read_page(tangled, "", 500, timeout_s=0.5)
     assert no_child_is_left()

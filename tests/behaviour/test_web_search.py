@@ -107,8 +107,8 @@ async def test_what_an_engine_finds_is_told_as_title_address_and_words(name: str
         (response("no", status="429 Slow"), "takes no more searches at the moment (HTTP 429)", 3),
         (response("no", status="502 Bad"), "is in trouble (HTTP 502); try again later", 3),
         (response("no", status="404 None"), "(HTTP 404); is its base_url right?", 1),
-        (response("<html>"), "is no JSON; is its base_url right?", 1),
-        (response("[1]"), "JSON of another shape", 1),
+        (response("<html>"), "did not answer with a JSON object; is its base_url right?", 1),
+        (response("[1]"), "did not answer with a JSON object", 1),
         (response('{"web": 5, "results": 7}'), "nothing was found; try other words", 1),
     ],
     ids=["401", "403", "429", "502", "404", "html", "list", "odd"],
@@ -199,13 +199,13 @@ async def test_a_keyless_engine_that_hangs_is_given_up():
 
 
 def test_the_child_of_the_keyless_engine_tells_trouble_from_nothing_found():
-    def engines_down(query: str, count: int) -> list[dict[str, str]]:
+    def engines_down(query: str, max_results: int) -> list[dict[str, str]]:
         raise FAILURES[query]
 
     assert run_search("none", 3, engines_down) == {"rows": [], "trouble": ""}
     assert run_search("down", 3, engines_down) == {"rows": [], "trouble": "engines"}
     rows = [{"title": "t", "href": "https://one.example/", "body": "b"}]
-    assert run_search("x", 3, lambda query, count: rows)["rows"] == [
+    assert run_search("x", 3, lambda query, max_results: rows)["rows"] == [
         {**rows[0], "url": "https://one.example/"}
     ]
     assert run_search("x", 3, None) == {"rows": [], "trouble": "missing"}

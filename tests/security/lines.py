@@ -7,7 +7,7 @@ from pathlib import Path
 from daemon.core.events import CallJudged
 from daemon.core.trust import Decision, Label
 from daemon.tools.config import ShellConfig
-from daemon.tools.shell.safe_commands import SafeCommands, list_programs
+from daemon.tools.shell.safe_commands import PROGRAMS, SafeCommands
 from daemon.tools.shell.sandbox import Sandbox, SandboxKind
 from daemon.tools.shell.tool import Shell, shell_tool
 from tests.fakes.tools import Bench
@@ -33,7 +33,7 @@ def terminal(
     label: Label = Label.TRUSTED,
 ) -> Bench:
     """A shell with every known program allowed."""
-    made = Shell(Sandbox(workspace, kind), ShellConfig(allowed=list(list_programs())), PROTECTED)
+    made = Shell(Sandbox(workspace, kind), ShellConfig(allowed=list(PROGRAMS)), PROTECTED)
     return Bench([shell_tool(made)], {Shell: made}, granted=granted, label=label)
 
 
@@ -52,5 +52,5 @@ async def unasked(workspace: Path, lines: Lines, label: Label = Label.TRUSTED) -
 
 def asked_about(lines: Lines) -> list[str]:
     """Those of these lines that somebody is asked about, by the rule alone."""
-    rule = SafeCommands(list_programs(), "bubblewrap", PROTECTED)
+    rule = SafeCommands(tuple(PROGRAMS), "bubblewrap", PROTECTED)
     return [line for line in lines if not rule({"command": line})]

@@ -1,138 +1,94 @@
-"""Who looks at what a command did to the files of the workspace: their owner is told what it may have read and what it wrote.
-
-Commands that go on while the conversation does: who started one looks at it and stops it. They end with the daemon.
-"""
+"""Background commands: a conversation checks and stops its own; they end with the daemon."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from secrets import token_hex
-from typing import Protocol
 
 from daemon.core.errors import AidaemonError
 from daemon.core.redaction import RedactedStream, Redactor
 from daemon.core.trust import Effect, Label
 from daemon.tools.base import ToolContext, ToolError, ToolOutput
-from daemon.tools.config import ShellConfig
-from daemon.tools.results import truncate_middle
-from daemon.tools.shell.process import OutputSink, ProcessExit, UnreadOutput
+from daemon.tools.shell.process import HeadTail, stream_process
+from daemon.tools.shell.sandbox import Sandbox
 from daemon.tools.signature import tool
+from daemon.tools.workspace.command_effects import CommandEffects, CommandStart
 
-
-class CommandWatcher(Protocol):
-    """Looks before a command and after it. Both may raise StoreUnavailable."""
-
-    async def start(self, context: ToolContext | None = None) -> object:
-        """Before it starts: what is needed to know later what it changed."""
-        ...
-
-    async def finish(
-        self,
-        began: object,
-        context: ToolContext,
-        *,
-        label: Label = Label.TRUSTED,
-        over: bool = True,
-    ) -> Label:
-        """After it: mark what has changed, and say what its output may be trusted for.
-
-        `label` is what it had from elsewhere, from the network; `over` is False while it goes on in the background.
-        """
-        ...
-
-
-class NoWatcher:
-    """For whoever keeps no labels of files."""
-
-    async def start(self, context: ToolContext | None = None) -> object:
-        """Nothing to keep."""
-        return None
-
-    async def finish(
-        self,
-        began: object,
-        context: ToolContext,
-        *,
-        label: Label = Label.TRUSTED,
-        over: bool = True,
-    ) -> Label:
-        """Nothing more is known against the output."""
-        return label
-
-
-RING_BYTES = 64_000
 MAX_FINISHED = 20
 MAX_WAIT_S = 30.0
 STOP_S = 10.0
 STATE_CHARS = 100
-Start = Callable[[OutputSink], Awaitable[ProcessExit]]
 
 
 @dataclass(slots=True, kw_only=True)
 class BackgroundJob:
-    """One command. `label` is what its output may be trusted for at best; `context` is that of the call that started it."""
+    """One command. `label` is that of its output; `context` that of the call that started it."""
 
     id: str
     context: ToolContext
     label: Label
-    watcher: CommandWatcher
-    before: object
     stream: RedactedStream
+    effects: CommandEffects | None
+    before: CommandStart | None
     started_at: float
-    unread: UnreadOutput = field(default_factory=lambda: UnreadOutput(RING_BYTES))
-    task: "asyncio.Task[None] | None" = None
-    exit: ProcessExit | None = None
-    seconds: float = 0
-    error: str = ""
-    is_stopped: bool = False
+    unread: HeadTail
+    task: asyncio.Task[None] = field(init=False)
+    ending: str = "it ended for an unknown reason"
+    exit_code: int | None = None
 
-    async def run(self, start: Start) -> None:
-        """To its end, which is kept here."""
+    async def run(self, argv: list[str], sandbox: Sandbox, timeout_s: float) -> None:
+        """To its end, which is noted in `ending`."""
         try:
-            self.exit = await start(self.unread)
+            result = await stream_process(
+                lambda data: self.unread.feed(data),
+                argv,
+                cwd=sandbox.workspace,
+                env=sandbox.env,
+                timeout_s=timeout_s,
+            )
+            self.exit_code = result.exit_code
+            late = ": it timed out and was killed" if result.timed_out else ""
+            self.ending = f"exit_code: {result.exit_code}, ended after {self.seconds:.0f} s{late}"
         except OSError as error:
-            self.error = f"it could not be started: {error.strerror or error}"
+            self.ending = f"it could not be started: {error.strerror or error}"
+        except asyncio.CancelledError:
+            self.ending = f"stopped after {self.seconds:.0f} s"
+            raise
         finally:
-            self.seconds = self.context.clock.monotonic() - self.started_at
-            await self.check_effects(over=True)
+            await self.check_effects(final=True)
 
-    async def check_effects(self, over: bool) -> None:
-        """See what it did to the files; if that cannot be found out, its output is not trusted."""
+    async def check_effects(self, final: bool) -> None:
+        """Label what it changed. If that fails, its output is not trusted."""
+        if self.effects is None or self.before is None:
+            return
         try:
-            seen = await self.watcher.finish(self.before, self.context, label=self.label, over=over)
+            seen = await self.effects.finish(
+                self.before, self.context, label=self.label, final=final
+            )
             self.label = self.label.join_with(seen)
         except AidaemonError:
             self.label = Label.UNTRUSTED
 
     @property
-    def is_done(self) -> bool:
-        """It has come to an end."""
-        return self.task is not None and self.task.done()
+    def seconds(self) -> float:
+        """Since it started."""
+        return self.context.clock.monotonic() - self.started_at
 
-    @property
-    def state(self) -> str:
-        """In words."""
-        if not self.is_done:
-            return f"running for {self.context.clock.monotonic() - self.started_at:.0f} s"
-        if self.error or self.is_stopped:
-            return self.error or f"stopped after {self.seconds:.0f} s"
-        if self.exit is None:
-            return "it ended for an unknown reason"
-        late = ": its time was up, it was killed" if self.exit.timed_out else ""
-        return f"exit_code: {self.exit.exit_code}, ended after {self.seconds:.0f} s{late}"
-
-    def read_new_output(self) -> str:
-        """What it printed since the last look, without secrets."""
-        text = self.stream.feed(self.unread.take(self.is_done))
-        return text + (self.stream.flush() if self.is_done else "")
+    async def report(self, max_chars: int) -> ToolOutput:
+        """Its state, and what it printed since the last report."""
+        done = self.task.done()
+        if not done:
+            await self.check_effects(final=False)
+        state = self.ending if done else f"running for {self.seconds:.0f} s"
+        unread, self.unread = self.unread, HeadTail(self.unread.limit)
+        news = unread.text(max_chars - STATE_CHARS, self.stream.feed)
+        news += self.stream.flush() if done else ""
+        text = f"{self.id}: {state}\n{news or '(nothing new)'}".rstrip()
+        return ToolOutput(text, exit_code=self.exit_code, label=self.label)
 
 
 @dataclass(slots=True)
 class BackgroundCommands:
-    """All such commands of this daemon; `most` at a time, each for `lifetime_s` at most.
-
-    `mark` tells its ids from those of a daemon before it.
-    """
+    """All of this daemon; `id_prefix` tells its ids from those of an earlier daemon."""
 
     max_running: int = 4
     lifetime_s: float = 3600
@@ -141,28 +97,37 @@ class BackgroundCommands:
     _jobs: dict[str, BackgroundJob] = field(default_factory=dict)
     _count: int = 0
 
-    @classmethod
-    def from_config(cls, config: ShellConfig) -> "BackgroundCommands":
-        """As the config says."""
-        return cls(config.background, config.background_minutes * 60, config.max_output_chars)
-
     async def start(
         self,
-        start: Start,
-        *,
+        argv: list[str],
+        sandbox: Sandbox,
         context: ToolContext,
         label: Label,
-        watching: CommandWatcher,
         redactor: Redactor,
+        effects: CommandEffects | None,
     ) -> BackgroundJob:
-        """Begin. Raises ToolError when there are too many already."""
-        self._make_room()
+        """Raises ToolError when there are too many already."""
+        running = [job.id for job in self._jobs.values() if not job.task.done()]
+        if len(running) >= self.max_running:
+            raise ToolError(
+                f"{len(running)} commands run in the background already ({', '.join(running)});"
+                " stop one of them first, or run this one without background"
+            )
+        for done in [id for id in self._jobs if id not in running][:-MAX_FINISHED]:
+            del self._jobs[done]
         self._count += 1
         job = BackgroundJob(
-            id=f"{self.id_prefix}-{self._count}", context=context, label=label.join_with(context.turn.label), watcher=watching,
-            before=await watching.start(context), stream=redactor.open_stream(), started_at=context.clock.monotonic(),
-        )  # fmt: skip
-        job.task = asyncio.create_task(job.run(start), name=f"background command {job.id}")
+            id=f"{self.id_prefix}-{self._count}",
+            context=context,
+            label=label.join_with(context.turn.label),
+            stream=redactor.open_stream(),
+            effects=effects,
+            before=await effects.start(context) if effects else None,
+            started_at=context.clock.monotonic(),
+            unread=HeadTail(4 * self.max_chars),
+        )
+        running_job = job.run(argv, sandbox, self.lifetime_s)
+        job.task = asyncio.create_task(running_job, name=f"background command {job.id}")
         self._jobs[job.id] = job
         return job
 
@@ -173,65 +138,40 @@ class BackgroundCommands:
             return job
         if job is None and not job_id.startswith(f"{self.id_prefix}-"):
             raise ToolError(
-                f"{job_id}: it ended with the daemon that ran it, or never was; start it again if it is still needed"
+                f"{job_id}: it ended with the daemon that ran it, or never existed;"
+                " start it again if it is still needed"
             )
-        mine = ", ".join(one.id for one in self._jobs.values() if one.context.session_id == session)
+        mine = [one.id for one in self._jobs.values() if one.context.session_id == session]
         raise ToolError(
-            f"{job_id}: no such background command in this conversation; there are: {mine or 'none'}"
+            f"{job_id}: no such background command in this conversation;"
+            f" there are: {', '.join(mine) or 'none'}"
         )
-
-    async def stop(self, job: BackgroundJob) -> None:
-        """Kill it with all that it started."""
-        if job.task and not job.is_done:
-            job.is_stopped = True
-            job.task.cancel()
-            await asyncio.wait([job.task], timeout=STOP_S)
 
     async def aclose(self) -> None:
         """The daemon stops: all of them do."""
-        tasks = [job.task for job in self._jobs.values() if job.task and not job.is_done]
+        tasks = [job.task for job in self._jobs.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _make_room(self) -> None:
-        running = [job.id for job in self._jobs.values() if not job.is_done]
-        if len(running) >= self.max_running:
-            several = (
-                f"{len(running)} commands run in the background already ({', '.join(running)})"
-            )
-            raise ToolError(
-                f"{several}; stop one of them first, or run this one without background"
-            )
-        for job in [job for job in self._jobs.values() if job.is_done][:-MAX_FINISHED]:
-            del self._jobs[job.id]
 
 
 @tool(effect=Effect.READ, volatile=True, timeout_s=MAX_WAIT_S + STOP_S)
 async def check_command(
     jobs: BackgroundCommands, context: ToolContext, id: str, wait_s: float = 0
 ) -> ToolOutput:
-    """Look at a background command: its state, its exit code, what it printed since the last look; wait_s waits for its end."""
+    """Look at a background command: its state, its exit code, what it printed since the last
+    look; wait_s waits for its end.
+    """
     job = jobs.find(id, context.session_id)
-    if job.task and wait_s > 0:
+    if wait_s > 0:
         await asyncio.wait([job.task], timeout=min(wait_s, MAX_WAIT_S))
-    return await _report(job, jobs.max_chars)
+    return await job.report(jobs.max_chars)
 
 
 @tool(effect=Effect.WRITE, critical=(), timeout_s=2 * STOP_S)
 async def stop_command(jobs: BackgroundCommands, context: ToolContext, id: str) -> ToolOutput:
     """Stop a background command of this conversation, with all that it started."""
     job = jobs.find(id, context.session_id)
-    await jobs.stop(job)
-    return await _report(job, jobs.max_chars)
-
-
-async def _report(job: BackgroundJob, max_chars: int) -> ToolOutput:
-    if not job.is_done:
-        await job.check_effects(over=False)
-    text = f"{job.id}: {job.state}\n{truncate_middle(job.read_new_output(), max_chars - STATE_CHARS) or '(nothing new)'}"
-    return ToolOutput(
-        text.rstrip(),
-        exit_code=job.exit.exit_code if job.is_done and job.exit else None,
-        label=job.label,
-    )
+    job.task.cancel()
+    await asyncio.wait([job.task], timeout=STOP_S)
+    return await job.report(jobs.max_chars)

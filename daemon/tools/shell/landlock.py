@@ -1,9 +1,10 @@
-"""A fence for machines where bubblewrap does not work: the kernel's landlock and a filter of system calls, by ctypes (E5).
+"""A sandbox for machines without bubblewrap: the kernel's landlock and a system call filter (E5).
 
-Run as a program of its own (`python -I -S landlock.py [--network] [--read PLACE] [--write PLACE] -- COMMAND ...`), it fences
-itself in and becomes COMMAND; so nothing has to happen between fork and exec of the daemon. It knows no other file of the house.
-What it does not do, and bubblewrap does: hide other processes, keep modes and owners of files elsewhere from being changed by
-their owner, and kill the grandchildren when the daemon is killed.
+Run as a program of its own (`python -I -S landlock.py [--network] [--read PLACE] [--write PLACE] --
+COMMAND ...`) it restricts itself and becomes COMMAND, so nothing has to happen between the daemon's
+fork and exec. It imports nothing of ours. Unlike bubblewrap it does not hide other processes, does
+not keep modes and owners of files elsewhere from being changed by their owner, and does not kill
+grandchildren when the daemon is killed.
 """
 
 import ctypes
@@ -17,35 +18,26 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-LEAST_ABI = 4  # the first that knows the network
+LEAST_ABI = 4  # the first that restricts the network
 CREATE, ADD, RESTRICT = 444, 445, 446
 VERSION, BENEATH = 1, 1
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 TRUNCATE, IOCTL = 1 << 14, 1 << 15
 FILE_RIGHTS = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL
 READ_RIGHTS = EXECUTE | READ_FILE | READ_DIR
+DEVICE_RIGHTS = READ_FILE | WRITE_FILE | TRUNCATE
 KNOWN = {4: (1 << 15) - 1, 5: (1 << 16) - 1}  # every right over files, by ABI
 TCP, ABSTRACT_AND_SIGNALS = 0b11, 0b11
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 PROC_FILES = (
-    "cpuinfo",
-    "meminfo",
-    "stat",
-    "loadavg",
-    "uptime",
-    "version",
-    "filesystems",
-    "sys/kernel",
-    "sys/vm",
-    "sys/fs",
-)
+    "cpuinfo", "meminfo", "stat", "loadavg", "uptime", "version", "filesystems",
+    "sys/kernel", "sys/vm", "sys/fs",
+)  # fmt: skip
 
 DIE_WITH, SECCOMP, DROP_BOUND, NO_NEW_RIGHTS = 1, 22, 24, 38
 FILTER, LAST_CAPABILITY = 2, 63
-MACHINES = {
-    "x86_64": (0xC000003E, 41),
-    "aarch64": (0xC00000B7, 198),
-}  # its number in the kernel, its number of socket()
+# The machine's number in the kernel, and its number of socket().
+MACHINES = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
 IO_URING, FOREIGN, UNIX = 425, 0x40000000, 1
 LOAD, EQUAL, AT_LEAST, RETURN = 0x20, 0x15, 0x35, 0x06
 ALLOW, REFUSE, KILL = 0x7FFF0000, 0x00050000 | 13, 0x80000000
@@ -54,7 +46,7 @@ EXIT_FAILED = 126
 
 
 def get_abi() -> int:
-    """The version of landlock that this kernel speaks; 0 where it has none or the filter does not know the machine."""
+    """The kernel's version of landlock; 0 without it, or where the filter does not know the CPU."""
     if platform.system() != "Linux" or platform.machine() not in MACHINES:
         return 0
     found = _libc().syscall(CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(VERSION))
@@ -62,58 +54,61 @@ def get_abi() -> int:
 
 
 def is_supported() -> bool:
-    """Both files and TCP can be fenced."""
+    """Both files and TCP can be restricted."""
     return get_abi() >= LEAST_ABI
 
 
 def restrict(*, readable: Iterable[Path], writable: Iterable[Path], network: bool) -> None:
-    """From here on this process and its children reach only these places, for good. Raises OSError when it cannot be done."""
+    """From now on this process and its children reach only these places. Raises OSError."""
     version = get_abi()
     if version < LEAST_ABI:
         raise OSError(0, f"landlock {LEAST_ABI} is needed, the kernel has {version}")
     files = KNOWN[min(version, max(KNOWN))]
-    attributes = struct.pack("QQQ", files, 0 if network else TCP, ABSTRACT_AND_SIGNALS)[
-        : 24 if version >= 6 else 16
-    ]
+    attributes = struct.pack("QQQ", files, 0 if network else TCP, ABSTRACT_AND_SIGNALS)
+    attributes = attributes[: 24 if version >= 6 else 16]
     ruleset = _syscall(CREATE, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint32(0))
-    for place in readable:
-        _allow(ruleset, place, files & READ_RIGHTS)
-    for place in writable:
-        _allow(ruleset, place, files)
-    for name in DEVICES:
-        _allow(ruleset, Path("/dev") / name, files & (READ_FILE | WRITE_FILE | TRUNCATE))
-    for name in PROC_FILES:
-        _allow(ruleset, Path("/proc") / name, files & READ_RIGHTS)
+    for rights, places in (
+        (READ_RIGHTS, (*readable, *(f"/proc/{name}" for name in PROC_FILES))),
+        (files, writable),
+        (DEVICE_RIGHTS, (f"/dev/{name}" for name in DEVICES)),
+    ):
+        for place in places:
+            _allow(ruleset, place, files & rights)
     _prctl(NO_NEW_RIGHTS, 1)
     if os.geteuid() == 0:
-        _drop_capabilities()
+        for capability in range(LAST_CAPABILITY):
+            if _libc().prctl(DROP_BOUND, ctypes.c_ulong(capability), 0, 0, 0):
+                break
     _syscall(RESTRICT, ctypes.c_int(ruleset), ctypes.c_uint32(0))
     os.close(ruleset)
     _filter_sockets(network)
 
 
 def main(words: Sequence[str]) -> int:
-    """Fence in, then become the command. Comes back only when it could not."""
+    """Restrict this process, then become the command. Returns only when that failed."""
     at = words.index("--")
-    options, command = list(words[:at]), list(words[at + 1 :])
+    options, command = iter(words[:at]), words[at + 1 :]
     places: dict[str, list[Path]] = {"--read": [], "--write": []}
-    network = "--network" in options
-    named = [word for word in options if word != "--network"]
-    for option, place in zip(named[::2], named[1::2], strict=True):
-        places[option].append(Path(place))
+    network = False
+    for option in options:
+        if option == "--network":
+            network = True
+        else:
+            places[option].append(Path(next(options)))
     try:
         _prctl(DIE_WITH, 9)
         _limit_processes()
-        _prefer_oom_kill()
+        with suppress(OSError):  # when memory runs out, the kernel kills this before the daemon
+            Path("/proc/self/oom_score_adj").write_text("1000")
         restrict(readable=places["--read"], writable=places["--write"], network=network)
-        os.execvp(command[0], command)
+        os.execvp(command[0], list(command))
     except OSError as error:
-        sys.stderr.write(f"the command could not be fenced in: {error}\n")
+        sys.stderr.write(f"the command could not be sandboxed: {error}\n")
     return EXIT_FAILED
 
 
-def _allow(ruleset: int, place: Path, rights: int) -> None:
-    """What does not exist needs no rule; a file has fewer rights than a directory."""
+def _allow(ruleset: int, place: Path | str, rights: int) -> None:
+    """A missing place needs no rule; a file has fewer rights than a directory."""
     try:
         handle = os.open(place, os.O_PATH | os.O_CLOEXEC)
     except OSError:
@@ -128,14 +123,14 @@ def _allow(ruleset: int, place: Path, rights: int) -> None:
 
 
 def _filter_sockets(network: bool) -> None:
-    """No socket at all, or, with the network, none of the local kind: a service of this machine would act for whoever asks it."""
+    """No socket at all; with the network, none of the local kind: local services obey anybody."""
     machine, socket = MACHINES[platform.machine()]
     local = [(EQUAL, 1, 0, UNIX), (RETURN, 0, 0, ALLOW)] if network else []
-    look = [(LOAD, 0, 0, 16), *local, (RETURN, 0, 0, REFUSE)]
     steps = [
         (LOAD, 0, 0, 4), (EQUAL, 1, 0, machine), (RETURN, 0, 0, KILL),
         (LOAD, 0, 0, 0), (AT_LEAST, 2, 0, FOREIGN), (EQUAL, 1, 0, IO_URING), (EQUAL, 2, 1, socket),
-        (RETURN, 0, 0, REFUSE), (RETURN, 0, 0, ALLOW), *look,
+        (RETURN, 0, 0, REFUSE), (RETURN, 0, 0, ALLOW),
+        (LOAD, 0, 0, 16), *local, (RETURN, 0, 0, REFUSE),
     ]  # fmt: skip
     code = b"".join(struct.pack("HBBI", *step) for step in steps)
     buffer = ctypes.create_string_buffer(code, len(code))
@@ -143,15 +138,8 @@ def _filter_sockets(network: bool) -> None:
     _prctl(SECCOMP, FILTER, ctypes.c_char_p(program))
 
 
-def _drop_capabilities() -> None:
-    """What a root of this machine may do beside reading and writing goes when the command begins."""
-    for capability in range(LAST_CAPABILITY):
-        if _libc().prctl(DROP_BOUND, ctypes.c_ulong(capability), 0, 0, 0):
-            return
-
-
 def _limit_processes() -> None:
-    """The kernel counts all that the user runs, so the limit lies above what runs now."""
+    """The kernel counts all processes of the user, so the limit lies above what runs now."""
     running = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
     _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
     wanted = running + MORE_PROCESSES
@@ -159,28 +147,17 @@ def _limit_processes() -> None:
     resource.setrlimit(resource.RLIMIT_NPROC, (limit, limit))
 
 
-def _prefer_oom_kill() -> None:
-    """When the machine runs out of memory, the kernel ends this before the daemon."""
-    with suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000")
-
-
 def _prctl(*words: object) -> None:
     words = tuple(ctypes.c_ulong(word) if isinstance(word, int) else word for word in words)
     if _libc().prctl(*words, *(ctypes.c_ulong(0),) * (5 - len(words))):
-        raise _os_error()
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 def _syscall(number: int, *words: object) -> int:
-    found = _libc().syscall(number, *words)
+    found = int(_libc().syscall(number, *words))
     if found < 0:
-        raise _os_error()
-    return int(found)
-
-
-def _os_error() -> OSError:
-    number = ctypes.get_errno()
-    return OSError(number, os.strerror(number))
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return found
 
 
 def _libc() -> ctypes.CDLL:

@@ -1,8 +1,8 @@
-"""The shell tool: any command, fenced in, after a yes; at once or in the background, with the network if that was shown."""
+"""The shell tool: any command, sandboxed, after approval; in the foreground or the background."""
 
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import field, replace
 
 from daemon.core import value
@@ -10,35 +10,36 @@ from daemon.core.redaction import Redactor
 from daemon.core.trust import Effect, Label
 from daemon.tools.base import ToolContext, ToolError, ToolOutput
 from daemon.tools.config import ShellConfig
-from daemon.tools.shell.background import BackgroundCommands, CommandWatcher, NoWatcher
+from daemon.tools.shell.background import BackgroundCommands
 from daemon.tools.shell.parse import explain_wrappers, parse_line
-from daemon.tools.shell.process import (
-    OutputSink,
-    ProcessExit,
-    ProcessResult,
-    run_process,
-    stream_process,
-)
+from daemon.tools.shell.process import run_process
 from daemon.tools.shell.safe_commands import SafeCommands
 from daemon.tools.shell.sandbox import Sandbox
 from daemon.tools.signature import ToolDefinition, tool
+from daemon.tools.workspace.command_effects import CommandEffects
 
 MAX_TIMEOUT_S = 3660
 STATUS_CHARS = 100
-NETWORK_NOTE = "with the network: it can send out what it reads in the workspace, and reach the services of this machine"
-BACKGROUND_NOTE = "in the background: it goes on after this answer, for {minutes:g} minutes at most"
-NEEDS_BUBBLEWRAP = "a background command needs bubblewrap, or it could outlive the daemon; run it without background"
+NETWORK_NOTE = (
+    "with the network: it can send out what it reads in the workspace, and reach the services of"
+    " this machine"
+)
+BACKGROUND_NOTE = "in the background: it continues after this answer, for at most {:g} minutes"
+NEEDS_BUBBLEWRAP = (
+    "a background command needs bubblewrap, or it could outlive the daemon; run it without"
+    " background"
+)
 
 
 @value
 class Shell:
-    """What running a command needs. `protected_paths` are those that no command touches without a question."""
+    """What running a command needs. No command touches `protected_paths` without approval."""
 
     sandbox: Sandbox
     config: ShellConfig
     protected_paths: tuple[str, ...] = ()
     redactor: Redactor = field(default_factory=Redactor)
-    watcher: CommandWatcher = field(default_factory=NoWatcher)
+    effects: CommandEffects | None = None
     background: BackgroundCommands = field(default_factory=BackgroundCommands)
 
     @property
@@ -47,55 +48,43 @@ class Shell:
         return SafeCommands(tuple(self.config.allowed), self.sandbox.kind, self.protected_paths)
 
     def build_argv(self, arguments: Mapping[str, object]) -> list[str]:
-        """The words to run: what the gate took for harmless never goes through a shell. Raises ToolError."""
+        """The words to run; a safe command never goes through a shell. Raises ToolError."""
         command, argv = str(arguments.get("command") or ""), _words(arguments)
         if bool(command.strip()) == bool(argv):
             raise ToolError(
                 "give either command (a line for the shell) or argv (a list of words), not both"
             )
-        if "\0" in command or any("\0" in word for word in argv):
+        if "\0" in "".join((command, *argv)):
             raise ToolError("a command cannot hold a NUL character")
-        if harmless := self.safe_commands.rewrite(arguments):
-            return harmless
-        return argv or [
-            shutil.which("bash", path=self.sandbox.env["PATH"]) or "/bin/sh",
-            "-c",
-            command,
-        ]
+        bash = shutil.which("bash", path=self.sandbox.env["PATH"]) or "/bin/sh"
+        return self.safe_commands.rewrite(arguments) or argv or [bash, "-c", command]
 
     def check_allowed(self, untrusted: bool, background: bool) -> None:
-        """No sandbox, no command: for text from outside always, for anybody when the config says so. Raises ToolError."""
-        if self.sandbox.kind == "none" and untrusted:
+        """Raises ToolError where the command must not run without a better sandbox."""
+        kind = self.sandbox.kind
+        if kind == "none" and untrusted:
             raise ToolError(
                 "there is no sandbox on this machine, so no command runs for text from outside"
             )
-        if self.sandbox.kind != "bubblewrap" and self.config.sandbox == "bubblewrap":
+        if kind != "bubblewrap" and self.config.sandbox == "bubblewrap":
             raise ToolError(
-                "bubblewrap does not work on this machine, and tools.shell.sandbox asks for it; see aidaemon doctor"
+                "bubblewrap does not work on this machine, and tools.shell.sandbox requires it;"
+                " see aidaemon doctor"
             )
-        if self.sandbox.kind != "bubblewrap" and background:
+        if kind != "bubblewrap" and background:
             raise ToolError(NEEDS_BUBBLEWRAP)
 
-    def label(self, network: bool) -> Label:
-        """What the output may be trusted for: what came over the network is a stranger's."""
-        return Label.UNTRUSTED if network or self.sandbox.kind == "none" else Label.TRUSTED
-
     def preview(self, arguments: Mapping[str, object]) -> str:
-        """What a person is told of a command beside its words: what it runs, and where it reaches."""
+        """Shown to the person who approves: what the command runs, and where it reaches."""
         argv = _words(arguments)
-        command = str(arguments.get("command") or "")
-        said = (
-            [f"{shlex.join(argv)}: {one}" for one in explain_wrappers(argv)]
-            if argv
-            else [str(parse_line(command))]
-        )
-        network = [NETWORK_NOTE] if arguments.get("network") else []
-        later = (
-            [BACKGROUND_NOTE.format(minutes=self.background.lifetime_s / 60)]
-            if arguments.get("background")
-            else []
-        )
-        return "\n".join(line for line in (*network, *later, *said) if line)
+        lines = [NETWORK_NOTE] if arguments.get("network") else []
+        if arguments.get("background"):
+            lines.append(BACKGROUND_NOTE.format(self.background.lifetime_s / 60))
+        if argv:
+            lines += [f"{shlex.join(argv)}: {remark}" for remark in explain_wrappers(argv)]
+        else:
+            lines.append(str(parse_line(str(arguments.get("command") or ""))))
+        return "\n".join(filter(None, lines))
 
 
 @tool(effect=Effect.DESTRUCTIVE, timeout_s=MAX_TIMEOUT_S, critical=None)
@@ -108,74 +97,46 @@ async def shell(
     network: bool = False,
     background: bool = False,
 ) -> ToolOutput:
-    """Run a command in the workspace: argv (a list of words) or command (a line). background: it goes on; see check_command."""
+    """Run a command in the workspace: argv (a list of words) or command (a line).
+    background: it goes on; see check_command.
+    """
     terminal.check_allowed(_untrusted_source, background)
-    line = terminal.build_argv(
-        {"argv": argv or [], "command": command, "network": network, "background": background}
-    )
+    given = {"argv": argv, "command": command, "network": network, "background": background}
+    sandbox, config, effects = terminal.sandbox, terminal.config, terminal.effects
+    line = sandbox.wrap(terminal.build_argv(given), network=network)
+    label = Label.UNTRUSTED if network or sandbox.kind == "none" else Label.TRUSTED
     if background:
-        return await _start_background(terminal, context, line, network)
-    before = await terminal.watcher.start(context)
+        job = await terminal.background.start(
+            line, sandbox, context, label, terminal.redactor, effects
+        )
+        return ToolOutput(f"{job.id}: started; check_command reports on it, stop_command ends it")
+    before = await effects.start(context) if effects else None
     try:
-        ran = await _run(terminal, context, line, network)
+        ran = await run_process(
+            line,
+            cwd=sandbox.workspace,
+            env=sandbox.env,
+            timeout_s=config.timeout_s,
+            max_chars=max(config.max_output_chars - STATUS_CHARS, STATUS_CHARS),
+            on_output=context.on_output,
+            clean=terminal.redactor.redact_text,
+        )
     except OSError as error:
         raise ToolError(f"the command could not be started: {error.strerror or error}") from error
     finally:
-        label = await terminal.watcher.finish(before, context, label=terminal.label(network))
-    text = _format(ran, terminal.config.timeout_s)
+        if effects and before:
+            label = await effects.finish(before, context, label=label)
+    late = f" (timed out after {config.timeout_s:g} s; it was killed)" if ran.timed_out else ""
+    text = f"exit_code: {ran.exit_code}{late}\n{ran.output}".rstrip()
     return ToolOutput(text, is_error=ran.exit_code != 0, exit_code=ran.exit_code, label=label)
 
 
 def shell_tool(terminal: Shell) -> ToolDefinition:
-    """The shell as this machine has it: its warning where there is no sandbox, its harmless commands where there is one."""
+    """The shell as this machine supports it: its warning, its safe commands, its preview."""
     meta = replace(shell.meta, warning=terminal.sandbox.warning)
     return replace(shell, meta=meta, is_safe=terminal.safe_commands, preview=terminal.preview)
-
-
-async def _run(
-    terminal: Shell, context: ToolContext, line: Sequence[str], network: bool
-) -> ProcessResult:
-    sandbox, config, stream = terminal.sandbox, terminal.config, terminal.redactor.open_stream()
-
-    def show(text: str) -> None:
-        if clean := stream.feed(text):
-            context.on_output(clean)
-
-    try:
-        return await run_process(
-            sandbox.wrap(line, network=network), cwd=sandbox.workspace, env=sandbox.env, timeout_s=config.timeout_s,
-            max_chars=max(config.max_output_chars - STATUS_CHARS, STATUS_CHARS), on_output=show, clean=terminal.redactor.redact_text,
-        )  # fmt: skip
-    finally:
-        if rest := stream.flush():
-            context.on_output(rest)
-
-
-async def _start_background(
-    terminal: Shell, context: ToolContext, line: Sequence[str], network: bool
-) -> ToolOutput:
-    sandbox, jobs = terminal.sandbox, terminal.background
-
-    async def start(sink: OutputSink) -> ProcessExit:
-        argv = sandbox.wrap(line, network=network)
-        return await stream_process(
-            sink, argv, cwd=sandbox.workspace, env=sandbox.env, timeout_s=jobs.lifetime_s
-        )
-
-    label = terminal.label(network)
-    job = await jobs.start(
-        start, context=context, label=label, watching=terminal.watcher, redactor=terminal.redactor
-    )
-    return ToolOutput(
-        f"{job.id}: started; check_command tells how it goes on, stop_command ends it"
-    )
 
 
 def _words(arguments: Mapping[str, object]) -> list[str]:
     argv = arguments.get("argv")
     return [str(word) for word in argv] if isinstance(argv, list) else []
-
-
-def _format(ran: ProcessResult, timeout_s: float) -> str:
-    late = f" (timed out after {timeout_s:g} s; it was killed)" if ran.timed_out else ""
-    return f"exit_code: {ran.exit_code}{late}\n{ran.output}".rstrip()

@@ -31,7 +31,8 @@ class NetConfig(BaseModel):
 
     allow: list[Annotated[str, AfterValidator(_check_place)]] = Field(
         [],
-        description='"host:port" on this machine or in a private network that may be asked all the same; no others are',
+        description='"host:port" on this machine or in a private network that may be requested'
+        " all the same; no others are",
     )
     timeout_s: float = Field(
         30, gt=0, le=300, description="a request that takes longer is given up"
@@ -48,7 +49,8 @@ class WebConfig(BaseModel):
 
     engine: Literal["auto", "searxng", "brave", "tavily", "ddgs"] = Field(
         "auto",
-        description='"searxng" (needs base_url), "brave", "tavily" (need api_key), "ddgs" and "auto" (no key, extra web)',
+        description='"searxng" (needs base_url), "brave", "tavily" (need api_key), "ddgs" and'
+        ' "auto" (no key, extra web)',
     )
     api_key: str = Field("", description="the key of Brave or Tavily")
     base_url: Annotated[str, AfterValidator(_check_url)] = Field(

@@ -1,10 +1,6 @@
-"""What can be wrong with an address, or with asking it.
+"""Which addresses may be requested (SSRF guard).
 
-Which addresses are the public internet. Our own table: what the standard library calls global differs by its version.
-
-A URL, read strictly: one reading only, so that what was judged is what is asked.
-
-Who may be asked (SSRF): a URL is read, its name resolved once, every address checked; only those are connected to.
+A URL is parsed strictly, its name resolved once, every address checked; only those are used.
 """
 
 import asyncio
@@ -13,100 +9,53 @@ import socket
 import unicodedata
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import closing
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from yarl import URL
 
 from daemon.core import value
 from daemon.tools.base import RetryableToolError, ToolError
 
-
-class AddressRefused(ToolError):
-    """This address may not be asked. Nothing was sent."""
-
-
 Address = IPv4Address | IPv6Address
 
-PRIVATE_NETWORK, TEST_NETWORK, TUNNEL = (
-    "a private network",
-    "a network for tests and examples",
-    "a tunnel to another network",
-)
-IPV4_BLOCKED: tuple[tuple[IPv4Network, str], ...] = tuple(
-    (IPv4Network(network), reason)
-    for network, reason in (
-        ("0.0.0.0/8", "this machine itself"),
-        ("10.0.0.0/8", PRIVATE_NETWORK),
-        ("100.64.0.0/10", "the network of a provider (carrier-grade NAT)"),
-        ("127.0.0.0/8", "this machine itself (loopback)"),
-        ("168.63.129.16/32", "a cloud's own service for its machines"),
-        ("169.254.0.0/16", "the local link, where clouds keep their machines' keys"),
-        ("172.16.0.0/12", PRIVATE_NETWORK),
-        ("192.0.0.0/24", "reserved, and a cloud's own service for its machines"),
-        ("192.0.2.0/24", TEST_NETWORK),
-        ("192.88.99.0/24", TUNNEL),
-        ("192.168.0.0/16", PRIVATE_NETWORK),
-        ("198.18.0.0/15", TEST_NETWORK),
-        ("198.51.100.0/24", TEST_NETWORK),
-        ("203.0.113.0/24", TEST_NETWORK),
-        ("224.0.0.0/4", "multicast"),
-        ("240.0.0.0/4", "reserved or broadcast"),
-    )
-)
-IPV6_GLOBAL = IPv6Network("2000::/3")
-IPV6_BLOCKED: tuple[tuple[IPv6Network, str], ...] = tuple(
-    (IPv6Network(network), reason)
-    for network, reason in (
-        ("::/128", "this machine itself"),
-        ("::1/128", "this machine itself (loopback)"),
-        ("2001::/23", "reserved, or a tunnel to another network (Teredo)"),
-        ("2001:db8::/32", TEST_NETWORK),
-        ("2002::/16", "a tunnel to another network (6to4)"),
-        ("3fff::/20", TEST_NETWORK),
-        ("fc00::/7", PRIVATE_NETWORK),
-        ("fe80::/10", "the local link"),
-        ("fec0::/10", PRIVATE_NETWORK),
-        ("ff00::/8", "multicast"),
-    )
-)
-IPV4_IN_IPV6 = tuple(
-    IPv6Network(f"{prefix}/96") for prefix in ("::ffff:0:0", "::ffff:0:0:0", "64:ff9b::")
-)
+PRIVATE_NETWORK = "a private network"
+TEST_NETWORK = "a network for tests and examples"
+TUNNEL = "a tunnel to another network"
+# Our own table: what the standard library calls global differs by its version.
+BLOCKED = {
+    ip_network(network): reason
+    for network, reason in {
+        "0.0.0.0/8": "this machine itself",
+        "10.0.0.0/8": PRIVATE_NETWORK,
+        "100.64.0.0/10": "the network of a provider (carrier-grade NAT)",
+        "127.0.0.0/8": "this machine itself (loopback)",
+        "168.63.129.16/32": "a cloud's own service for its machines",
+        "169.254.0.0/16": "the local link, where clouds keep their machines' keys",
+        "172.16.0.0/12": PRIVATE_NETWORK,
+        "192.0.0.0/24": "reserved, and a cloud's own service for its machines",
+        "192.0.2.0/24": TEST_NETWORK,
+        "192.88.99.0/24": TUNNEL,
+        "192.168.0.0/16": PRIVATE_NETWORK,
+        "198.18.0.0/15": TEST_NETWORK,
+        "198.51.100.0/24": TEST_NETWORK,
+        "203.0.113.0/24": TEST_NETWORK,
+        "224.0.0.0/4": "multicast",
+        "240.0.0.0/4": "reserved or broadcast",
+        "::/128": "this machine itself",
+        "::1/128": "this machine itself (loopback)",
+        "2001::/23": "reserved, or a tunnel to another network (Teredo)",
+        "2001:db8::/32": TEST_NETWORK,
+        "2002::/16": "a tunnel to another network (6to4)",
+        "3fff::/20": TEST_NETWORK,
+        "fc00::/7": PRIVATE_NETWORK,
+        "fe80::/10": "the local link",
+        "fec0::/10": PRIVATE_NETWORK,
+        "ff00::/8": "multicast",
+    }.items()
+}
+IPV6_GLOBAL = ip_network("2000::/3")
+IPV4_IN_IPV6 = tuple(map(ip_network, ("::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96")))
 ISATAP = (0x00005EFE, 0x02005EFE)
-
-
-def parse_address(text: str) -> Address | None:
-    """The address that this text is, in its plain form; None for everything else."""
-    try:
-        return ip_address(text)
-    except ValueError:
-        return None
-
-
-def explain_blocked(address: Address) -> str:
-    """What this address is, if it is not the public internet; empty if it is. IPv4 inside IPv6 is judged by what is inside."""
-    if isinstance(address, IPv4Address):
-        return next((reason for network, reason in IPV4_BLOCKED if address in network), "")
-    inside = _embedded_ipv4(address)
-    if inside is not None:
-        reason = explain_blocked(inside)
-        return f"{inside} in another form, {reason}" if reason else ""
-    known = next((reason for network, reason in IPV6_BLOCKED if address in network), "")
-    return known or (
-        "" if address in IPV6_GLOBAL and not _is_isatap(address) else "outside the public internet"
-    )
-
-
-def _embedded_ipv4(address: IPv6Address) -> IPv4Address | None:
-    """The IPv4 address that a network would turn this into: mapped, translated, or NAT64."""
-    if any(address in wrapper for wrapper in IPV4_IN_IPV6):
-        return IPv4Address(int(address) & 0xFFFFFFFF)
-    return None
-
-
-def _is_isatap(address: IPv6Address) -> bool:
-    return int(address) >> 32 & 0xFFFFFFFF in ISATAP
-
 
 MAX_URL = 8000
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -116,10 +65,31 @@ NAME_PLACE = re.compile(r"([^:\[\]]+)(?::([0-9]{1,5}))?")
 HOST_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
 NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
+RESOLVE_S = 10.0
+INTERNAL_NAMES = (
+    "localhost", "localdomain", "local", "internal", "intranet", "private", "lan", "home", "corp",
+    "arpa", "onion",
+)  # fmt: skip
+BLOCKED_PORTS = {
+    **dict.fromkeys((22, 23, 2222, 3389, 5900), "for logging in"),
+    **dict.fromkeys((25, 110, 119, 143, 465, 587, 993, 995, 2525), "for mail"),
+    **dict.fromkeys((20, 21, 69, 111, 135, 137, 138, 139, 445, 2049), "for files"),
+    **dict.fromkeys((53, 123, 161, 162, 179, 389, 636), "of the network itself"),
+    **dict.fromkeys((1433, 1521, 3306, 5432, 6379, 11211, 27017), "of a database"),
+    **dict.fromkeys((194, *range(6660, 6670), 6697), "for chat"),
+}
+
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+IsMine = Callable[[Address], bool]
+
+
+class AddressRefused(ToolError):
+    """This address may not be requested. Nothing was sent."""
+
 
 @value
 class Target:
-    """Where a request goes. `host` is an ASCII name or an address without brackets; `address` is set if it is an address."""
+    """`host` is an ASCII name, or an address without brackets, which `address` then holds."""
 
     url: URL
     host: str
@@ -128,22 +98,39 @@ class Target:
 
     @property
     def secure(self) -> bool:
-        """Whether it goes over TLS."""
+        """It uses TLS."""
         return self.url.scheme == "https"
 
     @property
     def host_port(self) -> str:
-        """host:port, as [tools.http] allow has it."""
+        """As [tools.http] allow has it."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
-    @property
-    def origin(self) -> tuple[str, str, int]:
-        """What has to be the same for two URLs to be of one server."""
-        return self.url.scheme, self.host, self.port
+
+def parse_address(text: str) -> Address | None:
+    """None for what is no address in its plain form."""
+    try:
+        return ip_address(text)
+    except ValueError:
+        return None
+
+
+def explain_blocked(address: Address) -> str:
+    """What this address is if it is not public, else empty. IPv4 inside IPv6 counts as IPv4."""
+    if address.version == 6 and any(address in network for network in IPV4_IN_IPV6):
+        inside = IPv4Address(int(address) & 0xFFFFFFFF)
+        reason = explain_blocked(inside)
+        return reason and f"{inside} in another form, {reason}"
+    for network, reason in BLOCKED.items():
+        if address in network:
+            return reason
+    isatap = int(address) >> 32 & 0xFFFFFFFF in ISATAP
+    public = address.version == 4 or (address in IPV6_GLOBAL and not isatap)
+    return "" if public else "outside the public internet"
 
 
 def parse_url(text: str) -> Target:
-    """Where this goes. Raises Refused for what is no whole http(s) URL, or what two programs might read in two ways."""
+    """Raises AddressRefused for what is no whole http(s) URL, or what has two readings."""
     if len(text) > MAX_URL:
         raise AddressRefused(f"the URL is longer than {MAX_URL} characters")
     if any(char == "\\" or unicodedata.category(char)[0] in "CZ" for char in text):
@@ -153,15 +140,22 @@ def parse_url(text: str) -> Target:
     parts = URL_PARTS.fullmatch(text)
     if parts is None or parts[1].lower() not in DEFAULT_PORTS or not parts[2]:
         raise AddressRefused(
-            "only whole addresses that begin with http:// or https:// can be asked"
+            "only whole addresses that begin with http:// or https:// can be requested"
         )
     scheme = parts[1].lower()
     host, port = parse_host_port(parts[3], DEFAULT_PORTS[scheme])
-    return _build_target(scheme, host, port, parts[4])
+    place = f"[{host}]" if ":" in host else host
+    try:  # the library that sends must read the same in what we put together
+        url = URL(f"{scheme}://{place}:{port}{parts[4]}")
+    except ValueError as error:
+        raise AddressRefused("the URL's path cannot be read") from error
+    if (url.scheme, url.raw_host, url.port, url.raw_user) != (scheme, host, port, None):
+        raise AddressRefused("the URL can be read in two ways")
+    return Target(url, host, port, parse_address(host))
 
 
 def parse_host_port(text: str, default_port: int = 0) -> tuple[str, int]:
-    """Host and port of `host:port`. Raises Refused for a host that is none, or that hides what it is."""
+    """Raises AddressRefused for a host that is none, or that hides what it is."""
     if "@" in text:
         raise AddressRefused(
             "the URL holds a user name before its host; credentials go into a header"
@@ -172,19 +166,24 @@ def parse_host_port(text: str, default_port: int = 0) -> tuple[str, int]:
     port = int(found[2]) if found[2] else default_port
     if not 0 < port < 65536:
         raise AddressRefused("the URL has no port between 1 and 65535")
-    return (_parse_ipv6(found[1]) if text.startswith("[") else _parse_name(found[1])), port
-
-
-def _parse_ipv6(text: str) -> str:
-    address = parse_address(text)
+    if not text.startswith("["):
+        return _parse_name(found[1]), port
+    address = parse_address(found[1])
     if address is None or address.version != 6:
         raise AddressRefused("the URL's host stands in brackets and is no IPv6 address")
-    return str(address)
+    return str(address), port
 
 
 def _parse_name(text: str) -> str:
-    """A name in ASCII, or a plain IPv4 address. What browsers would turn into an address must look like one."""
-    name = _to_ascii(text).removesuffix(".")
+    """A name in ASCII, or a plain IPv4 address; other spellings of an address are refused."""
+    name = text.lower()
+    if not text.isascii():
+        try:
+            host = unicodedata.normalize("NFKC", text)
+            name = URL.build(scheme="http", host=host).raw_host or ""
+        except (ValueError, UnicodeError) as error:
+            raise AddressRefused("the URL's host is no name") from error
+    name = name.removesuffix(".")
     if not HOST_NAME.fullmatch(name):
         raise AddressRefused("the URL's host is no name")
     if NUMBER.fullmatch(name.rpartition(".")[2]) and (text != name or parse_address(name) is None):
@@ -194,56 +193,6 @@ def _parse_name(text: str) -> str:
     return name
 
 
-def _to_ascii(text: str) -> str:
-    if text.isascii():
-        return text.lower()
-    try:
-        return URL.build(scheme="http", host=unicodedata.normalize("NFKC", text)).raw_host or ""
-    except (ValueError, UnicodeError) as error:
-        raise AddressRefused("the URL's host is no name") from error
-
-
-def _build_target(scheme: str, host: str, port: int, rest: str) -> Target:
-    """The URL put together again from what was read, and read by the library that will send it: they must agree."""
-    place = f"[{host}]" if ":" in host else host
-    try:
-        url = URL(f"{scheme}://{place}:{port}{rest}")
-    except ValueError as error:
-        raise AddressRefused("the URL's path cannot be read") from error
-    if (url.scheme, url.raw_host, url.port, url.raw_user) != (scheme, host, port, None):
-        raise AddressRefused("the URL can be read in two ways")
-    return Target(url, host, port, parse_address(host))
-
-
-Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-IsMine = Callable[[Address], bool]
-
-RESOLVE_S = 10.0
-INTERNAL_NAMES = (
-    "localhost",
-    "localdomain",
-    "local",
-    "internal",
-    "intranet",
-    "private",
-    "lan",
-    "home",
-    "corp",
-    "arpa",
-    "onion",
-)
-BLOCKED_PORTS = {
-    **dict.fromkeys((22, 23, 2222, 3389, 5900), "for logging in"),
-    **dict.fromkeys((25, 110, 119, 143, 465, 587, 993, 995, 2525), "for mail"),
-    **dict.fromkeys((20, 21, 69, 111, 135, 137, 138, 139, 445, 2049), "for files"),
-    **dict.fromkeys((53, 123, 161, 162, 179, 389, 636), "of the network itself"),
-    **dict.fromkeys((1433, 1521, 3306, 5432, 6379, 11211, 27017), "of a database"),
-    **dict.fromkeys(
-        (194, 6660, 6661, 6662, 6663, 6664, 6665, 6666, 6667, 6668, 6669, 6697), "for chat"
-    ),
-}
-
-
 async def system_resolve(host: str, port: int) -> Sequence[str]:
     """Every address that this machine's resolver has for the name. Raises OSError."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -251,7 +200,7 @@ async def system_resolve(host: str, port: int) -> Sequence[str]:
 
 
 def is_this_machine(address: Address) -> bool:
-    """Whether this machine itself has the address: the kernel would answer from the very same. Sends nothing."""
+    """The kernel would answer from this very address. Sends nothing."""
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     try:
         with closing(socket.socket(family, socket.SOCK_DGRAM)) as probe:
@@ -262,7 +211,7 @@ def is_this_machine(address: Address) -> bool:
 
 
 class AddressGuard:
-    """`allow` are the places (host:port) that the owner opened although they are not public; exactly those, by these names."""
+    """`allow` are the places (host:port) that the owner opened although they are not public."""
 
     def __init__(
         self,
@@ -279,7 +228,7 @@ class AddressGuard:
         return (target.host, target.port) in self._allow
 
     def check(self, url: str) -> Target:
-        """What can be said without asking anybody. Raises Refused."""
+        """Everything that can be judged without the network. Raises AddressRefused."""
         try:
             target = parse_url(url)
         except AddressRefused as error:
@@ -289,76 +238,69 @@ class AddressGuard:
         return target
 
     def check_redirect(self, here: Target, url: str) -> Target:
-        """Where a redirect leads. A public server may not send us to a place that only the owner may."""
+        """A public server may not redirect to a place that only the owner may request."""
+        refused = f"Not followed: {here.host} redirects to what may not be requested:"
         try:
             target = parse_url(url)
-            reason = self._find_reason(target)
         except AddressRefused as error:
-            raise AddressRefused(
-                f"Not followed: {here.host} redirects to what may not be asked: {error}."
-            ) from error
+            raise AddressRefused(f"{refused} {error}.") from error
+        reason = self._find_reason(target)
         if not reason and self.is_allowed(target) and not self.is_allowed(here):
             reason = "the redirect comes from the public internet, the place is not public"
         if reason:
-            raise AddressRefused(
-                f"Not followed: {here.host} redirects to what may not be asked: {reason}."
-            )
+            raise AddressRefused(f"{refused} {reason}.")
         return target
 
     async def resolve(self, target: Target) -> tuple[Address, ...]:
-        """The addresses that may be connected to, in the resolver's order. Asks it once; one bad address spoils them all."""
-        found = (target.address,) if target.address is not None else await self._look_up(target)
+        """The addresses to connect to, in the resolver's order. One bad address refuses all."""
+        found = (target.address,) if target.address else await self._look_up(target)
         if not self.is_allowed(target):
             for address in found:
                 if reason := self._explain_address(address):
                     raise AddressRefused(
-                        f"Not sent: {target.host} is {address}, and that is {reason}.{_how_to_allow(target)}"
+                        f"Not sent: {target.host} is {address}, and that is {reason}."
+                        f"{_how_to_allow(target)}"
                     )
         return found
 
     async def _look_up(self, target: Target) -> tuple[Address, ...]:
+        host = target.host
         try:
             async with asyncio.timeout(RESOLVE_S):
-                told = await self._resolver(target.host, target.port)
+                found = await self._resolver(host, target.port)
         except TimeoutError as error:
             raise RetryableToolError(
-                f"Not sent: {target.host} could not be looked up in {RESOLVE_S:g} s."
+                f"Not sent: {host} could not be looked up in {RESOLVE_S:g} s."
             ) from error
         except socket.gaierror as error:
             kind = RetryableToolError if error.errno == socket.EAI_AGAIN else ToolError
             raise kind(
-                f"Not sent: there is no host {target.host}, or its name cannot be looked up now."
+                f"Not sent: there is no host {host}, or its name cannot be looked up now."
             ) from error
         except (OSError, UnicodeError) as error:
-            raise ToolError(f"Not sent: the name {target.host} could not be looked up.") from error
-        addresses = tuple(parse_address(text) for text in told)
-        known = tuple(address for address in addresses if address is not None)
-        if not known or len(known) != len(addresses):
-            raise AddressRefused(f"Not sent: {target.host} has no address that can be read.")
-        return known
+            raise ToolError(f"Not sent: the name {host} could not be looked up.") from error
+        addresses = tuple(address for text in found if (address := parse_address(text)))
+        if not addresses or len(addresses) != len(found):
+            raise AddressRefused(f"Not sent: {host} has no address that can be read.")
+        return addresses
 
     def _find_reason(self, target: Target) -> str:
+        host, address = target.host, target.address
         if self.is_allowed(target):
             return ""
-        if target.address is not None and (reason := self._explain_address(target.address)):
-            return f"{target.host} is {reason}"
-        if target.address is None and (
-            "." not in target.host or target.host.rpartition(".")[2] in INTERNAL_NAMES
-        ):
-            return f"{target.host} is a name inside this machine or its network"
-        return (
-            f"port {target.port} is {BLOCKED_PORTS[target.port]}, not of the web"
-            if target.port in BLOCKED_PORTS
-            else ""
-        )
+        if address and (reason := self._explain_address(address)):
+            return f"{host} is {reason}"
+        if not address and ("." not in host or host.rpartition(".")[2] in INTERNAL_NAMES):
+            return f"{host} is a name inside this machine or its network"
+        purpose = BLOCKED_PORTS.get(target.port)
+        return f"port {target.port} is {purpose}, not of the web" if purpose else ""
 
     def _explain_address(self, address: Address) -> str:
-        return explain_blocked(address) or (
-            "an address of this machine itself" if self._is_mine(address) else ""
-        )
+        if reason := explain_blocked(address):
+            return reason
+        return "an address of this machine itself" if self._is_mine(address) else ""
 
 
 def _how_to_allow(target: Target) -> str:
-    return (
-        f' Only the owner can open it: [tools.http] allow = ["{target.host_port}"] in config.toml.'
-    )
+    place = target.host_port
+    return f' Only the owner can open it: [tools.http] allow = ["{place}"] in config.toml.'

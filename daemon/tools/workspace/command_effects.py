@@ -93,19 +93,17 @@ class CommandEffects:
 
     async def finish(
         self,
-        began: object,
+        began: CommandStart,
         context: ToolContext,
         *,
         label: Label = Label.TRUSTED,
-        over: bool = True,
+        final: bool = True,
     ) -> Label:
         """What its output may be trusted for; what it changed is marked. `label` is what it had from elsewhere, the network say;
-        `over` is False for one that goes on in the background. Raises StoreUnavailable.
+        `final` is False while the command continues in the background. Raises StoreUnavailable.
         """
-        if not isinstance(began, CommandStart):
-            raise TypeError("ended is given what began gave")
         marks, untrusted = self.files.labels, context.untrusted_source or label is Label.UNTRUSTED
-        settled = [began.name] if began.has_row and over else []
+        settled = [began.name] if began.has_row and final else []
         if not (untrusted or marks.has_labels):
             await self._save([], settled)
             return label
