@@ -5,7 +5,7 @@ from dataclasses import replace
 from daemon.commands.registry import CommandCall, Services
 from daemon.core.journal import Tx
 from daemon.core.rows import SessionRow
-from daemon.tools.policy.rule_text import FORMS, ParsedRule, RuleRefusal, parse_rule
+from daemon.tools.policy.rule_text import RULE_FORMS, ParsedRule, RuleRefusal, parse_rule
 from daemon.tools.policy.rules import KIND, LAST, PinnedRule, describe_rule, next_rule_name
 
 RULES_USAGE = "/rules add SENTENCE pins a rule, /rules confirm N says that I read it rightly, /rules remove N takes it back."
@@ -25,7 +25,7 @@ async def run_rules(desk: Services, spoken: CommandCall) -> str:
         case "remove":
             return await _remove_rule(desk, rest.strip())
         case _:
-            return f"{RULES_USAGE}\n{FORMS}"
+            return f"{RULES_USAGE}\n{RULE_FORMS}"
 
 
 def _list_rules(desk: Services) -> str:
@@ -71,7 +71,6 @@ def _describe_reading(desk: Services, rule: PinnedRule, read: ParsedRule) -> lis
     tools = f"It can concern these tools: {', '.join(named[:MAX_TOOLS_NAMED])}{more}."
     return [
         f"I understood rule {rule.name}: {describe_rule(rule.guard)}.{where} Where I cannot tell, I ask.",
-        *read.notes,
         tools
         if named
         else "None of the tools there are now fits it: look whether I understood you.",

@@ -1,24 +1,15 @@
-"""A typed rule in words, for the person who has to say whether that is what they meant (F5).
-
-The pinned rules, as the gate asks for them: outside the conversation, so nothing that happens to it touches them (F5).
-"""
+"""The pinned rules, held outside every conversation, and a rule in words for its owner to confirm (F5)."""
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 
 from daemon.core import value
 from daemon.core.trust import Decision, Effect
 from daemon.tools.base import Tool
-from daemon.tools.policy.rule_match import (
-    CallFacts,
-    RuleMatcher,
-    find_strictest,
-    matcher_from_json,
-    matcher_to_json,
-)
+from daemon.tools.policy.rule_match import RuleMatcher, find_strictest
 from daemon.tools.policy.stemming import list_synonyms
+from daemon.tools.registry import ToolRegistry
 
 EFFECT_TEXT = {
     Effect.READ: "reads",
@@ -28,69 +19,37 @@ EFFECT_TEXT = {
     Effect.DESTRUCTIVE: "may change or delete anything",
 }
 MAX_LISTED = 6
+MAX_SENTENCE = 120
 
 
-def describe_rule(guard: RuleMatcher) -> str:
+def describe_rule(rule: RuleMatcher) -> str:
     """`ask before every call that may change or delete anything, about mail (mailbox, inbox ...)`."""
-    begin = "ask before" if guard.action is Decision.ASK else "refuse"
-    does = [
-        EFFECT_TEXT[effect]
-        for effect in Effect
-        if effect in guard.effects and guard.effects != frozenset(Effect)
-    ]
-    named = f"is named {_join_some(guard.verbs)}" if guard.verbs else ""
-    which = _join_or([*does, named])
-    parts = (
-        f"{begin} every call" + (f" that {which}" if which else ""),
-        f"about {_join_or(guard.about)} ({_synonyms(guard)} count too)"
-        if guard.about and _synonyms(guard)
-        else "",
-        f"about {_join_or(guard.about)}" if guard.about and not _synonyms(guard) else "",
-        f"with {_join_or(guard.values)} in its arguments" if guard.values else "",
-        f"at or under {_join_or(guard.paths)}" if guard.paths else "",
-        f"with the words {_join_or(guard.commands)}" if guard.commands else "",
-        f"of more than {guard.above:g}, or of an amount that I cannot tell"
-        if guard.above is not None
-        else "",
-    )
-    return ", ".join(part for part in parts if part)
+    effects = [] if rule.effects == set(Effect) else [one for one in Effect if one in rule.effects]
+    does = [EFFECT_TEXT[effect] for effect in effects]
+    if rule.verbs:
+        does.append(f"is named {_join_some(rule.verbs)}")
+    synonyms = {other for word in rule.about for other in list_synonyms(word)}
+    also = f" ({_join_some(sorted(synonyms.difference(rule.about)))} count too)" if synonyms else ""
+    text = "ask before every call" if rule.action is Decision.ASK else "refuse every call"
+    text += f" that {' or '.join(does)}" if does else ""
+    for words, prefix, suffix in (
+        (rule.about, "about", also),
+        (rule.values, "with", " in its arguments"),
+        (rule.paths, "at or under", ""),
+        (rule.commands, "with the words", ""),
+    ):
+        text += f", {prefix} {' or '.join(words)}{suffix}" if words else ""
+    if rule.above is not None:
+        text += f", of more than {rule.above:g}, or of an amount that I cannot tell"
+    return text
 
 
-def _synonyms(guard: RuleMatcher) -> str:
-    return _join_some(
-        tuple(
-            dict.fromkeys(
-                other
-                for word in guard.about
-                for other in list_synonyms(word)
-                if other not in guard.about
-            )
-        )
-    )
-
-
-def _join_some(words: tuple[str, ...]) -> str:
+def _join_some(words: Sequence[str]) -> str:
     return ", ".join(words[:MAX_LISTED]) + (" ..." if len(words) > MAX_LISTED else "")
 
 
-def _join_or(words: tuple[str, ...] | list[str]) -> str:
-    return " or ".join(word for word in words if word)
-
-
 KIND, LAST = "rule", "rule-last"
-UNREADABLE_RULE = RuleMatcher(Decision.ASK, frozenset(Effect) - {Effect.READ})
-
-
-class ToolLookup(Protocol):
-    """The tools there are."""
-
-    def names(self) -> tuple[str, ...]:
-        """Every tool that can be called."""
-        ...
-
-    def get(self, name: str) -> Tool | None:
-        """The tool of that name."""
-        ...
+UNREADABLE_RULE = RuleMatcher(action=Decision.ASK, effects=frozenset(Effect) - {Effect.READ})
 
 
 @value
@@ -114,14 +73,17 @@ class PinnedRule:
             for key, value in asdict(self).items()
             if key not in ("name", "guard", "fault")
         }
-        return json.dumps(fields | {"guard": matcher_to_json(self.guard)}, ensure_ascii=False)
+        return json.dumps(
+            fields | {"guard": self.guard.model_dump(mode="json", exclude_defaults=True)},
+            ensure_ascii=False,
+        )
 
 
 def read_rule(name: str, text: str) -> PinnedRule:
     """A rule as it was kept. What cannot be read is not forgotten: it asks."""
     try:
         kept = json.loads(text)
-        guard = matcher_from_json(kept["guard"])
+        guard = RuleMatcher.model_validate(kept["guard"])
         return PinnedRule(
             name,
             str(kept["said"]),
@@ -143,7 +105,7 @@ def read_rule(name: str, text: str) -> PinnedRule:
 class RuleSet:
     """All rules, at hand for every call. Whoever writes one to the journal puts it here as well, in that order."""
 
-    tools: ToolLookup
+    tools: ToolRegistry
     _known: dict[str, PinnedRule] = field(default_factory=dict)
 
     def load(self, kept: Mapping[str, str]) -> None:
@@ -173,34 +135,33 @@ class RuleSet:
 
         `root` is the chat that `session` works for, or "".
         """
-        held = [rule for rule in self._known.values() if rule.session in ("", session, root)]
-        found = (
-            find_strictest([(rule.name, rule.guard) for rule in held], call_facts(tool, arguments))
-            if held
-            else None
+        found = find_strictest(
+            (
+                (rule.name, rule.guard)
+                for rule in self._known.values()
+                if rule.session in ("", session, root)
+            ),
+            tool,
+            arguments,
         )
         if found is None:
             return None
         decision, rule = found[0], self._known[found[1]]
         does = "forbids this" if decision is Decision.DENY else "wants a person to be asked first"
-        return decision, f"rule {rule.name} ({_shorten(rule.said)!r}) {does}"
+        said = rule.said
+        if len(said) > MAX_SENTENCE:
+            said = f"{said[:MAX_SENTENCE]}..."
+        return decision, f"rule {rule.name} ({said!r}) {does}"
 
     def covered_tools(self, guard: RuleMatcher) -> list[str]:
         """Names of the tools there are that the rule may mean, whatever its conditions on arguments."""
-        plain = replace(guard, paths=(), values=(), commands=(), above=None)
+        anywhere = guard.model_copy(
+            update={"paths": (), "values": (), "commands": (), "above": None}
+        )
         tools = (tool for name in self.tools.names() if (tool := self.tools.get(name)))
-        return [tool.name for tool in tools if plain.decide(call_facts(tool, {}))]
-
-
-def call_facts(tool: Tool, arguments: Mapping[str, object]) -> CallFacts:
-    """The call as a rule sees it."""
-    return CallFacts(tool.meta.effect, tool.name, tool.spec.description, arguments)
+        return [tool.name for tool in tools if anywhere.decide(tool, {})]
 
 
 def next_rule_name(kept: Iterable[str], last: str | None) -> str:
     """A number that no rule had before."""
     return str(max([int(name) for name in (*kept, last or "0") if name.isdecimal()], default=0) + 1)
-
-
-def _shorten(text: str, most: int = 120) -> str:
-    return text if len(text) <= most else f"{text[:most]}..."

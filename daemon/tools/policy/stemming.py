@@ -80,11 +80,6 @@ def list_synonyms(word: str) -> tuple[str, ...]:
     )
 
 
-def split_set(text: str) -> frozenset[str]:
-    """The words of a line, as a set."""
-    return frozenset(text.split())
-
-
 @lru_cache(maxsize=1)
 def _synonym_groups() -> tuple[frozenset[str], ...]:
     return tuple(frozenset(stem(word) for word in line.split()) for line in SYNONYMS)
