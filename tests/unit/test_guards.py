@@ -6,20 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from daemon.core.messages import ToolSpec
 from daemon.core.trust import Decision, Effect, Label
-from daemon.tools.base import ToolMeta
-from daemon.tools.policy.rule_match import (
-    CallFacts,
-    RuleMatcher,
-    find_strictest,
-    matcher_from_json,
-    matcher_to_json,
-)
-from daemon.tools.policy.rule_text import ParsedRule, RuleRefusal, parse_rule
+from daemon.tools.base import Tool, ToolContext, ToolMeta, ToolOutput
+from daemon.tools.policy.rule_match import RuleMatcher, find_strictest
+from daemon.tools.policy.rule_text import ParsedRule, RuleRefusal, parse_model_rule, parse_rule
 from daemon.tools.policy.rules import describe_rule
 from daemon.tools.policy.stemming import list_stems, stem
 from daemon.tools.policy.table import STRICTNESS, PolicyInput, Provenance, judge
-from tests.unit.guard_cases import CALLS, REFUSED, UNDERSTOOD, Call
+from tests.unit.guard_cases import CALLS, FREE_TEXT, REFUSED, UNDERSTOOD, Call
 
 WORDS = some.sampled_from(
     [
@@ -50,10 +45,9 @@ VALUES = some.recursive(
 )
 ARGUMENTS = some.dictionaries(WORDS | some.text(max_size=8), VALUES, max_size=4)
 NAMES = some.lists(WORDS, min_size=1, max_size=3).map("_".join)
-DEEDS = some.builds(
-    CallFacts,
-    some.sampled_from(Effect),
+DEEDS = some.tuples(
     NAMES,
+    some.sampled_from(Effect).map(str),
     some.lists(WORDS, max_size=4).map(" ".join),
     ARGUMENTS,
 )
@@ -64,9 +58,9 @@ CASES = some.builds(
     meta=some.builds(ToolMeta, effect=some.sampled_from(Effect)),
     label=some.sampled_from(Label),
     session_label=some.sampled_from(Label),
-    granted=some.booleans(),
+    has_grant=some.booleans(),
     safe=some.booleans(),
-    protected=some.booleans(),
+    is_protected=some.booleans(),
     approvals=some.sampled_from(["risk", "always"]),
     askable=some.booleans(),
 )
@@ -78,9 +72,13 @@ def understood(sentence: str) -> ParsedRule:
     return read
 
 
-def deed(call: Call) -> CallFacts:
-    name, effect, description, arguments = call
-    return CallFacts(Effect(effect), name, description, arguments)
+async def run(arguments: object, context: ToolContext) -> ToolOutput:
+    raise NotImplementedError
+
+
+def tool(call: Call) -> Tool:
+    name, effect, description, _ = call
+    return Tool(ToolSpec(name, description, {}), ToolMeta(Effect(effect)), run)
 
 
 @pytest.mark.parametrize("case", UNDERSTOOD, ids=lambda case: case[0])
@@ -105,12 +103,12 @@ def test_F5_what_is_no_rule_is_refused_with_the_reason_and_the_forms_there_are(
 
 @pytest.mark.parametrize(("sentence", "call", "wanted"), CALLS)
 def test_F5_what_becomes_of_a_call(sentence: str, call: Call, wanted: str | None):
-    said = understood(sentence).guard.decide(deed(call))
+    said = understood(sentence).guard.decide(tool(call), call[3])
     assert (said.value if said else None) == wanted
 
 
 def test_F5_the_tables_are_long_enough():
-    assert len(UNDERSTOOD) >= 60 and len(CALLS) >= 40
+    assert len(UNDERSTOOD) >= 36 and len(CALLS) >= 40
 
 
 def test_F5_a_rule_may_hold_for_one_chat():
@@ -118,29 +116,58 @@ def test_F5_a_rule_may_hold_for_one_chat():
         understood("never delete mail in this chat").here
         and understood("never delete mail here without asking").here
     )
-    assert (
-        not understood("never delete mail").here
-        and not understood("never delete mail anywhere").here
+    assert not understood("never delete mail").here and not understood("ask about=mail").here
+
+
+@pytest.mark.parametrize("sentence", FREE_TEXT)
+def test_F5_free_text_needs_a_model(sentence: str):
+    read = parse_rule(sentence)
+    assert isinstance(read, RuleRefusal) and "never delete mail" in read.text
+
+
+def test_F5_a_rule_that_a_model_read_is_the_typed_rule():
+    read = parse_model_rule(
+        'Here: {"action": "ask", "effects": ["egress"], "verbs": ["post"], "about": ["slack"],'
+        ' "above": null, "here": true}'
     )
+    wanted = RuleMatcher(
+        action=Decision.ASK, effects=frozenset({Effect.EGRESS}), verbs=("post",), about=("slack",)
+    )
+    assert read == ParsedRule(wanted, here=True)
 
 
-def test_F5_what_a_rule_cannot_hold_is_told_and_makes_it_wider():
-    read = understood("never send mail to Alice")
-    assert read.guard == understood("never send mail").guard
-    assert "'Alice'" in read.notes[0]
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "",
+        "I cannot.",
+        "[]",
+        '{"action": "allow", "verbs": ["send"]}',
+        '{"action": "ask"}',
+        '{"action": "deny", "verbs": ["send"], "until": "noon"}',
+        '{"problem": "it has an exception"}',
+    ],
+)
+def test_F5_a_reply_that_is_no_rule_makes_none(reply: str):
+    assert isinstance(parse_model_rule(reply), RuleRefusal)
 
 
 def test_F5_a_rule_is_told_in_words_before_it_is_confirmed():
-    assert describe_rule(
-        understood("never spend more than 50 dollars without asking").guard
-    ).startswith("ask before every call that")
+    assert describe_rule(understood("ask effect=egress about=money amount=50").guard).startswith(
+        "ask before every call that"
+    )
     assert "at or under reports/" in describe_rule(understood("never write to reports/").guard)
 
 
 @given(SENTENCES)
 def test_F5_a_rule_is_the_same_after_it_was_kept(sentence: str):
     guard = understood(sentence).guard
-    assert matcher_from_json(json.loads(json.dumps(matcher_to_json(guard)))) == guard
+    assert (
+        RuleMatcher.model_validate(
+            json.loads(json.dumps(guard.model_dump(mode="json", exclude_defaults=True)))
+        )
+        == guard
+    )
 
 
 @pytest.mark.parametrize(
@@ -154,7 +181,7 @@ def test_F5_a_rule_is_the_same_after_it_was_kept(sentence: str):
 )
 def test_F5_what_is_no_rule_of_this_version_is_not_taken_for_one(kept: dict[str, object]):
     with pytest.raises(ValueError):
-        matcher_from_json(kept)
+        RuleMatcher.model_validate(kept)
 
 
 @given(some.text(max_size=80))
@@ -163,16 +190,18 @@ def test_F5_no_text_breaks_the_reader(text: str):
 
 
 @given(GUARDS, DEEDS)
-def test_F5_a_rule_says_ask_or_deny_or_nothing(guard: RuleMatcher, one: CallFacts):
-    assert guard.decide(one) in (None, Decision.ASK, Decision.DENY)
+def test_F5_a_rule_says_ask_or_deny_or_nothing(guard: RuleMatcher, one: Call):
+    assert guard.decide(tool(one), one[3]) in (None, Decision.ASK, Decision.DENY)
 
 
 @given(some.lists(GUARDS, max_size=4), GUARDS, DEEDS, CASES)
 def test_F5_adding_a_rule_never_allows_more(
-    guards: list[RuleMatcher], another: RuleMatcher, one: CallFacts, case: PolicyInput
+    guards: list[RuleMatcher], another: RuleMatcher, one: Call, case: PolicyInput
 ):
     def decided(rules: list[RuleMatcher]) -> int:
-        found = find_strictest([(str(at), rule) for at, rule in enumerate(rules)], one)
+        found = find_strictest(
+            [(str(at), rule) for at, rule in enumerate(rules)], tool(one), one[3]
+        )
         whole = PolicyInput(
             meta=case.meta, label=case.label, session_label=case.session_label, provenance=Provenance("x", "y"), safe=case.safe,
             has_grant=case.has_grant, is_protected=case.is_protected, approvals=case.approvals, askable=case.askable,

@@ -45,17 +45,32 @@ PLAIN = re.compile(
 TYPED = re.compile(r"(ask|deny)((?:\s+\w+=\S+)+)", re.I)
 KEYS = ("effect", "about", "path", "to", "amount", "command")
 FILLERS = set(
-    "my the a an any all every each of your our this that these those some to in on at with into under from for by or and , / & "
-    "anything everything something anywhere anyone anybody someone everybody".split()
+    "my the a an any all every each of your our this that these those some to in on at with into"
+    " under from for by or and , / & anything everything something anywhere anyone anybody someone"
+    " everybody".split()
 )
 CONDITIONS = re.compile(
-    r"(?i)\b(unless|except|but|if|when|while|until|after|before|because|without|where|who|which|than|per|times|today|tomorrow|"
-    r"weekends?|weekly|daily|nights?|\d+)\b"
+    r"(?i)(?<!\S)(unless|over|above|except|but|if|when|while|until|after|before|because|without"
+    r"|where|who|which|than|per|times|today|tomorrow|weekends?|weekly|daily|nights?"
+    r"|[$€£]?\d+(?:[.,]\d+)?k?)(?!\S)"
+)
+OTHER_VERBS = (
+    "archive cancel book reserve schedule accept decline approve merge deploy restart push close"
+    " sign install upgrade disable enable unlock subscribe unsubscribe follow like comment restore"
+    " mute kick ban confirm"
 )
 FAMILIES = (
-    ("delete remove erase trash purge wipe clear destroy drop discard unlink empty shred", "destructive", ""),
+    (
+        "delete remove erase trash purge wipe clear destroy drop discard unlink empty shred",
+        "destructive",
+        "",
+    ),
     ("pay spend buy purchase donate transfer order", "egress destructive", "money"),
-    ("send forward reply respond publish share upload submit announce notify invite post", "egress", ""),
+    (
+        "send forward reply respond publish share upload submit announce notify invite post",
+        "egress",
+        "",
+    ),
     ("email mail", "egress", "mail"),
     ("message text", "egress", "message"),
     ("call phone", "egress", "call"),
@@ -69,15 +84,12 @@ FAMILIES = (
     ("read open view search look list", "read fetch", ""),
     ("touch", "write egress destructive", ""),
     ("use access do", "read fetch write egress destructive", ""),
-    *(
-        (word, "", "")
-        for word in "archive cancel book reserve schedule accept decline approve merge deploy restart push close sign install "
-        "upgrade disable enable unlock subscribe unsubscribe follow like comment restore mute kick ban confirm".split()
-    ),
-)  # fmt: skip
+    *((verb, "", "") for verb in OTHER_VERBS.split()),
+)
 JOINTS = ("or", "and", ",", "/")
 GENERAL = set(
-    "file files folder folders directory directories command commands shell program script scripts code".split()
+    "file files folder folders directory directories command commands shell program script"
+    " scripts code".split()
 )
 
 
@@ -127,19 +139,17 @@ def _parse_plain(text: str) -> RuleMatcher:
     found = PLAIN.fullmatch(text)
     if found is None:
         raise ValueError(
-            f"I could not read that as a rule: it must begin with never, or ask before. {STRICTER_ONLY}"
+            f"I could not read that: in English, it must say never, or ask before. {STRICTER_ONLY}"
         )
     verb, *words = re.findall(r"[^\s,]+|,", found["what"].replace('"', ""))
-    if (condition := CONDITIONS.search(" ".join(words))) or re.search(r"[.!?;] ", text):
-        why = f" ({condition[0]!r})" if condition else ""
-        raise ValueError(
-            f"A rule has no condition, amount or exception{why}, and it is one sentence."
-        )
     family = _family(verb)
     if family is None:
         raise ValueError(
-            f"I do not know the action {verb!r}." if verb.lower() != "ask" else STRICTER_ONLY
+            STRICTER_ONLY if verb.lower() == "ask" else f"I do not know the action {verb!r}."
         )
+    if (condition := CONDITIONS.search(" ".join(words))) or re.search(r"[.!?;] ", text):
+        why = f" ({condition[0]!r})" if condition else ""
+        raise ValueError(f"A rule is one sentence without condition, amount or exception{why}.")
     for at, joint in enumerate(words[:-1]):
         if joint in JOINTS and _family(words[at + 1]) and (at == 0 or words[at + 2 :]):
             raise ValueError("That forbids two things. Add one rule for each.")
