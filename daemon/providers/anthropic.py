@@ -1,39 +1,36 @@
-"""What Anthropic's messages answer, whole or in pieces, as a ModelReply.
-
-Claude, by Anthropic's own API or a server that speaks it.
-"""
+"""Claude, by Anthropic's own API or a server that speaks it."""
 
 import json
 import re
-from collections.abc import AsyncGenerator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BeforeValidator
 
 from daemon.core.errors import ErrorClass
-from daemon.core.messages import ModelReply, ModelRequest, ToolCall, Usage
-from daemon.providers import http as reading
+from daemon.core.messages import ModelRequest, Native, Usage
 from daemon.providers.anthropic_request import (
     THINKING_TYPES,
     Block,
     encode_request,
     make_own_native,
-    parse_arguments,
 )
-from daemon.providers.base import Count, DictOrNone, TextCallback, estimate_usage
+from daemon.providers.base import (
+    Count,
+    DictOrNone,
+    ReplyBuilder,
+    WireModel,
+    make_unique_ids,
+    parse_arguments,
+    parse_json,
+)
 from daemon.providers.errors import CallFailed, make_object_error
-from daemon.providers.http import BOM, MAX_RESPONSE_BYTES, make_too_long_error, parse_json
 from daemon.providers.http_provider import HttpProvider
 
 CONTEXT_FULL, REFUSED = "model_context_window_exceeded", "refusal"
 
 
-class _Wire(BaseModel):
-    model_config = ConfigDict(coerce_numbers_to_str=True)
-
-
-class _Block(_Wire):
+class _Block(WireModel):
     """A block, or what a delta adds to one."""
 
     type: str = ""
@@ -48,31 +45,21 @@ class _Block(_Wire):
     stop_reason: str | None = None
 
 
-class _Usage(_Wire):
+class _Usage(WireModel):
     input_tokens: Count = 0
     output_tokens: Count = 0
     cache_read_input_tokens: Count = 0
     cache_creation_input_tokens: Count = 0
 
-    def merge(self, before: Usage | None) -> Usage | None:
-        """The prompt is told in three parts. The counts of a stream only ever grow, and later ones may leave some out."""
-        before = before or Usage()
-        sent = self.input_tokens + self.cache_read_input_tokens + self.cache_creation_input_tokens
-        cached = max(before.cached_tokens, self.cache_read_input_tokens)
-        found = Usage(
-            max(before.input_tokens, sent), max(before.output_tokens, self.output_tokens), cached
-        )
-        return found if found != Usage() else None
-
 
 def _normalize_blocks(value: object) -> object:
-    """A text where a list of blocks belongs, and nulls in the list, are no reason to lose an answer."""
+    """Some servers send a text in place of a list of blocks, or nulls in the list."""
     if isinstance(value, str):
         return [{"type": "text", "text": value}]
     return [item for item in value if item is not None] if isinstance(value, list) else value
 
 
-class _Message(_Wire):
+class _Message(WireModel):
     content: Annotated[list[_Block] | None, BeforeValidator(_normalize_blocks)] = None
     stop_reason: str | None = None
     usage: Annotated[_Usage | None, DictOrNone] = None
@@ -91,65 +78,46 @@ class _Event(_Message):
 
 @dataclass(slots=True)
 class _Part:
-    """A block under construction."""
+    """A block under construction; `text` is text, thinking or arguments."""
 
-    type: str
-    text: list[str] = field(default_factory=list)
-    signature: list[str] = field(default_factory=list)
-    data: str = ""
-    id: str = ""
-    name: str = ""
-    input: object = None
+    block: _Block
+    text: str = ""
+    signature: str = ""
 
     @property
     def arguments_json(self) -> str:
         """The arguments of a call, in one spelling however they came; broken ones as they are."""
-        text = "".join(self.text)
-        if not text.strip():
-            return json.dumps(self.input if self.input is not None else {}, ensure_ascii=False)
         try:
-            return json.dumps(json.loads(text), ensure_ascii=False)
+            given = self.block.input if self.block.input is not None else {}
+            found = json.loads(self.text) if self.text.strip() else given
         except (ValueError, RecursionError):
-            return text
+            return self.text
+        return json.dumps(found, ensure_ascii=False)
 
-    def to_block(self, given: str) -> Block:
+    def to_block(self, call_id: str) -> Block:
         """As it is sent back."""
-        match self.type:
+        kind = self.block.type
+        match kind:
             case "thinking":
-                return {
-                    "type": "thinking",
-                    "thinking": "".join(self.text),
-                    "signature": "".join(self.signature),
-                }
+                return {"type": kind, "thinking": self.text, "signature": self.signature}
             case "redacted_thinking":
-                return {"type": "redacted_thinking", "data": self.data}
+                return {"type": kind, "data": self.block.data or ""}
             case "tool_use":
-                return {
-                    "type": "tool_use",
-                    "id": given,
-                    "name": self.name,
-                    "input": parse_arguments(self.arguments_json),
-                }
+                arguments = parse_arguments(self.arguments_json)
+                return {"type": kind, "id": call_id, "name": self.block.name, "input": arguments}
             case _:
-                return {"type": "text", "text": "".join(self.text)}
+                return {"type": "text", "text": self.text}
 
 
-@dataclass(slots=True)
-class AnthropicReplyBuilder:
-    """A reply under construction: of many pieces, or of one that is the whole."""
+@dataclass(slots=True, kw_only=True)
+class AnthropicReplyBuilder(ReplyBuilder):
+    """Reads messages and their events. `prefix` names what the reply was thought about."""
 
-    parts: list[_Part] = field(default_factory=list)
-    finish: str = ""
-    usage: Usage | None = None
-    ended: bool = False
-    _at: dict[int, _Part] = field(default_factory=dict)
-    _received: int = 0
+    prefix: str = ""
+    _parts: list[_Part] = field(default_factory=list)
+    _by_index: dict[int, _Part] = field(default_factory=dict)
 
-    def feed(self, received: str | bytes) -> str:
-        """Take in one JSON object, an event or a whole message; gives the text that it adds. Raises Fault."""
-        self._received += len(received)
-        if self._received > MAX_RESPONSE_BYTES:
-            raise make_too_long_error()
+    def _read(self, received: str | bytes) -> str:
         event = parse_json(_Event, received, "a message")
         if event.type == "error" or event.error:
             raise make_object_error(event.error or "the server broke off with an error")
@@ -162,145 +130,81 @@ class AnthropicReplyBuilder:
                 return self._add_delta(event.index, event.delta or _Block())
             case "message_delta":
                 self.finish = (event.delta or _Block()).stop_reason or self.finish
-                self.usage = event.usage.merge(self.usage) if event.usage else self.usage
+                self._merge_usage(event.usage)
             case "message_stop":
-                self.ended = True
+                self.has_ended = True
             case "message" | "":
                 return self._add_message(event)
         return ""
 
     def _add_message(self, message: _Message) -> str:
         self.finish = message.stop_reason or self.finish
-        self.usage = message.usage.merge(self.usage) if message.usage else self.usage
-        return "".join(self._start_block(len(self.parts), block) for block in message.content or ())
+        self._merge_usage(message.usage)
+        return "".join(
+            self._start_block(len(self._parts), block) for block in message.content or ()
+        )
+
+    def _merge_usage(self, used: _Usage | None) -> None:
+        """The prompt comes in three counts. Counts only grow, and later events leave some out."""
+        if used is None:
+            return
+        before = self.usage or Usage()
+        sent = used.input_tokens + used.cache_read_input_tokens + used.cache_creation_input_tokens
+        cached = max(before.cached_tokens, used.cache_read_input_tokens)
+        output = max(before.output_tokens, used.output_tokens)
+        self._add_usage(Usage(max(before.input_tokens, sent), output, cached))
 
     def _start_block(self, index: int, block: _Block) -> str:
-        part = _Part(
-            block.type,
-            data=block.data or "",
-            id=block.id or "",
-            name=block.name or "",
-            input=block.input,
-        )
-        self.parts.append(part)
-        self._at[index] = part
+        part = self._by_index[index] = _Part(block)
+        self._parts.append(part)
         return self._add_delta(index, block)
 
     def _add_delta(self, index: int, delta: _Block) -> str:
-        part = self._at.get(index)
-        if part is None:
+        if (part := self._by_index.get(index)) is None:
             raise CallFailed(ErrorClass.MALFORMED, "a piece of a block that was never begun")
-        added = {
-            "text": delta.text,
-            "thinking": delta.thinking,
-            "tool_use": delta.partial_json,
-        }.get(part.type)
-        if added:
-            part.text.append(added)
-        if delta.signature:
-            part.signature.append(delta.signature)
-        return added or "" if part.type == "text" else ""
+        kind = part.block.type
+        pieces = {"text": delta.text, "thinking": delta.thinking, "tool_use": delta.partial_json}
+        added = pieces.get(kind) or ""
+        part.text += added
+        part.signature += delta.signature or ""
+        if kind != "text":
+            return ""
+        self.text.append(added)
+        return added
 
-    def build(self, request: ModelRequest) -> ModelReply:
-        """The whole of it. Raises Fault when there is nothing in it."""
-        text = "".join(piece for part in self.parts if part.type == "text" for piece in part.text)
-        uses = [part for part in self.parts if part.type == "tool_use"]
-        if not text.strip() and not uses:
-            raise self._empty_error()
-        if any(not use.name for use in uses):
-            raise CallFailed(ErrorClass.MALFORMED, "a tool call without a name")
-        calls = tuple(
-            ToolCall(given, use.name, use.arguments_json)
-            for given, use in zip(_make_unique_ids(uses), uses, strict=True)
-        )
-        return ModelReply(
-            text=text,
-            calls=calls,
-            usage=self.usage or estimate_usage(request, text, calls),
-            finish=self.finish,
-        )
+    def _list_calls(self) -> list[tuple[str, str, str]]:
+        uses = [part for part in self._parts if part.block.type == "tool_use"]
+        return [(u.block.id or "", u.block.name or "", u.arguments_json) for u in uses]
 
-    def _empty_error(self) -> CallFailed:
+    def _make_empty_error(self) -> CallFailed:
         if self.finish == CONTEXT_FULL:
             return CallFailed(ErrorClass.CONTEXT_TOO_LONG, "no room was left for an answer")
         if self.finish == REFUSED:
-            return CallFailed(ErrorClass.BAD_REQUEST, f"it withholds its answer ({self.finish})")
-        why = (
-            f" (it stopped because of {self.finish!r})"
-            if self.finish not in ("", "end_turn")
-            else ""
-        )
-        return CallFailed(ErrorClass.MALFORMED, f"an empty reply{why}")
+            return self._make_error(ErrorClass.BAD_REQUEST, "it withholds its answer")
+        return super(AnthropicReplyBuilder, self)._make_empty_error()
 
-    def native_blocks(self) -> list[Block]:
-        """The blocks to be sent back unchanged; none where nothing was thought, as text and calls say it all then."""
-        known = [
-            part
-            for part in self.parts
-            if part.type in (*THINKING_TYPES, "tool_use") or "".join(part.text).strip()
-        ]
-        if not any(part.type in THINKING_TYPES for part in known):
-            return []
-        ids = iter(_make_unique_ids([part for part in known if part.type == "tool_use"]))
-        return [part.to_block(next(ids) if part.type == "tool_use" else "") for part in known]
-
-
-def parse_reply(body: bytes) -> AnthropicReplyBuilder:
-    """A reply that came in one piece."""
-    draft = AnthropicReplyBuilder()
-    draft.feed(body.removeprefix(BOM))
-    return draft
-
-
-def _make_unique_ids(uses: list[_Part]) -> list[str]:
-    """Ids are echoed, so each call of a reply needs one, and one of its own."""
-    given: list[str] = []
-    for index, use in enumerate(uses):
-        given.append(use.id if use.id and use.id not in given else f"{use.id or 'call'}_{index}")
-    return given
-
-
-BAD_THINKING = re.compile(r"\b(signature|thinking)\b", re.IGNORECASE)
+    def _make_native(self) -> Native | None:
+        """The blocks to send back; None without thinking, as text and calls say it all then."""
+        kept = (*THINKING_TYPES, "tool_use")
+        parts = [part for part in self._parts if part.block.type in kept or part.text.strip()]
+        if not any(part.block.type in THINKING_TYPES for part in parts):
+            return None
+        uses = [part.block.id or "" for part in parts if part.block.type == "tool_use"]
+        ids = iter(make_unique_ids(uses))
+        blocks = [p.to_block(next(ids) if p.block.type == "tool_use" else "") for p in parts]
+        return make_own_native("", "", self.prefix, blocks)
 
 
 class Anthropic(HttpProvider):
-    """A provider."""
+    """Anthropic's messages."""
 
     kind = "anthropic"
     own_host = "api.anthropic.com"
     path = "/messages"
+    rejects_native = re.compile(r"\b(signature|thinking)\b", re.IGNORECASE)
 
-    def _is_native_rejected(self, fault: CallFailed) -> bool:
-        return (
-            fault.kind is ErrorClass.BAD_REQUEST and BAD_THINKING.search(fault.detail) is not None
-        )
-
-    async def _send(
-        self, model: str, request: ModelRequest, on_text: TextCallback | None
-    ) -> ModelReply:
-        wire = encode_request(model, request, on_text is not None, provider=self.name)
-
-        def replied(draft: AnthropicReplyBuilder) -> ModelReply:
-            own = draft.native_blocks()
-            native = make_own_native(self.name, model, wire.prefix, own) if own else None
-            return replace(draft.build(request), native=native)
-
-        async def streamed(data: AsyncGenerator[str], show: TextCallback) -> ModelReply:
-            return replied(await _read_stream(data, show))
-
-        async with self._transport.post(wire.body) as response:
-            return await reading.read_reply(
-                response, on_text, lambda whole: replied(parse_reply(whole)), streamed
-            )
-
-
-async def _read_stream(data: AsyncGenerator[str], show: TextCallback) -> AnthropicReplyBuilder:
-    draft = AnthropicReplyBuilder()
-    async for received in data:
-        if text := draft.feed(received):
-            show(text)
-        if draft.ended:
-            return draft
-    if not draft.finish:
-        raise CallFailed(ErrorClass.NETWORK, "the answer was cut off")
-    return draft
+    def _prepare(
+        self, model: str, request: ModelRequest, stream: bool
+    ) -> tuple[bytes, ReplyBuilder]:
+        wire = encode_request(model, request, stream, provider=self.name)
+        return wire.body, AnthropicReplyBuilder(prefix=wire.prefix)

@@ -1,28 +1,28 @@
-"""What Gemini's generateContent answers, whole or in pieces, as a ModelReply.
-
-Google's Gemini, by generateContent.
-"""
+"""Google's Gemini, by generateContent."""
 
 import json
 import re
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Annotated, Unpack
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 from yarl import URL
 
 from daemon.core.errors import ErrorClass
-from daemon.core.messages import ModelReply, ModelRequest, ToolCall, Usage
-from daemon.providers import http as reading
-from daemon.providers.base import Count, DictOrNone, TextCallback, estimate_usage, make_native
+from daemon.core.messages import ModelRequest, Native, Usage
+from daemon.providers.base import (
+    Count,
+    DictOrNone,
+    ReplyBuilder,
+    WireModel,
+    make_malformed_error,
+    make_native,
+)
 from daemon.providers.errors import CallFailed, make_object_error
-from daemon.providers.gemini_request import encode_request, encode_tools
-from daemon.providers.http import BOM, MAX_RESPONSE_BYTES, make_malformed_error, make_too_long_error
-from daemon.providers.http_provider import ConnectionOptions, HttpProvider
-from daemon.providers.openai_request import ToolListCache
+from daemon.providers.gemini_request import encode_request
+from daemon.providers.http_provider import HttpProvider
 
 WHAT = "an answer of generateContent"
 BAD_CALL_REASONS = (
@@ -42,8 +42,8 @@ BLOCKED_REASONS = (
 )
 
 
-class _Wire(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, coerce_numbers_to_str=True)
+class _Wire(WireModel):
+    model_config = ConfigDict(alias_generator=to_camel)
 
 
 class _Call(_Wire):
@@ -86,14 +86,6 @@ class _Usage(_Wire):
     thoughts_token_count: Count = 0
     cached_content_token_count: Count = 0
 
-    def to_usage(self) -> Usage:
-        """Thinking is paid for as output; what was cached is part of the prompt."""
-        return Usage(
-            self.prompt_token_count + self.tool_use_prompt_token_count,
-            self.candidates_token_count + self.thoughts_token_count,
-            self.cached_content_token_count,
-        )
-
 
 class _Answer(_Wire):
     candidates: list[_Candidate] | None = None
@@ -102,182 +94,97 @@ class _Answer(_Wire):
     error: object = None
 
 
-@dataclass(slots=True)
-class GeminiReplyBuilder:
-    """A reply under construction: of many pieces, or of one that is the whole."""
+@dataclass(slots=True, kw_only=True)
+class GeminiReplyBuilder(ReplyBuilder):
+    """Reads answers of generateContent and their pieces."""
 
-    text: list[str] = field(default_factory=list)
-    calls: list[_Call] = field(default_factory=list)
-    parts: list[dict[str, object]] = field(default_factory=list)
-    finish: str = ""
-    finish_message: str = ""
-    usage: Usage | None = None
+    _calls: list[_Call] = field(default_factory=list)
+    _parts: list[dict[str, object]] = field(default_factory=list)
     _signed: bool = False
     _last: _Part = field(default_factory=_Part)
-    _received: int = 0
 
-    def feed(self, received: str | bytes) -> str:
-        """Take in one JSON object; gives the text that it adds. Raises Fault."""
-        self._received += len(received)
-        if self._received > MAX_RESPONSE_BYTES:
-            raise make_too_long_error()
+    def feed_whole(self, body: bytes) -> str:
+        """Read an answer in one piece. Some gateways send a stream as one JSON list."""
+        body = body.strip()
+        pieces: Sequence[bytes] = [body]
+        if body.startswith(b"["):
+            try:
+                pieces = [json.dumps(piece).encode() for piece in json.loads(body)]
+            except (ValueError, RecursionError) as error:
+                raise make_malformed_error(WHAT, body) from error
+        return "".join([self.feed(piece) for piece in pieces])
+
+    def _read(self, received: str | bytes) -> str:
         try:
             answer = _Answer.model_validate_json(received)
-            parts = [_Part.model_validate(part) for part in _get_parts(answer)]
+            candidate = answer.candidates[0] if answer.candidates else _Candidate()
+            content = candidate.content or _Content()
+            parts = [(raw, _Part.model_validate(raw)) for raw in content.parts or ()]
         except ValidationError as error:
             raise make_malformed_error(WHAT, received) from error
         if answer.error:
             raise make_object_error(answer.error)
-        if answer.prompt_feedback and answer.prompt_feedback.block_reason:
-            raise _blocked_error(answer.prompt_feedback)
-        if answer.usage_metadata and (used := answer.usage_metadata.to_usage()) != Usage():
-            self.usage = used
-        self._note_finish(answer.candidates[0] if answer.candidates else _Candidate())
-        return "".join(
-            self._add_part(raw, part) for raw, part in zip(_get_parts(answer), parts, strict=True)
-        )
-
-    def _note_finish(self, candidate: _Candidate) -> None:
+        if (feedback := answer.prompt_feedback) and feedback.block_reason:
+            more = f": {feedback.block_reason_message}" if feedback.block_reason_message else ""
+            blocked = f"its filter blocks what it was sent ({feedback.block_reason}){more}"
+            raise CallFailed(ErrorClass.BAD_REQUEST, blocked)
+        if used := answer.usage_metadata:  # thinking is paid for as output
+            sent = used.prompt_token_count + used.tool_use_prompt_token_count
+            received_tokens = used.candidates_token_count + used.thoughts_token_count
+            self._add_usage(Usage(sent, received_tokens, used.cached_content_token_count))
         self.finish = candidate.finish_reason or self.finish
-        self.finish_message = candidate.finish_message or self.finish_message
+        self.detail = candidate.finish_message or self.detail
+        return "".join([self._add_part(raw, part) for raw, part in parts])
 
     def _add_part(self, raw: dict[str, object], part: _Part) -> str:
         if part.text == "" and not part.thought_signature and not part.function_call:
             return ""
-        if (
-            part.is_plain_text
-            and self._last.is_plain_text
-            and bool(part.thought) == bool(self._last.thought)
-        ):
-            self.parts[-1] = {**self.parts[-1], "text": f"{self.parts[-1]['text']}{part.text}"}
+        last, self._last = self._last, part
+        if part.is_plain_text and last.is_plain_text and bool(part.thought) == bool(last.thought):
+            joined = f"{self._parts[-1]['text']}{part.text}"
+            self._parts[-1] = {**self._parts[-1], "text": joined}
         else:
-            self.parts.append(raw)
-        self._last = part
+            self._parts.append(raw)
         self._signed = self._signed or bool(part.thought_signature)
         if part.function_call:
-            self.calls.append(part.function_call)
+            self._calls.append(part.function_call)
         if part.thought or not part.text:
             return ""
         self.text.append(part.text)
         return part.text
 
-    def build(self, request: ModelRequest) -> ModelReply:
-        """The whole of it. Raises Fault when there is nothing in it, or nothing that can be used."""
-        text = "".join(self.text)
+    def _list_calls(self) -> list[tuple[str, str, str]]:
         if self.finish in BAD_CALL_REASONS:
-            raise CallFailed(
-                ErrorClass.MALFORMED, self._describe_finish("the model spoilt its call of a tool")
-            )
-        if not text.strip() and not self.calls:
-            withheld = self.finish in BLOCKED_REASONS
-            kind = ErrorClass.BAD_REQUEST if withheld else ErrorClass.MALFORMED
-            raise CallFailed(
-                kind,
-                self._describe_finish("it withholds its answer" if withheld else "an empty reply"),
-            )
-        if any(not call.name for call in self.calls):
-            raise CallFailed(ErrorClass.MALFORMED, "a tool call without a name")
-        calls = tuple(_make_calls(self.calls))
-        usage = self.usage or estimate_usage(request, text, calls)
-        native = make_native(self.parts) if self._signed else None
-        return ModelReply(text=text, calls=calls, usage=usage, finish=self.finish, native=native)
+            raise self._make_error(ErrorClass.MALFORMED, "the model spoilt its call of a tool")
+        return [
+            (call.id or "", call.name or "", json.dumps(call.args or {}, ensure_ascii=False))
+            for call in self._calls
+        ]
 
-    def _describe_finish(self, what: str) -> str:
-        reason = f" ({self.finish})" if self.finish not in ("", "STOP") else ""
-        return f"{what}{reason}" + (f": {self.finish_message}" if self.finish_message else "")
+    def _make_empty_error(self) -> CallFailed:
+        if self.finish in BLOCKED_REASONS:
+            return self._make_error(ErrorClass.BAD_REQUEST, "it withholds its answer")
+        return super(GeminiReplyBuilder, self)._make_empty_error()
 
-
-def parse_reply(body: bytes, request: ModelRequest) -> ModelReply:
-    """A reply that came in one piece, or as a list of pieces. `request` is only for guessing the usage where none is told."""
-    draft = GeminiReplyBuilder()
-    body = body.removeprefix(BOM).strip()
-    for piece in _split_list(body) if body.startswith(b"[") else [body]:
-        draft.feed(piece)
-    return draft.build(request)
-
-
-def _split_list(body: bytes) -> list[bytes]:
-    """Without alt=sse, which some gateways drop, a stream is one JSON list."""
-    try:
-        pieces: list[object] = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise make_malformed_error(WHAT, body) from error
-    return [json.dumps(piece).encode() for piece in pieces]
-
-
-def _get_parts(answer: _Answer) -> list[dict[str, object]]:
-    content = answer.candidates[0].content if answer.candidates else None
-    return content.parts or [] if content else []
-
-
-def _blocked_error(feedback: _Feedback) -> CallFailed:
-    more = f": {feedback.block_reason_message}" if feedback.block_reason_message else ""
-    return CallFailed(
-        ErrorClass.BAD_REQUEST,
-        f"its filter blocks what it was sent ({feedback.block_reason}){more}",
-    )
-
-
-def _make_calls(calls: Iterable[_Call]) -> Iterable[ToolCall]:
-    """Older models give their calls no ids; each call of a reply needs one of its own."""
-    used: set[str] = set()
-    for index, call in enumerate(calls):
-        provider_id = call.id if call.id and call.id not in used else f"{call.id or 'call'}_{index}"
-        used.add(provider_id)
-        yield ToolCall(
-            provider_id, call.name or "", json.dumps(call.args or {}, ensure_ascii=False)
-        )
-
-
-BAD_SIGNATURE = re.compile(r"thought.?signature", re.IGNORECASE)
+    def _make_native(self) -> Native | None:
+        return make_native(self._parts) if self._signed else None
 
 
 class Gemini(HttpProvider):
-    """A provider."""
+    """generateContent."""
 
     kind = "gemini"
     own_host = "generativelanguage.googleapis.com"
+    rejects_native = re.compile(r"thought.?signature", re.IGNORECASE)
 
-    def __init__(self, **connection: Unpack[ConnectionOptions]) -> None:
-        super().__init__(**connection)
-        self._tools = ToolListCache(encode_tools)
+    def _prepare(
+        self, model: str, request: ModelRequest, stream: bool
+    ) -> tuple[bytes, ReplyBuilder]:
+        return encode_request(self.name, model, request, cache=self._cache), GeminiReplyBuilder()
 
-    def _is_native_rejected(self, fault: CallFailed) -> bool:
-        return (
-            fault.kind is ErrorClass.BAD_REQUEST and BAD_SIGNATURE.search(fault.detail) is not None
-        )
-
-    async def _send(
-        self, model: str, request: ModelRequest, on_text: TextCallback | None
-    ) -> ModelReply:
-        body = encode_request(self.name, model, request, tools=self._tools)
-        async with self._transport.post(
-            body, self._model_url(model, on_text is not None)
-        ) as response:
-            return await reading.read_reply(
-                response,
-                on_text,
-                partial(parse_reply, request=request),
-                partial(_read_stream, request),
-            )
-
-    def _model_url(self, model: str, stream: bool) -> URL:
-        """The model is part of the address, and so is the way of answering; the key never is."""
+    def _make_url(self, model: str, stream: bool) -> URL:
+        """Model and way of answering are part of the address; the key never is."""
         resource = model if "/" in model else f"models/{model}"
-        url = self._build_url(
-            f"/{resource}:{'streamGenerateContent' if stream else 'generateContent'}"
-        )
+        method = "streamGenerateContent" if stream else "generateContent"
+        url = self._add_path(f"/{resource}:{method}")
         return url.update_query(alt="sse") if stream else url
-
-
-async def _read_stream(
-    request: ModelRequest, data: AsyncGenerator[str], show: TextCallback
-) -> ModelReply:
-    """To the end of the answer, as nothing else tells that it ends: usage may come after the reason to finish."""
-    draft = GeminiReplyBuilder()
-    async for received in data:
-        if text := draft.feed(received):
-            show(text)
-    if not draft.finish:
-        raise CallFailed(ErrorClass.NETWORK, "the answer was cut off")
-    return draft.build(request)

@@ -1,22 +1,27 @@
-"""How each service wants to be shown its key.
+"""What all services asked over HTTP share: address, key, connections, errors."""
 
-Replies in their provider's own form that the provider does not take back.
-
-What all services that are asked over HTTP have in common: a name, an address, a key, and what is told when it goes wrong.
-"""
-
+import asyncio
+import io
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import ClassVar, Required, TypedDict
+from dataclasses import replace
+from typing import ClassVar
+from urllib.request import getproxies, proxy_bypass
 
+import aiohttp
 from yarl import URL
 
 from daemon.core.clock import Clock
+from daemon.core.errors import ErrorClass
 from daemon.core.messages import Message, ModelReply, ModelRequest
-from daemon.providers.base import TextCallback
-from daemon.providers.errors import CallFailed
-from daemon.providers.http import Transport
+from daemon.providers.base import EncodingCache, ReplyBuilder, TextCallback
+from daemon.providers.errors import CallFailed, make_response_error
+from daemon.providers.http import read_at_most, read_reply
+
+LARGE_BODY = 1_000_000
+MAX_REJECTED = 10_000
+MIN_SECRET_CHARS = 8
 
 
 def make_auth_headers(kind: str, api_key: str) -> dict[str, str]:
@@ -28,61 +33,17 @@ def make_auth_headers(kind: str, api_key: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {api_key}"} if api_key else {}
 
 
-MAX_REJECTED = 10_000
-
-
-@dataclass(slots=True)
-class RejectedNative:
-    """After a change of the account's key, thoughts can be void; that must not be the end of a conversation."""
-
-    _known: set[int] = field(default_factory=set)
-
-    def strip_from(self, request: ModelRequest) -> ModelRequest:
-        """The request, with nothing in it that has been refused before."""
-        if not self._known:
-            return request
-        return replace(
-            request, messages=tuple(self._strip_message(message) for message in request.messages)
-        )
-
-    def add(self, request: ModelRequest, provider: str, model: str) -> bool:
-        """All that this request gave back is refused from now on; False if that is nothing."""
-        if len(self._known) > MAX_REJECTED:
-            self._known.clear()
-        natives = [message.native for message in request.messages if message.native]
-        found = {
-            hash(native.blocks)
-            for native in natives
-            if (native.provider, native.model) == (provider, model)
-        }
-        news = bool(found - self._known)
-        self._known |= found
-        return news
-
-    def _strip_message(self, message: Message) -> Message:
-        known = message.native is not None and hash(message.native.blocks) in self._known
-        return replace(message, native=None) if known else message
-
-
-MIN_SECRET_CHARS = 8
-
-
-class ConnectionOptions(TypedDict, total=False):
-    """What an adapter is made of: the words of [provider], or of a fallback."""
-
-    base_url: Required[str]
-    clock: Required[Clock]
-    api_key: str
-    timeout_s: float
-    extra_headers: Mapping[str, str]
-
-
 class HttpProvider(ABC):
-    """A provider. It streams when somebody watches; the reply is the same either way."""
+    """A provider. It streams when somebody watches; the reply is the same either way.
+
+    `timeout_s` is the longest silence; a long answer that keeps coming may take any time.
+    `rejects_native` finds the error of a service that refuses its own former reply.
+    """
 
     kind: ClassVar[str]
     own_host: ClassVar[str]
     path: ClassVar[str] = ""
+    rejects_native: ClassVar[re.Pattern[str] | None] = None
 
     def __init__(
         self,
@@ -93,69 +54,136 @@ class HttpProvider(ABC):
         timeout_s: float = 120.0,
         extra_headers: Mapping[str, str] | None = None,
     ) -> None:
-        extra = dict(extra_headers or {})
-        self._base = URL(base_url)
-        host = self._base.host or ""
-        self._host = (
-            host if self._base.is_default_port() else f"{self._base.host}:{self._base.port}"
-        )
-        self._secrets = (
-            api_key,
-            *(value for value in extra.values() if len(value) >= MIN_SECRET_CHARS),
-        )
-        self._refused = RejectedNative()
-        headers = {**make_auth_headers(self.kind, api_key), **extra}
-        self._transport = Transport(
-            url=self._build_url(self.path), headers=headers, timeout_s=timeout_s, clock=clock
-        )
-
-    @property
-    def name(self) -> str:
-        """Its kind, with the host where it is not the service's own."""
-        return self.kind if self._host == self.own_host else f"{self.kind}:{self._host}"
+        extra, base = extra_headers or {}, URL(base_url)
+        self._base, self._clock, self._timeout_s = base, clock, timeout_s
+        self._host = base.host or ""
+        if not base.is_default_port():
+            self._host += f":{base.port}"
+        self.name = self.kind if self._host == self.own_host else f"{self.kind}:{self._host}"
+        self._secrets = [api_key, *(v for v in extra.values() if len(v) >= MIN_SECRET_CHARS)]
+        self._headers = {"Content-Type": "application/json"}
+        self._headers |= {**make_auth_headers(self.kind, api_key), **extra}
+        # Looked up once: aiohttp would read the environment, and ~/.netrc, at every call.
+        bypass = proxy_bypass(base.host or "")
+        self._proxy = None if bypass else getproxies().get(base.scheme)
+        self._session: aiohttp.ClientSession | None = None
+        self._rejected: set[int] = set()
+        self._cache = EncodingCache()
 
     async def complete(
         self, model: str, request: ModelRequest, on_text: TextCallback | None = None
     ) -> ModelReply:
-        """The whole reply; with `on_text` its text is shown piece by piece as it comes. Raises ProviderError."""
+        """The whole reply; `on_text` gets its text while it comes. Raises ProviderError."""
+        if self._rejected:
+            messages = tuple(self._strip_message(message) for message in request.messages)
+            request = replace(request, messages=messages)
         try:
-            reply = await self._ask_without_rejected(model, request, on_text)
-        except CallFailed as fault:
-            raise fault.to_provider_error(
-                self._host, self._secrets
-            ) from None  # the fault's own words may echo the key
+            reply = await self._send(model, request, on_text)
+        except CallFailed as error:
+            if self._is_native_rejected(error, model, request):
+                return await self.complete(model, request, on_text)
+            raise error.to_provider_error(self._host, self._secrets) from None  # may echo the key
         native = reply.native and replace(reply.native, provider=self.name, model=model)
         return replace(reply, provider=self.name, model=model, native=native)
 
     async def aclose(self) -> None:
-        """Let go of connections."""
-        await self._transport.aclose()
+        """Close connections."""
+        if self._session:
+            await self._session.close()
 
     @abstractmethod
+    def _prepare(
+        self, model: str, request: ModelRequest, stream: bool
+    ) -> tuple[bytes, ReplyBuilder]:
+        """The body of the call, and what reads its answer."""
+
+    def _make_url(self, model: str, stream: bool) -> URL:
+        return self._add_path(self.path)
+
+    def _add_path(self, path: str) -> URL:
+        base = self._base
+        return base.with_path(base.path.rstrip("/") + path, keep_query=True) if path else base
+
     async def _send(
         self, model: str, request: ModelRequest, on_text: TextCallback | None
     ) -> ModelReply:
-        """One call. Raises Fault."""
-
-    def _is_native_rejected(self, fault: CallFailed) -> bool:
-        """The fault says that a former reply's own form was not taken back."""
-        return False
-
-    async def _ask_without_rejected(
-        self, model: str, request: ModelRequest, on_text: TextCallback | None
-    ) -> ModelReply:
-        """Thoughts that it will not take back, as after a change of the account's key, must not end a conversation."""
-        told = self._refused.strip_from(request)
+        """One call. Raises CallFailed."""
+        stream = on_text is not None
+        body, builder = self._prepare(model, request, stream)
+        # Large bytes would be written in one go.
+        data = body if len(body) < LARGE_BODY else io.BytesIO(body)
         try:
-            return await self._send(model, told, on_text)
-        except CallFailed as fault:
-            if not self._is_native_rejected(fault) or not self._refused.add(told, self.name, model):
-                raise
-        return await self._send(model, self._refused.strip_from(told), on_text)
+            # Connecting and waiting are two silences; this also ends an upload that nobody reads.
+            async with asyncio.timeout(2 * self._timeout_s):
+                response = await self._get_session().post(
+                    self._make_url(model, stream),
+                    data=data,
+                    proxy=self._proxy,
+                    allow_redirects=False,
+                )
+            async with response:
+                if response.status >= 300:
+                    raise await self._read_error(response)
+                await read_reply(response, builder, on_text, self._timeout_s)
+        except TimeoutError as error:
+            silence = f"it was silent for {self._timeout_s:g} s"
+            raise CallFailed(ErrorClass.TIMEOUT, silence) from error
+        except (aiohttp.ClientError, OSError, UnicodeError) as error:  # UnicodeError: a bad name
+            raise CallFailed(ErrorClass.NETWORK, _describe_error(error)) from error
+        return builder.build(request)
 
-    def _build_url(self, path: str) -> URL:
-        return (
-            self._base.with_path(self._base.path.rstrip("/") + path, keep_query=True)
-            if path
-            else self._base
-        )
+    async def _read_error(self, response: aiohttp.ClientResponse) -> CallFailed:
+        if response.status < 400:
+            target = f"it redirects to {response.headers.get('Location')}"
+            return CallFailed(ErrorClass.BAD_REQUEST, target, status=response.status)
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                body = await read_at_most(response, LARGE_BODY)
+        except TimeoutError:
+            body = b""  # the status says enough
+        return make_response_error(response.status, response.headers, body, self._clock.now())
+
+    def _get_session(self) -> aiohttp.ClientSession:
+        if self._session is None or self._session.closed:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0),
+                timeout=aiohttp.ClientTimeout(total=None, connect=self._timeout_s),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers=self._headers,
+            )
+        return self._session
+
+    def _is_native_rejected(self, error: CallFailed, model: str, request: ModelRequest) -> bool:
+        """After a change of the account's key a service may refuse its own former thinking.
+
+        What this request gave back is left out from now on. False if that is nothing new.
+        """
+        wrong = error.kind in (ErrorClass.BAD_REQUEST, ErrorClass.NOT_FOUND)
+        if not (wrong and self.rejects_native and self.rejects_native.search(error.detail)):
+            return False
+        natives = [message.native for message in request.messages if message.native]
+        sent = {hash(n.blocks) for n in natives if (n.provider, n.model) == (self.name, model)}
+        is_new = bool(sent - self._rejected)
+        if len(self._rejected) > MAX_REJECTED:
+            self._rejected.clear()
+        self._rejected |= sent
+        return is_new
+
+    def _strip_message(self, message: Message) -> Message:
+        rejected = message.native is not None and hash(message.native.blocks) in self._rejected
+        return replace(message, native=None) if rejected else message
+
+
+def _describe_error(error: Exception) -> str:
+    match error:
+        case aiohttp.ClientConnectorDNSError():
+            return "its name cannot be resolved"
+        case aiohttp.ServerDisconnectedError():
+            return "it closed the connection without an answer"
+        case aiohttp.ClientPayloadError():
+            return "the answer was cut off"
+        case aiohttp.ClientOSError():
+            words = str(getattr(error, "certificate_error", ""))
+            return words or error.strerror or str(error)
+        case _:
+            return str(error) or type(error).__name__

@@ -1,33 +1,25 @@
-"""A ModelRequest for OpenAI's Responses, as bytes whose beginning stays the same from call to call."""
+"""A ModelRequest for OpenAI's Responses, as bytes that begin the same at every call."""
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 
-from daemon.core import value
-from daemon.core.messages import Message, MessageRole, ModelRequest, Native, ToolCall, ToolSpec
-from daemon.providers.openai_request import encode, make_valid_arguments
+from daemon.core.messages import Message, MessageRole, ModelRequest, ToolSpec
+from daemon.providers.base import (
+    EncodingCache,
+    encode_json,
+    make_valid_name,
+    split_instructions,
+)
+from daemon.providers.openai_request import make_valid_arguments
 
 MISSING_START = "[the beginning of this conversation is missing]"
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
 MIN_TOKENS = 16
 MAX_ID = 64
-INVALID_NAME_CHAR = re.compile(r"[^A-Za-z0-9_-]")
 NON_REASONING = re.compile(r"(ft:)?(gpt-[34]|chatgpt-4)")
 VERSION = re.compile(r"gpt-(\d+)\.(\d+)")
 FIRST_XHIGH = (5, 2)
-
-
-def encode_tools(tools: tuple[ToolSpec, ...]) -> bytes:
-    """The tool list. Appending a tool only appends bytes before the closing bracket."""
-    return b"[" + b",".join(encode(_tool_json(tool)) for tool in tools) + b"]"
-
-
-def _tool_json(tool: ToolSpec) -> dict[str, object]:
-    """Strict, which is the default here, would refuse a schema with an optional argument."""
-    described = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-    return {"type": "function", **described, "strict": False}
 
 
 def encode_request(
@@ -36,115 +28,98 @@ def encode_request(
     request: ModelRequest,
     stream: bool = False,
     *,
-    tools: Callable[[tuple[ToolSpec, ...]], bytes] = encode_tools,
+    cache: EncodingCache | None = None,
 ) -> bytes:
-    """The request body: model, instructions, tools and input first, what varies from call to call last."""
-    first = next(
-        (n for n, message in enumerate(request.messages) if message.role is not MessageRole.SYSTEM),
-        len(request.messages),
-    )
-    parts = [b'{"model":' + encode(model)]
-    if first:
-        parts.append(
-            b'"instructions":'
-            + encode("\n\n".join(message.text for message in request.messages[:first]))
-        )
+    """The request body: model, instructions, tools and input first, what varies last."""
+    instructions, messages = split_instructions(request.messages)
+    parts = [b'{"model":' + encode_json(model)]
+    if instructions:
+        text = "\n\n".join(message.text for message in instructions)
+        parts.append(b'"instructions":' + encode_json(text))
     if request.tools:
-        parts.append(b'"tools":' + tools(request.tools))
-    items = list(_InputItems(provider, model).encode(request.messages[first:])) or [
-        encode(_message_item("user", MISSING_START))
-    ]
+        tools = (cache or EncodingCache()).encode_list(request.tools, _tool_json)
+        parts.append(b'"tools":[' + tools + b"]")
+    items = list(_InputItems(provider, model).encode(messages))
+    items = items or [_encode_message("user", MISSING_START)]
     parts.append(b'"input":[' + b",".join(items) + b"]")
-    parts.extend(
-        encode(name) + b":" + encode(value)
-        for name, value in _make_settings(model, request, stream)
-    )
+    parts.append(encode_json(_make_settings(model, request, stream))[1:-1])
     return b",".join(parts) + b"}"
 
 
-def _make_settings(model: str, request: ModelRequest, stream: bool) -> list[tuple[str, object]]:
-    """The server is to keep nothing: what was thought comes to us encrypted, and goes back."""
-    thinks = not NON_REASONING.match(model)
-    settings: list[tuple[str, object]] = [("store", False)]
-    if thinks:
-        settings.append(("include", [ENCRYPTED_REASONING]))
+def _tool_json(tool: ToolSpec) -> dict[str, object]:
+    """Strict, which is the default here, would refuse a schema with an optional argument."""
+    described = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    return {"type": "function", **described, "strict": False}
+
+
+def _make_settings(model: str, request: ModelRequest, stream: bool) -> dict[str, object]:
+    """The server stores nothing: reasoning comes to us encrypted, and goes back."""
+    reasons = not NON_REASONING.match(model)
+    settings: dict[str, object] = {"store": False}
+    if reasons:
+        settings["include"] = [ENCRYPTED_REASONING]
     if request.tools and not request.tools_allowed:
-        settings.append(("tool_choice", "none"))
+        settings["tool_choice"] = "none"
     if request.max_tokens:
-        settings.append(("max_output_tokens", max(request.max_tokens, MIN_TOKENS)))
-    if request.effort and thinks:
-        settings.append(("reasoning", {"effort": _get_effort(model, request.effort)}))
+        settings["max_output_tokens"] = max(request.max_tokens, MIN_TOKENS)
+    if request.effort and reasons:
+        effort, version = request.effort, VERSION.match(model)
+        if effort == "max":  # E13: more than high is there from GPT-5.2 on
+            newer = version and (int(version[1]), int(version[2])) >= FIRST_XHIGH
+            effort = "xhigh" if newer else "high"
+        settings["reasoning"] = {"effort": effort}
     if stream:
-        settings.append(("stream", True))
+        settings["stream"] = True
     return settings
 
 
-def _get_effort(model: str, effort: str) -> str:
-    """E13: more than high is there from GPT-5.2 on."""
-    found = VERSION.match(model)
-    most = "xhigh" if found and (int(found[1]), int(found[2])) >= FIRST_XHIGH else "high"
-    return most if effort == "max" else effort
-
-
-@dataclass(slots=True)
 class _InputItems:
-    """The input, item by item. Ids that are missing, too long or used twice are replaced, the same way each time."""
+    """The input. Ids that are missing, too long or used twice are replaced, always the same way."""
 
-    provider: str
-    model: str
-    _used: set[str] = field(default_factory=set)
-    _asked: list[str] = field(default_factory=list)
+    def __init__(self, provider: str, model: str) -> None:
+        self._owner = provider, model
+        self._used: set[str] = set()
+        self._asked: list[str] = []
 
     def encode(self, messages: Sequence[Message]) -> Iterator[bytes]:
         """Results answer the calls just before them, by place."""
         for message in messages:
             match message.role:
                 case MessageRole.TOOL:
-                    yield from self._encode_result(message)
+                    if self._asked:
+                        answer = {"type": "function_call_output", "call_id": self._asked.pop(0)}
+                        yield encode_json({**answer, "output": message.text})
                 case MessageRole.ASSISTANT:
-                    yield from self._encode_reply(message)
+                    yield from self._encode_native(message) or self._encode_reply(message)
                 case MessageRole.SYSTEM:
-                    yield encode(_message_item("developer", message.text))
+                    yield _encode_message("developer", message.text)
                 case _:
-                    yield encode(_message_item("user", message.text))
+                    yield _encode_message("user", message.text)
 
-    def _encode_result(self, message: Message) -> Iterator[bytes]:
-        if self._asked:
-            answered = self._asked.pop(0)
-            yield encode(
-                {"type": "function_call_output", "call_id": answered, "output": message.text}
-            )
+    def _encode_native(self, message: Message) -> list[bytes]:
+        """The reply as it came, if it comes from this model and none of its ids is used twice."""
+        native = message.native
+        if native is None or (native.provider, native.model) != self._owner:
+            return []
+        items: list[dict[str, object]] = json.loads(native.blocks)
+        calls = [str(item.get("call_id")) for item in items if item.get("type") == "function_call"]
+        ids = calls + [str(item["id"]) for item in items if "id" in item]
+        if len(calls) != len(message.calls) or len({*ids} - self._used) != len(ids):
+            return []
+        self._asked = calls
+        self._used.update(ids)
+        return [native.blocks.strip()[1:-1].encode("utf-8", "replace")]
 
     def _encode_reply(self, message: Message) -> Iterator[bytes]:
-        own = self._find_native_ids(message)
-        if own and message.native:
-            self._asked = own.calls
-            self._used.update(own.all_ids)
-            yield message.native.blocks.strip()[1:-1].encode("utf-8", "replace")
-            return
         if message.text or not message.calls:
-            yield encode(_message_item("assistant", message.text))
-        self._asked = [self._make_unique_id(call) for call in message.calls]
+            yield _encode_message("assistant", message.text)
+        self._asked = [self._make_unique_id(call.provider_id) for call in message.calls]
         for call, call_id in zip(message.calls, self._asked, strict=True):
-            named = {
-                "type": "function_call",
-                "call_id": call_id,
-                "name": INVALID_NAME_CHAR.sub("_", call.name)[:MAX_ID] or "unknown",
-            }
-            yield encode({**named, "arguments": make_valid_arguments(call.arguments)})
+            item = {"type": "function_call", "call_id": call_id, "name": make_valid_name(call.name)}
+            yield encode_json({**item, "arguments": make_valid_arguments(call.arguments)})
 
-    def _find_native_ids(self, message: Message) -> "_NativeIds | None":
-        """What the reply is known by, if it can go back as it came; None if it must be written anew."""
-        native = message.native
-        if native is None or (native.provider, native.model) != (self.provider, self.model):
-            return None
-        own = _NativeIds.parse(native)
-        sound = len(own.calls) == len(message.calls) and len(set(own.all_ids)) == len(own.all_ids)
-        return own if sound and not self._used.intersection(own.all_ids) else None
-
-    def _make_unique_id(self, call: ToolCall) -> str:
-        wanted = call.provider_id if len(call.provider_id) <= MAX_ID else ""
-        if not wanted or wanted in self._used:
+    def _make_unique_id(self, wanted: str) -> str:
+        if not wanted or len(wanted) > MAX_ID or wanted in self._used:
             wanted = f"call_{len(self._used)}"
         while wanted in self._used:
             wanted += "_"
@@ -152,20 +127,5 @@ class _InputItems:
         return wanted
 
 
-def _message_item(role: str, text: str) -> dict[str, object]:
-    return {"role": role, "content": text}
-
-
-@value
-class _NativeIds:
-    """A reply as it came: the ids of its calls, and all its ids. No id may stand twice in a request."""
-
-    calls: list[str]
-    all_ids: list[str]
-
-    @classmethod
-    def parse(cls, native: Native) -> "_NativeIds":
-        """Read from its items."""
-        items: list[dict[str, object]] = json.loads(native.blocks)
-        calls = [str(item.get("call_id")) for item in items if item.get("type") == "function_call"]
-        return cls(calls, calls + [str(item["id"]) for item in items if "id" in item])
+def _encode_message(role: str, text: str) -> bytes:
+    return encode_json({"role": role, "content": text})

@@ -58,7 +58,28 @@ async def test_an_answer_that_takes_long_but_keeps_coming_is_no_timeout(
         return response
 
     fake.script(slowly)
-    assert (await provider.complete("m", ASK, print)).text == "012345"
+    shown: list[str] = []
+    assert (await provider.complete("m", ASK, shown.append)).text == "012345"
+    assert shown == list("012345")
+
+
+async def test_pieces_that_come_quickly_are_shown_together(
+    provider: OpenAI, fake: FakeOpenAI
+) -> None:
+    pieces = [json.dumps({"choices": [{"delta": {"content": str(n)}}]}).encode() for n in range(9)]
+
+    async def quickly(x: Exchange) -> web.StreamResponse:
+        response = await x.open()
+        for piece in pieces:
+            await response.write(b"data: " + piece + b"\n\n")
+            await asyncio.sleep(0)
+        await response.write(b"data: [DONE]\n\n")
+        return response
+
+    fake.script(quickly)
+    shown: list[str] = []
+    assert (await provider.complete("m", ASK, shown.append)).text == "012345678"
+    assert len(shown) <= 3
 
 
 async def test_a_connection_is_used_again(provider: OpenAI, fake: FakeOpenAI) -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from daemon.core.clock import SystemClock
 from daemon.core.errors import ProviderError
+from daemon.core.messages import ModelReply, ModelRequest
+from daemon.providers.base import ReplyBuilder
 from daemon.providers.http_provider import HttpProvider
 
 A = TypeVar("A", bound=HttpProvider)
@@ -32,6 +34,12 @@ async def made(kind: type[A], base_url: str, key: str) -> AsyncIterator[Callable
     yield make
     for adapter in adapters:
         await adapter.aclose()
+
+
+def parse_reply(builder: ReplyBuilder, body: bytes, request: ModelRequest) -> ModelReply:
+    """A reply that came in one piece."""
+    builder.feed_whole(body)
+    return builder.build(request)
 
 
 async def failure(call: Awaitable[object]) -> ProviderError:

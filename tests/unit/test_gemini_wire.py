@@ -27,8 +27,9 @@ from daemon.core.messages import (
     Usage,
 )
 from daemon.providers.errors import CallFailed
-from daemon.providers.gemini import Gemini, parse_reply
+from daemon.providers.gemini import Gemini, GeminiReplyBuilder
 from daemon.providers.gemini_request import DUMMY_SIGNATURE, encode_request, parse_version
+from tests.fakes.adapters import parse_reply
 from tests.fakes.gemini import SIGNATURE, FakeGemini, call, calls, replies, says, text, tokens
 from tests.fakes.gemini.rules import faults
 from tests.fakes.openai import Step
@@ -456,7 +457,7 @@ def test_an_appended_tool_leaves_the_bytes_before_it_alone() -> None:
 
 
 def read(received: bytes) -> ModelReply:
-    return parse_reply(received, ModelRequest(HELLO))
+    return parse_reply(GeminiReplyBuilder(), received, ModelRequest(HELLO))
 
 
 def refusal(received: bytes) -> CallFailed:

@@ -25,8 +25,9 @@ from daemon.core.messages import (
     Usage,
 )
 from daemon.providers.errors import CallFailed
-from daemon.providers.responses import Responses, ResponsesReplyBuilder, parse_reply
+from daemon.providers.responses import Responses, ResponsesReplyBuilder
 from daemon.providers.responses_request import encode_request
+from tests.fakes.adapters import parse_reply
 from tests.fakes.openai import Json, Step
 from tests.fakes.responses import (
     SECRET,
@@ -432,7 +433,7 @@ def test_an_appended_tool_leaves_the_bytes_before_it_alone() -> None:
 
 
 def read(received: bytes) -> ModelReply:
-    return parse_reply(received, ModelRequest(HELLO))
+    return parse_reply(ResponsesReplyBuilder(), received, ModelRequest(HELLO))
 
 
 @pytest.mark.parametrize(
