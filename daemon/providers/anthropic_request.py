@@ -15,7 +15,7 @@ from itertools import count
 from typing import Literal
 
 from daemon.core import value
-from daemon.core.messages import Message, MessageRole, ModelRequest, Native, ToolSpec
+from daemon.core.messages import Message, MessageRole, ModelRequest, Native, ToolCall, ToolSpec
 from daemon.providers.base import encode_json, make_valid_name, parse_arguments, split_instructions
 
 Block = dict[str, object]
@@ -138,19 +138,13 @@ class MessageBuilder:
         self._waiting = [(call.provider_id, i) for call, i in zip(message.calls, ids, strict=True)]
         blocks = self._get_native_blocks(message)
         if blocks is None:
-            blocks = (
-                [] if message.calls and not message.text.strip() else [_text_block(message.text)]
-            )
-            for call in message.calls:
-                arguments = parse_arguments(call.arguments)
-                name = make_valid_name(call.name)
-                blocks.append({"type": "tool_use", "id": "", "name": name, "input": arguments})
+            blocks = list(map(_tool_use_block, message.calls))
+            if message.text.strip() or not blocks:
+                blocks.insert(0, _text_block(message.text))
         left = iter(ids)
-        given: list[Block] = [
-            {**block, "id": next(left)} if block.get("type") == "tool_use" else block
-            for block in blocks
-        ]
-        self._append("assistant", *given)
+        for block in blocks:
+            is_call = block.get("type") == "tool_use"
+            self._append("assistant", block | {"id": next(left)} if is_call else block)
 
     def _get_native_blocks(self, message: Message) -> list[Block] | None:
         """The blocks of this reply, if they may be sent again behind this prefix."""
@@ -271,6 +265,11 @@ def _add_cache_mark(blocks: Sequence[bytes]) -> list[bytes]:
 
 def _json_list(values: Iterable[bytes]) -> bytes:
     return b"[" + b",".join(values) + b"]"
+
+
+def _tool_use_block(call: ToolCall) -> Block:
+    arguments = parse_arguments(call.arguments)
+    return {"type": "tool_use", "id": "", "name": make_valid_name(call.name), "input": arguments}
 
 
 def _text_block(text: str) -> Block:
