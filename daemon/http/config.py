@@ -1,4 +1,4 @@
-"""What [http] may say."""
+"""The [http] section of the config."""
 
 import re
 from ipaddress import ip_address
@@ -22,15 +22,15 @@ HeaderToken = Annotated[str, AfterValidator(_check_header_value)]
 
 
 class UserConfig(BaseModel):
-    """One more person at this door, beside the owner (C9)."""
+    """A person with an HTTP token, beside the owner (C9)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     name: str = Field(
-        description="how they stand in the journal; their conversations are web:NAME and web:NAME.anything"
+        description="their name in the journal; their conversations are web:NAME and web:NAME.anything"
     )
     role: Role = Field(description='"owner", "admin", "editor", "viewer" or "guest"')
-    token: HeaderToken = Field(repr=False, description="what they must show; long and random")
+    token: HeaderToken = Field(repr=False, description="the token of their requests; long and random")
 
     @field_validator("name")
     @classmethod
@@ -38,7 +38,7 @@ class UserConfig(BaseModel):
         if not NAME_PATTERN.fullmatch(name):
             raise ValueError("expected a name of letters, digits, '_' and '-', at most 64")
         if name in RESERVED_NAMES:
-            raise ValueError(f"expected another name: {name!r} is taken by the house")
+            raise ValueError(f"expected another name: {name!r} is reserved")
         return name
 
     @field_validator("token")
@@ -50,12 +50,11 @@ class UserConfig(BaseModel):
 
     @property
     def person(self) -> Person:
-        """Who they are to the house."""
         return Person(self.name, self.role)
 
 
 class HttpConfig(BaseModel):
-    """The daemon's door for this machine. Other machines come in by a tunnel or a proxy of the owner's."""
+    """The HTTP API, for this machine. Other machines need a tunnel or a proxy."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
@@ -64,10 +63,10 @@ class HttpConfig(BaseModel):
     token: HeaderToken = Field(
         "",
         repr=False,
-        description="what a client must show; generated and kept in secrets.toml when empty",
+        description="the token of the owner's requests; generated and kept in secrets.toml when empty",
     )
     users: list[UserConfig] = Field(
-        default_factory=list, description="other people at this door, each with a role and a token"
+        default_factory=list, description="other people, each with a role and a token"
     )
 
     @field_validator("host")
@@ -92,7 +91,7 @@ class HttpConfig(BaseModel):
 
 
 def is_loopback(host: str) -> bool:
-    """The name or address means this machine and no other, without asking a resolver."""
+    """The name or address means this machine only; no resolver is asked."""
     try:
         return host.lower() == "localhost" or ip_address(host).is_loopback
     except ValueError:
