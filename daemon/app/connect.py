@@ -60,8 +60,7 @@ async def connect(
     Raises HomeInUse when another process owns HOME that cannot be talked to, ConfigError for a config that is not usable.
     """
     if found := find_running_daemon(paths):
-        async with aclosing(HttpClient(*found)) as door:
-            yield DaemonConnection(door, remote=True)
+        yield DaemonConnection(HttpClient(*found), remote=True)
         return
     choice = load_or_last_good(paths)
     with HomeLock(paths.home):
@@ -78,8 +77,7 @@ async def connect(
 async def open_reader(paths: Paths) -> AsyncIterator[JournalReader | HttpClient]:
     """A door to look through: the config may be broken, nothing is taken up, a process that owns HOME is not disturbed."""
     if found := find_running_daemon(paths):
-        async with aclosing(HttpClient(*found)) as door:
-            yield door
+        yield HttpClient(*found)
         return
     paths.make_home()
     async with aclosing(await SqliteStore.open(paths.journal)) as store:

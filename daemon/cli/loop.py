@@ -25,6 +25,7 @@ from daemon.client.protocol import (
     SESSION_NAME,
     ApprovalView,
     DaemonClient,
+    LoopAction,
     LoopView,
     find_loop,
     loop_to_json,
@@ -67,7 +68,7 @@ class LoopFollower:
             await self._pause()
             self.loop = (
                 find_loop(
-                    await self.client.loops().list_loops(self.loop.agent),
+                    await self.client.list_loops(self.loop.agent),
                     self.loop.loop_id,
                     open_only=False,
                 )
@@ -81,7 +82,7 @@ class LoopFollower:
         if self.remote:
             self.print_status(LEFT_TO_DAEMON)
         else:
-            await self.client.loops().stop(self.loop)
+            await self.client.change_loop(self.loop, LoopAction.STOP)
 
     def code(self, done: LoopView) -> int:
         """The exit code."""
@@ -294,7 +295,7 @@ async def _look_up(paths: Paths, name: str, *, open_only: bool) -> LoopView | No
     from daemon.app.connect import open_reader
 
     async with open_reader(paths) as door:
-        return find_loop(await door.loops().list_loops(), name, open_only=open_only)
+        return find_loop(await door.list_loops(), name, open_only=open_only)
 
 
 async def _start(args: argparse.Namespace, paths: Paths) -> int:
@@ -307,7 +308,7 @@ async def _start(args: argparse.Namespace, paths: Paths) -> int:
             args.agent, args.message, f"terminal:{args.session}",
             criterion=args.criterion, value=args.value, max_iterations=args.max_iterations,
         )  # fmt: skip
-        view = await opened.client.loops().start(order)
+        view = await opened.client.start_loop(order)
         if opened.remote and not args.follow:
             print(
                 json.dumps(loop_to_json(view))
@@ -338,16 +339,9 @@ async def _act(args: argparse.Namespace, paths: Paths) -> int:
 
 
 async def _do(verb: str, opened: "DaemonConnection", view: LoopView) -> LoopView | None:
-    loops = opened.client.loops()
-    match verb:
-        case "stop":
-            return await loops.stop(view)
-        case "pause":
-            return await loops.pause(view)
-        case "resume":
-            return await loops.resume(view)
-        case _:
-            return await loops.review(view, approved=verb == "approve", by=TERMINAL_NAME)
+    if verb in ("approve", "reject"):
+        return await opened.client.review_loop(view, approved=verb == "approve", by=TERMINAL_NAME)
+    return await opened.client.change_loop(view, LoopAction(verb))
 
 
 async def _follow(args: argparse.Namespace, opened: "DaemonConnection", view: LoopView) -> int:

@@ -52,4 +52,4 @@ async def _invite(paths: Paths, role: Role, channel: str) -> NewCode:
     from daemon.app.connect import connect
 
     async with connect(paths) as opened:
-        return await opened.client.people().invite(role, channel)
+        return await opened.client.invite(role, channel)

@@ -5,8 +5,7 @@ import asyncio
 import json
 from dataclasses import asdict
 
-from daemon.client.journal_reader import JournalReader
-from daemon.client.protocol import DaemonClient, RunView
+from daemon.client.protocol import RunReader, RunView
 from daemon.client.views import RunBundle
 from daemon.core.errors import AidaemonError
 from daemon.settings.paths import Paths, resolve_paths
@@ -66,7 +65,7 @@ async def _look_up(paths: Paths, turn: str, *, deep: bool) -> RunBundle:
         return await _load_bundle(door, view, deep)
 
 
-async def _load_bundle(door: DaemonClient | JournalReader, view: RunView, deep: bool) -> RunBundle:
+async def _load_bundle(door: RunReader, view: RunView, deep: bool) -> RunBundle:
     children = (
         [found for name in view.children if (found := await door.get_run(name))] if deep else []
     )

@@ -1,10 +1,10 @@
-"""How the recorded events of a turn are told to a watcher, by B5's names (`LiveEvent` lists them with their data)."""
+"""Recorded events of a run as the events that clients see: chat, HTTP and page (`LiveEvent` lists them)."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import assert_never
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
 
-from daemon.client.protocol import LiveEvent, UsageView
+from daemon.client.protocol import COMPLETED, LiveEvent, UsageView
 from daemon.core.event_bus import DraftDropped, TextDelta, ToolOutputChunk
 from daemon.core.events import (
     Alarm,
@@ -12,18 +12,15 @@ from daemon.core.events import (
     ApprovalAsked,
     BudgetExtended,
     BudgetRaised,
-    CallJudged,
     ChildReturned,
     ChildSpawned,
     Classified,
     Coached,
     Consulted,
-    Consulting,
     Event,
     HistoryCompressed,
     IterationRefunded,
     ModelAsked,
-    ModelFailed,
     ModelReplied,
     ModelRetried,
     Outcome,
@@ -31,6 +28,7 @@ from daemon.core.events import (
     Steered,
     Stop,
     Suspended,
+    Todo,
     TodosSet,
     ToolFinished,
     ToolRetried,
@@ -39,243 +37,124 @@ from daemon.core.events import (
     TurnResumed,
     UserSaid,
     Verified,
-    WorkEvent,
 )
 from daemon.core.messages import Usage
 from daemon.core.trust import Label
 
-COMPLETED = "run.completed"
-MAX_CYCLES = "maxCycles"  # so it is called where it is the author's own ceiling (B3)
+MAX_CYCLES = "maxCycles"  # the stop reason where the agent's author set the limit (B3)
 NamedData = tuple[str, Mapping[str, object]]
-TurnPhaseEvent = Steered | Coached | Suspended | TurnResumed | TurnEnded
-LimitEvent = BudgetExtended | BudgetRaised | IterationRefunded | Alarm
+FORMATS: Mapping[type[Event], tuple[str, str]] = {
+    Alarm: ("alarm", "kind text"),
+    ApprovalAnswered: ("approval.answered", "call_id answer by reason"),
+    ApprovalAsked: ("approval.asked", "call_id tool arguments effect expires preview"),
+    BudgetExtended: ("budget.extended", "reason max_iterations"),
+    BudgetRaised: ("budget.raised", "question max_input_tokens max_usd day_tokens day_usd"),
+    ChildReturned: ("agent.ended", "key child:turn stop:stop_reason text"),
+    ChildSpawned: ("agent.started", "key child:turn session agent task background"),
+    Classified: ("intent", "intent"),
+    Coached: ("coached", "kind text"),
+    Consulted: ("model.consulted", "purpose model error usage"),
+    HistoryCompressed: ("history.compressed", "strategy summary tokens_before tokens_after"),
+    IterationRefunded: ("cycle.refunded", "call_ids"),
+    ModelRetried: ("model.retry", "error message wait_s next_model"),
+    Steered: ("steered", "text"),
+    Suspended: ("run.suspended", "waiting_for"),
+    TodosSet: ("todos", "items"),
+    ToolFinished: ("tool_result", "call_id tool outcome is_error text exit_code"),
+    ToolRetried: ("tool.retry", "call_id error wait_s"),
+    ToolStarted: ("tool.started", "call_id tool"),
+    TurnResumed: ("run.resumed", "why"),
+    Verified: ("verified", "check passed feedback note"),
+}
 
 
 @dataclass(slots=True)
 class EventFormatter:
-    """Tells one turn from its first event on; the small fold is what single events do not say: counts, sums, the label."""
+    """Formats one run from its first event on; keeps what single events do not say: counts, sums, the label."""
 
     iteration: int = 0
     cycles: bool = False
     max_iterations: int = 0
     iterations: int = 0
     open_calls: int = 0
-    settled_calls: int = 0
+    last_calls: int = 0
     label: Label = Label.TRUSTED
     usage: UsageView = field(default_factory=UsageView)
 
     def format(self, recorded: RecordedEvent) -> list[LiveEvent]:
-        """What a watcher is told of this event; nothing for what only the journal needs."""
-        told = self._format(recorded.event, recorded.seq)
+        """The client's events of a recorded one; none for what only the journal needs."""
+        named = self._format(recorded.event, recorded.seq)
+        last = len(named) - 1
         return [
-            LiveEvent(name, data, recorded.seq, len(told) - index)
-            for index, (name, data) in enumerate(told, start=1)
+            LiveEvent(name, data, recorded.seq, last - index)
+            for index, (name, data) in enumerate(named)
         ]
 
     def format_quarantined(self, notice: str) -> list[LiveEvent]:
-        """The end of a turn that was set aside; no event of its own says so."""
-        data = self._summary("", "quarantined")
+        """The end of a quarantined run; no recorded event says it."""
         ended = {"reason": "quarantined", "detail": notice, "ok": False}
-        return [LiveEvent("run.terminated_by", ended), LiveEvent(COMPLETED, data)]
+        completed = self._complete("", "quarantined")
+        return [LiveEvent("run.terminated_by", ended), LiveEvent(*completed)]
 
-    def _format(self, event: Event, seq: int) -> list[NamedData]:
+    def _format(self, event: Event, seq: int) -> Sequence[NamedData]:
         match event:
             case UserSaid():
-                self.label, self.max_iterations = (
-                    self.label.join_with(event.initial_label),
-                    event.limits.max_iterations,
-                )
+                self._join(event.initial_label)
+                self.max_iterations = event.limits.max_iterations
                 self.cycles = event.terms.cycles
-                return []
-            case Steered() | Coached() | Suspended() | TurnResumed() | TurnEnded():
-                return self._format_turn(event)
-            case ModelAsked() | ModelRetried() | ModelReplied() | Consulted():
-                return self._format_model(event, seq)
-            case ToolStarted() | ToolRetried() | ToolFinished():
-                return self._format_tool(event)
-            case ApprovalAsked() | ApprovalAnswered():
-                return [_format_approval(event)]
-            case BudgetExtended() | BudgetRaised() | IterationRefunded() | Alarm():
-                return [self._format_limits(event)]
-            case (
-                Classified()
-                | ChildSpawned()
-                | ChildReturned()
-                | TodosSet()
-                | HistoryCompressed()
-                | Verified()
-            ):
-                return [self._format_work(event)]
-            case CallJudged() | ModelFailed() | Consulting():
-                return []
-            case _:
-                assert_never(event)
-
-    def _format_work(self, event: WorkEvent) -> NamedData:
-        match event:
-            case Classified():
-                return "intent", {"intent": event.intent.value}
-            case ChildSpawned():
-                told = {
-                    "key": event.key,
-                    "turn": event.child,
-                    "session": event.session,
-                    "agent": event.agent,
-                }
-                return "agent.started", told | {"task": event.task, "background": event.background}
-            case ChildReturned():
-                self.label = self.label.join_with(event.label)
-                return "agent.ended", {
-                    "key": event.key,
-                    "turn": event.child,
-                    "stop_reason": event.stop,
-                    "text": event.text,
-                }
-            case TodosSet():
-                return "todos", {
-                    "items": [{"text": item.text, "state": item.state} for item in event.items]
-                }
-            case HistoryCompressed():
-                sizes = {"tokens_before": event.tokens_before, "tokens_after": event.tokens_after}
-                return "history.compressed", {
-                    "strategy": event.strategy,
-                    "summary": event.summary,
-                    **sizes,
-                }
-            case Verified():
-                told = {"check": event.check, "passed": event.passed, "feedback": event.feedback}
-                return "verified", told | {"note": event.note}
-
-    def _format_limits(self, event: LimitEvent) -> NamedData:
-        match event:
-            case BudgetExtended():
-                self.max_iterations = event.max_iterations
-                return "budget.extended", {
-                    "reason": event.reason,
-                    "max_iterations": event.max_iterations,
-                }
-            case BudgetRaised():
-                limits = {
-                    "max_input_tokens": event.limits.max_input_tokens,
-                    "max_usd": event.limits.max_usd,
-                }
-                day = {"day_tokens": event.day_tokens, "day_usd": event.day_usd}
-                return "budget.raised", {"question": event.question, **limits, **day}
-            case IterationRefunded():
-                self.iterations -= 1
-                return "cycle.refunded", {"call_ids": list(event.call_ids)}
-            case Alarm():
-                return "alarm", {"kind": event.kind, "text": event.text}
-
-    def _format_turn(self, event: TurnPhaseEvent) -> list[NamedData]:
-        match event:
-            case Steered():
-                self.label = self.label.join_with(event.label)
-                return [("steered", {"text": event.text})]
-            case Coached():
-                return [("coached", {"kind": event.kind, "text": event.text})]
-            case Suspended():
-                return [("run.suspended", {"waiting_for": list(event.waiting_for)})]
-            case TurnResumed():
-                return [("run.resumed", {"why": event.why})]
-            case TurnEnded():
-                spent = self.cycles and event.reason is Stop.MAX_ITERATIONS
-                ended = {
-                    "reason": MAX_CYCLES if spent else event.reason.value,
-                    "detail": event.detail,
-                }
-                ok = spent or event.reason in (Stop.DONE, Stop.CONDITION)
-                return [
-                    ("run.terminated_by", ended | {"ok": ok}),
-                    (COMPLETED, self._summary(event.reply, event.reason.value)),
-                ]
-
-    def _format_model(
-        self, event: ModelAsked | ModelRetried | ModelReplied | Consulted, seq: int
-    ) -> list[NamedData]:
-        match event:
             case ModelAsked():
-                self.iteration, self.label = event.iteration, self.label.join_with(event.label)
-                return [
-                    (
-                        "cycle.start",
-                        {
-                            "iteration": event.iteration,
-                            "max_iterations": self.max_iterations,
-                            "model": event.model,
-                        },
-                    )
-                ]
-            case ModelRetried():
-                again = {"error": event.error, "message": event.message, "wait_s": event.wait_s}
-                return [("model.retry", again | {"next_model": event.next_model})]
+                self._join(event.label)
+                self.iteration = event.iteration
+                limit = {"max_iterations": self.max_iterations, "model": event.model}
+                return [("cycle.start", {"iteration": event.iteration, **limit})]
             case ModelReplied():
                 return self._format_reply(event, seq)
+            case TurnEnded():
+                is_limit = self.cycles and event.reason is Stop.MAX_ITERATIONS
+                reason = MAX_CYCLES if is_limit else event.reason.value
+                ok = is_limit or event.reason in (Stop.DONE, Stop.CONDITION)
+                ended = {"reason": reason, "detail": event.detail, "ok": ok}
+                completed = self._complete(event.reply, event.reason.value)
+                return [("run.terminated_by", ended), completed]
+            case ToolFinished():
+                self._join(event.label)
+                self.open_calls -= 1
+                if not self.open_calls:
+                    results = {"iteration": self.iteration, "count": self.last_calls}
+                    return [*_format_fields(event), ("tool.results", results)]
+            case Steered() | ChildReturned():
+                self._join(event.label)
+            case BudgetExtended():
+                self.max_iterations = event.max_iterations
+            case IterationRefunded():
+                self.iterations -= 1
             case Consulted():
                 self.usage = _add_usage(self.usage, event.usage)
-                asked = {"purpose": event.purpose, "model": event.model, "error": event.error}
-                return [
-                    (
-                        "model.consulted",
-                        asked | {"usage": asdict(_add_usage(UsageView(), event.usage))},
-                    )
-                ]
+        return _format_fields(event)
 
-    def _format_reply(self, event: ModelReplied, seq: int) -> list[NamedData]:
+    def _join(self, label: Label) -> None:
+        self.label = self.label.join_with(label)
+
+    def _format_reply(self, event: ModelReplied, seq: int) -> Sequence[NamedData]:
         self.usage = _add_usage(self.usage, event.usage)
         self.iterations += event.is_iteration
-        self.open_calls = self.settled_calls = len(event.calls)
+        self.open_calls = self.last_calls = len(event.calls)
         response = {
             "iteration": self.iteration,
             "text": event.text,
             "text_length": len(event.text),
             "tool_calls": len(event.calls),
             "finish_reason": event.finish,
-            "usage": asdict(_add_usage(UsageView(), event.usage)),
+            "usage": _format_value(event.usage),
         }
-        called = (
-            (
-                "tool_call",
-                {"call_id": f"{seq}.{index}", "tool": call.name, "arguments": call.arguments},
-            )
+        calls = (
+            {"call_id": f"{seq}.{index}", "tool": call.name, "arguments": call.arguments}
             for index, call in enumerate(event.calls)
         )
-        return [("model.response", response), *called]
+        return [("model.response", response), *(("tool_call", call) for call in calls)]
 
-    def _format_tool(self, event: ToolStarted | ToolRetried | ToolFinished) -> list[NamedData]:
-        match event:
-            case ToolStarted():
-                return [("tool.started", {"call_id": event.call_id, "tool": event.tool})]
-            case ToolRetried():
-                return [
-                    (
-                        "tool.retry",
-                        {"call_id": event.call_id, "error": event.error, "wait_s": event.wait_s},
-                    )
-                ]
-            case ToolFinished():
-                return self._format_result(event)
-
-    def _format_result(self, event: ToolFinished) -> list[NamedData]:
-        self.label = self.label.join_with(event.label)
-        self.open_calls -= 1
-        result = {
-            "call_id": event.call_id,
-            "tool": event.tool,
-            "outcome": event.outcome.value,
-            "is_error": event.outcome is not Outcome.OK,
-            "text": event.text,
-            "exit_code": event.exit_code,
-        }
-        if self.open_calls:
-            return [("tool_result", result)]
-        return [
-            ("tool_result", result),
-            ("tool.results", {"iteration": self.iteration, "count": self.settled_calls}),
-        ]
-
-    def _summary(self, reply: str, reason: str) -> dict[str, object]:
-        return {
+    def _complete(self, reply: str, reason: str) -> NamedData:
+        summary = {
             "reply": reply,
             "text_length": len(reply),
             "stop_reason": reason,
@@ -283,10 +162,43 @@ class EventFormatter:
             "usage": asdict(self.usage),
             "label": self.label.value,
         }
+        return COMPLETED, summary
+
+
+def _format_fields(event: Event) -> Sequence[NamedData]:
+    """The event by its row in FORMATS: names of its fields, or FIELD:NAME."""
+    name, keys = FORMATS.get(type(event), ("", ""))
+    if not name:
+        return []
+    source = event.limits if isinstance(event, BudgetRaised) else None
+    data: dict[str, object] = {}
+    for key in keys.split():
+        attribute, _, renamed = key.partition(":")
+        if attribute == "is_error" and isinstance(event, ToolFinished):
+            data[attribute] = event.outcome is not Outcome.OK
+            continue
+        owner = event if hasattr(event, attribute) else source
+        data[renamed or attribute] = _format_value(getattr(owner, attribute))
+    return [(name, data)]
+
+
+def _format_value(value: object) -> object:
+    """The value as JSON has it."""
+    match value:
+        case Usage():
+            return asdict(_add_usage(UsageView(), value))
+        case Todo():
+            return {"text": value.text, "state": value.state}
+        case tuple():
+            return [_format_value(inner) for inner in value]
+        case datetime():
+            return value.isoformat()
+        case _:
+            return value
 
 
 def format_live(item: TextDelta | DraftDropped | ToolOutputChunk) -> LiveEvent:
-    """What is shown as it happens and never written down; it has no number to resume from."""
+    """An event that is never recorded: drafts and output of running tools."""
     match item:
         case TextDelta():
             return LiveEvent("model.delta", {"text": item.text})
@@ -296,27 +208,10 @@ def format_live(item: TextDelta | DraftDropped | ToolOutputChunk) -> LiveEvent:
             return LiveEvent("tool.output", {"call_id": item.call_id, "text": item.text})
 
 
-def _format_approval(event: ApprovalAsked | ApprovalAnswered) -> NamedData:
-    match event:
-        case ApprovalAsked():
-            asked = {"call_id": event.call_id, "tool": event.tool, "arguments": event.arguments}
-            terms = {
-                "effect": event.effect.value,
-                "expires": event.expires.isoformat(),
-                "preview": event.preview,
-            }
-            return "approval.asked", asked | terms
-        case ApprovalAnswered():
-            answered = {"call_id": event.call_id, "answer": event.answer.value}
-            return "approval.answered", answered | {"by": event.by, "reason": event.reason}
-
-
-def _add_usage(sum_: UsageView, usage: Usage) -> UsageView:
-    usd = None if sum_.usd is None or usage.usd is None else sum_.usd + usage.usd
-    return replace(
-        sum_,
-        input_tokens=sum_.input_tokens + usage.input_tokens,
-        output_tokens=sum_.output_tokens + usage.output_tokens,
-        cached_tokens=sum_.cached_tokens + usage.cached_tokens,
-        usd=usd,
+def _add_usage(total: UsageView, usage: Usage) -> UsageView:
+    return UsageView(
+        total.input_tokens + usage.input_tokens,
+        total.output_tokens + usage.output_tokens,
+        total.cached_tokens + usage.cached_tokens,
+        None if total.usd is None or usage.usd is None else total.usd + usage.usd,
     )

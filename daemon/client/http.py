@@ -1,49 +1,57 @@
-"""What a daemon that runs in another process says when it does not do what was asked, or nothing because it is gone.
+"""A client of a daemon that runs in another process on this machine, over HTTP.
 
-Loops of a daemon that runs in another process.
-
-The door of a daemon that runs in another process on this machine: the same questions, asked over HTTP.
+Light: `aidaemon runs` and `aidaemon chat` import it before anything else of the daemon, so it speaks HTTP/1.0 on asyncio's own
+streams: one connection a request, each response up to the end of its connection.
 """
 
 import asyncio
+import json
 import re
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
-from urllib.parse import quote
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
+from dataclasses import field, fields
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+from urllib.parse import quote, urlencode, urlsplit
 
-from aiohttp import (
-    ClientConnectionError,
-    ClientConnectorError,
-    ClientPayloadError,
-    ClientResponse,
-    ClientSession,
-    ClientTimeout,
-)
-from pydantic import TypeAdapter
-
-from daemon.client.event_stream import COMPLETED
 from daemon.client.protocol import (
+    COMPLETED,
+    SESSIONS_PAGE,
     ApprovalView,
+    AttemptView,
+    CallView,
+    CriteriaView,
     GrantView,
     HealthView,
-    HttpPeople,
     LiveEvent,
+    LoopAction,
     LoopView,
     RunLine,
     RunView,
     SendResult,
     SessionView,
     UndeliveredText,
+    UsageView,
 )
 from daemon.core import value
 from daemon.core.errors import AidaemonError, UsageError
-from daemon.core.events import Answer
-from daemon.core.rows import EXACT_CALL, GrantBounds, LoopOrder
-from daemon.core.trust import OWNER, Person
-from daemon.providers.http import EventStreamParser, ServerEvent
+from daemon.core.trust import OWNER, Answer, Person, Role
 
+if TYPE_CHECKING:
+    from daemon.access.directory import NewCode, PairedPerson
+    from daemon.core.rows import GrantBounds, LoopOrder
+
+REQUEST_S, SILENCE_S = 30.0, 45.0
+MAX_EVENT_BYTES = 64 * 1024 * 1024
+RECONNECT_DELAYS = (0.1, 0.3, 1.0, 2.0)
+LOST_CONNECTION = (OSError, EOFError)
 INVALID_TYPES = ("invalid", "no_agent", "not_enabled")
+DRAFT_EVENTS = ("model.delta", "model.response", "model.reset")
+NOT_SENT = "the daemon cannot be reached, so the message was not taken: start the daemon again and repeat it"
+MAYBE_SENT = "the daemon stopped while it was taking the message: start it again and look whether the message is there"
+UPPER = re.compile("([A-Z])")
+
+ViewT = TypeVar("ViewT")
+Json = Mapping[str, Any]  # a JSON object as it came; `build_view` picks the known names
 
 
 class DaemonStopped(AidaemonError):
@@ -51,7 +59,7 @@ class DaemonStopped(AidaemonError):
 
 
 class RequestRefused(AidaemonError):
-    """The daemon did not do what was asked."""
+    """The daemon refused the request."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -59,156 +67,16 @@ class RequestRefused(AidaemonError):
 
 
 class InvalidRequest(RequestRefused, UsageError):
-    """What was asked cannot be meant, whoever is asked."""
-
-
-async def raise_for_status(response: ClientResponse) -> None:
-    """Raises DaemonRefused in the daemon's own words, AskedWrongly where it was the caller's mistake."""
-    if response.ok:
-        return
-    try:
-        error = TypeAdapter(dict[str, dict[str, str]]).validate_json(await response.read())["error"]
-        kind, message = error["type"], error["message"]
-    except (ValueError, KeyError):
-        kind, message = "", f"the daemon answered {response.status} {response.reason}"
-    raise (InvalidRequest if kind in INVALID_TYPES else RequestRefused)(response.status, message)
-
-
-UPPER = re.compile("([A-Z])")
-
-
-class SendRequest(Protocol):
-    """Puts a request to the daemon; gives the body. Raises DaemonRefused, DaemonGone."""
-
-    async def __call__(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Mapping[str, str] | None = None,
-        body: Mapping[str, object] | None = None,
-        also: int = 200,
-    ) -> bytes:
-        """`also` is a status that counts as an answer, too."""
-        ...
+    """The request is wrong, whoever sends it."""
 
 
 @value
-class HttpLoops:
-    """`Loops` over HTTP."""
-
-    ask: SendRequest
-
-    async def start(self, order: LoopOrder) -> LoopView:
-        """Begin one; the daemon goes by the token for who starts it."""
-        told = {
-            "message": order.message,
-            "session": order.session,
-            "criterion": order.criterion,
-            "value": order.value,
-            "maxIterations": order.max_iterations,
-        }
-        body = {name: value for name, value in told.items() if value is not None}
-        return _decode_loop(await self.ask("POST", _loop_path(order.agent, "start"), body=body))
-
-    async def list_loops(self, agent: str | None = None) -> list[LoopView]:
-        """Loops, newest first."""
-        raw = await self.ask("GET", "/api/loops", params={} if agent is None else {"agent": agent})
-        return [
-            loop_from_json(one) for one in TypeAdapter(list[dict[str, object]]).validate_json(raw)
-        ]
-
-    async def stop(self, loop: LoopView) -> LoopView | None:
-        """End it now."""
-        return await self._do(loop, "stop")
-
-    async def pause(self, loop: LoopView) -> LoopView | None:
-        """Not another attempt."""
-        return await self._do(loop, "pause")
-
-    async def resume(self, loop: LoopView) -> LoopView | None:
-        """Go on."""
-        return await self._do(loop, "resume")
-
-    async def review(
-        self, loop: LoopView, *, approved: bool, by: str, reason: str = ""
-    ) -> LoopView | None:
-        """Say whether the attempt will do."""
-        return await self._do(
-            loop, "approve", loopId=loop.loop_id, approved=approved, reason=reason
-        )
-
-    async def _do(self, loop: LoopView, verb: str, **body: object) -> LoopView | None:
-        """409 says that it was not in a state for that."""
-        raw = TypeAdapter(dict[str, object]).validate_json(
-            await self.ask("POST", _loop_path(loop.agent, verb), body=body, also=409)
-        )
-        return loop_from_json(raw) if "loopId" in raw else None
-
-
-def loop_from_json(raw: Mapping[str, object]) -> LoopView:
-    """LoopState back again."""
-    return TypeAdapter(LoopView).validate_python(_to_snake_case(raw))
-
-
-def _to_snake_case(value: object) -> object:
-    match value:
-        case dict():
-            return {
-                UPPER.sub(r"_\1", str(name)).lower(): _to_snake_case(inner)
-                for name, inner in value.items()
-            }
-        case list():
-            return [_to_snake_case(inner) for inner in value]
-        case _:
-            return value
-
-
-def _loop_path(agent: str, verb: str) -> str:
-    return f"/api/agents/{quote(agent, safe='')}/loop/{verb}"
-
-
-def _decode_loop(raw: bytes) -> LoopView:
-    return loop_from_json(TypeAdapter(dict[str, object]).validate_json(raw))
-
-
-REQUEST_TIMEOUT = ClientTimeout(total=30.0, sock_connect=5.0)
-STREAM_TIMEOUT = ClientTimeout(total=None, sock_connect=5.0, sock_read=45.0)
-RECONNECT_DELAYS = (0.1, 0.3, 1.0, 2.0)
-LOST_CONNECTION = (ClientConnectionError, ClientPayloadError, TimeoutError)
-NOT_SENT = "the daemon cannot be reached, so the message was not taken: start the daemon again and repeat it"
-MAYBE_SENT = "the daemon stopped while it was taking the message: start it again and look whether the message is there"
-
-
-@dataclass(slots=True)
-class StreamCursor:
-    """How far a watcher of a run has got, over as many connections as it takes."""
-
-    position: str
-    drafting: bool = False
-    failures: int = 0
-
-    def advance(self, place: str, event: LiveEvent) -> None:
-        """One more thing was seen."""
-        self.position, self.failures = place or self.position, 0
-        if event.name in ("model.delta", "model.response", "model.reset"):
-            self.drafting = event.name == "model.delta"
-
-
-@dataclass(slots=True)
 class HttpClient:
-    """A `Door` over the daemon at `url`. Close it with `aclose`."""
+    """A `DaemonClient` of the daemon at `url`."""
 
     url: str
     token: str = field(repr=False)
     delays: tuple[float, ...] = RECONNECT_DELAYS
-    _session: ClientSession | None = None
-
-    async def aclose(self) -> None:
-        """Let go of connections."""
-        if self._session is not None:
-            session, self._session = self._session, None
-            await session.close()
 
     async def send(
         self,
@@ -219,37 +87,27 @@ class HttpClient:
         stream: bool = True,
         by: Person = OWNER,
     ) -> SendResult:
-        """Say this in a terminal or web session; the daemon goes by the token for who says it, whoever `by` is. Raises
-        DaemonGone, saying whether the message can have been taken.
-        """
+        """Only to terminal and web sessions. Raises DaemonStopped, saying whether the message can have been accepted."""
         channel, _, name = session.partition(":")
         if channel not in ("terminal", "web"):
             raise UsageError(
                 f"{session}: only sessions web:NAME and terminal:NAME can be written to from here"
             )
-        path = (
-            f"/v1/terminal/{_quote_path(name)}/messages"
-            if channel == "terminal"
-            else "/v1/messages"
-        )
-        said = {"text": text, "client_id": client_id} | (
-            {} if channel == "terminal" else {"session": session}
-        )
+        body = {"text": text, "client_id": client_id}
+        path = f"/v1/terminal/{quote(name, safe='')}/messages"
+        if channel == "web":
+            path, body["session"] = "/v1/messages", session
         try:
-            raw = await self._request("POST", path, params={"stream": str(int(stream))}, body=said)
+            sent = await self._request("POST", f"{path}?stream={stream:d}", body)
         except DaemonStopped as error:
-            unreached = isinstance(error.__cause__, ClientConnectorError)
+            unreached = isinstance(error.__cause__, ConnectionRefusedError)
             raise DaemonStopped(NOT_SENT if unreached else MAYBE_SENT) from error
-        return TypeAdapter(SendResult).validate_json(raw)
+        return build_view(SendResult, sent)
 
     async def set_agent(self, session: str, agent: str) -> None:
-        """This agent answers in the session, from the next message on."""
-        await self._request(
-            "POST", f"/v1/sessions/{_quote_path(session)}/agent", body={"agent": agent}
-        )
+        await self._request("POST", f"{_session_path(session)}/agent", {"agent": agent})
 
     async def wait_until_ended(self, turn: str) -> RunView:
-        """The run once it has ended or was quarantined. Raises KeyError for no such run."""
         async for _ in self.stream_events(turn):
             pass
         view = await self.get_run(turn)
@@ -258,87 +116,83 @@ class HttpClient:
         return view
 
     async def get_run(self, turn: str) -> RunView | None:
-        """The run as it is now."""
-        raw = await self._request_or_none("GET", f"/v1/runs/{_quote_path(turn)}")
-        return None if raw is None else TypeAdapter(RunView).validate_json(raw)
+        run = await self._request("GET", _run_path(turn), none_for=(404,))
+        if run is None:
+            return None
+        calls = [build_view(CallView, call) for call in run["calls"]]
+        return build_view(RunView, run, calls=calls, usage=build_view(UsageView, run["usage"]))
 
     async def stream_events(self, turn: str, after: int = 0) -> AsyncIterator[LiveEvent]:
-        """What happened, then what happens, each once, over dropped connections too. Raises KeyError for no such run."""
-        follower = StreamCursor(str(after))
+        """Each event once, over lost connections too. Raises DaemonStopped after several in a row."""
+        position, is_drafting, failures = str(after), False, 0
         while True:
-            async for event in self._connection(turn, follower):
-                yield event
-                if event.name == COMPLETED:
-                    return
-            if follower.drafting:
-                follower.drafting = False
+            cause: BaseException | None = None
+            try:
+                async with aclosing(self._read_events(turn, position)) as events:
+                    async for event_id, event in events:
+                        position, failures = event_id or position, 0
+                        if event.name in DRAFT_EVENTS:
+                            is_drafting = event.name == "model.delta"
+                        yield event
+                        if event.name == COMPLETED:
+                            return
+            except LOST_CONNECTION as error:
+                cause = error
+            if failures == len(self.delays):
+                raise DaemonStopped from cause
+            await asyncio.sleep(self.delays[failures])
+            failures += 1
+            if is_drafting:
+                is_drafting = False
                 yield LiveEvent("model.reset", {})
 
-    async def _connection(self, turn: str, follower: StreamCursor) -> AsyncIterator[LiveEvent]:
-        """What one connection brings. Waits after a loss; raises DaemonGone when there were too many in a row."""
-        cause: BaseException | None = None
+    async def _read_events(self, turn: str, position: str) -> AsyncGenerator[tuple[str, LiveEvent]]:
+        """(id, event) of one connection. Id "12-2" is event 12 with two more parts; a draft has none."""
+        async with asyncio.timeout(REQUEST_S):
+            headers = {"Last-Event-ID": position}
+            status, reader, writer = await self._open("GET", f"{_run_path(turn)}/events", headers)
         try:
-            async for place, event in self._stream(turn, follower.position):
-                follower.advance(place, event)
-                yield event
-        except LOST_CONNECTION as error:
-            cause = error
-        if follower.failures == len(self.delays):
-            raise DaemonStopped from cause
-        await asyncio.sleep(self.delays[follower.failures])
-        follower.failures += 1
-
-    async def _stream(self, turn: str, place: str) -> AsyncIterator[tuple[str, LiveEvent]]:
-        headers = {"Last-Event-ID": place, "Accept": "text/event-stream"}
-        path = f"/v1/runs/{_quote_path(turn)}/events"
-        async with self._http().get(path, headers=headers, timeout=STREAM_TIMEOUT) as response:
-            if response.status == 404:
+            if status == 404:
                 raise KeyError(turn)
-            await raise_for_status(response)
-            stream = EventStreamParser()
-            async for piece in response.content.iter_any():
-                for sent in stream.feed(piece):
-                    yield sent.id, _decode_event(sent)
+            if status != 200:
+                raise _refusal(status, await reader.read())
+            while True:
+                async with asyncio.timeout(SILENCE_S):
+                    frame = (await reader.readuntil(b"\n\n")).decode()
+                if frame.startswith(":"):
+                    continue
+                named = dict(line.split(": ", 1) for line in frame.strip().split("\n"))
+                event_id = named.get("id", "")
+                seq, _, rest = event_id.partition("-")
+                data = json.loads(named["data"])
+                yield (
+                    event_id,
+                    LiveEvent(named["event"], data, int(seq) if seq else None, int(rest or 0)),
+                )
+        finally:
+            writer.close()
 
     async def get_transcript(self, turn: str) -> list[dict[str, object]]:
-        """The events as they are in the journal; none for no such run."""
-        raw = await self._request_or_none("GET", f"/v1/runs/{_quote_path(turn)}/transcript")
-        return TypeAdapter(list[dict[str, object]]).validate_json(raw or b"[]")
+        return await self._request("GET", f"{_run_path(turn)}/transcript", none_for=(404,)) or []
 
     async def list_runs(self, session: str | None = None, limit: int = 50) -> list[RunLine]:
-        """Runs, newest first."""
-        params = {"limit": str(limit)} | ({} if session is None else {"session": session})
-        return TypeAdapter(list[RunLine]).validate_json(
-            await self._request("GET", "/v1/runs", params=params)
-        )
+        return await self._list(RunLine, "/v1/runs", limit=limit, session=session)
 
     async def list_unfinished(self, session: str) -> list[str]:
-        """Runs of a session that are queued, running or suspended."""
-        raw = await self._request("GET", f"/v1/sessions/{_quote_path(session)}/unfinished")
-        return TypeAdapter(list[str]).validate_json(raw)
+        return await self._request("GET", f"{_session_path(session)}/unfinished")
 
     async def cancel_run(self, turn: str) -> bool:
-        """Stop this run; False when it had ended."""
-        raw = await self._request_or_none("POST", f"/v1/runs/{_quote_path(turn)}/cancel")
-        return raw is not None and _decode_object(raw)["cancelled"] is True
+        done = await self._request("POST", f"{_run_path(turn)}/cancel", none_for=(404,))
+        return done is not None and done["cancelled"]
 
     async def stop_session(self, session: str) -> list[str]:
-        """Stop what runs in the session."""
-        raw = await self._request_or_none("POST", f"/v1/sessions/{_quote_path(session)}/stop")
-        return (
-            []
-            if raw is None
-            else TypeAdapter(list[str]).validate_python(_decode_object(raw)["stopped"])
-        )
+        done = await self._request("POST", f"{_session_path(session)}/stop", none_for=(404,))
+        return [] if done is None else done["stopped"]
 
     async def list_approvals(
         self, state: str = "pending", session: str | None = None
     ) -> list[ApprovalView]:
-        """Questions to a person."""
-        params = {"state": state} | ({} if session is None else {"session": session})
-        return TypeAdapter(list[ApprovalView]).validate_json(
-            await self._request("GET", "/v1/approvals", params=params)
-        )
+        return await self._list(ApprovalView, "/v1/approvals", state=state, session=session)
 
     async def answer_approval(
         self,
@@ -347,112 +201,183 @@ class HttpClient:
         answer: Answer,
         by: Person = OWNER,
         reason: str = "",
-        bounds: GrantBounds = EXACT_CALL,
+        bounds: "GrantBounds | None" = None,
     ) -> bool:
-        """Answer one; the daemon goes by the token for who says it, whatever `by` is."""
+        body: dict[str, object] = {"call_id": call_id, "reason": reason}
+        if answer is not Answer.DENY:
+            body["scope"] = answer.value
+            if bounds:
+                seconds = bounds.duration.total_seconds() if bounds.duration else None
+                minutes = seconds / 60 if seconds is not None else None
+                body |= {"times": bounds.uses, "minutes": minutes, "paths": bounds.paths}
         verb = "reject" if answer is Answer.DENY else "approve"
-        said: dict[str, object] = {"call_id": call_id, "reason": reason}
-        said |= {} if answer is Answer.DENY else {"scope": answer.value} | _encode_bounds(bounds)
-        try:
-            await self._request("POST", f"/v1/runs/{_quote_path(turn)}/{verb}", body=said)
-        except RequestRefused as error:
-            if error.status in (404, 409):
-                return False
-            raise
-        return True
+        path = f"{_run_path(turn)}/{verb}"
+        return await self._request("POST", path, body, none_for=(404, 409)) is not None
 
     async def list_grants(self) -> list[GrantView]:
-        """What needs no question any more."""
-        return TypeAdapter(list[GrantView]).validate_json(await self._request("GET", "/v1/grants"))
+        return await self._list(GrantView, "/v1/grants")
 
     async def revoke_grant(self, grant_id: str) -> bool:
-        """Take a permission back; False when there is none of that id."""
-        return (
-            await self._request_or_none("DELETE", f"/v1/grants/{_quote_path(grant_id)}") is not None
-        )
+        path = f"/v1/grants/{quote(grant_id, safe='')}"
+        return await self._request("DELETE", path, none_for=(404,)) is not None
 
-    async def list_sessions(self) -> list[SessionView]:
-        """All sessions, newest first."""
-        return TypeAdapter(list[SessionView]).validate_json(
-            await self._request("GET", "/v1/sessions")
-        )
+    async def get_session(self, session: str) -> SessionView | None:
+        found = await self._request("GET", _session_path(session), none_for=(404,))
+        return None if found is None else build_view(SessionView, found)
+
+    async def list_sessions(self, limit: int = SESSIONS_PAGE, after: str = "") -> list[SessionView]:
+        return await self._list(SessionView, "/v1/sessions", limit=limit, after=after or None)
 
     async def list_undelivered(self, session: str) -> list[UndeliveredText]:
-        """What was said to the session and not yet marked as delivered."""
-        raw = await self._request("GET", f"/v1/sessions/{_quote_path(session)}/undelivered")
-        return TypeAdapter(list[UndeliveredText]).validate_json(raw)
+        return await self._list(UndeliveredText, f"{_session_path(session)}/undelivered")
 
     async def mark_delivered(self, turn: str, part: int) -> None:
-        """It has been shown."""
-        await self._request("POST", f"/v1/runs/{_quote_path(turn)}/delivered", body={"part": part})
+        await self._request("POST", f"{_run_path(turn)}/delivered", {"part": part})
 
-    def people(self) -> HttpPeople:
-        """Who is known, and letting one more in."""
-        return HttpPeople(self._request)
+    async def invite(self, role: Role, channel: str = "") -> "NewCode":
+        from daemon.access.directory import NewCode  # lazy: brings the store
 
-    def loops(self) -> HttpLoops:
-        """What can be done with loops."""
-        return HttpLoops(self._request)
+        body = {"role": role.value, "channel": channel}
+        return build_view(NewCode, await self._request("POST", "/v1/people/codes", body))
+
+    async def list_people(self) -> "list[PairedPerson]":
+        from daemon.access.directory import PairedPerson  # lazy: brings the store
+
+        return await self._list(PairedPerson, "/v1/people")
+
+    async def remove_person(self, name: str) -> bool:
+        return (await self._request("POST", "/v1/people/remove", {"name": name}))["removed"]
+
+    async def start_loop(self, order: "LoopOrder") -> LoopView:
+        body = {
+            "message": order.message,
+            "session": order.session,
+            "criterion": order.criterion,
+            "value": order.value,
+            "maxIterations": order.max_iterations,
+        }
+        return loop_from_json(await self._request("POST", _loop_path(order.agent, "start"), body))
+
+    async def list_loops(self, agent: str | None = None) -> list[LoopView]:
+        return [loop_from_json(row) for row in await self._get_list("/api/loops", agent=agent)]
+
+    async def change_loop(self, loop: LoopView, action: LoopAction) -> LoopView | None:
+        changed = await self._request("POST", _loop_path(loop.agent, action), {}, none_for=(409,))
+        return changed and loop_from_json(changed)
+
+    async def review_loop(
+        self, loop: LoopView, *, approved: bool, by: str, reason: str = ""
+    ) -> LoopView | None:
+        body = {"loopId": loop.loop_id, "approved": approved, "reason": reason}
+        changed = await self._request(
+            "POST", _loop_path(loop.agent, "approve"), body, none_for=(409,)
+        )
+        return changed and loop_from_json(changed)
 
     async def get_health(self) -> HealthView:
-        """How the daemon is; a sick one says so with 503."""
-        return TypeAdapter(HealthView).validate_json(
-            await self._request("GET", "/health", also=503)
-        )
+        return build_view(HealthView, await self._request("GET", "/health", unhealthy=503))
+
+    async def _list(self, kind: type[ViewT], path: str, **params: object) -> list[ViewT]:
+        return [build_view(kind, row) for row in await self._get_list(path, **params)]
+
+    async def _get_list(self, path: str, **params: object) -> list[Json]:
+        query = urlencode({name: given for name, given in params.items() if given is not None})
+        return await self._request("GET", f"{path}?{query}")
 
     async def _request(
         self,
         method: str,
         path: str,
+        body: Json | None = None,
         *,
-        params: Mapping[str, str] | None = None,
-        body: Mapping[str, object] | None = None,
-        also: int = 200,
-    ) -> bytes:
+        none_for: tuple[int, ...] = (),
+        unhealthy: int = 200,
+    ) -> Any:  # the parsed JSON
+        """The response; None for a status in `none_for`. Raises RequestRefused, DaemonStopped."""
         try:
-            async with self._http().request(
-                method, path, params=params, json=body, timeout=REQUEST_TIMEOUT
-            ) as response:
-                if response.status != also:
-                    await raise_for_status(response)
-                return await response.read()
+            async with asyncio.timeout(REQUEST_S):
+                status, reader, writer = await self._open(method, path, {}, body)
+                try:
+                    raw = await reader.read()
+                finally:
+                    writer.close()
         except LOST_CONNECTION as error:
             raise DaemonStopped from error
-
-    async def _request_or_none(self, method: str, path: str) -> bytes | None:
-        """What is not there is told by its absence; any other refusal stays an error."""
+        if status in none_for:
+            return None
+        if status >= 300 and status != unhealthy:
+            raise _refusal(status, raw)
         try:
-            return await self._request(method, path)
-        except RequestRefused as error:
-            if error.status == 404:
-                return None
+            return json.loads(raw)
+        except ValueError as error:
+            raise DaemonStopped from error  # the connection was cut in the middle of the response
+
+    async def _open(
+        self, method: str, path: str, headers: Mapping[str, str], body: Json | None = None
+    ) -> tuple[int, asyncio.StreamReader, asyncio.StreamWriter]:
+        """Send a request and read the head of its response."""
+        address = urlsplit(self.url)
+        reader, writer = await asyncio.open_connection(
+            address.hostname, address.port, limit=MAX_EVENT_BYTES
+        )
+        try:
+            content = b"" if body is None else json.dumps(_without_none(body)).encode()
+            lines = {
+                "Host": address.netloc,
+                "Authorization": f"Bearer {self.token}",
+                "Content-Type": "application/json",
+                "Content-Length": str(len(content)),
+                **headers,
+            }
+            head = "".join(f"{name}: {text}\r\n" for name, text in lines.items())
+            writer.write(f"{method} {path} HTTP/1.0\r\n{head}\r\n".encode() + content)
+            await writer.drain()
+            status = (await reader.readuntil(b"\r\n\r\n")).split(b" ", 2)[1]
+        except BaseException:
+            writer.close()
             raise
-
-    def _http(self) -> ClientSession:
-        if self._session is None:
-            self._session = ClientSession(
-                self.url, headers={"Authorization": f"Bearer {self.token}"}
-            )
-        return self._session
+        return int(status), reader, writer
 
 
-def _decode_event(sent: ServerEvent) -> LiveEvent:
-    """Id "12-2" is a part of event 12 with two more parts to follow; without an id it is a draft."""
-    seq, _, rest = sent.id.partition("-")
-    return LiveEvent(
-        sent.event, _decode_object(sent.data.encode()), int(seq) if seq else None, int(rest or 0)
-    )
+def build_view(kind: type[ViewT], data: Json, **replaced: object) -> ViewT:
+    """The view of a JSON object; names that a newer daemon adds are left out."""
+    names = {one.name for one in fields(cast(Any, kind))}
+    return kind(**{name: data[name] for name in data if name in names} | replaced)
 
 
-def _decode_object(raw: bytes) -> dict[str, object]:
-    return TypeAdapter(dict[str, object]).validate_json(raw)
+def loop_from_json(data: Json) -> LoopView:
+    """LoopState as a view."""
+    named = _snake_case(data)
+    attempts = [build_view(AttemptView, _snake_case(one)) for one in named["attempts"]]
+    criteria = build_view(CriteriaView, named["criteria"])
+    return build_view(LoopView, named, attempts=attempts, criteria=criteria)
 
 
-def _encode_bounds(bounds: GrantBounds) -> dict[str, object]:
-    minutes = None if bounds.duration is None else bounds.duration.total_seconds() / 60
-    named = {"times": bounds.uses, "minutes": minutes, "paths": bounds.paths or None}
-    return {name: value for name, value in named.items() if value is not None}
+def _snake_case(data: Json) -> Json:
+    return {UPPER.sub(r"_\1", name).lower(): data[name] for name in data}
 
 
-def _quote_path(part: str) -> str:
-    return quote(part, safe="")
+def _without_none(body: Json) -> Json:
+    return {name: given for name, given in body.items() if given is not None}
+
+
+def _refusal(status: int, raw: bytes) -> RequestRefused:
+    """The daemon's own words, as InvalidRequest where the request is wrong."""
+    try:
+        error = json.loads(raw)["error"]
+        kind, message = error["type"], error["message"]
+    except (ValueError, KeyError, TypeError):
+        kind, message = "", f"the daemon answered {status}"
+    return (InvalidRequest if kind in INVALID_TYPES else RequestRefused)(status, message)
+
+
+def _run_path(turn: str) -> str:
+    return f"/v1/runs/{quote(turn, safe='')}"
+
+
+def _session_path(session: str) -> str:
+    return f"/v1/sessions/{quote(session, safe='')}"
+
+
+def _loop_path(agent: str, verb: str) -> str:
+    return f"/api/agents/{quote(agent, safe='')}/loop/{verb}"

@@ -1,237 +1,30 @@
-"""Loops as a client sees them: one shape, in-process and over HTTP (C8).
+"""What a client can ask of the daemon, in this process or over HTTP, and the views that it gets.
 
-What can be done with people at a door: let one in by a code, list them, remove one.
-
-The one door: what anybody outside the loop can ask of the daemon. In-process or over HTTP, it is the same (DESIGN 3).
-
-Names and shapes of the views are CONTRACT's; they go over the wire as they stand.
+Light: commands that ask a running daemon import this. The views' names and forms are CONTRACT's; HTTP sends them as they are.
 """
 
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict, field
-from typing import Protocol
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol
 
-from pydantic import TypeAdapter
-
-from daemon.access.directory import NewCode, PairedPerson
 from daemon.core import value
-from daemon.core.events import Answer
-from daemon.core.journal import ReadTx, Store
-from daemon.core.rows import (
-    EXACT_CALL,
-    REVIEW_QUESTION,
-    GrantBounds,
-    LoopOrder,
-    LoopRow,
-    LoopStage,
-    TurnRow,
-)
-from daemon.core.trust import OWNER, Person, Role
+from daemon.core.trust import OWNER, Answer, Person, Role
 
-MAX_LOOPS = 20
-STATUS_NAMES = {LoopStage.REVIEWING: "paused"}
-
-
-@value
-class AttemptView:
-    """One attempt: the run that it was, and all it said. `output` is None while it runs."""
-
-    iteration: int
-    turn: str
-    state: str
-    stop_reason: str | None = None
-    output: str | None = None
-
-
-@value
-class CriteriaView:
-    """When the loop is done."""
-
-    type: str
-    value: str
-
-
-@value
-class LoopView:
-    """A loop as it stands. status: running, paused, completed, failed; `review` is the question that waits for a person."""
-
-    loop_id: str
-    agent: str
-    iteration: int
-    max_iterations: int
-    criteria: CriteriaView
-    status: str
-    session: str
-    message: str
-    progress_log: list[str] = field(default_factory=list)
-    attempts: list[AttemptView] = field(default_factory=list)
-    final_output: str | None = None
-    error: str | None = None
-    review: str | None = None
-    started: str = ""
-    ended: str | None = None
-
-
-class LoopClient(Protocol):
-    """What a client can do with loops; all but `all` by the loop's id."""
-
-    async def start(self, order: LoopOrder) -> LoopView:
-        """Begin one. Raises ConfigError, UsageError, LoopRefused; over HTTP DaemonRefused."""
-        ...
-
-    async def list_loops(self, agent: str | None = None) -> list[LoopView]:
-        """Loops, newest first; of one agent, or of all."""
-        ...
-
-    async def stop(self, loop: LoopView) -> LoopView | None:
-        """End it now; None when it had ended."""
-        ...
-
-    async def pause(self, loop: LoopView) -> LoopView | None:
-        """Not another attempt; None when there is nothing to pause."""
-        ...
-
-    async def resume(self, loop: LoopView) -> LoopView | None:
-        """Go on; None when it is not paused."""
-        ...
-
-    async def review(
-        self, loop: LoopView, *, approved: bool, by: str, reason: str = ""
-    ) -> LoopView | None:
-        """Say whether the attempt will do; None when that is not asked."""
-        ...
-
-
-@value
-class LoopReader:
-    """The half that only looks."""
-
-    store: Store
-
-    async def list_loops(self, agent: str | None = None) -> list[LoopView]:
-        """Loops, newest first."""
-        return await self.store.read(
-            lambda tx: [loop_view(tx, row) for row in tx.list_loops(agent, MAX_LOOPS)]
-        )
-
-
-def loop_view(tx: ReadTx, row: LoopRow) -> LoopView:
-    """The loop with its attempts, whose full output stays readable (C5)."""
-    tried = [(number, tx.get_turn(row.turn_id(number))) for number in range(1, row.attempt + 1)]
-    return LoopView(
-        loop_id=row.id,
-        agent=row.agent,
-        iteration=row.attempt,
-        max_iterations=row.max_iterations,
-        criteria=CriteriaView(row.criterion, row.value),
-        status=STATUS_NAMES.get(row.stage, row.stage.value),
-        session=row.root,
-        message=row.message,
-        progress_log=list(row.learned),
-        attempts=[_attempt(row, number, turn) for number, turn in tried],
-        final_output=row.final_output if row.stage is LoopStage.COMPLETED else None,
-        error=row.error or None,
-        review=REVIEW_QUESTION if row.stage is LoopStage.REVIEWING else None,
-        started=row.started_at.isoformat(),
-        ended=row.ended_at.isoformat() if row.ended_at else None,
-    )
-
-
-def _attempt(row: LoopRow, number: int, turn: TurnRow | None) -> AttemptView:
-    if turn is None:
-        return AttemptView(number, row.turn_id(number), "queued")
-    stop = turn.stop_reason.value if turn.stop_reason else None
-    return AttemptView(number, turn.id, turn.state, stop, turn.reply if turn.ended_at else None)
-
-
-def loop_to_json(view: LoopView) -> dict[str, object]:
-    """LoopState, in the names that its clients know."""
-    return {_camel_case(name): _camelize(value) for name, value in asdict(view).items()}
-
-
-def _camelize(value: object) -> object:
-    match value:
-        case dict():
-            return {_camel_case(name): _camelize(inner) for name, inner in value.items()}
-        case list():
-            return [_camelize(inner) for inner in value]
-        case _:
-            return value
-
-
-def _camel_case(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(map(str.capitalize, others))
-
-
-def find_loop(loops: Sequence[LoopView], name: str, *, open_only: bool) -> LoopView | None:
-    """The loop of this id, or the latest of this agent; without a name the latest. `open_only`: one that has not ended."""
-    found = [
-        view
-        for view in loops
-        if name in ("", view.loop_id, view.agent) and not (open_only and view.ended)
-    ]
-    return found[0] if found else None
-
-
-CODES_PATH, PEOPLE_PATH, REMOVE_PATH = "/v1/people/codes", "/v1/people", "/v1/people/remove"
-
-
-class PeopleClient(Protocol):
-    """Who is known. `daemon.access.directory.People` is one."""
-
-    async def invite(self, role: Role, channel: str = "") -> NewCode:
-        """A code that makes whoever sends it first such a person."""
-        ...
-
-    async def list_people(self) -> list[PairedPerson]:
-        """Everybody who had a code."""
-        ...
-
-    async def remove(self, name: str) -> bool:
-        """They are strangers again; False when nobody is known by this name."""
-        ...
-
-
-class PeopleRequest(Protocol):
-    """Puts a request to the daemon; gives the body. Raises DaemonRefused, DaemonGone."""
-
-    async def __call__(
-        self, method: str, path: str, *, body: Mapping[str, object] | None = None
-    ) -> bytes:
-        """The answer."""
-        ...
-
-
-@value
-class HttpPeople:
-    """`Register` over HTTP."""
-
-    ask: PeopleRequest
-
-    async def invite(self, role: Role, channel: str = "") -> NewCode:
-        """A code; the daemon keeps its digest."""
-        raw = await self.ask("POST", CODES_PATH, body={"role": role.value, "channel": channel})
-        return TypeAdapter(NewCode).validate_json(raw)
-
-    async def list_people(self) -> list[PairedPerson]:
-        """Everybody who had a code."""
-        return TypeAdapter(list[PairedPerson]).validate_json(await self.ask("GET", PEOPLE_PATH))
-
-    async def remove(self, name: str) -> bool:
-        """They are strangers again."""
-        raw = await self.ask("POST", REMOVE_PATH, body={"name": name})
-        return TypeAdapter(dict[str, bool]).validate_json(raw)["removed"]
-
+if TYPE_CHECKING:
+    from daemon.access.directory import NewCode, PairedPerson
+    from daemon.core.rows import GrantBounds, LoopOrder
 
 SESSION_NAME = re.compile(r"(?!\.{1,2}\Z)[^:/\x00-\x1f\x7f\ud800-\udfff]{1,100}")
-"""What a person may call a conversation, the same at every door; it is a part of an address too, hence no ".."."""
+"""The name of a session as a person gives it; it is a part of an address too, hence no ".."."""
+COMPLETED = "run.completed"
+SESSIONS_PAGE = 100
 
 
 @value
 class SendResult:
-    """What became of a sent text: a new turn, a steered one, or a command and its reply."""
+    """What a sent text became: a new turn, a part of a running one, or a command with its reply."""
 
     turn: str = ""
     steered: str = ""
@@ -264,10 +57,10 @@ class CallView:
 
 @value
 class RunView:
-    """One run. state: queued, running, suspended, ended, quarantined. `children`: runs of agents that it set to work.
+    """One run. state: queued, running, suspended, ended, quarantined. `children`: runs of its sub-agents.
 
-    `tainted`: what made it untrusted, and at which event; "" while it is trusted. `reactions`: the signs that people left on what
-    it said.
+    `tainted`: what made it untrusted, and at which event; "" while it is trusted. `reactions`: emojis that people put on its
+    replies.
     """
 
     turn: str
@@ -305,7 +98,7 @@ class RunLine:
 
 @value
 class ApprovalView:
-    """A question that waits for a person. `preview` is what to show beside the arguments: a change as a diff, say."""
+    """A question that waits for a person. `preview` is shown beside the arguments: a change as a diff, say."""
 
     turn: str
     call_id: str
@@ -336,7 +129,7 @@ class GrantView:
 
 @value
 class SessionView:
-    """One session."""
+    """One session; model "" is the configured one."""
 
     id: str
     label: str
@@ -348,7 +141,7 @@ class SessionView:
 
 @value
 class UndeliveredText:
-    """Something that was said to a session and may not have reached it yet."""
+    """A text for a session that may not have been shown yet."""
 
     turn: str
     part: int
@@ -358,8 +151,8 @@ class UndeliveredText:
 
 @value
 class LiveEvent:
-    """One thing a watcher sees, by B5's names. seq is None for drafts, which cannot be resumed from. One recorded event may
-    be told as several; `rest` is how many of them follow, so that a watcher who left in between can be given just those.
+    """One event of a run, by B5's names. Drafts have no `seq`: nobody resumes from them. One recorded event may become
+    several; `rest` says how many of them follow, for a client that resumes in between.
 
     cycle.start {iteration, max_iterations, model}     model.delta {text}     model.reset {}
     model.retry {error, message, wait_s, next_model}
@@ -392,15 +185,136 @@ class LiveEvent:
 
 @value
 class HealthView:
-    """Whether the daemon serves, and if not what ails it."""
+    """Whether the daemon serves, and its problems."""
 
     ok: bool
     version: str
     problems: list[str] = field(default_factory=list)
 
 
-class DaemonClient(Protocol):
-    """Everything a client can do."""
+@value
+class AttemptView:
+    """One attempt of a loop: its run, and its full reply. `output` is None while it runs."""
+
+    iteration: int
+    turn: str
+    state: str
+    stop_reason: str | None = None
+    output: str | None = None
+
+
+@value
+class CriteriaView:
+    """When the loop is done."""
+
+    type: str
+    value: str
+
+
+@value
+class LoopView:
+    """A loop. status: running, paused, completed, failed; `review` is the question that waits for a person."""
+
+    loop_id: str
+    agent: str
+    iteration: int
+    max_iterations: int
+    criteria: CriteriaView
+    status: str
+    session: str
+    message: str
+    progress_log: list[str] = field(default_factory=list)
+    attempts: list[AttemptView] = field(default_factory=list)
+    final_output: str | None = None
+    error: str | None = None
+    review: str | None = None
+    started: str = ""
+    ended: str | None = None
+
+
+class LoopAction(StrEnum):
+    """What a person can do with an active loop."""
+
+    STOP = "stop"
+    PAUSE = "pause"
+    RESUME = "resume"
+
+
+def loop_to_json(view: LoopView) -> dict[str, object]:
+    """LoopState, in the names that its HTTP clients know."""
+    return {_camel_case(name): _camelize(inner) for name, inner in asdict(view).items()}
+
+
+def _camelize(inner: object) -> object:
+    match inner:
+        case dict():
+            return {_camel_case(name): _camelize(value) for name, value in inner.items()}
+        case list():
+            return [_camelize(value) for value in inner]
+        case _:
+            return inner
+
+
+def _camel_case(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
+def find_loop(loops: Sequence[LoopView], name: str, *, open_only: bool) -> LoopView | None:
+    """The loop of this id, or the latest of this agent, or for "" the latest. `open_only`: one that has not ended."""
+    found = (v for v in loops if name in ("", v.loop_id, v.agent) and not (open_only and v.ended))
+    return next(found, None)
+
+
+def describe_budget(
+    max_usd: float | None, max_tokens: float | None, day_usd: float, day_tokens: float
+) -> str:
+    """What a person raised the budget to."""
+    if day_usd or day_tokens:
+        return f"${day_usd:g} more today" if day_usd else f"{day_tokens:,.0f} tokens more today"
+    caps = [f"${max_usd:g}"] if max_usd is not None else []
+    caps += [f"{max_tokens:,.0f} tokens"] if max_tokens is not None else []
+    return f"up to {' and '.join(caps)}"
+
+
+class RunReader(Protocol):
+    """The part that only reads."""
+
+    async def get_run(self, turn: str) -> RunView | None:
+        """The run as it is now."""
+        ...
+
+    async def get_transcript(self, turn: str) -> list[dict[str, object]]:
+        """The events as they are in the journal: {seq, at, kind, ...payload}; none for an unknown run."""
+        ...
+
+    async def list_runs(self, session: str | None = None, limit: int = 50) -> list[RunLine]:
+        """Newest first, queued ones too."""
+        ...
+
+    async def list_unfinished(self, session: str) -> list[str]:
+        """Runs of a session that are queued, running or suspended, oldest first."""
+        ...
+
+    async def get_session(self, session: str) -> SessionView | None:
+        """The session of this id."""
+        ...
+
+    async def list_sessions(self, limit: int = SESSIONS_PAGE, after: str = "") -> list[SessionView]:
+        """A page of sessions, newest first; `after` is the last id of the page before."""
+        ...
+
+    async def list_undelivered(self, session: str) -> list[UndeliveredText]:
+        """Texts for the session that are not marked as delivered, in order."""
+        ...
+
+    async def list_loops(self, agent: str | None = None) -> list[LoopView]:
+        """Loops, newest first; of one agent, or of all."""
+        ...
+
+
+class DaemonClient(RunReader, Protocol):
+    """Everything a client can do. Over HTTP the token says who the person is, whatever `by` is."""
 
     async def send(
         self,
@@ -411,9 +325,9 @@ class DaemonClient(Protocol):
         stream: bool = True,
         by: Person = OWNER,
     ) -> SendResult:
-        """A person says this in this session. Durable when it returns; the same client_id again gets the same answer.
+        """Send a text to a session. It is durable when this returns; the same client_id again gets the same result.
 
-        `stream` false says that nobody will watch the draft, only `settled` or `run`: the model is then asked in one piece.
+        `stream` false: nobody watches the draft, so the model is asked for the reply in one piece.
         """
         ...
 
@@ -422,27 +336,11 @@ class DaemonClient(Protocol):
         ...
 
     async def wait_until_ended(self, turn: str) -> RunView:
-        """The run once it has ended or was quarantined, waiting for that as long as it takes. Raises KeyError for no such run."""
-        ...
-
-    async def get_run(self, turn: str) -> RunView | None:
-        """The run as it is now; None when there is none of that id."""
+        """The run once it has ended or is quarantined, however long that takes. Raises KeyError for no such run."""
         ...
 
     def stream_events(self, turn: str, after: int = 0) -> AsyncIterator[LiveEvent]:
-        """What happened after event `after`, then what happens, until run.completed. A quarantined run ends so too."""
-        ...
-
-    async def get_transcript(self, turn: str) -> list[dict[str, object]]:
-        """The events as they are in the journal: {seq, at, kind, ...payload}."""
-        ...
-
-    async def list_runs(self, session: str | None = None, limit: int = 50) -> list[RunLine]:
-        """Runs, newest first; queued ones too."""
-        ...
-
-    async def list_unfinished(self, session: str) -> list[str]:
-        """Runs of a session that are queued, running or suspended, oldest first."""
+        """Events after event `after`, then new ones, until run.completed. Raises KeyError for no such run."""
         ...
 
     async def cancel_run(self, turn: str) -> bool:
@@ -450,7 +348,7 @@ class DaemonClient(Protocol):
         ...
 
     async def stop_session(self, session: str) -> list[str]:
-        """Stop what runs in the session; the runs that were stopped."""
+        """Stop the runs of the session; their ids."""
         ...
 
     async def list_approvals(
@@ -466,39 +364,49 @@ class DaemonClient(Protocol):
         answer: Answer,
         by: Person = OWNER,
         reason: str = "",
-        bounds: GrantBounds = EXACT_CALL,
+        bounds: "GrantBounds | None" = None,
     ) -> bool:
-        """Answer one; False when it is not pending any more. Raises MayNotAnswer, and UsageError for bounds that do not fit."""
+        """Answer one; False when it is not pending. Raises NotAllowedToAnswer, and UsageError for wrong bounds."""
         ...
 
     async def list_grants(self) -> list[GrantView]:
-        """What needs no question any more, oldest first."""
+        """Standing permissions, oldest first."""
         ...
 
     async def revoke_grant(self, grant_id: str) -> bool:
-        """Take a permission back; False when there is none of that id."""
-        ...
-
-    async def list_sessions(self) -> list[SessionView]:
-        """All sessions, newest first."""
-        ...
-
-    async def list_undelivered(self, session: str) -> list[UndeliveredText]:
-        """What was said to the session and not yet marked as delivered, in order."""
+        """Take a permission back; False for an unknown id."""
         ...
 
     async def mark_delivered(self, turn: str, part: int) -> None:
-        """It has been shown."""
+        """The text has been shown."""
         ...
 
-    def people(self) -> PeopleClient:
-        """Who is known, and letting one more in."""
+    async def invite(self, role: Role, channel: str = "") -> "NewCode":
+        """A pairing code: who sends it first gets this role."""
         ...
 
-    def loops(self) -> LoopClient:
-        """What can be done with loops."""
+    async def list_people(self) -> "list[PairedPerson]":
+        """People who were paired by a code."""
+        ...
+
+    async def remove_person(self, name: str) -> bool:
+        """Unpair them; False when nobody has this name."""
+        ...
+
+    async def start_loop(self, order: "LoopOrder") -> LoopView:
+        """Raises ConfigError, UsageError, LoopNotStarted; over HTTP RequestRefused."""
+        ...
+
+    async def change_loop(self, loop: LoopView, action: LoopAction) -> LoopView | None:
+        """Stop, pause or resume it; None when its state does not allow that."""
+        ...
+
+    async def review_loop(
+        self, loop: LoopView, *, approved: bool, by: str, reason: str = ""
+    ) -> LoopView | None:
+        """Accept or reject the attempt; None when no review is asked for."""
         ...
 
     async def get_health(self) -> HealthView:
-        """How the daemon is."""
+        """The daemon's health."""
         ...

@@ -1,22 +1,24 @@
-"""What a person is shown of a run, a session, a question: views over rows and events. Pure.
-
-A run with everything that worked for it.
-"""
+"""Views of runs, sessions, questions and loops, built from rows and events."""
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import datetime
+from typing import Any, TypeVar, cast
 
 from daemon.client.protocol import (
     ApprovalView,
+    AttemptView,
     CallView,
+    CriteriaView,
     GrantView,
+    LoopView,
     RunLine,
     RunView,
     SessionView,
     UndeliveredText,
     UsageView,
+    describe_budget,
 )
 from daemon.core import value
 from daemon.core.events import (
@@ -34,12 +36,16 @@ from daemon.core.events import (
     ToolStarted,
     Verified,
 )
+from daemon.core.journal import ReadTx
 from daemon.core.provenance import find_taint
 from daemon.core.rows import (
+    REVIEW_QUESTION,
     ApprovalRow,
     ChildRow,
     GrantRow,
     InboxRow,
+    LoopRow,
+    LoopStage,
     OutboxRow,
     SessionRow,
     TurnRow,
@@ -48,6 +54,7 @@ from daemon.core.trust import Effect
 from daemon.core.turn import Turn
 from daemon.store.codec import encode
 
+ViewT = TypeVar("ViewT")
 STOP_NOTICES = {
     Stop.MAX_ITERATIONS: "stopped at the limit of iterations",
     Stop.OVER_BUDGET: "stopped by the budget",
@@ -60,34 +67,36 @@ QUARANTINE_NOTICE = (
 )
 
 
+def _build(kind: type[ViewT], row: object, **given: object) -> ViewT:
+    """A view with the row's fields of the same names, and what is given."""
+    names = [one.name for one in fields(cast(Any, kind)) if one.name not in given]
+    return kind(**{name: _to_json(getattr(row, name)) for name in names}, **given)
+
+
+def _to_json(field: object) -> object:
+    return field.isoformat() if isinstance(field, datetime) else field
+
+
 def run_view(
     row: TurnRow, recorded: Sequence[RecordedEvent], reactions: Sequence[str] = ()
 ) -> RunView:
-    """The run as CONTRACT shows it: the row for its state, the events for its calls and what the owner should know."""
-    return RunView(
+    """The run as CONTRACT shows it: the row for its state, the events for its calls and notices."""
+    taint = find_taint(recorded)
+    return _build(
+        RunView,
+        row,
         turn=row.id,
-        session=row.session,
-        state=row.state,
-        stop_reason=row.stop_reason.value if row.stop_reason else None,
         reply=row.reply if row.state == "ended" else None,
-        label=row.label.value,
-        iterations=row.iterations,
         usage=UsageView(row.input_tokens, row.output_tokens, row.cached_tokens, row.usd),
         notices=list_notices(row, recorded),
         calls=list_calls(recorded),
-        started=_isoformat(row.started_at),
-        ended=_isoformat(row.ended_at),
-        agent=row.agent,
+        started=_to_json(row.started_at),
+        ended=_to_json(row.ended_at),
         parent=row.parent or None,
         children=[item.event.child for item in recorded if isinstance(item.event, ChildSpawned)],
-        tainted=_describe_taint(recorded),
+        tainted=f"{taint.by} (event {taint.seq})" if taint else "",
         reactions=list(reactions),
     )
-
-
-def _describe_taint(recorded: Sequence[RecordedEvent]) -> str:
-    found = find_taint(recorded)
-    return f"{found.by} (event {found.seq})" if found else ""
 
 
 def row_from_turn(turn: Turn) -> TurnRow:
@@ -114,137 +123,124 @@ def row_from_turn(turn: Turn) -> TurnRow:
     )
 
 
-def queued_view(inbox: InboxRow, kin: ChildRow | None = None) -> RunView:
-    """A message whose run has not begun; or never will, because it was folded into another one or set aside.
-
-    `kin` is there when an agent was set to work by it.
-    """
-    state, notice = _inbox_state(inbox)
+def queued_view(row: InboxRow, child: ChildRow | None = None) -> RunView:
+    """A message whose run has not begun or never will. `child` is there when it is a task of a sub-agent."""
+    state, notice = _inbox_state(row)
     return RunView(
-        turn=inbox.turn,
-        session=inbox.session,
+        turn=row.turn,
+        session=row.session,
         state=state,
-        label=inbox.label.value,
+        label=row.label,
         notices=[notice] if notice else [],
-        agent=kin.agent if kin else "default",
-        parent=kin.parent if kin else None,
+        agent=child.agent if child else "default",
+        parent=child.parent if child else None,
     )
 
 
 def run_line(row: TurnRow) -> RunLine:
     """The run in a list."""
-    reason = row.stop_reason.value if row.stop_reason else None
-    times = (_isoformat(row.started_at), _isoformat(row.ended_at))
-    return RunLine(row.id, row.session, row.state, reason, *times, row.agent, row.parent or None)
+    started, ended = _to_json(row.started_at), _to_json(row.ended_at)
+    return _build(
+        RunLine, row, turn=row.id, started=started, ended=ended, parent=row.parent or None
+    )
 
 
-def queued_line(inbox: InboxRow) -> RunLine:
+def queued_line(row: InboxRow) -> RunLine:
     """A run that has not begun, in a list."""
-    return RunLine(inbox.turn, inbox.session, _inbox_state(inbox)[0], None, None, None)
+    return RunLine(row.turn, row.session, _inbox_state(row)[0], None, None, None)
 
 
 def approval_view(row: ApprovalRow) -> ApprovalView:
     """A question, without what an answer must match."""
-    return ApprovalView(
-        turn=row.turn,
-        call_id=row.call_id,
-        session=row.session,
-        tool=row.tool,
-        arguments=row.arguments,
-        effect=row.effect.value,
-        label=row.label.value,
-        expires=row.expires.isoformat(),
-        preview=row.preview,
-    )
+    return _build(ApprovalView, row)
 
 
 def grant_view(row: GrantRow) -> GrantView:
     """A standing permission, with its bounds."""
-    return GrantView(
-        id=row.id,
-        session=row.session,
-        tool=row.tool,
-        arguments=row.arguments,
-        paths=row.paths,
-        granted_by=row.granted_by,
-        created=row.created_at.isoformat(),
-        expires=_isoformat(row.expires),
-        uses_left=row.uses_left,
-        uses=row.uses,
-    )
+    return _build(GrantView, row, created=_to_json(row.created_at))
 
 
 def session_view(row: SessionRow) -> SessionView:
-    """One session; model "" is the configured one."""
-    return SessionView(
-        row.id, row.label.value, row.paused, row.model, row.created_at.isoformat(), row.agent
+    """One session."""
+    return _build(SessionView, row, created=_to_json(row.created_at))
+
+
+def undelivered_view(row: OutboxRow) -> UndeliveredText:
+    """A text that may not have been shown yet."""
+    return _build(UndeliveredText, row)
+
+
+def loop_view(tx: ReadTx, row: LoopRow) -> LoopView:
+    """The loop with its attempts, and the full reply of each (C5)."""
+    reviewing = row.stage is LoopStage.REVIEWING
+    return _build(
+        LoopView,
+        row,
+        loop_id=row.id,
+        iteration=row.attempt,
+        criteria=CriteriaView(row.criterion, row.value),
+        status="paused" if reviewing else row.stage,
+        session=row.root,
+        progress_log=list(row.learned),
+        attempts=[_attempt_view(tx, row, number) for number in range(1, row.attempt + 1)],
+        final_output=row.final_output if row.stage is LoopStage.COMPLETED else None,
+        error=row.error or None,
+        review=REVIEW_QUESTION if reviewing else None,
+        started=_to_json(row.started_at),
+        ended=_to_json(row.ended_at),
     )
 
 
-def delivery_view(row: OutboxRow) -> UndeliveredText:
-    """Something that was said and perhaps not seen yet."""
-    return UndeliveredText(row.turn, row.part, row.kind, row.body)
+def _attempt_view(tx: ReadTx, row: LoopRow, number: int) -> AttemptView:
+    turn = tx.get_turn(row.turn_id(number))
+    if turn is None:
+        return AttemptView(number, row.turn_id(number), "queued")
+    output = turn.reply if turn.ended_at else None
+    return AttemptView(number, turn.id, turn.state, turn.stop_reason, output)
 
 
 def transcript_line(recorded: RecordedEvent) -> dict[str, object]:
     """An event as the transcript shows it: {seq, at, kind, ...payload}. A payload's own `kind` is called `kind_`."""
     kind, _, payload = encode(recorded.event)
-    fields: Mapping[str, object] = json.loads(payload)
     line: dict[str, object] = {"seq": recorded.seq, "at": recorded.at.isoformat(), "kind": kind}
-    return line | {f"{name}_" if name in line else name: value for name, value in fields.items()}
+    for name, field in json.loads(payload).items():
+        line[f"{name}_" if name in line else name] = field
+    return line
 
 
 def list_calls(recorded: Sequence[RecordedEvent]) -> list[CallView]:
-    """Every call that was asked for, in order, with what the gate said and what came out."""
+    """Every call of the run, in order, with the decision of the policy and the result."""
     found: dict[str, CallView] = {}
     for item in recorded:
         match item.event:
-            case ModelReplied(calls=asked):
-                for index, call in enumerate(asked):
-                    call_id = f"{item.seq}.{index}"
-                    found[call_id] = CallView(
-                        call_id, call.name, call.arguments, None, None, None, False
-                    )
+            case ModelReplied(calls=calls):
+                for index, call in enumerate(calls):
+                    call_id, asked = f"{item.seq}.{index}", (call.name, call.arguments)
+                    found[call_id] = CallView(call_id, *asked, None, None, None, False)
             case CallJudged(call_id=call_id, effect=effect, decision=decision):
-                found[call_id] = replace(
-                    found[call_id], effect=effect.value, decision=decision.value
-                )
+                found[call_id] = replace(found[call_id], effect=effect, decision=decision)
             case ToolFinished(call_id=call_id, text=text, outcome=outcome):
-                found[call_id] = replace(
-                    found[call_id], result=text, is_error=outcome is not Outcome.OK
-                )
-            case _:
-                pass
+                is_error = outcome is not Outcome.OK
+                found[call_id] = replace(found[call_id], result=text, is_error=is_error)
     return list(found.values())
 
 
 def list_notices(row: TurnRow, recorded: Sequence[RecordedEvent]) -> list[str]:
     """What the owner should know and the reply may not say."""
-    told = [notice for item in recorded if (notice := _notice(item.event))]
+    notices = [notice for item in recorded if (notice := _notice(item.event))]
     if row.stop_reason in STOP_NOTICES:
-        told.append(STOP_NOTICES[row.stop_reason] + (f": {row.detail}" if row.detail else ""))
+        notices.append(STOP_NOTICES[row.stop_reason] + (f": {row.detail}" if row.detail else ""))
     if row.state == "quarantined":
-        told += [
-            row.detail or QUARANTINE_NOTICE,
-            *(UNKNOWN_OUTCOME.format(tool=tool) for tool in _unfinished_effects(recorded)),
-        ]
-    return told
-
-
-def _unfinished_effects(recorded: Sequence[RecordedEvent]) -> list[str]:
-    """Effects that were begun and never heard of again, in a turn that will not look after them any more (promise 3)."""
-    started: dict[str, str] = {}
-    for item in recorded:
-        match item.event:
-            case ToolStarted(call_id=call_id, tool=tool, effect=effect) if (
-                effect is not Effect.READ
-            ):
-                started[call_id] = tool
-            case ToolFinished(call_id=call_id):
-                started.pop(call_id, None)
-            case _:
-                pass
-    return list(started.values())
+        unfinished: dict[str, str] = {}  # effects that began and whose end is unknown (promise 3)
+        for item in recorded:
+            match item.event:
+                case ToolStarted(call_id, tool, effect) if effect is not Effect.READ:
+                    unfinished[call_id] = tool
+                case ToolFinished(call_id):
+                    unfinished.pop(call_id, None)
+        notices.append(row.detail or QUARANTINE_NOTICE)
+        notices += [UNKNOWN_OUTCOME.format(tool=tool) for tool in unfinished.values()]
+    return notices
 
 
 def _notice(event: Event) -> str | None:
@@ -253,8 +249,9 @@ def _notice(event: Event) -> str | None:
             return UNKNOWN_OUTCOME.format(tool=tool)
         case BudgetExtended(max_iterations=limit, reason=reason):
             return f"the limit of iterations was raised to {limit}: {reason}"
-        case BudgetRaised():
-            return f"a person raised the budget: {describe_raised_budget(event)}"
+        case BudgetRaised(limits=limits, day_usd=usd, day_tokens=tokens):
+            raised = describe_budget(limits.max_usd, limits.max_input_tokens, usd, tokens)
+            return f"a person raised the budget: {raised}"
         case Verified(note=note):
             return note or None
         case Alarm(text=text):
@@ -263,44 +260,26 @@ def _notice(event: Event) -> str | None:
             return None
 
 
-def describe_raised_budget(event: BudgetRaised) -> str:
-    """What the limits are now, or how much more the day may cost."""
-    if event.day_usd or event.day_tokens:
-        return (
-            f"{event.day_usd:g} USD more today"
-            if event.day_usd
-            else f"{event.day_tokens} tokens more today"
-        )
-    limits = event.limits
-    caps = [f"{limits.max_usd:g} USD"] if limits.max_usd is not None else []
-    caps += [f"{limits.max_input_tokens} tokens in"] if limits.max_input_tokens is not None else []
-    return f"at most {' and '.join(caps)} for this run"
-
-
-def _inbox_state(inbox: InboxRow) -> tuple[str, str]:
-    state, _, where = inbox.state.partition(":")
+def _inbox_state(row: InboxRow) -> tuple[str, str]:
+    state, _, turn = row.state.partition(":")
     match state:
         case "steered":
-            return "ended", f"folded into run {where}, which answers it"
+            return "ended", f"added to run {turn}, which answers it"
         case "answered":
-            return "ended", f"taken as the answer to a question of run {where}"
+            return "ended", f"taken as the answer to a question of run {turn}"
         case "command" | "ordered":
             return "ended", "was a command"
         case "quarantined":
             return "quarantined", QUARANTINE_NOTICE
         case "gone":
-            return "ended", "left undone: its sender was taken off the list before it was begun"
+            return "ended", "dropped: its sender was removed from the allow-list before it began"
         case _:
             return "queued", ""
 
 
-def _isoformat(at: datetime | None) -> str | None:
-    return at.isoformat() if at else None
-
-
 @value
 class RunBundle:
-    """A run, its transcript, and the runs of the agents that it set to work."""
+    """A run, its transcript, and the runs of its sub-agents."""
 
     run: RunView
     transcript: Sequence[Mapping[str, object]]
@@ -308,7 +287,7 @@ class RunBundle:
 
     @property
     def usage(self) -> UsageView:
-        """What it used up, with all that worked for it."""
+        """Its own usage and that of its sub-agents."""
         used = [self.run.usage, *(child.usage for child in self.children)]
         prices = [one.usd for one in used]
         return UsageView(

@@ -23,7 +23,7 @@ from daemon.http.sse import HEARTBEAT_S, EventStreamEndpoint
 
 log = logging.getLogger(__name__)
 STREAM_ROUTE = ("GET", "/v1/runs/{turn}/events")
-RIGHTS = {
+ROUTE_RIGHTS = {
     STREAM_ROUTE: Right.READ,
     **{route: right for route, (right, _) in (ROUTES | LOOP_ROUTES).items()},
 }
@@ -51,7 +51,7 @@ def build_app(
     """The application, for the holders of tokens: the owner, users, and senders of events."""
     people = {user.token: user.person for user in users}
     authenticator = Authenticator(
-        token, stopwatch, people, events.tokens if events else {}, RIGHTS
+        token, stopwatch, people, events.tokens if events else {}, ROUTE_RIGHTS
     )
     app = web.Application(middlewares=[_guard(authenticator)], client_max_size=BODY_LIMIT)
     add = app.router.add_route
@@ -82,7 +82,9 @@ def _guard(authenticator: Authenticator) -> Middleware:
             return error_response(HttpError(503, "unavailable", str(error)))
         except UsageError as error:
             return error_response(HttpError(400, "invalid", str(error)))
-        except Exception:  # the border of a request: no error may reach the client or stop the daemon
+        except (
+            Exception
+        ):  # the border of a request: no error may reach the client or stop the daemon
             log.exception("%s %s failed", request.method, request.path)
             return error_response(
                 HttpError(500, "internal", "something went wrong in the daemon; see its log")

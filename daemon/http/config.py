@@ -30,7 +30,9 @@ class UserConfig(BaseModel):
         description="their name in the journal; their conversations are web:NAME and web:NAME.anything"
     )
     role: Role = Field(description='"owner", "admin", "editor", "viewer" or "guest"')
-    token: HeaderToken = Field(repr=False, description="the token of their requests; long and random")
+    token: HeaderToken = Field(
+        repr=False, description="the token of their requests; long and random"
+    )
 
     @field_validator("name")
     @classmethod

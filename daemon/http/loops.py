@@ -98,7 +98,9 @@ def _parse_session(name: str | None, person: Person) -> str:
     channel, _, chat = name.partition(":") if ":" in name else ("web", "", name)
     if channel in CREATABLE_CHANNELS and SESSION_NAME.fullmatch(chat):
         return f"{channel}:{chat}"
-    raise invalid("session: expected web:NAME or terminal:NAME, the session that the loop works for")
+    raise invalid(
+        "session: expected web:NAME or terminal:NAME, the session that the loop works for"
+    )
 
 
 async def change_loop(client: DaemonClient, request: web.Request) -> web.Response:

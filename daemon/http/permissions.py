@@ -1,6 +1,6 @@
 """What each address asks of a person (C9). An address without a right in the table is refused to everybody."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
@@ -21,7 +21,7 @@ RIGHT_TEXTS = {
 Route = tuple[str, str]
 """Method and address pattern."""
 Handler = Callable[[DaemonClient, web.Request], Awaitable[web.StreamResponse]]
-Routes = Mapping[Route, tuple[Right, Handler]]
+Routes = dict[Route, tuple[Right, Handler]]
 
 
 def find_route(request: web.Request) -> Route | None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import Annotated, Literal, Protocol
 
@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import from_json
 
 from daemon.client.protocol import SESSION_NAME, DaemonClient, RunView
+from daemon.core import value
 from daemon.core.rows import MAX_GRANT_TERM, MAX_GRANT_USES, GrantBounds, NotAllowedToAnswer
 from daemon.core.trust import Answer, Right, Role
 from daemon.http.permissions import PERSON, Routes, forbidden, require_own_session
@@ -167,9 +168,7 @@ class ApprovalAnswerBody(Body):
     reason: Reason = ""
     times: Annotated[int, Field(ge=1, le=MAX_GRANT_USES)] | None = None
     minutes: (
-        Annotated[
-            float, Field(gt=0, le=MAX_GRANT_TERM.total_seconds() / 60, allow_inf_nan=False)
-        ]
+        Annotated[float, Field(gt=0, le=MAX_GRANT_TERM.total_seconds() / 60, allow_inf_nan=False)]
         | None
     ) = None
     paths: Annotated[str, StringConstraints(max_length=1000)] = ""
@@ -207,7 +206,9 @@ async def _answer_approval(
         if all((row.turn, row.call_id) != (turn, call_id) for row in approvals):
             raise not_found(f"call {call_id!r} in run {turn!r}")
     raise HttpError(
-        409, "not_pending", f"call {call_id} does not wait for an answer: answered already, expired or over"
+        409,
+        "not_pending",
+        f"call {call_id} does not wait for an answer: answered already, expired or over",
     )
 
 
@@ -342,7 +343,7 @@ class EventIntake(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EventEndpoint:
     """POST /v1/events/{name}: untrusted JSON (A13, A16). `tokens`: by name of the sender; they open nothing else."""
 

@@ -45,7 +45,9 @@ def not_found(what: str) -> HttpError:
 def too_large(limit: int) -> HttpError:
     """The body is larger than `limit` bytes."""
     return HttpError(
-        413, "too_large", f"the body is larger than {limit} bytes; nothing of it was kept, send less"
+        413,
+        "too_large",
+        f"the body is larger than {limit} bytes; nothing of it was kept, send less",
     )
 
 
@@ -67,7 +69,9 @@ async def read_body(request: web.Request, model: type[BodyT]) -> BodyT:
         return model.model_validate_json(raw)
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)[:3]
-        faults = (f"{'.'.join(map(str, e['loc'])) or 'body'}: {_fault_text(e['msg'])}" for e in found)
+        faults = (
+            f"{'.'.join(map(str, e['loc'])) or 'body'}: {_fault_text(e['msg'])}" for e in found
+        )
         raise invalid("; ".join(faults)) from error
 
 

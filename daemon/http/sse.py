@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from aiohttp import web
 from pydantic_core import to_json
 
 from daemon.client.protocol import DaemonClient, LiveEvent
+from daemon.core import value
 from daemon.http.resources import find_run
 from daemon.http.responses import invalid, query_number
 
@@ -21,15 +21,13 @@ HEADERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EventStreamEndpoint:
     """Sends each recorded event exactly once to a client that resumes; drafts have no id and are not repeated."""
 
     heartbeat_s: float = HEARTBEAT_S
 
-    async def stream_events(
-        self, client: DaemonClient, request: web.Request
-    ) -> web.StreamResponse:
+    async def stream_events(self, client: DaemonClient, request: web.Request) -> web.StreamResponse:
         """From the start, or after `Last-Event-ID` or `?after=`, to run.completed."""
         seq, rest = _start_position(request)
         view = await find_run(client, request)

@@ -108,7 +108,7 @@ async def test_A6_a_loops_order_and_an_events_payload(home: Path):
         FakeOpenAI() as model,
         living(home, model, {"agent": {"loop": {"enabled": True}}}) as life,
     ):
-        loop = await life.house.door.loops().start(
+        loop = await life.house.door.start_loop(
             LoopOrder("default", f"say {VALUE}", SESSION, max_iterations=1)
         )
         await life.settled(f"{loop.loop_id}-1")

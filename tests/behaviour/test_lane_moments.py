@@ -81,7 +81,7 @@ async def test_a_stop_that_comes_while_the_turn_is_being_put_to_wait_is_heard(
 async def suspending(it: Living, turn: str) -> None:
     """The moment between `Suspended` and the disk's word that it is written."""
     lane = it.house.sessions.worker_of(
-        (await it.house.door.intake.store.read(lambda tx: tx.list_sessions()))[0]
+        (await it.house.door.inbox.store.read(lambda tx: tx.list_sessions()))[0]
     )
     while not (lane.running and lane.running.id == turn and lane.running.suspended):
         await asyncio.sleep(0)
@@ -245,7 +245,7 @@ async def test_a_command_that_was_cut_off_is_not_said_to_have_been_done(
 ) -> None:
     async with living(tmp_path, model) as it:
         cut = InboxMessage("web", "test", SESSION, OWNER, f"{SESSION}/c1", "/pause")
-        await it.house.door.intake.accept(cut, command=True)  # and here the daemon died
+        await it.house.door.inbox.accept(cut, command=True)  # and here the daemon died
         assert "cannot tell" in (await it.house.door.send(SESSION, "/pause", "c1")).reply
         assert (
             await it.command("/pause") != (await it.house.door.send(SESSION, "/pause", "c1")).reply

@@ -173,7 +173,7 @@ async def test_at_the_cap_it_completes_with_the_last_progress_entry_and_every_ou
         loop = await over(it, await begin(it))
         assert (loop.stage, loop.final_output) == (LoopStage.COMPLETED, loop.learned[-1])
         assert len(loop.final_output) < 310 and "END" not in loop.final_output
-        (view,) = await it.house.door.loops().list_loops("default")
+        (view,) = await it.house.door.list_loops("default")
         assert [attempt.output for attempt in view.attempts] == ["one", long]
 
 

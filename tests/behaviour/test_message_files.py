@@ -62,7 +62,7 @@ async def bring(
         text,
         attachments=files or attachments_to_json([REPORT]),
     )
-    return await it.house.door.intake.accept(inbound)
+    return await it.house.door.inbox.accept(inbound)
 
 
 async def fetched(row: InboxRow) -> str:

@@ -272,7 +272,7 @@ async def test_c12_a_loop_goes_by_the_words_of_who_began_it(
     async with desk(tmp_path, {"agent": {"loop": {"enabled": True, "max_iterations": 1}}}) as it:
         it.will_send()
         order = LoopOrder("default", SEND, SESSION, person.name, role=person.role.value)
-        loop = await it.alive.house.door.loops().start(order)
+        loop = await it.alive.house.door.start_loop(order)
         outcome = await it.comes_to(f"{loop.loop_id}-1")
         assert isinstance(outcome, RunView) == goes and it.sent == [EVE] * goes
 

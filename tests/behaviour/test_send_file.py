@@ -33,7 +33,7 @@ class Desk:
 
     async def hears(self, text: str = SAID, session: str = CHAT, channel: str = "telegram") -> str:
         """The turn of this message."""
-        taken = await self.it.house.door.intake.accept(
+        taken = await self.it.house.door.inbox.accept(
             InboxMessage(channel, "42", session, "owner", text, text, Label.TRUSTED)
         )
         return taken.row.turn

@@ -53,7 +53,6 @@ async def room(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
             server = HttpServer(HttpConfig(port=0), build_app(house.door, TOKEN))
             remote = HttpClient(await server.start(), TOKEN)
             yield Room(remote if request.param == "remote" else house.door, Script(model))
-            await remote.aclose()
             await server.aclose()
 
 

@@ -54,10 +54,10 @@ async def test_a_watcher_who_left_is_let_go_while_the_run_goes_on(served: Served
     turn = (await served.house.door.send("web:left", "hi")).turn
     response = await served.http.get(f"/v1/runs/{turn}/events")
     await response.content.readuntil(b"\n\n")
-    assert served.house.door.live.is_watched(turn)
+    assert served.house.door.events.is_watched(turn)
     response.close()
     async with asyncio.timeout(10):
-        while served.house.door.live.is_watched(turn):
+        while served.house.door.events.is_watched(turn):
             await (await served.http.get("/health")).read()
     run = await served.house.door.get_run(turn)
     assert run and run.state == "running"

@@ -102,7 +102,7 @@ async def test_who_is_removed_at_another_door_has_nothing_begun_any_more_either(
     model.script(gate(ready, says("the first")))
     async with at_home(tmp_path, model, channel) as house:
         await behind(house, channel, model, "two")
-        assert await house.door.people().remove(person_name("telegram", "", STRANGER))
+        assert await house.door.remove_person(person_name("telegram", "", STRANGER))
         ready.set()
         await channel.until(lambda: channel.texts(STRANGER)[1:] == ["the first"])
         assert (

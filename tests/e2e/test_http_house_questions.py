@@ -58,7 +58,7 @@ async def test_a_used_up_budget_is_a_question_and_a_yes_goes_on_f2(
     run = await daemon.run(turn)
     assert run["reply"] == "done at last"
     assert any(
-        "a person raised the budget" in str(notice) and "8000 tokens" in str(notice)
+        "a person raised the budget" in str(notice) and "8,000 tokens" in str(notice)
         for notice in notices(run)
     )
     for call_id, refused in (("budget.1", (409, "not_pending")), ("budget.9", (404, "not_found"))):

@@ -79,12 +79,10 @@ async def test_a_watcher_over_a_wire_that_breaks_anywhere_sees_each_event_once(
         turn = str((await daemon.ask(Script(model).on("two", two, says("done"))))["turn"])
         door = HttpClient(daemon.url, TOKEN)
         whole = await watched(door, turn)
-        await door.aclose()
         for first in range(1, 2000, 61):
             async with CuttingProxy(daemon, [first, 200]).listening() as url:
                 door = HttpClient(url, TOKEN, delays=QUICK)
                 assert await watched(door, turn) == whole
-                await door.aclose()
 
 
 async def test_a_draft_that_was_cut_off_is_taken_back(tmp_path: Path) -> None:
@@ -101,7 +99,6 @@ async def test_a_draft_that_was_cut_off_is_taken_back(tmp_path: Path) -> None:
             async for event in door.stream_events(turn):
                 seen.append(event)
                 step.open.set()
-            await door.aclose()
     names = [event.name for event in seen]
     assert names.index("model.delta") < names.index("model.reset") < names.index("model.response")
     assert names.count("model.response") == names.count("run.completed") == 1
@@ -123,7 +120,6 @@ async def test_a_watcher_stays_with_a_run_through_kill_9_and_a_new_start(tmp_pat
         script.on("survive", says("I did"))
         async with running_daemon(tmp_path / "home", config):
             events = await watching
-            await door.aclose()
     assert (events[-1].name, events[-1].data["reply"]) == ("run.completed", "I did")
     seqs = [(event.seq, event.rest) for event in events if event.seq]
     assert len(set(seqs)) == len(seqs)
@@ -148,7 +144,6 @@ async def test_a_client_of_a_daemon_that_stopped_is_told_that_nothing_was_lost(
             await watching
         with pytest.raises(DaemonStopped, match="was not taken"):
             await door.send("web:gone", "and this?")
-        await door.aclose()
 
 
 async def test_a_client_with_an_old_token_is_told_so(tmp_path: Path) -> None:
@@ -161,4 +156,3 @@ async def test_a_client_with_an_old_token_is_told_so(tmp_path: Path) -> None:
             await door.list_runs()
         with pytest.raises(RequestRefused, match="token"):
             await watched(door, "t")
-        await door.aclose()

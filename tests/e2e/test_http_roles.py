@@ -7,8 +7,8 @@ import pytest
 import pytest_asyncio
 
 from daemon.core.trust import RIGHTS, Role, has_right
-from daemon.http.app import build_app
-from daemon.http.permissions import OPEN_ROUTES, RULES
+from daemon.http.app import ROUTE_RIGHTS, build_app
+from daemon.http.permissions import OPEN_ROUTES
 from daemon.http.resources import EventEndpoint
 from daemon.triggers.events import TriggerEvent, TriggerReceipt
 from tests.fakes.daemon_process import TOKEN, Daemon, Json, error_of, running_daemon, scripted
@@ -67,12 +67,12 @@ async def test_C9_every_address_has_its_rule_and_every_rule_its_address() -> Non
     served = {
         (route.method, route.resource.canonical) for route in app.router.routes() if route.resource
     }
-    assert {place for place in served if place[0] != "HEAD"} == set(RULES) | OPEN_ROUTES
+    assert {place for place in served if place[0] != "HEAD"} == set(ROUTE_RIGHTS) | OPEN_ROUTES
 
 
 @pytest.mark.parametrize("role", Role)
 async def test_C9_whoever_lacks_the_right_is_refused_everywhere(daemon: Daemon, role: Role) -> None:
-    for (method, pattern), right in RULES.items():
+    for (method, pattern), right in ROUTE_RIGHTS.items():
         path = pattern.replace("{turn}", "t").replace("{agent}", "nobody")
         path = path.replace("{id}", f"web:{NAMES[role]}").replace("{name}", "main")
         async with daemon.http.request(method, path, headers=shows(role), json={}) as response:
@@ -211,4 +211,4 @@ async def test_a_code_is_made_by_the_owner_and_people_are_listed_and_removed(
 
 
 async def test_the_table_of_roles_is_the_one_that_is_used_here() -> None:
-    assert {role for role in Role if RIGHTS[role] >= set(RULES.values())} == {Role.OWNER}
+    assert {role for role in Role if RIGHTS[role] >= set(ROUTE_RIGHTS.values())} == {Role.OWNER}

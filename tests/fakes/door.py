@@ -4,13 +4,14 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 
+from daemon.access.directory import NewCode, PairedPerson
 from daemon.client.protocol import (
     ApprovalView,
     GrantView,
     HealthView,
     LiveEvent,
-    LoopClient,
-    PeopleClient,
+    LoopAction,
+    LoopView,
     RunLine,
     RunView,
     SendResult,
@@ -18,8 +19,8 @@ from daemon.client.protocol import (
     UndeliveredText,
 )
 from daemon.core.events import Answer
-from daemon.core.rows import EXACT_CALL, GrantBounds
-from daemon.core.trust import OWNER, Person
+from daemon.core.rows import GrantBounds, LoopOrder
+from daemon.core.trust import OWNER, Person, Role
 
 FAR = "2999-01-01T00:00:00+00:00"
 
@@ -191,7 +192,7 @@ class FakeClient:
         answer: Answer,
         by: Person = OWNER,
         reason: str = "",
-        bounds: GrantBounds = EXACT_CALL,
+        bounds: GrantBounds | None = None,
     ) -> bool:
         self.answers.append((turn, call_id, answer, reason))
         was_open = any((view.turn, view.call_id) == (turn, call_id) for view in self.questions)
@@ -215,7 +216,10 @@ class FakeClient:
     async def revoke_grant(self, grant_id: str) -> bool:
         return False
 
-    async def list_sessions(self) -> list[SessionView]:
+    async def get_session(self, session: str) -> SessionView | None:
+        return None
+
+    async def list_sessions(self, limit: int = 100, after: str = "") -> list[SessionView]:
         return []
 
     async def list_undelivered(self, session: str) -> list[UndeliveredText]:
@@ -226,10 +230,27 @@ class FakeClient:
         self.marked.append((turn, part))
         await self._note()
 
-    def people(self) -> PeopleClient:
+    async def invite(self, role: Role, channel: str = "") -> NewCode:
         raise NotImplementedError
 
-    def loops(self) -> LoopClient:
+    async def list_people(self) -> list[PairedPerson]:
+        raise NotImplementedError
+
+    async def remove_person(self, name: str) -> bool:
+        raise NotImplementedError
+
+    async def start_loop(self, order: LoopOrder) -> LoopView:
+        raise NotImplementedError
+
+    async def list_loops(self, agent: str | None = None) -> list[LoopView]:
+        raise NotImplementedError
+
+    async def change_loop(self, loop: LoopView, action: LoopAction) -> LoopView | None:
+        raise NotImplementedError
+
+    async def review_loop(
+        self, loop: LoopView, *, approved: bool, by: str, reason: str = ""
+    ) -> LoopView | None:
         raise NotImplementedError
 
     async def get_health(self) -> HealthView:

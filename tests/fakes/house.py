@@ -44,7 +44,7 @@ class Living:
     async def from_other(self, sender: str, text: str, session: str = SESSION) -> str:
         """A message of somebody else in the same conversation."""
         channel, _, chat = session.partition(":")
-        taken = await self.house.door.intake.accept(
+        taken = await self.house.door.inbox.accept(
             InboxMessage(channel, chat, session, sender, f"{sender}/{text}", text)
         )
         return taken.row.turn

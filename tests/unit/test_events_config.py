@@ -74,7 +74,7 @@ def test_tokens_are_not_in_what_a_config_prints():
 
 @pytest.mark.parametrize("shared", ["owners", "anns"])
 def test_an_event_may_not_have_the_token_of_a_person(shared: str):
-    with pytest.raises(ConfigError, match=r"^events\.tokens\.github: is a person's token"):
+    with pytest.raises(ConfigError, match=r"^events\.tokens\.github: is a person's HTTP token"):
         Authenticator(
             "owners", lambda: 0.0, {"anns": Person("ann", Role.VIEWER)}, {"github": shared}
         )

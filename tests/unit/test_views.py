@@ -163,8 +163,8 @@ def test_notes_of_checks_alarms_and_raised_budgets_are_told() -> None:
         row(stop=Stop.REJECTED, detail="the check 'x' did not pass"), events
     ).notices == [
         "(Nothing was sent.)",
-        "a person raised the budget: at most 4 USD and 900 tokens in for this run",
-        "a person raised the budget: 2 USD more today",
+        "a person raised the budget: up to $4 and 900 tokens",
+        "a person raised the budget: $2 more today",
         "a person raised the budget: 700 tokens more today",
         "the agent runs out again and again",
         "not accepted: the check 'x' did not pass",
@@ -182,7 +182,7 @@ def test_a_quarantined_run_says_why() -> None:
     [
         ("new", "queued", None),
         ("quarantined", "quarantined", "three times"),
-        ("steered:t7", "ended", "folded into run t7"),
+        ("steered:t7", "ended", "added to run t7"),
         ("answered:t7", "ended", "question of run t7"),
     ],
 )

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from daemon.app import Daemon
-from daemon.client.protocol import DaemonClient, LiveEvent, LoopView
+from daemon.client.protocol import DaemonClient, LiveEvent, LoopAction, LoopView
 from daemon.commands.run import INTERRUPTED, RESULT_UNKNOWN
 from daemon.core.events import Answer
 from daemon.core.journal import ReadTx
@@ -194,7 +194,7 @@ class Person:
                 case "tool.started", "wait":
                     await self._stop(session)
                 case "tool.started", "look" if pausing:
-                    await self.door.loops().pause(pausing)
+                    await self.door.change_loop(pausing, LoopAction.PAUSE)
             if self.hasty or event.name == "run.suspended":
                 while asked:
                     await self._answer(turn, *asked.pop(0))
@@ -220,7 +220,7 @@ class Person:
         self.moment("while a question is open")
         if loop and not self.hasty:
             taken = (
-                await self.door.loops().review(loop, approved=answer is Answer.ONCE, by="owner")
+                await self.door.review_loop(loop, approved=answer is Answer.ONCE, by="owner")
                 is not None
             )
         else:
@@ -242,9 +242,8 @@ class Person:
 
     async def _pursue(self, task: Task) -> None:
         """Start the loop, unless a former life did; see to its attempts, answer, go on after a pause; until it is over."""
-        loops = self.door.loops()
         with self.house.loops.hub.watch() as happened:
-            if not await loops.list_loops():
+            if not await self.door.list_loops():
                 order = LoopOrder(
                     "default",
                     task.text,
@@ -254,8 +253,8 @@ class Person:
                     task.value,
                     task.most,
                 )
-                await loops.start(order)
-            while (loop := (await loops.list_loops())[0]).status not in ("completed", "failed"):
+                await self.door.start_loop(order)
+            while (loop := (await self.door.list_loops())[0]).status not in ("completed", "failed"):
                 await self._see_to_loop(loop, task, happened)
 
     async def _see_to_loop(
@@ -268,7 +267,7 @@ class Person:
         elif await self._goes_on(attempt.turn):
             await self._see_to(task.session, [attempt.turn], loop if task.pauses else None)
         elif loop.status == "paused":
-            await self.door.loops().resume(loop)
+            await self.door.change_loop(loop, LoopAction.RESUME)
         else:
             await anext(happened)
 
