@@ -76,6 +76,7 @@ def rules() -> list[Json]:
     steps = [*_one_by_one("files", reads), *_one_by_one("looks", looks)]
     return [
         *steps,
+        {"user": "stream", "pieces": PIECES},
         {"user": "parallel", "round": 0, "calls": reads},
         {"user": "slow", "latency": SLOW_S},
     ]
