@@ -7,26 +7,55 @@ from hypothesis import settings
 
 os.environ["AIDAEMON_FROZEN_VALUES"] = "1"  # before anything of ours is imported
 
-settings.register_profile("house", deadline=None, derandomize=True)
+settings.register_profile("default", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, max_examples=1000)
-settings.load_profile("house")
+settings.load_profile("default")
 
 LONGEST_FIRST = (
     *(
-        "test_crowd_discord",
         "test_outages",
-        "test_crowd_slack",
-        "test_embedded",
-        "test_crowd_telegram",
+        "test_embedded_model",
+        "test_crowd_",
         "test_moments",
+        "test_cli_loop",
+        "test_crash_",
     ),
     *("tests/e2e/", "tests/security/"),
 )
-"""Files of few long tests come first: whoever takes one of them last keeps all the others waiting."""
+"""Files of few long tests come first: a worker that takes one of them last keeps all the others waiting."""
+SLOW = (
+    *(
+        "test_outages",
+        "test_embedded_model",
+        "test_crowd_",
+        "test_moments",
+        "test_cli_loop",
+        "test_crash_",
+    ),
+    *(
+        "test_faults_poison",
+        "test_compromised",
+        "test_front_doors",
+        "test_floods",
+        "test_all_at_once",
+    ),
+    *(
+        "test_chat_window",
+        "test_chat_agents",
+        "test_drafts",
+        "test_troubles",
+        "test_patience",
+        "test_kin_moments",
+    ),
+)
+"""Kill sweeps, crowds, outages, attack suites, the embedded model: `pytest -m "not slow"` leaves them out."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The order of the files; each is run by one worker, from its first test to its last."""
+    """Mark slow files, and sort by file; each file is run by one worker, from its first test to its last."""
+    for item in items:
+        if item.path.name.startswith(SLOW):
+            item.add_marker(pytest.mark.slow)
     items.sort(key=_rank)
 
 
