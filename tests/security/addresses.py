@@ -95,7 +95,9 @@ async def fetching(*allow: str, names: Resolver | None = None) -> AsyncGenerator
 async def refusal(bench: Bench, url: str) -> str:
     """What the model is told of an address that is refused; empty for one that was not."""
     told = await bench.one("web_fetch", json.dumps({"url": url}))
-    return told.text if told.outcome is Outcome.ERROR and told.error_class == "AddressRefused" else ""
+    return (
+        told.text if told.outcome is Outcome.ERROR and told.error_class == "AddressRefused" else ""
+    )
 
 
 async def not_refused(urls: Urls) -> list[str]:
