@@ -11,6 +11,7 @@ from daemon.app.daemon import ChannelDeps
 from daemon.app.notifier import OwnerNotifier
 from daemon.core import value
 from daemon.gateway.admission import Admission
+from daemon.gateway.buttons import ButtonHandler
 from daemon.gateway.host import ChannelHost
 from daemon.outbox.approval_messages import ApprovalMessages
 from daemon.outbox.channel_supervisor import (
@@ -55,7 +56,7 @@ async def run_channels(
     times = times or ChannelTimeouts()
     accounts, store = (
         list_accounts(works.config) if accounts is None else accounts,
-        works.desk.store,
+        works.store,
     )
     await asyncio.to_thread(InboxFolder(works.paths.inbox).remove_unfinished)
     await delete_stale_copies(store, works.paths.outbox)
@@ -67,7 +68,7 @@ async def run_channels(
         MessageRenderer(store, works.is_channel_up),
     )
     drafts = LiveDrafts(
-        store, works.clock, works.live, works.desk.sessions.find_awake, works.channel_states
+        store, works.clock, works.live, works.inbox.sessions.find_awake, works.channel_states
     )
     closing = ApprovalMessages(store, works.live, works.channel_states)
     postman = OutboxSender(
@@ -122,10 +123,17 @@ async def _open_channel(
 
 
 def _make_host(works: ChannelDeps, one: ConfiguredAccount) -> ChannelHost:
-    store, people = works.desk.store, Directory(works.desk.store, works.clock)
+    store, people = works.store, Directory(works.store, works.clock)
     visitors = Admission(
         one.name, works.roles_by_channel[one.name], people, store, works.clock, works.new_id
     )
     return ChannelHost(
-        works.channel_states[one.name], works.desk, works.intake, visitors, works.redactor
+        works.channel_states[one.name],
+        works.store,
+        works.clock,
+        works.inbox,
+        works.commands,
+        ButtonHandler(works.store, works.clock, works.approvals),
+        visitors,
+        works.redactor,
     )

@@ -18,7 +18,7 @@ from daemon.access.directory import roles_of_config
 from daemon.agent.budgets import DailyUsage
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.agent.subagents.manager import SubagentManager
-from daemon.commands.registry import ReloadResult
+from daemon.commands.admin import ReloadResult
 from daemon.core import value
 from daemon.core.trust import Role
 from daemon.outbox.message import account_name

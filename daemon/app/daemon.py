@@ -25,8 +25,14 @@ from daemon.app.config import make_runtime_config
 from daemon.app.models import ModelRoutes, ModelWarmup
 from daemon.app.tools import ToolFactory
 from daemon.client.local import LocalClient
-from daemon.commands.registry import Services
-from daemon.commands.run import report_interrupted
+from daemon.commands.admin import AdminCommands
+from daemon.commands.approvals import ApprovalCommands
+from daemon.commands.model import ModelCommands
+from daemon.commands.rules import RuleCommands
+from daemon.commands.run import CommandRunner
+from daemon.commands.sessions import SessionCommands
+from daemon.commands.status import StatusCommands
+from daemon.commands.undo import UndoCommand
 from daemon.core import value
 from daemon.core.clock import Clock, FileClock, SystemClock
 from daemon.core.errors import ConfigError
@@ -41,6 +47,9 @@ from daemon.loops.engine import LoopEngine
 from daemon.outbox.channel_supervisor import ChannelState
 from daemon.providers.chain import ProviderChain
 from daemon.providers.prices import PriceList
+from daemon.services.approvals import ApprovalService
+from daemon.services.people import PeopleService
+from daemon.services.sessions import SessionService
 from daemon.sessions.inbox import Inbox
 from daemon.sessions.manager import SessionManager
 from daemon.sessions.turn_setup import TurnPreparer
@@ -54,6 +63,7 @@ from daemon.tools.base import Tool
 from daemon.tools.config_tools import config_tools
 from daemon.tools.criteria_checks import CriteriaChecker
 from daemon.tools.mcp.protocol import McpServers
+from daemon.tools.mcp.servers import StoredPins
 from daemon.tools.policy.approvals import new_token
 from daemon.tools.policy.table import Judge, judge
 from daemon.tools.registry import ToolRegistry
@@ -76,8 +86,10 @@ class ChannelDeps:
     live: EventBus
     redactor: Redactor
     new_id: NewId
-    desk: Services
-    intake: Inbox
+    store: Store
+    inbox: Inbox
+    commands: CommandRunner
+    approvals: ApprovalService
     channel_states: dict[str, ChannelState]
     roles_by_channel: dict[str, Mapping[str, Role]]
 
@@ -214,13 +226,34 @@ class DaemonBuilder:
             new_token,
         )
         servers = await works.start_servers(tools)
-        desk = Services(
-            store, sessions, self.clock, routes, ledger.today, self.overrides.new_id, specs, loops, rules, settings, servers,
-            works.files, lambda: [outlet.describe() for outlet in self.channel_states.values()],
-            self.roles_by_channel,
-        )  # fmt: skip
-        intake = Inbox(store, sessions, self.clock, self.overrides.new_id, self.redactor)
-        door = LocalClient(store, desk, intake, self.live, lambda: self._list_problems(store))
+        services = SessionService(store, sessions, loops, specs)
+        approvals = ApprovalService(store, sessions, self.clock, self.overrides.new_id)
+        people = PeopleService(
+            store, self.clock, sessions=sessions, config_roles=self.roles_by_channel
+        )
+        groups = (
+            StatusCommands(store, self.clock, routes, ledger.today, self._describe_channels),
+            SessionCommands(store, self.clock, services, loops),
+            ApprovalCommands(store, self.clock, approvals),
+            ModelCommands(routes, specs, services),
+            AdminCommands(people, settings, StoredPins(store), servers),
+            RuleCommands(store, rules),
+            UndoCommand(store, works.files, self.overrides.new_id),
+        )
+        handlers = {name: run for group in groups for name, run in group.handlers().items()}
+        commands = CommandRunner(store, self.clock, handlers)
+        inbox = Inbox(store, sessions, self.clock, self.overrides.new_id, self.redactor)
+        door = LocalClient(
+            store,
+            inbox=inbox,
+            commands=commands,
+            approvals=approvals,
+            sessions=services,
+            people=people,
+            loops=loops,
+            events=self.live,
+            problems=lambda: self._list_problems(store),
+        )
         warm_up = ModelWarmup(routes.choice.primary, context)
         self.stack.push_async_callback(warm_up.aclose)
         events = EventTrigger(
@@ -239,7 +272,7 @@ class DaemonBuilder:
             warm_up,
             loops,
             events,
-            self._channel_deps(desk, intake),
+            self._channel_deps(store, inbox, commands, approvals),
             servers,
         )
 
@@ -250,6 +283,9 @@ class DaemonBuilder:
             if channel in self.channel_states
             else MAX_SEND_BYTES
         )
+
+    def _describe_channels(self) -> list[str]:
+        return [state.describe() for state in self.channel_states.values()]
 
     def _list_problems(self, store: Store) -> list[str]:
         journal = [] if store.healthy else ["the journal cannot be written"]
@@ -262,11 +298,23 @@ class DaemonBuilder:
             ),
         ]
 
-    def _channel_deps(self, desk: Services, intake: Inbox) -> ChannelDeps:
+    def _channel_deps(
+        self, store: Store, inbox: Inbox, commands: CommandRunner, approvals: ApprovalService
+    ) -> ChannelDeps:
         return ChannelDeps(
-            self.config, self.paths, self.clock, self.live, self.redactor, self.overrides.new_id, desk, intake, self.channel_states,
+            self.config,
+            self.paths,
+            self.clock,
+            self.live,
+            self.redactor,
+            self.overrides.new_id,
+            store,
+            inbox,
+            commands,
+            approvals,
+            self.channel_states,
             self.roles_by_channel,
-        )  # fmt: skip
+        )
 
     def _children(self, store: Store, specs: AgentRegistry) -> SubagentManager:
         config = self.config
@@ -328,7 +376,7 @@ async def open_daemon(
         house = await DaemonBuilder(
             paths, loaded, parts or Overrides(), stack, system_clock()
         ).build()
-        await report_interrupted(house.channel_deps.desk)
+        await house.channel_deps.commands.report_interrupted()
         try:
             yield house
         finally:

@@ -134,7 +134,7 @@ async def _run_interactive(
     from daemon.app.daemon import system_clock
     from daemon.cli.terminal.interactive import InteractiveChat
     from daemon.cli.terminal.screen import TerminalScreen
-    from daemon.commands.run import COMMANDS
+    from daemon.commands.registry import COMMANDS
     from daemon.core.ids import new_id
 
     _log_to_file(paths)

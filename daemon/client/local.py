@@ -18,20 +18,18 @@ from daemon.client.protocol import (
     SendResult,
 )
 from daemon.client.views import approval_view, grant_view, loop_view, row_from_turn, run_view
-from daemon.commands import approvals as standing
-from daemon.commands.admin import open_directory
-from daemon.commands.model import choose_agent
-from daemon.commands.registry import CommandCall, Services, parse_command
-from daemon.commands.run import earlier_reply, run_command
-from daemon.commands.sessions import StopTargets, stop_session, stop_turns
+from daemon.commands.registry import CommandCall, parse_command
+from daemon.commands.run import CommandRunner
 from daemon.core import value
 from daemon.core.errors import ConfigError, UsageError
 from daemon.core.event_bus import EventBus, LiveItem, Quarantined, TextDelta, TurnFinished
 from daemon.core.events import RecordedEvent, TurnEnded
-from daemon.core.journal import ReadTx
 from daemon.core.rows import EXACT_CALL, GrantBounds, LoopOrder, LoopRow, SessionRow
 from daemon.core.trust import OWNER, Answer, Label, Person, Role, label_for_role
-from daemon.services.approvals import answer_approval
+from daemon.loops.engine import LoopEngine
+from daemon.services.approvals import ApprovalService
+from daemon.services.people import PeopleService
+from daemon.services.sessions import SessionService
 from daemon.sessions.inbox import Inbox, InboxMessage
 
 END_STATES = ("ended", "quarantined")
@@ -42,8 +40,12 @@ STOPPED_BY = "stopped by the owner"
 class LocalClient(JournalReader, DaemonClient):
     """Everything a client can do, done here."""
 
-    desk: Services
     inbox: Inbox
+    commands: CommandRunner
+    approvals: ApprovalService
+    sessions: SessionService
+    people: PeopleService
+    loops: LoopEngine
     events: EventBus
     problems: Callable[[], Sequence[str]]
 
@@ -63,7 +65,7 @@ class LocalClient(JournalReader, DaemonClient):
             chat,
             session,
             by.name,
-            f"{session}/{client_id or self.desk.new_id()}",
+            f"{session}/{client_id or self.inbox.new_id()}",
             text,
             label_for_role(by.role),
             stream=stream,
@@ -77,9 +79,9 @@ class LocalClient(JournalReader, DaemonClient):
             return SendResult(turn=receipt.row.turn)
         name, argument = command
         if receipt.duplicate:
-            return SendResult(command=name, reply=await earlier_reply(self.desk, receipt.row))
+            return SendResult(command=name, reply=await self.commands.earlier_reply(receipt.row))
         call = CommandCall(await self._find_session(session), by.name, name, argument, by.role)
-        reply = await run_command(self.desk, receipt.row, call, shown=True)
+        reply = await self.commands.run(receipt.row, call, shown=True)
         return SendResult(command=name, reply=reply)
 
     async def _find_session(self, session: str) -> SessionRow:
@@ -92,15 +94,15 @@ class LocalClient(JournalReader, DaemonClient):
         row = await self.store.read(lambda tx: tx.get_session(session))
         if row is None:
             channel, _, chat = session.partition(":")
-            row = SessionRow(session, channel, chat, Label.TRUSTED, self.desk.clock.now())
+            row = SessionRow(session, channel, chat, Label.TRUSTED, self.inbox.clock.now())
         try:
-            await choose_agent(self.desk, row, agent)
+            await self.sessions.choose_agent(row, agent)
         except ConfigError as error:
             raise UsageError(str(error)) from error
 
     async def wait_until_ended(self, turn: str) -> RunView:
         with self.events.subscribe(turn, _is_end) as items:
-            if not self.desk.sessions.owns_turn(turn):
+            if not self.inbox.sessions.owns_turn(turn):
                 view = await self._find_run(turn)
                 if view.state in END_STATES:
                     return view
@@ -139,21 +141,17 @@ class LocalClient(JournalReader, DaemonClient):
             return False
         session = await self._find_session(view.session)
 
-        def find_targets(tx: ReadTx) -> StopTargets:
-            row = tx.get_turn(turn)
-            return StopTargets([] if row and row.ended_at else [turn])
-
-        return bool(await stop_turns(self.desk, session, find_targets, STOPPED_BY))
+        return await self.sessions.stop_turn(session, turn, STOPPED_BY)
 
     async def stop_session(self, session: str) -> list[str]:
         row = await self.store.read(lambda tx: tx.get_session(session))
-        return await stop_session(self.desk, row, STOPPED_BY) if row else []
+        return await self.sessions.stop_session(row, STOPPED_BY) if row else []
 
     async def list_approvals(
         self, state: str = "pending", session: str | None = None
     ) -> list[ApprovalView]:
         rows = await self.store.read(lambda tx: tx.list_approvals(state, session))
-        now = self.desk.clock.now()
+        now = self.inbox.clock.now()
         return [approval_view(row) for row in rows if row.state != "pending" or row.expires > now]
 
     async def answer_approval(
@@ -167,33 +165,33 @@ class LocalClient(JournalReader, DaemonClient):
     ) -> bool:
         reason = self.inbox.redactor.redact_text(reason)
         bounds = bounds or EXACT_CALL
-        answered = await answer_approval(self.desk, turn, call_id, answer, by, reason, bounds)
+        answered = await self.approvals.answer(turn, call_id, answer, by, reason, bounds)
         return answered is not None
 
     async def list_grants(self) -> list[GrantView]:
-        return [grant_view(row) for row in await standing.list_grants(self.desk)]
+        return [grant_view(row) for row in await self.approvals.list_grants()]
 
     async def revoke_grant(self, grant_id: str) -> bool:
-        return await standing.revoke_grant(self.desk, grant_id)
+        return await self.approvals.revoke_grant(grant_id)
 
     async def mark_delivered(self, turn: str, part: int) -> None:
         await self.store.write(lambda tx: tx.mark_delivery(turn, part, "sent"))
 
     async def invite(self, role: Role, channel: str = "") -> NewCode:
-        return await open_directory(self.desk).invite(role, channel)
+        return await self.people.invite(role, channel)
 
     async def list_people(self) -> list[PairedPerson]:
-        return await open_directory(self.desk).list_people()
+        return await self.people.list_people()
 
     async def remove_person(self, name: str) -> bool:
-        return await open_directory(self.desk).remove(name)
+        return await self.people.remove(name)
 
     async def start_loop(self, order: LoopOrder) -> LoopView:
-        row = await self.desk.loops.start(self.inbox.redactor.redact_value(order))
+        row = await self.loops.start(self.inbox.redactor.redact_value(order))
         return await self.store.read(lambda tx: loop_view(tx, row))
 
     async def change_loop(self, loop: LoopView, action: LoopAction) -> LoopView | None:
-        engine = self.desk.loops
+        engine = self.loops
         match action:
             case LoopAction.STOP:
                 row = await engine.stop(loop.loop_id, STOPPED_BY)
@@ -207,7 +205,7 @@ class LocalClient(JournalReader, DaemonClient):
         self, loop: LoopView, *, approved: bool, by: str, reason: str = ""
     ) -> LoopView | None:
         reason = self.inbox.redactor.redact_text(reason)
-        row = await self.desk.loops.review(loop.loop_id, approved=approved, by=by, reason=reason)
+        row = await self.loops.review(loop.loop_id, approved=approved, by=by, reason=reason)
         return await self._view_loop(row)
 
     async def _view_loop(self, row: LoopRow | None) -> LoopView | None:

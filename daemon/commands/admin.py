@@ -1,72 +1,82 @@
-"""/people: who has been let in by a code, and taking that back (DESIGN 6 Roles).
+"""/people /mcp /reload: for who manages the daemon (A20, A22, DESIGN 6)."""
 
-/reload: take on what the config file says now (A20).
-"""
+from typing import Protocol
 
-from dataclasses import replace
-
-from daemon.access.directory import Directory
-from daemon.access.revocation import drop_queued, roles_by_name
-from daemon.commands.registry import Command, CommandCall, Services
+from daemon.commands.registry import CommandCall, Handlers
+from daemon.core import value
 from daemon.core.errors import ConfigError
-from daemon.core.trust import Right
+from daemon.services.mcp import answer_mcp
+from daemon.services.people import PeopleService
+from daemon.tools.mcp.protocol import McpServers
+from daemon.tools.mcp.servers import StoredPins
 
-PEOPLE_USAGE = "Say /people, or /people remove NAME with a name of that list."
-DROPPED_REASON = "whoever sent it was taken off the list"
-NOBODY = "Nobody has been let in by a code. `aidaemon pair` prints one. Whom config.toml lists is not in this list."
-
-
-async def run_people(desk: Services, spoken: CommandCall) -> str:
-    """The list; or one name less in it."""
-    known = open_directory(desk)
-    verb, _, name = spoken.argument.partition(" ")
-    if verb in ("", "list"):
-        return "\n".join(f"- {one.name}: {one.role}" for one in await known.list_people()) or NOBODY
-    if verb != "remove" or not name.strip():
-        return PEOPLE_USAGE
-    return await _remove_person(desk, known, name.strip())
+PEOPLE_USAGE = "Use /people, or /people remove NAME with a name of that list."
+NOBODY = "Nobody has been let in by a code. `aidaemon pair` prints one. People in config.toml are not listed here."
 
 
-def open_directory(desk: Services) -> Directory:
-    """Who is known, for every door; what those whom it removes have said and nobody has begun yet is left undone."""
-    plain = Directory(desk.store, desk.clock)
+@value
+class ReloadResult:
+    """Keys whose value in the file has changed: those that apply now, and those that need a restart."""
 
-    async def leave_undone() -> None:
-        for channel, roles in desk.config_roles.items():
-            for row in await drop_queued(plain, channel, roles):
-                desk.sessions.drop(row, DROPPED_REASON)
-
-    return replace(plain, on_removal=leave_undone)
+    live: tuple[str, ...] = ()
+    restart: tuple[str, ...] = ()
 
 
-async def _remove_person(desk: Services, known: Directory, name: str) -> str:
-    if not await known.remove(name):
-        return f"Nobody is known as {name}. {PEOPLE_USAGE}"
-    if any(name in roles_by_name(channel, roles) for channel, roles in desk.config_roles.items()):
-        return f"{name} is not let in by a code any more, but config.toml still lists them: take them out there, too."
-    return f"{name} is a stranger again."
+class ConfigReloader(Protocol):
+    """The running config, and its file."""
+
+    async def reload(self) -> ReloadResult:
+        """Apply what the file says now, where possible. Raises ConfigError: nothing has changed."""
+        ...
 
 
-COMMANDS = (
-    Command("people", "who was let in by a code; /people remove NAME", run_people, Right.MANAGE),
-)
+@value
+class AdminCommands:
+    """`servers`: None without MCP servers."""
 
+    people: PeopleService
+    config: ConfigReloader
+    pins: StoredPins
+    servers: McpServers | None
 
-async def run_reload(desk: Services, spoken: CommandCall) -> str:
-    """A turn keeps what it began with; what cannot change in a running daemon is named."""
-    try:
-        found = await desk.settings.reload()
-    except ConfigError as error:
-        return f"The file is not in order, so nothing changes:\n{error}\nI go on with the config that runs."
-    lines = (
-        f"From the next message on these hold as the file says: {', '.join(found.live)}."
-        if found.live
-        else "",
-        f"These need a restart of the daemon: {', '.join(found.restart)}." if found.restart else "",
-    )
-    return "\n".join(line for line in lines if line) or "The file says nothing new."
+    def handlers(self) -> Handlers:
+        """By command."""
+        return {"people": self.list_or_remove, "mcp": self.mcp, "reload": self.reload}
 
+    async def list_or_remove(self, call: CommandCall) -> str:
+        """/people [remove NAME]"""
+        verb, _, name = call.argument.partition(" ")
+        if verb in ("", "list"):
+            return (
+                "\n".join(f"- {one.name}: {one.role}" for one in await self.people.list_people())
+                or NOBODY
+            )
+        name = name.strip()
+        if verb != "remove" or not name:
+            return PEOPLE_USAGE
+        if not await self.people.remove(name):
+            return f"Nobody is known as {name}. {PEOPLE_USAGE}"
+        if self.people.is_in_config(name):
+            return f"The code of {name} is revoked, but config.toml still lists them: remove them there, too."
+        return f"{name} is removed."
 
-RELOAD_COMMANDS = (
-    Command("reload", "take on what the config file says now", run_reload, Right.MANAGE),
-)
+    async def mcp(self, call: CommandCall) -> str:
+        """See services.mcp."""
+        if self.servers is None:
+            return await answer_mcp(call.argument, self.pins, ())
+        names, problems = self.servers.names(), self.servers.problems()
+        return await answer_mcp(
+            call.argument, self.pins, names, problems=problems, approve=self.servers.approve
+        )
+
+    async def reload(self, call: CommandCall) -> str:
+        """A running turn keeps its settings; what needs a restart is named."""
+        try:
+            found = await self.config.reload()
+        except ConfigError as error:
+            return f"The file has errors, so nothing changes:\n{error}"
+        applied = (
+            f"Applied from the next message on: {', '.join(found.live)}." if found.live else ""
+        )
+        waiting = f"A restart is needed for: {', '.join(found.restart)}." if found.restart else ""
+        return "\n".join(line for line in (applied, waiting) if line) or "The file has not changed."

@@ -1,20 +1,15 @@
-"""/grants: what needs no question any more, how far each of it goes, and taking it back.
-
-What is said behind /approve and /deny: which questions, for how long, within which bounds.
-
-/approve /deny: answers to questions, one by one or all that were listed (A15, B8).
-"""
+"""/approve /deny /grants: answers to questions, and what needs no question any more (A15, B8)."""
 
 import re
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from daemon.commands.registry import Command, CommandCall, Services
+from daemon.commands.registry import CommandCall, Handlers
 from daemon.core import value
+from daemon.core.clock import Clock
 from daemon.core.errors import UsageError
 from daemon.core.events import Answer
-from daemon.core.journal import ReadTx, Tx
+from daemon.core.journal import ReadTx, Store
 from daemon.core.rows import (
     EXACT_CALL,
     LASTING_ANSWERS,
@@ -28,118 +23,33 @@ from daemon.core.rows import (
 )
 from daemon.core.trust import Label, Person, Right, has_right
 from daemon.services.approvals import (
-    AnsweredCall,
+    ApprovalService,
     ShownApprovals,
-    add_listed,
-    add_whole,
-    answer_approval,
     load_shown,
+    make_visible,
     needs_full_view,
     ref_of,
     render_approval,
     render_list,
     save_shown,
 )
-from daemon.services.visible_text import make_visible
-from daemon.tools.policy.grants import is_active
 
-ALL_SESSIONS = "*"
-
-
-async def list_grants(desk: Services, session: str = ALL_SESSIONS) -> list[GrantRow]:
-    """The permissions that stand: in this session and in conversations from outside, or all there are."""
-    rows, now = await desk.store.read(lambda tx: tx.list_grants(session)), desk.clock.now()
-    outside = (
-        []
-        if session == ALL_SESSIONS
-        else await desk.store.read(lambda tx: tx.list_grants(OUTSIDE_SCOPE))
-    )
-    return [row for row in (*rows, *(row for row in outside if row.session)) if is_active(row, now)]
-
-
-async def revoke_grant(desk: Services, grant_id: str) -> bool:
-    """Take one back; False when there is none of that id."""
-    return await desk.store.write(lambda tx: tx.revoke_grant(grant_id))
-
-
-async def run_grants(desk: Services, spoken: CommandCall) -> str:
-    """What needs no question any more; /grants revoke ID takes one back."""
-    verb, _, name = spoken.argument.partition(" ")
-    if verb == "revoke":
-        if not has_right(spoken.role, Right.ANSWER):
-            return "Taking permissions back is for those who may give them."
-        return (
-            "Revoked: I will ask again."
-            if await revoke_grant(desk, name.strip())
-            else f"There is no permission {name}."
-        )
-    lines = [render_grant(row) for row in await list_grants(desk, spoken.session.id)]
-    return (
-        "\n".join(("Allowed without a question (/grants revoke ID takes one back):", *lines))
-        if lines
-        else "None."
-    )
-
-
-def render_grant(row: GrantRow) -> str:
-    """One permission in a list."""
-    what = (
-        f"any call on {make_visible(row.paths)}" if row.paths else str(make_visible(row.arguments))
-    )
-    used = (
-        "not used yet"
-        if not row.uses
-        else "used once"
-        if row.uses == 1
-        else f"used {row.uses} times"
-    )
-    return f"- {row.id}: {make_visible(row.tool)} {what} ({_render_scope(row)}; {render_bounds(row)}; {used})"
-
-
-def _render_scope(row: GrantRow) -> str:
-    if row.session == OUTSIDE_SCOPE:
-        return "to what comes from outside"
-    return "this chat" if row.session else "everywhere"
-
-
-def render_bounds(row: GrantRow) -> str:
-    """How far it goes: "3 times more until 20 Feb 2026 09:00 UTC"."""
-    left = (
-        ""
-        if row.uses_left is None
-        else "once more "
-        if row.uses_left == 1
-        else f"{row.uses_left} times more "
-    )
-    where = f"on {make_visible(row.paths)} " if row.paths else ""
-    return (
-        f"{left}{where}until {row.expires:%d %b %Y %H:%M} UTC"
-        if row.expires
-        else f"{left}{where}".strip()
-    )
-
-
-GRANT_COMMANDS = (
-    Command(
-        "grants", "what is allowed without a question, and how far; /grants revoke ID", run_grants
-    ),
+ANSWERS = {"once": Answer.ONCE, "session": Answer.SESSION, "always": Answer.ALWAYS}
+UNIT_SECONDS = {"min": 60, "minute": 60, "h": 3600, "hour": 3600, "d": 86400, "day": 86400}
+APPROVE_ARGUMENTS = re.compile(
+    r"(show\b)?\s*(\d+|all\b)?\s*(\S*)\s*(.*)", re.IGNORECASE | re.DOTALL
 )
-
-
-ANSWER_SCOPES = {"once": Answer.ONCE, "session": Answer.SESSION, "always": Answer.ALWAYS}
-COUNT_UNITS = {"time", "times", "x"}
-TIME_UNITS = {
-    **dict.fromkeys(("minute", "minutes", "min"), timedelta(minutes=1)),
-    **dict.fromkeys(("hour", "hours", "h"), timedelta(hours=1)),
-    **dict.fromkeys(("day", "days", "d"), timedelta(days=1)),
-}
-FILLER_WORDS = {"for", "and", "in", "within", "the", "next"}
-PATH_WORDS = {"path", "paths"}
-COUNT = re.compile(r"(\d{1,6})([a-z]*)")
+BOUND = re.compile(
+    r"(?:paths?\s+(?P<paths>\S+)|(?P<number>\d{1,6})\s*(?P<unit>[a-z]+)|(?:for|and|in|within|the|next)\b),?\s*",
+    re.IGNORECASE,
+)
 APPROVE_USAGE = (
-    "Say /approve, /approve session or /approve always; bounds may follow: 5 times, 30 minutes, paths reports/*."
-    " With several questions: /approve 2, /approve all, /approve show 2."
+    "Use /approve, /approve session or /approve always; bounds may follow: 5 times, 30 minutes,"
+    " paths reports/*. With several questions: /approve 2, /approve all, /approve show 2."
 )
+NOTHING_PENDING = "Nothing waits for an answer here."
+ANSWER_ELSEWHERE = "Questions because of this conversation are not answered here."
+QUESTION_GONE = "That question has expired, or was answered."
 
 
 class BadArguments(UsageError):
@@ -148,7 +58,7 @@ class BadArguments(UsageError):
 
 @value
 class ApproveArguments:
-    """What /approve says. `which`: a number of the list, "all", or "" for the only one; `look` shows it instead of answering."""
+    """`which`: a number of the list, "all", or "" for the only one; `show` shows it instead of answering."""
 
     which: str = ""
     answer: Answer = Answer.ONCE
@@ -156,22 +66,160 @@ class ApproveArguments:
     show: bool = False
 
 
+@value
+class PendingApprovals:
+    """What waits for an answer in a chat, and what of it this person was shown."""
+
+    rows: list[ApprovalRow]
+    shown: ShownApprovals
+
+    def select(self, which: str) -> list[ApprovalRow]:
+        """Empty where it is not clear which. A number is one of the list shown."""
+        if not which or (len(self.rows) == 1 and not self.shown.listed and which in ("1", "all")):
+            return self.rows if len(self.rows) == 1 else []
+        if which == "all":
+            return [row for row in self.rows if ref_of(row) in self.shown.listed]
+        numbered = dict(enumerate(self.shown.listed, 1)).get(int(which))
+        return [row for row in self.rows if ref_of(row) == numbered]
+
+
+@value
+class ApprovalCommands:
+    """Each applies to the chat that it is given in."""
+
+    store: Store
+    clock: Clock
+    approvals: ApprovalService
+
+    def handlers(self) -> Handlers:
+        """By command."""
+        return {"approve": self.approve, "deny": self.deny, "grants": self.list_or_revoke}
+
+    async def approve(self, call: CommandCall) -> str:
+        """Yes to the only question, to one of the list, or to all that were listed; `show` shows one whole."""
+        try:
+            given = parse_approve(call.argument)
+        except BadArguments as error:
+            return str(error)
+        pending = await self._load_pending(call)
+        if isinstance(pending, str):
+            return pending
+        rows, shown = pending.select(given.which), pending.shown
+        if not rows:
+            return await self._reply_list(call, pending)
+        if given.show:
+            await self._save_shown(call, pending, shown.add_whole(rows))
+            return "\n\n".join(render_approval(row, call.session.id, whole=True) for row in rows)
+        unseen = [row for row in rows if needs_full_view(row) and ref_of(row) not in shown.whole]
+        lines = [await self._answer(call, row, given) for row in rows if row not in unseen]
+        for row in unseen:
+            numbered = ref_of(row) in shown.listed and len(pending.rows) > 1
+            number = f" {shown.listed.index(ref_of(row)) + 1}" if numbered else ""
+            lines.append(
+                f"Not answered yet: {_render_call(row)}\nIt is long: see it whole first by /approve show{number}."
+            )
+        newer = [row for row in pending.rows if ref_of(row) not in shown.listed]
+        if given.which == "all" and shown.listed and newer:
+            lines.append(f"{len(newer)} more came since you looked: /approve lists them.")
+        return "\n".join(lines)
+
+    async def deny(self, call: CommandCall) -> str:
+        """No, with an optional reason. /deny all needs no list."""
+        pending = await self._load_pending(call)
+        if isinstance(pending, str):
+            return pending
+        which, reason = parse_deny(call.argument, len(pending.shown.listed))
+        rows = pending.rows if which == "all" else pending.select(which)
+        if not rows:
+            return await self._reply_list(call, pending)
+        no = ApproveArguments(answer=Answer.DENY)
+        return "\n".join([await self._answer(call, row, no, reason) for row in rows])
+
+    async def list_or_revoke(self, call: CommandCall) -> str:
+        """/grants [revoke ID]"""
+        verb, _, name = call.argument.partition(" ")
+        if verb == "revoke":
+            if not has_right(call.role, Right.ANSWER):
+                return "You may not take permissions back."
+            revoked = await self.approvals.revoke_grant(name.strip())
+            return (
+                "Revoked: it needs a question again."
+                if revoked
+                else f"There is no permission {name}."
+            )
+        lines = [_render_grant(row) for row in await self.approvals.list_grants(call.session.id)]
+        return (
+            "\n".join(("Allowed without a question (/grants revoke ID takes one back):", *lines))
+            if lines
+            else "None."
+        )
+
+    async def _load_pending(self, call: CommandCall) -> PendingApprovals | str:
+        """A text where nothing can be answered."""
+        if call.session.label is Label.UNTRUSTED:
+            return ANSWER_ELSEWHERE
+        now = self.clock.now()
+
+        def look(tx: ReadTx) -> PendingApprovals:
+            rows = [
+                row for row in tx.list_approvals("pending", call.session.id) if row.expires > now
+            ]
+            return PendingApprovals(rows, load_shown(tx, call.session.id, call.sender))
+
+        pending = await self.store.read(look)
+        return pending if pending.rows else NOTHING_PENDING
+
+    async def _reply_list(self, call: CommandCall, pending: PendingApprovals) -> str:
+        await self._save_shown(
+            call, pending, replace(pending.shown, listed=tuple(map(ref_of, pending.rows)))
+        )
+        return render_list(pending.rows, call.session.id)
+
+    async def _save_shown(
+        self, call: CommandCall, pending: PendingApprovals, shown: ShownApprovals
+    ) -> None:
+        await self.store.write(
+            lambda tx: save_shown(tx, call.session.id, call.sender, shown, pending.rows)
+        )
+
+    async def _answer(
+        self, call: CommandCall, row: ApprovalRow, given: ApproveArguments, reason: str = ""
+    ) -> str:
+        by = Person(call.sender, call.role)
+        try:
+            done = await self.approvals.answer(
+                row.turn, row.call_id, given.answer, by, reason, given.bounds
+            )
+        except (NotAllowedToAnswer, UsageError) as error:
+            return str(error)
+        if done is None:
+            return QUESTION_GONE
+        bounds = (
+            f"\nThe same needs no question {render_bounds(done.grant)} (/grants)."
+            if done.grant
+            else ""
+        )
+        return f"{'Denied' if given.answer is Answer.DENY else 'Approved'}: {_render_call(row)}{bounds}"
+
+
 def parse_approve(argument: str) -> ApproveArguments:
-    """`[show] [N|all] [once|session|always] [BOUNDS]`. Raises Misspoken."""
-    words = argument.split()
-    look = bool(words) and words[0].lower() == "show"
-    which, words = _split_choice(words[1:] if look else words)
-    if look:
-        if words:
-            raise BadArguments("Say /approve show 2, with a number of the list, or /approve show.")
-        return ApproveArguments(which, show=True)
-    scope = ANSWER_SCOPES.get(words[0].lower()) if words else Answer.ONCE
-    if scope is None:
+    """`[show] [N|all] [once|session|always] [BOUNDS]`. Raises BadArguments."""
+    match = APPROVE_ARGUMENTS.fullmatch(argument.strip())
+    if match is None:
         raise BadArguments(APPROVE_USAGE)
-    bounds = _parse_bounds(iter(words[1:]))
-    if bounds != EXACT_CALL and scope not in LASTING_ANSWERS:
+    show, which, scope, bounds_text = match.groups()
+    which = (which or "").lower()
+    if show:
+        if scope:
+            raise BadArguments("Use /approve show 2, with a number of the list, or /approve show.")
+        return ApproveArguments(which, show=True)
+    answer = ANSWERS.get(scope.lower()) if scope else Answer.ONCE
+    if answer is None:
+        raise BadArguments(APPROVE_USAGE)
+    bounds = _parse_bounds(bounds_text)
+    if bounds != EXACT_CALL and answer not in LASTING_ANSWERS:
         raise BadArguments(f"A yes for once has no bounds. {APPROVE_USAGE}")
-    return ApproveArguments(which, scope, bounds)
+    return ApproveArguments(which, answer, bounds)
 
 
 def parse_deny(argument: str, listed: int) -> tuple[str, str]:
@@ -182,208 +230,62 @@ def parse_deny(argument: str, listed: int) -> tuple[str, str]:
     return "", argument
 
 
-def _split_choice(words: list[str]) -> tuple[str, list[str]]:
-    """A number stands for a question only where it is no bound: "5 times" comes behind a scope."""
-    if words and (words[0].isdecimal() or words[0].lower() == "all"):
-        return words[0].lower(), words[1:]
-    return "", words
-
-
-def _parse_bounds(words: Iterator[str]) -> GrantBounds:
-    bounds = EXACT_CALL
-    for word in words:
-        plain = word.lower().strip(",")
-        if plain in PATH_WORDS:
-            bounds = replace(
-                bounds, paths=_next_word(words, "which paths? For example: paths reports/*")
-            )
-        elif counted := COUNT.fullmatch(plain):
-            unit = counted[2] or _next_word(
-                words, f"{plain} what? For example: {plain} times, {plain} minutes"
-            )
-            bounds = _parse_count(bounds, int(counted[1]), unit.lower().strip(","))
-        elif plain not in FILLER_WORDS:
-            raise BadArguments(f"I do not know the bound {word!r}. {APPROVE_USAGE}")
+def _parse_bounds(text: str) -> GrantBounds:
+    bounds, position = EXACT_CALL, 0
+    while position < len(text):
+        match = BOUND.match(text, position)
+        if match is None:
+            raise BadArguments(f"Unknown bound {text[position:].strip()!r}. {APPROVE_USAGE}")
+        position = match.end()
+        if match["paths"]:
+            bounds = replace(bounds, paths=match["paths"])
+        elif match["number"]:
+            bounds = _parse_limit(bounds, int(match["number"]), match["unit"].lower())
     return bounds
 
 
-def _parse_count(bounds: GrantBounds, number: int, unit: str) -> GrantBounds:
-    if unit in COUNT_UNITS:
+def _parse_limit(bounds: GrantBounds, number: int, unit: str) -> GrantBounds:
+    if unit in ("time", "times", "x"):
         if not 1 <= number <= MAX_GRANT_USES:
-            raise BadArguments(
-                f"{number} times: between 1 and {MAX_GRANT_USES} times can be allowed."
-            )
+            raise BadArguments(f"{number} times: expected 1 to {MAX_GRANT_USES} times.")
         return replace(bounds, uses=number)
-    if unit not in TIME_UNITS:
-        raise BadArguments(f"I do not know the bound {number} {unit!r}. {APPROVE_USAGE}")
-    lasts = number * TIME_UNITS[unit]
-    if not timedelta(0) < lasts <= MAX_GRANT_TERM:
+    seconds = UNIT_SECONDS.get(unit.removesuffix("s"))
+    if seconds is None:
+        raise BadArguments(f"Unknown bound {number} {unit!r}. {APPROVE_USAGE}")
+    duration = timedelta(seconds=number * seconds)
+    if not timedelta(0) < duration <= MAX_GRANT_TERM:
         raise BadArguments(
-            f"{number} {unit}: at most {MAX_GRANT_TERM.days} days can be allowed, and more than none."
+            f"{number} {unit}: expected more than none, and at most {MAX_GRANT_TERM.days} days."
         )
-    return replace(bounds, duration=lasts)
+    return replace(bounds, duration=duration)
 
 
-def _next_word(words: Iterator[str], otherwise: str) -> str:
-    word = next(words, "")
-    if not word:
-        raise BadArguments(otherwise)
-    return word
-
-
-NOTHING_PENDING = "Nothing waits for an answer here."
-ANSWER_ELSEWHERE = "What is asked because of this conversation is not answered here."
-QUESTION_GONE = "That question has expired, or was answered."
-
-
-async def run_approve(desk: Services, spoken: CommandCall) -> str:
-    """Yes to the only question, to one of the list, or to all that were listed; `show` shows one whole."""
-    if spoken.session.label is Label.UNTRUSTED:
-        return ANSWER_ELSEWHERE
-    try:
-        said = parse_approve(spoken.argument)
-    except BadArguments as error:
-        return str(error)
-    waiting, glance = await _load_pending(desk, spoken)
-    rows = _select(said.which, waiting, glance)
-    if not waiting:
-        return NOTHING_PENDING
-    if not rows:
-        return await _reply_list(desk, spoken, waiting, glance)
-    if said.show:
-        return await _reply_whole(desk, spoken, rows, waiting, glance)
-    unseen = [row for row in rows if needs_full_view(row) and ref_of(row) not in glance.whole]
-    lines = [await _approve_one(desk, spoken, row, said) for row in rows if row not in unseen]
-    return "\n".join(
-        (
-            *lines,
-            *(_ask_to_view(row, waiting, glance) for row in unseen),
-            *_mention_newer(said.which, waiting, glance),
-        )
+def render_bounds(row: GrantRow) -> str:
+    """Such as "3 times more until 20 Feb 2026 09:00 UTC"."""
+    left = (
+        ""
+        if row.uses_left is None
+        else "once more"
+        if row.uses_left == 1
+        else f"{row.uses_left} times more"
     )
+    where = f"on {make_visible(row.paths)}" if row.paths else ""
+    until = f"until {row.expires:%d %b %Y %H:%M} UTC" if row.expires else ""
+    return " ".join(part for part in (left, where, until) if part)
 
 
-async def run_deny(desk: Services, spoken: CommandCall) -> str:
-    """No, with the reason behind it. All means all: a no needs no list."""
-    if spoken.session.label is Label.UNTRUSTED:
-        return ANSWER_ELSEWHERE
-    waiting, glance = await _load_pending(desk, spoken)
-    which, reason = parse_deny(spoken.argument, len(glance.listed))
-    rows = waiting if which == "all" else _select(which, waiting, glance)
-    if not waiting:
-        return NOTHING_PENDING
-    if not rows:
-        return await _reply_list(desk, spoken, waiting, glance)
-    lines = []
-    for row in rows:
-        done = await _answer(desk, spoken, row, ApproveArguments(answer=Answer.DENY), reason)
-        lines.append(done if isinstance(done, str) else f"Denied: {_render_call(row)}")
-    return "\n".join(lines)
-
-
-async def _load_pending(
-    desk: Services, spoken: CommandCall
-) -> tuple[list[ApprovalRow], ShownApprovals]:
-    def look(tx: ReadTx) -> tuple[list[ApprovalRow], ShownApprovals]:
-        return tx.list_approvals("pending", spoken.session.id), load_shown(
-            tx, spoken.session.id, spoken.sender
-        )
-
-    rows, glance = await desk.store.read(look)
-    now = desk.clock.now()
-    return [row for row in rows if row.expires > now], glance
-
-
-def _select(
-    which: str, waiting: Sequence[ApprovalRow], glance: ShownApprovals
-) -> list[ApprovalRow]:
-    """The questions that are meant, of those that wait; none where it is not clear which. A number is one of the list shown."""
-    if not which or (len(waiting) == 1 and not glance.listed and which in ("1", "all")):
-        return [*waiting] if len(waiting) == 1 else []
-    if which == "all":
-        return [row for row in waiting if ref_of(row) in glance.listed]
-    numbered = dict(enumerate(glance.listed, 1)).get(int(which))
-    return [row for row in waiting if ref_of(row) == numbered]
-
-
-async def _reply_list(
-    desk: Services, spoken: CommandCall, waiting: Sequence[ApprovalRow], glance: ShownApprovals
-) -> str:
-    session = spoken.session.id
-
-    def note(tx: Tx) -> None:
-        save_shown(tx, session, spoken.sender, add_listed(glance, waiting), waiting)
-
-    await desk.store.write(note)
-    return render_list(waiting, session)
-
-
-async def _reply_whole(
-    desk: Services,
-    spoken: CommandCall,
-    rows: Sequence[ApprovalRow],
-    waiting: Sequence[ApprovalRow],
-    glance: ShownApprovals,
-) -> str:
-    session = spoken.session.id
-
-    def note(tx: Tx) -> None:
-        save_shown(tx, session, spoken.sender, add_whole(glance, rows), waiting)
-
-    await desk.store.write(note)
-    return "\n\n".join(render_approval(row, session, whole=True) for row in rows)
-
-
-async def _approve_one(
-    desk: Services, spoken: CommandCall, row: ApprovalRow, said: ApproveArguments
-) -> str:
-    done = await _answer(desk, spoken, row, said, "")
-    if isinstance(done, str):
-        return done
-    holds = (
-        f"\nThe same needs no question {render_bounds(done.grant)} (/grants)." if done.grant else ""
+def _render_grant(row: GrantRow) -> str:
+    what = f"any call on {make_visible(row.paths)}" if row.paths else make_visible(row.arguments)
+    where = (
+        "to what comes from outside"
+        if row.session == OUTSIDE_SCOPE
+        else "this chat"
+        if row.session
+        else "everywhere"
     )
-    return f"Approved: {_render_call(row)}{holds}"
-
-
-async def _answer(
-    desk: Services, spoken: CommandCall, row: ApprovalRow, said: ApproveArguments, reason: str
-) -> AnsweredCall | str:
-    """What became of it; a text says why it was not answered."""
-    person = Person(spoken.sender, spoken.role)
-    try:
-        done = await answer_approval(
-            desk, row.turn, row.call_id, said.answer, person, reason, said.bounds
-        )
-    except (NotAllowedToAnswer, UsageError) as error:
-        return str(error)
-    return done or QUESTION_GONE
-
-
-def _ask_to_view(row: ApprovalRow, waiting: Sequence[ApprovalRow], glance: ShownApprovals) -> str:
-    number = (
-        f" {glance.listed.index(ref_of(row)) + 1}"
-        if ref_of(row) in glance.listed and len(waiting) > 1
-        else ""
-    )
-    return f"Not answered yet: {_render_call(row)}\nThis one is long: look at it whole first, /approve show{number}; then say yes."
-
-
-def _mention_newer(which: str, waiting: Sequence[ApprovalRow], glance: ShownApprovals) -> list[str]:
-    newer = (
-        [row for row in waiting if ref_of(row) not in glance.listed]
-        if which == "all" and glance.listed
-        else []
-    )
-    return [f"{len(newer)} more came since you looked: /approve lists them."] if newer else []
+    used = {0: "not used yet", 1: "used once"}.get(row.uses, f"used {row.uses} times")
+    return f"- {row.id}: {make_visible(row.tool)} {what} ({where}; {render_bounds(row)}; {used})"
 
 
 def _render_call(row: ApprovalRow) -> str:
     return f"{make_visible(row.tool)} {make_visible(row.arguments)}"
-
-
-APPROVE_HELP = "say yes to what I asked: /approve [2|all|show 2] [session|always [5 times] [30 minutes] [paths reports/*]]"
-COMMANDS = (
-    Command("approve", APPROVE_HELP, run_approve),
-    Command("deny", "say no to what I asked: /deny [2|all] [reason]", run_deny),
-)

@@ -1,99 +1,84 @@
-"""/model /models /auto /effort: which model answers this chat, and how hard it thinks (A2, E13).
-
-/agent: which agent answers this chat, and which there are (B1).
-"""
+"""/model /models /auto /effort /agent: who answers this chat, and how hard it thinks (A2, B1, E13)."""
 
 from dataclasses import replace
 
-from daemon.commands.registry import Command, CommandCall, Services
-from daemon.commands.sessions import edit_session
+from daemon.agent.routing import ModelRouting
+from daemon.agent.spec.registry import AgentRegistry
+from daemon.commands.registry import CommandCall, Handlers
+from daemon.core import value
 from daemon.core.errors import ConfigError
-from daemon.core.rows import SessionRow
+from daemon.services.sessions import SessionService
 
 EFFORTS = ("low", "medium", "high", "max")
 
 
-async def run_model(desk: Services, spoken: CommandCall) -> str:
-    """Show, or pin, the model of this chat."""
-    if not spoken.argument:
-        pinned = spoken.session.model
-        return (
-            f"Model: {pinned} (pinned; /auto unpins)"
-            if pinned
-            else f"Model: {desk.models.list_models()[0]}"
+@value
+class ModelCommands:
+    """Each applies to the chat, from its next message on."""
+
+    models: ModelRouting
+    specs: AgentRegistry
+    sessions: SessionService
+
+    def handlers(self) -> Handlers:
+        """By command."""
+        return {
+            "model": self.show_or_pin,
+            "models": self.list_models,
+            "auto": self.unpin,
+            "effort": self.set_effort,
+            "agent": self.show_or_choose_agent,
+        }
+
+    async def show_or_pin(self, call: CommandCall) -> str:
+        """/model [NAME]"""
+        name, pinned, names = call.argument, call.session.model, self.models.list_models()
+        if not name:
+            return f"Model: {pinned} (pinned; /auto unpins)" if pinned else f"Model: {names[0]}"
+        await self.sessions.edit(call.session, lambda row: replace(row, model=name))
+        return f"Model: {name}." + (
+            "" if name in names else " It is not in the config; the provider will be asked for it."
         )
-    await edit_session(desk, spoken.session, lambda row: replace(row, model=spoken.argument))
-    known = spoken.argument in desk.models.list_models()
-    return f"Model: {spoken.argument}." + (
-        "" if known else " It is not in the config; I will ask the provider for it."
-    )
 
-
-async def run_models(desk: Services, spoken: CommandCall) -> str:
-    """The configured ones."""
-    now = spoken.session.model or desk.models.list_models()[0]
-    return "\n".join(
-        f"{'*' if name == now else '-'} {name}"
-        for name in dict.fromkeys((*desk.models.list_models(), now))
-    )
-
-
-async def run_auto(desk: Services, spoken: CommandCall) -> str:
-    """Back to the configured choice."""
-    await edit_session(desk, spoken.session, lambda row: replace(row, model=""))
-    return f"Model: {desk.models.list_models()[0]}"
-
-
-async def run_effort(desk: Services, spoken: CommandCall) -> str:
-    """How hard the model thinks, where it can."""
-    if spoken.argument not in EFFORTS:
-        return f"Effort: {spoken.session.effort or 'as configured'}. /effort {'|'.join(EFFORTS)} changes it."
-    await edit_session(desk, spoken.session, lambda row: replace(row, effort=spoken.argument))
-    return f"Effort: {spoken.argument}"
-
-
-COMMANDS = (
-    Command("model", "show the model of this chat, or pin one: /model NAME", run_model),
-    Command("models", "list the models", run_models),
-    Command("auto", "unpin the model", run_auto),
-    Command("effort", "how hard the model thinks: /effort low|medium|high|max", run_effort),
-)
-
-
-async def choose_agent(desk: Services, session: SessionRow, name: str) -> str:
-    """It answers from the next message on; gives what is worth knowing of it. Raises ConfigError: nothing changed."""
-    warnings = desk.specs.warnings_of(name)
-    await edit_session(desk, session, lambda row: replace(row, agent=name))
-    return "\n".join((f"Agent: {name}.", *warnings))
-
-
-async def run_agent(desk: Services, spoken: CommandCall) -> str:
-    """Show the agents, or set this chat's."""
-    if not spoken.argument:
+    async def list_models(self, call: CommandCall) -> str:
+        """/models"""
+        names = self.models.list_models()
+        chosen = call.session.model or names[0]
         return "\n".join(
-            _agent_line(desk, name, spoken.session.agent)
-            for name in _agent_names(desk, spoken.session.agent)
+            f"{'*' if name == chosen else '-'} {name}" for name in dict.fromkeys((*names, chosen))
         )
-    try:
-        return await choose_agent(desk, spoken.session, spoken.argument)
-    except ConfigError as error:
-        return f"Still agent {spoken.session.agent}: {error}"
 
+    async def unpin(self, call: CommandCall) -> str:
+        """/auto"""
+        await self.sessions.edit(call.session, lambda row: replace(row, model=""))
+        return f"Model: {self.models.list_models()[0]}"
 
-def _agent_names(desk: Services, chosen: str) -> list[str]:
-    """The chosen one too, when its file is gone."""
-    return list(dict.fromkeys((*desk.specs.names(), chosen)))
+    async def set_effort(self, call: CommandCall) -> str:
+        """/effort LEVEL"""
+        if call.argument not in EFFORTS:
+            return f"Effort: {call.session.effort or 'as configured'}. /effort {'|'.join(EFFORTS)} changes it."
+        await self.sessions.edit(call.session, lambda row: replace(row, effort=call.argument))
+        return f"Effort: {call.argument}"
 
+    async def show_or_choose_agent(self, call: CommandCall) -> str:
+        """/agent [NAME]"""
+        chosen = call.session.agent
+        if not call.argument:
+            names = dict.fromkeys(
+                (*self.specs.names(), chosen)
+            )  # the chosen one even when its file is gone
+            return "\n".join(
+                f"{'*' if name == chosen else '-'} {self._describe(name)}" for name in names
+            )
+        try:
+            warnings = await self.sessions.choose_agent(call.session, call.argument)
+        except ConfigError as error:
+            return f"Still agent {chosen}: {error}"
+        return "\n".join((f"Agent: {call.argument}.", *warnings))
 
-def _agent_line(desk: Services, name: str, chosen: str) -> str:
-    mark = "*" if name == chosen else "-"
-    try:
-        told = desk.specs.get(name).identity.description
-    except ConfigError as error:
-        told = f"cannot be used: {error}"
-    return f"{mark} {name}: {told}" if told else f"{mark} {name}"
-
-
-AGENT_COMMANDS = (
-    Command("agent", "list the agents, or choose this chat's: /agent NAME", run_agent),
-)
+    def _describe(self, name: str) -> str:
+        try:
+            text = self.specs.get(name).identity.description
+        except ConfigError as error:
+            text = f"cannot be used: {error}"
+        return f"{name}: {text}" if text else name

@@ -1,43 +1,112 @@
-"""/rules: what must be asked first, or never done, whatever else is said (F5)."""
+"""/rules: what is always asked first, or never done (F5)."""
 
 from dataclasses import replace
 
-from daemon.commands.registry import CommandCall, Services
-from daemon.core.journal import Tx
-from daemon.core.rows import SessionRow
-from daemon.tools.policy.rule_text import RULE_FORMS, ParsedRule, RuleRefusal, parse_rule
-from daemon.tools.policy.rules import KIND, LAST, PinnedRule, describe_rule, next_rule_name
+from daemon.commands.registry import CommandCall, Handlers
+from daemon.core import value
+from daemon.core.journal import Store, Tx
+from daemon.tools.policy.rule_text import RULE_FORMS, RuleRefusal, parse_rule
+from daemon.tools.policy.rules import (
+    KIND,
+    LAST,
+    PinnedRule,
+    RuleSet,
+    describe_rule,
+    next_rule_name,
+)
 
-RULES_USAGE = "/rules add SENTENCE pins a rule, /rules confirm N says that I read it rightly, /rules remove N takes it back."
+RULES_USAGE = (
+    "/rules add SENTENCE adds a rule, /rules confirm N confirms that it was understood,"
+    " /rules remove N removes it."
+)
 MAX_TOOLS_NAMED = 12
 
 
-async def run_rules(desk: Services, spoken: CommandCall) -> str:
-    """What the first word says; without one, all of them."""
-    verb, _, rest = spoken.argument.partition(" ")
-    match verb.lower():
-        case "" | "list":
-            return _list_rules(desk)
-        case "add":
-            return await _add_rule(desk, spoken, rest.strip())
-        case "confirm":
-            return await _confirm_rule(desk, rest.strip())
-        case "remove":
-            return await _remove_rule(desk, rest.strip())
-        case _:
-            return f"{RULES_USAGE}\n{RULE_FORMS}"
+@value
+class RuleCommands:
+    """Changes are in the journal first, then in `rules`."""
+
+    store: Store
+    rules: RuleSet
+
+    def handlers(self) -> Handlers:
+        """By command."""
+        return {"rules": self.manage}
+
+    async def manage(self, call: CommandCall) -> str:
+        """/rules [add SENTENCE|confirm N|remove N]"""
+        verb, _, rest = call.argument.partition(" ")
+        match verb.lower():
+            case "" | "list":
+                lines = [_describe(rule) for rule in self.rules.all()]
+                head = "Rules:" if lines else "There are no rules."
+                return "\n".join((head, *lines, RULES_USAGE))
+            case "add":
+                return await self._add(call, rest.strip())
+            case "confirm":
+                return await self._confirm(rest.strip())
+            case "remove":
+                return await self._remove(rest.strip())
+            case _:
+                return f"{RULES_USAGE}\n{RULE_FORMS}"
+
+    async def _add(self, call: CommandCall, sentence: str) -> str:
+        """It applies at once, since a rule can only restrict; its owner then confirms the reading."""
+        read = parse_rule(sentence)
+        if isinstance(read, RuleRefusal):
+            return f"No rule was added. {read.text}"
+        session = (call.session.root or call.session.id) if read.here else ""
+        unnamed = PinnedRule("", sentence, read.guard, session, call.sender)
+
+        def work(tx: Tx) -> PinnedRule:
+            rule = replace(unnamed, name=next_rule_name(tx.all_kept(KIND), tx.kept(LAST, LAST)))
+            tx.keep(KIND, rule.name, rule.to_text())
+            tx.keep(LAST, LAST, rule.name)
+            return rule
+
+        rule = await self.store.write(work)
+        self.rules.put(rule)
+        where = " In this chat only." if rule.session else ""
+        tools = self.rules.covered_tools(rule.guard)
+        more = f" and {len(tools) - MAX_TOOLS_NAMED} more" if len(tools) > MAX_TOOLS_NAMED else ""
+        return "\n".join(
+            (
+                f"Rule {rule.name} is understood as: {describe_rule(rule.guard)}.{where}"
+                " In doubt you are asked.",
+                f"It can apply to these tools: {', '.join(tools[:MAX_TOOLS_NAMED])}{more}."
+                if tools
+                else "It applies to none of the tools there are now: check the reading.",
+                f"It applies from now on. /rules confirm {rule.name} if this is what you meant;"
+                f" /rules remove {rule.name} if not.",
+            )
+        )
+
+    async def _confirm(self, name: str) -> str:
+        rule = self.rules.get(name)
+        if rule is None or rule.fault:
+            return _unknown(name)
+        confirmed = replace(rule, confirmed=True)
+
+        def work(tx: Tx) -> bool:
+            known = tx.kept(KIND, name) is not None
+            if known:
+                tx.keep(KIND, name, confirmed.to_text())
+            return known
+
+        if not await self.store.write(work):
+            return _unknown(name)
+        self.rules.put(confirmed)
+        return f"Rule {name} is confirmed: {rule.said}"
+
+    async def _remove(self, name: str) -> str:
+        if not await self.store.write(lambda tx: tx.drop(KIND, name)):
+            return _unknown(name)
+        rule = self.rules.get(name)
+        self.rules.drop(name)
+        return f"Rule {name} is removed: {rule.said if rule else name}"
 
 
-def _list_rules(desk: Services) -> str:
-    lines = [_rule_line(rule) for rule in desk.rules.all()]
-    return (
-        "\n".join(("Rules:", *lines, RULES_USAGE))
-        if lines
-        else f"There are no rules. {RULES_USAGE}"
-    )
-
-
-def _rule_line(rule: PinnedRule) -> str:
+def _describe(rule: PinnedRule) -> str:
     if rule.fault:
         return f"{rule.name}. {rule.fault}"
     where = f" (in {rule.session})" if rule.session else ""
@@ -45,69 +114,5 @@ def _rule_line(rule: PinnedRule) -> str:
     return f"{rule.name}. {rule.said}{where}\n   = {describe_rule(rule.guard)}{mark}"
 
 
-async def _add_rule(desk: Services, spoken: CommandCall, sentence: str) -> str:
-    """It holds at once, since a rule can only make me ask more; its owner then says whether it was read rightly."""
-    read = parse_rule(sentence)
-    if isinstance(read, RuleRefusal):
-        return f"No rule was made. {read.text}"
-    session = _root_chat(spoken.session) if read.here else ""
-    unnamed = PinnedRule("", sentence, read.guard, session, spoken.sender)
-
-    def work(tx: Tx) -> PinnedRule:
-        rule = replace(unnamed, name=next_rule_name(tx.all_kept(KIND), tx.kept(LAST, LAST)))
-        tx.keep(KIND, rule.name, rule.to_text())
-        tx.keep(LAST, LAST, rule.name)
-        return rule
-
-    rule = await desk.store.write(work)
-    desk.rules.put(rule)
-    return "\n".join(_describe_reading(desk, rule, read))
-
-
-def _describe_reading(desk: Services, rule: PinnedRule, read: ParsedRule) -> list[str]:
-    where = " In this chat alone." if rule.session else ""
-    named = desk.rules.covered_tools(rule.guard)
-    more = f" and {len(named) - MAX_TOOLS_NAMED} more" if len(named) > MAX_TOOLS_NAMED else ""
-    tools = f"It can concern these tools: {', '.join(named[:MAX_TOOLS_NAMED])}{more}."
-    return [
-        f"I understood rule {rule.name}: {describe_rule(rule.guard)}.{where} Where I cannot tell, I ask.",
-        tools
-        if named
-        else "None of the tools there are now fits it: look whether I understood you.",
-        f"It holds from now on. /rules confirm {rule.name} if this is what you meant; /rules remove {rule.name} if not.",
-    ]
-
-
-async def _confirm_rule(desk: Services, name: str) -> str:
-    rule = desk.rules.get(name)
-    if rule is None or rule.fault:
-        return _unknown_rule(name)
-    confirmed = replace(rule, confirmed=True)
-
-    def work(tx: Tx) -> bool:
-        known = tx.kept(KIND, name) is not None
-        if known:
-            tx.keep(KIND, name, confirmed.to_text())
-        return known
-
-    if not await desk.store.write(work):
-        return _unknown_rule(name)
-    desk.rules.put(confirmed)
-    return f"Rule {name} is confirmed: {rule.said}"
-
-
-async def _remove_rule(desk: Services, name: str) -> str:
-    if not await desk.store.write(lambda tx: tx.drop(KIND, name)):
-        return _unknown_rule(name)
-    rule = desk.rules.get(name)
-    desk.rules.drop(name)
-    return f"Rule {name} is gone: {rule.said if rule else name}"
-
-
-def _unknown_rule(name: str) -> str:
+def _unknown(name: str) -> str:
     return f"There is no rule {name!r}. /rules lists them." if name else RULES_USAGE
-
-
-def _root_chat(session: SessionRow) -> str:
-    """The chat that the person is in: agents that work for it come and go."""
-    return session.root or session.id

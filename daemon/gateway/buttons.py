@@ -1,20 +1,18 @@
 """A button was pressed: an answer to one question, by whoever may give it, once; what is stale says so (A15)."""
 
-
 from channels.markup.approval_prompt import is_complete
 from channels.message import ButtonPress
 from daemon.access.directory import display_name
-from daemon.commands.registry import Services
 from daemon.core import value
+from daemon.core.clock import Clock
 from daemon.core.errors import UsageError
 from daemon.core.events import Answer
-from daemon.core.journal import ReadTx, Tx
+from daemon.core.journal import ReadTx, Store, Tx
 from daemon.core.rows import ApprovalRow, NotAllowedToAnswer, OutboxRow, is_system_question
 from daemon.core.trust import Person, Right, has_right
 from daemon.outbox.message import chat_id, parse_button, session_id
 from daemon.services.approvals import (
-    add_whole,
-    answer_approval,
+    ApprovalService,
     is_allowed_to_answer,
     load_shown,
     ref_of,
@@ -29,7 +27,7 @@ ANSWER_TEXT = {
     Answer.DENY: "Denied.",
 }
 UNKNOWN_BUTTON = "I do not know this button. Nothing was done."
-NOT_ALLOWED = "This is not yours to answer."
+NOT_ALLOWED = "You may not answer this."
 ALREADY_SETTLED = "This question is settled; nothing was done now."
 READ_FIRST = "This one is long. Read it whole, I send it now; then press again."
 
@@ -38,7 +36,9 @@ READ_FIRST = "This one is long. Read it whole, I send it now; then press again."
 class ButtonHandler:
     """Answers by button, for every channel."""
 
-    desk: Services
+    store: Store
+    clock: Clock
+    approvals: ApprovalService
 
     async def answer(self, press: ButtonPress, person: Person | None) -> str:
         """What to show to who pressed it. Raises StoreUnavailable: nothing was done."""
@@ -48,13 +48,13 @@ class ButtonHandler:
         if meant is None:
             return UNKNOWN_BUTTON
         answer, token = meant
-        row, by = await self.desk.store.read(lambda tx: _find_question(tx, token))
-        if row is None or row.state != "pending" or row.expires <= self.desk.clock.now():
+        row, by = await self.store.read(lambda tx: _find_question(tx, token))
+        if row is None or row.state != "pending" or row.expires <= self.clock.now():
             return _stale_text(row, by)
         if answer is not Answer.DENY and await self._show_whole(press, row, answer, person):
             return READ_FIRST
         try:
-            done = await answer_approval(self.desk, row.turn, row.call_id, answer, person)
+            done = await self.approvals.answer(row.turn, row.call_id, answer, person)
         except (NotAllowedToAnswer, UsageError) as error:
             return str(error)
         return ANSWER_TEXT[answer] if done else ALREADY_SETTLED
@@ -65,7 +65,7 @@ class ButtonHandler:
         """What was shown cut short is shown whole before a yes to it counts (A6)."""
         if is_system_question(row) or is_complete(row.arguments, row.preview):
             return False
-        session, at = session_id(press.address), self.desk.clock.now()
+        session, at = session_id(press.address), self.clock.now()
         where = press.address.channel, chat_id(press.address)
 
         def work(tx: Tx) -> bool:
@@ -76,7 +76,7 @@ class ButtonHandler:
                 tx,
                 session,
                 person.name,
-                add_whole(glance, [row]),
+                glance.add_whole([row]),
                 [*tx.list_approvals("pending", session), row],
             )
             tx.post_delivery(
@@ -92,7 +92,7 @@ class ButtonHandler:
             )
             return True
 
-        return await self.desk.store.write(work)
+        return await self.store.write(work)
 
 
 def _find_question(tx: ReadTx, token: str) -> tuple[ApprovalRow | None, str]:

@@ -21,11 +21,12 @@ from channels.message import (
     UnreadableUpdate,
 )
 from daemon.access.feedback import save_reaction
-from daemon.commands.registry import CommandCall, Services, parse_command
-from daemon.commands.run import COMMANDS, earlier_reply, report_if_interrupted, run_command
+from daemon.commands.registry import COMMANDS, CommandCall, parse_command
+from daemon.commands.run import CommandRunner
 from daemon.core.background import BackgroundTasks
+from daemon.core.clock import Clock
 from daemon.core.errors import StoreUnavailable
-from daemon.core.journal import Tx
+from daemon.core.journal import Store, Tx
 from daemon.core.redaction import Redactor, drop_lone_surrogates
 from daemon.core.rows import InboxRow
 from daemon.core.trust import Label, Person
@@ -97,8 +98,11 @@ class ChannelHost:
     """`channels.base.Host`, for one channel."""
 
     state: ChannelState
-    desk: Services
-    intake: Inbox
+    store: Store
+    clock: Clock
+    inbox: Inbox
+    commands: CommandRunner
+    buttons: ButtonHandler
     admission: Admission
     redactor: Redactor
     _background: BackgroundTasks = field(default_factory=BackgroundTasks)
@@ -184,21 +188,19 @@ class ChannelHost:
     async def load_cursor(self) -> str:
         """How far this account has been read."""
         return await _as_not_accepted(
-            self.desk.store.read(lambda tx: tx.kept(CURSOR_KIND, self.state.name) or "")
+            self.store.read(lambda tx: tx.kept(CURSOR_KIND, self.state.name) or "")
         )
 
     async def save_cursor(self, cursor: str) -> None:
         """On disk when it returns. Raises NotTaken."""
         await _as_not_accepted(
-            self.desk.store.write(lambda tx: tx.keep(CURSOR_KIND, self.state.name, cursor))
+            self.store.write(lambda tx: tx.keep(CURSOR_KIND, self.state.name, cursor))
         )
 
     async def list_conversations(self) -> Sequence[Address]:
         """Where this channel has talked before, latest first."""
         rows = await _as_not_accepted(
-            self.desk.store.read(
-                lambda tx: tx.list_channel_sessions(self.state.name, MAX_CONVERSATIONS)
-            )
+            self.store.read(lambda tx: tx.list_channel_sessions(self.state.name, MAX_CONVERSATIONS))
         )
         return list(
             dict.fromkeys(parse_address(row.channel, row.chat) for row in rows)
@@ -235,8 +237,8 @@ class ChannelHost:
             await self._accept_message(inbound, person)
 
     async def _accept_message(self, inbound: InboundMessage, person: Person) -> None:
-        busy = self.desk.sessions.running_turn(session_id(inbound.address))
-        taken = await self.intake.accept(self._inbox_message(inbound, person))
+        busy = self.inbox.sessions.running_turn(session_id(inbound.address))
+        taken = await self.inbox.accept(self._inbox_message(inbound, person))
         if busy and not taken.duplicate:
             self._background.start(self._mark_seen(inbound), f"mark of {self.state.name}")
 
@@ -244,14 +246,14 @@ class ChannelHost:
         self, inbound: InboundMessage, person: Person, name: str, argument: str, *, shown: bool
     ) -> str:
         """Out of band: it waits for no turn (E7), and nobody waits for one that takes its time. The same again is dropped."""
-        taken = await self.intake.accept(self._inbox_message(inbound, person), command=True)
+        taken = await self.inbox.accept(self._inbox_message(inbound, person), command=True)
         row = taken.row
-        session = await self.desk.store.read(lambda tx: tx.get_session(row.session))
+        session = await self.store.read(lambda tx: tx.get_session(row.session))
         if session is None or (taken.duplicate and row.id in self._running_commands):
             return ""
         if taken.duplicate:
-            await report_if_interrupted(self.desk, row)
-            return await earlier_reply(self.desk, row) if shown else ""
+            await self.commands.report_if_interrupted(row)
+            return await self.commands.earlier_reply(row) if shown else ""
         spoken = CommandCall(
             session, person.name, name, self.redactor.redact_text(argument), person.role
         )
@@ -264,7 +266,7 @@ class ChannelHost:
     async def _run_command(self, row: InboxRow, spoken: CommandCall, *, shown: bool) -> str:
         self._running_commands.add(row.id)
         try:
-            return await run_command(self.desk, row, spoken, shown=shown)
+            return await self.commands.run(row, spoken, shown=shown)
         finally:
             self._running_commands.discard(row.id)
 
@@ -301,9 +303,7 @@ class ChannelHost:
             log.debug("%s: a message was not marked as seen: %s", self.state.name, error)
 
     async def _handle_press(self, press: ButtonPress) -> str:
-        return await ButtonHandler(self.desk).answer(
-            press, await self.admission.identify(press.sender)
-        )
+        return await self.buttons.answer(press, await self.admission.identify(press.sender))
 
     async def _handle_reaction(self, reaction: Reaction) -> None:
         """Kept beside the turn whose reply it is about."""
@@ -316,7 +316,7 @@ class ChannelHost:
             if said:
                 save_reaction(tx, said.turn, reaction.sender.id, reaction.emoji)
 
-        await self.desk.store.write(work)
+        await self.store.write(work)
 
     async def _quarantine(self, poison: UnreadableUpdate) -> None:
         """Set aside, the latest hundred; the daemon's log tells of it."""
@@ -325,7 +325,7 @@ class ChannelHost:
             poison.channel,
             poison.reason,
         )
-        name, at = f"{poison.channel}/{poison.external_id}", self.desk.clock.now().isoformat()
+        name, at = f"{poison.channel}/{poison.external_id}", self.clock.now().isoformat()
         kept = json.dumps(
             {
                 "at": at,
@@ -341,7 +341,7 @@ class ChannelHost:
                 tx.drop(QUARANTINE_KIND, other)
             tx.keep(QUARANTINE_KIND, name, kept)
 
-        await self.desk.store.write(work)
+        await self.store.write(work)
 
     async def aclose(self) -> None:
         """Errands that are not done in a moment are left; of a command it is told at the next start."""

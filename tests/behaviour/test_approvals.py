@@ -101,7 +101,7 @@ async def test_A6_a_long_question_is_looked_at_whole_before_a_yes_counts(
         turn = await it.say("smash")
         await waits(it, turn)
         refused = await it.command("/approve")
-        assert "look at it whole first" in refused and "THE END" not in refused
+        assert "see it whole first" in refused and "THE END" not in refused
         assert "Not answered" in await it.command("/approve") and struck == []
         assert "THE END" in await it.command("/approve show")
         assert "Approved" in await it.command("/approve")

@@ -139,19 +139,19 @@ async def test_A20_reload_holds_from_the_next_turn_on_and_names_what_needs_a_res
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
     async with living(tmp_path, model) as it:
-        assert await it.command("/reload") == "The file says nothing new."
+        assert await it.command("/reload") == "The file has not changed."
         edit(
             it,
             "[agent]\nmax_iterations = 2\ndrain_seconds = 1\n[http]\nport = 0\n[budget]\ndaily_tokens = 9000000\n",
         )
         told = await it.command("/reload")
-        assert "hold as the file says: agent.max_iterations, budget.daily_tokens." in told
-        assert "need a restart of the daemon: agent.drain_seconds, http.port." in told
+        assert "from the next message on: agent.max_iterations, budget.daily_tokens." in told
+        assert "A restart is needed for: agent.drain_seconds, http.port." in told
         model.otherwise(calls(("current_time", {})))
         run = await it.ask("go on")
         assert (run.stop_reason, run.iterations) == ("max_iterations", 2)
         assert "of 9,000,000" in await it.command("/status")
-        assert "need a restart" in await it.command("/reload")
+        assert "restart is needed" in await it.command("/reload")
 
 
 async def test_A20_a_turn_keeps_what_it_began_with(tmp_path: Path, model: FakeOpenAI) -> None:
@@ -176,7 +176,7 @@ async def test_A20_a_bad_file_is_named_and_what_runs_goes_on(
         told = await it.command("/reload")
         assert (
             f"{it.paths.config}: agent.max_iterations: found 99" in told
-            and "I go on with the config that runs" in told
+            and "so nothing changes" in told
         )
         model.script(says("hello"))
         assert (await it.ask("hi")).reply == "hello"

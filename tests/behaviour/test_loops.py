@@ -504,7 +504,7 @@ async def test_a_stop_in_the_chat_stops_the_loop_that_it_started_c6(
 ) -> None:
     model.script(hangs())
     async with house(tmp_path, model) as it:
-        assert "has begun" in await it.command("/loop start fix it", SESSION)
+        assert "has started" in await it.command("/loop start fix it", SESSION)
         await model.hanging.wait()
         assert "1 task" in await it.command("/stop", SESSION)
         (row,) = await it.house.store.read(lambda tx: tx.list_loops())

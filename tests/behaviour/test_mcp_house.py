@@ -1,12 +1,10 @@
 """A whole house with a server of others: its tools are found, asked about, called; what it changes waits for the owner (A22)."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from daemon.commands.registry import CommandCall
-from daemon.commands.run import dispatch
 from daemon.core.trust import Answer, Role
 from tests.fakes.house import SESSION, Living, living
 from tests.fakes.mcp import Script, until
@@ -34,9 +32,9 @@ async def spoken(alive: Living, text: str, role: Role = Role.OWNER) -> str:
     """What somebody of this role is told."""
     session = await alive.house.store.read(lambda tx: tx.get_session(SESSION))
     assert session
-    desk = replace(alive.house.door.desk, servers=alive.house.servers)
     name, _, argument = text.removeprefix("/").partition(" ")
-    return await dispatch(desk, CommandCall(session, "me", name, argument, role))
+    runner = alive.house.channel_deps.commands
+    return await runner.dispatch(CommandCall(session, "me", name, argument, role))
 
 
 async def test_A22_a_servers_tool_is_found_and_called_and_taints_the_turn(
@@ -97,7 +95,7 @@ async def test_A22_a_change_is_told_to_the_owner_and_approved_by_them_alone(
         listed = await spoken(alive, "/mcp")
         shown = await spoken(alive, "/mcp approve desk")
         line = shown.splitlines()[-1].partition(": ")[2]
-        assert "not for you" in await spoken(alive, line, Role.ADMIN)
+        assert "You may not use" in await spoken(alive, line, Role.ADMIN)
         assert "Nothing was approved" in await spoken(alive, "/mcp approve desk 00000000")
         assert await spoken(alive, line) == "Approved, of desk: look_up_bird"
         model.script(

@@ -171,7 +171,7 @@ async def test_F5_a_rule_is_confirmed_listed_and_removed_by_its_number_which_is_
         assert "not confirmed yet" in await it.command("/rules list")
         assert "is confirmed: never delete mail" in await it.command("/rules confirm 1")
         assert "not confirmed" not in await it.command("/rules")
-        assert "is gone: never delete mail" in await it.command("/rules remove 1")
+        assert "is removed: never delete mail" in await it.command("/rules remove 1")
         assert "There is no rule '1'" in await it.command("/rules remove 1")
         await it.settled(await tries(it))
         assert mailbox.gone == ["13"]

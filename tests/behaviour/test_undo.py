@@ -3,6 +3,8 @@
 from pathlib import Path
 
 from daemon.core.trust import Label
+from daemon.tools.workspace.fs import Workspace
+from daemon.tools.workspace.labels import FileLabels
 from tests.fakes.house import living
 from tests.fakes.openai import FakeOpenAI, Step, calls, says
 
@@ -27,22 +29,22 @@ async def test_F8_undo_takes_back_turn_by_turn_and_can_itself_be_taken_back(
         place = tmp_path / "workspace"
         first, second = (await it.ask("write")).turn, (await it.ask("write more")).turn
         said = await it.command("/undo")
-        assert said.startswith(f"Taken back, what {second} did (/undo ")
+        assert said.startswith(f"Undone, of {second} (/undo ")
         assert said.endswith("- a.txt: as it was before\n- b.txt: removed; it did not exist before")
         assert (place / "a.txt").read_text() == "one"
         again = said.partition("(/undo ")[2].partition(" ")[0]
         await it.command(f"/undo {again}")
         assert ((place / "a.txt").read_text(), (place / "b.txt").read_text()) == ("two", "new")
         await it.command("/undo")
-        assert f"what {first} did" in await it.command("/undo")
+        assert f"of {first} " in await it.command("/undo")
         assert list(place.iterdir()) == []
         assert (await it.command("/undo")).startswith(
-            "No change of a file is left to take back here."
+            "There is no file change to undo here."
         )
         listed = (await it.command("/undo list")).splitlines()
-        assert listed[0] == "Changes of files, latest first (/undo ID takes one back):"
+        assert listed[0] == "File changes, latest first (/undo ID undoes one):"
         assert f"- {first}, " in listed[-1]
-        assert listed[-1].endswith("taken back: a.txt (new)")
+        assert listed[-1].endswith("undone: a.txt (new)")
 
 
 async def test_F8_undo_leaves_what_was_changed_since_and_knows_only_this_chat(
@@ -52,13 +54,13 @@ async def test_F8_undo_leaves_what_was_changed_since_and_knows_only_this_chat(
     async with living(tmp_path, model) as it:
         turn = (await it.ask("write")).turn
         (tmp_path / "workspace/a.txt").write_text("the owner's own")
-        assert (await it.command("/undo", OTHER)).startswith("No change of a file")
+        assert (await it.command("/undo", OTHER)).startswith("There is no file change")
         assert (await it.command(f"/undo {turn}", OTHER)).startswith(
-            f"There is no change of a file by {turn} in this chat."
+            f"{turn} changed no file in this chat."
         )
         said = await it.command(f"/undo {turn}")
         assert (
-            f"Not taken back, what {turn} did:\n- a.txt: changed since, so it was left as it is"
+            f"Not undone, of {turn}:\n- a.txt: changed since, so it was left as it is"
             in said
         )
         assert "- b.txt: removed" in said
@@ -80,8 +82,8 @@ async def test_F3_a_file_from_outside_taints_another_conversation_after_a_restar
     model.script(calls(("read_file", {"path": "a.txt"})), says("ok"))
     async with living(tmp_path, model) as it:
         (tmp_path / "workspace/a.txt").write_text("evil")
-        desk = it.house.door.desk
-        await desk.files.labels.set_label("a.txt", Label.UNTRUSTED, "t")
+        labels = FileLabels.load(Workspace(tmp_path / "workspace"), it.house.store, [])
+        await labels.set_label("a.txt", Label.UNTRUSTED, "t")
     async with living(tmp_path, model) as it:
         turn = (await it.ask("read it", OTHER)).turn
         row = await it.house.store.read(lambda tx: tx.get_turn(turn))

@@ -10,11 +10,11 @@ import pytest
 from channels.message import Attachment, InboundMessage, UnreadableUpdate
 from daemon.access.directory import Directory, person_name
 from daemon.app import Daemon
-from daemon.commands.admin import DROPPED_REASON
 from daemon.core.events import Stop
 from daemon.core.rows import InboxRow
 from daemon.core.trust import Role
 from daemon.gateway.host import MAX_RAW_CHARS
+from daemon.services.people import DROPPED_REASON
 from daemon.settings.secrets import SecretStore
 from tests.delivery.scripts import echo
 from tests.delivery.stage import at_home, settled
@@ -65,7 +65,7 @@ async def test_who_is_removed_is_answered_what_had_begun_and_nothing_more(
     async with at_home(tmp_path, model, channel) as house:
         await behind(house, channel, model, "two", "three")
         await channel.say(f"/people remove {person_name('telegram', '', STRANGER)}")
-        await channel.until(lambda: any("is a stranger again" in text for text in channel.texts()))
+        await channel.until(lambda: any("is removed" in text for text in channel.texts()))
         ready.set()
         await channel.until(lambda: channel.texts(STRANGER)[1:] == ["the first"])
         echo(model)
@@ -89,7 +89,7 @@ async def test_what_was_on_its_way_into_a_running_turn_is_not_folded_into_it_onc
     async with at_home(tmp_path, model, channel, config={"while_busy": "steer"}) as house:
         await behind(house, channel, model, "no, this")
         await channel.say(f"/people remove {person_name('telegram', '', STRANGER)}")
-        await channel.until(lambda: any("is a stranger again" in text for text in channel.texts()))
+        await channel.until(lambda: any("is removed" in text for text in channel.texts()))
         ready.set()
         await channel.until(lambda: channel.texts(STRANGER)[1:] == ["done"])
         assert model.count == 1

@@ -68,8 +68,8 @@ async def test_a15_nobody_else_answers_and_nothing_forged_does(
     struck: list[str] = []
     async with asked(tmp_path, model, channel, struck):
         buttons = await channel.buttons()
-        assert "not yours" in await channel.press(buttons["Once"], STRANGER)
-        assert "not yours" in await channel.press(buttons["Once"], OTHER)
+        assert "may not answer" in await channel.press(buttons["Once"], STRANGER)
+        assert "may not answer" in await channel.press(buttons["Once"], OTHER)
         for forged in (
             "ask:o:" + "0" * 32,
             "ask:o:",
@@ -159,7 +159,7 @@ async def test_a15_what_an_editor_asks_for_is_put_to_the_owner_in_private_once_a
         theirs = {choice.label: choice.data for choice in channel.shown(OTHER)[0].choices}
         buttons = {choice.label: choice.data for choice in channel.shown(OWNER)[1].choices}
         forged = buttons["Once"]
-        assert "not yours" in await channel.press(forged, OTHER) and list(theirs) == ["Deny"]
+        assert "may not answer" in await channel.press(forged, OTHER) and list(theirs) == ["Deny"]
         await channel.press(buttons["Once"])
         await channel.until(lambda: channel.texts(OTHER)[-1] == "done")
         await channel.until(lambda: not any(one.choices for one in channel.stood))
@@ -276,7 +276,7 @@ async def test_a6_a_long_question_is_read_whole_before_a_yes(
     async with at_home(tmp_path, model, channel, parts=hammer(struck)):
         await channel.say("break it", OWNER, GROUP)
         buttons = await channel.buttons(GROUP)
-        assert "not yours" in await channel.press(buttons["Once"], OTHER, GROUP)
+        assert "may not answer" in await channel.press(buttons["Once"], OTHER, GROUP)
         assert "press again" in await channel.press(buttons["Once"], OWNER, GROUP) and struck == []
         await channel.until(
             lambda: any("THE END" in plain(text) for text in channel.texts(GROUP)[1:])

@@ -107,7 +107,7 @@ async def test_a13_a_viewer_looks_and_gives_no_work(
             model.count == 0
             and "look here" in told
             and "Model: " in status
-            and "not for you" in stop
+            and "You may not use" in stop
         )
 
 
@@ -146,7 +146,7 @@ async def test_f1_a_command_cut_off_by_a_crash_is_told_of_once(
         await channel.arrive(command)
         await channel.say("and now")
         await channel.until(lambda: channel.texts()[-1] == "ok" and len(channel.texts()) == 3)
-    assert "restarted while I carried out" in channel.texts()[1]
+    assert "restart interrupted" in channel.texts()[1]
 
 
 async def test_a6_forwarded_and_quoted_words_make_the_turn_untrusted_and_not_the_chat(

@@ -282,7 +282,7 @@ async def test_f1_a_channel_that_is_silent_is_told_of_after_a_while_and_not_befo
         assert asyncio.get_running_loop().time() - began >= 1.2 and "telegram" in slack.texts()[1]
         assert any(
             "telegram" in line and "down" in line
-            for line in house.channel_deps.desk.channel_lines()
+            for line in [one.describe() for one in house.channel_deps.channel_states.values()]
         )
         telegram.quiet = False
         await slack.until(lambda: len(slack.texts()) == 3)

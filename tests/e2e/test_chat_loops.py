@@ -24,7 +24,7 @@ async def test_a_review_is_asked_at_the_prompt_and_a_yes_completes_the_loop_c3_c
         async with window("chat", "--home", str(tmp_path), columns=100) as shown:
             await shown.sees(PROMPT)
             shown.types("/loop start write it\r")
-            await shown.sees("has begun", "Attempt 1 of 3: a first draft", "Will attempt 1 do?")
+            await shown.sees("has started", "Attempt 1 of 3: a first draft", "Will attempt 1 do?")
             shown.types("y\r")
             await shown.sees("Completed after 1 attempt")
 

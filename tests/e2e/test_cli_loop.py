@@ -379,7 +379,7 @@ async def test_what_cannot_be_meant_exits_2_beside_a_daemon_too_c8(world: World)
             world, "start", "default", "go", "--max-iterations", "101", exits=2
         )
         odd = os.fsdecode(b"\xff")
-        assert "has begun" in await command(
+        assert "has started" in await command(
             world, "start", "default", odd, "--criterion", "regex", "--value", odd
         )
 

@@ -33,7 +33,7 @@ async def editor(front: Front) -> None:
     token = button(asked).data.rpartition(":")[2]
     for letter in "osad":
         told = await front.pressed(OTHER, asked.id, f"ask:{letter}:{token}")
-        front.note("press of the owner's button by an editor", "not yours" not in told)
+        front.note("press of the owner's button by an editor", "may not answer" not in told)
     for data in FORGED:
         for person in (OTHER, OWNER):
             told = await front.pressed(person, asked.id, data.format(token, token[::-1]))

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from daemon.app import Daemon, Overrides, open_daemon
 from daemon.app.channels import ChannelTimeouts, run_channels
-from daemon.commands.run import report_interrupted
 from daemon.core.rows import ApprovalRow
 from daemon.gateway.admission import STRANGER_NOTICE, WRONG_CODE
 from daemon.settings.load import load_config
@@ -161,7 +160,7 @@ async def opened(
         run_channels(front.house.channel_deps, times=AT_ONCE),
     ):
         await front.house.sessions.recover()
-        await report_interrupted(front.house.channel_deps.desk)
+        await front.house.channel_deps.commands.report_interrupted()
         await front.platform.until(lambda: comings(front.platform) > before)
         yield front
 

@@ -36,7 +36,7 @@ async def test_A13_an_id_that_is_known_on_one_platform_is_a_strangers_on_another
             told = await front.pressed(
                 "twin", asked.id, f"ask:{letter}:{button(asked).data.rpartition(':')[2]}"
             )
-            assert told == "This is not yours to answer."
+            assert told == "You may not answer this."
         discord.say("twin", discord.private("twin"), "/approve all")
         discord.say("twin", discord.private("twin"), "it is me")
         await front.answered()
@@ -60,7 +60,7 @@ async def test_A6_whoever_was_taken_off_the_list_has_no_say_in_what_was_asked_be
         async with opened(front, config=without_bob(front)):
             for letter in "osad":
                 assert await front.pressed(OTHER, asked.id, f"ask:{letter}:{token}") in (
-                    "This is not yours to answer.",
+                    "You may not answer this.",
                     "",
                 )
             for command in ("/approve", "/deny all", "/stop"):

@@ -16,7 +16,7 @@ from daemon.core.rows import (
     may_answer_question,
 )
 from daemon.core.trust import APPROVALS, Answer, Effect, Label, Person, Role
-from daemon.services.visible_text import MAX_CHARS, make_lines_visible, make_visible
+from daemon.services.approvals import MAX_CHARS, make_lines_visible, make_visible
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ASKED = ApprovalRow(
@@ -145,31 +145,35 @@ def test_A15_a_number_behind_deny_is_a_question_only_where_the_list_has_it() -> 
     assert parse_deny("all", 0) == ("all", "") and parse_deny("", 2) == ("", "")
 
 
+def without_warnings(text: str) -> str:
+    return text.partition("\n! ")[0]
+
+
 @given(text=st.text(max_size=700))
 def test_A6_nothing_hides_in_what_is_shown(text: str) -> None:
-    plain = make_visible(text, 0)
-    assert plain.text.isprintable() and "\n" not in plain.text and not plain.is_cut
-    head = make_visible(text)
-    assert plain.text.startswith(head.text) and head.missing == max(len(plain.text) - MAX_CHARS, 0)
-    assert head.warnings == plain.warnings
+    plain, head = make_visible(text, 0), make_visible(text)
+    whole, warnings = without_warnings(plain), plain.partition("\n! ")[2]
+    assert whole.isprintable() and "\n" not in whole
+    missing = max(len(whole) - MAX_CHARS, 0)
+    cut = f"{whole[:MAX_CHARS]}… and {missing:,} more characters" if missing else whole
+    assert without_warnings(head) == cut and head.partition("\n! ")[2] == warnings
 
 
 @given(text=st.text(max_size=200))
 def test_A6_lines_of_their_own_stand_apart_and_nothing_hides_in_them(text: str) -> None:
-    lines = make_lines_visible(text, 0).text.split("\n") if text else []
+    lines = without_warnings(make_lines_visible(text, 0)).split("\n") if text else []
     assert all(line.startswith("    ") and line.isprintable() for line in lines)
 
 
 def test_A6_a_false_host_is_named_beside_what_a_machine_would_look_up() -> None:
-    told = str(make_visible('{"url": "https://раypal.com/pay"}'))
+    told = make_visible('{"url": "https://раypal.com/pay"}')
     assert "раypal.com (xn--ypal-43d9g.com)" in told
-    assert "xn--" in str(make_visible("https://аррӏе.com")) and "xn--" in str(
-        make_visible("see https://user@ёлка.рф/a")
-    )
-    assert make_visible("https://paypal.com and Москва").warnings == ()
+    assert "xn--" in make_visible("https://аррӏе.com")
+    assert "xn--" in make_visible("see https://user@ёлка.рф/a")
+    assert "!" not in make_visible("https://paypal.com and Москва")
 
 
 def test_A6_a_false_host_beyond_the_cut_is_warned_of() -> None:
     told = make_visible("x" * 1000 + " https://раypal.com")
-    assert told.is_cut and "раypal" not in told.text and told.warnings
-    assert "more characters" in str(told)
+    assert "раypal" not in without_warnings(told) and "\n! " in told
+    assert "more characters" in told

@@ -24,7 +24,7 @@ from daemon.cli.terminal.items import (
     ToolLine,
 )
 from daemon.client.protocol import LiveEvent
-from daemon.core.system_questions import SystemQuestion, parse_system_question
+from daemon.core.system_questions import QuestionText, parse_system_question
 
 EventData = Mapping[str, object]
 
@@ -143,7 +143,7 @@ class ChatRenderer:
     now: Callable[[], float] = time.monotonic
     ended: EventData | None = None
     _calls: dict[str, tuple[str, str]] = field(default_factory=dict)
-    _system_questions: dict[str, SystemQuestion] = field(default_factory=dict)
+    _system_questions: dict[str, QuestionText] = field(default_factory=dict)
     _subagents: dict[str, SubagentLine] = field(default_factory=dict)
     _background: set[str] = field(default_factory=set)
     _failed_check: str = ""

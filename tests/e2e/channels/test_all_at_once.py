@@ -210,7 +210,7 @@ async def test_viewers_look_and_get_no_work_done(it: Whole) -> None:
         await hears(it, name, f"/pair {one}", "Welcome", "viewer")
         await hears(it, name, "/status", "Model: fake")
         await hears(it, name, "do something for me", "You may look here", "for others")
-        await hears(it, name, "/stop", "not for you")
+        await hears(it, name, "/stop", "You may not use")
     assert it.model.count == 0 and await it.daemon.listed("/v1/runs") == []
     it.say("hello")
     for name in NAMES:
