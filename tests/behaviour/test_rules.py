@@ -67,7 +67,7 @@ async def test_F5_without_a_rule_the_tool_runs_and_with_one_a_person_is_asked(
         await it.settled(await tries(it))
         assert mailbox.gone == ["13"]
         told = await it.command("/rules add never delete mail without asking")
-        assert "I understood rule 1: ask before every call" in told and "about mail" in told
+        assert "Rule 1 is understood as: ask before every call" in told and "about mail" in told
         assert "drop_letter" in told and "/rules confirm 1" in told
         turn = await asked_about(it)
         verdict = await judged(it, turn)
@@ -184,7 +184,7 @@ async def test_F5_a_sentence_that_is_no_rule_makes_none_and_the_forms_are_told(
     async with living(tmp_path, model, parts=parts(mailbox)) as it:
         for sentence in ("lösche niemals Mails", "never frobnicate mail", ""):
             told = await it.command(f"/rules add {sentence}")
-            assert told.startswith("No rule was made.") and "never delete mail" in told
+            assert told.startswith("No rule was added.") and "never delete mail" in told
         assert (await it.command("/rules")).startswith("There are no rules.")
 
 
@@ -192,7 +192,7 @@ async def test_F5_a_rule_that_no_tool_fits_says_so(
     tmp_path: Path, model: FakeOpenAI, mailbox: Mailbox
 ) -> None:
     async with living(tmp_path, model, parts=parts(mailbox)) as it:
-        assert "None of the tools there are now fits it" in await it.command(
+        assert "It applies to none of the tools" in await it.command(
             "/rules add never read tea leaves"
         )
 
