@@ -3,7 +3,6 @@
 Who may speak on a channel (DESIGN 6): those whom its config lists, and those who had a code; nobody by coming first.
 """
 
-import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
 from urllib.parse import quote
@@ -11,58 +10,16 @@ from urllib.parse import quote
 from daemon.access.pairing import (
     CODE_VALID_FOR,
     MAX_WRONG_CODES,
-    Invitation,
-    dump_invitation,
+    WRONG_CODE_WINDOW,
     find_matching,
     hash_code,
-    load_invitation,
     new_code,
-    recent_tries,
 )
 from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.journal import ReadTx, Store, Tx
+from daemon.core.rows import PairingCode, PersonRow
 from daemon.core.trust import Role
-
-OWNER_CHAT_KIND, NAME_KIND = "owners_place", "called"
-
-
-def save_owner_chat(tx: Tx, channel: str, session: str, person: str, at: datetime) -> None:
-    """The owner has spoken there; `person` is who that was, by the name that people.py has for them."""
-    tx.keep(OWNER_CHAT_KIND, channel, f"{at.isoformat()} {session} {person}")
-
-
-def owners_by_channel(tx: ReadTx) -> dict[str, str]:
-    """Who was told things there, by channel."""
-    return {
-        channel: place.partition(" ")[2].partition(" ")[2]
-        for channel, place in tx.all_kept(OWNER_CHAT_KIND).items()
-    }
-
-
-def drop_owner_chat(tx: Tx, channel: str) -> None:
-    """Who was the owner there is none any more: nothing more of what is the owner's is told there."""
-    tx.drop(OWNER_CHAT_KIND, channel)
-
-
-def list_owner_chats(tx: ReadTx) -> list[str]:
-    """Sessions, the one in which the owner was met last first."""
-    return [
-        place.split(" ")[1] for place in sorted(tx.all_kept(OWNER_CHAT_KIND).values(), reverse=True)
-    ]
-
-
-def save_display_name(tx: Tx, person: str, called: str) -> None:
-    """What they call themselves: for showing, never for deciding."""
-    tx.keep(NAME_KIND, person, called)
-
-
-def display_name(tx: ReadTx, person: str) -> str:
-    """Whoever is not known by another name stands by their own."""
-    return tx.kept(NAME_KIND, person) or person
-
-
-PERSON_KIND, CODE_KIND, WRONG_KIND = "person", "pairing", "pairing_wrong"
 
 
 @value
@@ -122,22 +79,20 @@ class Directory:
         """What this sender is to the house; None for a stranger. `config` is what the channel's config says, and goes first."""
         if config and sender in config:
             return config[sender]
-        kept = await self.store.read(
-            lambda tx: tx.kept(PERSON_KIND, person_name(channel, account, sender))
-        )
-        return _parse_role(kept)
+        name = person_name(channel, account, sender)
+        return _role_of(await self.store.read(lambda tx: tx.get_person(name)))
 
     async def invite(self, role: Role, channel: str = "") -> NewCode:
         """A code that makes whoever sends it first such a person; good for ten minutes, on this channel or on any."""
         code, now = self.new_code(), self.clock.now()
-        invitation = Invitation(role, channel, now + CODE_VALID_FOR)
+        waiting = PairingCode(hash_code(code), role.value, channel, now + CODE_VALID_FOR)
 
         def work(tx: Tx) -> None:
-            _drop_expired(tx, now)
-            tx.keep(CODE_KIND, hash_code(code), dump_invitation(invitation))
+            tx.remove_stale_pairing(now, now - WRONG_CODE_WINDOW)
+            tx.add_pairing_code(waiting)
 
         await self.store.write(work)
-        return NewCode(code, role.value, channel, invitation.expires.isoformat())
+        return NewCode(code, role.value, channel, waiting.expires.isoformat())
 
     async def pair(self, channel: str, account: str, sender: str, code: str) -> Role | None:
         """The role that the code gave, once; None for a wrong one, and for any after five wrong ones within the hour.
@@ -150,21 +105,19 @@ class Directory:
 
     async def list_people(self) -> list[PairedPerson]:
         """Everybody who had a code."""
-        kept = await self.store.read(lambda tx: tx.all_kept(PERSON_KIND))
+        rows = await self.store.read(lambda tx: tx.list_people())
         return [
-            PairedPerson(name, role.value, _parse_since(text))
-            for name, text in kept.items()
-            if (role := _parse_role(text))
+            PairedPerson(row.name, row.role, row.since.isoformat()) for row in rows if _role_of(row)
         ]
 
     async def remove(self, name: str) -> bool:
         """They are strangers again; False when nobody is known by this name."""
 
         def work(tx: Tx) -> bool:
-            for channel, person in owners_by_channel(tx).items():
-                if person == name:
-                    drop_owner_chat(tx, channel)
-            return tx.drop(PERSON_KIND, name)
+            for chat in tx.list_owner_chats():
+                if chat.person == name:
+                    tx.remove_owner_chat(chat.channel)
+            return tx.remove_person(name)
 
         removed = await self.store.write(work)
         if removed:
@@ -176,65 +129,38 @@ class Directory:
 
         def left(tx: ReadTx) -> list[str]:
             return [
-                channel
-                for channel, person in owners_by_channel(tx).items()
-                if not owns(tx, config.get(channel), person)
+                chat.channel
+                for chat in tx.list_owner_chats()
+                if not owns(tx, config.get(chat.channel), chat.person)
             ]
 
         def owns(tx: ReadTx, here: Mapping[str, Role] | None, person: str) -> bool:
             return here is not None and current_role(tx, person, here) is Role.OWNER
 
         for channel in await self.store.read(left):
-            await self.store.write(lambda tx, channel=channel: drop_owner_chat(tx, channel))
+            await self.store.write(lambda tx, channel=channel: tx.remove_owner_chat(channel))
 
 
 def current_role(tx: ReadTx, person: str, config: Mapping[str, Role]) -> Role | None:
     """What somebody is to the house, by the name that is theirs here; None for a stranger. `config`: by name; it goes first."""
-    return config.get(person) or _parse_role(tx.kept(PERSON_KIND, person))
+    return config.get(person) or _role_of(tx.get_person(person))
 
 
 def _use_code(tx: Tx, name: str, channel: str, code: str, now: datetime) -> Role | None:
-    _drop_expired(tx, now)
-    wrong = _wrong_tries(tx, name, now)
-    if len(wrong) >= MAX_WRONG_CODES:
+    tx.remove_stale_pairing(now, now - WRONG_CODE_WINDOW)
+    if tx.count_wrong_codes(name) >= MAX_WRONG_CODES:
         return None
-    found = find_matching(tx.all_kept(CODE_KIND), code)
-    invitation = load_invitation(tx.kept(CODE_KIND, found) or "") if found else None
-    if invitation is None or not invitation.is_valid(channel, now):
-        tx.keep(WRONG_KIND, name, json.dumps([at.isoformat() for at in (*wrong, now)]))
+    found = find_matching(tx.list_pairing_codes(), code)
+    role = _role_of(found) if found and found.channel in ("", channel) else None
+    if found is None or role is None:
+        tx.add_wrong_code(name, now)
         return None
-    tx.drop(CODE_KIND, found)
-    tx.drop(WRONG_KIND, name)
-    tx.keep(
-        PERSON_KIND, name, json.dumps({"role": invitation.role.value, "since": now.isoformat()})
-    )
-    return invitation.role
+    tx.remove_pairing_code(found.digest)
+    tx.remove_wrong_codes(name)
+    tx.put_person(PersonRow(name, role.value, now))
+    return role
 
 
-def _drop_expired(tx: Tx, now: datetime) -> None:
-    """Codes and tries that count no more are not kept, or strangers could fill the journal."""
-    for name, text in tx.all_kept(CODE_KIND).items():
-        invitation = load_invitation(text)
-        if invitation is None or invitation.expires <= now:
-            tx.drop(CODE_KIND, name)
-    for name in tx.all_kept(WRONG_KIND):
-        if not _wrong_tries(tx, name, now):
-            tx.drop(WRONG_KIND, name)
-
-
-def _wrong_tries(tx: ReadTx, name: str, now: datetime) -> tuple[datetime, ...]:
-    return recent_tries(
-        [datetime.fromisoformat(at) for at in json.loads(tx.kept(WRONG_KIND, name) or "[]")], now
-    )
-
-
-def _parse_role(kept: str | None) -> Role | None:
-    """What this version does not understand admits nobody."""
-    try:
-        return Role(json.loads(kept)["role"]) if kept else None
-    except (ValueError, KeyError, TypeError):
-        return None
-
-
-def _parse_since(kept: str) -> str:
-    return str(json.loads(kept).get("since", ""))
+def _role_of(row: PersonRow | PairingCode | None) -> Role | None:
+    """A role that this version does not know admits nobody."""
+    return Role(row.role) if row and row.role in set(Role) else None

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable
 
-from daemon.access.directory import list_owner_chats
 from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.ids import NewId
@@ -46,7 +45,7 @@ class OwnerNotifier:
 
     def _find_session(self, tx: ReadTx, not_on: str) -> SessionRow | None:
         """The owner's own chats, those of channels that work first; else their terminal, which shows it when it is opened."""
-        known = [row for session in list_owner_chats(tx) if (row := tx.get_session(session))]
+        known = [row for chat in tx.list_owner_chats() if (row := tx.get_session(chat.session))]
         rows = [row for row in known if row.channel != not_on]
         working = [row for row in rows if self.is_working(row.channel)]
         terminals = [

@@ -34,7 +34,7 @@ from daemon.tools.mcp.protocol import McpServers
 from daemon.tools.policy.approvals import new_token
 from daemon.tools.policy.gate import PolicyGate
 from daemon.tools.policy.grants import GrantRequest, matching_grants
-from daemon.tools.policy.rules import KIND, RuleSet
+from daemon.tools.policy.rules import RuleSet
 from daemon.tools.policy.table import Judge
 from daemon.tools.registry import ToolRegistry
 from daemon.tools.shell.background import BackgroundCommands
@@ -198,7 +198,7 @@ class ToolFactory:
     async def load_rules(self, tools: ToolRegistry) -> RuleSet:
         """All rules that the journal keeps, at hand for the gate."""
         held = RuleSet(tools)
-        held.load(await self.store.read(lambda tx: tx.all_kept(KIND)))
+        held.load(await self.store.read(lambda tx: tx.list_rules()))
         return held
 
     def create_dispatcher(self, tools: ToolRegistry, rules: RuleSet, judge: Judge) -> ToolExecutor:

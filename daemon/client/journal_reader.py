@@ -1,6 +1,5 @@
 """Reads the journal, whoever writes it: for commands that only look."""
 
-from daemon.access.feedback import list_reactions
 from daemon.client.protocol import (
     SESSIONS_PAGE,
     LoopView,
@@ -35,7 +34,7 @@ class JournalReader(RunReader):
     async def get_run(self, turn: str) -> RunView | None:
         def read(tx: ReadTx) -> RunView | None:
             if row := tx.get_turn(turn):
-                return run_view(row, tx.list_events(turn), list_reactions(tx, turn))
+                return run_view(row, tx.list_events(turn), tx.list_reactions(turn))
             queued = tx.get_turn_input(turn)
             return queued_view(queued, tx.get_child(turn)) if queued else None
 

@@ -4,15 +4,12 @@ from dataclasses import replace
 
 from daemon.commands.registry import CommandCall, Handlers
 from daemon.core import value
-from daemon.core.journal import Store, Tx
+from daemon.core.journal import Store
 from daemon.tools.policy.rule_text import RULE_FORMS, RuleRefusal, parse_rule
 from daemon.tools.policy.rules import (
-    KIND,
-    LAST,
     PinnedRule,
     RuleSet,
     describe_rule,
-    next_rule_name,
 )
 
 RULES_USAGE = (
@@ -56,15 +53,11 @@ class RuleCommands:
         if isinstance(read, RuleRefusal):
             return f"No rule was added. {read.text}"
         session = (call.session.root or call.session.id) if read.here else ""
-        unnamed = PinnedRule("", sentence, read.guard, session, call.sender)
-
-        def work(tx: Tx) -> PinnedRule:
-            rule = replace(unnamed, name=next_rule_name(tx.all_kept(KIND), tx.kept(LAST, LAST)))
-            tx.keep(KIND, rule.name, rule.to_text())
-            tx.keep(LAST, LAST, rule.name)
-            return rule
-
-        rule = await self.store.write(work)
+        matcher = read.guard.model_dump_json(exclude_defaults=True)
+        number = await self.store.write(
+            lambda tx: tx.add_rule(sentence, matcher, session, call.sender)
+        )
+        rule = PinnedRule(str(number), sentence, read.guard, session, call.sender)
         self.rules.put(rule)
         where = " In this chat only." if rule.session else ""
         tools = self.rules.covered_tools(rule.guard)
@@ -85,25 +78,17 @@ class RuleCommands:
         rule = self.rules.get(name)
         if rule is None or rule.fault:
             return _unknown(name)
-        confirmed = replace(rule, confirmed=True)
-
-        def work(tx: Tx) -> bool:
-            known = tx.kept(KIND, name) is not None
-            if known:
-                tx.keep(KIND, name, confirmed.to_text())
-            return known
-
-        if not await self.store.write(work):
+        if not await self.store.write(lambda tx: tx.confirm_rule(int(name))):
             return _unknown(name)
-        self.rules.put(confirmed)
+        self.rules.put(replace(rule, confirmed=True))
         return f"Rule {name} is confirmed: {rule.said}"
 
     async def _remove(self, name: str) -> str:
-        if not await self.store.write(lambda tx: tx.drop(KIND, name)):
-            return _unknown(name)
         rule = self.rules.get(name)
+        if rule is None or not await self.store.write(lambda tx: tx.remove_rule(int(name))):
+            return _unknown(name)
         self.rules.drop(name)
-        return f"Rule {name} is removed: {rule.said if rule else name}"
+        return f"Rule {name} is removed: {rule.said}"
 
 
 def _describe(rule: PinnedRule) -> str:

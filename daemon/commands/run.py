@@ -16,7 +16,6 @@ from daemon.core.journal import Store, Tx
 from daemon.core.rows import InboxRow, OutboxRow, SessionRow
 from daemon.core.trust import Right, has_right
 from daemon.sessions.inbox import COMMAND_STATE
-from daemon.store.projections import get_initial_state
 
 DONE_STATE, REPLY_KIND = "command", "command"
 RESULT_UNKNOWN = "This command came before, and it is unknown whether it was carried out. Check, and repeat it if needed."
@@ -76,9 +75,8 @@ class CommandRunner:
     def _settle(self, tx: Tx, row: InboxRow) -> None:
         tx.set_input_state(row.id, DONE_STATE)
         if session := tx.get_session(row.session):
-            state = get_initial_state(session.channel, REPLY_KIND)
             text = INTERRUPTED.format(text=row.body)
-            tx.post_delivery(_reply_row(row, session, text, self.clock.now(), state))
+            tx.post_delivery(_reply_row(row, session, text, self.clock.now(), "new"))
 
 
 def _reply_row(

@@ -7,7 +7,7 @@ Who may answer a question, and for how long a yes is to hold (DESIGN 6 Approvals
 
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
 
 from daemon.core import value
 from daemon.core.errors import AidaemonError
@@ -24,7 +24,10 @@ from daemon.core.trust import (
 )
 from daemon.core.turn_spec import Limits
 
+AnyPath = Annotated[str, "path"]  # the name of a file need not be text: stored as JSON
+
 EVENT_CHANNEL = "event"
+REPORT_SUFFIX = ".report"
 HTTP_ROOT, NO_ROOT = "http", "nobody"
 UNSENT_STATES = ("new", "sending", "uncertain")  # deliveries that are on their way still
 OUTSIDE_SCOPE = "outside"  # the scope of a permission that was given for good to a conversation that came from outside
@@ -176,7 +179,8 @@ class OutboxRow:
     """Something to deliver. state: new, sending, sent, uncertain, failed. kind: reply, approval, notice, file.
 
     `platform_message_id`: what the platform calls it; several, with spaces between, where it took several messages.
-    `error`: why it failed, or could not be sent the last time.
+    `error`: why it failed, or could not be sent the last time. `buttons`: a question that stands in a
+    chat with buttons.
     """
 
     turn: str
@@ -191,6 +195,102 @@ class OutboxRow:
     platform_message_id: str = ""
     attempts: int = 0
     error: str = ""
+    buttons: bool = False
+
+
+def needs_no_delivery(channel: str, kind: str) -> bool:
+    """Web clients read the run itself, and a terminal asks at its prompt."""
+    return channel == "web" or (channel, kind) == ("terminal", "approval")
+
+
+@value
+class PersonRow:
+    """Somebody who was let in by a code. `name` is channel/account/sender, each quoted."""
+
+    name: str
+    role: str
+    since: datetime
+
+
+@value
+class PairingCode:
+    """A code that waits to be used; whoever reads the journal has only its digest."""
+
+    digest: str
+    role: str
+    channel: str
+    expires: datetime
+
+
+@value
+class OwnerChat:
+    """The private chat of a channel in which an owner was met last."""
+
+    channel: str
+    session: str
+    person: str
+    at: datetime
+
+
+class LabelScope(StrEnum):
+    """What a label is about: a file and its name, a name alone, or a folder with everything in it."""
+
+    FILE = "file"
+    NAME = "name"
+    TREE = "tree"
+
+
+@value
+class FileLabel:
+    """The label of a place in the workspace, and the turn that gave it."""
+
+    path: AnyPath
+    label: Label
+    turn: str
+    scope: LabelScope = LabelScope.FILE
+
+
+@value
+class FileVersion:
+    """One change of one file. `old` and `new` are hashes of what it held; `label`, `mode` and `size` are the old content's.
+
+    `undoes` is the turn that this change took back; `undone`: this change has been taken back.
+    """
+
+    name: str
+    session: str
+    turn: str
+    call_id: str
+    path: AnyPath
+    at: datetime
+    old: str
+    new: str
+    mode: int
+    size: int
+    label: Label
+    undoes: str = ""
+    undone: bool = False
+
+
+@value
+class RunningCommand:
+    """A command that was started and whose changes have not been looked at."""
+
+    name: str
+    at_ns: int
+    turn: str
+
+
+@value
+class RuleRow:
+    """A pinned rule: the sentence, and what it was read as, in JSON."""
+
+    n: int
+    said: str
+    matcher: str
+    session: str
+    sender: str
+    confirmed: bool
 
 
 @value

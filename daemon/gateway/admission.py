@@ -8,17 +8,17 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 
 from channels.message import Address, InboundMessage, Sender
-from daemon.access.directory import Directory, person_name, save_display_name, save_owner_chat
+from daemon.access.directory import Directory, person_name
 from daemon.commands.registry import parse_command
 from daemon.core.clock import Clock
 from daemon.core.ids import NewId, split_channel
 from daemon.core.journal import Store, Tx
-from daemon.core.rows import OutboxRow
+from daemon.core.rows import OutboxRow, OwnerChat
 from daemon.core.trust import Person, Right, Role, has_right
 from daemon.outbox.message import NOTICE, chat_id, session_id
 
 log = logging.getLogger(__name__)
-STRANGER_KIND, PAIR_COMMAND = "stranger", "pair"
+PAIR_COMMAND = "pair"
 NOTICE_INTERVAL = timedelta(days=1)
 PLACE_INTERVAL_S = 600.0
 STRANGERS_PAUSE_S = 600.0
@@ -72,7 +72,7 @@ class Admission:
             :MAX_NAME_CHARS
         ]
         if shown and self._names.get(person) != shown:
-            await self.store.write(lambda tx: save_display_name(tx, person, shown))
+            await self.store.write(lambda tx: tx.put_display_name(person, shown))
             self._names[person] = shown
 
     async def handle_stranger(self, inbound: InboundMessage) -> None:
@@ -133,7 +133,7 @@ class Admission:
         ):
             return
         name, at = person_name(*self._access_name(inbound.sender)), self.clock.now()
-        await self.store.write(lambda tx: save_owner_chat(tx, self.channel, session, name, at))
+        await self.store.write(lambda tx: tx.put_owner_chat(OwnerChat(self.channel, session, name, at)))
         self._owner_chat = session, now
 
     def _may_try_code(self, sender: str) -> bool:
@@ -187,20 +187,10 @@ class Admission:
         now = self.clock.now()
 
         def work(tx: Tx) -> bool:
-            met = tx.kept(STRANGER_KIND, name)
-            if met and abs(now - datetime.fromisoformat(met)) < NOTICE_INTERVAL:
+            if tx.is_known_stranger(name, now, NOTICE_INTERVAL):
                 return True
-            known = tx.all_kept(STRANGER_KIND)
-            old = [
-                other
-                for other, at in known.items()
-                if abs(now - datetime.fromisoformat(at)) >= NOTICE_INTERVAL
-            ]
-            for other in old:
-                tx.drop(STRANGER_KIND, other)
-            if len(known) - len(old) >= MAX_STRANGERS:
+            if not tx.add_stranger(name, now, NOTICE_INTERVAL, MAX_STRANGERS):
                 return False
-            tx.keep(STRANGER_KIND, name, now.isoformat())
             tx.post_delivery(self._notice_row(address, text))
             return True
 

@@ -2,7 +2,6 @@
 
 from channels.markup.approval_prompt import is_complete
 from channels.message import ButtonPress
-from daemon.access.directory import display_name
 from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.errors import UsageError
@@ -98,7 +97,7 @@ class ButtonHandler:
 def _find_question(tx: ReadTx, token: str) -> tuple[ApprovalRow | None, str]:
     """The question that the button is about, and what who answered it is called."""
     row = tx.find_approval(token)
-    return row, display_name(tx, row.answered_by) if row else ""
+    return row, tx.get_display_name(row.answered_by) if row else ""
 
 
 def _stale_text(row: ApprovalRow | None, by: str) -> str:

@@ -4,7 +4,6 @@ The house as one channel sees it: what comes in is written down, in order per co
 """
 
 import asyncio
-import json
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +19,6 @@ from channels.message import (
     Reaction,
     UnreadableUpdate,
 )
-from daemon.access.feedback import save_reaction
 from daemon.commands.registry import COMMANDS, CommandCall, parse_command
 from daemon.commands.run import CommandRunner
 from daemon.core.background import BackgroundTasks
@@ -83,8 +81,7 @@ ArrivalT = TypeVar("ArrivalT", bound=Arrival)
 ResultT = TypeVar("ResultT")
 
 log = logging.getLogger(__name__)
-CURSOR_KIND, QUARANTINE_KIND = "cursor", "unreadable"
-MAX_QUARANTINED, MAX_RAW_CHARS = 100, 4000
+MAX_QUARANTINED, MAX_RAW_CHARS, MAX_EMOJI_CHARS = 100, 4000, 32
 MAX_CONVERSATIONS = 200
 MARK_SEEN_TIMEOUT_S = 10.0
 COMMAND_WAIT_S, CLOSE_TIMEOUT_S = 2.0, 2.0
@@ -188,13 +185,13 @@ class ChannelHost:
     async def load_cursor(self) -> str:
         """How far this account has been read."""
         return await _as_not_accepted(
-            self.store.read(lambda tx: tx.kept(CURSOR_KIND, self.state.name) or "")
+            self.store.read(lambda tx: tx.get_cursor(self.state.name))
         )
 
     async def save_cursor(self, cursor: str) -> None:
         """On disk when it returns. Raises NotTaken."""
         await _as_not_accepted(
-            self.store.write(lambda tx: tx.keep(CURSOR_KIND, self.state.name, cursor))
+            self.store.write(lambda tx: tx.put_cursor(self.state.name, cursor))
         )
 
     async def list_conversations(self) -> Sequence[Address]:
@@ -314,7 +311,7 @@ class ChannelHost:
         def work(tx: Tx) -> None:
             said = tx.find_delivery(*where)
             if said:
-                save_reaction(tx, said.turn, reaction.sender.id, reaction.emoji)
+                tx.put_reaction(said.turn, reaction.sender.id, reaction.emoji[:MAX_EMOJI_CHARS])
 
         await self.store.write(work)
 
@@ -325,23 +322,11 @@ class ChannelHost:
             poison.channel,
             poison.reason,
         )
-        name, at = f"{poison.channel}/{poison.external_id}", self.clock.now().isoformat()
-        kept = json.dumps(
-            {
-                "at": at,
-                "why": self.redactor.redact_text(poison.reason)[:MAX_RAW_CHARS],
-                "raw": self.redactor.redact_text(poison.raw)[:MAX_RAW_CHARS],
-            }
+        name, now = f"{poison.channel}/{poison.external_id}", self.clock.now()
+        why, raw = (
+            self.redactor.redact_text(text)[:MAX_RAW_CHARS] for text in (poison.reason, poison.raw)
         )
-
-        def work(tx: Tx) -> None:
-            known = tx.all_kept(QUARANTINE_KIND)
-            older = sorted(known, key=lambda other: known[other])
-            for other in older[: max(0, len(older) + 1 - MAX_QUARANTINED)]:
-                tx.drop(QUARANTINE_KIND, other)
-            tx.keep(QUARANTINE_KIND, name, kept)
-
-        await self.store.write(work)
+        await self.store.write(lambda tx: tx.add_unreadable(name, now, why, raw, MAX_QUARANTINED))
 
     async def aclose(self) -> None:
         """Errands that are not done in a moment are left; of a command it is told at the next start."""

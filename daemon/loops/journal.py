@@ -6,13 +6,18 @@ from datetime import datetime
 
 from daemon.core import value
 from daemon.core.journal import ReadTx, Tx
-from daemon.core.rows import REVIEW_QUESTION, InboxRow, LoopRow, LoopStage, SessionRow
+from daemon.core.rows import (
+    REVIEW_QUESTION,
+    InboxRow,
+    LoopRow,
+    LoopStage,
+    SessionRow,
+    needs_no_delivery,
+)
 from daemon.core.trust import Answer
 from daemon.loops.config import CriterionResult, attempt_input, attempt_session
 from daemon.loops.events import render_notices, review_question
 from daemon.loops.transitions import AttemptResult, apply_attempt, apply_review, fail_loop
-from daemon.store.projections import DeliveryPosted, get_initial_state
-from daemon.store.transaction import post_to_session
 
 
 @value
@@ -138,11 +143,9 @@ def _save(tx: Tx, before: LoopRow, after: LoopRow, now: datetime, warning: str =
 
 def _is_asked_at_terminal(tx: ReadTx, loop: LoopRow) -> bool:
     root = tx.get_session(loop.root)
-    return root is None or get_initial_state(root.channel, "approval") == "sent"
+    return root is None or needs_no_delivery(root.channel, "approval")
 
 
 def _post_notices(tx: Tx, loop: LoopRow, lines: Iterable[str], now: datetime) -> None:
     for line in lines:
-        post_to_session(
-            tx, loop.session, loop.turn_id(loop.attempt), DeliveryPosted("notice", line, now)
-        )
+        tx.post_to_session(loop.session, loop.turn_id(loop.attempt), "notice", line, now)

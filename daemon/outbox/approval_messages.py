@@ -7,20 +7,18 @@ from dataclasses import dataclass, field
 
 from channels.base import ChannelError, Rejected
 from channels.markup.sanitize import escape_markdown
-from daemon.access.directory import display_name
 from daemon.core import value
 from daemon.core.background import BackgroundTasks
 from daemon.core.errors import StoreUnavailable
 from daemon.core.event_bus import EventBus, LiveItem, Quarantined, TurnFinished
 from daemon.core.events import Answer, RecordedEvent, Suspended, TurnEnded
-from daemon.core.journal import ReadTx, Store, Tx
+from daemon.core.journal import ReadTx, Store
 from daemon.core.rows import ApprovalRow, OutboxRow
 from daemon.outbox.channel_supervisor import ChannelState
 from daemon.outbox.message import parse_address
 from daemon.outbox.render import describe_origin, parse_call_id, render_question
 
 log = logging.getLogger(__name__)
-OPEN = "buttons"
 CALL_S, PAUSES = 20.0, (1.0, 4.0, 15.0)
 OUTCOMES = {
     Answer.ONCE: "✓ Approved once",
@@ -41,16 +39,6 @@ class PostedQuestion:
     by: str
 
 
-def button_key(row: OutboxRow) -> str:
-    """What a question that was put is kept under."""
-    return f"{row.turn}/{row.part}"
-
-
-def record_open(tx: Tx, row: OutboxRow) -> None:
-    """It stands there with buttons, until they are taken away."""
-    tx.keep(OPEN, button_key(row), "")
-
-
 @dataclass(slots=True)
 class ApprovalMessages:
     """Looks at the questions of a turn when it goes on, and when it then stops again. What stands open is in the journal, so
@@ -61,14 +49,13 @@ class ApprovalMessages:
     live: EventBus
     channels: Mapping[str, ChannelState]
     _open: set[str] = field(default_factory=set)
-    _in_hand: set[str] = field(default_factory=set)
+    _in_hand: set[tuple[str, int]] = field(default_factory=set)
     _errands: BackgroundTasks = field(default_factory=BackgroundTasks)
 
     async def start(self) -> None:
         """What a former daemon left. Raises StoreUnavailable."""
-        for turn in {
-            name.rpartition("/")[0] for name in await self.store.read(lambda tx: tx.all_kept(OPEN))
-        }:
+        rows = await self.store.read(lambda tx: tx.list_with_buttons())
+        for turn in {row.turn for row in rows}:
             self.add_turn(turn)
 
     def add_turn(self, turn: str) -> None:
@@ -110,7 +97,7 @@ class ApprovalMessages:
 
     async def _settle(self, put: PostedQuestion) -> None:
         """Once: what is being tried already, however long that takes, is not tried beside it."""
-        outlet, name = self.channels.get(put.row.channel), button_key(put.row)
+        outlet, name = self.channels.get(put.row.channel), (put.row.turn, put.row.part)
         if name in self._in_hand:
             return
         self._in_hand.add(name)
@@ -118,7 +105,7 @@ class ApprovalMessages:
             if not (outlet and outlet.channel.capabilities.edits) or await self._edited(
                 outlet, put
             ):
-                await self.store.write(lambda tx: tx.drop(OPEN, name))
+                await self.store.write(lambda tx: tx.set_buttons(*name, shown=False))
         finally:
             self._in_hand.discard(name)
 
@@ -163,13 +150,13 @@ def _stops(glimpse: LiveItem) -> bool:
 
 def _settled(tx: ReadTx, turn: str) -> tuple[bool, list[PostedQuestion]]:
     """Whether any is open still; those with buttons that are not."""
-    rows = [row for row in tx.list_turn_outbox(turn) if tx.kept(OPEN, button_key(row)) is not None]
+    rows = [row for row in tx.list_turn_outbox(turn) if row.buttons]
     questions = [
         (row, asked) for row in rows if (asked := tx.get_approval(turn, parse_call_id(row.body)))
     ]
     found = [
         PostedQuestion(
-            row, asked, describe_origin(tx, row, asked), display_name(tx, asked.answered_by)
+            row, asked, describe_origin(tx, row, asked), tx.get_display_name(asked.answered_by)
         )
         for row, asked in questions
     ]

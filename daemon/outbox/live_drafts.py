@@ -42,7 +42,7 @@ from daemon.core.events import (
 from daemon.core.journal import ReadTx, Store
 from daemon.core.rows import UNSENT_STATES, SessionRow
 from daemon.outbox.channel_supervisor import ChannelState
-from daemon.outbox.message import DRAFT, GONE, REPLY, draft_key, parse_address
+from daemon.outbox.message import GONE, REPLY, draft_key, parse_address
 
 STATUS_AFTER_S = 3.0
 
@@ -138,12 +138,12 @@ async def _delete_leftover(store: Store, outlet: ChannelState, left: LeftoverDra
             )
         except (ChannelError, TimeoutError) as error:
             log.info("%s: a draft of before stays: %s", outlet.name, error)
-    await store.write(lambda tx: tx.drop(DRAFT, left.turn))
+    await store.write(lambda tx: tx.remove_draft(left.turn))
 
 
 def _find_leftovers(tx: ReadTx) -> list[LeftoverDraft]:
     found = []
-    for name, message in tx.all_kept(DRAFT).items():
+    for name, message in tx.list_drafts().items():
         turn = tx.get_turn(name)
         waits = any(
             row.kind == REPLY and row.state in UNSENT_STATES for row in tx.list_turn_outbox(name)
@@ -279,7 +279,7 @@ class DraftUpdater:
     async def _left(self) -> str | None:
         """What the journal has of a draft that a former daemon showed, and whether nobody else reads the chat."""
         known, begun = await self.store.read(
-            lambda tx: (tx.kept(DRAFT, self.turn), tx.get_turn_input(self.turn))
+            lambda tx: (tx.get_draft(self.turn), tx.get_turn_input(self.turn))
         )
         self.private, self.message = (
             begun is not None and not begun.message_id,
@@ -289,7 +289,7 @@ class DraftUpdater:
 
     async def _note(self, shown: str) -> None:
         if self.noted != shown:
-            await self.store.write(lambda tx: tx.keep(DRAFT, self.turn, shown))
+            await self.store.write(lambda tx: tx.put_draft(self.turn, shown))
             self.noted = shown
 
     async def _tidy(self) -> None:
@@ -303,7 +303,7 @@ class DraftUpdater:
                 await asyncio.wait_for(
                     self.channel.channel.delete(self.address, self.message), LAST_CALL_S
                 )
-            await self.store.write(lambda tx: tx.drop(DRAFT, self.turn))
+            await self.store.write(lambda tx: tx.remove_draft(self.turn))
         except (ChannelError, TimeoutError, StoreUnavailable) as error:
             log.debug("%s: a draft stays: %s", self.channel.name, error)
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from channels.markup.approval_prompt import approval_prompt
 from channels.markup.sanitize import escape_markdown
-from daemon.access.directory import display_name, list_owner_chats
 from daemon.core import value
 from daemon.core.journal import ReadTx, Store
 from daemon.core.rows import ApprovalRow, InboxRow, OutboxRow, SessionRow, is_system_question
@@ -14,7 +13,6 @@ from daemon.core.system_questions import parse_system_question
 from daemon.core.trust import OWNER, Label, Person
 from daemon.outbox.message import (
     APPROVAL,
-    DRAFT,
     FILE,
     GONE,
     REPLY,
@@ -83,10 +81,10 @@ class MessageRenderer:
 def _look(tx: ReadTx, row: OutboxRow, works: Callable[[str], bool]) -> DeliveryFacts:
     now, begun = tx.get_delivery(row.turn, row.part) or row, tx.get_turn_input(row.turn)
     if row.kind != APPROVAL:
-        shown = tx.kept(DRAFT, row.turn) if row.kind == REPLY else None
+        shown = tx.get_draft(row.turn) if row.kind == REPLY else None
         draft = None if shown == GONE else shown
         return DeliveryFacts(now, begun, draft, overtaken=draft is not None and _overtaken(tx, row))
-    asked, known = tx.get_approval(row.turn, parse_call_id(row.body)), list_owner_chats(tx)
+    asked, known = tx.get_approval(row.turn, parse_call_id(row.body)), [chat.session for chat in tx.list_owner_chats()]
     rows = [
         found for session in known if session != row.session and (found := tx.get_session(session))
     ]
@@ -116,7 +114,7 @@ def describe_origin(tx: ReadTx, row: OutboxRow, asked: ApprovalRow) -> str:
     if where == row.session:
         return ""
     sender = begun.sender if begun else ""
-    name = display_name(tx, sender)
+    name = tx.get_display_name(sender)
     who = f"{name} ({sender})" if name != sender else sender or "the assistant itself"
     return WHOSE.format(who=escape_markdown(who), where=escape_markdown(where))
 

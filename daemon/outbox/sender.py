@@ -26,12 +26,11 @@ from daemon.core.clock import Clock
 from daemon.core.errors import StoreUnavailable
 from daemon.core.journal import Store, Tx
 from daemon.core.rows import UNSENT_STATES, OutboxRow
-from daemon.outbox.approval_messages import ApprovalMessages, record_open
+from daemon.outbox.approval_messages import ApprovalMessages
 from daemon.outbox.channel_supervisor import ChannelState
 from daemon.outbox.live_drafts import LiveDrafts
 from daemon.outbox.message import (
     APPROVAL,
-    DRAFT,
     FILE,
     NOTICE,
     REPLY,
@@ -375,7 +374,7 @@ class OutboxSender:
         def work(tx: Tx) -> None:
             tx.mark_delivery(row.turn, row.part, FAILED, error=why)
             if row.kind == REPLY:
-                tx.drop(DRAFT, row.turn)
+                tx.remove_draft(row.turn)
             if not row.turn.startswith(NOTICE):
                 self.tell(tx, told, outlet.name)
 
@@ -396,9 +395,9 @@ class OutboxSender:
             if copy:
                 tx.post_delivery(copy)
             if over:
-                tx.drop(DRAFT, row.turn)
+                tx.remove_draft(row.turn)
             if state == SENT and letter.choices:
-                record_open(tx, row)
+                tx.set_buttons(row.turn, row.part, shown=True)
 
         await self._write(work)
         parcel.written = (state, len(parcel.ids))

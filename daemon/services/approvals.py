@@ -148,7 +148,7 @@ def ref_of(row: ApprovalRow) -> ApprovalRef:
 
 def load_shown(tx: ReadTx, session: str, person: str) -> ShownApprovals:
     """What this person was shown in this conversation."""
-    text = tx.kept(SHOWN_KIND, _shown_key(session, person))
+    text = tx.get_shown_questions(session, person)
     if text is None:
         return ShownApprovals()
     kept: dict[str, list[list[str]]] = json.loads(text)
@@ -163,15 +163,8 @@ def save_shown(
 ) -> None:
     """Keep it; of questions that wait no longer nothing is kept but their place in the list."""
     whole = glance.whole & {ref_of(row) for row in waiting}
-    tx.keep(
-        SHOWN_KIND,
-        _shown_key(session, person),
-        json.dumps({"listed": glance.listed, "whole": sorted(whole)}),
-    )
-
-
-def _shown_key(session: str, person: str) -> str:
-    return json.dumps([session, person])
+    shown = json.dumps({"listed": glance.listed, "whole": sorted(whole)})
+    tx.put_shown_questions(session, person, shown)
 
 
 def needs_full_view(row: ApprovalRow) -> bool:

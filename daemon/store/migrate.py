@@ -55,6 +55,7 @@ def open_writer(path: Path) -> sqlite3.Connection:
         db = connect(path)
         undo.callback(db.close)
         _prepare(db, path)
+        db.execute("PRAGMA busy_timeout = 0")
         undo.pop_all()
     return db
 
@@ -62,14 +63,16 @@ def open_writer(path: Path) -> sqlite3.Connection:
 def open_reader(path: Path) -> sqlite3.Connection:
     """A connection that sees what is committed and can write nothing."""
     db = connect(path)
-    db.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+    db.execute("PRAGMA busy_timeout = 0")
     db.execute("PRAGMA query_only = ON")
     return db
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Transactions are begun and ended by our own statements only."""
-    return sqlite3.connect(path, isolation_level=None, cached_statements=STATEMENTS)
+    """Transactions begin and end by our own statements only. One thread at a time may use it."""
+    return sqlite3.connect(
+        path, isolation_level=None, cached_statements=STATEMENTS, check_same_thread=False
+    )
 
 
 def migrate(db: sqlite3.Connection, path: Path, steps: Sequence[Migration]) -> None:

@@ -1,284 +1,270 @@
-"""What follows from an event in the other tables: one pure function, applied by each store in the event's own transaction."""
+"""One transaction over all tables, and what follows from an event in the tables beside it."""
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
-from daemon.core import value
+from daemon.core.errors import UNBILLED
 from daemon.core.events import (
     Alarm,
-    Answer,
     ApprovalAnswered,
     ApprovalAsked,
     BudgetRaised,
     ChildReturned,
     ChildSpawned,
     Consulted,
+    Consulting,
+    Event,
     HistoryCompressed,
     IterationRefunded,
     ModelAsked,
+    ModelFailed,
     ModelReplied,
-    Outcome,
     RecordedEvent,
     Steered,
-    Stop,
     Suspended,
     ToolFinished,
     TurnEnded,
     TurnResumed,
     UserSaid,
 )
-from daemon.core.messages import Usage
-from daemon.core.rows import ChildRow
-from daemon.core.trust import Label
-
-MAX_TASK_CHARS = 500
-
-
-@value
-class TurnBegan:
-    """The message's turn has begun."""
-
-    input_id: str
-
-
-@value
-class InputSteered:
-    """The message was folded into this turn."""
-
-    input_id: str
-
-
-@value
-class TurnTainted:
-    """The turn has read something untrusted."""
-
-
-@value
-class UsageAdded:
-    """A model call was settled."""
-
-    provider: str
-    model: str
-    usage: Usage
-    iterations: int
-    at: datetime
-
-
-@value
-class IterationUncounted:
-    """The last iteration was housekeeping (E4)."""
-
-
-@value
-class DayLimitRaised:
-    """A person let this day cost more (F2)."""
-
-    tokens: int
-    usd: float
-    at: datetime
-
-
-@value
-class ChildCreated:
-    """A child's session, message and row: with the event that says so, or not at all (A17)."""
-
-    spawned: ChildSpawned
-    at: datetime
-
-
-@value
-class ApprovalOpened:
-    """A call waits for a person."""
-
-    asked: ApprovalAsked
-    at: datetime
-
-
-@value
-class ApprovalClosed:
-    """The turn has consumed the answer, or nobody answered in time."""
-
-    answered: ApprovalAnswered
-    state: str
-
-
-@value
-class TurnStateSet:
-    """The turn waits, or goes on."""
-
-    state: str
-
-
-@value
-class TurnClosed:
-    """The turn is over: its questions are void, its message is done, what meant to steer it becomes a turn of its own.
-
-    `reason` is None for a turn that was set aside (K25); `detail` then says why.
-    """
-
-    reason: Stop | None
-    detail: str
-    reply: str
-    at: datetime
-
-
-@value
-class DeliveryPosted:
-    """Something to deliver to the session's chat."""
-
-    kind: str
-    body: str
-    at: datetime
-
-
-RowOp = (
-    TurnBegan
-    | InputSteered
-    | TurnTainted
-    | UsageAdded
-    | IterationUncounted
-    | DayLimitRaised
-    | ChildCreated
-    | ApprovalOpened
-    | ApprovalClosed
-    | TurnStateSet
-    | TurnClosed
-    | DeliveryPosted
+from daemon.core.journal import UnknownTurn
+from daemon.core.rows import (
+    EVENT_CHANNEL,
+    NO_ROOT,
+    REPORT_SUFFIX,
+    ApprovalRow,
+    ChildRow,
+    InboxRow,
+    OutboxRow,
+    SessionRow,
+    TurnRow,
 )
-MessageOp = TurnBegan | InputSteered
-ApprovalOp = ApprovalOpened | ApprovalClosed
-TurnOp = TurnTainted | UsageAdded | IterationUncounted | TurnStateSet
+from daemon.core.trust import OWNER_NAME, Answer, Label, Outcome, Stop, join_all
+from daemon.store.tables.approvals import ApprovalTable, GrantTable
+from daemon.store.tables.channel_state import ChannelStateTable
+from daemon.store.tables.file_state import FileStateTable
+from daemon.store.tables.inbox import InboxTable
+from daemon.store.tables.loops import LoopTable
+from daemon.store.tables.outbox import OutboxTable
+from daemon.store.tables.people import PeopleTable
+from daemon.store.tables.policies import PolicyTable
+from daemon.store.tables.sessions import SessionTable
+from daemon.store.tables.turns import ChildTable, EventTable, TurnTable
+from daemon.store.tables.usage import UsageTable
+
+AGENT_CHANNEL = "agent"
+MAX_TASK_CHARS = 500
+UNKNOWN_OUTCOME = (
+    "I was cut off while {tool} ran: it may or may not have happened, and I did not run it again. Please look."
+)  # fmt: skip
+SHOWN_OF_APPROVAL = ("call_id", "tool", "arguments", "effect", "expires", "preview")
 
 
-def project(recorded: RecordedEvent) -> tuple[RowOp, ...]:
-    """The row operations of one event, in order. Most events have none: they are the row."""
-    event, at = recorded.event, recorded.at
-    match event:
-        case UserSaid() | Steered() | ChildReturned() | HistoryCompressed() | ToolFinished():
-            return _project_reading(event, at)
-        case ModelAsked():
-            return _taint(event.label)
-        case ModelReplied() | Consulted() | IterationRefunded() | BudgetRaised():
-            return _project_spending(event, at)
-        case ApprovalAsked() | ApprovalAnswered():
-            return _project_approval(event, at)
-        case Suspended() | TurnResumed() | TurnEnded():
-            return _project_stage(event, at)
-        case ChildSpawned():
-            return (ChildCreated(event, at),)
-        case Alarm():
-            return _post("notice", event.text, at)
-        case _:
-            return ()
+class SqliteTx(
+    SessionTable, InboxTable, TurnTable, ChildTable, EventTable, ApprovalTable, GrantTable, OutboxTable,
+    UsageTable, LoopTable, ChannelStateTable, PeopleTable, FileStateTable, PolicyTable,
+):  # fmt: skip
+    """`Tx` of SQLite. Transactions are begun and ended outside (store/group_commit.py)."""
+
+    def begin_turn(self, row: TurnRow, epoch: int) -> None:
+        self.check_lease(row.session, epoch)
+        self.insert_turn(row)
+        self.take_input(row.input_id)
+
+    def append_events(
+        self, session: str, epoch: int, turn_id: str, recorded: Sequence[RecordedEvent]
+    ) -> None:
+        self.check_lease(session, epoch, turn_id)
+        self.insert_events(turn_id, recorded)
+        for one in recorded:
+            self._project(session, turn_id, one.event, one.at)
+
+    def open_question(self, turn_id: str, asked: ApprovalAsked, at: datetime) -> None:
+        turn = self.get_turn(turn_id)
+        if turn is None:
+            raise UnknownTurn()
+        self._project(turn.session, turn_id, asked, at)
+
+    def quarantine(self, turn_id: str, at: datetime, notice: str) -> None:
+        message = self.get_turn_input(turn_id)
+        if message:
+            self.set_input_state(message.id, "quarantined")
+        owner = self.get_turn(turn_id) or message
+        if owner:
+            self._close(owner.session, turn_id, None, notice, "", at)
+            self.post_to_session(owner.session, turn_id, "notice", notice, at)
+
+    def post_to_session(
+        self, session: str, turn_id: str, kind: str, body: str, at: datetime
+    ) -> None:
+        """A session that works for another has no people: the other's are told, but of its reply by that one.
+
+        What came of an event is a notice where the owner reads it, never an answer to its sender (A16).
+        """
+        own = self.get_session(session)
+        told = self.get_session(own.root) if own and own.root else own
+        if told is None or told.channel in ("", EVENT_CHANNEL):
+            return
+        if told is not own:
+            is_event = session.startswith(f"{EVENT_CHANNEL}_")
+            if kind == "reply" and not is_event:
+                return
+            if kind in ("reply", "notice"):
+                kind = "notice"
+                body = f"[{f'{EVENT_CHANNEL} {own.chat}' if own and is_event else session}] {body}"
+        self.post_delivery(OutboxRow(turn_id, -1, told.id, told.channel, told.chat, kind, body, at))
+
+    def _project(self, session: str, turn_id: str, event: Event, at: datetime) -> None:
+        """What the event changes in the tables beside it; most events change nothing there."""
+        label = Label.TRUSTED
+        match event:
+            case UserSaid():
+                self.take_input(event.input_id)
+                label = event.initial_label
+            case Steered():
+                self.set_input_state(event.input_id, f"steered:{turn_id}")
+                label = event.label
+            case ModelAsked() | Consulting():
+                self.lose_reservation(turn_id, at)
+                self.reserve(turn_id, event.reserved_tokens, event.reserved_usd or 0.0)
+                label = event.label if isinstance(event, ModelAsked) else label
+            case ModelReplied() | Consulted():
+                iterations = int(isinstance(event, ModelReplied) and event.is_iteration)
+                if not event.provider:  # it never reached a model
+                    self.reserve(turn_id, 0, 0.0)
+                else:
+                    self.charge(turn_id, event.usage, iterations)
+                    self.add_usage(session, event.provider, event.model, event.usage, at)
+            case ModelFailed() if event.error in UNBILLED:
+                self.reserve(turn_id, 0, 0.0)
+            case ToolFinished():
+                label = event.label
+                if (
+                    event.outcome is Outcome.UNKNOWN
+                ):  # the owner is told, whatever the model makes of it
+                    notice = UNKNOWN_OUTCOME.format(tool=event.tool)
+                    self.post_to_session(session, turn_id, "notice", notice, at)
+            case ChildReturned() | HistoryCompressed():
+                label = event.label
+            case IterationRefunded():
+                self.refund_iteration(turn_id)
+            case BudgetRaised() if event.day_tokens or event.day_usd:
+                self.add_day_raise(event.day_tokens, event.day_usd, at)
+            case ApprovalAsked():
+                self._open_approval(session, turn_id, event, at)
+            case ApprovalAnswered():
+                state = "expired" if event.answer is Answer.EXPIRED else "consumed"
+                self.close_approval(turn_id, event, state)
+            case Suspended():
+                self.set_turn_state(turn_id, "suspended")
+            case TurnResumed():
+                self.set_turn_state(turn_id, "running")
+                label = event.label
+            case ChildSpawned():
+                self._create_child(session, turn_id, event, at)
+            case Alarm():
+                self.post_to_session(session, turn_id, "notice", event.text, at)
+            case TurnEnded():
+                self._close(session, turn_id, event.reason, event.detail, event.reply, at)
+                if event.reply and not event.quiet:
+                    self.post_to_session(session, turn_id, "reply", event.reply, at)
+            case _:
+                pass
+        if label is Label.UNTRUSTED:
+            self.taint(turn_id)
+
+    def _open_approval(
+        self, session: str, turn_id: str, asked: ApprovalAsked, at: datetime
+    ) -> None:
+        """The wait is a row; its label is what the turn had read when it asked."""
+        turn = self.get_turn(turn_id)
+        row = ApprovalRow(
+            turn_id, asked.call_id, session, asked.tool, asked.arguments, asked.args_hash, asked.effect,
+            turn.label if turn else Label.UNTRUSTED, asked.token_hash, at, asked.expires,
+            preview=asked.preview, paths=asked.paths,
+        )  # fmt: skip
+        self.put_approval(row)
+        shown = {name: getattr(asked, name) for name in SHOWN_OF_APPROVAL}
+        shown["expires"] = asked.expires.isoformat()
+        body = json.dumps(shown, ensure_ascii=False)
+        self.post_to_session(session, turn_id, "approval", body, at)
+
+    def _create_child(self, session: str, parent: str, spawned: ChildSpawned, at: datetime) -> None:
+        """The child's session, the message that begins its turn, and its row: with its event or not at all."""
+        behind = self.get_turn_input(parent)
+        if self.get_session(spawned.session) is None:
+            above = self.get_session(session) or SessionRow(session, "", "", Label.UNTRUSTED, at)
+            root = above.root or (NO_ROOT if above.label is Label.UNTRUSTED else session)
+            self.put_session(
+                replace(
+                    above, id=spawned.session, created_at=at, agent=spawned.agent, root=root, cleared_at=None
+                )
+            )  # fmt: skip
+        role = behind.role if behind else OWNER_NAME
+        self.accept_input(
+            InboxRow(
+                spawned.input_id, AGENT_CHANNEL, "", f"{parent}/{spawned.key}", spawned.session, spawned.sender,
+                spawned.task, spawned.label, spawned.child, at, role=role,
+            )
+        )  # fmt: skip
+        self.insert_child(
+            ChildRow(
+                spawned.child, parent, spawned.key, spawned.session, session, spawned.agent, spawned.task,
+                spawned.depth, spawned.limits, spawned.max_chars, spawned.report,
+            )
+        )  # fmt: skip
+
+    def _close(
+        self, session: str, turn_id: str, reason: Stop | None, detail: str, reply: str, at: datetime
+    ) -> None:
+        """Its questions are void, its message is done, what meant to steer it becomes a turn of its own.
+
+        A background child outlives its parent, unless the parent was stopped or quarantined (no `reason`). Who set this
+        turn to work hears of its end; but a stop sets nobody to work again.
+        """
+        self.lose_reservation(turn_id, at)
+        self.close_turn(turn_id, reason, detail, reply, at)
+        self.void_approvals(turn_id)
+        self.release_steering(session, turn_id)
+        why = f"its parent has ended: {reason.value if reason else 'quarantined'}"
+        for child in self.list_children(turn_id):
+            if not child.done and (reason in (Stop.CANCELLED, None) or not child.report):
+                self.request_cancel(child.turn, why)
+        own = self.get_child(turn_id)
+        if own:
+            self.finish_child(turn_id)
+            if own.report and reason is not Stop.CANCELLED:
+                self._post_report(own, render_report(own, reason, detail, reply), at)
+
+    def _post_report(self, child: ChildRow, text: str, at: datetime) -> None:
+        """A message to the parent's session, which may do what the child's own message might.
+
+        A second end of the same child changes nothing: the first message stands (K2).
+        """
+        began, turn = self.get_turn_input(child.turn), self.get_turn(child.turn)
+        if began is None:
+            return
+        label = join_all(row.label for row in (began, turn) if row)
+        self.accept_input(
+            InboxRow(
+                f"{child.report}{REPORT_SUFFIX}", AGENT_CHANNEL, "", f"{child.turn}/report", child.parent_session,
+                began.sender, text, label, child.report, at, role=began.role,
+            )
+        )  # fmt: skip
 
 
-def get_initial_state(channel: str, kind: str) -> str:
-    """Web clients read the run itself, and a terminal asks at its prompt: nothing is left to deliver."""
-    return "sent" if channel == "web" or (channel, kind) == ("terminal", "approval") else "new"
-
-
-def render_report(child: ChildRow, closed: TurnClosed) -> str:
-    """What the parent's session is told of a background agent: which task, how it ended, and what it had to say."""
-    stop = closed.reason.value if closed.reason else "set aside"
-    how = f"{stop}: {closed.detail}" if closed.detail else stop
+def render_report(child: ChildRow, reason: Stop | None, detail: str, reply: str) -> str:
+    """What the parent's session is told of a background agent: its task, how it ended, its answer."""
+    stop = reason.value if reason else "quarantined"
+    how = f"{stop}: {detail}" if detail else stop
     task = _truncate(child.task, MAX_TASK_CHARS)
-    answer = _truncate(closed.reply, child.max_chars) or "It gave no answer."
-    return f"The background sub-agent {child.agent} ({child.session}) has ended ({how}).\nIts task was: {task}\n\n{answer}"
-
-
-def _project_reading(
-    event: UserSaid | Steered | ChildReturned | HistoryCompressed | ToolFinished, at: datetime
-) -> tuple[RowOp, ...]:
-    match event:
-        case UserSaid():
-            return (TurnBegan(event.input_id), *_taint(event.initial_label))
-        case Steered():
-            return (InputSteered(event.input_id), *_taint(event.label))
-        case ToolFinished():
-            return (*_taint(event.label), *_post("notice", _describe_unknown_outcome(event), at))
-        case ChildReturned() | HistoryCompressed():
-            return _taint(event.label)
-
-
-def _project_spending(
-    event: ModelReplied | Consulted | IterationRefunded | BudgetRaised, at: datetime
-) -> tuple[RowOp, ...]:
-    match event:
-        case ModelReplied():
-            return (
-                UsageAdded(event.provider, event.model, event.usage, int(event.is_iteration), at),
-            )
-        case Consulted():
-            return (
-                (UsageAdded(event.provider, event.model, event.usage, 0, at),)
-                if event.provider
-                else ()
-            )
-        case IterationRefunded():
-            return (IterationUncounted(),)
-        case BudgetRaised():
-            return (
-                (DayLimitRaised(event.day_tokens, event.day_usd, at),)
-                if event.day_tokens or event.day_usd
-                else ()
-            )
-
-
-def _project_approval(event: ApprovalAsked | ApprovalAnswered, at: datetime) -> tuple[RowOp, ...]:
-    match event:
-        case ApprovalAsked():
-            return (
-                ApprovalOpened(event, at),
-                DeliveryPosted("approval", _render_question(event), at),
-            )
-        case ApprovalAnswered():
-            return (
-                ApprovalClosed(event, "expired" if event.answer is Answer.EXPIRED else "consumed"),
-            )
-
-
-def _project_stage(event: Suspended | TurnResumed | TurnEnded, at: datetime) -> tuple[RowOp, ...]:
-    match event:
-        case Suspended():
-            return (TurnStateSet("suspended"),)
-        case TurnResumed():
-            return (TurnStateSet("running"), *_taint(event.label))
-        case TurnEnded():
-            told = "" if event.quiet else event.reply
-            return (
-                TurnClosed(event.reason, event.detail, event.reply, at),
-                *_post("reply", told, at),
-            )
-
-
-def _taint(label: Label) -> tuple[RowOp, ...]:
-    return (TurnTainted(),) if label is Label.UNTRUSTED else ()
-
-
-def _post(kind: str, body: str, at: datetime) -> tuple[RowOp, ...]:
-    return (DeliveryPosted(kind, body, at),) if body else ()
+    answer = _truncate(reply, child.max_chars) or "It gave no answer."
+    head = f"The background sub-agent {child.agent} ({child.session}) has ended ({how})."
+    return f"{head}\nIts task was: {task}\n\n{answer}"
 
 
 def _truncate(text: str, chars: int) -> str:
-    if len(text) <= chars:
-        return text
-    return f"{text[:chars]}\n[cut here: {len(text) - chars} more characters]"
-
-
-def _describe_unknown_outcome(event: ToolFinished) -> str:
-    """The owner is told too, whatever the model makes of it (DESIGN 5, promise 3)."""
-    if event.outcome is not Outcome.UNKNOWN:
-        return ""
-    return f"I was cut off while {event.tool} ran: it may or may not have happened, and I did not run it again. Please look."
-
-
-def _render_question(event: ApprovalAsked) -> str:
-    question = {
-        "call_id": event.call_id,
-        "tool": event.tool,
-        "arguments": event.arguments,
-        "effect": event.effect.value,
-        "expires": event.expires.isoformat(),
-        "preview": event.preview,
-    }
-    return json.dumps(question, ensure_ascii=False)
+    cut = len(text) - chars
+    return f"{text[:chars]}\n[cut here: {cut} more characters]" if cut > 0 else text

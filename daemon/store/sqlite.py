@@ -1,91 +1,64 @@
-"""Who is told that something new waits to be delivered: after the commit, from memory, without a look at the disk.
+"""The journal in one SQLite file: one connection that writes in groups, one that reads (DESIGN 5).
 
-The journal in one SQLite file: one writer with group commit, one reader, a thread hop per batch (DESIGN 5).
+While commits are quick, both run in the event loop's thread: a hop to another thread costs more than they do. A slow disk, a
+lock of another program or a long read must not hold up the others: those run in threads.
 """
 
 import asyncio
 import logging
 import sqlite3
-from collections import deque
 from collections.abc import Callable
-from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from time import monotonic
+from typing import Any, TypeVar
 
 from daemon.core.errors import StoreUnavailable
 from daemon.core.journal import ReadTx, Tx
-from daemon.store.group_commit import ConnectionThread, WorkItem, commit_all, read_snapshot
-from daemon.store.migrate import open_reader, open_writer
+from daemon.store.group_commit import WorkItem, commit_all
+from daemon.store.migrate import BUSY_MS, open_reader, open_writer
+from daemon.store.projections import SqliteTx
 
-
-class OutboxSignal:
-    """Each is told in a step of its own of the event loop: what it raises is no concern of the journal's."""
-
-    def __init__(self) -> None:
-        self._told: dict[object, Callable[[], None]] = {}
-
-    def add(self, told: Callable[[], None]) -> Callable[[], None]:
-        """From now on; gives what ends it."""
-        key = object()
-        self._told[key] = told
-
-        def end() -> None:
-            self._told.pop(key, None)
-
-        return end
-
-    def notify(self) -> None:
-        """Soon, all who are still there then."""
-        for key in self._told:
-            asyncio.get_running_loop().call_soon(self._notify_one, key)
-
-    def _notify_one(self, key: object) -> None:
-        told = self._told.get(key)
-        if told:
-            told()
-
-
+A = TypeVar("A")
 T = TypeVar("T")
+Batch = list[tuple[WorkItem[Any], asyncio.Future[None]]]
 
 BATCH = 512
+QUICK_S = 0.005  # commits that take less run in the event loop's thread
+FORGET = 0.9  # of the slowest commit, with each one after it
+LONG_READ_S = 0.004
+CHECK_EVERY = 5_000  # steps of SQLite's machine between two looks at the time
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class _Queued:
-    """A work on its way to the disk; `done` is set after the commit."""
-
-    attempt: WorkItem[object]
-    done: asyncio.Future[None]
-
-
 class SqliteStore:
-    """`Store` over HOME/journal.db. Make it with `open`, end it with `aclose`, always: its threads keep a process alive."""
+    """`Store` over HOME/journal.db. Make it with `open`, end it with `aclose`."""
 
-    def __init__(self, path: Path, writer: ConnectionThread, reader: ConnectionThread) -> None:
+    def __init__(
+        self, path: Path, writer: sqlite3.Connection, reader: sqlite3.Connection, quick_s: float
+    ) -> None:
         self._path = path
-        self._writer = writer
-        self._reader = reader
-        self._queue: deque[_Queued] = deque()
-        self._in_flight: list[_Queued] = []
-        self._wake = asyncio.Event()
-        self._closing = False
+        self._quick_s = quick_s
+        self._writer, self._write_tx = writer, SqliteTx(writer)
+        self._reader, self._read_tx = reader, SqliteTx(reader)
+        self._loop = asyncio.get_running_loop()
+        self._threads = [ThreadPoolExecutor(1, f"journal {name}") for name in ("writer", "reader")]
+        self._queue: Batch = []
+        self._slowest = 0.0
+        self._committing = self._closing = False
+        self._idle = asyncio.Event()
+        self._long_reads = 0
+        self._read_until = 0.0
         self._healthy = True
-        self._watchers = OutboxSignal()
-        self._task = asyncio.create_task(self._write_batches(), name="journal writer")
+        self._watchers: list[Callable[[], None]] = []
 
     @classmethod
-    async def open(cls, path: Path) -> "SqliteStore":
+    async def open(cls, path: Path, quick_s: float = QUICK_S) -> "SqliteStore":
         """Open, or make, the file, and bring its schema up. Raises JournalUnusable, with what to do about it."""
-        async with AsyncExitStack() as undo:
-            writer = await ConnectionThread.open(partial(open_writer, path))
-            undo.push_async_callback(writer.aclose)
-            reader = await ConnectionThread.open(partial(open_reader, path))
-            undo.pop_all()
-        return cls(path, writer, reader)
+        writer = await asyncio.to_thread(open_writer, path)
+        return cls(path, writer, open_reader(path), quick_s)
 
     @property
     def healthy(self) -> bool:
@@ -96,88 +69,155 @@ class SqliteStore:
         """Run as one atomic unit; on disk when this returns. It is done even if the caller is cancelled meanwhile."""
         if self._closing:
             raise StoreUnavailable(f"{self._path}: the journal is closed; nothing was written.")
-        attempt = WorkItem(work)
-        queued = _Queued(attempt, asyncio.get_running_loop().create_future())
-        self._queue.append(queued)
-        self._wake.set()
-        await queued.done
-        return attempt.result()
+        item, done = WorkItem(work), self._loop.create_future()
+        self._queue.append((item, done))
+        if not self._committing:  # others of this step of the loop go along
+            self._committing = True
+            self._loop.call_soon(self._commit)
+        await done
+        return item.result()
 
     async def read(self, look: Callable[[ReadTx], T]) -> T:
         """Run over what is committed, in one snapshot."""
-        attempt = WorkItem(look)
+        if self._closing:
+            raise StoreUnavailable(f"{self._path}: the journal is closed.")
+        item = WorkItem(look)
         try:
-            await self._reader.run(read_snapshot, attempt)
-        except (sqlite3.Error, ValueError) as exc:
-            raise StoreUnavailable(
-                f"{self._path}: the journal cannot be read: {exc}. Nothing was changed."
-            ) from exc
-        return attempt.result()
+            if self._long_reads or not self._is_quick() or not self._read_here(item):
+                await self._read_in_thread(item)
+        except sqlite3.Error as exc:
+            why = f"{self._path}: the journal cannot be read: {exc}. Nothing was changed."
+            raise StoreUnavailable(why) from exc
+        return item.result()
 
     def watch_outbox(self, told: Callable[[], None]) -> Callable[[], None]:
         """Call `told` soon after each commit that holds something new to deliver: once for a whole batch."""
-        return self._watchers.add(told)
+        self._watchers.append(told)
+        return partial(self._unwatch, told)
 
     async def aclose(self) -> None:
         """Finish what is queued, then close."""
         self._closing = True
-        self._wake.set()
-        try:
-            await asyncio.wait([self._task])
-        finally:
-            self._task.cancel()
-            await asyncio.gather(self._reader.aclose(), self._writer.aclose())
+        if self._committing:
+            await self._idle.wait()
+        await asyncio.to_thread(self._close)
 
-    async def _write_batches(self) -> None:
-        try:
-            while self._queue or not self._closing:
-                await self._wake.wait()
-                self._wake.clear()
-                while self._queue:
-                    self._in_flight = [
-                        self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))
-                    ]
-                    await self._commit(self._in_flight)
-        finally:
-            if not self._closing:  # nobody asked it to end
-                self._healthy = False
-                log.error(
-                    "%s: the journal's writer broke off: nothing can be written until the next start",
-                    self._path,
-                )
-            self._closing = True
-            self._refuse([*self._in_flight, *self._queue], ConnectionError("it was closed"))
+    def _close(self) -> None:
+        for thread in self._threads:
+            thread.shutdown()
+        self._reader.close()
+        self._writer.close()
 
-    async def _commit(self, batch: list[_Queued]) -> None:
+    def _unwatch(self, told: Callable[[], None]) -> None:
+        if told in self._watchers:
+            self._watchers.remove(told)
+
+    def _notify(self, told: Callable[[], None]) -> None:
+        if told in self._watchers:
+            told()
+
+    def _is_quick(self) -> bool:
+        return self._slowest < self._quick_s
+
+    def _commit(self) -> None:
+        batch, self._queue = self._queue[:BATCH], self._queue[BATCH:]
+        if self._is_quick():
+            try:
+                self._finish(batch, self._commit_batch(batch))
+            except sqlite3.Error as exc:
+                if exc.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                    self._fail(batch, exc)
+                    return
+            else:
+                return
+        work = _run_patiently, self._writer, self._commit_batch, batch
+        future = self._loop.run_in_executor(self._threads[0], *work)
+        future.add_done_callback(partial(self._end_in_thread, batch))
+
+    def _commit_batch(self, batch: Batch) -> bool:
+        began = monotonic()
         try:
-            wrote = await self._writer.run(commit_all, [queued.attempt for queued in batch])
-        except sqlite3.Error as exc:
-            self._fell_ill(exc)
-            self._refuse(batch, exc)
-            return
+            return commit_all(self._writer, self._write_tx, [item for item, _ in batch])
+        finally:
+            self._slowest = max(self._slowest * FORGET, monotonic() - began)
+
+    def _end_in_thread(self, batch: Batch, future: asyncio.Future[bool]) -> None:
+        error = future.exception()
+        if error:
+            self._fail(batch, error)
+        else:
+            self._finish(batch, future.result())
+
+    def _finish(self, batch: Batch, wrote: bool) -> None:
         if wrote and not self._healthy:
             self._healthy = True
             log.warning("%s: the journal can be written again", self._path)
-        for queued in batch:
-            if not queued.done.done():
-                queued.done.set_result(None)
-        if any(queued.attempt.posted for queued in batch):
-            self._watchers.notify()
+        for _, done in batch:
+            if not done.done():
+                done.set_result(None)
+        if any(item.posted for item, _ in batch):
+            for told in self._watchers:
+                self._loop.call_soon(self._notify, told)
+        self._go_on()
 
-    def _fell_ill(self, cause: sqlite3.Error) -> None:
+    def _fail(self, batch: Batch, cause: BaseException) -> None:
         if self._healthy:
             log.error("%s: the journal cannot be written: %s", self._path, cause)
         self._healthy = False
+        for _, done in batch:
+            if not done.done():
+                refusal = StoreUnavailable(
+                    f"{self._path}: the journal cannot be written: {cause}. Nothing of this was acknowledged and no tool"
+                    " was started; what was written before is safe. Make room on the disk or mend it: the daemon then"
+                    " goes on by itself."
+                )
+                refusal.__cause__ = cause
+                done.set_exception(refusal)
+        self._go_on()
 
-    def _refuse(self, batch: list[_Queued], cause: Exception) -> None:
-        for queued in batch:
-            if not queued.done.done():
-                queued.done.set_exception(self._unavailable(cause))
+    def _go_on(self) -> None:
+        if self._queue:
+            self._loop.call_soon(self._commit)
+        else:
+            self._committing = False
+            self._idle.set()
 
-    def _unavailable(self, cause: Exception) -> StoreUnavailable:
-        refusal = StoreUnavailable(
-            f"{self._path}: the journal cannot be written: {cause}. Nothing of this was acknowledged and no tool was started;"
-            " what was written before is safe. Make room on the disk or mend it: the daemon then goes on by itself."
-        )
-        refusal.__cause__ = cause
-        return refusal
+    def _read_here(self, item: WorkItem[T]) -> bool:
+        """False when it takes too long: then it has to be run again, in a thread."""
+        self._read_until = monotonic() + LONG_READ_S
+        self._reader.set_progress_handler(self._is_too_long, CHECK_EVERY)
+        try:
+            self._read(item)
+        except sqlite3.OperationalError as exc:
+            if exc.sqlite_errorcode not in (sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_BUSY):
+                raise
+            return False
+        return True
+
+    def _is_too_long(self) -> bool:
+        return monotonic() > self._read_until
+
+    async def _read_in_thread(self, item: WorkItem[T]) -> None:
+        self._long_reads += 1
+        self._reader.set_progress_handler(None, 0)
+        work = _run_patiently, self._reader, self._read, item
+        try:
+            await self._loop.run_in_executor(self._threads[1], *work)
+        finally:
+            self._long_reads -= 1
+
+    def _read(self, item: WorkItem[T]) -> None:
+        self._reader.execute("BEGIN")
+        try:
+            item.run(self._read_tx)
+        finally:
+            self._reader.execute("ROLLBACK")
+
+
+def _run_patiently(db: sqlite3.Connection, work: Callable[[A], T], argument: A) -> T:
+    """In a thread: another program's lock on the file is waited for."""
+    db.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+    try:
+        return work(argument)
+    finally:
+        db.execute("PRAGMA busy_timeout = 0")

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from daemon.core.trust import Label
-from daemon.store.memory import MemoryStore
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import ToolContext
-from daemon.tools.workspace.command_effects import COMMAND_KIND, CommandEffects, file_clock_ns, scan
+from daemon.tools.workspace.command_effects import CommandEffects, file_clock_ns, scan
 from daemon.tools.workspace.labels import LabelScope
 from tests.fakes.files import Desk
+from tests.fakes.store import FailingStore
 from tests.fakes.tools import Bench
 
 TRUSTED, UNTRUSTED = Label.TRUSTED, Label.UNTRUSTED
@@ -72,7 +72,7 @@ async def test_F3_a_whole_overwrite_by_a_trusted_turn_cleans_an_edit_does_not(de
 
 
 async def test_F3_a_mark_is_in_the_journal_before_the_text_is_in_the_file(tmp_path: Path) -> None:
-    store = MemoryStore()
+    store = FailingStore(await SqliteStore.open(tmp_path / "journal.db"))
     desk = await Desk.at(tmp_path, store)
     seen: list[bool] = []
     write = store.write
@@ -85,7 +85,7 @@ async def test_F3_a_mark_is_in_the_journal_before_the_text_is_in_the_file(tmp_pa
     store.write = watched  # type: ignore[method-assign]
     await desk.write("a.txt", "evil", label=UNTRUSTED)
     assert seen == [False]
-    assert list(await store.read(lambda tx: tx.all_kept("file"))) == ["a.txt"]
+    assert [row.path for row in await store.read(lambda tx: tx.list_file_labels())] == ["a.txt"]
 
 
 async def test_F3_labels_outlive_a_restart(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ async def test_a_file_that_is_gone_loses_its_mark_one_that_is_being_made_does_no
         assert await marks.label_of("a.txt") is UNTRUSTED
     assert await marks.label_of("a.txt") is TRUSTED
     assert not marks.has_labels
-    assert await desk.store.read(lambda tx: tx.all_kept("file")) == {}
+    assert await desk.store.read(lambda tx: tx.list_file_labels()) == []
 
 
 @pytest.mark.parametrize("other", ["A.TXT", "\u0041.txt", "a\u200b.txt", "a.txt.", "ａ.txt"])
@@ -193,7 +193,7 @@ async def terminal(desk: Desk) -> AsyncIterator[Terminal]:
 async def test_F3_a_trusted_command_with_nothing_marked_leaves_no_trace(terminal: Terminal) -> None:
     assert await terminal.run("mkdir d; echo x > d/a.txt; mv d e") is TRUSTED
     assert not terminal.desk.files.labels.has_labels
-    assert await terminal.desk.store.read(lambda tx: tx.all_kept(COMMAND_KIND)) == {}
+    assert await terminal.desk.store.read(lambda tx: tx.list_running_commands()) == []
 
 
 async def test_F3_what_an_untrusted_command_writes_makes_or_renames_is_marked_the_rest_is_not(
@@ -317,7 +317,7 @@ async def test_F3_a_daemon_killed_during_an_untrusted_command_looks_at_its_next_
     await CommandEffects(again.files, again.clock.monotonic).recover()
     assert await again.files.labels.label_of("after.txt") is UNTRUSTED
     assert await again.files.labels.label_of("before.txt") is TRUSTED
-    assert await again.store.read(lambda tx: tx.all_kept(COMMAND_KIND)) == {}
+    assert await again.store.read(lambda tx: tx.list_running_commands()) == []
 
 
 async def test_F3_a_command_in_the_background_is_remembered_until_it_is_over(desk: Desk) -> None:
@@ -329,11 +329,11 @@ async def test_F3_a_command_in_the_background_is_remembered_until_it_is_over(des
     (desk.root / "a.txt").write_text("evil")
     await traces.finish(began, around, final=False)
     assert await desk.files.labels.label_of("a.txt") is UNTRUSTED
-    assert len(await desk.store.read(lambda tx: tx.all_kept(COMMAND_KIND))) == 1
+    assert len(await desk.store.read(lambda tx: tx.list_running_commands())) == 1
     (desk.root / "b.txt").write_text("evil")
     await traces.finish(began, around)
     assert await desk.files.labels.label_of("b.txt") is UNTRUSTED
-    assert await desk.store.read(lambda tx: tx.all_kept(COMMAND_KIND)) == {}
+    assert await desk.store.read(lambda tx: tx.list_running_commands()) == []
 
 
 def test_a_look_follows_no_link_and_knows_what_is_a_folder(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """What files held before is kept, and /undo brings it back (F8)."""
 
 import asyncio
-import json
 import os
 import signal
 import sys
@@ -13,12 +12,12 @@ import pytest
 
 from daemon.core.errors import StoreUnavailable
 from daemon.core.trust import Label
-from daemon.store.memory import MemoryStore
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import ToolError
 from daemon.tools.workspace.file_store import ChangeAuthor, find_latest_turn, undo_turn
 from daemon.tools.workspace.history import MAX_AGE, MAX_HISTORY_BYTES, FileVersion, count_expired
 from tests.fakes.files import Desk
+from tests.fakes.store import FailingStore
 from tests.fakes.tools import NOON
 
 OWNER = ChangeAuthor("chat", "undo-1", "", Label.TRUSTED, undoes="t1")
@@ -94,7 +93,7 @@ async def test_nothing_is_written_where_the_version_so_far_cannot_be_kept(tmp_pa
 
 
 async def test_nothing_is_written_while_the_journal_cannot_be(tmp_path: Path) -> None:
-    store = MemoryStore()
+    store = FailingStore(await SqliteStore.open(tmp_path / "journal.db"))
     desk = await Desk.at(tmp_path, store)
     (desk.root / "a.txt").write_text("old")
     store.broken = True
@@ -302,8 +301,8 @@ async def test_F8_old_versions_leave_disk_and_journal(tmp_path: Path) -> None:
         sum(file.stat().st_size for file in desk.files.history.folder.iterdir())
         < 2_000_000 + 8_500_000
     )
-    told = await desk.store.read(lambda tx: tx.all_kept("undo"))
-    assert set(told) == {one.name for one in desk.files.history.entries}
+    told = await desk.store.read(lambda tx: tx.list_file_versions())
+    assert {row.name for row in told} == {one.name for one in desk.files.history.entries}
     assert {one.old for one in desk.files.history.entries} >= set(kept(desk))
     assert await undone(desk, "t39") == {"big.bin": (True, "as it was before")}
 
@@ -336,8 +335,7 @@ async def test_F8_a_kill_between_any_two_steps_leaves_old_or_new_and_a_record_to
         desk = await Desk.at(tmp_path, store)
         now = (root / "a.txt").read_text()
         told = [
-            json.loads(row)["turn"]
-            for row in (await store.read(lambda tx: tx.all_kept("undo"))).values()
+            row.turn for row in await store.read(lambda tx: tx.list_file_versions())
         ]
         assert (now, told) in [("old", []), ("old", ["t1"]), ("new", ["t1"])]
         if child.returncode == 0:

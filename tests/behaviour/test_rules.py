@@ -202,7 +202,7 @@ async def test_F5_a_rule_that_cannot_be_read_any_more_asks_instead_of_being_forg
 ) -> None:
     async with living(tmp_path, model, parts=parts(mailbox)) as it:
         await it.house.store.write(
-            lambda tx: tx.keep("rule", "1", '{"guard": {"from": "a later version"}}')
+            lambda tx: tx.add_rule("never pay", '{"from": "a later version"}', "", "owner")
         )
     async with living(tmp_path, model, parts=parts(mailbox)) as it:
         assert "1. cannot be read" in await it.command("/rules")

@@ -1,4 +1,4 @@
-"""Every contract test of the journal runs over every store."""
+"""What contract tests run over."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -6,18 +6,13 @@ from pathlib import Path
 import pytest
 
 from daemon.core.journal import Store
-from daemon.store.memory import MemoryStore
 from daemon.store.sqlite import SqliteStore
 from tests.contract.channels import KINDS, Stage, stage_of
 
 
-@pytest.fixture(params=["sqlite", "memory"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    made: Store = (
-        await SqliteStore.open(tmp_path / "journal.db")
-        if request.param == "sqlite"
-        else MemoryStore()
-    )
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    made = await SqliteStore.open(tmp_path / "journal.db")
     yield made
     await made.aclose()
 

@@ -268,7 +268,7 @@ async def test_usage_sums_by_model_and_an_unknown_price_makes_the_sum_unknown(st
     epoch = await begun(
         store, replied(), replied(), replied(model="odd", usd=None), replied(model="odd")
     )
-    await add(store, epoch, replied(model="late"), first=5, at=after(10))
+    await add(store, epoch, replied(model="late"), first=5, at=after(86_400))
     rows = await store.read(lambda tx: tx.sum_usage(NOW))
     assert [
         (row.model, row.calls, row.input_tokens, row.output_tokens, row.cached_tokens, row.usd)
@@ -278,7 +278,7 @@ async def test_usage_sums_by_model_and_an_unknown_price_makes_the_sum_unknown(st
         ("m", 2, 200, 20, 80, 0.5),
         ("odd", 2, 200, 20, 80, None),
     ]
-    assert [row.model for row in await store.read(lambda tx: tx.sum_usage(after(1), HOME))] == [
+    assert [row.model for row in await store.read(lambda tx: tx.sum_usage(after(86_400), HOME))] == [
         "late"
     ]
     assert await store.read(lambda tx: tx.sum_usage(NOW, "terminal:b")) == []

@@ -323,7 +323,7 @@ async def test_a_background_child_that_is_set_aside_is_reported_once(store: Stor
         await store.write(lambda tx, why=why: tx.quarantine("t2", NOW, why))
     reports = await store.read(lambda tx: [row.body for row in tx.list_waiting_inputs(HOME)])
     assert len(reports) == 1
-    assert "(set aside: crashed three times)" in reports[0] and "It gave no answer." in reports[0]
+    assert "(quarantined: crashed three times)" in reports[0] and "It gave no answer." in reports[0]
     assert await store.read(lambda tx: tx.get_child("t2")) == replace(BORN, report="t8", done=True)
 
 

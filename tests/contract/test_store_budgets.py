@@ -32,6 +32,8 @@ from tests.contract.journal import (
     turn,
 )
 
+DAY = 86_400
+
 
 async def test_an_iteration_of_housekeeping_is_given_back(store: Store) -> None:
     """E4: its cost is not."""
@@ -65,11 +67,12 @@ async def test_what_people_let_a_day_cost_adds_up_since_then(store: Store) -> No
         BudgetRaised("budget.2", Limits(), 200),
         BudgetRaised("budget.3", Limits()),
         first=3,
-        at=after(10),
+        at=after(DAY),
     )
-    await add(store, epoch, BudgetRaised("budget.4", Limits(), 0, 0.25), first=5, at=after(20))
+    await add(store, epoch, BudgetRaised("budget.4", Limits(), 0, 0.25), first=5, at=after(2 * DAY))
     sums = [
-        await store.read(lambda tx, at=at: tx.sum_day_raises(after(at))) for at in (0, 10, 20, 21)
+        await store.read(lambda tx, days=days: tx.sum_day_raises(after(days * DAY)))
+        for days in range(4)
     ]
     assert sums == [(1200, 0.75), (200, 0.25), (0, 0.25), (0, 0.0)]
 
@@ -127,17 +130,17 @@ def asked_model(tokens: int, usd: float | None) -> ModelAsked:
 
 
 async def test_what_was_set_aside_for_calls_that_were_cut_off_is_known(store: Store) -> None:
-    """F2: those that were answered, or refused, settled it; of those before that day nothing is told."""
+    """F2: those that were answered, or refused, settled it; the others count on the day on which they were given up."""
     cut, small = asked_model(100, 0.5), Consulting("intent", "prov", "small", 10, 0.25)
     answered = Consulted("intent", "complex", Usage(7, 3, 2, 0.5), "prov", "small")
     epoch = await begun(store, said(), cut, small, answered, cut, cut, replied(), small)
     assert await store.read(lambda tx: tx.sum_unsettled(NOW)) == (210, 1.25)
     failed = ModelFailed("auth", "no such key")
-    await add(store, epoch, cut, failed, asked_model(1, None), first=9, at=after(10))
-    assert await store.read(lambda tx: tx.sum_unsettled(after(10))) == (1, 0.0)
-    await add(store, epoch, ended(), first=12, at=after(20))
+    await add(store, epoch, cut, failed, asked_model(1, None), first=9, at=after(DAY))
+    assert await store.read(lambda tx: tx.sum_unsettled(after(DAY))) == (11, 0.25)
+    await add(store, epoch, ended(), first=12, at=after(2 * DAY))
     assert await store.read(lambda tx: tx.sum_unsettled(NOW)) == (211, 1.25)
-    assert await store.read(lambda tx: tx.sum_unsettled(after(20))) == (0, 0.0)
+    assert await store.read(lambda tx: tx.sum_unsettled(after(2 * DAY))) == (1, 0.0)
 
 
 async def test_what_was_refused_costs_nothing_and_what_nobody_answered_may_have(

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from daemon.core.journal import Store
-from tests.contract.journal import HOME, add, after, asked, begun, message, said, session
+from tests.contract.journal import HOME, add, after, asked, begin, begun, message, said, session
 
 TOKEN = "0123456789abcdef" * 4
 
@@ -43,9 +43,7 @@ async def test_conversations_of_a_channel_come_with_the_latest_message_first(sto
     await store.write(lambda tx: [tx.put_session(row) for row in (*rows, *others)])
     said_where = ["a", "c", "t", "sub-1-x", "b", "c"]
     await store.write(
-        lambda tx: [
-            tx.accept_input(message(f"m{n}", session=where)) for n, where in enumerate(said_where)
-        ]
+        lambda tx: [begin(tx, f"t{n}", where=where) for n, where in enumerate(said_where)]
     )
     assert await store.read(
         lambda tx: [row.id for row in tx.list_channel_sessions("slack", 9)]

@@ -1,4 +1,4 @@
-"""Both journals, told the same things in any order, answer every question alike."""
+"""Work in groups with work that fails, in any order, leaves what the same work leaves alone."""
 
 import asyncio
 from collections.abc import Callable
@@ -29,7 +29,6 @@ from daemon.core.journal import ReadTx, Tx
 from daemon.core.messages import Usage
 from daemon.core.rows import LoopRow, LoopStage
 from daemon.core.trust import Label
-from daemon.store.memory import MemoryStore
 from daemon.store.sqlite import SqliteStore
 from tests.contract.journal import (
     NOW,
@@ -116,31 +115,42 @@ event_kinds: st.SearchStrategy[Event] = st.one_of(
 
 
 class Twins(RuleBasedStateMachine):
-    """Each rule is one work on both journals: the same result or the same error, and the same answers afterwards."""
+    """Each rule is one work on both journals: the same result or the same error, and the same answers afterwards.
+
+    In one of them each commit holds two more that fail at their end.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.runner = asyncio.Runner()
         self.folder = TemporaryDirectory()
-        self.sqlite = self.runner.run(SqliteStore.open(Path(self.folder.name) / "journal.db"))
-        self.memory = MemoryStore()
+        self.alone, self.grouped = (self.runner.run(self.open(name)) for name in ("a", "g"))
+
+    async def open(self, name: str) -> SqliteStore:
+        return await SqliteStore.open(Path(self.folder.name) / f"{name}.db")
 
     def teardown(self) -> None:
-        self.runner.run(self.sqlite.aclose())
+        self.runner.run(self.alone.aclose())
+        self.runner.run(self.grouped.aclose())
         self.runner.close()
         self.folder.cleanup()
 
     def both(self, work: Callable[[Tx], object]) -> None:
-        assert self.outcome(self.sqlite, work) == self.outcome(self.memory, work)
-        assert self.runner.run(self.sqlite.read(everything)) == self.runner.run(
-            self.memory.read(everything)
+        def fail(tx: Tx) -> None:
+            work(tx)
+            raise AidaemonError("after all of it")
+
+        [alone] = self.runner.run(self.outcomes(self.alone, work))
+        _, grouped, _ = self.runner.run(self.outcomes(self.grouped, fail, work, fail))
+        assert alone == grouped
+        assert self.runner.run(self.alone.read(everything)) == self.runner.run(
+            self.grouped.read(everything)
         )
 
-    def outcome(self, store: SqliteStore | MemoryStore, work: Callable[[Tx], object]) -> object:
-        try:
-            return self.runner.run(store.write(work))
-        except AidaemonError as error:
-            return type(error)
+    async def outcomes(self, store: SqliteStore, *works: Callable[[Tx], object]) -> list[object]:
+        """What each returned, or the type of what it raised."""
+        found = await asyncio.gather(*map(store.write, works), return_exceptions=True)
+        return [type(one) if isinstance(one, AidaemonError) else one for one in found]
 
     @initialize()
     def sessions(self) -> None:

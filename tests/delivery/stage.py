@@ -114,9 +114,14 @@ async def settled(holds: Callable[[], Awaitable[object]], seconds: float = 15.0)
             await asyncio.sleep(0.01)
 
 
-async def untidy(house: Daemon, kind: str) -> bool:
-    """Something of this kind is kept."""
-    return bool(await house.store.read(lambda tx: tx.all_kept(kind)))
+async def has_drafts(house: Daemon) -> bool:
+    """A draft is noted in the journal."""
+    return bool(await house.store.read(lambda tx: tx.list_drafts()))
+
+
+async def has_buttons(house: Daemon) -> bool:
+    """A question stands somewhere with buttons."""
+    return bool(await house.store.read(lambda tx: tx.list_with_buttons()))
 
 
 async def outbox(house: Daemon, channel: str = "telegram") -> list[OutboxRow]:

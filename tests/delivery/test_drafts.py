@@ -7,7 +7,7 @@ from pathlib import Path
 from channels.base import DeliveryUnknown, Rejected, RetryLater
 from daemon.app import Daemon
 from tests.delivery.scripts import Slowly, hammer, smash
-from tests.delivery.stage import AT_ONCE, at_home, settled, untidy
+from tests.delivery.stage import AT_ONCE, at_home, has_drafts, settled
 from tests.fakes.channel import CAN, FakeChannel, Trouble
 from tests.fakes.openai import FakeOpenAI, breaks_midstream, calls, says
 
@@ -15,11 +15,11 @@ KEYED = replace(CAN, idempotent=True, can_find=False)
 
 
 async def is_noted(house: Daemon) -> bool:
-    return any((await house.store.read(lambda tx: tx.all_kept("draft"))).values())
+    return any((await house.store.read(lambda tx: tx.list_drafts())).values())
 
 
 async def tidy(house: Daemon) -> bool:
-    return not await untidy(house, "draft")
+    return not await has_drafts(house)
 
 
 async def test_e12_a_draft_grows_and_the_reply_takes_its_place(

@@ -13,7 +13,7 @@ from channels.base import Rejected, RetryLater
 from channels.message import Sender
 from daemon.app import Daemon
 from tests.delivery.scripts import hammer, smash
-from tests.delivery.stage import AT_ONCE, at_home, outbox, settled, untidy
+from tests.delivery.stage import AT_ONCE, at_home, has_buttons, outbox, settled
 from tests.fakes.channel import CAN, OTHER, OWNER, STRANGER, FakeChannel, Trouble
 from tests.fakes.openai import FakeOpenAI, calls, says
 
@@ -25,7 +25,7 @@ def plain(text: str) -> str:
 
 
 async def closed(house: Daemon) -> bool:
-    return not await untidy(house, "buttons")
+    return not await has_buttons(house)
 
 
 @asynccontextmanager

@@ -167,10 +167,6 @@ def happened(change: Callable[[Event], Event | None]) -> Spoil:
     return spoil
 
 
-def unkept(kind: str) -> Spoil:
-    return lambda it: replace(it, kept=[row for row in it.kept if row["kind"] != kind])
-
-
 def former(change: Callable[[Path], object]) -> Spoil:
     """Something is done to what one of the former versions was."""
     return lambda it: in_a_copy(
@@ -233,7 +229,7 @@ WRONG_FILES: dict[str, tuple[Spoil, str]] = {
     ),
     "a former version is lost": (former(Path.unlink), "is lost"),
     "a former version is damaged": (former(lambda file: file.write_text("x")), "is lost"),
-    "a mark is lost": (unkept("file"), "has no mark"),
+    "a mark is lost": (lambda it: replace(it, file_labels=[]), "has no mark"),
     "text from outside is read as the owner's": (happened(trusting), "took it for trusted"),
 }
 CONFIG = "home/config.toml"

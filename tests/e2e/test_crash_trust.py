@@ -219,10 +219,10 @@ def let_through(it: Remains) -> Remains:
 
 
 WRONG_RULES: dict[str, tuple[Spoil, str]] = {
-    "a rule is forgotten": (lambda it: replace(it, kept=[]), "kept is {}"),
+    "a rule is forgotten": (lambda it: replace(it, rules=[]), "kept is {}"),
     "a rule is kept as another": (
         lambda it: replace(
-            it, kept=[row | {"value": row["value"].replace("never", "always")} for row in it.kept]
+            it, rules=[replace(row, said=row.said.replace("never", "always")) for row in it.rules]
         ),
         "/rules add never pay anybody' was told",
     ),

@@ -1,4 +1,4 @@
-"""The file tools over a workspace on disk and a journal in memory."""
+"""The file tools over a workspace and a journal on disk."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Self
 
 from daemon.core.journal import Store
 from daemon.core.trust import Label
-from daemon.store.memory import MemoryStore
+from daemon.store.sqlite import SqliteStore
 from daemon.tools.workspace.file_store import ChangeAuthor, FileStore
 from daemon.tools.workspace.files import (
     SearchScope,
@@ -38,7 +38,8 @@ class Desk:
         """In home/workspace, which is made."""
         root = home.resolve() / "workspace"
         root.mkdir(exist_ok=True)
-        store, clock = store or MemoryStore(), SteadyClock()
+        store = store or await SqliteStore.open(home / "journal.db")
+        clock = SteadyClock()
         files = await FileStore.open(
             Workspace(root, opener=opening), home / "undo", store, clock.now
         )

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
-from daemon.access.directory import Directory, list_owner_chats, save_owner_chat
+from daemon.access.directory import Directory
 from daemon.access.revocation import REMOVED_STATE, apply_removals, drop_queued
 from daemon.core.clock import SystemClock
 from daemon.core.journal import ReadTx, Tx
-from daemon.core.rows import InboxRow, SessionRow
+from daemon.core.rows import InboxRow, OwnerChat, SessionRow
 from daemon.core.trust import Label, Role
 from daemon.store.sqlite import SqliteStore
 
@@ -104,7 +104,7 @@ async def test_who_is_an_owner_no_longer_is_told_nothing_of_the_owners_any_more(
     assert await people.pair("telegram", "club", "4", "K7QF-2M9X") is Role.OWNER
 
     async def told() -> list[str]:
-        return sorted(await store.read(list_owner_chats))
+        return sorted(await store.read(lambda tx: [chat.session for chat in tx.list_owner_chats()]))
 
     met = {
         "telegram": "1",
@@ -117,7 +117,7 @@ async def test_who_is_an_owner_no_longer_is_told_nothing_of_the_owners_any_more(
         account, _, kind = channel.rpartition("/")
         name = f"{kind}/{account}/{number}"
         await store.write(
-            lambda tx, on=channel, name=name: save_owner_chat(tx, on, f"{on}-{name[-1]}", name, NOW)
+            lambda tx, on=channel, name=name: tx.put_owner_chat(OwnerChat(on, f"{on}-{name[-1]}", name, NOW))
         )
     assert await told() == [
         "club/telegram-4",

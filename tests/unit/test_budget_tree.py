@@ -5,7 +5,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings
@@ -17,7 +19,7 @@ from daemon.agent.config import BudgetConfig
 from daemon.core.budget import Budget, Caps, Cost
 from daemon.core.events import BudgetRaised, Limits
 from daemon.core.turn import Turn
-from daemon.store.memory import MemoryStore
+from daemon.store.sqlite import SqliteStore
 from tests.fakes.tools import SteadyClock
 from tests.fakes.turns import Nowhere
 
@@ -169,7 +171,8 @@ def turn_of(name: str, limits: Limits, parent: str = "") -> Turn:
 
 @asynccontextmanager
 async def world(limits: Limits, day: BudgetConfig | None = None) -> AsyncIterator[World]:
-    store = MemoryStore()
+    folder = TemporaryDirectory()
+    store = await SqliteStore.open(Path(folder.name) / "journal.db")
     ledger = DailyUsage(SteadyClock(), day or BudgetConfig())
     await ledger.load(store)
     budgets = Budgets(store, ledger)
@@ -177,6 +180,7 @@ async def world(limits: Limits, day: BudgetConfig | None = None) -> AsyncIterato
     async with asyncio.timeout(SOON):  # a holder that is never woken would wait for ever
         yield World(budgets, parent)
     await store.aclose()
+    folder.cleanup()
 
 
 def limited(kind: str, cap: int) -> tuple[Limits, BudgetConfig]:
@@ -354,14 +358,18 @@ class Days(RuleBasedStateMachine):
         self.runner = asyncio.Runner()
         self.clock = SteadyClock(datetime(2026, 3, 1, 12, tzinfo=UTC))
         self.ledger = DailyUsage(self.clock, BudgetConfig(daily_tokens=100, daily_usd=50.0))
-        self.budgets = Budgets(MemoryStore(), self.ledger)
+        self.folder = TemporaryDirectory()
+        opening = SqliteStore.open(Path(self.folder.name) / "journal.db")
+        self.budgets = Budgets(self.runner.run(opening), self.ledger)
         self.runner.run(self.ledger.load(self.budgets.store))
         self.turn = self.runner.run(self.budgets.open(turn_of("t1", Limits())))
         self.spent, self.held, self.carried = Cost(), Cost(), Cost()
         self.raised = (0, 0.0)
 
     def teardown(self) -> None:
+        self.runner.run(self.budgets.store.aclose())
         self.runner.close()
+        self.folder.cleanup()
 
     @rule(target=calls, cost=costs())
     def hold(self, cost: Cost) -> tuple[Budget, Cost]:

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing, closing
-from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -19,14 +18,12 @@ from daemon.core.errors import StoreUnavailable
 from daemon.core.events import Stop
 from daemon.core.journal import Tx
 from daemon.store.codec import UnreadableEvent, encode
-from daemon.store.group_commit import ConnectionThread
 from daemon.store.migrate import (
     JournalUnusable,
     Migration,
     connect,
     migrate,
     migrations,
-    open_reader,
     open_writer,
 )
 from daemon.store.sqlite import BATCH, SqliteStore
@@ -101,8 +98,9 @@ async def test_nothing_is_told_before_it_is_on_disk(
 
 
 async def test_a_cancelled_caller_takes_nobody_with_it_and_its_work_is_done(
-    store: SqliteStore,
+    tmp_path: Path,
 ) -> None:
+    store = await SqliteStore.open(tmp_path / "journal.db", quick_s=0)
     entered, leave = threading.Event(), threading.Event()
 
     def slow(tx: Tx) -> None:
@@ -127,22 +125,7 @@ async def test_a_cancelled_caller_takes_nobody_with_it_and_its_work_is_done(
         "waiting",
         "other",
     ]
-
-
-async def test_a_writer_that_breaks_off_is_not_healthy_but_one_that_was_closed_is(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "journal.db"
-    writer = await ConnectionThread.open(partial(open_writer, path))
-    store = SqliteStore(path, writer, await ConnectionThread.open(partial(open_reader, path)))
-    await writer.aclose()  # its thread is gone, which is no error of SQLite's
-    with pytest.raises(StoreUnavailable):
-        await store.write(post("t1"))
-    assert not store.healthy
     await store.aclose()
-    closed = await SqliteStore.open(path)
-    await closed.aclose()
-    assert closed.healthy
 
 
 async def test_closing_finishes_what_is_queued(tmp_path: Path) -> None:
@@ -185,7 +168,7 @@ from daemon.store.sqlite import SqliteStore
 async def main():
     store = await SqliteStore.open(Path(sys.argv[1]))
     try:
-        tasks = [asyncio.create_task(store.write(lambda tx: tx.claim("s", "me"))) for _ in range(50)]
+        tasks = [asyncio.create_task(store.write(lambda tx: tx.claim_session("s", "me"))) for _ in range(50)]
         await asyncio.sleep(0)
         raise KeyboardInterrupt
     finally:

@@ -3,9 +3,9 @@
 from daemon.agent.subagents.manager import SubagentManager, TooManySubagents, render_result
 from daemon.core.errors import ConfigError
 from daemon.core.events import Steered, UserSaid
+from daemon.core.rows import REPORT_SUFFIX
 from daemon.core.trust import Effect
 from daemon.core.turn import Turn
-from daemon.store.transaction import REPORT_SUFFIX
 from daemon.tools.base import ToolContext, ToolError, ToolOutput
 from daemon.tools.signature import tool
 

@@ -16,7 +16,6 @@ from daemon.core import value
 from daemon.tools.mcp.protocol import ServerTool, stable_json
 from daemon.tools.mcp.tools import HIDDEN_CHARS, exposed_name
 
-KIND = "mcp"
 STORED_CHARS = 20_000
 CODE = 8
 

@@ -15,15 +15,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from secrets import token_hex
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.errors import AidaemonError
+from daemon.core.journal import Store
 from daemon.tools.base import Tool
 from daemon.tools.mcp.config import McpConfig
 from daemon.tools.mcp.pins import (
-    KIND,
     PinRepository,
     ServerPins,
     ToolListing,
@@ -377,60 +377,25 @@ class McpServer:
         return names
 
 
-T = TypeVar("T")
-
-
-class PinReader(Protocol):
-    """Looking at what is kept."""
-
-    def kept(self, kind: str, name: str) -> str | None:
-        """What is kept under this name."""
-        ...
-
-    def all_kept(self, kind: str) -> dict[str, str]:
-        """All of this kind."""
-        ...
-
-
-class PinWriter(PinReader, Protocol):
-    """Keeping."""
-
-    def keep(self, kind: str, name: str, value: str) -> None:
-        """Keep this."""
-        ...
-
-
-class PinStore(Protocol):
-    """The journal, as far as it is needed here."""
-
-    async def write(self, work: Callable[[PinWriter], T]) -> T:
-        """In one piece, on disk when it returns."""
-        ...
-
-    async def read(self, look: Callable[[PinReader], T]) -> T:
-        """See what is there."""
-        ...
-
-
 @value
 class StoredPins:
     """See server.Shelf."""
 
-    store: PinStore
+    store: Store
 
     async def get(self, server: str) -> ServerPins | None:
         """Those of this server; None when it was never met."""
-        text = await self.store.read(lambda tx: tx.kept(KIND, server))
+        text = await self.store.read(lambda tx: tx.get_pins(server))
         return None if text is None else pins_from_json(text)
 
     async def keep(self, server: str, pins: ServerPins) -> None:
         """From now on these."""
         text = pins_to_json(pins)
-        await self.store.write(lambda tx: tx.keep(KIND, server, text))
+        await self.store.write(lambda tx: tx.put_pins(server, text))
 
     async def all(self) -> dict[str, ServerPins]:
         """Of every server that was ever met."""
-        kept = await self.store.read(lambda tx: tx.all_kept(KIND))
+        kept = await self.store.read(lambda tx: tx.list_pins())
         return {name: pins_from_json(text) for name, text in kept.items()}
 
 

@@ -1,10 +1,10 @@
 """The pinned rules, held outside every conversation, and a rule in words for its owner to confirm (F5)."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from daemon.core import value
+from daemon.core.rows import RuleRow
 from daemon.core.trust import Decision, Effect
 from daemon.tools.base import Tool
 from daemon.tools.policy.rule_match import RuleMatcher, find_strictest
@@ -48,7 +48,6 @@ def _join_some(words: Sequence[str]) -> str:
     return ", ".join(words[:MAX_LISTED]) + (" ..." if len(words) > MAX_LISTED else "")
 
 
-KIND, LAST = "rule", "rule-last"
 UNREADABLE_RULE = RuleMatcher(action=Decision.ASK, effects=frozenset(Effect) - {Effect.READ})
 
 
@@ -66,39 +65,15 @@ class PinnedRule:
     confirmed: bool = False
     fault: str = ""
 
-    def to_text(self) -> str:
-        """As it is kept."""
-        fields = {
-            key: value
-            for key, value in asdict(self).items()
-            if key not in ("name", "guard", "fault")
-        }
-        return json.dumps(
-            fields | {"guard": self.guard.model_dump(mode="json", exclude_defaults=True)},
-            ensure_ascii=False,
-        )
 
-
-def read_rule(name: str, text: str) -> PinnedRule:
-    """A rule as it was kept. What cannot be read is not forgotten: it asks."""
+def read_rule(row: RuleRow) -> PinnedRule:
+    """A rule that cannot be read any more is not forgotten: it asks."""
     try:
-        kept = json.loads(text)
-        guard = RuleMatcher.model_validate(kept["guard"])
-        return PinnedRule(
-            name,
-            str(kept["said"]),
-            guard,
-            str(kept["session"]),
-            str(kept["by"]),
-            bool(kept["confirmed"]),
-        )
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        return PinnedRule(
-            name,
-            text,
-            UNREADABLE_RULE,
-            fault=f"cannot be read ({error}); it asks before everything that does not only read",
-        )
+        guard = RuleMatcher.model_validate_json(row.matcher)
+    except ValueError as error:
+        fault = f"cannot be read ({error}); it asks before everything that does not only read"
+        return PinnedRule(str(row.n), row.said or row.matcher, UNREADABLE_RULE, fault=fault)
+    return PinnedRule(str(row.n), row.said, guard, row.session, row.sender, row.confirmed)
 
 
 @dataclass(slots=True)
@@ -108,9 +83,9 @@ class RuleSet:
     tools: ToolRegistry
     _known: dict[str, PinnedRule] = field(default_factory=dict)
 
-    def load(self, kept: Mapping[str, str]) -> None:
+    def load(self, rows: Iterable[RuleRow]) -> None:
         """What the journal keeps, at the start."""
-        self._known = {name: read_rule(name, text) for name, text in kept.items()}
+        self._known = {str(row.n): read_rule(row) for row in rows}
 
     def put(self, rule: PinnedRule) -> None:
         """From now on this holds, too."""
@@ -160,8 +135,3 @@ class RuleSet:
         )
         tools = (tool for name in self.tools.names() if (tool := self.tools.get(name)))
         return [tool.name for tool in tools if anywhere.decide(tool, {})]
-
-
-def next_rule_name(kept: Iterable[str], last: str | None) -> str:
-    """A number that no rule had before."""
-    return str(max([int(name) for name in (*kept, last or "0") if name.isdecimal()], default=0) + 1)

@@ -9,17 +9,16 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from json import dumps, loads
 from pathlib import Path
 
 from daemon.core import value
+from daemon.core.journal import Tx
+from daemon.core.rows import RunningCommand
 from daemon.core.trust import Label
 from daemon.tools.base import ToolContext
-from daemon.tools.keeping import Looking, Noting
 from daemon.tools.workspace.file_store import FileStore
 from daemon.tools.workspace.labels import FileLabel, FileLabels, LabelScope
 
-COMMAND_KIND = "command"
 MAX_ENTRIES = 200_000
 CLOCK_REALTIME_COARSE = 5
 TICK_NS = 20_000_000
@@ -87,8 +86,8 @@ class CommandEffects:
         if not (self.files.labels.has_labels or context is None or context.untrusted_source):
             return CommandStart(name, at, stopwatch, None, has_row=False)
         sight = await asyncio.to_thread(scan, self.files.workspace.root, self.max_entries)
-        row = dumps({"at_ns": at, "turn": context.turn.id if context else ""})
-        await self.files.labels.store.write(lambda tx: tx.keep(COMMAND_KIND, name, row))
+        row = RunningCommand(name, at, context.turn.id if context else "")
+        await self.files.labels.store.write(lambda tx: tx.add_running_command(row))
         return CommandStart(name, at, stopwatch, sight.folders, has_row=True)
 
     async def finish(
@@ -117,31 +116,25 @@ class CommandEffects:
 
     async def recover(self) -> None:
         """Look after the commands that a former daemon did not see the end of. Raises StoreUnavailable."""
-
-        def left(tx: Looking) -> dict[str, str]:
-            return tx.all_kept(COMMAND_KIND)
-
-        rows = await self.files.labels.store.read(left)
+        rows = await self.files.labels.store.read(lambda tx: tx.list_running_commands())
         if not rows:
             return
         sight = await asyncio.to_thread(scan, self.files.workspace.root, self.max_entries)
-        told = [loads(row) for row in rows.values()]
         marks = [
             mark
-            for row in told
-            for mark in label_changes(sight, row["at_ns"], None, self.files.labels, row["turn"])
+            for row in rows
+            for mark in label_changes(sight, row.at_ns, None, self.files.labels, row.turn)
         ]
-        await self._save(marks, list(rows))
+        await self._save(marks, [row.name for row in rows])
 
     async def _save(self, marks: Iterable[FileLabel], done: Iterable[str]) -> None:
         marks, done = list(marks), list(done)
         if not marks and not done:
             return
 
-        def work(tx: Noting) -> None:
-            self.files.labels.write_rows(tx, marks)
-            for name in done:
-                tx.drop(COMMAND_KIND, name)
+        def work(tx: Tx) -> None:
+            tx.put_file_labels(marks)
+            tx.remove_running_commands(done)
 
         await self.files.labels.store.write(work)
         self.files.labels.add_labels(marks)

@@ -16,14 +16,13 @@ from weakref import WeakValueDictionary
 from daemon.core import value
 from daemon.core.clock import run_to_completion
 from daemon.core.errors import StoreUnavailable
+from daemon.core.journal import ReadTx, Store, Tx
+from daemon.core.rows import FileLabel, FileVersion
 from daemon.core.trust import Label
 from daemon.tools.base import ToolContext, ToolError
-from daemon.tools.keeping import Keeping, Looking, Noting
-from daemon.tools.workspace import history as versioning
-from daemon.tools.workspace import labels as marking
 from daemon.tools.workspace.fs import PendingWrite, Workspace, casefold_name
-from daemon.tools.workspace.history import NO_FILE, FileHistory, FileVersion, hash_content
-from daemon.tools.workspace.labels import FileLabel, FileLabels
+from daemon.tools.workspace.history import NO_FILE, FileHistory, hash_content
+from daemon.tools.workspace.labels import FileLabels
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -78,14 +77,12 @@ class FileStore:
 
     @classmethod
     async def open(
-        cls, workspace: Workspace, folder: Path, keeping: Keeping, now: Callable[[], datetime]
+        cls, workspace: Workspace, folder: Path, keeping: Store, now: Callable[[], datetime]
     ) -> Self:
         """With what the journal knows of versions, which lie in `folder`, and of labels. Raises OSError, StoreUnavailable."""
 
-        def look(tx: Looking) -> tuple[list[str], list[str]]:
-            return list(tx.all_kept(versioning.HISTORY_KIND).values()), list(
-                tx.all_kept(marking.LABEL_KIND).values()
-            )
+        def look(tx: ReadTx) -> tuple[list[FileVersion], list[FileLabel]]:
+            return tx.list_file_versions(), tx.list_file_labels()
 
         told, marked = await keeping.read(look)
         versions = await asyncio.to_thread(FileHistory.open, folder, keeping, now, told)
@@ -153,9 +150,9 @@ class FileStore:
             self._labels_for(place, draft.created, author.turn) if after is Label.UNTRUSTED else []
         )
 
-        def note(tx: Noting) -> None:
-            versions.write_row(tx, version)
-            self.labels.write_rows(tx, marks)
+        def note(tx: Tx) -> None:
+            tx.put_file_versions([version])
+            tx.put_file_labels(marks)
 
         with self.labels.protect_while_writing(place):
             await versions.store.write(note)

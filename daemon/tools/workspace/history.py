@@ -4,11 +4,10 @@ A version is safe on disk before its record is, and the record before the change
 """
 
 import asyncio
-import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -16,50 +15,15 @@ from secrets import token_hex
 from threading import Lock
 from typing import Self
 
-from daemon.core import value
-from daemon.core.trust import Label
+from daemon.core.journal import Store
+from daemon.core.rows import FileVersion
 from daemon.tools.base import ToolError
-from daemon.tools.keeping import Keeping, Noting
 
-HISTORY_KIND = "undo"
 MAX_HISTORY_BYTES = 175_000_000  # what comes between two looks at it stays below 25 more
 MAX_RECORDS = 5_000
 PRUNE_AFTER_BYTES, PRUNE_AFTER = 8_000_000, 100
 MAX_AGE = timedelta(days=30)
 NO_FILE = ""
-
-
-@value
-class FileVersion:
-    """One change of one file. `old` and `new` are hashes of what it held, NOTHING where there was no file; `label` and `mode`
-    are the old content's, `size` is its bytes. `name` sorts by time.
-
-    `undoes` is the turn that this change took back; `undone`: this change has been taken back.
-    """
-
-    name: str
-    session: str
-    turn: str
-    call_id: str
-    path: str
-    at: datetime
-    old: str
-    new: str
-    mode: int
-    size: int
-    label: Label
-    undoes: str = ""
-    undone: bool = False
-
-    def to_json(self) -> str:
-        """As the journal keeps it."""
-        return json.dumps(asdict(self) | {"at": self.at.isoformat()})
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """The opposite of `written`."""
-        row = json.loads(text)
-        return cls(**row | {"at": datetime.fromisoformat(row["at"]), "label": Label(row["label"])})
 
 
 def hash_content(data: bytes | None) -> str:
@@ -89,7 +53,7 @@ class FileHistory:
     """The only owner of HOME/undo and of its records."""
 
     folder: Path
-    store: Keeping
+    store: Store
     now: Callable[[], datetime]
     max_bytes: int = MAX_HISTORY_BYTES
     _versions: dict[str, FileVersion] = field(default_factory=dict)
@@ -100,11 +64,11 @@ class FileHistory:
 
     @classmethod
     def open(
-        cls, folder: Path, keeping: Keeping, now: Callable[[], datetime], rows: Iterable[str]
+        cls, folder: Path, keeping: Store, now: Callable[[], datetime], rows: Iterable[FileVersion]
     ) -> Self:
         """With what the journal kept of it (`rows`); contents that nobody tells of are thrown away. In a thread."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        kept = {version.name: version for version in map(FileVersion.from_json, rows)}
+        kept = {version.name: version for version in rows}
         versions = cls(
             folder, keeping, now, _versions=kept, _last_number=int(max(kept, default="0"))
         )
@@ -160,10 +124,6 @@ class FileHistory:
             raise ToolError("what was kept of it is damaged")
         return data
 
-    def write_row(self, tx: Noting, version: FileVersion) -> None:
-        """Into the journal."""
-        tx.keep(HISTORY_KIND, version.name, version.to_json())
-
     def add_version(self, version: FileVersion) -> None:
         """The journal has it."""
         self._versions[version.name] = version
@@ -171,18 +131,13 @@ class FileHistory:
 
     async def discard(self, version: FileVersion) -> None:
         """It did not happen."""
-        await self.store.write(lambda tx: tx.drop(HISTORY_KIND, version.name))
+        await self.store.write(lambda tx: tx.remove_file_versions([version.name]))
         self._versions.pop(version.name, None)
 
     async def set_undone(self, versions: Sequence[FileVersion], undone: bool) -> None:
         """These were taken back, or put back."""
         changed = [replace(version, undone=undone) for version in versions]
-
-        def work(tx: Noting) -> None:
-            for version in changed:
-                self.write_row(tx, version)
-
-        await self.store.write(work)
+        await self.store.write(lambda tx: tx.put_file_versions(changed))
         self._versions |= {version.name: version for version in changed}
 
     async def prune(self) -> None:
@@ -194,11 +149,8 @@ class FileHistory:
         if not gone:
             return
 
-        def work(tx: Noting) -> None:
-            for version in gone:
-                tx.drop(HISTORY_KIND, version.name)
-
-        await self.store.write(work)
+        names = [version.name for version in gone]
+        await self.store.write(lambda tx: tx.remove_file_versions(names))
         for version in gone:
             self._versions.pop(version.name, None)
         still = {version.old for version in self._versions.values()}

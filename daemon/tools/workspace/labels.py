@@ -1,53 +1,14 @@
 """Labels of files (F3): which files of the workspace hold, or are named by, text from outside. A sidecar in the journal."""
 
-import json
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass, field
 from typing import Self
-from urllib.parse import quote_from_bytes
 
-from daemon.core import value
+from daemon.core.journal import Store
+from daemon.core.rows import FileLabel, LabelScope
 from daemon.core.trust import Label, join_all
-from daemon.tools.keeping import Keeping, Noting
 from daemon.tools.workspace.fs import Workspace, casefold_name
-
-LABEL_KIND = "file"
-
-
-class LabelScope(StrEnum):
-    """What a mark speaks of: a file and its name, a name alone, or a folder with everything in it."""
-
-    FILE = "file"
-    NAME = "name"
-    TREE = "tree"
-
-
-@value
-class FileLabel:
-    """The label of a place, and the turn that gave it. `path` is its one name in the workspace."""
-
-    path: str
-    label: Label
-    turn: str
-    scope: LabelScope = LabelScope.FILE
-
-    @property
-    def key(self) -> str:
-        """What it is kept under: any path can be written so, in broken characters too."""
-        return quote_from_bytes(os.fsencode(self.path))
-
-    def to_json(self) -> str:
-        """As the journal keeps it."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """The opposite of `written`."""
-        row = json.loads(text)
-        return cls(row["path"], Label(row["label"]), row["turn"], LabelScope(row["scope"]))
 
 
 @dataclass(slots=True)
@@ -58,16 +19,16 @@ class FileLabels:
     """
 
     workspace: Workspace
-    store: Keeping
+    store: Store
     _labels: dict[str, FileLabel] = field(default_factory=dict)
     _by_folded: dict[str, set[str]] = field(default_factory=dict)
     _being_written: list[str] = field(default_factory=list)
 
     @classmethod
-    def load(cls, files: Workspace, keeping: Keeping, rows: Iterable[str]) -> Self:
+    def load(cls, files: Workspace, keeping: Store, rows: Iterable[FileLabel]) -> Self:
         """With what the journal kept (`rows`)."""
         marks = cls(files, keeping)
-        marks.add_labels([FileLabel.from_json(row) for row in rows])
+        marks.add_labels(rows)
         return marks
 
     @property
@@ -142,7 +103,7 @@ class FileLabels:
     async def save(self, marks: Iterable[FileLabel]) -> None:
         """Several at once, in the journal when this returns."""
         marks = list(marks)
-        await self.store.write(lambda tx: self.write_rows(tx, marks))
+        await self.store.write(lambda tx: tx.put_file_labels(marks))
         self.add_labels(marks)
 
     async def remove(self, names: Iterable[str]) -> None:
@@ -155,20 +116,11 @@ class FileLabels:
         if not gone:
             return
 
-        def work(tx: Noting) -> None:
-            for mark in gone:
-                tx.drop(LABEL_KIND, mark.key)
-
-        await self.store.write(work)
+        await self.store.write(lambda tx: tx.remove_file_labels([mark.path for mark in gone]))
         for mark in gone:
             if self._labels.get(mark.path) is mark:  # not one that was put there meanwhile
                 del self._labels[mark.path]
                 self._by_folded[_casefold_path(mark.path)].discard(mark.path)
-
-    def write_rows(self, tx: Noting, marks: Iterable[FileLabel]) -> None:
-        """Into the journal, together with something else."""
-        for mark in marks:
-            tx.keep(LABEL_KIND, mark.key, mark.to_json())
 
     def add_labels(self, marks: Iterable[FileLabel]) -> None:
         """The journal has them."""

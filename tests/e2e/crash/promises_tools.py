@@ -24,10 +24,7 @@ from daemon.tools.workspace.file_store import (
     undo_turn,
 )
 from daemon.tools.workspace.fs import Workspace
-from daemon.tools.workspace.history import HISTORY_KIND as VERSION
 from daemon.tools.workspace.history import NO_FILE, FileVersion, hash_content
-from daemon.tools.workspace.labels import LABEL_KIND as MARK
-from daemon.tools.workspace.labels import FileLabel
 from tests.e2e.crash.life import FIRST
 from tests.e2e.crash.model import LIMIT
 from tests.e2e.crash.moments import Notebook
@@ -144,7 +141,7 @@ def outside_text_keeps_its_mark(folder: Path, it: Remains) -> Iterator[str]:
     """What a turn wrote that had heard a stranger is never taken for the owner's own (F3)."""
     marked = {
         mark.path
-        for mark in map(FileLabel.from_json, it.all_kept(MARK).values())
+        for mark in it.file_labels
         if mark.label is Label.UNTRUSTED
     }
     root = folder / "home" / "workspace"
@@ -266,9 +263,7 @@ async def _taken_back(files: FileStore) -> AsyncIterator[UndoResult]:
 
 
 def _versions(it: Remains) -> list[FileVersion]:
-    return sorted(
-        map(FileVersion.from_json, it.all_kept(VERSION).values()), key=lambda one: one.name
-    )
+    return it.file_versions
 
 
 def _hash(file: Path) -> str:

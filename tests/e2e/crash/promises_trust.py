@@ -1,13 +1,11 @@
 """What must hold of permissions, of what strangers send, and of pinned rules, however often it died (A13, A15, A16, F5; B5)."""
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator
 
 from daemon.core.events import ApprovalAnswered, CallJudged, UserSaid
 from daemon.core.trust import APPROVALS, Decision
-from daemon.tools.policy.rules import KIND as RULE
 from tests.e2e.crash.model import names
 from tests.e2e.crash.person import TIMES
 from tests.e2e.crash.remains import Remains
@@ -107,12 +105,12 @@ def events_do_nothing_unasked(it: Remains) -> Iterator[str]:
 
 def rules_that_were_told_are_kept(it: Remains) -> Iterator[str]:
     """Once a person was told that it holds, it stands in the journal, and what it forbids is not done (F5)."""
-    kept = it.all_kept(RULE)
+    kept = {str(rule.n): rule.said for rule in it.rules}
     for line in it.outside.orders.lines():
         if not line["text"].startswith(ADD):
             continue
         number = TOLD.search(line["reply"])
-        sentence = json.loads(kept.get(number[1], "{}")).get("said") if number else None
+        sentence = kept.get(number[1]) if number else None
         if sentence != line["text"].removeprefix(ADD):
             yield f"of {line['text']!r} was told {line['reply']!r}, kept is {kept}"
         yield from _obeyed(it, line["session"], line["client"])

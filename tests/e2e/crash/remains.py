@@ -13,7 +13,7 @@ from daemon.client.views import run_view
 from daemon.core.events import Event, ModelReplied, RecordedEvent
 from daemon.core.journal import ReadTx
 from daemon.core.messages import ToolCall
-from daemon.core.rows import ChildRow, LoopRow, TurnRow
+from daemon.core.rows import ChildRow, FileLabel, FileVersion, LoopRow, RuleRow, TurnRow
 from daemon.store.sqlite import SqliteStore
 from tests.e2e.crash.moments import Outside
 from tests.e2e.crash.person import Plan
@@ -21,7 +21,7 @@ from tests.fakes.openai import Asked
 
 E = TypeVar("E", bound=Event)
 Row = dict[str, str]
-TABLES = ("inbox", "outbox", "approvals", "lanes", "grants", "grant_uses", "kept")
+TABLES = ("inbox", "outbox", "approvals", "leases", "grants", "grant_uses")
 HOUSE = ("agent", "loop", "event")
 
 
@@ -43,7 +43,9 @@ class Remains:
     loops: list[LoopRow]
     grants: list[Row]
     uses: list[Row]
-    kept: list[Row]
+    rules: list[RuleRow]
+    file_labels: list[FileLabel]
+    file_versions: list[FileVersion]
     last: int = 0
 
     @property
@@ -61,10 +63,6 @@ class Remains:
             for one in replies
             for n, call in enumerate(cast(ModelReplied, one.event).calls)
         }
-
-    def all_kept(self, kind: str) -> dict[str, str]:
-        """What is kept of this kind, by name."""
-        return {row["name"]: row["value"] for row in self.kept if row["kind"] == kind}
 
     def own(self, turn: str) -> bool:
         """A turn of a conversation of people: its reply goes to them."""
@@ -102,13 +100,16 @@ async def remains(
         lambda tx: [row for turn in turns for row in tx.list_children(turn)]
     )
     loops = await store.read(lambda tx: tx.list_loops())
+    more = await store.read(
+        lambda tx: (tx.list_rules(), tx.list_file_labels(), tx.list_file_versions())
+    )
     await store.aclose()
     with closing(sqlite3.connect(path)) as db:
         db.row_factory = sqlite3.Row
-        inbox, outbox, approvals, lanes, grants, uses, kept = (_rows(db, table) for table in TABLES)
+        inbox, outbox, approvals, lanes, grants, uses = (_rows(db, table) for table in TABLES)
     return Remains(
         plan, Outside(folder), turns, events, inbox, outbox, approvals, lanes, requests, kills, children, loops,
-        grants, uses, kept, last,
+        grants, uses, *more, last,
     )  # fmt: skip
 
 

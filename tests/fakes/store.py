@@ -1,0 +1,36 @@
+"""A journal whose disk fails when a test says so."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from daemon.core.errors import StoreUnavailable
+from daemon.core.journal import ReadTx, Store, Tx
+
+T = TypeVar("T")
+
+
+@dataclass
+class FailingStore:
+    """`Store` over another one; set `broken` and nothing can be written."""
+
+    store: Store
+    broken: bool = False
+
+    @property
+    def healthy(self) -> bool:
+        return not self.broken
+
+    async def write(self, work: Callable[[Tx], T]) -> T:
+        if self.broken:
+            raise StoreUnavailable()
+        return await self.store.write(work)
+
+    async def read(self, look: Callable[[ReadTx], T]) -> T:
+        return await self.store.read(look)
+
+    def watch_outbox(self, told: Callable[[], None]) -> Callable[[], None]:
+        return self.store.watch_outbox(told)
+
+    async def aclose(self) -> None:
+        await self.store.aclose()
