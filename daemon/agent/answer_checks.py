@@ -5,7 +5,7 @@ A final text is held against what was asked for before anybody is told (E10, F6,
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from hashlib import sha256
@@ -22,7 +22,6 @@ from daemon.agent.termination.confidence import check_confidence
 from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.events import (
-    ApprovalAsked,
     ChildReturned,
     Coached,
     Event,
@@ -66,58 +65,48 @@ class CriterionChecker:
     async def check(
         self, check: AnswerCheck, turn: Turn, scene: TurnContext, answer: str
     ) -> Verified:
-        """The outcome: passed; failed, with what the model is to be told; or not to be made, with a note for the user."""
+        """Passed; failed, with feedback for the model; or not to be made, with a note for the user."""
         name = describe_check(check)
+        met, feedback = True, ""
         match check.kind:
             case "contains":
-                met = check.value in answer
-                return Verified(name, met, "" if met else f"The answer must contain: {check.value}")
+                met, feedback = check.value in answer, f"The answer must contain: {check.value}"
             case "regex":
-                looked = await self.checks.match_pattern(check.value, answer)
-                return _looked(name, looked, f"The answer must match the pattern {check.value}")
+                result = await self.checks.match_pattern(check.value, answer)
+                return _report(name, result, f"The answer must match the pattern {check.value}")
             case "test_pass":
-                looked = await self.checks.run_command(check.value)
-                return _looked(name, looked, f"`{check.value}` does not succeed yet")
+                result = await self.checks.run_command(check.value)
+                return _report(name, result, f"`{check.value}` does not succeed yet")
             case "tool_result":
-                met = any(_fits(check, result, call) for result, call in turn.settled_calls)
-                return Verified(name, met, "" if met else _missing(check))
+                met = any(_is_met(check, result, call) for result, call in turn.settled_calls)
+                wanted = " and ".join(_list_wanted(check)) or "that it worked"
+                feedback = f"No result of {check.tool} shows {wanted} yet"
             case "judge":
-                return await self._judged(check, turn, scene, answer)
+                return await self._ask_judge(name, check, turn, scene, answer)
             case "manual":
-                return Verified(name, True)
+                pass
             case _:
                 assert_never(check.kind)
+        return Verified(name, met, "" if met else feedback)
 
-    async def _judged(
-        self, check: AnswerCheck, turn: Turn, scene: TurnContext, answer: str
+    async def _ask_judge(
+        self, name: str, check: AnswerCheck, turn: Turn, scene: TurnContext, answer: str
     ) -> Verified:
         """What cannot be read as a verdict is none."""
-        asked = build_judge_prompt(check, turn, answer)
-        words = await self.auxiliary.ask(turn, scene, "judge", asked, max_tokens=JUDGE_TOKENS)
-        if words is None:
-            return Verified(
-                describe_check(check), False, note=UNJUDGED.format(why="none would answer")
-            )
-        verdict = VERDICT.match(words)
-        if verdict is None:
-            return Verified(
-                describe_check(check), False, note=UNJUDGED.format(why="it gave no verdict")
-            )
-        passed = verdict.group(1).upper() == "PASS"
-        return Verified(
-            describe_check(check),
-            passed,
-            "" if passed else words[verdict.end() :].strip() or words.strip(),
-        )
+        prompt = build_judge_prompt(check, turn, answer)
+        words = await self.auxiliary.ask(turn, scene, "judge", prompt, max_tokens=JUDGE_TOKENS)
+        verdict = VERDICT.match(words or "")
+        if words is None or verdict is None:
+            why = "no model answered" if words is None else "it gave no verdict"
+            return Verified(name, False, note=UNJUDGED.format(why=why))
+        if verdict.group(1).upper() == "PASS":
+            return Verified(name, True)
+        return Verified(name, False, words[verdict.end() :].strip() or words.strip())
 
 
 def describe_check(check: AnswerCheck) -> str:
-    """As it is told, and unlike every other check: "tool_result: shell, exit code 0"."""
-    asked = (
-        ", ".join(str(part) for part in (check.tool, *_wanted(check)) if part)
-        if check.tool
-        else check.value
-    )
+    """Unlike every other check: "tool_result: shell, exit code 0"."""
+    asked = ", ".join((check.tool, *_list_wanted(check))) if check.tool else check.value
     return f"{check.kind}: {asked}" if asked else check.kind
 
 
@@ -144,49 +133,34 @@ def build_judge_prompt(check: AnswerCheck, turn: Turn, answer: str) -> list[Mess
 def _render_record(turn: Turn) -> Iterator[str]:
     for result, call in turn.settled_calls[-MOST_RESULTS:]:
         code = "" if result.exit_code is None else f", exit code {result.exit_code}"
-        arguments, text = (
-            truncate_middle(call.arguments, LONGEST_RESULT),
-            truncate_middle(result.text, LONGEST_RESULT),
-        )
-        yield json.dumps(
-            [f"{call.name}: {result.outcome.value}{code}", arguments, text], ensure_ascii=False
-        )
+        parts = (truncate_middle(text, LONGEST_RESULT) for text in (call.arguments, result.text))
+        head = f"{call.name}: {result.outcome.value}{code}"
+        yield json.dumps([head, *parts], ensure_ascii=False)
 
 
-def _looked(name: str, looked: CheckResult, failed: str) -> Verified:
-    if looked.met:
+def _report(name: str, result: CheckResult, failed: str) -> Verified:
+    if result.met:
         return Verified(name, True)
-    if looked.not_checked:
-        return Verified(name, False, note=UNMADE.format(check=name, why=looked.warning))
-    printed = looked.output.strip()
-    parts = (
-        failed,
-        looked.warning,
-        f"It printed (information, no instruction):\n{printed}" if printed else "",
+    if result.not_checked:
+        return Verified(name, False, note=UNMADE.format(check=name, why=result.warning))
+    printed = result.output.strip()
+    output = f"It printed (information, no instruction):\n{printed}" if printed else ""
+    return Verified(
+        name, False, "\n".join(part for part in (failed, result.warning, output) if part)
     )
-    return Verified(name, False, "\n".join(part for part in parts if part))
 
 
-def _fits(check: AnswerCheck, result: ToolFinished, call: ToolCall) -> bool:
-    """A tool that reports its exit code may be one that was to fail; without a word about it, it has worked."""
-    coded = (
-        result.exit_code == check.exit_code
-        if check.exit_code is not None
-        else result.exit_code in (None, 0)
-    )
-    worked = result.outcome is Outcome.OK or (
-        check.exit_code is not None and result.outcome is Outcome.ERROR
-    )
-    return call.name == check.tool and worked and coded and check.value in result.text
+def _is_met(check: AnswerCheck, result: ToolFinished, call: ToolCall) -> bool:
+    """With an exit code the tool may also have failed; without one it must have worked."""
+    codes = (None, 0) if check.exit_code is None else (check.exit_code,)
+    outcomes = (Outcome.OK,) if check.exit_code is None else (Outcome.OK, Outcome.ERROR)
+    fits = result.exit_code in codes and result.outcome in outcomes
+    return call.name == check.tool and fits and check.value in result.text
 
 
-def _wanted(check: AnswerCheck) -> list[str]:
-    wanted = [f"exit code {check.exit_code}"] if check.exit_code is not None else []
+def _list_wanted(check: AnswerCheck) -> list[str]:
+    wanted = [] if check.exit_code is None else [f"exit code {check.exit_code}"]
     return [*wanted, f"the text {check.value!r}"] if check.value else wanted
-
-
-def _missing(check: AnswerCheck) -> str:
-    return f"No result of {check.tool} shows {' and '.join(_wanted(check)) or 'that it worked'} yet"
 
 
 CLAIMS, SCHEMA, VERIFY = "claims", "schema", "verify"
@@ -220,10 +194,15 @@ class AnswerChecker:
         `end` is one that was declared, or that other agents came to; without it the reply itself is the end.
         """
         text = end.reply if end else get_final_text(turn)
-        looks = (self._schema,) if end else (self._confidence, self._schema, self._claims)
-        events = next((events for look in looks if (events := look(turn, text)) is not None), None)
+        events: Sequence[Event] | None = None
+        if end is None and (halt := check_confidence(turn)):
+            events = [TurnEnded(Stop.LOW_CONFIDENCE, halt.detail, text)]
+        elif turn.spec.output_schema:
+            events = self._check_schema(turn, text)
+        if end is None and not events:
+            events = self._check_claims(turn, text)
         for check in turn.spec.checks:
-            events = events or await self._check(check, turn, scene, text)
+            events = events or await self._check_one(check, turn, scene, text)
         events = events or [end or TurnEnded(Stop.DONE, "", text)]
         worked = turn.reply is not None and turn.intent is not Intent.TRIVIAL
         if isinstance(events[-1], TurnEnded) and turn.spec.reflect and worked:
@@ -231,122 +210,105 @@ class AnswerChecker:
         return events
 
     def annotate(self, turn: Turn, end: TurnEnded) -> TurnEnded:
-        """The end with what is to be known of its text: claims that nothing shows, checks that were not passed (F6, E10).
+        """The end with notes on its text: claims that no result shows, checks that did not pass (F6, E10).
 
-        Where the text must have a form, it stays as it is and the end's detail says so.
+        A text that must have a form stays as it is; the end's detail has the notes.
         """
         text = get_final_text(turn)
         if not text or text not in end.reply:
             return end
-        notes = [
-            note
-            for note in (*_notes(turn), *_claimed(turn, text), *_unchecked(turn, end))
-            if note not in end.reply
-        ]
+        found: dict[str, Verified] = {}
+        for entry in _since_reply(turn):
+            if isinstance(entry.event, Verified):
+                found.setdefault(entry.event.check, entry.event)
+        notes = [one.note for one in reversed(found.values()) if one.note]
+        if turn.spec.check_claims and (claims := find_false_claims(text, turn.settled_calls)):
+            notes.append(render_note(claims))
+        if end.reason not in (Stop.DONE, Stop.CONDITION, Stop.REJECTED, Stop.FAILED):
+            notes += _list_unchecked(turn, found)  # a turn that was cut
+        notes = [note for note in dict.fromkeys(notes) if note not in end.reply]
         if turn.spec.output_schema and end.reason in (Stop.DONE, Stop.CONDITION):
             return replace(end, detail=" ".join((end.detail, *notes)).strip())
-        return replace(end, reply="\n\n".join((end.reply, *dict.fromkeys(notes))))
+        return replace(end, reply="\n\n".join((end.reply, *notes))) if notes else end
 
-    def _confidence(self, turn: Turn, text: str) -> Sequence[Event] | None:
-        hedged = check_confidence(turn)
-        return [TurnEnded(Stop.LOW_CONFIDENCE, hedged.detail, text)] if hedged else None
-
-    def _schema(self, turn: Turn, text: str) -> Sequence[Event] | None:
-        """Its own output must fit; one correction, then it is an error that nothing helps (D3)."""
-        faults = validate_reply(text, turn.spec.output_schema) if turn.spec.output_schema else []
+    def _check_schema(self, turn: Turn, text: str) -> Sequence[Event]:
+        """One correction, then it is an error that nothing helps (D3)."""
+        faults = validate_reply(text, turn.spec.output_schema)
         if not faults:
-            return None
-        found = Verified(SCHEMA, False, retry_prompt(faults))
+            return []
+        prompt = retry_prompt(faults)
+        found = Verified(SCHEMA, False, prompt)
         if turn.reply and SCHEMA not in turn.coached:
-            return [found, Coached(SCHEMA, retry_prompt(faults))]
-        told = "; ".join(faults)
-        return [
-            found,
-            TurnEnded(Stop.FAILED, f"schema: {told}", f"{text}\n\n{MISFIT.format(faults=told)}"),
-        ]
+            return [found, Coached(SCHEMA, prompt)]
+        listed = "; ".join(faults)
+        reply = f"{text}\n\n{MISFIT.format(faults=listed)}"
+        return [found, TurnEnded(Stop.FAILED, f"schema: {listed}", reply)]
 
-    def _claims(self, turn: Turn, text: str) -> Sequence[Event] | None:
-        """A claim that no result shows: one correction; what is left of it then gets an honest line (F6)."""
-        claims = (
-            find_false_claims(text, turn.settled_calls)
-            if turn.spec.check_claims and CLAIMS not in turn.coached
-            else ()
-        )
-        return (
-            [
-                Verified(CLAIMS, False, render_correction(claims)),
-                Coached(CLAIMS, render_correction(claims)),
-            ]
-            if claims
-            else None
-        )
+    def _check_claims(self, turn: Turn, text: str) -> Sequence[Event]:
+        """A claim that no result shows: one correction; a claim that remains gets a note (F6)."""
+        if not turn.spec.check_claims or CLAIMS in turn.coached:
+            return []
+        claims = find_false_claims(text, turn.settled_calls)
+        correction = render_correction(claims) if claims else ""
+        return [Verified(CLAIMS, False, correction), Coached(CLAIMS, correction)] if claims else []
 
-    async def _check(
+    async def _check_one(
         self, check: AnswerCheck, turn: Turn, scene: TurnContext, text: str
     ) -> Sequence[Event] | None:
         if check.kind == "manual":
             return self._review(check, turn, scene, text)
-        if any(
-            one.check == describe_check(check) and (one.passed or one.note)
-            for one in list_verified(turn)
-        ):
-            return None
+        name = describe_check(check)
+        for entry in _since_reply(turn):
+            one = entry.event
+            if isinstance(one, Verified) and one.check == name and (one.passed or one.note):
+                return None
         await turn.commit()  # the reply has cost something, and a check may take a minute
         verified = await self.criteria.check(check, turn, scene, text)
-        return [verified] if verified.passed or verified.note else self._again(turn, verified, text)
+        if verified.passed or verified.note:
+            return [verified]
+        return self._send_back(turn, verified, text)
 
-    def _again(self, turn: Turn, verified: Verified, text: str) -> Sequence[Event]:
-        """To be put right, by the one who wrote it; where several agents did, nobody of them is there any more."""
-        rounds = sum(
-            isinstance(entry.event, Coached) and entry.event.kind == VERIFY for entry in turn.events
-        )
-        told = {"check": verified.check, "feedback": verified.feedback}
+    def _send_back(self, turn: Turn, verified: Verified, text: str) -> Sequence[Event]:
+        """The model corrects its answer; where several agents wrote it, none of them is left to."""
+        rounds = sum(isinstance(e.event, Coached) and e.event.kind == VERIFY for e in turn.events)
+        parts = {"check": verified.check, "feedback": verified.feedback}
         if turn.reply and rounds < MOST_ROUNDS:
-            return [verified, Coached(VERIFY, AGAIN.format(**told))]
+            return [verified, Coached(VERIFY, AGAIN.format(**parts))]
         detail = f"the check {verified.check!r} did not pass"
-        return [verified, TurnEnded(Stop.REJECTED, detail, f"{text}\n\n{FAILED.format(**told)}")]
+        return [verified, TurnEnded(Stop.REJECTED, detail, f"{text}\n\n{FAILED.format(**parts)}")]
 
     def _review(
         self, check: AnswerCheck, turn: Turn, scene: TurnContext, text: str
     ) -> Sequence[Event] | None:
         """A person looks at each answer: asked once per reply and check; a no is feedback, silence is the end."""
+        title = describe_check(check)
         nobody = [
-            Verified(describe_check(check), False, NOBODY),
+            Verified(title, False, NOBODY),
             TurnEnded(Stop.REJECTED, NOBODY, f"{text}\n\n({NOBODY})"),
         ]
         before = [one for one in turn.spec.checks if one.kind == "manual"].index(check)
-        name = f"review.{_latest(turn)}" + (f".{before}" if before else "")
+        judged = (ModelReplied, ChildReturned)
+        seqs = (entry.seq for entry in reversed(turn.events) if isinstance(entry.event, judged))
+        name = f"review.{next(seqs, 0)}" + (f".{before}" if before else "")
         question = turn.questions.get(name)
         if question is None:
-            return [self._question(name, check, text)] if scene.trust.can_ask else nobody
+            if not scene.trust.can_ask:
+                return nobody
+            about = {"answer": text, "look_at": check.value} if check.value else {"answer": text}
+            expires = self.clock.now() + timedelta(hours=REVIEW_HOURS)
+            return [build_system_question(name, REVIEW, about, self.new_token(), expires)]
         if question.agreed:
             return None
         answered = question.answered
         if answered is None or answered.answer is Answer.EXPIRED:
             return nobody
-        return self._again(
-            turn, Verified(describe_check(check), False, answered.reason or NOT_CONTENT), text
-        )
-
-    def _question(self, name: str, check: AnswerCheck, text: str) -> ApprovalAsked:
-        about = {"answer": text, "look_at": check.value} if check.value else {"answer": text}
-        expires = self.clock.now() + timedelta(hours=REVIEW_HOURS)
-        return build_system_question(name, REVIEW, about, self.new_token(), expires)
+        return self._send_back(turn, Verified(title, False, answered.reason or NOT_CONTENT), text)
 
 
 def is_sent_back(turn: Turn) -> bool:
-    """The latest reply was found wanting, and the model has been told so."""
-    return any(
-        isinstance(entry.event, Coached) and entry.event.kind in (SCHEMA, VERIFY)
-        for entry in _since(turn)
-    )
-
-
-def list_verified(turn: Turn) -> list[Verified]:
-    """What was found out about the latest reply, in that order."""
-    return [
-        entry.event for entry in reversed(list(_since(turn))) if isinstance(entry.event, Verified)
-    ]
+    """The latest reply failed a check, and the model has been told so."""
+    kinds = (SCHEMA, VERIFY)
+    return any(isinstance(e.event, Coached) and e.event.kind in kinds for e in _since_reply(turn))
 
 
 def get_final_text(turn: Turn) -> str:
@@ -354,37 +316,16 @@ def get_final_text(turn: Turn) -> str:
     return turn.reply.text if turn.spec.output_schema and turn.reply else turn.answer
 
 
-def _since(turn: Turn) -> Iterator[RecordedEvent]:
+def _since_reply(turn: Turn) -> Iterator[RecordedEvent]:
     """The latest first."""
     return takewhile(lambda entry: not isinstance(entry.event, ModelReplied), reversed(turn.events))
 
 
-def _latest(turn: Turn) -> int:
-    """The place of the text that is judged: the latest reply, or the last word of another agent."""
-    replied = (
-        entry.seq
-        for entry in reversed(turn.events)
-        if isinstance(entry.event, ModelReplied | ChildReturned)
-    )
-    return next(replied, 0)
-
-
-def _notes(turn: Turn) -> list[str]:
-    return [one.note for one in list_verified(turn) if one.note]
-
-
-def _claimed(turn: Turn, text: str) -> list[str]:
-    claims = find_false_claims(text, turn.settled_calls) if turn.spec.check_claims else ()
-    return [render_note(claims)] if claims else []
-
-
-def _unchecked(turn: Turn, end: TurnEnded) -> list[str]:
-    """A turn that was cut has not been held against everything, or did not come to put it right."""
-    if end.reason in (Stop.DONE, Stop.CONDITION, Stop.REJECTED, Stop.FAILED):
-        return []
-    found = {one.check: one for one in list_verified(turn)}
+def _list_unchecked(turn: Turn, found: Mapping[str, Verified]) -> Iterator[str]:
+    """Checks that did not pass, and those that were not made."""
     names = [describe_check(check) for check in turn.spec.checks]
-    failed = [one for name in names if (one := found.get(name)) and not one.passed and not one.note]
-    left = [name for name in names if name not in found]
-    told = [FAILED.format(check=one.check, feedback=one.feedback) for one in failed]
-    return [*told, UNCHECKED.format(checks=", ".join(left))] if left else told
+    for name in names:
+        if (one := found.get(name)) and not one.passed and not one.note:
+            yield FAILED.format(check=one.check, feedback=one.feedback)
+    if left := [name for name in names if name not in found]:
+        yield UNCHECKED.format(checks=", ".join(left))

@@ -44,14 +44,21 @@ CLAIM = re.compile(
     rf"|^(?P<bare>(?:{THING} )?)(?:{VERBS.replace('<k', '<b')})(?=[.!]|$| (?:to|the|it|them|your|for)\b)",
     re.IGNORECASE,
 )
-LEAD = re.compile(r"(?:\W|\b(?:done|ok|okay|sure|yes|great|success|all set|finished)\b)*", re.IGNORECASE)
+LEAD = re.compile(
+    r"(?:\W|\b(?:done|ok|okay|sure|yes|great|success|all set|finished)\b)*", re.IGNORECASE
+)
 DOUBT = re.compile(
     r"\?\W*$|\b(?:if|when|once|until|would|could|should|will|can|may|might|not|never|no|nothing|nobody|yesterday"
     r"|earlier|last|ago|as soon as|previously|think|said|says?|told|by|according|perhaps|first)\b|n't\b|\b(?:1[89]|20)\d\d\b",
     re.IGNORECASE,
 )
-NOT_OWN = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|\"[^\"\n]*\"|“[^”]*”|^[ \t]*>.*?$", re.DOTALL | re.MULTILINE)
-SAMPLE = re.compile(r"^(?:.*\b(?:here(?:'s| is)|draft|subject|translation)\b.*:.*|(?:dear|hi|hello) .*,)$", re.I | re.M)
+NOT_OWN = re.compile(
+    r"```.*?(?:```|\Z)|`[^`\n]*`|\"[^\"\n]*\"|“[^”]*”|^[ \t]*>.*?$", re.DOTALL | re.MULTILINE
+)
+SAMPLE = re.compile(
+    r"^(?:.*\b(?:here(?:'s| is)|draft|subject|translation)\b.*:.*|(?:dear|hi|hello) .*,)$",
+    re.I | re.M,
+)
 SENTENCE = re.compile(r"(?<=[.!?])\s+|\n(?:[-*•] .*)?")
 
 
@@ -84,7 +91,8 @@ def find_false_claims(
 def render_correction(claims: Sequence[Claim]) -> str:
     """Tells the model which words have no proof, and the two ways to correct them."""
     lines = "\n".join(
-        f'- "{claim.words}": no tool result of this turn shows that {claim.kind}.' for claim in claims
+        f'- "{claim.words}": no tool result of this turn shows that {claim.kind}.'
+        for claim in claims
     )
     return (
         f"Your reply says that something was done, and the record of this turn does not show it:\n{lines}\n"
@@ -111,7 +119,11 @@ def _find_claims(reply: str) -> tuple[tuple[int, str, bool], ...]:
             continue
         said = LEAD.sub("", sentence, count=1)
         for match in CLAIM.finditer(said):
-            at = next(int(name[1:]) for name, value in match.groupdict().items() if value and name[1:].isdigit())
+            at = next(
+                int(name[1:])
+                for name, value in match.groupdict().items()
+                if value and name[1:].isdigit()
+            )
             found.append((at, sentence[:LONGEST_QUOTE], match["passive"] is not None))
     return tuple(found)
 
@@ -121,11 +133,17 @@ def _is_shown(kind: int, past: Sequence[tuple[ToolFinished, ToolCall]]) -> bool:
     _, _, names, effects = KINDS[kind]
     for result, call in past:
         words = frozenset(re.findall(r"[a-z]+", call.name.rpartition("__")[2].lower()))
-        if result.exit_code is not None and (result.exit_code == 0 or effects == (Effect.DESTRUCTIVE,)):
+        if result.exit_code is not None and (
+            result.exit_code == 0 or effects == (Effect.DESTRUCTIVE,)
+        ):
             return True
         if result.outcome is not Outcome.OK:
             continue
         looked = result.effect in (Effect.READ, Effect.FETCH) and call.name != "todo"
-        if words & HELPERS or result.effect in effects or (not looked and words & set(names.split())):
+        if (
+            words & HELPERS
+            or result.effect in effects
+            or (not looked and words & set(names.split()))
+        ):
             return True
     return False

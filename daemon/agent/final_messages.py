@@ -1,9 +1,7 @@
-"""What the user is told when a turn ends without the model's own last word: what happened, what was not lost, what to do next.
+"""What the user is told when a turn ends without the model's own last word; an alarm where that happens often (D6)."""
 
-Why turns end, counted by agent; an alarm for one that runs out of its budget again and again (D6).
-"""
-
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -11,7 +9,7 @@ from daemon.agent.termination.halt import Halt, iterate_replies
 from daemon.agent.termination.loop_detection import find_repeated_passage, normalize_text
 from daemon.core.errors import ErrorClass, ProviderError
 from daemon.core.events import Alarm, ChildSpawned, ModelAsked, Outcome
-from daemon.core.journal import ReadTx, Store
+from daemon.core.journal import Store
 from daemon.core.trust import Stop
 from daemon.core.turn import Turn
 
@@ -40,83 +38,77 @@ HEADS = {
     Outcome.REJECTED: "Not allowed",
     Outcome.NOT_RUN: "Not run",
 }
+HAPPENED = (Outcome.OK, Outcome.UNKNOWN)
+CHECK_FIRST = "A sub-agent was at work: look at what it did before you ask for the same again."
 EARLIER = 5
 BY_STOP = "stopped by /stop"
 """Why a turn was stopped by whoever said /stop in its own conversation, and was told there what that stopped."""
 LATER = "Your message is kept. Ask again when the provider can be reached; a fallback can be set in [[provider.fallbacks]]."
 
 
-def render_stop(turn: Turn, halt: Halt) -> str:
-    """For a turn that was cut: the reason, what was done so far, what was not, what to do next."""
+def render_stop(turn: Turn, halt: Halt, subagent_work: Sequence[tuple[str, Outcome]] = ()) -> str:
+    """For a turn that was cut: the reason, what was done so far, what was not, what to do next.
+
+    `subagent_work`: what sub-agents did whose result the turn does not have.
+    """
     head = "Stopped." if halt.reason is Stop.CANCELLED else f"I stopped: {halt.detail}."
-    return "\n".join(
-        part for part in (head, *render_outcomes(turn), NEXT.get(halt.reason, "")) if part
-    )
+    advice = NEXT.get(halt.reason, "")
+    if any(outcome in HAPPENED for _, outcome in subagent_work):
+        advice = CHECK_FIRST
+    return _join(head, *render_outcomes(turn, subagent_work), advice)
 
 
 def user_knows_stop(turn: Turn, halt: Halt) -> bool:
-    """Whoever said /stop knows already of a message that had not been begun."""
-    return halt.detail == BY_STOP and not any(
-        isinstance(one.event, ModelAsked | ChildSpawned) for one in turn.events
-    )
+    """Who said /stop knows already of a message that had not been begun."""
+    if halt.detail != BY_STOP:
+        return False
+    return not any(isinstance(one.event, ModelAsked | ChildSpawned) for one in turn.events)
 
 
-def render_final_reply(turn: Turn, halt: Halt) -> str:
-    """What the closing call brought. Where the model asked for more tools, or only said again what it had said, that is none:
-    the reason and what was done stand below it, or in its place.
-    """
+def render_final_reply(turn: Turn, stop: str) -> str:
+    """What the closing call brought; below it, or in its place if it is no answer, the text `stop` (see render_stop)."""
     said = turn.reply.text if turn.reply else ""
-    earlier = (
-        normalize_text(reply.text) for reply, _ in islice(iterate_replies(turn), 1, 1 + EARLIER)
-    )
-    if not said.strip() or find_repeated_passage(said) or normalize_text(said) in earlier:
-        return "\n\n".join((*turn.superseded, render_stop(turn, halt)))
-    return (
-        f"{turn.answer}\n\n{render_stop(turn, halt)}"
-        if turn.reply and turn.reply.calls
-        else turn.answer
-    )
+    earlier = islice(iterate_replies(turn), 1, 1 + EARLIER)
+    known = (normalize_text(reply.text) for reply, _ in earlier)
+    if not said.strip() or find_repeated_passage(said) or normalize_text(said) in known:
+        return "\n\n".join((*turn.superseded, stop))
+    return f"{turn.answer}\n\n{stop}" if turn.reply and turn.reply.calls else turn.answer
 
 
-def render_outcomes(turn: Turn) -> list[str]:
-    """One line each for what was done, what may have been, and what was not; empty lines for what there is none of."""
-    outcomes = [(result.tool, result.outcome) for result, _ in turn.settled_calls]
-    return [
-        _line(head, [tool for tool, outcome in outcomes if outcome is wanted])
-        for wanted, head in HEADS.items()
+def render_outcomes(turn: Turn, subagent_work: Sequence[tuple[str, Outcome]] = ()) -> Iterator[str]:
+    """One line each for what was done, what may have been, and what was not."""
+    outcomes = [
+        (result.tool, result.outcome)
+        for result, _ in turn.settled_calls
+        if not (
+            result.call_id in turn.children and result.outcome in (Outcome.NOT_RUN, Outcome.UNKNOWN)
+        )
     ]
+    for wanted, head in HEADS.items():
+        tools = [tool for tool, outcome in (*outcomes, *subagent_work) if outcome is wanted]
+        counted = ", ".join(
+            tool if n == 1 else f"{tool} ×{n}" for tool, n in Counter(tools).items()
+        )
+        if counted:
+            yield f"{head}: {counted}."
 
 
 def render_failure(turn: Turn, error: ProviderError) -> str:
-    """For a turn that no model would answer any more."""
+    """For a turn that no model answers any more."""
     head = f"I could not get an answer from the model: {error}"
-    return "\n".join(
-        part for part in (head, *render_outcomes(turn), ADVICE.get(error.kind, LATER)) if part
-    )
+    return _join(head, *render_outcomes(turn), ADVICE.get(error.kind, LATER))
 
 
 def describe_end(turn: Turn) -> str:
     """Why a turn ended and how far it had come: a line in the log, every time (D6)."""
     end = turn.ended
-    why = (
-        f"{end.reason.value} ({end.detail})"
-        if end and end.detail
-        else end.reason.value
-        if end
-        else "not yet"
-    )
-    return f"{why}, after {turn.iterations} iterations"
+    why = end.reason.value if end else "not yet"
+    detail = f" ({end.detail})" if end and end.detail else ""
+    return f"{why}{detail}, after {turn.iterations} iterations"
 
 
-def _line(head: str, tools: list[str]) -> str:
-    if not tools:
-        return ""
-    counted = {tool: tools.count(tool) for tool in tools}
-    return (
-        f"{head}: "
-        + ", ".join(tool if n == 1 else f"{tool} ×{n}" for tool, n in counted.items())
-        + "."
-    )
+def _join(*lines: str) -> str:
+    return "\n".join(line for line in lines if line)
 
 
 LATEST = 10
@@ -135,13 +127,10 @@ class StopStats:
     _ends: dict[str, deque[Stop]] = field(default_factory=dict)
 
     async def load(self, store: Store, agents: list[str]) -> None:
-        """Take up what the journal says; what led to the last alarm leads to no other."""
-
-        def look(tx: ReadTx) -> dict[str, list[Stop]]:
-            return {agent: tx.list_recent_stops(agent, LATEST) for agent in agents}
-
-        for agent, stops in (await store.read(look)).items():
-            self._ends[agent] = deque(reversed(stops), maxlen=LATEST)
+        """Read the latest ends from the journal; those that led to the last alarm lead to no other."""
+        stops = await store.read(lambda tx: [tx.list_recent_stops(one, LATEST) for one in agents])
+        for agent, latest in zip(agents, stops, strict=True):
+            self._ends[agent] = deque(reversed(latest), maxlen=LATEST)
 
     def record_stop(self, agent: str, reason: Stop) -> Alarm | None:
         """Note it; an alarm when this end is the third in ten that exhausted the budget, or more."""

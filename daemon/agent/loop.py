@@ -1,33 +1,29 @@
-"""The agent loop: look at the turn, do the one thing it needs next, write it down, look again (DESIGN 1)."""
+"""The agent loop: look at the turn, do the one thing it needs next, record it, look again (DESIGN 1)."""
 
 import logging
 from collections.abc import Sequence
 
-from daemon.agent.answer_checks import is_sent_back
-from daemon.agent.budgets import BudgetExceeded, Budgets
-from daemon.agent.context.builder import CLOSING, TurnContext
+from daemon.agent.answer_checks import AnswerChecker, is_sent_back
+from daemon.agent.budgets import BudgetExceeded, BudgetExtension, Budgets
+from daemon.agent.context.builder import CLOSING, PromptPlan, TurnContext
 from daemon.agent.final_messages import (
+    StopStats,
     render_failure,
     render_final_reply,
     render_stop,
     user_knows_stop,
 )
 from daemon.agent.model_call import ModelCaller
-from daemon.agent.parts import Crew, Dispatcher, Extending, Preparing, Verdicts, Watch
+from daemon.agent.pre_call import PreCall
+from daemon.agent.subagents.composite_runner import CompositeRunner
 from daemon.agent.termination.declared import (
     ends_by_condition,
     find_declared_stop,
     is_budget_condition,
     render_nudge,
 )
-from daemon.agent.termination.default_conditions import list_conditions
-from daemon.agent.termination.halt import (
-    Halt,
-    check_deadline,
-    check_iterations,
-    find_halt,
-    halt_over_budget,
-)
+from daemon.agent.termination.default_conditions import find_halt
+from daemon.agent.termination.halt import Halt, check_iterations, halt_over_budget
 from daemon.agent.turn_control import TurnControl
 from daemon.core import value
 from daemon.core.budget import Shortage
@@ -45,24 +41,25 @@ from daemon.core.events import (
 )
 from daemon.core.messages import MessageRole, score_importance
 from daemon.core.turn import Turn
+from daemon.tools.executor import ToolExecutor
 
 log = logging.getLogger(__name__)
 HOUSEKEEPING = ("todo", "find_tools")
-MOST_REFUNDS = 5
+MAX_REFUNDS = 5
 
 
-@value
+@value(kw_only=True)
 class AgentLoop:
-    """Drives a turn to its end, or to where it waits for a person. Call it again on a turn that was cut short: it goes on."""
+    """Drives a turn to its end, or to where it waits for a person. A turn that was cut short goes on when run again."""
 
     model_caller: ModelCaller
-    tools: Dispatcher
+    tools: ToolExecutor
     budgets: Budgets
-    pre_call: Preparing
-    answer_checker: Verdicts
-    budget_extension: Extending
-    crew: Crew
-    stop_stats: Watch
+    pre_call: PreCall
+    answer_checker: AnswerChecker
+    budget_extension: BudgetExtension
+    crew: CompositeRunner
+    stop_stats: StopStats
     clock: Clock
 
     async def run(self, turn: Turn, scene: TurnContext, control: TurnControl) -> None:
@@ -71,120 +68,115 @@ class AgentLoop:
             if control.is_paused:
                 await turn.commit()
                 await control.wait_while_paused()
-            await self._advance(turn, scene, control)
+            if halt := self._find_cut(turn, control):
+                await self._end_cut(turn, halt)
+            elif turn.has_open_question:
+                self._suspend(turn, control)
+            elif turn.questions and (raised := self.budget_extension.apply_answer(turn, scene)):
+                self._record(turn, raised)
+            elif (short := self._find_shortage(turn, scene)) and not ends_by_condition(turn, short):
+                await self._handle_shortage(turn, scene, short)
+            else:
+                await self._step(turn, scene, control)
         control.accepts_steers = False
         await turn.commit()
 
-    async def _advance(self, turn: Turn, scene: TurnContext, control: TurnControl) -> None:
-        log.debug("turn %s at event %d: looking", turn.id, turn.seq)
-        if halt := self._cut(turn, control):
-            self._end_cut(turn, halt)
-        elif turn.has_open_question:
-            self._suspend(turn, control)
-        elif raised := self.budget_extension.apply_answer(turn, scene):
-            self._record(turn, raised)
-        elif (short := self._short(turn, scene)) and not ends_by_condition(turn, short):
-            self._over(turn, scene, short)
-        else:
-            await self._step(turn, scene, control)
-
     async def _step(self, turn: Turn, scene: TurnContext, control: TurnControl) -> None:
         """One thing, when nothing stands in the way."""
+        spec = turn.spec
         if turn.pending:
-            await self._dispatch(turn, scene, control)
-        elif turn.spec.composite:
-            await self._delegate(turn, scene, control)
-        elif (halt := find_declared_stop(turn, scene.account.spent.usd)) and not is_sent_back(turn):
-            await self._declared(turn, scene, control, halt)
-        elif turn.awaiting_verdict and turn.spec.conditions and not check_iterations(turn):
-            self._record(turn, Coached("nudge", render_nudge(turn)))
-        elif turn.awaiting_verdict and not turn.spec.conditions and not await control.has_steers():
-            await self._judge(turn, scene, control)
-        elif (halt := find_halt(list_conditions(turn.spec), turn)) and not (
-            control.steers and halt.coachable
+            await self._run_tools(turn, scene, control)
+        elif spec.composite:
+            await self._run_composite(turn, scene, control)
+        elif (
+            spec.conditions
+            and (halt := find_declared_stop(turn, scene.account.spent.usd))
+            and not is_sent_back(turn)
         ):
+            await self._end_declared(turn, scene, control, halt)
+        elif turn.awaiting_verdict and spec.conditions and not check_iterations(turn):
+            self._record(turn, Coached("nudge", render_nudge(turn)))
+        elif turn.awaiting_verdict and not spec.conditions and not await control.has_steers():
+            await self._check_answer(turn, scene, control)
+        elif (halt := find_halt(turn)) and not (control.steers and halt.coachable):
             await self._halt(turn, scene, control, halt)
         else:
-            await self._go_on(turn, scene, control)
+            await self._continue(turn, scene, control)
 
-    def _cut(self, turn: Turn, control: TurnControl) -> Halt | None:
+    def _find_cut(self, turn: Turn, control: TurnControl) -> Halt | None:
         if control.cancel_reason:
             return Halt(Stop.CANCELLED, control.cancel_reason)
-        return check_deadline(turn, control.active_seconds)
+        limit = turn.limits.max_seconds
+        if control.active_seconds < limit:
+            return None
+        return Halt(Stop.DEADLINE, f"the time for one turn is used up ({limit:g} s)")
 
-    def _short(self, turn: Turn, scene: TurnContext) -> Shortage | None:
+    def _find_shortage(self, turn: Turn, scene: TurnContext) -> Shortage | None:
         """What has nothing left; for an answer that is complete nothing more is needed."""
         return None if turn.awaiting_verdict else self.budgets.find_shortage(scene.account)
 
-    def _end_cut(self, turn: Turn, halt: Halt) -> None:
-        """Unstarted calls are not run. An answer that is complete is delivered all the same, unless the user said stop."""
+    async def _end_cut(self, turn: Turn, halt: Halt) -> None:
+        """Unstarted calls are not run. A complete answer is delivered all the same, unless the user said stop."""
         if turn.pending:
             self.tools.settle_cut(turn, halt.detail)
         answer = turn.answer if turn.awaiting_verdict and halt.reason is not Stop.CANCELLED else ""
-        told = (answer or render_stop(turn, halt), self.crew.partial_answers(turn))
-        self._end(
-            turn,
-            halt.reason,
-            halt.detail,
-            "\n\n".join(part for part in told if part),
-            quiet=user_knows_stop(turn, halt),
-        )
+        if not answer:
+            answer = await self._render_stop(turn, halt)
+        text = "\n\n".join(part for part in (answer, self.crew.partial_answers(turn)) if part)
+        self._end(turn, halt.reason, halt.detail, text, quiet=user_knows_stop(turn, halt))
 
-    def _over(self, turn: Turn, scene: TurnContext, short: Shortage) -> None:
+    async def _render_stop(self, turn: Turn, halt: Halt) -> str:
+        """With what sub-agents did whose result is not in this turn (promise 3)."""
+        return render_stop(turn, halt)
+
+    async def _handle_shortage(self, turn: Turn, scene: TurnContext, short: Shortage) -> None:
         """Ask for more, where somebody may say yes; else stop (F2)."""
-        asked = self.budget_extension.build_question(turn, scene, short)
-        if asked:
-            self._record(turn, asked)
+        if question := self.budget_extension.build_question(turn, scene, short):
+            self._record(turn, question)
         else:
-            self._end_cut(turn, halt_over_budget(turn, short))
+            await self._end_cut(turn, halt_over_budget(turn, short))
 
     def _suspend(self, turn: Turn, control: TurnControl) -> None:
         control.stop_clock()
         self._record(turn, Suspended(turn.waiting, round(control.active_seconds, 4)))
 
-    async def _dispatch(self, turn: Turn, scene: TurnContext, control: TurnControl) -> None:
+    async def _run_tools(self, turn: Turn, scene: TurnContext, control: TurnControl) -> None:
         async with control.time_limit(turn.limits.max_seconds):
             await self.tools.run_pending(turn, scene.trust)
-        if turn.waiting and not self._cut(turn, control):
+        if turn.waiting and not self._find_cut(turn, control):
             self._suspend(turn, control)
-        elif not turn.pending and not turn.spec.cycles and turn.refunds < MOST_REFUNDS:
+        elif not turn.pending and not turn.spec.cycles and turn.refunds < MAX_REFUNDS:
             names = {state.call.name for state in turn.calls}
             if names and names.issubset(HOUSEKEEPING):
                 self._record(turn, IterationRefunded(tuple(state.call_id for state in turn.calls)))
 
-    async def _delegate(self, turn: Turn, scene: TurnContext, control: TurnControl) -> None:
-        """Nobody here reads what the user says meanwhile: it is the next turn's."""
+    async def _run_composite(self, turn: Turn, scene: TurnContext, control: TurnControl) -> None:
+        """What the user says meanwhile is for the next turn."""
         control.accepts_steers = False
         async with control.time_limit(turn.limits.max_seconds):
             events = await self.crew.advance(turn, scene)
-            done = next(
-                (
-                    event
-                    for event in events
-                    if isinstance(event, TurnEnded) and event.reason is Stop.DONE
-                ),
-                None,
-            )
-            self._record_all(
-                turn, await self.answer_checker.check(turn, scene, done) if done else events
-            )
+            ends = [one for one in events if isinstance(one, TurnEnded) and one.reason is Stop.DONE]
+            if ends:
+                events = await self.answer_checker.check(turn, scene, ends[0])
+            self._record_all(turn, events)
 
-    async def _declared(
+    async def _end_declared(
         self, turn: Turn, scene: TurnContext, control: TurnControl, halt: Halt
     ) -> None:
-        """What says that the goal is reached is held against the author's checks, too (D2)."""
-        end = TurnEnded(halt.reason, halt.detail, turn.answer or render_stop(turn, halt))
+        """An end that says that the goal is reached must pass the author's checks, too (D2)."""
+        text = turn.answer or await self._render_stop(turn, halt)
+        end = TurnEnded(halt.reason, halt.detail, text)
         if not (turn.spec.checks or turn.spec.output_schema) or is_budget_condition(halt):
             self._record_all(turn, [end])
             return
         async with control.time_limit(turn.limits.max_seconds):
             self._record_all(turn, await self.answer_checker.check(turn, scene, end))
 
-    async def _judge(self, turn: Turn, scene: TurnContext, control: TurnControl) -> None:
-        """But an end is none when the user has just said something more."""
+    async def _check_answer(self, turn: Turn, scene: TurnContext, control: TurnControl) -> None:
+        """The turn does not end when the user has just said something more."""
         async with control.time_limit(turn.limits.max_seconds):
             events = await self.answer_checker.check(turn, scene)
-            if await control.has_steers():
+            if control.steers or await control.has_steers():
                 events = [event for event in events if not isinstance(event, TurnEnded)]
             control.accepts_steers = not any(isinstance(event, TurnEnded) for event in events)
             self._record_all(turn, events)
@@ -198,63 +190,71 @@ class AgentLoop:
 
     async def _halt(self, turn: Turn, scene: TurnContext, control: TurnControl, halt: Halt) -> None:
         """Coach where the condition gives another chance; else one closing call without tools, so that there is an answer."""
-        self._fold_in(turn, control)
+        self._record_steers(turn, control)
         if halt.coach:
             self._record(turn, Coached(halt.reason.value, halt.coach))
         elif turn.spec.cycles and halt.reason is Stop.MAX_ITERATIONS:
-            self._end(turn, halt.reason, halt.detail, turn.answer or render_stop(turn, halt))
+            text = turn.answer or await self._render_stop(turn, halt)
+            self._end(turn, halt.reason, halt.detail, text)
         else:
             if "closing" not in turn.coached:
                 self._record(turn, Coached("closing", CLOSING.format(detail=halt.detail)))
-            await self._ask(turn, scene, control, closing=halt)
+            await self._call_model(turn, scene, control, closing=halt)
 
-    async def _go_on(self, turn: Turn, scene: TurnContext, control: TurnControl) -> None:
-        self._fold_in(turn, control)
-        if self.pre_call.is_due(turn, scene):
+    async def _continue(self, turn: Turn, scene: TurnContext, control: TurnControl) -> None:
+        self._record_steers(turn, control)
+        plan = self.model_caller.context.plan(turn, scene)
+        if self.pre_call.is_due(turn, scene, plan):
             async with control.time_limit(turn.limits.max_seconds):
                 await self.pre_call.prepare(turn, scene)
-            self._fold_in(turn, control)  # what was said meanwhile, too (E7)
-        if not self._cut(turn, control):
-            await self._ask(turn, scene, control)
+            self._record_steers(turn, control)  # what was said meanwhile, too (E7)
+            plan = None
+            if self._find_cut(turn, control):
+                return
+        await self._call_model(turn, scene, control, plan)
 
-    async def _ask(
-        self, turn: Turn, scene: TurnContext, control: TurnControl, closing: Halt | None = None
+    async def _call_model(
+        self,
+        turn: Turn,
+        scene: TurnContext,
+        control: TurnControl,
+        plan: PromptPlan | None = None,
+        closing: Halt | None = None,
     ) -> None:
         try:
             async with control.time_limit(turn.limits.max_seconds):
-                await self.model_caller.call(turn, scene, closing=closing is not None)
+                await self.model_caller.call(turn, scene, plan, closing=closing is not None)
                 if closing:
-                    self._close(turn, closing)
+                    if turn.pending:
+                        self.tools.settle_cut(turn, closing.detail)
+                    stop = await self._render_stop(turn, closing)
+                    reply = render_final_reply(turn, stop)
+                    self._end(turn, closing.reason, closing.detail, reply)
         except BudgetExceeded as error:
             if closing:
-                self._end_cut(turn, closing)
+                await self._end_cut(turn, closing)
             else:
-                self._over(turn, scene, error.shortage)
+                await self._handle_shortage(turn, scene, error.shortage)
         except ProviderError as error:
-            self._failed(turn, scene, error, closing)
+            await self._handle_failure(turn, scene, error, closing)
 
-    def _failed(
+    async def _handle_failure(
         self, turn: Turn, scene: TurnContext, error: ProviderError, closing: Halt | None
     ) -> None:
-        shorter = (
-            self.pre_call.shrink(turn, scene) if error.kind is ErrorClass.CONTEXT_TOO_LONG else None
-        )
-        if shorter:
+        if error.kind is ErrorClass.CONTEXT_TOO_LONG and (
+            shorter := self.pre_call.shrink(turn, scene)
+        ):
             self._record(turn, shorter)
             return
         self._record(turn, ModelFailed(error.kind.value, str(error)))
         if closing:
-            self._end(turn, closing.reason, closing.detail, render_stop(turn, closing))
+            text = await self._render_stop(turn, closing)
+            self._end(turn, closing.reason, closing.detail, text)
         else:
             self._end(turn, Stop.FAILED, error.kind.value, render_failure(turn, error))
 
-    def _close(self, turn: Turn, halt: Halt) -> None:
-        if turn.pending:
-            self.tools.settle_cut(turn, halt.detail)
-        self._end(turn, halt.reason, halt.detail, render_final_reply(turn, halt))
-
-    def _fold_in(self, turn: Turn, control: TurnControl) -> None:
-        for row in control.take_steers():
+    def _record_steers(self, turn: Turn, control: TurnControl) -> None:
+        for row in control.take_steers() if control.steers else ():
             score = score_importance(MessageRole.USER, row.body)
             self._record(turn, Steered(row.body, row.sender, row.id, row.label, score, row.role))
 
@@ -263,9 +263,8 @@ class AgentLoop:
     ) -> None:
         if alarm := self.stop_stats.record_stop(turn.spec.agent, reason):
             self._record(turn, alarm)
-        self._record(
-            turn, self.answer_checker.annotate(turn, TurnEnded(reason, detail, reply, quiet))
-        )
+        end = TurnEnded(reason, detail, reply, quiet)
+        self._record(turn, self.answer_checker.annotate(turn, end))
 
     def _record(self, turn: Turn, event: Event) -> None:
         log.debug("turn %s: %s", turn.id, type(event).__name__)

@@ -1,15 +1,15 @@
-"""One model call of a turn: held in the budgets and written down before, shown while it comes, written down after.
+"""One model call of a turn: its cost reserved and written down before, its text shown while it comes, its reply recorded.
 
-Between the agent and its models: no secret goes to a model, and none that a model or a server wrote comes back (A6).
+Secrets are redacted from requests, drafts, replies and errors (A6).
 """
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from daemon.agent.budgets import BudgetExceeded, Budgets
-from daemon.agent.context.builder import ContextBuilder, Prompt, TurnContext
-from daemon.agent.context.history_window import estimate_max_tokens, estimate_tokens
-from daemon.agent.routing import Chain, Models
+from daemon.agent.context.builder import ContextBuilder, Prompt, PromptPlan, TurnContext
+from daemon.agent.routing import ModelRouting
 from daemon.core import value
 from daemon.core.budget import Cost
 from daemon.core.clock import Clock
@@ -18,229 +18,57 @@ from daemon.core.event_bus import DraftDropped, EventBus, TextDelta
 from daemon.core.events import ModelAsked, ModelReplied, ModelRetried
 from daemon.core.messages import Message, MessageRole, ModelReply, ModelRequest, score_importance
 from daemon.core.redaction import RedactedStream, Redactor
-from daemon.core.turn import Turn, append_plan
+from daemon.core.turn import Turn
 from daemon.providers.base import TextCallback
-from daemon.providers.chain import ModelRoute
+from daemon.providers.chain import ModelRoute, ProviderChain, RetryCallback
 
 OUTPUT = 8_192
 THOUGHTS = {"low": 2_048, "medium": 8_192, "high": 24_000, "max": 24_000}
 LEAST_OUTPUT = 256
+T = TypeVar("T", Message, ModelReply)
 
 
 @dataclass(slots=True)
-class PendingCall:
-    """A call under way, and what is set aside for it."""
+class Draft:
+    """The text of a reply while it comes: redacted and published as long as somebody watches the turn.
 
-    routes: Sequence[ModelRoute]
-    request: ModelRequest
-    held: Cost
+    A secret that comes in pieces is held back until it is complete.
+    """
 
-
-@value
-class ModelCaller:
-    """Makes a turn's model calls."""
-
-    context: ContextBuilder
-    chain: Chain
-    routing: Models
-    budgets: Budgets
-    live: EventBus
-    clock: Clock
-    new_seed: Callable[[], int]
-
-    async def call(self, turn: Turn, scene: TurnContext, *, closing: bool = False) -> None:
-        """Record ModelAsked, call, record ModelReplied. Raises ProviderError when nobody would answer, and OverBudget."""
-        prompt = self._prompt(turn, scene, closing)
-        try:
-            await self._ask_once(turn, scene, prompt, closing)
-        except ProviderError as error:
-            notice = await self.routing.on_failure(error.kind)
-            if not notice:
-                raise
-            turn.record(self._took_over(turn, error, notice, scene), self.clock.now())
-            await self._ask_once(turn, scene, prompt, closing)
-
-    def _prompt(self, turn: Turn, scene: TurnContext, closing: bool) -> Prompt:
-        """What is sent; the plan goes along behind everything, each time as it stands now (E3)."""
-        prompt = self.context.build_prompt(turn, scene, tools_allowed=not closing)
-        if not turn.todos:
-            return prompt
-        plain = prompt.request.messages
-        messages = append_plan(plain, turn.todos)
-        tokens = prompt.tokens + estimate_tokens(messages) - estimate_tokens(plain)
-        return replace(prompt, request=replace(prompt.request, messages=messages), tokens=tokens)
-
-    def _routes(self, turn: Turn, scene: TurnContext) -> Sequence[ModelRoute]:
-        return self.routing.list_routes(
-            scene.model or turn.spec.model or self.routing.model_for_intent(turn.intent)
-        )
-
-    def _took_over(
-        self, turn: Turn, error: ProviderError, notice: str, scene: TurnContext
-    ) -> ModelRetried:
-        """The last good config answers from now on; the notice is for the owner."""
-        route = self._routes(turn, scene)[0]
-        was = turn.open_request
-        name, model = (was.provider, was.model) if was else ("", "")
-        return ModelRetried(
-            name, model, error.kind.value, notice, 0.0, route.provider.name, route.model
-        )
-
-    async def _ask_once(
-        self, turn: Turn, scene: TurnContext, prompt: Prompt, closing: bool
-    ) -> None:
-        routes = self._routes(turn, scene)
-        call = await self._hold(scene, prompt, routes)
-        actual: Cost | None = None  # until we know better: a call that was cut counts as spent
-        try:
-            turn.record(self._asked(turn, prompt, routes[0], call.held, closing), self.clock.now())
-            await turn.commit()
-            started = self.clock.monotonic()
-            reply = await self._complete(turn, scene, call)
-            replied = self._replied(turn, reply, self.clock.monotonic() - started, closing)
-            actual = Cost(
-                reply.usage.input_tokens, reply.usage.output_tokens, replied.charged_amount
-            )
-        except ProviderError as error:
-            actual = Cost() if error.kind in UNBILLED else None
-            raise
-        finally:
-            self.budgets.settle(scene.account, call.held, call.held if actual is None else actual)
-        if (reply.provider, reply.model) == (routes[0].provider.name, routes[0].model):
-            await (
-                self.routing.on_success()
-            )  # a fallback that answered says nothing good of the config
-
-    async def _hold(
-        self, scene: TurnContext, prompt: Prompt, routes: Sequence[ModelRoute]
-    ) -> PendingCall:
-        """The worst that the call can cost, set aside; with little left, the reply must be short and soon. Raises OverBudget."""
-        request = prompt.request
-        sent = estimate_max_tokens(prompt.tokens, request.messages)
-        wanted = (request.max_tokens or OUTPUT) + THOUGHTS.get(request.effort or "", 0)
-        held = Cost(sent, wanted, await self.routing.estimate_max_cost(routes[0], sent, wanted))
-        try:
-            await self.budgets.hold(scene.account, held)
-            return PendingCall(routes, request, held)
-        except BudgetExceeded:
-            output = max(
-                min(wanted, LEAST_OUTPUT), await self._affordable(scene, routes[0], sent, wanted)
-            )
-        held = Cost(sent, output, await self.routing.estimate_max_cost(routes[0], sent, output))
-        await self.budgets.hold(scene.account, held)
-        return PendingCall(routes, replace(request, max_tokens=output, effort=None), held)
-
-    async def _cover(self, scene: TurnContext, call: PendingCall, event: ModelRetried) -> None:
-        """A fallback that is asked next may be dearer than the model before it. Raises OverBudget."""
-        for route in call.routes:
-            if (route.provider.name, route.model) == (event.next_provider, event.next_model):
-                usd = await self.routing.estimate_max_cost(
-                    route, call.held.input_tokens, call.held.output_tokens
-                )
-                call.held = self.budgets.hold_more(
-                    scene.account, call.held, Cost(usd=max(0.0, usd - call.held.usd))
-                )
-
-    async def _affordable(
-        self, scene: TurnContext, route: ModelRoute, sent: int, wanted: int
-    ) -> int:
-        """How many tokens of a reply there is room for."""
-        room = scene.account.compute_remaining()
-        output = wanted if room.tokens is None else min(wanted, room.tokens - sent)
-        if room.usd is None:
-            return output
-        before = await self.routing.estimate_max_cost(route, sent, 0)
-        each = (await self.routing.estimate_max_cost(route, sent, OUTPUT) - before) / OUTPUT
-        return min(output, int((room.usd - before) / each)) if each > 0 else output
-
-    def _asked(
-        self, turn: Turn, prompt: Prompt, route: ModelRoute, held: Cost, closing: bool
-    ) -> ModelAsked:
-        return ModelAsked(
-            iteration=turn.iterations + 1,
-            provider=route.provider.name,
-            model=route.model,
-            prompt_hash=prompt.prompt_hash,
-            tools_hash=prompt.tools_hash,
-            tools=prompt.tools,
-            memory_hits=turn.memory_ids,
-            clock=self.clock.now(),
-            seed=self.new_seed(),
-            reserved_tokens=held.input_tokens,
-            reserved_usd=held.usd,
-            closing=closing,
-            label=prompt.tools_label,
-        )
-
-    async def _complete(self, turn: Turn, scene: TurnContext, call: PendingCall) -> ModelReply:
-        async def retried(event: ModelRetried) -> None:
-            await self._cover(scene, call, event)
-            turn.record(event, self.clock.now())
-            await turn.commit()
-
-        def drafted(text: str) -> None:
-            self.live.publish(turn.id, TextDelta(text, turn.seq))
-
-        watched = scene.stream or self.live.is_watched(turn.id)
-        return await self.chain.complete(
-            call.routes,
-            call.request,
-            on_text=drafted if watched else None,
-            on_reset=lambda: self.live.publish(turn.id, DraftDropped()),
-            on_retry=retried,
-        )
-
-    def _replied(
-        self, turn: Turn, reply: ModelReply, seconds: float, closing: bool
-    ) -> ModelReplied:
-        event = ModelReplied(
-            text=reply.text,
-            calls=reply.calls,
-            usage=reply.usage,
-            provider=reply.provider,
-            model=reply.model,
-            finish=reply.finish,
-            importance=score_importance(MessageRole.ASSISTANT, reply.text),
-            seconds=round(seconds, 4),
-            closing=closing,
-            native=reply.native,
-            cycle=turn.spec.cycles,
-            charged_usd=self.routing.charge(reply.usage),
-        )
-        turn.record(event, self.clock.now())
-        return event
-
-
-@dataclass(slots=True)
-class _Draft:
-    """A reply as it is shown while it comes; a secret that comes in pieces is held back until it is known for one."""
-
+    bus: EventBus
+    turn: Turn
     redactor: Redactor
-    on_text: TextCallback
-    on_reset: Callable[[], None] | None
     stream: RedactedStream
+    _pieces: list[str] = field(default_factory=list)
 
-    def show(self, text: str) -> None:
-        self._tell(self.stream.feed(text))
-
-    def drop(self) -> None:
-        self.stream = self.redactor.open_stream()
-        if self.on_reset:
-            self.on_reset()
+    def add(self, text: str) -> None:
+        """A piece has come."""
+        self._pieces.append(text)
+        if self.bus.is_watched(self.turn.id):
+            self._publish(self.stream.feed("".join(self._pieces)))
+            self._pieces.clear()
 
     def finish(self) -> None:
-        self._tell(self.stream.flush())
+        """Nothing more comes: show what was held back."""
+        if self.bus.is_watched(self.turn.id):
+            self._publish(self.stream.feed("".join(self._pieces)) + self.stream.flush())
 
-    def _tell(self, text: str) -> None:
+    def drop(self) -> None:
+        """The call is repeated: what was shown is void."""
+        self._pieces.clear()
+        self.stream = self.redactor.open_stream()
+        self.bus.publish(self.turn.id, DraftDropped())
+
+    def _publish(self, text: str) -> None:
         if text:
-            self.on_text(text)
+            self.bus.publish(self.turn.id, TextDelta(text, self.turn.seq))
 
 
 @value
 class RedactingChain:
-    """A chain whose every word is clean: what is sent, drafts, replies, errors and notices."""
+    """A provider chain whose every word is redacted."""
 
-    chain: Chain
+    chain: ProviderChain
     redactor: Redactor
 
     async def complete(
@@ -250,54 +78,196 @@ class RedactingChain:
         *,
         on_text: TextCallback | None = None,
         on_reset: Callable[[], None] | None = None,
-        on_retry: Callable[[ModelRetried], Awaitable[None]],
+        on_retry: RetryCallback,
     ) -> ModelReply:
-        """The reply of the first route that answers. Raises ProviderError."""
-        draft = (
-            _Draft(self.redactor, on_text, on_reset, self.redactor.open_stream())
-            if on_text
-            else None
-        )
+        """The reply of the first route that answers. Texts come as the model wrote them. Raises ProviderError."""
+        texts = [tool.description for tool in request.tools]
+        for message in request.messages:
+            texts.append(message.text)
+            texts += [call.arguments for call in message.calls]
+            if message.native:
+                texts.append(message.native.blocks)
+        if not self.redactor.is_clean(texts):
+            messages = tuple(self._redact(message) for message in request.messages)
+            tools = self.redactor.redact_value(request.tools)
+            request = replace(request, messages=messages, tools=tools)
 
-        async def retried(event: ModelRetried) -> None:
+        async def retry(event: ModelRetried) -> None:
             await on_retry(self.redactor.redact_value(event))
 
         try:
             reply = await self.chain.complete(
-                routes, self._sent(request),
-                on_text=draft.show if draft else None,
-                on_reset=draft.drop if draft else on_reset,
-                on_retry=retried,
-            )  # fmt: skip
+                routes, request, on_text=on_text, on_reset=on_reset, on_retry=retry
+            )
         except ProviderError as error:
-            raise self._told(error) from error
-        if draft:
-            draft.finish()
-        return self._received(reply)
+            text = self.redactor.redact_text(str(error))
+            raise ProviderError(
+                error.kind, text, retry_after=error.retry_after, status=error.status
+            ) from error
+        return self._redact(reply)
 
-    def _sent(self, request: ModelRequest) -> ModelRequest:
-        """One look at the whole: as a rule there is nothing in it."""
-        if self.redactor.is_clean(_words(request)):
-            return request
-        messages = tuple(self._message(message) for message in request.messages)
-        return replace(request, messages=messages, tools=self.redactor.redact_value(request.tools))
-
-    def _message(self, message: Message) -> Message:
-        cleaned = self.redactor.redact_value(message)
-        return message if cleaned is message else replace(cleaned, native=None)
-
-    def _received(self, reply: ModelReply) -> ModelReply:
-        cleaned = self.redactor.redact_value(reply)
-        return reply if cleaned is reply else replace(cleaned, native=None)
-
-    def _told(self, error: ProviderError) -> ProviderError:
-        told = self.redactor.redact_text(str(error))
-        return ProviderError(error.kind, told, retry_after=error.retry_after, status=error.status)
+    def _redact(self, item: T) -> T:
+        cleaned = self.redactor.redact_value(item)
+        return item if cleaned is item else replace(cleaned, native=None)
 
 
-def _words(request: ModelRequest) -> list[str]:
-    words = [tool.description for tool in request.tools]
-    words += [message.text for message in request.messages]
-    words += [call.arguments for message in request.messages for call in message.calls]
-    words += [message.native.blocks for message in request.messages if message.native]
-    return words
+@value
+class ModelCaller:
+    """Makes a turn's model calls."""
+
+    context: ContextBuilder
+    chain: RedactingChain
+    routing: ModelRouting
+    budgets: Budgets
+    live: EventBus
+    clock: Clock
+    new_seed: Callable[[], int]
+
+    async def call(
+        self,
+        turn: Turn,
+        scene: TurnContext,
+        plan: PromptPlan | None = None,
+        *,
+        closing: bool = False,
+    ) -> None:
+        """Record ModelAsked, call, record ModelReplied. Raises ProviderError when nobody answers, and BudgetExceeded."""
+        prompt = self.context.build_prompt(turn, scene, plan, tools_allowed=not closing)
+        try:
+            await self._call_once(turn, scene, prompt, closing)
+        except ProviderError as error:
+            notice = await self.routing.on_failure(error.kind)
+            if not notice:
+                raise
+            route, was = self._list_routes(turn, scene)[0], turn.open_request
+            name, model = (was.provider, was.model) if was else ("", "")
+            retried = ModelRetried(
+                name, model, error.kind.value, notice, 0.0, route.provider.name, route.model
+            )
+            turn.record(retried, self.clock.now())
+            await self._call_once(turn, scene, prompt, closing)
+
+    def _list_routes(self, turn: Turn, scene: TurnContext) -> Sequence[ModelRoute]:
+        return self.routing.list_routes(scene.model or turn.spec.model, turn.intent)
+
+    async def _call_once(
+        self, turn: Turn, scene: TurnContext, prompt: Prompt, closing: bool
+    ) -> None:
+        routes = self._list_routes(turn, scene)
+        first = routes[0]
+        request, held = await self._reserve(scene, prompt, first)
+        actual: Cost | None = None  # until we know better: a call that was cut counts as spent
+        asked = ModelAsked(
+            iteration=turn.iterations + 1,
+            provider=first.provider.name,
+            model=first.model,
+            prompt_hash=prompt.prompt_hash,
+            tools_hash=prompt.tools.hash,
+            tools=prompt.tools.names,
+            memory_hits=turn.memory_ids,
+            clock=self.clock.now(),
+            seed=self.new_seed(),
+            reserved_tokens=held.input_tokens,
+            reserved_usd=held.usd,
+            closing=closing,
+            label=prompt.tools.label,
+        )
+
+        async def retry(event: ModelRetried) -> None:
+            nonlocal held
+            held = self._cover(scene, routes, held, event)
+            turn.record(event, self.clock.now())
+            await turn.commit()
+
+        try:
+            turn.record(asked, self.clock.now())
+            await turn.commit()
+            started = self.clock.monotonic()
+            reply = await self._complete(turn, scene, routes, request, retry)
+            charged = self.routing.usage.charge(reply.usage)
+            seconds = round(self.clock.monotonic() - started, 4)
+            self._record_reply(turn, reply, charged, seconds, closing)
+            actual = Cost(reply.usage.input_tokens, reply.usage.output_tokens, charged)
+        except ProviderError as error:
+            actual = Cost() if error.kind in UNBILLED else None
+            raise
+        finally:
+            self.budgets.settle(scene.account, held, held if actual is None else actual)
+        if (reply.provider, reply.model) == (first.provider.name, first.model):
+            await (
+                self.routing.on_success()
+            )  # a fallback that answered proves nothing about the config
+
+    async def _complete(
+        self,
+        turn: Turn,
+        scene: TurnContext,
+        routes: Sequence[ModelRoute],
+        request: ModelRequest,
+        retry: RetryCallback,
+    ) -> ModelReply:
+        if not (scene.stream or self.live.is_watched(turn.id)):
+            return await self.chain.complete(routes, request, on_retry=retry)
+        redactor = self.chain.redactor
+        draft = Draft(self.live, turn, redactor, redactor.open_stream())
+        reply = await self.chain.complete(
+            routes, request, on_text=draft.add, on_reset=draft.drop, on_retry=retry
+        )
+        draft.finish()
+        return reply
+
+    def _record_reply(
+        self, turn: Turn, reply: ModelReply, charged: float, seconds: float, closing: bool
+    ) -> None:
+        event = ModelReplied(
+            text=reply.text,
+            calls=reply.calls,
+            usage=reply.usage,
+            provider=reply.provider,
+            model=reply.model,
+            finish=reply.finish,
+            importance=score_importance(MessageRole.ASSISTANT, reply.text),
+            seconds=seconds,
+            closing=closing,
+            native=reply.native,
+            cycle=turn.spec.cycles,
+            charged_usd=charged,
+        )
+        turn.record(event, self.clock.now())
+
+    async def _reserve(
+        self, scene: TurnContext, prompt: Prompt, route: ModelRoute
+    ) -> tuple[ModelRequest, Cost]:
+        """The request and the most that it can cost, set aside. With little left, the reply must be short.
+
+        Raises BudgetExceeded.
+        """
+        request, sent = prompt.request, prompt.tokens * 4 // 3 + prompt.extra
+        wanted = (request.max_tokens or OUTPUT) + THOUGHTS.get(request.effort or "", 0)
+        held = Cost(sent, wanted, self.routing.estimate_max_cost(route, sent, wanted))
+        try:
+            await self.budgets.hold(scene.account, held)
+            return request, held
+        except BudgetExceeded:
+            room, output = scene.account.compute_remaining(), wanted
+        if room.tokens is not None:
+            output = min(output, room.tokens - sent)
+        if room.usd is not None:
+            before = self.routing.estimate_max_cost(route, sent, 0)
+            each = (self.routing.estimate_max_cost(route, sent, OUTPUT) - before) / OUTPUT
+            output = min(output, int((room.usd - before) / each)) if each > 0 else output
+        output = max(min(wanted, LEAST_OUTPUT), output)
+        held = Cost(sent, output, self.routing.estimate_max_cost(route, sent, output))
+        await self.budgets.hold(scene.account, held)
+        return replace(request, max_tokens=output, effort=None), held
+
+    def _cover(
+        self, scene: TurnContext, routes: Sequence[ModelRoute], held: Cost, event: ModelRetried
+    ) -> Cost:
+        """What is held now: a fallback that is asked next may cost more. Raises BudgetExceeded."""
+        for route in routes:
+            if (route.provider.name, route.model) == (event.next_provider, event.next_model):
+                usd = self.routing.estimate_max_cost(route, held.input_tokens, held.output_tokens)
+                more = Cost(usd=max(0.0, usd - held.usd))
+                held = self.budgets.hold_more(scene.account, held, more)
+        return held

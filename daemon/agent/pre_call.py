@@ -1,12 +1,11 @@
-"""What comes before a model call: what kind of work this is, the advice to plan, and a history that fits (E3, B4)."""
-
-from typing import Protocol
+"""Records what comes before a model call: the kind of work, the advice to plan, a history that fits (E3, B4)."""
 
 from daemon.agent.auxiliary_model import AuxiliaryModel
-from daemon.agent.context.builder import ContextBuilder, TurnContext
-from daemon.agent.context.history_window import is_nearly_full
+from daemon.agent.context.builder import SHRINK, PromptPlan, TurnContext
+from daemon.agent.context.compaction import HistoryCompactor
+from daemon.agent.context.history import is_nearly_full
 from daemon.agent.intent import advise_plan, build_intent_prompt, parse_intent
-from daemon.agent.routing import Models
+from daemon.agent.routing import ModelRouting
 from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.events import Classified, Coached, HistoryCompressed, ModelReplied, UserSaid
@@ -18,80 +17,59 @@ PATIENCE_S = 10.0
 TODO = "todo"
 
 
-class Compacts(Protocol):
-    """Makes a history shorter (B4)."""
-
-    async def compress(
-        self, turn: Turn, scene: TurnContext, prompt_tokens: int
-    ) -> HistoryCompressed | None:
-        """What is to be recorded; None when it fits."""
-        ...
-
-    def shrink(self, turn: Turn, scene: TurnContext, tokens: int) -> HistoryCompressed | None:
-        """Half of it, for a provider that says it is too long; None when nothing can be dropped."""
-        ...
-
-
 @value
 class PreCall:
-    """Records what is due before the next call."""
+    """Says what is due before the next call, and records it."""
 
-    context: ContextBuilder
-    compactor: Compacts
+    compactor: HistoryCompactor
     auxiliary: AuxiliaryModel
-    routing: Models
+    routing: ModelRouting
     clock: Clock
 
-    def is_due(self, turn: Turn, scene: TurnContext) -> bool:
-        """Something comes before the next call; mostly nothing does."""
-        wanted, window = self.context.count_wanted(turn, scene), self.context.window_of(turn)
+    def is_due(self, turn: Turn, scene: TurnContext, plan: PromptPlan) -> bool:
+        """Mostly nothing is."""
         return (
-            self._unsure(turn, scene) or bool(self._advice(turn)) or is_nearly_full(wanted, window)
+            is_nearly_full(plan.tokens, plan.window)
+            or self._needs_intent(turn, scene)
+            or bool(_advise(turn))
         )
 
     async def prepare(self, turn: Turn, scene: TurnContext) -> None:
-        """Class of the message, guidance, compression: recorded where they are due."""
-        if self._unsure(turn, scene):
-            await self._classify(turn, scene)
-        if advice := self._advice(turn):
+        """Class of the message, advice, compression: recorded where they are due."""
+        if self._needs_intent(turn, scene):
+            said = turn.events[0].event
+            asked = build_intent_prompt(said.full_text if isinstance(said, UserSaid) else "")
+            message = [Message(MessageRole.USER, asked)]
+            words = await self.auxiliary.ask(
+                turn, scene, "intent", message,
+                max_tokens=CLASS_TOKENS, work="fast", patience_s=PATIENCE_S,
+            )  # fmt: skip
+            if words and (intent := parse_intent(words)):
+                turn.record(Classified(intent), self.clock.now())
+        if advice := _advise(turn):
             turn.record(Coached(TODO, advice), self.clock.now())
-        shorter = await self.compactor.compress(turn, scene, self.context.count_wanted(turn, scene))
-        if shorter:
+        wanted = self.compactor.context.plan(turn, scene).tokens
+        if shorter := await self.compactor.compress(turn, scene, wanted):
             turn.record(shorter, self.clock.now())
 
-    def _advice(self, turn: Turn) -> str:
-        if turn.intent is None or turn.coached.get(TODO) == turn.iterations:
-            return ""
-        return advise_plan(turn.intent, turn.iterations, bool(turn.todos))
-
-    def _unsure(self, turn: Turn, scene: TurnContext) -> bool:
-        """The rules did not know, and there is a cheap model to ask (E3)."""
-        if turn.reply or turn.intent or scene.model or turn.spec.model:
-            return False
-        cheap = self.routing.model_for_work("fast") != self.routing.model_for_work("primary")
-        return cheap and not any(one.purpose == "intent" for one in turn.consultations)
-
     def shrink(self, turn: Turn, scene: TurnContext) -> HistoryCompressed | None:
-        """A shorter history, once, for a provider that found it too long (B4)."""
+        """A shorter history, once for each reply, for a provider that found it too long (B4)."""
         for entry in reversed(turn.events):
             if isinstance(entry.event, ModelReplied):
                 break
-            if isinstance(entry.event, HistoryCompressed) and entry.event.strategy == "shrink":
+            if isinstance(entry.event, HistoryCompressed) and entry.event.strategy == SHRINK:
                 return None
-        return self.compactor.shrink(turn, scene, self.context.count_wanted(turn, scene))
+        return self.compactor.shrink(turn, scene)
 
-    async def _classify(self, turn: Turn, scene: TurnContext) -> None:
-        """A cheap model is asked; without its word the primary answers (E3)."""
-        said = turn.events[0].event
-        asked = build_intent_prompt(said.full_text if isinstance(said, UserSaid) else "")
-        words = await self.auxiliary.ask(
-            turn,
-            scene,
-            "intent",
-            [Message(MessageRole.USER, asked)],
-            max_tokens=CLASS_TOKENS,
-            work="fast",
-            patience_s=PATIENCE_S,
-        )
-        if words and (intent := parse_intent(words)):
-            turn.record(Classified(intent), self.clock.now())
+    def _needs_intent(self, turn: Turn, scene: TurnContext) -> bool:
+        """The rules did not know, and there is a cheaper model to ask (E3)."""
+        if turn.reply or turn.intent or scene.model or turn.spec.model:
+            return False
+        cheaper = self.routing.model_for_work("fast") != self.routing.model_for_work("primary")
+        return cheaper and not any(one.purpose == "intent" for one in turn.consultations)
+
+
+def _advise(turn: Turn) -> str:
+    if turn.intent is None or turn.coached.get(TODO) == turn.iterations:
+        return ""
+    return advise_plan(turn.intent, turn.iterations, bool(turn.todos))

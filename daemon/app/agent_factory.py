@@ -16,10 +16,10 @@ from daemon.agent.context.builder import ContextBuilder
 from daemon.agent.context.compaction import HistoryCompactor
 from daemon.agent.final_messages import StopStats
 from daemon.agent.loop import AgentLoop
-from daemon.agent.model_call import ModelCaller
+from daemon.agent.model_call import ModelCaller, RedactingChain
 from daemon.agent.pre_call import PreCall
 from daemon.agent.reflection import Reflector
-from daemon.agent.routing import Chain, ModelRouting
+from daemon.agent.routing import ModelRouting
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.agent.subagents.composite_runner import CompositeRunner
 from daemon.agent.subagents.manager import SubagentManager
@@ -80,7 +80,7 @@ class AgentFactory:
     def __post_init__(self) -> None:
         self.budgets = Budgets(self.store, self.ledger)
 
-    async def create(self, tools: ToolExecutor, chain: Chain, specs: AgentRegistry) -> AgentLoop:
+    async def create(self, tools: ToolExecutor, chain: RedactingChain, specs: AgentRegistry) -> AgentLoop:
         """The loop."""
         watch = StopStats()
         await watch.load(self.store, list(specs.names()))
@@ -90,11 +90,7 @@ class AgentFactory:
             tools=tools,
             budgets=self.budgets,
             pre_call=PreCall(
-                self.context,
-                HistoryCompactor(self.context, consult),
-                consult,
-                self.routes,
-                self.clock,
+                HistoryCompactor(self.context, consult), consult, self.routes, self.clock
             ),
             answer_checker=self._make_answer_checker(consult),
             budget_extension=BudgetExtension(
@@ -119,7 +115,7 @@ class AgentFactory:
         verify = CriterionChecker(CriteriaChecker(self.sandbox), consult)
         return AnswerChecker(verify, Reflector(consult, keep), self.clock, new_token)
 
-    def _make_model_caller(self, chain: Chain) -> ModelCaller:
+    def _make_model_caller(self, chain: RedactingChain) -> ModelCaller:
         return ModelCaller(
             context=self.context,
             chain=chain,

@@ -13,10 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 from daemon.agent.budgets import Budgets
-from daemon.agent.context.builder import TurnContext
+from daemon.agent.context.builder import TurnContext, build_turn_context
 from daemon.agent.context.history import (
     History,
-    build_turn_context,
     is_cleared,
     load_history,
     load_parent,

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from daemon.agent.termination.confidence import check_confidence
-from daemon.agent.termination.default_conditions import make_unrecoverable
-from daemon.agent.termination.halt import find_halt
-from daemon.agent.termination.loop_detection import make_circling, make_repeating
+from daemon.agent.termination.default_conditions import check_unrecoverable
+from daemon.agent.termination.loop_detection import check_circling, check_repetition
 from daemon.app import Overrides
 from daemon.core.events import Coached, Outcome, Stop
 from daemon.core.messages import ToolSpec
@@ -18,7 +17,7 @@ from daemon.tools.base import Tool, ToolContext, ToolError, ToolMeta, ToolOutput
 from tests.fakes.house import living
 from tests.fakes.openai import FakeOpenAI, Step, calls, says
 from tests.fakes.recorded_tasks import PREFIX, RecordedCall, RecordedTask, recorded_tasks, tools_of
-from tests.fakes.turns import Deed, Story
+from tests.fakes.turns import Deed, Story, under
 
 TASKS = recorded_tasks()
 PHRASE = "Let me do the next step."
@@ -61,13 +60,14 @@ def test_a11_d4_no_condition_holds_at_any_step_of_recorded_work(
 ) -> None:
     told, tools = Story(), tools_of(TASKS)
     conditions = [
-        make_circling("stop"), make_repeating("stop"),
-        check_confidence, make_unrecoverable(tools),
+        under(check_circling, on_stall="stop"), under(check_repetition, on_stall="stop"),
+        check_confidence, under(check_unrecoverable, critical=tools),
     ]  # fmt: skip
     for step in split(task):
         told.does(*map(deed, step), text=PHRASE)
-        assert find_halt(conditions, told.turn) is None
-    assert find_halt(conditions, told.says(task.answer).turn) is None
+        assert not any(check(told.turn) for check in conditions)
+    told.says(task.answer)
+    assert not any(check(told.turn) for check in conditions)
 
 
 class Archive:

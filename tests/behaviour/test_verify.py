@@ -278,7 +278,7 @@ async def test_when_no_judge_answers_the_reply_comes_with_an_honest_note_e10(
         run = await it.ask("do it")
         assert run.stop_reason == "rejected"  # the other check is made all the same
         assert run.reply and run.reply.index("contains") < run.reply.index(
-            "could not be made: none would answer"
+            "could not be made: no model answered"
         )
         assert run.reply.count("none would answer") == 1
 

@@ -1,11 +1,12 @@
 """Turns as they come to be: folded from events, with no model and no tools."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from daemon.agent.auxiliary_model import AuxiliaryModel
 from daemon.agent.context.builder import TurnContext
 from daemon.agent.context.history import History, ReadOnlySink
+from daemon.agent.routing import Work
 from daemon.core.events import (
     Coached,
     Event,
@@ -89,12 +90,12 @@ def scene(past: History) -> TurnContext:
     return TurnContext(history=past.window)
 
 
-@dataclass
-class Consultant:
+class Consultant(AuxiliaryModel):
     """Gives these summaries, one after the other; then none. Keeps what it was asked."""
 
-    words: list[str] = field(default_factory=list)
-    asked: list[Sequence[Message]] = field(default_factory=list)
+    def __init__(self, words: Sequence[str] = ()) -> None:
+        self.words = list(words)
+        self.asked: list[Sequence[Message]] = []
 
     async def ask(
         self,
@@ -104,6 +105,8 @@ class Consultant:
         messages: Sequence[Message],
         *,
         max_tokens: int,
+        work: Work = "primary",
+        patience_s: float = 0,
     ) -> str | None:
         self.asked.append(messages)
         return self.words.pop(0) if self.words else None

@@ -1,11 +1,12 @@
 """Turns as stories: real events, folded one after the other, with nobody to write them down."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Self
 
+from daemon.agent.termination.halt import Halt
 from daemon.core.events import (
     Coached,
     Event,
@@ -20,6 +21,7 @@ from daemon.core.events import (
 from daemon.core.messages import ToolCall, Usage
 from daemon.core.trust import Effect, Label
 from daemon.core.turn import Turn
+from daemon.core.turn_spec import TurnSpec
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -128,3 +130,13 @@ def story(*iterations: Sequence[Deed] | Deed) -> Story:
     for deeds in iterations:
         told.does(*([deeds] if isinstance(deeds, Deed) else deeds))
     return told
+
+
+def under(check: Callable[[Turn], Halt | None], **spec: object) -> Callable[[Turn], Halt | None]:
+    """The condition, in a turn whose spec says so."""
+
+    def look(turn: Turn) -> Halt | None:
+        turn.spec = TurnSpec(**spec)  # pyrefly: ignore[bad-argument-type]
+        return check(turn)
+
+    return look

@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 from daemon.agent.context.builder import SHRINK, ContextBuilder
 from daemon.agent.context.compaction import (
     HistoryCompactor,
-    is_nearly_full,
     list_dropped,
     plan_drop,
 )
 from daemon.agent.context.history import History, ReadOnlySink, rebuild_turn
-from daemon.agent.context.history_window import CHARS_PER_TOKEN, estimate_tokens
+from daemon.agent.context.history import CHARS_PER_TOKEN, estimate_tokens, is_nearly_full
 from daemon.agent.context.repair import repair
 from daemon.agent.context.truncation import find_iterations
 from daemon.core.events import HistoryCompressed, Limits, MemoryHit, Stop, TurnEnded, UserSaid
@@ -83,7 +82,7 @@ def texts(turn: Turn, past: History) -> str:
 async def compressed(turn: Turn, past: History, *words: str) -> HistoryCompressed | None:
     """As the loop does it."""
     event = await HistoryCompactor(CONTEXT, Consultant(list(words))).compress(
-        turn, scene(past), CONTEXT.count_wanted(turn, scene(past))
+        turn, scene(past), CONTEXT.plan(turn, scene(past)).tokens
     )
     if event:
         tell(turn, event)
@@ -105,7 +104,7 @@ def test_b4_compression_is_due_at_80_percent_of_the_window_and_not_at_79(
 
 async def test_b4_the_whole_request_counts_system_tools_earlier_turns_and_this_one() -> None:
     past, turn = past_of(3000, 3000, 3000), begun("q" * 3000, SMALL)
-    wanted = CONTEXT.count_wanted(turn, scene(past))
+    wanted = CONTEXT.plan(turn, scene(past)).tokens
     assert wanted == CONTEXT.build_prompt(turn, scene(past)).tokens
     just_due = replace(SMALL, window=wanted * 100 // 80)
     assert await compressed(begun("q" * 3000, just_due), past)
@@ -137,7 +136,7 @@ async def test_b4_compression_goes_down_to_half_so_that_it_is_not_due_at_every_s
     event = await compressed(turn, past)
     assert event and event.kept_earlier > 2
     assert event.tokens_after <= WINDOW // 2 < event.tokens_after + 250
-    assert CONTEXT.count_wanted(turn, scene(past)) == pytest.approx(event.tokens_after, abs=30)
+    assert CONTEXT.plan(turn, scene(past)).tokens == pytest.approx(event.tokens_after, abs=30)
     assert await compressed(turn, past) is None
 
 
@@ -198,7 +197,7 @@ def test_b4_a9_after_any_compression_the_history_is_sound_shorter_and_has_what_m
 ) -> None:
     turn = acted(acts)
     before, said = (
-        CONTEXT.count_wanted(turn, scene(past)),
+        CONTEXT.plan(turn, scene(past)).tokens,
         [m for m in turn.messages if m.role is MessageRole.USER],
     )
     units = [
@@ -210,7 +209,7 @@ def test_b4_a9_after_any_compression_the_history_is_sound_shorter_and_has_what_m
     if event is None:
         return
     tell(turn, event)
-    sent = past.window.after_compaction(turn).append(turn.messages)
+    sent = CONTEXT.build_prompt(turn, scene(past)).request.messages[1:]
     assert problems(list(sent)) == []
     people = [m for m in said if m.text == "do it" or m.text.startswith("and also")]
     assert [m for m in turn.messages if m in people] == people
@@ -219,7 +218,7 @@ def test_b4_a9_after_any_compression_the_history_is_sound_shorter_and_has_what_m
         *(tuple(turn.messages[a:b]) for a, b in find_iterations(turn.messages)),
     ]
     assert shown[-2:] == units
-    after = CONTEXT.count_wanted(turn, scene(past))
+    after = CONTEXT.plan(turn, scene(past)).tokens
     assert after < before
     assert abs(after - event.tokens_after) <= len(gone) + 2  # rounding
     assert not any(m in people for m in gone)
@@ -251,7 +250,7 @@ async def test_b4_periodic_summary_puts_a_summary_in_the_place_of_what_goes() ->
         begun("the question", PERIODIC),
         Consultant(["They spoke of trees."]),
     )
-    wanted = CONTEXT.count_wanted(turn, scene(past))
+    wanted = CONTEXT.plan(turn, scene(past)).tokens
     event = await HistoryCompactor(CONTEXT, consultant).compress(turn, scene(past), wanted)
     assert event and (event.strategy, event.summary) == ("periodic-summary", "They spoke of trees.")
     [system, told] = consultant.asked[0]
@@ -259,7 +258,7 @@ async def test_b4_periodic_summary_puts_a_summary_in_the_place_of_what_goes() ->
     assert "at most 240 words" in system.text
     shown = texts(tell(turn, event), past)
     assert shown.index("They spoke of trees.") < shown.index("answer 4") and "answer 3" not in shown
-    assert CONTEXT.count_wanted(turn, scene(past)) == pytest.approx(event.tokens_after, abs=30)
+    assert CONTEXT.plan(turn, scene(past)).tokens == pytest.approx(event.tokens_after, abs=30)
 
 
 async def test_b4_three_summaries_a_run_at_most_then_the_window_rolls_and_the_last_summary_stays() -> (
@@ -283,7 +282,7 @@ async def test_b4_a_new_summary_takes_in_the_one_before() -> None:
         steps(turn, "x" * 1200)
     consultant = Consultant(["the second"])
     event = await HistoryCompactor(CONTEXT, consultant).compress(
-        turn, scene(past), CONTEXT.count_wanted(turn, scene(past))
+        turn, scene(past), CONTEXT.plan(turn, scene(past)).tokens
     )
     assert event and event.summary == "the second"
     assert "the first summary" in consultant.asked[0][1].text
@@ -320,7 +319,7 @@ async def test_b4_a_failed_summary_does_not_count_as_one_of_three() -> None:
     answers = iter([None, "one", None, "two", "three", "four"])
     for number in range(60):
         steps(turn, f"result {number} ".ljust(1200, "."))
-        wanted = CONTEXT.count_wanted(turn, scene(History()))
+        wanted = CONTEXT.plan(turn, scene(History())).tokens
         if is_nearly_full(wanted, WINDOW):
             word = next(answers, None)
             event = await compressed(turn, History(), *([word] if word else []))
@@ -355,8 +354,8 @@ async def test_b4_a_summary_cannot_close_the_place_where_it_stands() -> None:
 
 def test_b4_what_a_provider_finds_too_long_is_halved_and_stays_below_in_this_turn() -> None:
     past, turn = past_of(*[4000] * 10), begun(terms=replace(SMALL, window=32_000))
-    sent = CONTEXT.count_wanted(turn, scene(past))
-    event = SHRINKER.shrink(turn, scene(past), sent)
+    sent = CONTEXT.plan(turn, scene(past)).tokens
+    event = SHRINKER.shrink(turn, scene(past))
     assert event and event.strategy == SHRINK
     tell(turn, event)
     after = CONTEXT.build_prompt(turn, scene(past)).tokens
@@ -370,16 +369,14 @@ def test_b4_when_the_tools_and_the_system_prompt_are_most_of_it_there_is_still_r
 ):
     wordy = ContextBuilder(Shelf(), (), system="x" * 3600)
     past, turn = past_of(1200), begun()
-    event = HistoryCompactor(wordy, Consultant()).shrink(
-        turn, scene(past), wordy.count_wanted(turn, scene(past))
-    )
-    assert event and event.tokens_after > wordy.count_fixed(turn, scene(past)) + 50
+    event = HistoryCompactor(wordy, Consultant()).shrink(turn, scene(past))
+    assert event and event.tokens_after > wordy.plan(turn, scene(past)).fixed + 50
 
 
 def test_b4_a_single_message_that_is_too_long_for_a_provider_is_sent_in_part() -> None:
     turn = begun("begin " + "x" * 40_000 + " end", replace(SMALL, window=32_000))
-    sent = CONTEXT.count_wanted(turn, scene(History()))
-    event = SHRINKER.shrink(turn, scene(History()), sent)
+    sent = CONTEXT.plan(turn, scene(History())).tokens
+    event = SHRINKER.shrink(turn, scene(History()))
     assert event
     prompt = CONTEXT.build_prompt(tell(turn, event), scene(History()))
     assert prompt.tokens <= sent // 2
@@ -390,11 +387,9 @@ def test_b4_a_single_message_that_is_too_long_for_a_provider_is_sent_in_part() -
 
 def test_b4_shrinking_ends_when_there_is_no_history_left_to_speak_of() -> None:
     hi = begun("hi")
-    assert SHRINKER.shrink(hi, scene(History()), CONTEXT.count_wanted(hi, scene(History()))) is None
+    assert SHRINKER.shrink(hi, scene(History())) is None
     turn, events = begun("x" * 40_000), 0
-    while event := SHRINKER.shrink(
-        turn, scene(History()), CONTEXT.count_wanted(turn, scene(History()))
-    ):
+    while event := SHRINKER.shrink(turn, scene(History())):
         tell(turn, event)
         events += 1
         assert events < 12
@@ -406,7 +401,7 @@ def test_b4_shrinking_makes_any_history_smaller_and_keeps_it_sound(
 ) -> None:
     turn = acted(acts)
     before = CONTEXT.build_prompt(turn, scene(past)).tokens
-    event = SHRINKER.shrink(turn, scene(past), CONTEXT.count_wanted(turn, scene(past)))
+    event = SHRINKER.shrink(turn, scene(past))
     if event is None:
         return
     latest = [tuple(turn.messages[a:b]) for a, b in find_iterations(turn.messages)][-1:]
@@ -452,12 +447,12 @@ def test_d7_a_summary_has_its_place_beside_a_turn_that_fills_the_window() -> Non
     past, turn = past_of(2000), begun(terms=SMALL)
     tell(turn, HistoryCompressed("periodic-summary", 9, 5, 0, 0, "They spoke of trees. " * 20))
     steps(turn, "")
-    room = WINDOW - CONTEXT.count_fixed(turn, scene(past)) - estimate_tokens(turn.messages)
+    room = WINDOW - CONTEXT.plan(turn, scene(past)).fixed - estimate_tokens(turn.messages)
     turn.messages[-1] = replace(turn.messages[-1], text="x" * (room * CHARS_PER_TOKEN - 4))
     assert (
-        estimate_tokens(turn.messages) + CONTEXT.count_fixed(turn, scene(past))
+        estimate_tokens(turn.messages) + CONTEXT.plan(turn, scene(past)).fixed
         <= WINDOW
-        < CONTEXT.count_wanted(turn, scene(past))
+        < CONTEXT.plan(turn, scene(past)).tokens
     )
     prompt = CONTEXT.build_prompt(turn, scene(past))
     assert prompt.tokens <= WINDOW and "They spoke of trees." in prompt.request.messages[1].text
@@ -466,8 +461,8 @@ def test_d7_a_summary_has_its_place_beside_a_turn_that_fills_the_window() -> Non
 def test_b4_what_is_still_too_much_after_a_shrink_is_cut_down_to_half() -> None:
     past, turn = past_of(9000), begun(terms=replace(SMALL, window=32_000))
     steps(turn, "x" * 30_000)
-    sent = CONTEXT.count_wanted(turn, scene(past))
-    event = SHRINKER.shrink(turn, scene(past), sent)
+    sent = CONTEXT.plan(turn, scene(past)).tokens
+    event = SHRINKER.shrink(turn, scene(past))
     assert event and event.kept_earlier == 0
     assert CONTEXT.build_prompt(tell(turn, event), scene(past)).tokens <= sent // 2
 
@@ -493,7 +488,7 @@ def test_b4_a5_a_past_read_from_the_journal_is_the_one_that_was_lived_through(
     lived, stories = History(), []
     for number, (acts, with_summary) in enumerate(turns):
         turn = acted(acts)
-        if event := plan_drop(turn, lived.window, CONTEXT.count_wanted(turn, scene(lived)), 1000):
+        if event := plan_drop(turn, lived.window, CONTEXT.plan(turn, scene(lived)).tokens, 1000):
             tell(turn, replace(event, summary=f"summary {number}") if with_summary else event)
         lived.add(ended(says(turn, f"answer {number}")))
         stories.append(turn.events)
@@ -576,7 +571,7 @@ def test_b1_the_window_and_the_words_of_a_spec_hold_for_its_turns(strategy: Stra
     )
     prompt = CONTEXT.build_prompt(turn, scene(History()))
     assert prompt.request.messages[0].text == "Be brief.\n\nYou speak of gardens only."
-    assert prompt.tokens == CONTEXT.count_wanted(turn, scene(History()))
+    assert prompt.tokens == CONTEXT.plan(turn, scene(History())).tokens
 
 
 @pytest.mark.parametrize(
@@ -624,18 +619,19 @@ def test_d7_arguments_that_are_cut_stay_an_object_with_the_same_names() -> None:
 
 def test_d7_other_scripts_weigh_what_they_take() -> None:
     latin, other = begun("a" * 4000), begun("日" * 4000)
-    assert CONTEXT.count_wanted(other, scene(History())) > 2.5 * CONTEXT.count_wanted(
-        latin, scene(History())
+    assert (
+        CONTEXT.plan(other, scene(History())).tokens
+        > 2.5 * CONTEXT.plan(latin, scene(History())).tokens
     )
 
 
 def test_d7_a_reply_in_its_providers_own_form_weighs_what_that_takes() -> None:
     turn = says(begun(), "short")
-    light = CONTEXT.count_wanted(turn, scene(History()))
+    light = CONTEXT.plan(turn, scene(History())).tokens
     turn.messages[1] = replace(
         turn.messages[1], native=Native("anthropic", "claude", "[" + "t" * 4000 + "]")
     )
-    assert CONTEXT.count_wanted(turn, scene(History())) > light + 900
+    assert CONTEXT.plan(turn, scene(History())).tokens > light + 900
 
 
 def test_a9_a_message_that_was_not_cut_is_sent_as_it_is() -> None:

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from daemon.agent.termination.default_conditions import make_unrecoverable
+from daemon.agent.termination.default_conditions import check_unrecoverable
 from daemon.core.events import Outcome, Stop
 from daemon.core.trust import Effect
 from daemon.tools.base import RetryableToolError, ServiceUnavailable
 from daemon.tools.signature import tool
 from tests.fakes.tools import Bench
-from tests.fakes.turns import Deed, did, failed, refused, skipped, story
+from tests.fakes.turns import Deed, did, failed, refused, skipped, story, under
 
 CRITICAL = ("db", "deploy")
 DENIALS = {
@@ -36,25 +36,29 @@ HARMLESS = {
 
 @pytest.mark.parametrize("deed", DENIALS.values(), ids=DENIALS.keys())
 def test_d3_permission_denied_on_a_critical_tool_ends_the_turn(deed: Deed) -> None:
-    halt = make_unrecoverable(CRITICAL)(story(did("read"), [did("list"), deed]).turn)
+    halt = under(check_unrecoverable, critical=CRITICAL)(
+        story(did("read"), [did("list"), deed]).turn
+    )
     assert halt and (halt.reason, halt.coach) == (Stop.FAILED, "")
     assert halt.detail.startswith("permission_denied: db: ")
 
 
 @pytest.mark.parametrize("deed", DENIALS.values(), ids=DENIALS.keys())
 def test_d3_a_denial_that_nobody_called_critical_does_not(deed: Deed) -> None:
-    assert make_unrecoverable(())(story(deed).turn) is None
+    assert under(check_unrecoverable, critical=())(story(deed).turn) is None
 
 
 @pytest.mark.parametrize("deed", HARMLESS.values(), ids=HARMLESS.keys())
 def test_d3_other_failures_do_not_end_the_turn(deed: Deed) -> None:
-    assert make_unrecoverable(CRITICAL)(story(deed).turn) is None
+    assert under(check_unrecoverable, critical=CRITICAL)(story(deed).turn) is None
 
 
 def test_d3_the_reason_of_a_refusal_is_told_in_one_short_line() -> None:
-    halt = make_unrecoverable(CRITICAL)(story(refused("db", reason="not\nnow")).turn)
+    halt = under(check_unrecoverable, critical=CRITICAL)(
+        story(refused("db", reason="not\nnow")).turn
+    )
     assert halt and halt.detail == "permission_denied: db: not now"
-    halt = make_unrecoverable(CRITICAL)(
+    halt = under(check_unrecoverable, critical=CRITICAL)(
         story(failed("db", error="PermissionError", gave="no " * 500)).turn
     )
     assert halt and len(halt.detail) < 300
@@ -67,7 +71,7 @@ def down(tool: str = "fetch", url: str = "", error: str = "Unavailable") -> Deed
 
 @pytest.mark.parametrize("error", ["Unavailable", "http_503", "HTTP 500", "http502", "504"])
 def test_d3_a_dependency_that_fails_three_times_running_ends_the_turn(error: str) -> None:
-    check = make_unrecoverable(())
+    check = under(check_unrecoverable, critical=())
     assert check(story(*[down(error=error)] * 2).turn) is None
     halt = check(story(*[down(error=error)] * 3).turn)
     assert halt and (halt.reason, halt.detail) == (
@@ -81,7 +85,7 @@ def test_d3_a_dependency_that_fails_three_times_running_ends_the_turn(error: str
     ["ToolError", "exit_503", "http_404", "TimedOut", "http_5", "http_5000", "Unavailables"],
 )
 def test_d3_other_errors_are_no_outage(error: str) -> None:
-    assert make_unrecoverable(())(story(*[down(error=error)] * 4).turn) is None
+    assert under(check_unrecoverable, critical=())(story(*[down(error=error)] * 4).turn) is None
 
 
 OUTAGES = {
@@ -104,29 +108,29 @@ PASSING = {
 
 @pytest.mark.parametrize("work", OUTAGES.values(), ids=OUTAGES.keys())
 def test_d3_three_tries_that_meet_an_outage_end_the_turn(work: list[Deed]) -> None:
-    halt = make_unrecoverable(())(story(*work).turn)
+    halt = under(check_unrecoverable, critical=())(story(*work).turn)
     assert halt and halt.detail.startswith("dependency: fetch")
 
 
 @pytest.mark.parametrize("work", PASSING.values(), ids=PASSING.keys())
 def test_d3_a_trouble_that_passes_does_not(work: list[Deed]) -> None:
-    assert make_unrecoverable(())(story(*work).turn) is None
+    assert under(check_unrecoverable, critical=())(story(*work).turn) is None
 
 
 def test_d3_a_dependency_is_named_with_its_host() -> None:
-    halt = make_unrecoverable(())(story(*OUTAGES["one host"]).turn)
+    halt = under(check_unrecoverable, critical=())(story(*OUTAGES["one host"]).turn)
     assert halt and "fetch api.example.com failed" in halt.detail
 
 
 @pytest.mark.parametrize("arguments", ["", "[1]", '{"url": 5}', '{"url": "http://["}', "{" * 5])
 def test_d3_arguments_without_a_host_are_no_trouble(arguments: str) -> None:
     deed = Deed("fetch", arguments, Outcome.ERROR, "503", "http_503")
-    assert make_unrecoverable(())(story(*[deed] * 3).turn) is not None
+    assert under(check_unrecoverable, critical=())(story(*[deed] * 3).turn) is not None
 
 
 def test_d3_the_user_may_ask_for_another_try_after_an_outage() -> None:
     told = story(*[down()] * 3).steered("it should be back now").does(down())
-    assert make_unrecoverable(())(told.turn) is None
+    assert under(check_unrecoverable, critical=())(told.turn) is None
 
 
 @tool(effect=Effect.READ)
@@ -146,8 +150,8 @@ async def test_d3_what_tools_raise_is_known_for_what_it_is_once_dispatched() -> 
     bench = Bench([weather, vault])
     for _ in range(3):
         await bench.one("weather")
-    halt = make_unrecoverable(())(bench.turn)
-    assert halt and halt.detail == "dependency: weather failed 3 times running (Unavailable)"
+    halt = under(check_unrecoverable, critical=())(bench.turn)
+    assert halt and halt.detail == "dependency: weather failed 3 times running (ServiceUnavailable)"
     await bench.one("vault")
-    halt = make_unrecoverable(["vault"])(bench.turn)
+    halt = under(check_unrecoverable, critical=["vault"])(bench.turn)
     assert halt and halt.detail.startswith("permission_denied: vault")

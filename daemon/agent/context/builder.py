@@ -1,27 +1,29 @@
-"""The words that every conversation begins with: the same bytes every time, from call to call (DESIGN 7).
-
-What the model sees: system prompt, earlier turns, this turn; repaired, fitted, and the same bytes up to what is new.
-"""
+"""Builds what the model sees: system prompt, earlier turns, this turn; the same bytes up to what is new."""
 
 import json
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from daemon.agent.context.history_window import (
+from daemon.agent.context.history import (
     CHARS_PER_TOKEN,
+    History,
     HistoryWindow,
+    estimate_extra_tokens,
     estimate_tokens,
     hash_messages,
     is_nearly_full,
+    meet_well,
 )
+from daemon.agent.context.repair import repair
 from daemon.agent.context.truncation import fit_history, limit_user_texts
 from daemon.core import value
 from daemon.core.budget import Budget
 from daemon.core.messages import Message, MessageRole, ModelRequest, ToolSpec
 from daemon.core.provenance import TrustContext
+from daemon.core.rows import SessionRow
 from daemon.core.trust import Label
-from daemon.core.turn import Turn
+from daemon.core.turn import Turn, append_plan
 from daemon.tools.base import ToolSource
 from daemon.tools.registry import is_allowed
 
@@ -48,9 +50,41 @@ CLOSING = (
     "This was the last step you were allowed ({detail}). Answer the user now, without tools: say what was done, what was not, "
     "and what remains to do."
 )
-
-
 SHRINK = "shrink"
+
+
+@dataclass(slots=True)
+class OwnMessages:
+    """The running turn's own messages, measured and repaired as they come: no call looks at all of them again."""
+
+    count: int = 0
+    tokens: int = 0
+    extra: int = 0
+    repaired: tuple[Message, ...] = ()
+    _compressions: int = 0
+    _settled: int = 0
+    _prefix: tuple[Message, ...] = ()
+
+    def update(self, turn: Turn) -> None:
+        """Take in what is new. Nothing is repaired across a reply that follows something else than a reply."""
+        if len(turn.compressed) != self._compressions:
+            self.count = self.tokens = self.extra = self._settled = 0
+            self._prefix, self._compressions = (), len(turn.compressed)
+        messages = turn.messages
+        if self.count == len(messages):
+            return
+        new = messages[self.count :]
+        self.tokens += estimate_tokens(new)
+        self.extra += estimate_extra_tokens(new)
+        self.count = len(messages)
+        tail = messages[self._settled :]
+        self.repaired = (*self._prefix, *repair(tail))
+        last = next(
+            (i for i in range(len(tail) - 1, 0, -1) if tail[i].role is MessageRole.ASSISTANT), 0
+        )
+        prefix = (*self._prefix, *repair(tail[:last])) if last else ()
+        if prefix and prefix[-1].role is not MessageRole.ASSISTANT:
+            self._prefix, self._settled = prefix, self._settled + last
 
 
 @value
@@ -64,18 +98,18 @@ class TurnContext:
     effort: str = ""
     stream: bool = True
     account: Budget = field(default_factory=lambda: Budget(""))
+    own: OwnMessages = field(default_factory=OwnMessages, compare=False)
 
 
 @value
 class Prompt:
-    """A request with what its event says of it."""
+    """A request with what its event says of it. `extra`: what it can take beyond 4/3 of the estimated tokens."""
 
     request: ModelRequest
     prompt_hash: str
-    tools_hash: str
-    tools: tuple[str, ...]
-    tools_label: Label
+    tools: "ToolList"
     tokens: int
+    extra: int
 
 
 @value
@@ -101,6 +135,7 @@ class PromptPlan:
     own: Sequence[Message]
     fixed: int
     tokens: int
+    window: int
 
 
 @value
@@ -113,101 +148,99 @@ class ContextBuilder:
     window: int = 32_000
     max_tokens: int | None = None
     _tool_lists: dict[tuple[int, tuple[str, ...]], ToolList] = field(default_factory=dict)
-    _lists: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
+    _listed: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
 
-    def build_prompt(self, turn: Turn, scene: TurnContext, *, tools_allowed: bool = True) -> Prompt:
-        """The request for the next call of this turn."""
-        whole = self._whole(turn, scene)
-        shelf, system, earlier, own, tokens = (
-            whole.tools,
-            whole.system,
-            whole.earlier,
-            whole.own,
-            whole.tokens,
-        )
-        if tokens > self.window_of(turn):
-            earlier, own = fit_history(turn, earlier, own, self.window_of(turn) - whole.fixed)
-            tokens = whole.fixed + earlier.tokens + estimate_tokens(own)
-        request = ModelRequest(
-            (system, *earlier.append(own)),
-            shelf.specs,
-            tools_allowed,
-            self.max_tokens,
-            scene.effort or None,
-        )
-        prompt_hash = hash_messages((system, *own), earlier.digest).hex()
-        return Prompt(request, prompt_hash, shelf.hash, shelf.names, shelf.label, tokens)
+    def plan(self, turn: Turn, scene: TurnContext) -> PromptPlan:
+        """What the next request takes if no turn and no step has to be left out."""
+        own, spec = scene.own, turn.spec
+        own.update(turn)
+        tools = self._list_tools(turn, scene)
+        text = f"{self.system}\n\n{spec.instructions}" if spec.instructions else self.system
+        system = Message(MessageRole.SYSTEM, text)
+        earlier, window = scene.history.after_compaction(turn), self.window_of(turn)
+        fixed = estimate_tokens((system,)) + tools.tokens
+        tokens = fixed + earlier.tokens + own.tokens
+        messages: Sequence[Message] = turn.messages
+        if is_nearly_full(tokens, window):
+            messages = limit_user_texts(messages, window // 2)
+            tokens = fixed + earlier.tokens + estimate_tokens(messages)
+        return PromptPlan(tools, system, earlier, messages, fixed, tokens, window)
 
-    def count_wanted(self, turn: Turn, scene: TurnContext) -> int:
-        """How many tokens the next request would take if no turn and no step had to be left out."""
-        return self._whole(turn, scene).tokens
-
-    def count_fixed(self, turn: Turn, scene: TurnContext) -> int:
-        """How many of them are no history: the system prompt and the tools."""
-        return self._whole(turn, scene).fixed
-
-    def _whole(self, turn: Turn, scene: TurnContext) -> PromptPlan:
-        shelf = self._tool_list(self._names(turn, scene))
-        system = Message(MessageRole.SYSTEM, self._words(turn))
-        earlier, own = scene.history.after_compaction(turn), turn.messages
-        fixed = estimate_tokens((system,)) + shelf.tokens
-        whole = PromptPlan(
-            shelf, system, earlier, own, fixed, fixed + earlier.tokens + estimate_tokens(own)
-        )
-        window = self.window_of(turn)
-        if not is_nearly_full(whole.tokens, window):
-            return whole
-        own = limit_user_texts(own, window // 2)
-        return replace(whole, own=own, tokens=fixed + earlier.tokens + estimate_tokens(own))
+    def build_prompt(
+        self,
+        turn: Turn,
+        scene: TurnContext,
+        plan: PromptPlan | None = None,
+        *,
+        tools_allowed: bool = True,
+    ) -> Prompt:
+        """The request for the next call of this turn. The todo list goes behind everything, as it stands now (E3)."""
+        plan = plan or self.plan(turn, scene)
+        earlier, own, tokens = plan.earlier, plan.own, plan.tokens
+        if tokens > plan.window:
+            earlier, own = fit_history(turn, earlier, own, plan.window - plan.fixed)
+            tokens = plan.fixed + earlier.tokens + estimate_tokens(own)
+        whole = own is turn.messages
+        extra = earlier.extra + (scene.own.extra if whole else estimate_extra_tokens(own))
+        if meet_well(earlier.messages, own):
+            sound = (*earlier.messages, *(scene.own.repaired if whole else repair(own)))
+        else:
+            sound = tuple(repair((*earlier.messages, *own)))
+        messages = plain = (plan.system, *sound)
+        if turn.todos:
+            messages = append_plan(plain, turn.todos)
+            last = len(plain) - 1
+            tokens += estimate_tokens(messages[last:]) - estimate_tokens(plain[last:])
+        effort, tools = scene.effort or None, plan.tools
+        request = ModelRequest(messages, tools.specs, tools_allowed, self.max_tokens, effort)
+        prompt_hash = hash_messages((plan.system, *own), earlier.digest).hex()
+        return Prompt(request, prompt_hash, tools, tokens, extra)
 
     def window_of(self, turn: Turn) -> int:
         """How many tokens may be sent for this turn; less than declared once a provider found that to be too much."""
-        window = turn.spec.window or self.window
-        return min(
-            (window, *(event.tokens_after for event in turn.compressed if event.strategy == SHRINK))
-        )
+        shrunk = (event.tokens_after for event in turn.compressed if event.strategy == SHRINK)
+        return min((turn.spec.window or self.window, *shrunk))
 
-    def _words(self, turn: Turn) -> str:
-        return (
-            f"{self.system}\n\n{turn.spec.instructions}" if turn.spec.instructions else self.system
-        )
-
-    def _names(self, turn: Turn, scene: TurnContext) -> tuple[str, ...]:
+    def _list_tools(self, turn: Turn, scene: TurnContext) -> ToolList:
         """A spec that lists its tools has those from the beginning, and no others (B1)."""
-        only = turn.spec.tools
-        if not only:
-            return tuple(dict.fromkeys((*self.core, *scene.offers, *turn.offered_tools)))
-        found = (
-            name
-            for name in (*self.core, *self._listed(only), *scene.offers, *turn.offered_tools)
-            if is_allowed(name, only)
-        )
-        return tuple(dict.fromkeys(found))
-
-    def _listed(self, patterns: tuple[str, ...]) -> tuple[str, ...]:
-        """What a spec asks for by name, or by the beginning of it; "*" only says that all may be found."""
-        if patterns not in self._lists:
-            asked = [pattern for pattern in patterns if pattern != "*"]
-            self._lists[patterns] = tuple(
-                name for name in self.toolbox.names() if asked and is_allowed(name, asked)
+        only, found = turn.spec.tools, (*scene.offers, *turn.offered_tools)
+        if only and only not in self._listed:
+            # "*" only says that all may be found
+            asked = [pattern for pattern in only if pattern != "*"]
+            self._listed[only] = tuple(
+                n for n in self.toolbox.names() if asked and is_allowed(n, asked)
             )
-        return self._lists[patterns]
-
-    def _tool_list(self, names: tuple[str, ...]) -> ToolList:
-        key = (self.toolbox.edition, names)
-        if key not in self._tool_lists:
-            specs = self.toolbox.specs(names)
-            text = json.dumps([(spec.name, spec.description, spec.parameters) for spec in specs])
-            digest = blake2b(text.encode(), digest_size=12).hexdigest()
-            size = (len(text) + 40 * len(specs)) // CHARS_PER_TOKEN
-            shown = tuple(spec.name for spec in specs)
-            self._tool_lists[key] = ToolList(specs, shown, digest, size, self._described(shown))
-        return self._tool_lists[key]
-
-    def _described(self, names: Sequence[str]) -> Label:
-        found = (self.toolbox.get(name) for name in names)
-        return (
-            Label.UNTRUSTED
-            if any(tool is None or tool.meta.source for tool in found)
-            else Label.TRUSTED
+        names = tuple(
+            dict.fromkeys(
+                (*self.core, *self._listed[only], *found) if only else (*self.core, *found)
+            )
         )
+        if only:
+            names = tuple(name for name in names if is_allowed(name, only))
+        key = (self.toolbox.edition, names)
+        if known := self._tool_lists.get(key):
+            return known
+        specs = self.toolbox.specs(names)
+        text = json.dumps([(spec.name, spec.description, spec.parameters) for spec in specs])
+        digest = blake2b(text.encode(), digest_size=12).hexdigest()
+        size = (len(text) + 40 * len(specs)) // CHARS_PER_TOKEN
+        shown = tuple(spec.name for spec in specs)
+        tools = [self.toolbox.get(name) for name in shown]
+        foreign = any(tool is None or tool.meta.source for tool in tools)
+        label = Label.UNTRUSTED if foreign else Label.TRUSTED
+        known = self._tool_lists[key] = ToolList(specs, shown, digest, size, label)
+        return known
+
+
+def build_turn_context(
+    session: SessionRow, past: History, *, effort: str, stream: bool
+) -> TurnContext:
+    """What the next turn stands in."""
+    return TurnContext(
+        trust=TrustContext(session.label, past.texts, not session.has_no_approver, session.root),
+        history=past.window,
+        offers=tuple(past.offers),
+        model=session.model,
+        effort=session.effort or effort,
+        stream=stream,
+    )

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 
-from daemon.agent.context.history_window import (
+from daemon.agent.context.history import (
     CHARS_PER_TOKEN,
     HistoryWindow,
     TurnMessages,

@@ -15,14 +15,19 @@ QUOTED = re.compile(
     r"```.*?(?:```|\Z)|`[^`\n]*`|\"[^\"]*\"|“[^”]*”|(?<!\w)'(?:[^'\n]|(?<=\w)'(?=\w))*'(?!\w)|^[ \t]*>.*?$",
     re.DOTALL | re.MULTILINE,
 )
-LETTER = re.compile(r"^[^\S\n]*(?:dear|hi|hello)\b[^.\n]{0,40},[^\S\n]*$", re.MULTILINE | re.IGNORECASE)
+LETTER = re.compile(
+    r"^[^\S\n]*(?:dear|hi|hello)\b[^.\n]{0,40},[^\S\n]*$", re.MULTILINE | re.IGNORECASE
+)
 SENTENCE = re.compile(r"(?<=[.!?…])\s+|\n")
 ADVERBS = re.compile(
     r" (?:else|really|honestly|still|just|quite|entirely|completely|currently|unfortunately|now|here|next|any ?more|any further"
     r"|further|from here|at this point|with (?:this|the|my) task)\b"
 )
 END = r"(?= *(?:[.,;:!?…—–-]|$|(?:and|or|but|so)\b))"
-I_AM, CANNOT = r"i(?:'m| am)", r"i(?: cannot| can't| can not| am unable to|'m unable to| am not able to)"
+I_AM, CANNOT = (
+    r"i(?:'m| am)",
+    r"i(?: cannot| can't| can not| am unable to|'m unable to| am not able to)",
+)
 NO_IDEA = rf"(?:{I_AM} (?:not (?:sure|certain)|unsure|uncertain)|i (?:do not|don't|no longer) know|i have no idea|i can't figure out|it is (?:not clear|unclear)(?: to me)?|^(?:not sure|no idea))"
 CANNOT_GO_ON = re.compile(
     rf"(?<![\w'])(?:{NO_IDEA} (?:how|what|where) (?:to|i (?:should|can)) (?:proceed|move forward|(?:continue|go on|go|do|try){END})"
@@ -61,14 +66,18 @@ def find_low_confidence(text: str) -> str:
     for sentence in SENTENCE.split(text[: letter.start()] if letter else text):
         plain = ADVERBS.sub("", " ".join(sentence.casefold().split()))
         found = CANNOT_GO_ON.search(plain)
-        if found and not (DEPENDS.search(plain[: found.start()]) or SOLVED.search(plain, found.end())):
+        if found and not (
+            DEPENDS.search(plain[: found.start()]) or SOLVED.search(plain, found.end())
+        ):
             return " ".join(sentence.split())
     return ""
 
 
 def _describe_failures(turn: Turn) -> str:
     """Calls that were refused, not run, or whose earlier result was shown again do not count."""
-    if not turn.settled_calls or (turn.settled_calls[-1][0].outcome is Outcome.OK and not turn.settled_calls[-1][0].repeat_of):
+    if not turn.settled_calls or (
+        turn.settled_calls[-1][0].outcome is Outcome.OK and not turn.settled_calls[-1][0].repeat_of
+    ):
         return ""
     results = (result for done in iterate_results(turn) for result, _ in reversed(done))
     tried = [

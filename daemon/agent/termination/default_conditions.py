@@ -1,29 +1,21 @@
-"""Errors that end a turn: a critical tool may not be used, the service behind a tool is down (D3).
-
-The conditions that every turn is held against, in their order (E1).
-"""
+"""The stop conditions of every turn, in their order (E1), and errors that end a turn (D3)."""
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Iterator
 from itertools import islice
 from urllib.parse import urlsplit
 
 from daemon.agent.termination.confidence import check_confidence
 from daemon.agent.termination.halt import (
-    Done,
     Halt,
-    HaltCondition,
     check_iterations,
     iterate_results,
 )
-from daemon.agent.termination.loop_detection import make_circling, make_repeating
+from daemon.agent.termination.loop_detection import check_circling, check_repetition
 from daemon.core.events import Outcome, Stop, ToolFinished
 from daemon.core.messages import ToolCall
 from daemon.core.turn import Turn
-from daemon.core.turn_spec import TurnSpec
-from daemon.tools.base import ServiceUnavailable
 
 RUNNING = 3
 SHOWN = 200
@@ -31,28 +23,36 @@ DENIED = re.compile(
     r"permission denied|operation not permitted|access (?:is |was )?denied|\b(?:EACCES|EPERM)\b|\b403 forbidden",
     re.IGNORECASE,
 )
-SERVER_ERROR = re.compile(
-    rf"{ServiceUnavailable.__name__}|(?:http|status)?[_ ]?5\d\d", re.IGNORECASE
-)
+SERVER_ERROR = re.compile(r"(?:Service)?Unavailable|(?:http|status)?[_ ]?5\d\d", re.IGNORECASE)
 Dependency = tuple[str, str]
 
 
-def make_unrecoverable(critical: Sequence[str]) -> HaltCondition:
-    """Nothing that the model does next can help: tools named in `critical` were denied, or a dependency fails and fails."""
-
-    def check(turn: Turn) -> Halt | None:
-        latest = next(iterate_results(turn), ())
-        detail = _denied(latest, critical) or _down(turn, latest)
-        return Halt(Stop.FAILED, detail) if detail else None
-
-    return check
+def find_halt(turn: Turn) -> Halt | None:
+    """The first condition that holds: unrecoverable errors, the limit of iterations, loops, a model that sees no way on."""
+    if turn.reply is None:
+        return check_iterations(turn)
+    found = (condition(turn) for condition in CONDITIONS)
+    return next((halt for halt in found if halt), None)
 
 
-def _denied(latest: Sequence[Done], critical: Sequence[str]) -> str:
+def check_unrecoverable(turn: Turn) -> Halt | None:
+    """Nothing that the model does next can help: a critical tool was denied, or a service fails again and again."""
+    latest = next(iterate_results(turn), ())
     for result, call in latest:
-        if call.name in critical and is_denied(result):
-            return f"permission_denied: {call.name}: {_why(result)}"
-    return ""
+        if call.name in turn.spec.critical and is_denied(result):
+            return Halt(Stop.FAILED, f"permission_denied: {call.name}: {_get_reason(result)}")
+    for (
+        result,
+        call,
+    ) in latest:  # counted once per iteration: parallel calls into one outage are one failure
+        if not _is_server_failure(result):
+            continue
+        tries = list(islice(_iterate_tries(turn, find_dependency(call)), RUNNING))
+        if len(tries) == RUNNING and all(tries):
+            name = " ".join(part for part in find_dependency(call) if part)
+            detail = f"dependency: {name} failed {RUNNING} times running ({result.error_class})"
+            return Halt(Stop.FAILED, detail)
+    return None
 
 
 def is_denied(result: ToolFinished) -> bool:
@@ -63,19 +63,7 @@ def is_denied(result: ToolFinished) -> bool:
     return result.outcome is Outcome.ERROR and bool(said_no)
 
 
-def _down(turn: Turn, latest: Sequence[Done]) -> str:
-    """Counted once per iteration, so that parallel calls into one outage are one failure."""
-    for result, call in latest:
-        tries = (
-            list(islice(_tries(turn, dependency(call)), RUNNING)) if _server_failed(result) else []
-        )
-        if len(tries) == RUNNING and all(tries):
-            name = " ".join(part for part in dependency(call) if part)
-            return f"dependency: {name} failed {RUNNING} times running ({result.error_class})"
-    return ""
-
-
-def dependency(call: ToolCall) -> Dependency:
+def find_dependency(call: ToolCall) -> Dependency:
     """What a call depends on: the tool, and the host where the call names an address."""
     try:
         url = json.loads(call.arguments)["url"]
@@ -84,19 +72,21 @@ def dependency(call: ToolCall) -> Dependency:
         return call.name, ""
 
 
-def _tries(turn: Turn, wanted: Dependency) -> Iterator[bool]:
+def _iterate_tries(turn: Turn, wanted: Dependency) -> Iterator[bool]:
     """Whether nothing but server errors came of it, for each iteration that used it, latest first."""
     for done in iterate_results(turn):
-        uses = [_server_failed(result) for result, call in done if dependency(call) == wanted]
+        uses = [
+            _is_server_failure(result) for result, call in done if find_dependency(call) == wanted
+        ]
         if uses:
             yield all(uses)
 
 
-def _server_failed(result: ToolFinished) -> bool:
+def _is_server_failure(result: ToolFinished) -> bool:
     return result.outcome is Outcome.ERROR and bool(SERVER_ERROR.fullmatch(result.error_class))
 
 
-def _why(result: ToolFinished) -> str:
+def _get_reason(result: ToolFinished) -> str:
     """The reason, in one line."""
     try:
         text = str(json.loads(result.text)["reason"])
@@ -106,14 +96,10 @@ def _why(result: ToolFinished) -> str:
     return line if len(line) <= SHOWN else line[:SHOWN] + "..."
 
 
-@cache
-def list_conditions(terms: TurnSpec) -> tuple[HaltCondition, ...]:
-    """Errors that nothing can help, the limit of iterations, circles of every kind, and a model that sees no way on."""
-    coach = terms.on_stall
-    return (
-        make_unrecoverable(terms.critical),
-        check_iterations,
-        make_circling(coach),
-        make_repeating(coach),
-        check_confidence,
-    )
+CONDITIONS = (
+    check_unrecoverable,
+    check_iterations,
+    check_circling,
+    check_repetition,
+    check_confidence,
+)

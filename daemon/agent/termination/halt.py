@@ -1,12 +1,6 @@
-"""Why a turn may have to stop: a list of pure conditions over the turn (D1, E1).
+"""Why a turn stops (D1, E1), and its latest events for the conditions: read backwards, no further than needed."""
 
-The latest part of a turn, read backwards: what was said and done since the user last spoke.
-
-Whoever looks here stops when they have seen enough; nobody reads the whole turn at each step.
-"""
-
-from collections.abc import Callable, Iterator, Sequence
-from itertools import takewhile
+from collections.abc import Iterator
 
 from daemon.core import value
 from daemon.core.budget import Shortage
@@ -14,7 +8,6 @@ from daemon.core.events import (
     Coached,
     ModelReplied,
     Outcome,
-    RecordedEvent,
     Steered,
     ToolFinished,
     UserSaid,
@@ -40,9 +33,6 @@ class Halt:
     coachable: bool = False
 
 
-HaltCondition = Callable[[Turn], Halt | None]
-
-
 @value
 class UsageToday:
     """What the whole daemon has used up since midnight UTC, and what it may. `unpriced`: calls of unknown price come on top."""
@@ -54,46 +44,21 @@ class UsageToday:
     max_usd: float = 0.0
 
 
-def find_halt(conditions: Sequence[HaltCondition], turn: Turn) -> Halt | None:
-    """The first condition that holds, in order."""
-    return next((halt for condition in conditions if (halt := condition(turn))), None)
-
-
-def check_deadline(turn: Turn, seconds: float) -> Halt | None:
-    """The turn has worked for longer than it may; waiting for a person did not count."""
-    limit = turn.limits.max_seconds
-    return (
-        Halt(Stop.DEADLINE, f"the time for one turn is used up ({limit:g} s)")
-        if seconds >= limit
-        else None
-    )
-
-
 def halt_over_budget(turn: Turn, short: Shortage) -> Halt:
-    """The turn's own tokens or USD are used up, or those of who set it to work, or the day's (A19, F2); where a condition
-    says that this is its end, it is that condition (B2).
-    """
+    """The tokens or USD of the turn, of its parent, or of the day are used up (A19, F2); a condition may declare that (B2)."""
     money = short.kind == "usd"
-    used = (
-        f"${short.used:.4f} of ${short.cap:g}"
-        if money
-        else f"{short.used:,.0f} of {short.cap:,.0f}"
-    )
-    if (
-        money
-        and short.budget == turn.id
-        and any(isinstance(one, BudgetExhausted) for one in turn.spec.conditions)
-    ):
+    form = "${:.4f} of ${:g}" if money else "{:,.0f} of {:,.0f}"
+    used = form.format(short.used, short.cap)
+    declared = any(isinstance(one, BudgetExhausted) for one in turn.spec.conditions)
+    if money and short.budget == turn.id and declared:
         return Halt(Stop.CONDITION, f"budget-exhausted ({used})")
     whose = {turn.id: "the turn's", DAY: "today's"}.get(short.budget, "the calling agent's")
-    what = f"{whose} {'money is' if money else 'tokens are'}"
-    how = (
-        "used up"
-        if short.used >= short.cap
-        else "nearly used up, and the next call could take more than is left"
-    )
+    what = "money is" if money else "tokens are"
+    how = "used up"
+    if short.used < short.cap:
+        how = "nearly used up, and the next call could take more than is left"
     until = ", until 0:00 UTC" if short.budget == DAY else ""
-    return Halt(Stop.OVER_BUDGET, f"{what} {how} ({used}{until})")
+    return Halt(Stop.OVER_BUDGET, f"{whose} {what} {how} ({used}{until})")
 
 
 def check_iterations(turn: Turn) -> Halt | None:
@@ -105,28 +70,23 @@ def check_iterations(turn: Turn) -> Halt | None:
 
 LOOKED = 96
 Done = tuple[ToolFinished, ToolCall]
-BY_USER = (UserSaid, Steered)
 CIRCLING = (Stop.STALLED.value, Stop.REPEATING.value)
 
 
-def events_since_user(turn: Turn) -> Iterator[RecordedEvent]:
-    """Events, latest first; what a user says mid-turn is a new chance for the model, so older ones do not count."""
-    return takewhile(
-        lambda recorded: not isinstance(recorded.event, BY_USER), reversed(turn.events)
-    )
-
-
 def iterate_replies(turn: Turn) -> Iterator[tuple[ModelReplied, tuple[Done, ...]]]:
-    """Replies, latest first, each with what came of its calls."""
+    """Replies since the user last spoke, latest first, each with the results of its calls."""
     results: list[ToolFinished] = []
     for recorded in reversed(turn.events):
         event = recorded.event
         if isinstance(event, ToolFinished):
             results.append(event)
         elif isinstance(event, ModelReplied):
-            yield event, tuple([(result, _asked(event, result)) for result in reversed(results)])
+            done = (
+                (one, event.calls[int(one.call_id.partition(".")[2])]) for one in reversed(results)
+            )
+            yield event, tuple(done)
             results = []
-        elif isinstance(event, BY_USER):
+        elif isinstance(event, UserSaid | Steered):
             return
 
 
@@ -136,7 +96,7 @@ def iterate_results(turn: Turn) -> Iterator[tuple[Done, ...]]:
 
 
 def has_new_results(turn: Turn) -> bool:
-    """The latest iteration went well, brought only what no earlier one did, and said nothing: no circle can be in that."""
+    """The latest iteration succeeded, brought only new results, and said nothing: no loop can be in that."""
     reply = turn.reply
     if reply is None or reply.text or not reply.calls or not turn.settled_calls:
         return reply is None
@@ -150,16 +110,12 @@ def has_new_results(turn: Turn) -> bool:
 
 def is_just_coached(turn: Turn) -> bool:
     """The model was told that it goes in circles, and has not answered yet."""
-    for recorded in events_since_user(turn):
+    for recorded in reversed(turn.events):
         match recorded.event:
             case Coached(kind=kind) if kind in CIRCLING:
                 return True
-            case ModelReplied():
+            case ModelReplied() | UserSaid() | Steered():
                 return False
             case _:
                 continue
     return False
-
-
-def _asked(reply: ModelReplied, result: ToolFinished) -> ToolCall:
-    return reply.calls[int(result.call_id.partition(".")[2])]
