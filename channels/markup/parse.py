@@ -12,9 +12,10 @@ From markdown, as language models write it, to blocks.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import groupby
 
 from markdown_it import MarkdownIt
 from markdown_it.parser_block import ParserBlock
@@ -24,8 +25,7 @@ from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
-from channels.markup.blocks import NO_TEXT, RULE, Block, Span, merge_spans
-from channels.markup.graphemes import width
+from channels.markup.blocks import BOLD, NO_MARKS, Block, Span, add_marks
 from channels.markup.sanitize import escape_controls
 
 MAX_PARAGRAPH, MAX_BRACKETS = 16_000, 400
@@ -40,13 +40,6 @@ any text.
 """
 ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 FORMULAS = (("\\(", "\\)"), ("\\[", "\\]"), ("$$", "$$"))
-
-
-def parse_tokens(markdown: str) -> list[Token] | None:
-    """The text's tokens; None where it is too much to be read as markdown."""
-    if markdown.count("\n") > MAX_LINES:
-        return None
-    return _parser().parse(markdown, {})
 
 
 @cache
@@ -82,20 +75,17 @@ def _parse_inline(state: StateCore) -> None:
     for token in state.tokens:
         if token.type != "inline":
             continue
-        token.children = token.children or []
-        if len(token.content) > MAX_PARAGRAPH or token.content.count("[") > MAX_BRACKETS:
-            token.children.append(
-                Token("text", "", 0, content=ESCAPE.sub(_unescape, token.content))
-            )
-        else:
-            state.md.inline.parse(token.content, state.md, state.env, token.children)
-            for child in token.children:
-                if child.type == "text_special" and child.content in ("<", "|"):
-                    child.content += ESCAPED
+        token.children, content = token.children or [], token.content
+        if len(content) > MAX_PARAGRAPH or content.count("[") > MAX_BRACKETS:
+            token.children.append(Token("text", "", 0, content=ESCAPE.sub(_unescape, content)))
+            continue
+        state.md.inline.parse(content, state.md, state.env, token.children)
+        for child in token.children:
+            if child.type == "text_special" and child.content in ("<", "|"):
+                child.content += ESCAPED
 
 
 def _unescape(escaped: re.Match[str]) -> str:
-    """What was escaped, as markdown shows it, and taken for nothing else."""
     return escaped[1] + ESCAPED * (escaped[1] in "<|")
 
 
@@ -138,107 +128,72 @@ def _keep_extra_cells(state: StateBlock, made: list[Token]) -> None:
         elif token.type == "inline":
             at += 1
             if at == columns < len(cells):
-                token.content = " | ".join(cell.strip() for cell in cells[at - 1 :])
+                token.content = " | ".join(map(str.strip, cells[at - 1 :]))
 
 
 MAX_WIDTH = 44
+"""Columns of a phone."""
 RIGHT_TO_LEFT = re.compile(
     r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff\U00010800-\U00010fff\U0001e800-\U0001efff]"
 )
 Cell = tuple[Span, ...]
 
 
-class Table:
-    """A table as it is read, row by row; the first row are its headers."""
+def cell_width(text: str) -> int:
+    """Columns in a monospaced font."""
+    if text.isascii():
+        return len(text)
+    from wcwidth import width  # lazy: 20 ms, and seldom needed
 
-    def __init__(self) -> None:
-        self._rows: list[list[Cell]] = []
-        self._right: list[bool] = []
-
-    def column(self, right: bool) -> None:
-        """The next column, and whether it stands to the right."""
-        self._right.append(right)
-
-    def row(self) -> None:
-        """A new row begins."""
-        self._rows.append([])
-
-    def cell(self, spans: Cell) -> None:
-        """The next cell of the row."""
-        self._rows[-1].append(spans)
-
-    def blocks(self) -> list[Block]:
-        """What is shown of it."""
-        texts = [["".join(span.text for span in cell) for cell in row] for row in self._rows]
-        if self._needs_cards(texts):
-            return list(_table_cards(self._rows))
-        widths = [max(width(row[at]) for row in texts) for at in range(len(texts[0]))]
-        if sum(widths) + 2 * (len(widths) - 1) > MAX_WIDTH:
-            return list(_table_cards(self._rows))
-        rule = ["─" * columns for columns in widths]
-        return [
-            Block(
-                "code",
-                (
-                    Span(
-                        "\n".join(
-                            _table_line(row, widths, self._right)
-                            for row in (texts[0], rule, *texts[1:])
-                        )
-                    ),
-                ),
-            )
-        ]
-
-    def _needs_cards(self, texts: list[list[str]]) -> bool:
-        """Lines in a cell, letters that run from right to left and links find no place in columns."""
-        if any("\n" in text or RIGHT_TO_LEFT.search(text) for row in texts for text in row):
-            return True
-        return any(
-            span.href not in ("", span.text) for row in self._rows for cell in row for span in cell
-        )
+    return width(text)
 
 
-def _table_line(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
-    cells: list[str] = []
-    for text, columns, flush in zip(row, widths, right, strict=True):
-        space = " " * (columns - width(text))
-        cells.append(space + text if flush else text + space)
-    return "  ".join(cells).rstrip()
+def _table_blocks(rows: list[list[Cell]], right: list[bool]) -> Iterable[Block]:
+    """In monospaced columns; else as cards. The first row are the headers; `right`: the columns to be set right."""
+    cells = [cell for row in rows for cell in row]
+    texts = ["".join(span.text for span in cell) for cell in cells]
+    has_links = any(span.href not in ("", span.text) for cell in cells for span in cell)
+    if has_links or any("\n" in text or RIGHT_TO_LEFT.search(text) for text in texts):
+        return _table_cards(rows)
+    widths = [max(map(cell_width, texts[at :: len(right)])) for at in range(len(right))]
+    if sum(widths) + 2 * (len(widths) - 1) > MAX_WIDTH:
+        return _table_cards(rows)
+    texts[len(right) : len(right)] = ["─" * width for width in widths]
+    lines: list[str] = []
+    for start in range(0, len(texts), len(right)):
+        line: list[str] = []
+        for text, width, is_right in zip(texts[start:], widths, right, strict=False):
+            space = " " * (width - cell_width(text))
+            line.append(space + text if is_right else text + space)
+        lines.append("  ".join(line).rstrip())
+    return [Block("code", (Span("\n".join(lines)),))]
 
 
 def _table_cards(rows: list[list[Cell]]) -> Iterator[Block]:
     headers, *others = rows
     if not others:
-        yield Block(
-            "text", tuple(span for header in headers for span in (*_bold_cell(header), Span(" ")))
-        )
+        spans = (span for cell in headers for span in (*add_marks(cell, BOLD), Span(" ")))
+        yield Block("text", tuple(spans))
     for row in others:
         gap = 2
         for at, (header, cell) in enumerate(zip(headers, row, strict=True)):
             if cell:
                 named = (*header, Span(": ")) if header else ()
-                yield Block("text", (*named, *(cell if at else _bold_cell(cell))), gap=gap)
+                yield Block("text", (*named, *add_marks(cell, NO_MARKS if at else BOLD)), gap=gap)
                 gap = 1
 
 
-def _bold_cell(cell: Cell) -> Cell:
-    return tuple(Span(span.text, span.marks | {"bold"}, span.href) for span in cell)
-
-
-MAX_LINK = 400
-MAX_SPOILERS = 200
-MAX_INDENT = 12
+MAX_LINK, MAX_SPOILERS, MAX_INDENT = 400, 200, 12
 MARKS = {"strong": "bold", "em": "italic", "s": "strike"}
 TASK = re.compile(r"\[([ xX])\][ \u00a0]")
 AUTOLINK = re.compile(
-    r"(?P<url>https?://[^\s<>\"`|\\^{}\u200b]+)|\|\|(?=\S)(?P<spoiler>[^|\n]*[^|\s])\|\||(?P<br><br\s?/?>)",
+    r"(?P<url>https?://[^\s<>\"`|\\^{}\u200b]+)|\|\|(?=\S)(?P<spoiler>[^|\n]*[^|\s])\|\||<br\s?/?>",
     re.IGNORECASE,
 )
 TRAILING = ".,;:!?'\"*_~)]}"
 BLANK = re.compile(
-    r"[\s\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202f\u205f-\u206f\u2800\u3164"
-    r"\ufe00-\ufe0f\ufeff\uffa0]*"
+    r"[\s\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202f\u205f-\u206f"
+    r"\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0]*"
 )
 HOST = re.compile(
     r"\s*(?:[a-z][a-z0-9+.-]*://)?(?:[^/\s@]*@)?([^/\s:?#]+\.[^/\s:?#]+)", re.IGNORECASE
@@ -248,18 +203,17 @@ HOST = re.compile(
 def parse_blocks(markdown: str) -> list[Block]:
     """The text's blocks, from top to bottom; at least one, and never without anything to see."""
     source = escape_controls(markdown)
-    parsed = parse_tokens(source)
-    found = (
-        [Block("text", (Span(source.strip("\n")),))]
-        if parsed is None
-        else _BlockParser().read(parsed)
-    )
-    shown = [block for block in found if block.marker or is_visible(block.text)]
-    return (
-        shown
-        if any(is_visible(block.text) for block in shown)
-        else [Block("text", (Span(NO_TEXT),))]
-    )
+    if source.count("\n") > MAX_LINES:
+        blocks = [Block("text", (Span(source.strip("\n")),))]
+    else:
+        parser = _BlockParser()
+        for token in _parser().parse(source, {}):
+            parser.parse(token)
+        blocks = parser.blocks
+    blocks = [block for block in blocks if block.marker or is_visible(block.text)]
+    if any(is_visible(block.text) for block in blocks):
+        return blocks
+    return [Block("text", (Span("(no text)"),))]
 
 
 def is_visible(text: str) -> bool:
@@ -277,29 +231,21 @@ class _List:
 
 @dataclass(slots=True)
 class _BlockParser:
-    """Where the walk through the tokens is: in which lists and quotes, and on which line the last
-    block ended.
-    """
+    """Where the walk through the tokens is: in which lists and quotes; `line`: where the last block ended."""
 
-    found: list[Block] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
     lists: list[_List] = field(default_factory=list)
     quote: int = 0
     marker: str = ""
-    ended: int = 0
+    line: int = 0
     heading: int = 0
-    table: Table | None = None
+    rows: list[list[Cell]] | None = None
+    right: list[bool] = field(default_factory=list)
 
-    def read(self, parsed: Sequence[Token]) -> list[Block]:
-        for token in parsed:
-            self._take(token)
-        return self.found
-
-    def _take(self, token: Token) -> None:
+    def parse(self, token: Token) -> None:
         match token.type:
-            case "inline" if self.table:
-                self.table.cell(parse_spans(token.children or []))
-            case "th_open" if self.table:
-                self.table.column(str(token.attrs.get("style", "")).endswith("right"))
+            case "inline" if self.rows:
+                self.rows[-1].append(parse_spans(token.children or []))
             case "inline":
                 self._paragraph(token)
             case "heading_open":
@@ -307,13 +253,14 @@ class _BlockParser:
             case "heading_close":
                 self.heading = 0
             case "fence" | "code_block":
-                self._code(token)
+                if self.marker:
+                    self._add("text", token=token)
+                lang = next(iter(token.info.split()), "")
+                self._add("code", (Span(token.content.removesuffix("\n")),), token, lang=lang)
             case "hr":
-                self._add(Block("text", (Span(RULE),)), token)
-            case "blockquote_open":
-                self.quote += 1
-            case "blockquote_close":
-                self.quote -= 1
+                self._add("text", (Span("──────────"),), token)
+            case "blockquote_open" | "blockquote_close":
+                self.quote += token.nesting
             case _:
                 self._list_or_table(token)
 
@@ -321,78 +268,65 @@ class _BlockParser:
         match token.type:
             case "bullet_list_open" | "ordered_list_open":
                 above = self.lists[-1].hang if self.lists else 0
-                self.lists.append(
-                    _List(
-                        min(above, MAX_INDENT),
-                        token.type[0] == "o",
-                        int(token.attrs.get("start", 1)),
-                    )
-                )
+                first = int(token.attrs.get("start", 1))
+                self.lists.append(_List(min(above, MAX_INDENT), token.type[0] == "o", first))
             case "bullet_list_close" | "ordered_list_close":
                 self.lists.pop()
             case "list_item_open":
-                self._item(token.markup)
+                if self.marker:
+                    self._add("text")
+                here = self.lists[-1]
+                self.marker = f"{here.number}{token.markup}" if here.ordered else "•"
+                here.number += 1
+                here.hang = here.indent + len(self.marker) + 1
             case "list_item_close" if self.marker:
-                self._add(Block("text", ()), token)
-            case "table_open":
-                self.table = Table()
-            case "tr_open" if self.table:
-                self.table.row()
-            case "table_close" if self.table:
-                table, self.table = self.table, None
-                for at, block in enumerate(table.blocks()):
-                    self._add(block, token, inner=at > 0)
-
-    def _item(self, sign: str) -> None:
-        if self.marker:
-            self._add(Block("text", ()), None)
-        here = self.lists[-1]
-        self.marker = f"{here.number}{sign}" if here.ordered else "•"
-        here.number += 1
-        here.hang = here.indent + len(self.marker) + 1
+                self._add("text", token=token)
+            case "tr_open":
+                self.rows = [*(self.rows or ()), []]
+            case "th_open":
+                self.right.append(str(token.attrs.get("style", "")).endswith("right"))
+            case "table_close" if self.rows:
+                for at, block in enumerate(_table_blocks(self.rows, self.right)):
+                    self._add(block.kind, block.spans, token, gap=block.gap if at else 0)
+                self.rows, self.right = None, []
 
     def _paragraph(self, token: Token) -> None:
-        told = parse_spans(token.children or [])
+        spans = parse_spans(token.children or [])
         if self.heading:
-            self._add(Block("heading", told, level=self.heading), token)
+            self._add("heading", spans, token, level=self.heading)
             return
-        if self.marker and told and (task := TASK.match(told[0].text)):
+        if self.marker and spans and (task := TASK.match(spans[0].text)):
             box = "☐" if task[1] == " " else "☑"
             self.marker = box if self.marker == "•" else f"{self.marker} {box}"
-            told = merge_spans(
-                (Span(told[0].text[task.end() :], told[0].marks, told[0].href), *told[1:])
-            )
-        self._add(Block("text", told), token)
+            first = replace(spans[0], text=spans[0].text[task.end() :])
+            spans = merge_spans((first, *spans[1:]))
+        self._add("text", spans, token)
 
-    def _code(self, token: Token) -> None:
-        if self.marker:
-            self._add(Block("text", ()), token)
-        lang = token.info.split()[0] if token.info.strip() else ""
-        self._add(Block("code", (Span(token.content.removesuffix("\n")),), lang=lang), token)
-
-    def _add(self, block: Block, token: Token | None, inner: bool = False) -> None:
-        """Below what stands there already, as near to it as it was written; what is `inner` knows
-        that itself.
-        """
-        start, end = token.map if token and token.map else (self.ended, self.ended)
-        above = self.found[-1].kind if self.found else ""
-        near = start <= self.ended or "code" in (block.kind, above) or above == "heading"
+    def _add(
+        self,
+        kind: str,
+        spans: tuple[Span, ...] = (),
+        token: Token | None = None,
+        *,
+        gap: int = 0,
+        level: int = 0,
+        lang: str = "",
+    ) -> None:
+        """Below what is there, as near to it as it was written, unless `gap` says how far."""
+        start, end = token.map if token and token.map else (self.line, self.line)
+        above = self.blocks[-1].kind if self.blocks else ""
+        is_near = start <= self.line or "code" in (kind, above) or above == "heading"
         hang = self.lists[-1].hang if self.lists else 0
-        self.found.append(
-            replace(
-                block,
-                gap=1 if near and not inner else block.gap,
-                indent=self.lists[-1].indent if self.marker else hang,
-                marker=self.marker,
-                quote=self.quote,
-            )
-        )
-        self.marker, self.ended = "", max(end, self.ended)
+        indent = self.lists[-1].indent if self.marker else hang
+        gap = gap or (1 if is_near else 2)
+        block = Block(kind, spans, gap, indent, self.marker, self.quote, level, lang)
+        self.blocks.append(block)
+        self.marker, self.line = "", max(end, self.line)
 
 
 def parse_spans(children: Sequence[Token]) -> tuple[Span, ...]:
     """The spans of a paragraph."""
-    told: list[Span] = []
+    spans: list[Span] = []
     marks: list[str] = []
     href: list[str] = []
     for child in children:
@@ -402,10 +336,10 @@ def parse_spans(children: Sequence[Token]) -> tuple[Span, ...]:
         elif child.type == "link_open":
             href.append(str(child.attrs.get("href", "")))
         elif child.type == "link_close":
-            _finish_link(told, href.pop())
+            _finish_link(spans, href.pop())
         else:
-            told += _token_spans(child, frozenset(marks), href[-1] if href else "")
-    return merge_spans(told)
+            spans += _token_spans(child, frozenset(marks), href[-1] if href else "")
+    return merge_spans(spans)
 
 
 def _token_spans(child: Token, marks: frozenset[str], href: str) -> list[Span]:
@@ -416,62 +350,50 @@ def _token_spans(child: Token, marks: frozenset[str], href: str) -> list[Span]:
             return [Span("\n", marks, href)]
         case "image":
             source = str(child.attrs.get("src", ""))
-            return [Span(child.content.replace(ESCAPED, "") or source, marks, href or source)]
+            return [Span(child.content or source, marks, href or source)]
         case _:
-            return (
-                [Span(child.content.replace(ESCAPED, ""), marks, href)]
-                if href
-                else _autolink(child.content, marks)
-            )
+            return [Span(child.content, marks, href)] if href else _autolink(child.content, marks)
 
 
 def _autolink(text: str, marks: frozenset[str]) -> list[Span]:
-    """Bare addresses as links, ||spoilers||, and the one bit of HTML that models write everywhere:
-    <br>.
-    """
-    if text.count("||") > MAX_SPOILERS:
-        return [Span(text.replace(ESCAPED, ""), marks)]
-    told: list[Span] = []
+    """Bare addresses as links, ||spoilers||, and the one bit of HTML that models write: <br>."""
+    spans: list[Span] = []
     at = 0
-    for found in AUTOLINK.finditer(text):
-        told.append(Span(text[at : found.start()].replace(ESCAPED, ""), marks))
+    for found in AUTOLINK.finditer(text) if text.count("||") <= MAX_SPOILERS else ():
+        spans.append(Span(text[at : found.start()], marks))
         at = found.end()
-        if found["url"]:
-            url = _trim_url(found["url"])
-            told.append(Span(url, marks, url if len(url) <= MAX_LINK else ""))
+        if url := found["url"]:
+            while url[-1] in TRAILING and not (url[-1] == ")" and url.count("(") >= url.count(")")):
+                url = url[:-1]  # the punctuation of the sentence
+            spans.append(Span(url, marks, url if len(url) <= MAX_LINK else ""))
             at = found.start() + len(url)
         elif found["spoiler"]:
-            told.append(Span(found["spoiler"].replace(ESCAPED, ""), marks | {"spoiler"}))
+            spans.append(Span(found["spoiler"], marks | {"spoiler"}))
         else:
-            told.append(Span("\n", marks))
-    return [*told, Span(text[at:].replace(ESCAPED, ""), marks)]
+            spans.append(Span("\n", marks))
+    return [*spans, Span(text[at:], marks)]
 
 
-def _trim_url(url: str) -> str:
-    """Without the punctuation of the sentence; a bracket that was opened in the address stays."""
-    while url[-1] in TRAILING and not (url[-1] == ")" and url.count("(") >= url.count(")")):
-        url = url[:-1]
-    return url
-
-
-def _finish_link(told: list[Span], href: str) -> None:
-    """A link without text gets its address; where it leads elsewhere than it says, that is said,
-    too.
-    """
+def _finish_link(spans: list[Span], href: str) -> None:
+    """A link without text gets its address; so does one whose text looks like another address."""
     label = ""
-    for span in reversed(told):
+    for span in reversed(spans):
         if span.href != href:
             break
         label = span.text + label
     if not label:
-        told.append(Span(href, frozenset(), href))
-    elif len(href) > MAX_LINK or links_elsewhere(label, href):
-        told.append(Span(f" ({href})"))
+        spans.append(Span(href, NO_MARKS, href))
+        return
+    named, real = HOST.match(label), HOST.match(href)
+    is_elsewhere = named and not (real and named[1].lower() == real[1].lower())
+    if len(href) > MAX_LINK or (is_elsewhere and " " not in label.strip()):
+        spans.append(Span(f" ({href})"))
 
 
-def links_elsewhere(label: str, href: str) -> bool:
-    """Whether the label looks like an address on another host than the link's."""
-    said, real = HOST.match(label), HOST.match(href)
-    if not said or " " in label.strip():
-        return False
-    return not real or said[1].lower() != real[1].lower()
+def merge_spans(spans: Sequence[Span]) -> tuple[Span, ...]:
+    """Neighbours of the same style as one; none is empty."""
+    merged: list[Span] = []
+    for (marks, href), group in groupby(spans, key=lambda span: (span.marks, span.href)):
+        if text := "".join(span.text for span in group).replace(ESCAPED, ""):
+            merged.append(Span(text, marks, href))
+    return tuple(merged)

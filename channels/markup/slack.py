@@ -1,76 +1,70 @@
 """Markdown as Slack's mrkdwn (A13). It knows no escapes but & < >: what would be read as markup by
-chance is parted by a space of no width, and nothing in it can call a person, a group or a channel.
+accident is parted by a space of no width, and nothing in it can notify a person, group or channel.
 """
 
 import re
 from collections.abc import Sequence
 
-from channels.markup.blocks import Block, Span, add_marks, block_lines, render_blocks, render_nested
-from channels.markup.parse import parse_blocks
-from channels.markup.split import split_message as cut
+from channels.markup.blocks import (
+    BOLD,
+    NO_MARKS,
+    NO_WIDTH,
+    Block,
+    Span,
+    block_lines,
+    render_blocks,
+    render_nested,
+)
+from channels.markup.split import split_message
 from channels.message import MessagePart
 
 LIMIT = 3800
-NO_WIDTH = "\u200b"
 MARKS = (("bold", "*", "*"), ("italic", "_", "_"), ("strike", "~", "~"))
-ACCIDENTAL = re.compile(r"(?<![^\W_])([*_~`])(?=\S)|^(&gt;)", re.M)
+ACCIDENTAL = re.compile(r"(?<![^\W_])([*_~`])(?=\S)")
+QUOTE_SIGN = re.compile(r"^(?=&gt;)", re.MULTILINE)
 SCHEMES = ("http://", "https://", "mailto:")
 
 
 def render_parts(markdown: str, limit: int = LIMIT) -> list[MessagePart]:
-    """The text in pieces that each fit into one message, at least one."""
-    return cut(parse_blocks(markdown), to_mrkdwn, limit)
+    """The text in parts that each fit into one message, at least one."""
+    return split_message(markdown, _to_mrkdwn, limit)
 
 
-def to_mrkdwn(told: Sequence[Block]) -> str:
-    """Blocks as mrkdwn."""
-    return render_blocks(told, _render_block)
+def _to_mrkdwn(blocks: Sequence[Block]) -> str:
+    return render_blocks(blocks, _render_block)
 
 
 def _render_block(block: Block) -> str:
     if block.kind == "code":
         return f"```\n{_escape(block.text).replace('```', f'`{NO_WIDTH}`{NO_WIDTH}`')}\n```"
-    bold = frozenset({"bold"} if block.kind == "heading" else ())
-    quote = "> " if block.quote else ""
-    return "\n".join(quote + lead + _render_line(spans, bold) for lead, spans in block_lines(block))
-
-
-def _render_line(spans: Sequence[Span], more: frozenset[str]) -> str:
-    return render_nested(add_marks(spans, more), MARKS, _render_span, _separator)
+    quote, lines = "> " if block.quote else "", list[str]()
+    for lead, spans in block_lines(block, BOLD if block.kind == "heading" else NO_MARKS):
+        lines.append(quote + lead + render_nested(spans, MARKS, _render_span, _separator))
+    return "\n".join(lines)
 
 
 def _separator(before: str, after: str) -> str:
-    """Signs count only between spaces or punctuation; elsewhere a space of no width makes them
-    count.
-    """
-    signs = sum(char in "*_~`" for char in (before[-1], after[0]))
-    glued = signs == 2 or (signs == 1 and (before[-1] + after[0]).strip("*_~`").isalnum())
-    return NO_WIDTH if glued else ""
+    """Signs count only between spaces or punctuation; a space of no width makes them count elsewhere."""
+    around = before[-1] + after[0]
+    signs = sum(char in "*_~`" for char in around)
+    is_glued = signs == 2 or (signs == 1 and around.strip("*_~`").isalnum())
+    return NO_WIDTH if is_glued else ""
 
 
 def _render_span(span: Span) -> str:
-    if not span.text.strip():
-        return span.text
-    if span.href:
-        return _render_link(span.text, span.href)
-    return (
-        f"`{_escape(span.text)}`"
-        if "code" in span.marks and "`" not in span.text
-        else _defuse(span.text)
-    )
-
-
-def _render_link(label: str, href: str) -> str:
-    url = _escape(href).replace("|", "%7C").replace(" ", "%20")
-    if not href.lower().startswith(SCHEMES):
-        return _defuse(f"{label} ({href})")
-    return f"<{url}>" if label == href else f"<{url}|{_defuse(label).replace('|', '¦')}>"
+    text, href = span.text, span.href
+    if not text.strip():
+        return text
+    if href.lower().startswith(SCHEMES):
+        url = _escape(href).replace("|", "%7C").replace(" ", "%20")
+        return f"<{url}>" if text == href else f"<{url}|{_defuse(text).replace('|', '¦')}>"
+    if "code" in span.marks and "`" not in text and not href:
+        return f"`{_escape(text)}`"
+    return _defuse(f"{text} ({href})" if href else text)
 
 
 def _defuse(text: str) -> str:
-    return ACCIDENTAL.sub(
-        lambda found: f"{found[0]}{NO_WIDTH}" if found[1] else NO_WIDTH + found[0], _escape(text)
-    )
+    return QUOTE_SIGN.sub(NO_WIDTH, ACCIDENTAL.sub(rf"\1{NO_WIDTH}", _escape(text)))
 
 
 def _escape(text: str) -> str:
