@@ -41,17 +41,22 @@ def approval_prompt(
     """The question in markdown, at most some 3,000 characters. What is left out of the middle of
     long arguments is counted.
     """
-    told = _arguments_text(arguments)
+    given, name = _arguments_text(arguments), shorten_line(escape_invisible(tool), TOOL)
+    suspicious = find_suspicious(f"{given}\n{preview}")
+    warnings = [UNTRUSTED_INPUT] * outside + [shorten_line(warning, 300)] * bool(warning)
+    warnings += [shorten_line(line, WARNING_CHARS) for line in suspicious[:MAX_WARNINGS]]
+    if len(suspicious) > MAX_WARNINGS:
+        warnings.append(f"and {len(suspicious) - MAX_WARNINGS} more of that kind")
+    what = EFFECTS.get(effect, EFFECTS["destructive"])
+    lang = "diff" if DIFF_LINE.search(preview) else ""
     parts = [
-        f"**Allow `{shorten_line(escape_invisible(tool), TOOL).replace('`', 'ˋ')}`?** It {EFFECTS.get(effect, EFFECTS['destructive'])}.",
-        _code_block(told, ARGUMENTS) if told.strip() else "It is given nothing.",
-        _code_block(preview, PREVIEW, "diff" if DIFF_LINE.search(preview) else "")
-        if preview
-        else "",
-        "\n".join(f"⚠️ {line}" for line in _warnings(f"{told}\n{preview}", outside, warning)),
+        f"**Allow `{name.replace('`', 'ˋ')}`?** It {what}.",
+        _code_block(given, ARGUMENTS) if given.strip() else "It is given nothing.",
+        _code_block(preview, PREVIEW, lang) if preview else "",
+        "\n".join(f"⚠️ {escape_markdown(line)}" for line in warnings),
         f"It can be answered until {expires:%d %b %H:%M} UTC.",
     ]
-    return "\n\n".join(part for part in parts if part)
+    return "\n\n".join(filter(None, parts))
 
 
 def is_complete(arguments: str, preview: str = "") -> bool:
@@ -60,64 +65,42 @@ def is_complete(arguments: str, preview: str = "") -> bool:
 
 
 def _arguments_text(arguments: str) -> str:
-    return "\n".join(_argument_lines(name, value) for name, value in argument_fields(arguments))
+    lines: list[str] = []
+    for name, value in argument_fields(arguments):
+        lines.append(f"{name}: {value}".replace("\n", "\n    ") if name else value)
+    return "\n".join(lines)
 
 
-def _argument_lines(name: str, value: str) -> str:
-    first, *rest = value.split("\n")
-    return "\n".join(
-        [f"{name}: {first}" if name else first, *(f"    {line}" if name else line for line in rest)]
-    )
-
-
-def _code_block(text: str, most: int, lang: str = "") -> str:
+def _code_block(text: str, limit: int, lang: str = "") -> str:
     """Verbatim, what cannot be seen spelled out; a fence that the text cannot close."""
-    shown, hidden = _clip(text, most)
+    shown, hidden = _clip(text, limit)
     fence = "`" * max((len(run) + 1 for run in FENCE.findall(shown)), default=3)
-    more = (
-        f"\n\n{hidden} characters in the middle are not shown; `/approve show` shows all."
-        if hidden
-        else ""
-    )
-    return f"{fence}{lang}\n{shown}\n{fence}{more}"
+    block = f"{fence}{lang}\n{shown}\n{fence}"
+    if not hidden:
+        return block
+    return f"{block}\n\n{hidden} characters in the middle are not shown; `/approve show` shows all."
 
 
-def _clip(text: str, most: int) -> tuple[str, int]:
+def _clip(text: str, limit: int) -> tuple[str, int]:
     """Beginning and end of the text, and how many characters between them are left out."""
-    whole = _escape_lines(text) if len(text) <= most else ""
-    if whole and len(whole) <= most:
+    whole = _escape_lines(text) if len(text) <= limit else ""
+    if whole and len(whole) <= limit:
         return whole, 0
-    head = _fitting_length(text, most * 2 // 3)
-    tail = _fitting_length(text[:head:-1], most // 3)
+    head = _fitting_length(text, limit * 2 // 3)
+    tail = _fitting_length(text[:head:-1], limit // 3)
     end = len(text) - tail
     return f"{_escape_lines(text[:head])}\n[…]\n{_escape_lines(text[end:])}", end - head
 
 
-def _fitting_length(text: str, most: int) -> int:
+def _fitting_length(text: str, limit: int) -> int:
     """How many characters fit when they are spelled out."""
-    room = most
     for count, char in enumerate(text):
-        room -= len(_escape_lines(char))
-        if room < 0:
+        limit -= len(_escape_lines(char))
+        if limit < 0:
             return count
     return len(text)
 
 
 def _escape_lines(text: str) -> str:
-    """As `exact`, but a line break is a line break: it shows."""
-    return "\n".join(escape_invisible(line) for line in text.split("\n"))
-
-
-def _warnings(text: str, outside: bool, warning: str) -> list[str]:
-    found = find_suspicious(text)
-    told = [shorten_line(line, WARNING_CHARS) for line in found[:MAX_WARNINGS]]
-    more = (
-        [f"and {len(found) - MAX_WARNINGS} more of that kind"] if len(found) > MAX_WARNINGS else []
-    )
-    return [
-        escape_markdown(line)
-        for line in [UNTRUSTED_INPUT] * outside
-        + [shorten_line(warning, 300)] * bool(warning)
-        + told
-        + more
-    ]
+    """As `escape_invisible`, but line breaks stay."""
+    return "\n".join(map(escape_invisible, text.split("\n")))

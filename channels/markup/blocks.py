@@ -1,5 +1,6 @@
 """A text between markdown and the platforms' markup: blocks of spans. What is visible is in them as
-it will be read; renderers only add signs, so a text can be cut anywhere and markup is never cut (A13).
+it will be read; renderers only add signs, so a text can be cut anywhere and markup is never cut
+(A13).
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -143,13 +143,15 @@ def cell_width(text: str) -> int:
     """Columns in a monospaced font."""
     if text.isascii():
         return len(text)
-    from wcwidth import width  # lazy: 20 ms, and seldom needed
+    from wcwidth import width  # noqa: PLC0415 # lazy: 20 ms, and seldom needed
 
     return width(text)
 
 
 def _table_blocks(rows: list[list[Cell]], right: list[bool]) -> Iterable[Block]:
-    """In monospaced columns; else as cards. The first row are the headers; `right`: the columns to be set right."""
+    """In monospaced columns; else as cards. The first row are the headers; `right`: the columns to
+    be set right.
+    """
     cells = [cell for row in rows for cell in row]
     texts = ["".join(span.text for span in cell) for cell in cells]
     has_links = any(span.href not in ("", span.text) for cell in cells for span in cell)
@@ -231,7 +233,9 @@ class _List:
 
 @dataclass(slots=True)
 class _BlockParser:
-    """Where the walk through the tokens is: in which lists and quotes; `line`: where the last block ended."""
+    """Where the walk through the tokens is: in which lists and quotes; `line`: where the last block
+    ended.
+    """
 
     blocks: list[Block] = field(default_factory=list)
     lists: list[_List] = field(default_factory=list)

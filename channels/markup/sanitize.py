@@ -1,8 +1,4 @@
-"""Text on its way to a terminal: nothing in it may steer the terminal, and where it matters nothing
-may hide in it (A6).
-
-A text that is no markdown, word for word (A6): what commands, notices and answers to buttons say.
-"""
+"""Text made harmless (A6): it steers no terminal, and where it matters nothing can hide in it."""
 
 import json
 import re
@@ -10,61 +6,45 @@ import unicodedata
 
 COLOR = re.compile(r"\x1b\[[0-9;:]*m")
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-HIDDEN_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-ODD_SPACES = {"Zs"}
-HIDDEN_LETTERS = {"\u115f", "\u1160", "\u3164", "\uffa0", "\u2800", "\u034f", "\u17b4", "\u17b5"}
+HIDDEN_CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs")
+HIDDEN_CHARS = re.compile(
+    r"[\u115f\u1160\u3164\uffa0\u2800\u034f\u17b4\u17b5\ufe00-\ufe0f\U000e0100-\U000e01ef]"
+)
+"""Letters without ink, and variation selectors, which have carried hidden messages."""
+PLAIN_WORD = re.compile(r"[^\s'\"\\]+")
 WORD = re.compile(r"[^\W\d_]+(?:[.-][^\W\d_]+)*")
 HOST = re.compile(r"://(?:[^/\s\"'?#@]*@)?([^/\s\"'?#:]+)")
-SCRIPTS = ("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE")
+SCRIPTS = frozenset(("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE"))
 
 
 def escape_controls(text: str) -> str:
-    """For replies: colours go, what steers terminals or turns letters round is spelled out, lines
+    """For replies: colours go, what steers terminals or turns letters round is spelled out; lines
     and all scripts stay.
     """
     plain = COLOR.sub("", text).replace("\r\n", "\n")
-    return CONTROLS.sub(lambda found: escape_char(found.group()), plain)
+    return CONTROLS.sub(_escape_match, plain)
+
+
+def _escape_match(match: re.Match[str]) -> str:
+    return escape_char(match[0])
+
+
+def escape_char(char: str) -> str:
+    """The character by its escape: \\n, \\x1b, \\u202e."""
+    return char.encode("unicode_escape").decode()
 
 
 def escape_invisible(text: str) -> str:
     """For approvals: whatever cannot be seen is spelled out, line breaks too, so that what is read
     is what will run.
     """
-    return "".join(
-        escape_char(char) + "\n" * (char == "\n") if _is_invisible(char) else char for char in text
-    )
-
-
-def escape_char(char: str) -> str:
-    """The character by its escape: \\n, \\x1b, \\u202e."""
-    short = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(char)
-    if short:
-        return short
-    code = ord(char)
-    return (
-        f"\\x{code:02x}"
-        if code < 0x100
-        else f"\\u{code:04x}"
-        if code < 0x10000
-        else f"\\U{code:08x}"
-    )
-
-
-def _is_invisible(char: str) -> bool:
-    if " " <= char <= "~":
-        return False
-    category = unicodedata.category(char)
-    return (
-        category in HIDDEN_CATEGORIES
-        or category in ODD_SPACES
-        or char in HIDDEN_LETTERS
-        or _is_variation_selector(char)
-    )
-
-
-def _is_variation_selector(char: str) -> bool:
-    """Variation selectors carry no ink and have carried hidden messages."""
-    return "\ufe00" <= char <= "\ufe0f" or "\U000e0100" <= char <= "\U000e01ef"
+    parts: list[str] = []
+    for char in text:
+        is_plain = " " <= char <= "~" or not (
+            unicodedata.category(char) in HIDDEN_CATEGORIES or HIDDEN_CHARS.match(char)
+        )
+        parts.append(char if is_plain else escape_char(char) + "\n" * (char == "\n"))
+    return "".join(parts)
 
 
 def find_mixed_scripts(text: str) -> list[str]:
@@ -72,38 +52,31 @@ def find_mixed_scripts(text: str) -> list[str]:
     return [
         word
         for word in dict.fromkeys(WORD.findall(text))
-        if not word.isascii() and len(_scripts(word)) > 1
+        if not word.isascii()
+        and len(SCRIPTS.intersection(unicodedata.name(char, "").split(" ")[0] for char in word)) > 1
     ]
 
 
 def find_suspicious(text: str) -> list[str]:
     """What may not be what it looks like, a line each: words of several scripts, and hosts in other
-    letters than a to z. Beside each stands the name that a machine would look up (punycode).
+    letters than a to z. Beside each is the name that a machine would look up (punycode).
     """
     mixed = find_mixed_scripts(text)
-    hosts = [
-        host for host in dict.fromkeys(HOST.findall(text)) if not (host.isascii() or host in mixed)
-    ]
-    told = [
-        f"letters of different alphabets that look alike: {word}{_punycode(word)}" for word in mixed
-    ]
-    return told + [
-        f"a host in other letters than a to z: {escape_invisible(host)}{_punycode(host)}"
-        for host in hosts
-    ]
+    hosts = [host for host in dict.fromkeys(HOST.findall(text)) if not host.isascii()]
+    found = [f"letters of different alphabets that look alike: {_punycode(word)}" for word in mixed]
+    for host in hosts:
+        if host not in mixed:
+            found.append(f"a host in other letters than a to z: {_punycode(host)}")
+    return found
 
 
 def _punycode(host: str) -> str:
-    """As " (xn--...)"; nothing where no machine would look it up."""
+    """As "host (xn--...)"; without where no machine would look it up."""
+    shown = escape_invisible(host)
     try:
-        return f" ({host.encode('idna').decode()})"
+        return f"{shown} ({host.encode('idna').decode()})"
     except UnicodeError:
-        return ""
-
-
-def _scripts(word: str) -> set[str]:
-    names = {unicodedata.name(char, "").split(" ")[0] for char in word}
-    return names.intersection(SCRIPTS)
+        return shown
 
 
 def shorten_line(text: str, limit: int) -> str:
@@ -113,11 +86,11 @@ def shorten_line(text: str, limit: int) -> str:
 
 
 def argument_fields(arguments: str) -> list[tuple[str, str]]:
-    """A call's arguments as (name, value); what is not a JSON object stands whole, without a name."""
+    """A call's arguments as (name, value); what is not a JSON object is whole, without a name."""
     try:
         parsed: object = json.loads(arguments or "{}")
     except (ValueError, RecursionError):
-        return [("", arguments)]
+        parsed = None
     if not isinstance(parsed, dict):
         return [("", arguments)]
     return [(str(name), _argument_text(value)) for name, value in parsed.items()]
@@ -127,14 +100,13 @@ def _argument_text(value: object) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, list) and value and all(isinstance(part, str) for part in value):
-        return " ".join(_quote_word(str(part)) for part in value)
+        words = map(str, value)
+        return " ".join(word if PLAIN_WORD.fullmatch(word) else _json(word) for word in words)
+    return _json(value)
+
+
+def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-def _quote_word(part: str) -> str:
-    return (
-        part if part and not re.search(r"[\s'\"\\]", part) else json.dumps(part, ensure_ascii=False)
-    )
 
 
 def summarize_call(tool: str, arguments: str, limit: int = 60) -> str:
@@ -150,10 +122,10 @@ SPACE = "\u00a0"
 
 
 def escape_markdown(text: str) -> str:
-    """Markdown that is read as exactly this text: for what commands and notices say, which is no
-    markdown.
-    """
+    """Markdown that is read as exactly this text, which is no markdown: for what commands say."""
     plain = PUNCTUATION.sub(r"\\\1", escape_controls(text))
-    return INDENT.sub(
-        lambda found: found.group().replace("\t", SPACE * 4).replace(" ", SPACE), plain
-    )
+    return INDENT.sub(_keep_indent, plain)
+
+
+def _keep_indent(match: re.Match[str]) -> str:
+    return match[0].replace("\t", SPACE * 4).replace(" ", SPACE)

@@ -44,7 +44,9 @@ def _render_block(block: Block) -> str:
 
 
 def _separator(before: str, after: str) -> str:
-    """Signs count only between spaces or punctuation; a space of no width makes them count elsewhere."""
+    """Signs count only between spaces or punctuation; a space of no width makes them count
+    elsewhere.
+    """
     around = before[-1] + after[0]
     signs = sum(char in "*_~`" for char in around)
     is_glued = signs == 2 or (signs == 1 and around.strip("*_~`").isalnum())

@@ -1,4 +1,6 @@
-"""Text into parts that each fit into one message: cut between blocks, else lines, sentences, words (A13)."""
+"""Text into parts that each fit into one message: cut between blocks, else lines, sentences, words
+(A13).
+"""
 
 import re
 from collections import deque
@@ -20,7 +22,9 @@ SENTENCE = re.compile(r"[.!?…。！？؟।][\"'”’)\]]*(?=\s|[\u3000-\u9ff
 
 
 def split_message(markdown: str, render: Render, limit: int) -> list[MessagePart]:
-    """The parts, in order, at least one. Each has at most `limit` UTF-16 units, with its markup and without."""
+    """The parts, in order, at least one. Each has at most `limit` UTF-16 units, with its markup and
+    without.
+    """
     return [
         MessagePart(render(part).strip("\n"), render_plain(part).strip("\n"))
         for part in _pack_blocks(parse_blocks(markdown), render, limit)
@@ -100,7 +104,9 @@ def _first_chars(block: Block, count: int) -> Block:
 
 
 def _cut_position(block: Block, most: int) -> int:
-    """Where to cut within the first `most` characters: before a short link or code, rather than in it."""
+    """Where to cut within the first `most` characters: before a short link or code, rather than in
+    it.
+    """
     text = _first_chars(block, most + 2).text
     at = text.rfind("\n", most // 3, most + 1)
     if at > 0:
@@ -111,7 +117,7 @@ def _cut_position(block: Block, most: int) -> int:
     if at <= 0:
         at = max(text.rfind(space, most // 4, most + 1) for space in (" ", "\t", "\u3000"))
     if at <= 0:
-        from wcwidth import grapheme_boundary_before  # lazy: 20 ms, and seldom needed
+        from wcwidth import grapheme_boundary_before  # noqa: PLC0415 # lazy: 20 ms, and seldom needed
 
         at = grapheme_boundary_before(text, most + 1)
         at = at if at > max(most - MAX_GRAPHEME, 0) else most
