@@ -1,7 +1,6 @@
 """What the channels' connections share: HTTP calls, file transfers, pauses between tries."""
 
 import asyncio
-import json
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -25,7 +24,6 @@ MAX_REDIRECTS = 3
 NOT_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
 T = TypeVar("T")
-Json = dict[str, Any]
 log = logging.getLogger(__name__)
 
 
@@ -34,32 +32,6 @@ def proxy_for(address: str) -> str | None:
     url = urlsplit(address)
     host = url.hostname or ""
     return None if host in LOOPBACK or proxy_bypass(host) else getproxies().get(url.scheme)
-
-
-def parse_json(text: str | bytes) -> object:
-    """The value; None for what is not JSON."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def find_text(data: object, key: str) -> str:
-    """The string at `key`; "" where there is none."""
-    value = data.get(key) if isinstance(data, dict) else None
-    return value if isinstance(value, str) else ""
-
-
-def find_object(data: object, key: str) -> Json:
-    """The object at `key`; an empty one where there is none."""
-    value = data.get(key) if isinstance(data, dict) else None
-    return value if isinstance(value, dict) else {}
-
-
-def find_objects(data: object, key: str) -> list[Json]:
-    """The objects in the list at `key`."""
-    value = data.get(key) if isinstance(data, dict) else None
-    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
 
 
 def lost_answer(text: str, *, sends: bool) -> ChannelError:
@@ -122,7 +94,7 @@ class OptionalCalls:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """An HTTP answer."""
 
     status: int
@@ -130,7 +102,7 @@ class Answer:
     body: bytes
 
 
-class HttpClient:
+class PlatformClient:
     """Connections to one platform. Errors name no address: it may hold a token."""
 
     def __init__(self, platform: str, base_url: str) -> None:
@@ -156,7 +128,7 @@ class HttpClient:
         timeout_s: float,
         sends: bool,
         **options: Any,
-    ) -> Answer:
+    ) -> HttpAnswer:
         """One try. Raises RetryLater, and DeliveryUnknown where it `sends` and the answer is lost."""
         options.setdefault("proxy", self.proxy)
         with self.translate_errors(what, sends=sends):
@@ -164,7 +136,7 @@ class HttpClient:
                 async with self.session.request(
                     method, url, allow_redirects=False, **options
                 ) as answer:
-                    return Answer(answer.status, answer.headers, await answer.read())
+                    return HttpAnswer(answer.status, answer.headers, await answer.read())
 
     async def download(
         self,

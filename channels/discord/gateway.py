@@ -15,7 +15,8 @@ from yarl import URL
 from channels.base import ChannelError, Rejected, RetryLater, Revoked
 from channels.discord.config import DEFAULT_API, DiscordAccount
 from channels.discord.rest import UNKNOWN_TOKEN, DiscordRest
-from channels.transport import Backoff, parse_json
+from channels.json_access import parse_json
+from channels.transport import Backoff
 
 DEFAULT_GATEWAY = "wss://gateway.discord.gg/"
 INTENTS = 1 << 0 | 1 << 9 | 1 << 10 | 1 << 12 | 1 << 13 | 1 << 15

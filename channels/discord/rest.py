@@ -11,7 +11,8 @@ from typing import Any
 import aiohttp
 
 from channels.base import ChannelError, Gone, Rejected, RetryLater, Revoked
-from channels.transport import Answer, HttpClient, lost_answer, parse_json
+from channels.json_access import parse_json
+from channels.transport import HttpAnswer, PlatformClient, lost_answer
 
 USER_AGENT = "DiscordBot (https://pypi.org/project/aidaemon, 1)"
 EPOCH = datetime(2015, 1, 1, tzinfo=UTC)
@@ -47,7 +48,7 @@ class DiscordRest:
     """One bot's calls."""
 
     def __init__(self, token: str, api_url: str, timeout_s: float) -> None:
-        self.http = HttpClient("Discord", api_url)
+        self.http = PlatformClient("Discord", api_url)
         self._api_url, self._timeout_s = api_url, timeout_s
         self._headers = {"Authorization": f"Bot {token}", "User-Agent": USER_AGENT}
         self._free_at: dict[str, float] = {}
@@ -107,7 +108,7 @@ class DiscordRest:
         file: tuple[Path, str] | None,
         what: str,
         timeout_s: float,
-    ) -> Answer:
+    ) -> HttpAnswer:
         url = self._api_url + path
         options: dict[str, Any] = {"what": what, "timeout_s": timeout_s, "sends": method != "GET"}
         if file is None:

@@ -6,9 +6,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 
+from channels.json_access import (
+    Json,
+    UnreadablePayload,
+    find_object,
+    find_objects,
+    find_text,
+    get_text,
+)
 from channels.message import Address, Attachment, ButtonPress, InboundMessage, Reaction, Sender
-from channels.slack.web import UnreadablePayload, get_text
-from channels.transport import Json, find_object, find_objects, find_text
 
 PERSONAL_SUBTYPES = ("", "file_share", "thread_broadcast", "me_message")
 """Subtypes of messages that a person has written."""

@@ -9,9 +9,10 @@ from typing import BinaryIO
 from yarl import URL
 
 from channels.base import ChannelError, DeliveryUnknown, Rejected, RetryLater, Unsupported
+from channels.json_access import find_object, find_objects, find_text, get_text
 from channels.message import Address, Attachment, MessagePart
-from channels.slack.web import SlackError, SlackWeb, get_text
-from channels.transport import check_size, find_object, find_objects, find_text, too_large
+from channels.slack.web import SlackError, SlackWeb
+from channels.transport import check_size, too_large
 
 MAX_UPLOAD, MAX_DOWNLOAD = 100 << 20, 20 << 20
 MAX_LOST, MAX_UNCONFIRMED = 200, 5

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from channels.base import RetryLater
+from channels.json_access import Json, find_object, find_objects, find_text
 from channels.message import Address, Arrival, InboundMessage
 from channels.slack.events import EventParser, has_mention
 from channels.slack.web import SlackIdentity, SlackWeb
-from channels.transport import Json, OptionalCalls, find_object, find_objects, find_text
+from channels.transport import OptionalCalls
 
 MAX_THREADS, MAX_CHATS, MAX_PAGES, PAGE_SIZE = 2000, 60, 5, 200
 MAX_LOOKUPS, LOOKUP_WINDOW_S = 20, 60.0

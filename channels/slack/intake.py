@@ -7,11 +7,10 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 
 from channels.base import Host, NotAccepted
+from channels.json_access import Json, UnreadablePayload, find_object, find_text, get_text
 from channels.message import Arrival, InboundMessage, UnreadableUpdate
 from channels.slack.events import EventParser
 from channels.slack.history import ThreadLookup, ThreadMembership
-from channels.slack.web import UnreadablePayload, get_text
-from channels.transport import Json, find_object, find_text
 
 MAX_BATCH, MAX_REMEMBERED = 200, 2000
 MAX_AHEAD_S = 86_400.0

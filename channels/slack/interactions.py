@@ -19,13 +19,14 @@ from channels.base import (
     Revoked,
     Unsupported,
 )
+from channels.json_access import Json, find_object, find_text
 from channels.markup.sanitize import escape_markdown
 from channels.markup.slack import render_parts
 from channels.message import ButtonPress, InboundMessage, MessagePart
 from channels.slack.config import SlackTiming
 from channels.slack.events import EventParser
 from channels.slack.web import SlackWeb
-from channels.transport import Json, find_object, find_text, proxy_for
+from channels.transport import proxy_for
 
 AcknowledgeWith = Callable[[dict[str, object] | None], Awaitable[bool]]
 NOT_SAVED = "This could not be written down, so nothing was done. Please try again in a moment."

@@ -13,12 +13,13 @@ from typing import Any
 from aiohttp import ClientError, ClientWebSocketResponse, ClientWSTimeout, WSMsgType
 
 from channels.base import DeliveryUnknown, Host, NotAccepted, RetryLater
+from channels.json_access import Json, UnreadablePayload, find_object, find_text, parse_json
 from channels.slack.config import SlackTiming
 from channels.slack.history import SlackBackfill
 from channels.slack.intake import SlackCursor, SlackIntake
 from channels.slack.interactions import SlackInteractions
-from channels.slack.web import SlackWeb, UnreadablePayload
-from channels.transport import Backoff, Json, find_object, find_text, parse_json
+from channels.slack.web import SlackWeb
+from channels.transport import Backoff
 
 PROBE_CHATS = 5
 MAX_PINGS = 4

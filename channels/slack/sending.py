@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from channels.base import DeliveryUnknown, Rejected
+from channels.json_access import Json, find_object, find_objects, find_text, get_text
 from channels.message import Address, Choice, MessagePart
 from channels.slack.history import ThreadMembership
-from channels.slack.web import SlackError, SlackIdentity, SlackWeb, get_text
-from channels.transport import Json, OptionalCalls, find_object, find_objects, find_text
+from channels.slack.web import SlackError, SlackIdentity, SlackWeb
+from channels.transport import OptionalCalls
 
 METADATA_TYPE = "aidaemon"
 """The type of the metadata that carry a message's key."""

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from channels.base import ChannelError, Rejected, RetryLater, Revoked, Unsupported
-from channels.transport import HttpClient, Json, find_text, lost_answer, parse_json
+from channels.json_access import Json, UnreadablePayload, find_text, get_text, parse_json
+from channels.transport import PlatformClient, lost_answer
 
 REVOKED_CODES = frozenset(
     (
@@ -40,10 +41,6 @@ CHECK_TOKENS = (
 )
 
 
-class UnreadablePayload(ValueError):
-    """Slack sent something of an unknown shape."""
-
-
 class SlackError(Rejected):
     """`code`: Slack's word for it ("not_in_channel"), or the HTTP status ("http_404")."""
 
@@ -54,14 +51,6 @@ class SlackError(Rejected):
 
 class SlackUnsupported(SlackError, Unsupported):
     """This workspace does not offer the method to us at all."""
-
-
-def get_text(data: Json, key: str) -> str:
-    """The string at `key`. Raises UnreadablePayload."""
-    value = data.get(key)
-    if not isinstance(value, str) or not value:
-        raise UnreadablePayload(f"{key} is {type(value).__name__}, expected a text")
-    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +75,7 @@ class SlackWeb:
     """The web API of one workspace."""
 
     def __init__(self, *, app_token: str, bot_token: str, base_url: str, timeout_s: float) -> None:
-        self.http = HttpClient("Slack", base_url)
+        self.http = PlatformClient("Slack", base_url)
         self.base_url = base_url
         self.headers = {"Authorization": f"Bearer {bot_token}"}
         self._app_headers = {"Authorization": f"Bearer {app_token}"}

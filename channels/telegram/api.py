@@ -11,8 +11,9 @@ from typing import BinaryIO
 import aiohttp
 
 from channels.base import ChannelError, Gone, Rejected, RetryLater, Revoked, Unsupported
+from channels.json_access import parse_json
 from channels.message import Attachment
-from channels.transport import HttpClient, lost_answer, parse_json
+from channels.transport import PlatformClient, lost_answer
 
 READ_S = 30.0
 PACED = ("sendMessage", "sendMessageDraft", "sendDocument", "editMessageText")
@@ -32,7 +33,7 @@ class TelegramApi:
     """One bot at one server. `messages_per_second`: 0 for no limit of our own."""
 
     def __init__(self, root: str, token: str, messages_per_second: float = 0.0) -> None:
-        self._http = HttpClient("Telegram", root)
+        self._http = PlatformClient("Telegram", root)
         self._methods, self._files = f"{root}/bot{token}/", f"{root}/file/bot{token}/"
         self._interval_s = 1 / messages_per_second if messages_per_second else 0.0
         self._next_at = 0.0

@@ -9,8 +9,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
+from channels.json_access import (
+    Json,
+    UnreadablePayload,
+    find_object,
+    find_text,
+    get_number,
+    get_object,
+    get_objects,
+    get_text,
+)
 from channels.message import (
     Address,
     Arrival,
@@ -21,7 +29,6 @@ from channels.message import (
     Sender,
     UnreadableUpdate,
 )
-from channels.transport import find_object, find_text
 
 UPDATE_KINDS = ("message", "edited_message", "callback_query", "message_reaction")
 IGNORED_KINDS = frozenset(
@@ -36,6 +43,8 @@ IGNORED_KINDS = frozenset(
 COMMAND = re.compile(r"(/[A-Za-z0-9_]+)@([A-Za-z0-9_]+)")
 CHANNEL_FORWARDER = 777000  # writes into groups what was posted in their channel
 FILE_KINDS = (
+    ("photo", "photo", "image/jpeg"),
+    ("document", "document", "application/octet-stream"),
     ("sticker", "photo", "image/webp"),
     ("voice", "voice", "audio/ogg"),
     ("audio", "audio", "audio/mpeg"),
@@ -43,137 +52,6 @@ FILE_KINDS = (
     ("video_note", "video", "video/mp4"),
     ("animation", "video", "video/mp4"),
 )
-
-
-class _Wire(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
-
-
-class _User(_Wire):
-    id: int
-    is_bot: bool = False
-    first_name: str = ""
-    last_name: str | None = None
-    username: str | None = None
-
-
-class _Chat(_Wire):
-    id: int
-    type: str = "private"
-
-
-class _Entity(_Wire):
-    user: _User | None = None
-
-
-class _File(_Wire):
-    file_id: str
-    file_name: str | None = None
-    mime_type: str | None = None
-    file_size: int | None = None
-    emoji: str | None = None
-    is_animated: bool | None = None
-    is_video: bool | None = None
-
-
-class _Location(_Wire):
-    latitude: float
-    longitude: float
-
-
-class _Shared(_Wire):
-    """A contact, venue, poll or dice."""
-
-    phone_number: str = ""
-    first_name: str = ""
-    last_name: str | None = None
-    title: str = ""
-    address: str = ""
-    question: str = ""
-    emoji: str = ""
-    value: int = 0
-
-
-class _Quote(_Wire):
-    text: str = ""
-
-
-class _Content(_Wire):
-    """What a message and the message that it replies to have in common."""
-
-    message_id: int = 0
-    sender: _User | None = Field(None, alias="from")
-    sender_chat: object | None = None
-    forward_origin: object | None = None
-    forward_date: object | None = None
-    via_bot: object | None = None
-    text: str | None = None
-    caption: str | None = None
-
-    @property
-    def is_by_others(self) -> bool:
-        return bool(self.forward_origin or self.forward_date or self.via_bot)
-
-
-class _RepliedTo(_Content):
-    forum_topic_created: object | None = None
-
-
-class _Place(_Wire):
-    """Where a message is; all that is known of an old one with a button."""
-
-    message_id: int
-    chat: _Chat
-    message_thread_id: int | None = None
-    is_topic_message: bool | None = None
-
-
-class _Message(_Content, _Place):
-    date: int = 0
-    edit_date: int | None = None
-    reply_to_message: _RepliedTo | None = None
-    quote: _Quote | None = None
-    entities: tuple[_Entity, ...] | None = None
-    caption_entities: tuple[_Entity, ...] | None = None
-    document: _File | None = None
-    photo: tuple[_File, ...] | None = None
-    voice: _File | None = None
-    audio: _File | None = None
-    video: _File | None = None
-    video_note: _File | None = None
-    animation: _File | None = None
-    sticker: _File | None = None
-    location: _Location | None = None
-    venue: _Shared | None = None
-    contact: _Shared | None = None
-    poll: _Shared | None = None
-    dice: _Shared | None = None
-
-
-class _CallbackQuery(_Wire):
-    id: str
-    sender: _User = Field(alias="from")
-    message: _Place | None = None
-    data: str | None = None
-
-
-class _Emoji(_Wire):
-    emoji: str | None = None
-
-
-class _ReactionChange(_Wire):
-    chat: _Chat
-    message_id: int
-    user: _User | None = None
-    old_reaction: tuple[_Emoji, ...] = ()
-    new_reaction: tuple[_Emoji, ...] = ()
-
-
-class _Update(_Wire):
-    message: _Message | None = None
-    edited_message: _Message | None = None
-    callback_query: _CallbackQuery | None = None
-    message_reaction: _ReactionChange | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,80 +79,93 @@ def update_id_of(raw: object) -> int | None:
 
 def parse_update(raw: object, me: TelegramIdentity) -> Arrival | CallbackPress | None:
     """One update; None where it is of no concern."""
-    if not isinstance(raw, dict):
-        return _unreadable(raw, me, "it is not an object")
-    if not any(raw.get(kind) is not None for kind in UPDATE_KINDS):
-        return None if IGNORED_KINDS & raw.keys() else _unreadable(raw, me, "its kind is unknown")
     try:
-        update = _Update.model_validate(raw)
-    except ValidationError as error:
-        return _unreadable(raw, me, error)
-    if query := update.callback_query:
-        if query.message is None or query.data is None or query.sender.is_bot:
-            return CallbackPress(query.id, None)
-        where, number = _address_of(query.message, me), str(query.message.message_id)
-        return CallbackPress(
-            query.id, ButtonPress(where, _sender_of(query.sender), query.data, number)
-        )
-    if update.message_reaction:
-        return _parse_reaction(update.message_reaction, me)
-    message = update.message or update.edited_message
-    return _parse_message(message, me, edited=update.message is None) if message else None
+        if not isinstance(raw, dict):
+            raise UnreadablePayload("it is not an object")
+        if query := get_object(raw, "callback_query"):
+            return _parse_press(query, me)
+        if change := get_object(raw, "message_reaction"):
+            return _parse_reaction(change, me)
+        message, edited = get_object(raw, "message"), get_object(raw, "edited_message")
+        if message or edited:
+            return _parse_message(message or edited, me, edited=not message)
+        if IGNORED_KINDS & raw.keys():
+            return None
+        raise UnreadablePayload("its kind is unknown")
+    except UnreadablePayload as error:
+        return UnreadableUpdate.of(me.channel, "update", raw, error, update_id_of(raw))
 
 
-def _unreadable(raw: object, me: TelegramIdentity, reason: object) -> UnreadableUpdate:
-    return UnreadableUpdate.of(me.channel, "update", raw, reason, update_id_of(raw))
+def _parse_press(query: Json, me: TelegramIdentity) -> CallbackPress:
+    number, message, sender = get_text(query, "id"), get_object(query, "message"), _user(query)
+    data = get_text(query, "data", "")
+    if not message or "data" not in query or get_object(query, "from").get("is_bot"):
+        return CallbackPress(number, None)
+    message_id = str(get_number(message, "message_id"))
+    return CallbackPress(number, ButtonPress(_address(message, me), sender, data, message_id))
 
 
-def _parse_message(
-    message: _Message, me: TelegramIdentity, *, edited: bool
-) -> InboundMessage | None:
-    sender, files, written = message.sender, _attachments(message), message.text or message.caption
+def _parse_message(message: Json, me: TelegramIdentity, *, edited: bool) -> InboundMessage | None:
+    number, chat, sender = (
+        get_number(message, "message_id"),
+        get_object(message, "chat"),
+        get_object(message, "from"),
+    )
+    chat_id, kind, address = (
+        get_number(chat, "id"),
+        get_text(chat, "type", "private"),
+        _address(message, me),
+    )
+    written, files = (
+        get_text(message, "text", "") or get_text(message, "caption", ""),
+        _attachments(message),
+    )
+    shared_by_others = not written and any(message.get(key) for key in ("contact", "venue", "poll"))
     if edited and not (written or files):
         return None  # a shared place that moves, votes in a poll: nothing new was said
-    if sender is None or sender.is_bot or sender.id == CHANNEL_FORWARDER:
+    if not sender or sender.get("is_bot") or sender.get("id") == CHANNEL_FORWARDER:
         return None
-    if message.sender_chat or message.chat.type == "channel":
+    if message.get("sender_chat") or kind == "channel":
         return None
     if not (words := written or _describe_shared(message)) and not files:
         return None
     text, is_named = strip_mention(words, me.username)
-    replied = message.reply_to_message
-    if replied is not None and replied.forum_topic_created is not None:
-        replied = None  # in a topic, a message that replies to nothing else replies to the topic's opening
-    author = replied.sender.id if replied and replied.sender else None
-    entities = (message.entities or ()) + (message.caption_entities or ())
-    is_private, is_ours = message.chat.type == "private", author == me.id
-    is_meant = (
-        is_named or is_ours or any(entity.user and entity.user.id == me.id for entity in entities)
-    )
-    shared_by_others = not written and bool(message.contact or message.venue or message.poll)
-    quoted = message.quote.text if message.quote else ""
-    if replied and not quoted:
-        quoted = replied.text or replied.caption or ""
-    external_id = f"{message.chat.id}/{message.message_id}"
-    edits, seconds = "", message.date
+    replied = get_object(message, "reply_to_message")
+    if replied.get("forum_topic_created") is not None:
+        replied = {}  # in a topic, a message that replies to nothing else replies to the topic's opening
+    author = get_object(replied, "from").get("id")
+    entities = get_objects(message, "entities") + get_objects(message, "caption_entities")
+    is_ours = author == me.id
+    is_named = is_named or any(get_object(entity, "user").get("id") == me.id for entity in entities)
+    quoted = get_text(get_object(message, "quote"), "text", "")
+    quoted = quoted or get_text(replied, "text", "") or get_text(replied, "caption", "")
+    is_private = kind == "private"
+    external_id, edits, seconds = f"{chat_id}/{number}", "", get_number(message, "date", 0)
     if edited:
+        edits, edit_date = external_id, get_number(message, "edit_date", 0)
         # dates are whole seconds: the checksum tells two edits within one second apart
-        edits, seconds = external_id, message.edit_date or message.date
-        external_id += f"/{message.edit_date or 0}/{zlib.crc32(text.encode()):08x}"
+        external_id += f"/{edit_date}/{zlib.crc32(text.encode(errors='replace')):08x}"
+        seconds = edit_date or seconds
     return InboundMessage(
-        address=_address_of(message, me),
-        sender=_sender_of(sender),
+        address=address,
+        sender=_user(message),
         external_id=external_id,
         text=text,
-        message_id=str(message.message_id),
+        message_id=str(number),
         attachments=files,
         private=is_private,
-        addressed=is_private or is_meant,
-        forwarded=message.is_by_others or shared_by_others,
+        addressed=is_private or is_named or is_ours,
+        forwarded=_is_by_others(message) or shared_by_others,
         quoted="" if is_ours else quoted,
         edits=edits,
         sent_at=_timestamp(seconds),
-        quotes_own=bool(
-            replied and author == sender.id and not (replied.is_by_others or replied.sender_chat)
-        ),
+        quotes_own=author == sender.get("id")
+        and not (_is_by_others(replied) or replied.get("sender_chat")),
     )
+
+
+def _is_by_others(message: Json) -> bool:
+    return any(message.get(key) for key in ("forward_origin", "forward_date", "via_bot"))
 
 
 def strip_mention(text: str, username: str) -> tuple[str, bool]:
@@ -296,70 +187,71 @@ def strip_mention(text: str, username: str) -> tuple[str, bool]:
     return re.sub(rf"(?<![ \t])[ \t]*{mention}", "", rest, flags=re.IGNORECASE).strip(), True
 
 
-def _describe_shared(message: _Message) -> str:
+def _describe_shared(message: Json) -> str:
     """Words for what is not text; "" for what nobody says, such as a new title."""
-    place = message.location
-    where = f" {place.latitude}, {place.longitude}" if place else ""
-    if message.sticker:
-        return message.sticker.emoji or ""
-    if message.venue:
-        return f"[place: {message.venue.title}, {message.venue.address}{where}]"
+    place, contact, poll = (get_object(message, key) for key in ("location", "contact", "poll"))
+    where = f" {place.get('latitude')}, {place.get('longitude')}" if place else ""
+    if venue := get_object(message, "venue"):
+        return f"[place: {get_text(venue, 'title', '')}, {get_text(venue, 'address', '')}{where}]"
     if place:
         return f"[location: {where.strip()}]"
-    if contact := message.contact:
-        name = f"{contact.first_name} {contact.last_name or ''}".strip()
-        return f"[contact: {name}, {contact.phone_number}]"
-    if message.poll:
-        return f"[poll: {message.poll.question}]"
-    return f"{message.dice.emoji} {message.dice.value}" if message.dice else ""
+    if contact:
+        return f"[contact: {_name(contact)}, {get_text(contact, 'phone_number', '')}]"
+    if poll:
+        return f"[poll: {get_text(poll, 'question', '')}]"
+    if dice := get_object(message, "dice"):
+        return f"{get_text(dice, 'emoji', '')} {get_number(dice, 'value', 0)}"
+    return get_text(get_object(message, "sticker"), "emoji", "")
 
 
-def _attachments(message: _Message) -> tuple[Attachment, ...]:
-    files: list[tuple[_File, str, str]] = []
-    if message.photo:
-        largest = max(message.photo, key=lambda size: size.file_size or 0)
-        files.append((largest, "photo", "image/jpeg"))
-    if message.document and not message.animation:  # an animation comes as both
-        files.append((message.document, "document", "application/octet-stream"))
-    for field, kind, mime in FILE_KINDS:
-        if file := getattr(message, field):
-            if file.is_animated:
-                kind, mime = "document", "application/x-tgsticker"
-            elif file.is_video:
-                kind, mime = "video", "video/webm"
-            files.append((file, kind, mime))
-    return tuple(_attachment(file, kind, mime, message.message_id) for file, kind, mime in files)
+def _attachments(message: Json) -> tuple[Attachment, ...]:
+    """Where Telegram has no name for a file, one is made up."""
+    number, attachments = get_number(message, "message_id"), list[Attachment]()
+    photos = get_objects(message, "photo")
+    largest = max(photos, key=lambda size: get_number(size, "file_size", 0), default={})
+    for key, kind, mime in FILE_KINDS:
+        file = largest if key == "photo" else get_object(message, key)
+        if not file or (
+            key == "document" and message.get("animation")
+        ):  # an animation comes as both
+            continue
+        if file.get("is_animated"):
+            kind, mime = "document", "application/x-tgsticker"
+        elif file.get("is_video"):
+            kind, mime = "video", "video/webm"
+        mime = get_text(file, "mime_type", mime)
+        ending = ".ogg" if mime == "audio/ogg" else mimetypes.guess_extension(mime) or ".bin"
+        name = get_text(file, "file_name", "") or f"{kind}_{number}{ending}"
+        size = get_number(file, "file_size", 0)
+        attachments.append(Attachment(kind, name, mime, size, get_text(file, "file_id")))
+    return tuple(attachments)
 
 
-def _attachment(file: _File, kind: str, mime: str, number: int) -> Attachment:
-    """Where Telegram has no name, one is made up."""
-    mime = file.mime_type or mime
-    ending = ".ogg" if mime == "audio/ogg" else mimetypes.guess_extension(mime) or ".bin"
-    return Attachment(
-        kind, file.file_name or f"{kind}_{number}{ending}", mime, file.file_size or 0, file.file_id
+def _parse_reaction(change: Json, me: TelegramIdentity) -> Reaction | None:
+    before = [one.get("emoji") for one in get_objects(change, "old_reaction")]
+    chosen, address = get_objects(change, "new_reaction"), _address(change, me)
+    number, user = str(get_number(change, "message_id")), get_object(change, "user")
+    new = [emoji for one in chosen if (emoji := get_text(one, "emoji", ""))]
+    if not user or user.get("is_bot") or (chosen and not new):  # a custom emoji has no character
+        return None
+    latest = next((emoji for emoji in reversed(new) if emoji not in before), new[-1] if new else "")
+    return Reaction(address, _user(change, "user"), number, latest)
+
+
+def _address(message: Json, me: TelegramIdentity) -> Address:
+    thread = get_number(message, "message_thread_id", 0) if message.get("is_topic_message") else 0
+    return Address(
+        me.channel, str(get_number(get_object(message, "chat"), "id")), str(thread or "")
     )
 
 
-def _parse_reaction(change: _ReactionChange, me: TelegramIdentity) -> Reaction | None:
-    if change.user is None or change.user.is_bot:
-        return None
-    before = [one.emoji for one in change.old_reaction]
-    new = [one.emoji for one in change.new_reaction if one.emoji]
-    if not new and change.new_reaction:
-        return None  # a custom emoji, which has no character
-    latest = next((one for one in reversed(new) if one not in before), new[-1] if new else "")
-    address = Address(me.channel, str(change.chat.id))
-    return Reaction(address, _sender_of(change.user), str(change.message_id), latest)
+def _user(data: Json, key: str = "from") -> Sender:
+    user = get_object(data, key)
+    return Sender(str(get_number(user, "id")), _name(user) or get_text(user, "username", ""))
 
 
-def _address_of(message: _Place, me: TelegramIdentity) -> Address:
-    thread = message.message_thread_id if message.is_topic_message else None
-    return Address(me.channel, str(message.chat.id), str(thread or ""))
-
-
-def _sender_of(user: _User) -> Sender:
-    name = f"{user.first_name} {user.last_name or ''}".strip()
-    return Sender(str(user.id), name or user.username or "")
+def _name(user: Json) -> str:
+    return f"{get_text(user, 'first_name', '')} {get_text(user, 'last_name', '')}".strip()
 
 
 def _timestamp(seconds: int) -> datetime | None:
