@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
 
-from pydantic import ValidationError
-
 SECRETS = re.compile(r'("(?:token|response_url|trigger_id)": ?")[^"]*')
 """With these whoever reads them could answer in our name for a while."""
 MAX_RAW = 20_000
+MEDIA_KINDS = {"image": "photo", "audio": "audio", "video": "video"}
+"""Kinds of attachments by the first part of their MIME type; all others are documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +116,6 @@ class UnreadableUpdate:
         text = SECRETS.sub(r"\1…", text)
         if number is None:
             number = blake2b(text.encode(errors="replace"), digest_size=12).hexdigest()
-        if isinstance(reason, ValidationError):
-            error = reason.errors(include_url=False, include_input=False, include_context=False)[0]
-            reason = f"{'.'.join(map(str, error['loc']))}: {error['msg']}"
         return cls(channel, f"{kind}/{number}", text[:MAX_RAW], str(reason))
 
 

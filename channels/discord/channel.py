@@ -4,7 +4,7 @@ E7, E12, F1).
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
@@ -23,18 +23,18 @@ from channels.base import (
 )
 from channels.discord.config import DEFAULT_API, DiscordAccount
 from channels.discord.directory import ChannelDirectory
-from channels.discord.events import Interaction, parse_interaction
+from channels.discord.events import parse_interaction
 from channels.discord.gateway import DiscordTiming, GatewayConnection
 from channels.discord.intake import DiscordIntake
 from channels.discord.interactions import NO_EMBEDS, NO_MENTIONS, answer_interaction, register_menu
 from channels.discord.rest import (
     DiscordRest,
-    Payload,
     ReplyRejected,
     parse_snowflake,
     snowflake_at,
     snowflake_before,
 )
+from channels.json_access import Json
 from channels.markup.discord import LIMIT, render_parts
 from channels.message import Address, Attachment, Choice, MessagePart
 from channels.transport import Backoff, OptionalCalls, check_size, too_large
@@ -184,14 +184,14 @@ class Discord:
     async def aclose(self) -> None:
         await self._rest.aclose()
 
-    async def _post(self, address: Address, body: Payload, **options: Any) -> str:
+    async def _post(self, address: Address, body: Json, **options: Any) -> str:
         sent = await self._rest.call("POST", _path(address), body, **options)
-        if not isinstance(sent, Mapping) or not sent.get("id"):
+        if not isinstance(sent, dict) or not sent.get("id"):
             raise DeliveryUnknown("Discord's answer cannot be read")
         return str(sent["id"])
 
     def _is_ours(self, row: object, part: MessagePart) -> bool:
-        if not isinstance(row, Mapping) or not isinstance(author := row.get("author"), Mapping):
+        if not isinstance(row, dict) or not isinstance(author := row.get("author"), dict):
             return False
         is_same = str(row.get("content", "")).strip() == part.text.strip()
         return is_same and str(author.get("id")) == self._rest.bot_id
@@ -246,7 +246,7 @@ class DiscordListener:
             raise group_error.exceptions[0] from None
 
     def _on_event(self, event: str, payload: object) -> None:
-        if not isinstance(payload, Mapping):
+        if not isinstance(payload, dict):
             self._intake.enqueue_unreadable(event, payload, "it is not an object")
             return
         try:
@@ -254,7 +254,7 @@ class DiscordListener:
         except MALFORMED as error:
             self._intake.enqueue_unreadable(event, payload, f"{type(error).__name__}: {error}")
 
-    def _dispatch(self, event: str, payload: Payload) -> None:
+    def _dispatch(self, event: str, payload: Json) -> None:
         directory = self._directory
         match event:
             case (
@@ -264,17 +264,15 @@ class DiscordListener:
                 | "MESSAGE_REACTION_REMOVE"
             ):
                 author = payload.get("author")
-                if isinstance(author, Mapping) and author.get("id") == directory.bot_id:
+                if isinstance(author, dict) and author.get("id") == directory.bot_id:
                     directory.join(str(payload.get("channel_id")))
                 else:
                     self._intake.enqueue(event, payload)
             case "INTERACTION_CREATE":
                 asked = parse_interaction(payload, directory)
-                if isinstance(asked, Interaction):
+                if asked:
                     answer = answer_interaction(asked, self._rest, self._host, self._timing)
                     self._group.create_task(answer)
-                elif asked is not None:
-                    self._intake.enqueue_item(asked)
             case "READY":
                 self._intake.on_new_session()
                 directory.on_ready(payload)

@@ -5,7 +5,8 @@ needs.
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from channels.discord.rest import Payload, parse_snowflake
+from channels.discord.rest import parse_snowflake
+from channels.json_access import Json
 
 THREAD_TYPES = (10, 11, 12)
 TEXT_TYPES = (0, 2, 5, 13, *THREAD_TYPES)
@@ -37,7 +38,7 @@ class ChannelDirectory:
     _joined: set[str] = field(default_factory=set)
     _channels: dict[str, ChannelInfo] = field(default_factory=dict)
 
-    def on_ready(self, payload: Payload) -> None:
+    def on_ready(self, payload: Json) -> None:
         """A new session: its guilds come one by one, later on."""
         self.bot_id = str(payload["user"]["id"])
         guilds = {str(guild["id"]) for guild in payload.get("guilds") or ()}
@@ -47,11 +48,16 @@ class ChannelDirectory:
         """What is known of it."""
         return self._channels.get(channel)
 
+    def is_direct(self, channel: str, guild: object) -> bool:
+        """A chat with the bot alone; history does not say the guild of a message."""
+        info = self._channels.get(channel)
+        return guild is None and not (info and info.guild)
+
     def is_foreign(self, guild: object) -> bool:
         """A guild in which we do not listen."""
         return bool(self.only and guild not in (None, "", self.only))
 
-    def on_guild(self, payload: Payload) -> Iterator[tuple[str, ChannelInfo]]:
+    def on_guild(self, payload: Json) -> Iterator[tuple[str, ChannelInfo]]:
         """A guild with its channels; those in which something may have been missed, as it was away."""
         if payload.get("unavailable"):
             return  # and it still is
@@ -68,7 +74,7 @@ class ChannelDirectory:
             if was_away and info and channel.get("type") in TEXT_TYPES:
                 yield str(channel["id"]), info
 
-    def on_guild_delete(self, payload: Payload) -> None:
+    def on_guild_delete(self, payload: Json) -> None:
         """The bot is no longer in this guild, or the guild is away for a while."""
         guild = str(payload["id"])
         if not payload.get("unavailable"):
@@ -76,7 +82,7 @@ class ChannelDirectory:
         elif not self.is_foreign(guild):
             self.pending.add(guild)
 
-    def update(self, payload: Payload, guild: str = "") -> ChannelInfo | None:
+    def update(self, payload: Json, guild: str = "") -> ChannelInfo | None:
         """A channel or thread; None where we do not listen."""
         guild = str(payload.get("guild_id") or guild)
         if self.is_foreign(guild):
@@ -96,7 +102,7 @@ class ChannelDirectory:
         self._channels[channel] = info
         return info
 
-    def on_thread_list(self, payload: Payload) -> None:
+    def on_thread_list(self, payload: Json) -> None:
         """The threads of a channel that the bot now sees."""
         mine = {str(member.get("id")) for member in payload.get("members") or ()}
         for thread in payload["threads"]:
@@ -111,6 +117,6 @@ class ChannelDirectory:
         if info and info.is_thread:
             self._channels[channel] = replace(info, is_member=True)
 
-    def remove(self, payload: Payload) -> None:
+    def remove(self, payload: Json) -> None:
         """It was deleted."""
         self._channels.pop(str(payload["id"]), None)

@@ -10,7 +10,7 @@ id stands still while anything may be missing.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -21,11 +21,11 @@ from channels.discord.events import parse_event
 from channels.discord.gateway import DiscordTiming
 from channels.discord.rest import (
     DiscordRest,
-    Payload,
     parse_snowflake,
     snowflake_at,
     snowflake_before,
 )
+from channels.json_access import Json, UnreadablePayload
 from channels.message import Arrival, UnreadableUpdate
 from channels.transport import Backoff
 
@@ -48,7 +48,7 @@ MAX_DIRECT_CHATS = 200
 """Direct chats are not listed anywhere: those of so many people of the allow-list are looked up."""
 KNOWN_CHATS = ""
 """In the list of those people: the chats that the host knows."""
-Event = tuple[str, Payload]
+Event = tuple[str, Json]
 
 
 @dataclass(slots=True)
@@ -127,7 +127,7 @@ class DiscordIntake:
         if info.last_message > snowflake_before(self._since, OVERLAP_S) or is_unknown:
             self._open_gap(channel)
 
-    def enqueue(self, event: str, payload: Payload) -> None:
+    def enqueue(self, event: str, payload: Json) -> None:
         """Something was written or done."""
         channel, item = str(payload.get("channel_id", "")), (event, dict(payload))
         if (
@@ -150,10 +150,7 @@ class DiscordIntake:
 
     def enqueue_unreadable(self, event: str, raw: object, reason: object) -> None:
         """Something that cannot be read."""
-        self.enqueue_item(UnreadableUpdate.of(self._directory.channel, event, raw, reason))
-
-    def enqueue_item(self, item: UnreadableUpdate) -> None:
-        """The same, made already."""
+        item = UnreadableUpdate.of(self._directory.channel, event, raw, reason)
         self._queue.append(item)
         self._wake.set()
 
@@ -201,7 +198,10 @@ class DiscordIntake:
         edited_at = payload.get("edited_timestamp")
         if event == "MESSAGE_UPDATE" and self._edits.get(str(payload.get("id")), "") == edited_at:
             return None  # history had it with its new text already
-        return parse_event(event, payload, self._directory)
+        try:
+            return parse_event(event, payload, self._directory)
+        except UnreadablePayload as error:
+            return UnreadableUpdate.of(self._directory.channel, event, payload, error)
 
     def _advance(self, item: Event) -> None:
         """The host has it."""
@@ -323,7 +323,7 @@ class DiscordIntake:
         return sorted(rows, key=lambda row: parse_snowflake(row.get("id")))
 
     def _update_directory(self, payload: Any) -> ChannelInfo | None:
-        is_channel = isinstance(payload, Mapping) and "id" in payload
+        is_channel = isinstance(payload, dict) and "id" in payload
         return self._directory.update(payload) if is_channel else None
 
     def _open_gap(self, channel: str) -> None:

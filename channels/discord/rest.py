@@ -3,7 +3,6 @@
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import aiohttp
 
 from channels.base import ChannelError, Gone, Rejected, RetryLater, Revoked
-from channels.json_access import parse_json
+from channels.json_access import Json, parse_json
 from channels.transport import HttpAnswer, PlatformClient, lost_answer
 
 USER_AGENT = "DiscordBot (https://pypi.org/project/aidaemon, 1)"
@@ -35,7 +34,6 @@ REPLY_REJECTED = (160002, 160009, 160010)
 """A message may be sent there, but not refer to another one: the bot may not read the history."""
 TOO_LATE = 50027
 MAX_WAIT_S, MAX_TRIES, MAX_ERROR = 30.0, 3, 200
-Payload = Mapping[str, Any]
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +122,7 @@ class DiscordRest:
         await self.http.aclose()
 
 
-def _error_of(status: int, answer: Payload, *, sends: bool) -> ChannelError:
+def _error_of(status: int, answer: Json, *, sends: bool) -> ChannelError:
     code = answer.get("code") or 0
     why = HINTS.get(code) or f"{status} {answer.get('message', '')}"[:MAX_ERROR].strip()
     if code in REPLY_REJECTED:

@@ -14,7 +14,15 @@ from channels.json_access import (
     find_text,
     get_text,
 )
-from channels.message import Address, Attachment, ButtonPress, InboundMessage, Reaction, Sender
+from channels.message import (
+    MEDIA_KINDS,
+    Address,
+    Attachment,
+    ButtonPress,
+    InboundMessage,
+    Reaction,
+    Sender,
+)
 
 PERSONAL_SUBTYPES = ("", "file_share", "thread_broadcast", "me_message")
 """Subtypes of messages that a person has written."""
@@ -30,7 +38,6 @@ EMOJI = {
     "white_check_mark": "✅",
     "x": "❌",
 }
-MEDIA_KINDS = {"image": "photo", "audio": "audio", "video": "video"}
 ENTITY = re.compile(r"<([^<>\n]+)>")
 BANG_COMMAND = re.compile(r"!([A-Za-z][\w-]*)(?=\s|$)")
 SCHEME = re.compile(r"^(?:https?://|mailto:|tel:)")
