@@ -25,7 +25,6 @@ BUILTIN: dict[str, dict[str, str]] = {
         "value": "daemon.settings.masking:render_value",
     },
     "mcp": {"client": "daemon.tools.mcp.client:connect", "servers": "daemon.app.mcp:open_servers"},
-    "provenance": {"grounds": "daemon.tools.policy.provenance:Evidence"},
     "channels": {
         "telegram": "channels.telegram.channel:Telegram",
         "slack": "channels.slack.channel:Slack",

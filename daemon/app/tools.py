@@ -205,7 +205,7 @@ class ToolFactory:
         """What runs them, behind the gate."""
         config = self.config.tools
         gate = PolicyGate(
-            toolbox=tools,
+            registry=tools,
             grants=StoredGrants(self.store, self.clock),
             rules=rules,
             approvals=config.approvals,

@@ -120,24 +120,6 @@ class Tool:
         return self.spec.name
 
 
-class ToolSource(Protocol):
-    """All tools there are. `edition` changes whenever some come or go."""
-
-    edition: int
-
-    def get(self, name: str) -> Tool | None:
-        """The tool of that name; the same one for the whole of a turn (D7)."""
-        ...
-
-    def names(self) -> tuple[str, ...]:
-        """Every tool that can be called, in order."""
-        ...
-
-    def specs(self, names: tuple[str, ...]) -> tuple[ToolSpec, ...]:
-        """What the model is shown of these, in this order; names that do not exist are left out."""
-        ...
-
-
 class GrantStore(Protocol):
     """Standing permissions."""
 

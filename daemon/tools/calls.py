@@ -1,9 +1,4 @@
-"""Which calls of one reply may run together (E5).
-
-The same question again: it is answered with what came of it before, and not run again (A11).
-
-When a failed tool is tried again, off-budget (E6).
-"""
+"""Which calls of one reply run together (E5), are answered from before (A11), or are retried (E6)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,6 +16,12 @@ from daemon.tools.results import make_result
 
 MAX_PARALLEL = 8
 READ_EFFECTS = (Effect.READ, Effect.FETCH)
+RETRY_DELAYS = (0.5, 1.0, 2.0)
+WITHOUT_EFFECT = (Outcome.NOT_RUN, Outcome.REJECTED)
+REPEAT_NOTE = (
+    "\n[You asked exactly this before. This is the result of then;"
+    " nothing has been done since that could change it.]"
+)
 
 
 @value
@@ -33,22 +34,22 @@ class AdmittedCall:
 
     @property
     def changes_nothing(self) -> bool:
-        """It changes nothing."""
+        """It may still be visible outside, as a fetch is."""
         return self.tool.meta.effect in READ_EFFECTS
 
     @property
     def is_read(self) -> bool:
-        """It changes nothing and nobody outside hears of it."""
+        """It changes nothing and is not visible outside."""
         return self.tool.meta.effect is Effect.READ
 
     @property
     def paths(self) -> list[PurePosixPath]:
-        """Where in the workspace it reads or writes."""
+        """The workspace paths that it reads or writes."""
         return path_arguments(self.arguments, self.tool.meta.paths)
 
 
 def split_into_batches(calls: Sequence[AdmittedCall]) -> list[list[AdmittedCall]]:
-    """Neighbours that do not disturb each other share a batch; the order of the reply is kept."""
+    """Neighbours that do not conflict share a batch; the order of the reply is kept."""
     batches: list[list[AdmittedCall]] = []
     for call in calls:
         if batches and _may_join(call, batches[-1]):
@@ -59,18 +60,14 @@ def split_into_batches(calls: Sequence[AdmittedCall]) -> list[list[AdmittedCall]
 
 
 def _may_join(call: AdmittedCall, batch: Sequence[AdmittedCall]) -> bool:
-    if not all(_may_run_parallel(member) for member in (call, *batch)):
-        return False
-    if call.changes_nothing and all(member.changes_nothing for member in batch):
-        return True
-    return len(batch) < MAX_PARALLEL and not any(_conflict(call, member) for member in batch)
-
-
-def _may_run_parallel(call: AdmittedCall) -> bool:
-    meta = call.tool.meta
-    return meta.parallel and (
-        call.changes_nothing or (meta.effect is Effect.WRITE and bool(meta.paths))
-    )
+    reads = True
+    for one in (call, *batch):
+        meta = one.tool.meta
+        reads = reads and one.changes_nothing
+        writes = meta.effect is Effect.WRITE and meta.paths
+        if not (meta.parallel and (one.changes_nothing or writes)):
+            return False
+    return reads or (len(batch) < MAX_PARALLEL and not any(_conflict(call, one) for one in batch))
 
 
 def _conflict(one: AdmittedCall, other: AdmittedCall) -> bool:
@@ -81,63 +78,40 @@ def _conflict(one: AdmittedCall, other: AdmittedCall) -> bool:
     return any(paths_overlap(mine, its) for mine in one.paths for its in other.paths)
 
 
-REPEAT_NOTE = "\n[You asked exactly this before. This is the result of then; nothing has been done since that could change it.]"
-WITHOUT_EFFECT = (Outcome.NOT_RUN, Outcome.REJECTED)
-
-
 def find_repeat(turn: Turn, call: AdmittedCall) -> ToolFinished | None:
-    """The result for a call that only reads, was made before in this turn, and went well; None when it has to be run.
+    """The earlier result of the same successful read in this turn; None when it must be run.
 
-    Whatever may have changed something in between makes it new: an effect, a word of the user's, a wait, another agent.
+    Anything that may have changed something in between makes the call new: an effect, a message
+    of the user, a wait, a background agent or command.
     """
-    if (
-        not call.is_read
-        or call.tool.meta.volatile
-        or call.state.starts
-        or _follows_effect(turn, call)
-        or _has_background_work(turn)
-    ):
+    if not call.is_read or call.tool.meta.volatile or call.state.starts:
         return None
+    before = takewhile(lambda state: state is not call.state, turn.calls)
+    if any(state.judged and state.judged.effect is not Effect.READ for state in before):
+        return None
+    if any(child.spawned.background for child in turn.children.values()):
+        return None
+    effects = [
+        result
+        for result, _ in turn.settled_calls
+        if result.effect is not Effect.READ and result.outcome not in WITHOUT_EFFECT
+    ]
+    if any(result.effect is Effect.DESTRUCTIVE for result in effects):
+        return None  # a command may go on in the background
     wanted = args_hash(call.tool.name, call.arguments)
     for result, asked in reversed(turn.settled_calls):
-        if int(result.call_id.partition(".")[0]) < turn.last_input_seq or _had_effect(result):
+        if result in effects or int(result.call_id.partition(".")[0]) < turn.last_input_seq:
             return None
-        same = (
+        if (
             result.tool == call.tool.name
             and result.outcome is Outcome.OK
+            and not result.repeat_of
             and _hash_call(asked.name, asked.arguments) == wanted
-        )
-        if same and not result.repeat_of:
-            again = make_result(
-                call.state,
-                Outcome.OK,
-                result.text + REPEAT_NOTE,
-                effect=Effect.READ,
-                label=result.label,
-                limit=len(result.text) + len(REPEAT_NOTE),
-                repeat_of=result.call_id,
-            )
-            return replace(again, owned=result.owned)
+        ):
+            text = result.text + REPEAT_NOTE
+            again = make_result(call.state, Outcome.OK, text, effect=Effect.READ, limit=len(text))
+            return replace(again, label=result.label, owned=result.owned, repeat_of=result.call_id)
     return None
-
-
-def _follows_effect(turn: Turn, call: AdmittedCall) -> bool:
-    """The same reply asks for an effect first, which will have happened by then."""
-    before = takewhile(lambda state: state is not call.state, turn.calls)
-    return any(state.judged and state.judged.effect is not Effect.READ for state in before)
-
-
-def _has_background_work(turn: Turn) -> bool:
-    """An agent in the background may change anything at any time, and so may a command that goes on there."""
-    begun = any(
-        result.effect is Effect.DESTRUCTIVE and _had_effect(result)
-        for result, _ in turn.settled_calls
-    )
-    return begun or any(child.spawned.background for child in turn.children.values())
-
-
-def _had_effect(result: ToolFinished) -> bool:
-    return result.effect is not Effect.READ and result.outcome not in WITHOUT_EFFECT
 
 
 @lru_cache(maxsize=256)
@@ -148,16 +122,13 @@ def _hash_call(name: str, arguments: str) -> str:
         return ""
 
 
-RETRY_DELAYS = (0.5, 1.0, 2.0)
-
-
 def is_repeatable(meta: ToolMeta) -> bool:
-    """Running it twice does no harm: it only reads inside, or its author declared it so."""
+    """Running it twice does no harm: it only reads, or its author declared it so."""
     return meta.effect is Effect.READ or meta.idempotent
 
 
 def retry_delay(meta: ToolMeta, attempt: int) -> float | None:
-    """Seconds until the next try after attempt number `attempt` failed for a passing reason; None when there is none."""
+    """Seconds to wait after this attempt failed temporarily; None for no more retries."""
     if attempt > meta.retries or not (is_repeatable(meta) or meta.effect is Effect.FETCH):
         return None
     return RETRY_DELAYS[min(attempt, len(RETRY_DELAYS)) - 1]

@@ -9,7 +9,7 @@ from functools import lru_cache
 from daemon.core import value
 from daemon.core.errors import ConfigError
 from daemon.core.messages import ToolSpec
-from daemon.tools.base import Tool, ToolSource
+from daemon.tools.base import Tool
 
 CORE_TOOLS = (
     "current_time",
@@ -23,7 +23,7 @@ CORE_TOOLS = (
 WORD = re.compile(r"[^\W_]+")
 
 
-class ToolRegistry(ToolSource):
+class ToolRegistry:
     """All tools: the house's own, and those of sources that come and go (`adopt`). A name never passes to another source (D7)."""
 
     def __init__(

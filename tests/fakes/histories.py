@@ -23,7 +23,8 @@ from daemon.core.messages import Message, ToolCall, ToolSpec, Usage
 from daemon.core.trust import Effect, Label
 from daemon.core.turn import Turn
 from daemon.core.turn_spec import TurnSpec
-from daemon.tools.base import Tool, ToolSource
+from daemon.tools.base import Tool, ToolContext, ToolMeta, ToolOutput
+from daemon.tools.registry import ToolRegistry
 
 AT = datetime(2026, 5, 1, tzinfo=UTC)
 
@@ -112,23 +113,11 @@ class Consultant(AuxiliaryModel):
         return self.words.pop(0) if self.words else None
 
 
-class Shelf(ToolSource):
+async def _run_nothing(arguments: object, context: ToolContext) -> ToolOutput:
+    raise NotImplementedError
+
+
+def named_tools(*names: str) -> ToolRegistry:
     """Tools in name only."""
-
-    edition = 0
-
-    def __init__(self, *names: str) -> None:
-        self._names = names
-
-    def get(self, name: str) -> Tool | None:
-        return None
-
-    def names(self) -> tuple[str, ...]:
-        return self._names
-
-    def specs(self, names: tuple[str, ...]) -> tuple[ToolSpec, ...]:
-        return tuple(
-            ToolSpec(name, f"does {name}", {"type": "object"})
-            for name in names
-            if name in self._names
-        )
+    specs = [ToolSpec(name, f"does {name}", {"type": "object"}) for name in names]
+    return ToolRegistry([Tool(spec, ToolMeta(), _run_nothing) for spec in specs])

@@ -25,7 +25,8 @@ from daemon.core.trust import Label
 from daemon.core.turn import Turn
 from daemon.tools.base import Tool
 from daemon.tools.executor import ToolExecutor
-from daemon.tools.policy.gate import NoRules, PolicyGate
+from daemon.tools.policy.gate import PolicyGate
+from daemon.tools.policy.rules import RuleSet
 from daemon.tools.policy.table import Approvals
 from daemon.tools.registry import ToolRegistry
 from daemon.tools.signature import ToolDefinition, bind
@@ -124,7 +125,7 @@ class Bench:
         ready = [one for one in self.tools if isinstance(one, Tool)]
         toolbox = ToolRegistry([*bind(definitions, self.parts), *ready])
         gate = PolicyGate(
-            toolbox=toolbox, grants=SomeGrants(self.granted), rules=NoRules(), approvals=self.approvals,
+            registry=toolbox, grants=SomeGrants(self.granted), rules=RuleSet(toolbox), approvals=self.approvals,
             protected_paths=self.protected,
         )  # fmt: skip
         self.dispatcher = ToolExecutor(

@@ -15,6 +15,7 @@ from daemon.tools.base import Tool, ToolContext, ToolMeta, ToolOutput
 from daemon.tools.policy.addresses import mentions
 from daemon.tools.policy.provenance import Evidence
 from daemon.tools.policy.table import Provenance
+from daemon.tools.registry import ToolRegistry
 
 OWNER = (
     "On May 13 I want to check what sarah.connor@corp.example and o'brien@corp.example wrote, 13 files at most. Forward it to "
@@ -41,7 +42,7 @@ def tool(
 
 def owned(text: str, name: str, value: str | float, of: str = "send") -> bool:
     return Evidence(
-        (SourcedText(text, Origin.PERSON, Label.TRUSTED),), lambda name: None
+        (SourcedText(text, Origin.PERSON, Label.TRUSTED),), ToolRegistry([])
     ).is_owners(name, value, of)
 
 
@@ -160,7 +161,7 @@ def test_A22_a_piece_a_lookalike_or_more_than_one_is_not(name: str, value: str |
 def standing(of: Tool, **arguments: object) -> Provenance:
     grounds = Evidence(
         (SourcedText("share it with bob@corp.example", Origin.PERSON, Label.TRUSTED),),
-        lambda name: of.meta,
+        ToolRegistry([of]),
     )
     return grounds.check(of, arguments)
 
@@ -187,7 +188,7 @@ def test_A22_an_argument_that_a_tool_does_not_declare_decides_where_it_goes_for_
     None
 ):
     sending = tool("to", to={"type": "string"}, body={"type": "string"})
-    assert standing(sending, to="bob@corp.example", body="eve was here").is_owned
+    assert standing(sending, to="bob@corp.example", body="eve was here").not_owned == ""
     assert standing(sending, to="bob@corp.example", body="x", reply_to="eve").not_owned == "eve"
 
 
@@ -195,7 +196,7 @@ def test_A22_a_servers_list_of_choices_blesses_no_address_and_no_id() -> None:
     choices = {"enum": ["read", "read and write", "eve@evil.example", "U013"]}
     for source, blessed in (("", choices["enum"]), ("mcp desk", ["read", "read and write"])):
         sharing = tool("who", source=source, who=choices)
-        assert [who for who in choices["enum"] if standing(sharing, who=who).is_owned] == blessed
+        assert [who for who in choices["enum"] if not standing(sharing, who=who).not_owned] == blessed
 
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), max_size=40)
@@ -265,8 +266,8 @@ def test_A22_a_trusted_tool_that_repeats_what_the_model_wrote_knows_nothing(
         SourcedText(written, Origin.MODEL, Label.UNTRUSTED, "echo"),
         SourcedText(f"no {mail} here", Origin.RESULT, Label.TRUSTED, "echo"),
     )
-    assert not Evidence(said, lambda name: None).is_owners("to", mail, "send")
-    assert Evidence(said[1:], lambda name: None).is_owners("to", mail, "send")
+    assert not Evidence(said, ToolRegistry([])).is_owners("to", mail, "send")
+    assert Evidence(said[1:], ToolRegistry([])).is_owners("to", mail, "send")
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ HOUSE = Path(daemon.__file__).parent
 MADE_ONLY_IN = {
     "Runner": {"tools/dispatch.py"},
     "Ready": {"tools/dispatch.py"},
-    "Dispatcher": {"app/toolworks.py"},
-    "Gate": {"app/toolworks.py"},
+    "Dispatcher": {"app/tools.py"},
+    "Gate": {"app/tools.py"},
 }
 
 
@@ -44,7 +44,7 @@ def is_of_a_tool(function: ast.expr) -> bool:
 
 def test_F3_a_tool_is_run_in_one_place_only() -> None:
     found = {name for name, path in modules() for call in calls_of(path) if is_of_a_tool(call.func)}
-    assert found == {"tools/running.py"}
+    assert found == {"tools/executor.py"}
 
 
 def test_F3_what_runs_tools_is_made_in_one_place_only() -> None:
@@ -68,15 +68,15 @@ def test_only_the_loop_asks_for_tools_to_be_run() -> None:
         name
         for name, path in modules()
         for call in calls_of(path)
-        if isinstance(call.func, ast.Attribute) and call.func.attr == "dispatch"
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "run_pending"
     }
     assert found == {"agent/loop.py"}
 
 
 def test_what_stands_at_the_front_doors_has_no_tools_at_hand() -> None:
-    """Reception and delivery pass words, answers and files on: of the tools' side they know rows, grants and the inbox only."""
+    """Gateway and outbox pass words, answers and files on: of the tools' side they know rows, grants and the inbox only."""
     root = HOUSE.parent
-    front = [*(HOUSE / "reception").rglob("*.py"), *(HOUSE / "delivery").rglob("*.py")]
+    front = [*(HOUSE / "gateway").rglob("*.py"), *(HOUSE / "outbox").rglob("*.py")]
     inside = {
         name
         for path in front
@@ -105,7 +105,7 @@ def test_no_setting_and_no_variable_leads_to_another_judge() -> None:
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.keyword) and node.arg == "judge"
     }
-    assert named == {"app/toolworks.py"}
+    assert named == {"app/tools.py"}
     config = [
         path for name, path in modules() if name.endswith("config.py") or name.startswith("config/")
     ]
@@ -113,11 +113,8 @@ def test_no_setting_and_no_variable_leads_to_another_judge() -> None:
 
 
 def test_no_tools_name_stands_in_the_policy() -> None:
-    rooms = [
-        HOUSE / "tools" / "policy.py",
-        HOUSE / "tools" / "gate.py",
-        *(HOUSE / "tools" / "provenance").glob("*.py"),
-    ]
+    names = ("table", "gate", "provenance", "addresses", "text_values")
+    rooms = [HOUSE / "tools" / "policy" / f"{name}.py" for name in names]
     strings = {
         node.value
         for path in rooms

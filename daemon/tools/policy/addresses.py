@@ -1,13 +1,10 @@
-"""Addresses in a text: mail and web addresses, each as a whole (a URL does not count by its host).
-
-Whether somebody has written a value before, in whatever form: a tool that repeats it may well write it otherwise.
-"""
+"""Mail and web addresses in a text, each as a whole; and whether a text mentions a value in any spelling."""
 
 import html
 import json
 import re
 import unicodedata
-from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from urllib.parse import unquote
 
@@ -26,60 +23,50 @@ URL_PARTS = re.compile(
     r"(?:(?P<scheme>[a-z][a-z0-9+.-]*)://)?(?P<host>[^/?#]*)(?P<rest>.*)", re.I | re.S
 )
 NEXT_SENTENCE = re.compile(r"(?<=[a-z0-9])\.(?=[A-Z][a-z]*$)")
+JSON_ESCAPE = re.compile(r"\\{1,8}u([0-9a-fA-F]{4})")
+MIN_LENGTH = 6
 TAIL = ".,;:!?*_"
-WEB_SCHEMES = frozenset(("", "http", "https"))
-FILE_ENDINGS = frozenset(
-    ["app", "cc", "md", "mk", "ml", "mov", "pl", "pm", "ps", "py", "rs", "sh", "tf", "zip"]
-)
+FILE_ENDINGS = set("app cc md mk ml mov pl pm ps py rs sh tf zip".split())
 
 
 @value
 class WebAddress:
-    """A web address. `scheme` is "" where none was written; `rest` is path, query and fragment."""
+    """`scheme` is "" where none was written; `rest` is path, query and fragment."""
 
     scheme: str
     host: str
     rest: str
 
-    def same_place(self, other: "WebAddress") -> bool:
-        """They lead to the same place; one without a scheme stands for a page of the web, whichever way it is fetched."""
-        alike = self.scheme == other.scheme or (
-            "" in (self.scheme, other.scheme) and {self.scheme, other.scheme} <= WEB_SCHEMES
-        )
-        return alike and self.host == other.host and self.rest == other.rest
+    @property
+    def is_web(self) -> bool:
+        """A page, not a mail or a file."""
+        return self.scheme in ("", "http", "https")
 
     @property
     def is_site(self) -> bool:
-        """A host of the web and nothing more; not what a text would mean as the name of a file ("readme.md")."""
-        return (
-            not self.rest
-            and self.scheme in WEB_SCHEMES
-            and self.host.rpartition(".")[2] not in FILE_ENDINGS
-        )
+        """Only a web host, and not the name of a file ("readme.md")."""
+        return self.is_web and not self.rest and self.host.rpartition(".")[2] not in FILE_ENDINGS
 
 
 def parse_web_address(text: str) -> WebAddress | None:
-    """This text as an address; None when it is none."""
+    """The text as one address, or None."""
     if any(char.isspace() for char in text) or not (LINK.fullmatch(text) or HOST.fullmatch(text)):
         return None
     found = URL_PARTS.fullmatch(text)
     if found is None:
         return None
     rest = found["rest"]
-    return WebAddress(
-        (found["scheme"] or "").lower(), lowercase(found["host"]), "" if rest == "/" else rest
-    )
+    scheme = (found["scheme"] or "").lower()
+    return WebAddress(scheme, lowercase(found["host"]), "" if rest == "/" else rest)
 
 
 def is_mail(text: str) -> bool:
-    """All of it is a mail address."""
-    return (
-        MAIL.fullmatch(text) is not None and DOMAIN.fullmatch(text.rpartition("@")[2]) is not None
-    )
+    """The whole text is one mail address."""
+    return bool(MAIL.fullmatch(text) and DOMAIN.fullmatch(text.rpartition("@")[2]))
 
 
 def lowercase(text: str) -> str:
-    """In small letters, one for one: none becomes another one ("ß" is not "ss", and the sign of kelvin is no "k")."""
+    """Letter for letter: "ß" does not become "ss", nor the kelvin sign "k"."""
     if text.isascii():
         return text.lower()
     return "".join(
@@ -94,19 +81,29 @@ class TextAddresses:
 
     mails: frozenset[str]
     links: tuple[str, ...]
+    parsed: tuple[WebAddress, ...]
     rest: str
 
     @property
-    def hosts(self) -> frozenset[str]:
+    def hosts(self) -> set[str]:
         """The hosts of the links."""
-        return frozenset(
-            address.host for link in self.links if (address := parse_web_address(link))
+        return {address.host for address in self.parsed}
+
+    def links_to(self, address: WebAddress) -> bool:
+        """A link leads to the same place; one without a scheme matches http and https."""
+        return any(
+            other.host == address.host
+            and other.rest == address.rest
+            and (
+                other.scheme == address.scheme
+                or ("" in (other.scheme, address.scheme) and other.is_web and address.is_web)
+            )
+            for other in self.parsed
         )
 
 
 @lru_cache(maxsize=512)
 def find_addresses(text: str) -> TextAddresses:
-    """Look for them."""
     mails: list[str] = []
     links: list[str] = []
 
@@ -123,74 +120,55 @@ def find_addresses(text: str) -> TextAddresses:
         return f" \0 {match[0][len(whole) :]} "
 
     rest = MAIL.sub(mail, LINK.sub(link, unicodedata.normalize("NFC", text)))
-    return TextAddresses(frozenset(mails), tuple(links), rest)
+    parsed = tuple(address for link in links if (address := parse_web_address(link)))
+    return TextAddresses(frozenset(mails), tuple(links), parsed, rest)
 
 
 def _trim_link(link: str) -> str:
-    """Without what belongs to the sentence around it."""
+    """Remove what belongs to the sentence around the link."""
     while link and (link[-1] in TAIL or (link[-1] == ")" and "(" not in link)):
         link = link[:-1]
     scheme, mark, rest = link.rpartition("://")
     if "/" not in rest and (glued := NEXT_SENTENCE.search(rest)):
-        return (
-            scheme + mark + rest[: glued.start()]
-        )  # "www.example.com.They said": no space after the sentence
+        return scheme + mark + rest[: glued.start()]  # "www.example.com.They said"
     return link
 
 
-JSON_ESCAPE = re.compile(r"\\{1,8}u([0-9a-fA-F]{4})")
-MIN_LENGTH = 6
+def mentions(text: str, wanted: str) -> bool:
+    """The text contains the value in any case.
 
-
-def mentions(text: str, value: str) -> bool:
-    """It stands somewhere in the text: as it is, in any case, or, where it is long enough to be told from others, in any other
-    spelling: with the escapes of JSON, of URLs or of HTML, in other widths, in pieces.
+    A longer value also in another spelling: escaped for JSON, URLs or HTML, full-width, in pieces.
     """
-    if value.casefold() in _folded_text(text):
-        return True
-    wanted = _alnum_only(value)
-    return len(wanted) >= MIN_LENGTH and wanted in _normalized_text(text)
+    folded, plain = _normalize(text)
+    letters = _alnum_only(wanted)
+    return wanted.casefold() in folded or (len(letters) >= MIN_LENGTH and letters in plain)
 
 
 @lru_cache(maxsize=512)
-def _folded_text(text: str) -> str:
-    """As it was written, and the values in it where it is JSON."""
-    return "\n".join((text, *_json_values(text))).casefold()
+def _normalize(text: str) -> tuple[str, str]:
+    """The text with its JSON values, casefolded and as letters and digits only."""
+    leaves: list[str] = []
+    with_keys: list[str] = []
+    if text.lstrip().startswith(("{", "[")):
+        with suppress(ValueError, RecursionError):
+            _collect_json(json.loads(text), leaves, with_keys)
+    plain = (text, "".join(with_keys), "".join(leaves))
+    return "\n".join((text, *with_keys)).casefold(), "\n".join(map(_alnum_only, plain))
 
 
-@lru_cache(maxsize=512)
-def _normalized_text(text: str) -> str:
-    keyless = _json_values(text, keys=False)
-    return "\n".join(
-        (_alnum_only(text), _alnum_only("".join(_json_values(text))), _alnum_only("".join(keyless)))
-    )
-
-
-def _json_values(text: str, *, keys: bool = True) -> tuple[str, ...]:
-    if not text.lstrip().startswith(("{", "[")):
-        return ()
-    try:
-        read: object = json.loads(text)
-    except (ValueError, RecursionError):
-        return ()
-    return tuple(_walk_json(read, keys=keys))
-
-
-def _walk_json(read: object, *, keys: bool) -> Iterator[str]:
-    match read:
-        case dict():
-            yield from map(str, read if keys else ())
-            for part in read.values():
-                yield from _walk_json(part, keys=keys)
-        case list():
-            for part in read:
-                yield from _walk_json(part, keys=keys)
-        case _:
-            yield str(read)
+def _collect_json(read: object, leaves: list[str], with_keys: list[str]) -> None:
+    if isinstance(read, dict):
+        with_keys += map(str, read)
+        read = list(read.values())
+    if isinstance(read, list):
+        for part in read:
+            _collect_json(part, leaves, with_keys)
+    else:
+        leaves.append(str(read))
+        with_keys.append(str(read))
 
 
 def _alnum_only(text: str) -> str:
-    """Only letters and digits, with nothing encoded."""
     text = JSON_ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)
     plain = unicodedata.normalize("NFKC", html.unescape(unquote(unquote(text)))).casefold()
     return "".join(filter(str.isalnum, plain))

@@ -9,15 +9,9 @@ from daemon.core.trust import Decision, Effect
 from daemon.tools.base import Tool
 from daemon.tools.policy.rule_match import RuleMatcher, find_strictest
 from daemon.tools.policy.stemming import list_synonyms
+from daemon.tools.policy.table import EFFECT_TEXT
 from daemon.tools.registry import ToolRegistry
 
-EFFECT_TEXT = {
-    Effect.READ: "reads",
-    Effect.FETCH: "fetches from outside",
-    Effect.WRITE: "writes",
-    Effect.EGRESS: "sends something out",
-    Effect.DESTRUCTIVE: "may change or delete anything",
-}
 MAX_LISTED = 6
 MAX_SENTENCE = 120
 

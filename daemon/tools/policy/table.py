@@ -1,10 +1,6 @@
-"""What became of the arguments of a call that were looked at.
-
-The gate: one pure function over one table (DESIGN 6). Every tool call of every kind of turn goes through it.
-"""
+"""The policy table: one pure function decides every tool call of every kind of turn (DESIGN 6)."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from enum import Enum, IntEnum
 from typing import Literal
 
@@ -12,36 +8,15 @@ from daemon.core import value
 from daemon.core.trust import Decision, Effect, Label
 from daemon.tools.base import ToolMeta
 
-
-@value
-class Provenance:
-    """What became of a call's arguments. `strange` is the first value that is not the owner's, `unread` the first that was not
-    read before either; "" where there is none.
-    """
-
-    not_owned: str = ""
-    not_read: str = ""
-
-    @property
-    def is_owned(self) -> bool:
-        """All that decides where the effect goes is the owner's."""
-        return not self.not_owned
-
-    @property
-    def is_read(self) -> bool:
-        """Every address is the owner's, or stands in something that was read: it carries nothing out."""
-        return not self.not_read
-
-
 Approvals = Literal["risk", "always"]
 Verdict = tuple[Decision, str]
 ALLOW, ASK, DENY = Decision.ALLOW, Decision.ASK, Decision.DENY
+STRICTNESS: Mapping[Decision, int] = {ALLOW: 0, ASK: 1, DENY: 2}
 QUOTE_CHARS = 80
-ALL_OWNED = Provenance()
 
 
 class Taint(IntEnum):
-    """How far a request may be trusted; more is worse."""
+    """How far a request is from trusted; more is worse."""
 
     NONE = 0
     READ_OUTSIDE_TEXT = 1
@@ -49,8 +24,8 @@ class Taint(IntEnum):
 
 
 class TableRule(Enum):
-    """What the table says: yes; yes if every address was read or is the owner's; yes if all that decides where the effect goes
-    is the owner's; yes for a command of the safe grammar; ask.
+    """YES; yes if every address was read or is the owner's; yes if every argument that decides where
+    the effect goes is the owner's; yes for a command of the safe grammar; ASK.
     """
 
     YES = "yes"
@@ -60,28 +35,15 @@ class TableRule(Enum):
     ASK = "ask"
 
 
+def _make_row(*rules: str) -> Mapping[Effect, TableRule]:
+    return dict(zip(Effect, map(TableRule, rules), strict=True))
+
+
 TABLE: Mapping[Taint, Mapping[Effect, TableRule]] = {
-    Taint.NONE: {
-        Effect.READ: TableRule.YES,
-        Effect.FETCH: TableRule.YES,
-        Effect.WRITE: TableRule.YES,
-        Effect.EGRESS: TableRule.IF_OWNED,
-        Effect.DESTRUCTIVE: TableRule.IF_SAFE,
-    },
-    Taint.READ_OUTSIDE_TEXT: {
-        Effect.READ: TableRule.YES,
-        Effect.FETCH: TableRule.IF_READ,
-        Effect.WRITE: TableRule.IF_OWNED,
-        Effect.EGRESS: TableRule.IF_OWNED,
-        Effect.DESTRUCTIVE: TableRule.ASK,
-    },
-    Taint.FROM_OUTSIDE: {
-        Effect.READ: TableRule.YES,
-        Effect.FETCH: TableRule.ASK,
-        Effect.WRITE: TableRule.ASK,
-        Effect.EGRESS: TableRule.ASK,
-        Effect.DESTRUCTIVE: TableRule.ASK,
-    },
+    # READ, FETCH, WRITE, EGRESS, DESTRUCTIVE
+    Taint.NONE: _make_row("yes", "yes", "yes", "if owned", "if safe"),
+    Taint.READ_OUTSIDE_TEXT: _make_row("yes", "if read", "if owned", "if owned", "ask"),
+    Taint.FROM_OUTSIDE: _make_row("yes", "ask", "ask", "ask", "ask"),
 }
 
 TAINT_TEXT: Mapping[Taint, str] = {
@@ -99,17 +61,24 @@ EFFECT_TEXT: Mapping[Effect, str] = {
 }
 
 
+@value
+class Provenance:
+    """The first argument value that is not the owner's, and the first that was not read before; "" for none."""
+
+    not_owned: str = ""
+    not_read: str = ""
+
+
 @value(kw_only=True)
 class PolicyInput:
-    """One call as the gate sees it. `meta` is None for a tool that does not exist; `safe` is a command of the safe grammar.
-
-    `standing` tells on what its arguments stand, `ruling` what a pinned rule says; `askable`: there is somebody to ask.
+    """One call as the gate sees it. `meta` is None for an unknown tool; `safe` is a command of the
+    safe grammar; `ruling` is the verdict of a pinned rule; `askable`: there is somebody to ask.
     """
 
     meta: ToolMeta | None
     label: Label
     session_label: Label
-    provenance: Provenance = ALL_OWNED
+    provenance: Provenance = Provenance()
     safe: bool = False
     has_grant: bool = False
     is_protected: bool = False
@@ -119,14 +88,14 @@ class PolicyInput:
 
     @property
     def taint(self) -> Taint:
-        """A session from outside stays so whatever it reads; a trusted one is tainted by what it has read."""
+        """A session from outside stays so; a trusted one is tainted by what it reads."""
         if self.session_label is Label.UNTRUSTED:
             return Taint.FROM_OUTSIDE
         return Taint.READ_OUTSIDE_TEXT if self.label is Label.UNTRUSTED else Taint.NONE
 
     @property
     def rule(self) -> TableRule:
-        """What the table says to it; to a tool that nobody knows: ask at least."""
+        """The table's rule; ASK for an unknown tool."""
         return TABLE[self.taint][self.meta.effect] if self.meta else TableRule.ASK
 
 
@@ -134,71 +103,53 @@ Judge = Callable[[PolicyInput], Verdict]
 
 
 def judge(case: PolicyInput) -> Verdict:
-    """Whether the call may run, and why."""
+    """Whether the call may run, and why. Rules, protected paths and `approvals` only ever tighten."""
     if case.meta is None:
         return DENY, "there is no tool of that name"
-    decision, reason = _apply_table(case, case.meta)
+    decision, reason = _apply_table(case, case.meta.effect)
     if decision is ASK and case.has_grant:
         decision, reason = ALLOW, "a standing permission allows this call"
-    decision, reason = _tighten(case, case.meta, decision, reason)
+    if case.ruling and STRICTNESS[case.ruling[0]] > STRICTNESS[decision]:
+        decision, reason = case.ruling
+    elif decision is ALLOW and case.is_protected:
+        decision, reason = ASK, "the path is protected"
+    elif (
+        decision is ALLOW
+        and case.approvals == "always"
+        and case.meta.effect not in (Effect.READ, Effect.FETCH)
+    ):
+        decision, reason = ASK, 'every effect needs an approval (tools.approvals = "always")'
     if decision is ASK and not case.askable:
         return DENY, f"{reason}, and there is nobody to ask"
     return decision, reason
 
 
-def with_grant(case: PolicyInput) -> PolicyInput:
-    """The same call, where a standing permission holds."""
-    return replace(case, has_grant=True)
-
-
-def _apply_table(case: PolicyInput, meta: ToolMeta) -> Verdict:
-    cell, standing = case.rule, case.provenance
-    does = _describe_effect(meta.effect, case.taint)
-    match cell:
+def _apply_table(case: PolicyInput, effect: Effect) -> Verdict:
+    provenance, does = case.provenance, _describe_effect(effect, case.taint)
+    match case.rule:
         case TableRule.YES:
             return ALLOW, does
-        case TableRule.IF_READ if standing.is_read:
+        case TableRule.IF_READ if not provenance.not_read:
             return ALLOW, "the address is yours, or stands in what was read"
-        case TableRule.IF_OWNED if standing.is_owned:
+        case TableRule.IF_OWNED if not provenance.not_owned:
             return ALLOW, "where it goes was said by you"
         case TableRule.IF_SAFE if case.safe:
             return ALLOW, "the command is one of those that need no approval"
         case TableRule.IF_READ:
-            return ASK, f"{does}, and nothing that was read holds {_quote(standing.not_read)}"
+            return ASK, f"{does}, and nothing that was read holds {_quote(provenance.not_read)}"
         case TableRule.IF_OWNED:
-            return ASK, f"{does}, and you did not say {_quote(standing.not_owned)}"
+            return ASK, f"{does}, and you did not say {_quote(provenance.not_owned)}"
         case _:
             return ASK, does
-
-
-def is_generic(reason: str) -> bool:
-    """It tells no more than what the tool does, and that text from outside was read."""
-    return not reason or reason in GENERIC_REASONS
 
 
 def _describe_effect(effect: Effect, taint: Taint) -> str:
     return f"it {EFFECT_TEXT[effect]}{TAINT_TEXT[taint]}"
 
 
-def _tighten(case: PolicyInput, meta: ToolMeta, decision: Decision, reason: str) -> Verdict:
-    """A rule, a protected path and approvals = "always" only ever make it stricter."""
-    if case.ruling and STRICTNESS[case.ruling[0]] > STRICTNESS[decision]:
-        return case.ruling
-    if decision is not ALLOW:
-        return decision, reason
-    if case.is_protected:
-        return ASK, "the path is protected"
-    if case.approvals == "always" and meta.effect not in (Effect.READ, Effect.FETCH):
-        return ASK, 'every effect needs an approval (tools.approvals = "always")'
-    return decision, reason
+GENERIC_REASONS = {"", *(_describe_effect(effect, taint) for effect in Effect for taint in Taint)}
 
 
-STRICTNESS: Mapping[Decision, int] = {ALLOW: 0, ASK: 1, DENY: 2}
-
-
-GENERIC_REASONS = frozenset(_describe_effect(effect, taint) for effect in Effect for taint in Taint)
-
-
-def _quote(value: str) -> str:
-    text = value if len(value) <= QUOTE_CHARS else value[: QUOTE_CHARS - 1] + "…"
-    return ascii(text) if not text.isprintable() else repr(text)
+def _quote(text: str) -> str:
+    text = text if len(text) <= QUOTE_CHARS else text[: QUOTE_CHARS - 1] + "…"
+    return repr(text) if text.isprintable() else ascii(text)
