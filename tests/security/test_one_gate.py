@@ -9,10 +9,10 @@ from daemon.tools.builtin import BUILTIN_TOOLS
 
 HOUSE = Path(daemon.__file__).parent
 MADE_ONLY_IN = {
-    "Runner": {"tools/dispatch.py"},
-    "Ready": {"tools/dispatch.py"},
-    "Dispatcher": {"app/tools.py"},
-    "Gate": {"app/tools.py"},
+    "_TurnRun": {"tools/executor.py"},
+    "AdmittedCall": {"tools/executor.py"},
+    "ToolExecutor": {"app/tools.py"},
+    "PolicyGate": {"app/tools.py"},
 }
 
 
@@ -83,7 +83,10 @@ def test_what_stands_at_the_front_doors_has_no_tools_at_hand() -> None:
         for name in imported(path)
         if name.startswith(("daemon.tools", "daemon.agent"))
     }
-    assert inside <= {"daemon.tools.workspace.inbox_folder", "daemon.sessions.manager"}
+    assert inside <= {
+        "daemon.tools.workspace.inbox_folder",
+        "daemon.tools.workspace.attachment_names",
+    }
     outside = {name for path in (root / "channels").rglob("*.py") for name in imported(path)}
     assert not [name for name in outside if name.split(".")[0] in ("daemon", "memory")]
     assert len(front) > 10 and len(outside) > 20
