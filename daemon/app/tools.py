@@ -26,7 +26,6 @@ from daemon.settings.model import Config
 from daemon.settings.paths import Paths
 from daemon.settings.secrets import SecretStore
 from daemon.tools.base import Tool, ToolError
-from daemon.tools.basic import Memory
 from daemon.tools.builtin import build_tools
 from daemon.tools.config import RESERVED_FOLDERS
 from daemon.tools.executor import ToolExecutor
@@ -50,6 +49,7 @@ from daemon.tools.workspace.file_store import FileStore
 from daemon.tools.workspace.fs import Workspace
 from daemon.tools.workspace.inbox_folder import INBOX as INBOX
 from daemon.tools.workspace.send_file import FileSender, send_file
+from memory.memory import Memory
 
 
 def resolve_workspace(paths: Paths, workspace: str) -> Path:

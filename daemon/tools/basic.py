@@ -1,17 +1,7 @@
-"""current_time.
+"""The small tools: current_time, request_more_iterations (A6), todo (E3), memory, find_tools."""
 
-request_more_iterations (A6).
-
-todo: the model's own plan, shown to it before each step and to the user by /tasks (E3).
-
-remember and recall, over whatever memory the house has.
-
-find_tools: most tools are not shown to the model until it looks for them (DESIGN 7).
-"""
-
-from collections.abc import Sequence
-from datetime import UTC, datetime
-from typing import Literal, Protocol
+from datetime import UTC
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -21,18 +11,20 @@ from daemon.core.trust import Effect, Label, join_all
 from daemon.tools.base import ToolContext, ToolError, ToolOutput
 from daemon.tools.registry import ToolRegistry
 from daemon.tools.signature import tool
+from memory.memory import Memory
+
+EXTRA_ITERATIONS = 10
+MAX_STEPS, MAX_STEP_CHARS = 30, 200
+MAX_HITS = 8
 
 
 @tool(effect=Effect.READ, parallel=True, idempotent=True, volatile=True)
 async def current_time(context: ToolContext) -> str:
     """The date and time now."""
     now = context.clock.now()
-    local = now.astimezone()
+    local, utc = now.astimezone(), f"{now.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
     zone = local.tzname() or "local"
-    return f"{local:%A, %Y-%m-%d %H:%M:%S} {zone} (UTC{local:%z}); UTC {now.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
-
-
-EXTRA_ITERATIONS = 10
+    return f"{local:%A, %Y-%m-%d %H:%M:%S} {zone} (UTC{local:%z}); UTC {utc}"
 
 
 @tool(effect=Effect.READ, volatile=True)
@@ -44,18 +36,12 @@ async def request_more_iterations(context: ToolContext, reason: str) -> ToolOutp
         raise ToolError("reason is empty; say what the iterations are needed for")
     if turn.max_iterations >= cap:
         raise ToolError(
-            f"the limit of {cap} iterations is reached; no more can be had. Finish with what you have."
+            f"the limit of {cap} iterations is reached; there are no more."
+            " Finish with what you have."
         )
     granted = min(turn.max_iterations + EXTRA_ITERATIONS, cap)
-    left = granted - turn.iterations
-    extended = BudgetExtended(context.call_id, reason.strip(), granted)
-    return ToolOutput(
-        f"granted: at most {granted} iterations in all, {left} of them left", events=(extended,)
-    )
-
-
-MAX_STEPS = 30
-MAX_STEP_CHARS = 200
+    text = f"granted: at most {granted} iterations in all, {granted - turn.iterations} of them left"
+    return ToolOutput(text, events=(BudgetExtended(context.call_id, reason.strip(), granted),))
 
 
 class TodoItem(BaseModel):
@@ -72,51 +58,10 @@ async def todo(context: ToolContext, items: list[TodoItem]) -> ToolOutput:
     """Write down your plan, all steps each time: {text, state: open|doing|done}."""
     if len(items) > MAX_STEPS:
         raise ToolError(f"a plan has at most {MAX_STEPS} steps; put small ones together")
-    kept = tuple(Todo(" ".join(item.text.split())[:MAX_STEP_CHARS], item.state) for item in items)
-    left = sum(item.state != "done" for item in kept)
-    written = TodosSet(context.call_id, kept)
-    return ToolOutput(f"written down: {len(kept)} steps, {left} left", events=(written,))
-
-
-MAX_HITS = 8
-
-
-class RecalledFact(Protocol):
-    """Something that was remembered."""
-
-    @property
-    def text(self) -> str:
-        """The words."""
-        ...
-
-    @property
-    def at(self) -> datetime:
-        """When it was said."""
-        ...
-
-    @property
-    def label(self) -> str:
-        """What it may be trusted for."""
-        ...
-
-    @property
-    def owned(self) -> bool:
-        """The owner said it."""
-        ...
-
-
-class Memory(Protocol):
-    """A memory, as these tools need it."""
-
-    async def remember(
-        self, text: str, *, at: datetime, source: str, label: str = "trusted", owned: bool = True
-    ) -> str:
-        """Keep it; gives its id."""
-        ...
-
-    async def recall(self, query: str, limit: int) -> Sequence[RecalledFact]:
-        """What fits the query, the best first."""
-        ...
+    plan = tuple(Todo(" ".join(item.text.split())[:MAX_STEP_CHARS], item.state) for item in items)
+    left = sum(item.state != "done" for item in plan)
+    text = f"written down: {len(plan)} steps, {left} left"
+    return ToolOutput(text, events=(TodosSet(context.call_id, plan),))
 
 
 @tool(effect=Effect.WRITE, idempotent=True, critical=())
@@ -125,11 +70,10 @@ async def remember(memories: Memory, context: ToolContext, fact: str) -> str:
     if not fact.strip():
         raise ToolError("fact is empty; say what to remember")
     label = Label.UNTRUSTED if context.untrusted_source else Label.TRUSTED
-    source = f"{context.session_id} {context.turn.id}"
     await memories.remember(
         fact.strip(),
         at=context.clock.now(),
-        source=source,
+        source=f"{context.session_id} {context.turn.id}",
         label=label.value,
         owned=is_owner_turn(context.turn),
     )
@@ -157,19 +101,12 @@ async def find_tools(catalogue: ToolRegistry, query: str) -> ToolOutput:
     if not query.strip():
         raise ToolError("query is empty; say in a few words what the tool should do")
     found = catalogue.search(query)
-    if not found:
-        names = catalogue.names()
-        return ToolOutput(
-            f"no tool fits {query!r}; all there are: {', '.join(names)}",
-            label=_label_of_tools(catalogue, names),
-        )
-    lines = [f"{spec.name}: {spec.description}" for spec in found]
-    text = "You can call these from now on:\n" + "\n".join(lines)
     offers = tuple(spec.name for spec in found)
-    return ToolOutput(text, label=_label_of_tools(catalogue, offers), offers=offers)
-
-
-def _label_of_tools(catalogue: ToolRegistry, names: tuple[str, ...]) -> Label:
-    """What a server says of its own tools is a stranger's text (A22)."""
-    others = any(tool.meta.source for name in names if (tool := catalogue.get(name)))
-    return Label.UNTRUSTED if others else Label.TRUSTED
+    names = offers or catalogue.names()
+    lines = [f"{spec.name}: {spec.description}" for spec in found]
+    text = "\n".join(["You can call these from now on:", *lines])
+    if not found:
+        text = f"no tool fits {query!r}; all there are: {', '.join(names)}"
+    # What a server says of its own tools is a stranger's text (A22).
+    strange = any(tool.meta.source for name in names if (tool := catalogue.get(name)))
+    return ToolOutput(text, label=Label.UNTRUSTED if strange else Label.TRUSTED, offers=offers)

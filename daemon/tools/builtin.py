@@ -1,10 +1,9 @@
-"""The tools that come with the house, put together."""
+"""Assembles the built-in tools."""
 
 from collections.abc import Sequence
 
 from daemon.tools.base import Tool
 from daemon.tools.basic import (
-    Memory,
     current_time,
     find_tools,
     recall,
@@ -27,6 +26,7 @@ from daemon.tools.workspace.files import (
     search_files,
     write_file,
 )
+from memory.memory import Memory
 
 
 def build_tools(
@@ -37,7 +37,7 @@ def build_tools(
     memories: Memory,
     more: Sequence[Tool] = (),
 ) -> ToolRegistry:
-    """Everything that can be called: the house's own and `more`, found by find_tools, switched as the config says.
+    """The built-in tools and `more`, as the config enables them.
 
     Raises ConfigError for a name in the config that fits no tool, and for two tools of one name.
     """

@@ -19,8 +19,7 @@ from daemon.tools.arguments import is_protected
 from daemon.tools.base import ToolError
 from daemon.tools.config import ToolsConfig
 from daemon.tools.workspace.fs import MAX_FILE_BYTES, Workspace
-from daemon.tools.workspace.openat import OpenBeneath, open_by_kernel, open_by_steps
-from tests.fakes.files import Desk
+from tests.fakes.files import Desk, write_bytes
 from tests.fakes.tools import Bench
 
 SECRET = "the secret of the house"
@@ -70,7 +69,7 @@ async def test_a_long_file_is_read_in_pages_that_say_how_to_go_on(root: Path) ->
     last = following + 1
     assert (
         second
-        == f"line {following}\nline {last}\n[lines {following}-{last} of 2000; go on with offset={last + 1}]"
+        == f"line {following}\nline {last}\n[lines {following}-{last} of 2000; continue with offset={last + 1}]"
     )
 
 
@@ -272,13 +271,12 @@ async def test_a_failed_write_leaves_the_old_file_whole(root: Path) -> None:
     assert (names(root), names(root / "folder")) == (["folder"], ["kept.txt"])
 
 
-@pytest.mark.parametrize("opening", [open_by_kernel, open_by_steps])
 @pytest.mark.parametrize("place", ["last", "middle"])
 def test_a_link_slipped_in_between_check_and_open_leads_nowhere(
-    root: Path, place: str, opening: OpenBeneath
+    root: Path, place: str
 ) -> None:
     """The race of A6: a link swapped in and out while the file is read and written, 4,000 times."""
-    files, over = Workspace(root, opener=opening), threading.Event()
+    files, over = Workspace(root), threading.Event()
     outside = root.parent / "outside"
     outside.mkdir()
     (outside / "notes.txt").write_text(SECRET)
@@ -326,7 +324,7 @@ def _attempt(files: Workspace, path: str, turn: int) -> str:
     try:
         if turn % 10:
             return SECRET if SECRET.encode() in files.read(path) else "done"
-        files.write(path, b"mine")
+        write_bytes(files, path, b"mine")
     except ToolError:
         return "refused"
     return "done"

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from daemon.core.rows import FileLabel, LabelScope
 from daemon.core.trust import Label
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import ToolContext
 from daemon.tools.workspace.command_effects import CommandEffects, file_clock_ns, scan
-from daemon.tools.workspace.labels import LabelScope
 from tests.fakes.files import Desk
 from tests.fakes.store import FailingStore
 from tests.fakes.tools import Bench
@@ -92,7 +92,7 @@ async def test_F3_labels_outlive_a_restart(tmp_path: Path) -> None:
     store = await SqliteStore.open(tmp_path / "journal.db")
     desk = await Desk.at(tmp_path, store)
     await desk.write("a.txt", "evil", label=UNTRUSTED)
-    await desk.files.labels.set_label("inbox", UNTRUSTED, "t", LabelScope.TREE)
+    await desk.files.labels.save([FileLabel("inbox", UNTRUSTED, "t", LabelScope.TREE)])
     again = await desk.again()
     try:
         assert await again.files.labels.label_of("a.txt") is UNTRUSTED
@@ -106,7 +106,7 @@ async def test_F3_labels_outlive_a_restart(tmp_path: Path) -> None:
 async def test_F3_a_marked_folder_speaks_for_what_is_in_it_until_a_trusted_text_stands_there(
     desk: Desk,
 ) -> None:
-    await desk.files.labels.set_label("inbox", UNTRUSTED, "t", LabelScope.TREE)
+    await desk.files.labels.save([FileLabel("inbox", UNTRUSTED, "t", LabelScope.TREE)])
     (desk.root / "inbox").mkdir()
     (desk.root / "inbox/letter.txt").write_text("evil")
     assert await says(desk, "read_file", path="inbox/letter.txt") is UNTRUSTED
@@ -121,8 +121,9 @@ async def test_a_file_that_is_gone_loses_its_mark_one_that_is_being_made_does_no
     marks = desk.files.labels
     await desk.write("a.txt", "evil", label=UNTRUSTED)
     (desk.root / "a.txt").unlink()
-    with marks.protect_while_writing("a.txt"):
-        assert await marks.label_of("a.txt") is UNTRUSTED
+    marks.being_written.add("a.txt")
+    assert await marks.label_of("a.txt") is UNTRUSTED
+    marks.being_written.clear()
     assert await marks.label_of("a.txt") is TRUSTED
     assert not marks.has_labels
     assert await desk.store.read(lambda tx: tx.list_file_labels()) == []
@@ -249,7 +250,7 @@ async def test_F3_a_trusted_command_carries_labels_along(
     (desk.root / "inbox/sub").mkdir(parents=True)
     (desk.root / "inbox/letter.txt").write_text("evil")
     (desk.root / "inbox/sub/deep.txt").write_text("evil")
-    await desk.files.labels.set_label("inbox", UNTRUSTED, "t", LabelScope.TREE)
+    await desk.files.labels.save([FileLabel("inbox", UNTRUSTED, "t", LabelScope.TREE)])
     await desk.write("evil.txt", "evil", label=UNTRUSTED)
     await desk.write("d/evil.txt", "evil", label=UNTRUSTED)
     await a_moment(desk.root)

@@ -284,10 +284,10 @@ def version(number: int, size: int, days: int = 0, old: str = "") -> FileVersion
 
 def test_F8_the_oldest_go_when_there_is_too_much_or_they_are_too_old() -> None:
     assert count_expired([], NOON) == 0
-    assert count_expired([version(n, 10) for n in range(5)], NOON, most_bytes=50) == 0
-    assert count_expired([version(n, 10) for n in range(5)], NOON, most_bytes=49) == 1
-    assert count_expired([version(n, 10, old="same") for n in range(5)], NOON, most_bytes=10) == 0
-    assert count_expired([version(n, 0) for n in range(5)], NOON, most=3) == 2
+    assert count_expired([version(n, 10) for n in range(5)], NOON, max_bytes=50) == 0
+    assert count_expired([version(n, 10) for n in range(5)], NOON, max_bytes=49) == 1
+    assert count_expired([version(n, 10, old="same") for n in range(5)], NOON, max_bytes=10) == 0
+    assert count_expired([version(n, 0) for n in range(5)], NOON, max_records=3) == 2
     assert count_expired([version(1, 1, MAX_AGE.days + 1), version(2, 1, 1)], NOON) == 1
     assert MAX_HISTORY_BYTES < 200_000_000
 

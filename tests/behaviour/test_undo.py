@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from daemon.core.rows import FileLabel
 from daemon.core.trust import Label
 from daemon.tools.workspace.fs import Workspace
 from daemon.tools.workspace.labels import FileLabels
@@ -83,7 +84,7 @@ async def test_F3_a_file_from_outside_taints_another_conversation_after_a_restar
     async with living(tmp_path, model) as it:
         (tmp_path / "workspace/a.txt").write_text("evil")
         labels = FileLabels.load(Workspace(tmp_path / "workspace"), it.house.store, [])
-        await labels.set_label("a.txt", Label.UNTRUSTED, "t")
+        await labels.save([FileLabel("a.txt", Label.UNTRUSTED, "t")])
     async with living(tmp_path, model) as it:
         turn = (await it.ask("read it", OTHER)).turn
         row = await it.house.store.read(lambda tx: tx.get_turn(turn))

@@ -17,8 +17,15 @@ from daemon.tools.workspace.files import (
     write_file,
 )
 from daemon.tools.workspace.fs import Workspace
-from daemon.tools.workspace.openat import OpenBeneath, open_beneath
 from tests.fakes.tools import Bench, SteadyClock
+
+
+def write_bytes(files: Workspace, path: str, data: bytes) -> None:
+    """The file holds this."""
+    with files.prepare_write(path) as pending:
+        pending.stage(data, files.root.parent)
+        pending.commit()
+
 
 TOOLS = (read_file, write_file, edit_file, list_dir, search_files)
 
@@ -32,17 +39,13 @@ class Desk:
     clock: SteadyClock = field(default_factory=SteadyClock)
 
     @classmethod
-    async def at(
-        cls, home: Path, store: Store | None = None, opening: OpenBeneath = open_beneath
-    ) -> Self:
+    async def at(cls, home: Path, store: Store | None = None) -> Self:
         """In home/workspace, which is made."""
         root = home.resolve() / "workspace"
         root.mkdir(exist_ok=True)
         store = store or await SqliteStore.open(home / "journal.db")
         clock = SteadyClock()
-        files = await FileStore.open(
-            Workspace(root, opener=opening), home / "undo", store, clock.now
-        )
+        files = await FileStore.open(Workspace(root), home / "undo", store, clock.now)
         return cls(files, store, clock)
 
     @property

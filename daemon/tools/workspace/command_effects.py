@@ -1,6 +1,7 @@
-"""What a command left behind: files that it wrote, moved or copied get the label of what they may hold now (F3).
+"""What a command did: files that it wrote or moved get the label of what they may hold (F3).
 
-A command is not asked what it reads. So while any file of the workspace is untrusted, its output is, and so is what it changed.
+Nobody knows what a command reads. So while any file of the workspace is untrusted, its output is,
+and so is what it changed.
 """
 
 import asyncio
@@ -8,16 +9,16 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from daemon.core import value
-from daemon.core.journal import Tx
-from daemon.core.rows import RunningCommand
+from daemon.core.journal import ReadTx, Tx
+from daemon.core.rows import FileLabel, LabelScope, RunningCommand
 from daemon.core.trust import Label
 from daemon.tools.base import ToolContext
 from daemon.tools.workspace.file_store import FileStore
-from daemon.tools.workspace.labels import FileLabel, FileLabels, LabelScope
+from daemon.tools.workspace.labels import FileLabels
 
 MAX_ENTRIES = 200_000
 CLOCK_REALTIME_COARSE = 5
@@ -27,31 +28,25 @@ Folders = Mapping[tuple[int, int], str]
 
 @value
 class ScannedEntry:
-    """A thing in the workspace. `changed_ns`: when it was last written, renamed or made, by the machine's clock."""
+    """`changed_ns`: when it was last written, renamed or made, by the machine's clock."""
 
     path: str
     folder: bool
-    device: int
-    number: int
+    inode: tuple[int, int]
     changed_ns: int
 
 
 @value
 class WorkspaceSnapshot:
-    """All that is in a workspace; `dark` are folders that could not be looked into, "" when there was too much to look at."""
+    """All that is there. `unreadable` are folders nobody could look into, "" for too many files."""
 
     entries: list[ScannedEntry] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
 
-    @property
-    def folders(self) -> Folders:
-        """Where each folder is."""
-        return {(entry.device, entry.number): entry.path for entry in self.entries if entry.folder}
-
 
 @value
 class CommandStart:
-    """Before a command. `folders` is None where nobody looked: then nothing was marked, and the command was trusted."""
+    """`folders` is None where nobody looked: nothing was untrusted then, the command neither."""
 
     name: str
     at_ns: int
@@ -61,17 +56,15 @@ class CommandStart:
 
 
 def file_clock_ns() -> int:
-    """The clock that files are stamped by, as coarse as it is there."""
-    return (
-        time.clock_gettime_ns(CLOCK_REALTIME_COARSE)
-        if os.uname().sysname == "Linux"
-        else time.time_ns() - 1_000_000_000
-    )
+    """The clock that stamps files, as coarse as it is."""
+    if os.uname().sysname == "Linux":
+        return time.clock_gettime_ns(CLOCK_REALTIME_COARSE)
+    return time.time_ns() - 1_000_000_000
 
 
 @dataclass(slots=True)
 class CommandEffects:
-    """Looks before a command and after it. A daemon that is killed in between looks at its next start."""
+    """Looks before and after a command; after a kill in between, at the next start."""
 
     files: FileStore
     monotonic: Callable[[], float]
@@ -79,16 +72,17 @@ class CommandEffects:
     max_entries: int = MAX_ENTRIES
     _count: int = 0
 
-    async def start(self, context: ToolContext | None = None) -> CommandStart:
-        """Before it starts. Raises StoreUnavailable."""
+    async def start(self, context: ToolContext) -> CommandStart:
+        """Before the command. Raises StoreUnavailable."""
         self._count += 1
-        name, at, stopwatch = f"{self.wall_ns()}-{self._count}", self.wall_ns(), self.monotonic()
-        if not (self.files.labels.has_labels or context is None or context.untrusted_source):
-            return CommandStart(name, at, stopwatch, None, has_row=False)
-        sight = await asyncio.to_thread(scan, self.files.workspace.root, self.max_entries)
-        row = RunningCommand(name, at, context.turn.id if context else "")
+        name, at, began = f"{self.wall_ns()}-{self._count}", self.wall_ns(), self.monotonic()
+        if not (self.files.labels.has_labels or context.untrusted_source):
+            return CommandStart(name, at, began, None, has_row=False)
+        snapshot = await self._scan()
+        folders = {entry.inode: entry.path for entry in snapshot.entries if entry.folder}
+        row = RunningCommand(name, at, context.turn.id)
         await self.files.labels.store.write(lambda tx: tx.add_running_command(row))
-        return CommandStart(name, at, stopwatch, sight.folders, has_row=True)
+        return CommandStart(name, at, began, folders, has_row=True)
 
     async def finish(
         self,
@@ -98,92 +92,93 @@ class CommandEffects:
         label: Label = Label.TRUSTED,
         final: bool = True,
     ) -> Label:
-        """What its output may be trusted for; what it changed is marked. `label` is what it had from elsewhere, the network say;
-        `final` is False while the command continues in the background. Raises StoreUnavailable.
+        """Label what it changed; gives the label of its output. Raises StoreUnavailable.
+
+        `label` is what the output has from elsewhere, such as the network; `final` is False while
+        the command continues in the background.
         """
-        marks, untrusted = self.files.labels, context.untrusted_source or label is Label.UNTRUSTED
+        labels = self.files.labels
+        untrusted = context.untrusted_source or label is Label.UNTRUSTED or labels.has_labels
         settled = [began.name] if began.has_row and final else []
-        if not (untrusted or marks.has_labels):
+        if not untrusted:
             await self._save([], settled)
             return label
-        since = first_change_ns(began.at_ns, self.wall_ns(), self.monotonic() - began.monotonic)
-        sight = await asyncio.to_thread(scan, self.files.workspace.root, self.max_entries)
-        await self._save(
-            label_changes(sight, since, began.folders, marks, context.turn.id), settled
-        )
-        await self._remove_stale(sight)
+        # A clock that was set back meanwhile hides nothing.
+        reckoned = self.wall_ns() - int((self.monotonic() - began.monotonic) * 1e9)
+        since = reckoned if reckoned < began.at_ns - TICK_NS else began.at_ns
+        snapshot = await self._scan()
+        changes = label_changes(snapshot, since, began.folders, labels, context.turn.id)
+        await self._save(changes, settled)
+        if not snapshot.unreadable:
+            await labels.remove(labels.find_stale({entry.path for entry in snapshot.entries}))
         return Label.UNTRUSTED
 
     async def recover(self) -> None:
-        """Look after the commands that a former daemon did not see the end of. Raises StoreUnavailable."""
-        rows = await self.files.labels.store.read(lambda tx: tx.list_running_commands())
+        """Label what commands did whose end an earlier daemon did not see."""
+
+        def look(tx: ReadTx) -> list[RunningCommand]:
+            return tx.list_running_commands()
+
+        rows = await self.files.labels.store.read(look)
         if not rows:
             return
-        sight = await asyncio.to_thread(scan, self.files.workspace.root, self.max_entries)
-        marks = [
-            mark
+        snapshot, labels = await self._scan(), self.files.labels
+        changes = [
+            change
             for row in rows
-            for mark in label_changes(sight, row.at_ns, None, self.files.labels, row.turn)
+            for change in label_changes(snapshot, row.at_ns, None, labels, row.turn)
         ]
-        await self._save(marks, [row.name for row in rows])
+        await self._save(changes, [row.name for row in rows])
 
-    async def _save(self, marks: Iterable[FileLabel], done: Iterable[str]) -> None:
-        marks, done = list(marks), list(done)
-        if not marks and not done:
+    async def _scan(self) -> WorkspaceSnapshot:
+        return await asyncio.to_thread(scan, self.files.workspace.root, self.max_entries)
+
+    async def _save(self, changes: list[FileLabel], done: list[str]) -> None:
+        if not changes and not done:
             return
 
-        def work(tx: Tx) -> None:
-            tx.put_file_labels(marks)
+        def record(tx: Tx) -> None:
+            tx.put_file_labels(changes)
             tx.remove_running_commands(done)
 
-        await self.files.labels.store.write(work)
-        self.files.labels.add_labels(marks)
-
-    async def _remove_stale(self, sight: WorkspaceSnapshot) -> None:
-        if not sight.unreadable:
-            await self.files.labels.remove(
-                self.files.labels.find_stale({entry.path for entry in sight.entries})
-            )
-
-
-def first_change_ns(began_ns: int, ended_ns: int, seconds: float) -> int:
-    """From when on stamps count as new: from the beginning, by a clock that may have been set back meanwhile."""
-    reckoned = ended_ns - int(seconds * 1e9)
-    return reckoned if reckoned < began_ns - TICK_NS else began_ns
+        await self.files.labels.store.write(record)
+        self.files.labels.add_labels(changes)
 
 
 def label_changes(
-    sight: WorkspaceSnapshot, since_ns: int, folders: Folders | None, marks: FileLabels, turn: str
+    snapshot: WorkspaceSnapshot,
+    since_ns: int,
+    folders: Folders | None,
+    labels: FileLabels,
+    turn: str,
 ) -> list[FileLabel]:
-    """The marks that a command leaves, given what is there after it, and where the folders were before it.
+    """The labels that a command leaves, given what is there now and where folders were before.
 
-    Files with a new stamp are marked, new folders' names too. A folder that was moved takes the marks in it along: the stamps of
-    files in it do not tell. Where nobody knows what was moved, and something is marked, everything in a changed folder counts.
+    Files with a new stamp are labelled, and names of new folders. A moved folder takes the labels
+    in it along: the stamps of files in it do not tell. Where nobody knows what was moved, and
+    something is untrusted, everything in a changed folder counts.
     """
     found: list[FileLabel] = []
-    for entry in sight.entries:
-        changed = entry.changed_ns >= since_ns
+    for entry in snapshot.entries:
+        path, changed = entry.path, entry.changed_ns >= since_ns
         if not entry.folder:
-            found += [FileLabel(entry.path, Label.UNTRUSTED, turn)] if changed else []
+            found += [FileLabel(path, Label.UNTRUSTED, turn)] * changed
+        elif folders is None and changed and labels.has_labels:
+            found.append(_label_tree(path, turn))
         elif folders is None:
-            found += _label_unknown(marks, entry.path, turn) if changed else []
-        elif (former := folders.get((entry.device, entry.number))) != entry.path:
-            found += marks.label_new_names([entry.path], turn)
-            found += _label_moved(marks, former, entry.path, turn) if former else []
-    return [*found, *(_label_tree(place, turn) for place in sight.unreadable)]
+            found += labels.label_new_names([path], turn) if changed else []
+        elif (former := folders.get(entry.inode)) != path:
+            found += labels.label_new_names([path], turn)
+            found += _label_moved(labels, former, path, turn) if former else []
+    return [*found, *(_label_tree(place, turn) for place in snapshot.unreadable)]
 
 
-def _label_unknown(marks: FileLabels, place: str, turn: str) -> list[FileLabel]:
-    return [_label_tree(place, turn)] if marks.has_labels else marks.label_new_names([place], turn)
-
-
-def _label_moved(marks: FileLabels, former: str, now: str, turn: str) -> Iterator[FileLabel]:
-    for mark in marks.entries:
-        if mark.label is Label.UNTRUSTED and (
-            mark.path == former or mark.path.startswith(f"{former}/")
-        ):
-            yield FileLabel(now + mark.path.removeprefix(former), mark.label, mark.turn, mark.scope)
-    if marks.is_in_untrusted_folder(former):
+def _label_moved(labels: FileLabels, former: str, now: str, turn: str) -> Iterator[FileLabel]:
+    for one in labels.entries:
+        inside = one.path == former or one.path.startswith(f"{former}/")
+        if inside and one.label is Label.UNTRUSTED:
+            yield replace(one, path=now + one.path.removeprefix(former))
+    if labels.find_folder_label(former) is Label.UNTRUSTED:
         yield _label_tree(now, turn)
 
 
@@ -191,33 +186,32 @@ def _label_tree(place: str, turn: str) -> FileLabel:
     return FileLabel(place, Label.UNTRUSTED, turn, LabelScope.TREE)
 
 
-def scan(root: Path, most: int = MAX_ENTRIES) -> WorkspaceSnapshot:
+def scan(root: Path, max_entries: int = MAX_ENTRIES) -> WorkspaceSnapshot:
     """Everything in the workspace, without following links. In a thread."""
-    sight, waiting = WorkspaceSnapshot(), [""]
+    snapshot, waiting = WorkspaceSnapshot(), [""]
     while waiting:
         place = waiting.pop()
         try:
             with os.scandir(root / place) as entries:
-                here = [_scan_entry(place, entry) for entry in entries]
+                found = [*_read_entries(place, entries)]
         except FileNotFoundError:
             continue
         except OSError:
-            sight.unreadable.append(place)
+            snapshot.unreadable.append(place)
             continue
-        found = [entry for entry in here if entry]
-        sight.entries.extend(found)
+        snapshot.entries.extend(found)
         waiting += [entry.path for entry in found if entry.folder]
-        if len(sight.entries) > most:
-            return WorkspaceSnapshot(sight.entries, [""])
-    return sight
+        if len(snapshot.entries) > max_entries:
+            return WorkspaceSnapshot(snapshot.entries, [""])
+    return snapshot
 
 
-def _scan_entry(place: str, entry: "os.DirEntry[str]") -> ScannedEntry | None:
-    try:
-        found = entry.stat(follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-    path = f"{place}/{entry.name}" if place else entry.name
-    return ScannedEntry(
-        path, stat.S_ISDIR(found.st_mode), found.st_dev, found.st_ino, found.st_ctime_ns
-    )
+def _read_entries(place: str, entries: "Iterable[os.DirEntry[str]]") -> Iterator[ScannedEntry]:
+    for entry in entries:
+        try:
+            found = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            continue
+        path = f"{place}/{entry.name}" if place else entry.name
+        inode = (found.st_dev, found.st_ino)
+        yield ScannedEntry(path, stat.S_ISDIR(found.st_mode), inode, found.st_ctime_ns)

@@ -1,13 +1,13 @@
-"""The one way in which the house touches a file of the workspace: its label is known, its version so far is kept (F3, F8).
+"""The one way to change a file: its label is set, its former version is kept (F3, F8).
 
-Taking changes of files back (F8): which turn, which files, and only where nobody has changed them since.
+Also undoes the changes of a turn, where nobody has changed the files since.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Self, TypeVar
@@ -31,7 +31,7 @@ Edit = Callable[[bytes | None], bytes | None]
 
 @value
 class ChangeAuthor:
-    """Who changes a file: a call of a turn, or the owner with /undo. `label` is what their texts are good for."""
+    """A call of a turn, or the owner with /undo. `label`: how far their texts are trusted."""
 
     session: str
     turn: str
@@ -46,29 +46,9 @@ class ChangeAuthor:
         return cls(context.session_id, context.turn.id, context.call_id, label)
 
 
-@value
-class FileChange:
-    """What is to become of a file; see `Files.write`."""
-
-    edit: Edit
-    author: ChangeAuthor
-    whole: bool
-    mode: int | None
-
-
-@value
-class PreparedWrite:
-    """A change that is ready on disk; `open` gives it up when it is closed."""
-
-    pending: PendingWrite
-    old: str
-    new: str
-    open: ExitStack
-
-
 @dataclass(slots=True)
 class FileStore:
-    """The files of the workspace. Changes of one file come one after the other, and not while it is being read."""
+    """Changes of one file are made one after the other, and not while it is being read."""
 
     workspace: Workspace
     history: FileHistory
@@ -77,21 +57,21 @@ class FileStore:
 
     @classmethod
     async def open(
-        cls, workspace: Workspace, folder: Path, keeping: Store, now: Callable[[], datetime]
+        cls, workspace: Workspace, folder: Path, store: Store, now: Callable[[], datetime]
     ) -> Self:
-        """With what the journal knows of versions, which lie in `folder`, and of labels. Raises OSError, StoreUnavailable."""
+        """With the journal's rows; contents of versions lie in `folder`."""
 
         def look(tx: ReadTx) -> tuple[list[FileVersion], list[FileLabel]]:
             return tx.list_file_versions(), tx.list_file_labels()
 
-        told, marked = await keeping.read(look)
-        versions = await asyncio.to_thread(FileHistory.open, folder, keeping, now, told)
-        return cls(workspace, versions, FileLabels.load(workspace, keeping, marked))
+        versions, labels = await store.read(look)
+        history = await asyncio.to_thread(FileHistory.open, folder, store, now, versions)
+        return cls(workspace, history, FileLabels.load(workspace, store, labels))
 
-    async def read(self, path: str, shown: Callable[[bytes], T]) -> tuple[T, Label]:
-        """What `shown` makes, in a thread, of what the file holds, and how far that may be trusted. Raises ToolError."""
+    async def read(self, path: str, convert: Callable[[bytes], T]) -> tuple[T, Label]:
+        """What `convert`, in a thread, makes of the file's content, and its label."""
         async with self._lock_for(path):
-            made = await asyncio.to_thread(lambda: shown(self.workspace.read(path)))
+            made = await asyncio.to_thread(lambda: convert(self.workspace.read(path)))
             return made, await self.labels.label_of(path)
 
     async def write(
@@ -103,73 +83,80 @@ class FileStore:
         whole: bool = True,
         mode: int | None = None,
     ) -> None:
-        """The file holds what `edit` makes of what it held (None: there is no file). Raises ToolError, StoreUnavailable.
+        """`edit` turns the old content (None: no file) into the new one.
 
-        It gets the label of its author; where the author does not write the `whole` of it, joined to its own. What has begun
-        goes on to its end, even when the turn is stopped meanwhile.
+        The file gets the label of its author; unless they write the `whole` of it, joined to its
+        own. Once begun it runs to its end, even when the turn is stopped. Raises ToolError.
         """
-        await run_to_completion(self._write(path, FileChange(edit, author, whole, mode)))
+        await run_to_completion(self._write(path, edit, author, whole, mode))
 
-    async def _write(self, path: str, change: FileChange) -> None:
+    async def _write(
+        self, path: str, edit: Edit, author: ChangeAuthor, whole: bool, mode: int | None
+    ) -> None:
         async with self._lock_for(path):
             before = await self.labels.label_of(path)
-            after = change.author.label if change.whole else change.author.label.join_with(before)
-            planned = await asyncio.to_thread(self._prepare, path, change)
-            with planned.open:
-                if planned.old != planned.new:
-                    await self._commit(path, planned, change.author, before, after)
+            after = author.label if whole else author.label.join_with(before)
+            with ExitStack() as stack:
+                pending, old, new = await asyncio.to_thread(
+                    self._prepare, stack, path, edit, whole, mode
+                )
+                if old != new:
+                    version = FileVersion(
+                        self.history.next_name(), author.session, author.turn, author.call_id,
+                        self.workspace.normalize(path), self.history.now(), old, new,
+                        pending.mode, len(pending.old or b""), before, author.undoes,
+                    )  # fmt: skip
+                    await self._commit(pending, version, after)
             if after is Label.TRUSTED and before is not after:
                 await self.labels.set_trusted(path)
         try:
             await self.history.prune()
         except StoreUnavailable as error:
-            log.warning("old versions of files were not thinned out: %s", error)
+            log.warning("old versions of files were not pruned: %s", error)
 
-    def _prepare(self, path: str, change: FileChange) -> PreparedWrite:
-        """The version so far and the new content, both on disk; nothing is changed yet."""
-        with ExitStack() as stack:
-            draft = stack.enter_context(self.workspace.prepare_write(path, make=change.whole))
-            new = change.edit(draft.old)
-            if draft.old == new:
-                return PreparedWrite(draft, hash_content(new), hash_content(new), stack.pop_all())
-            old = self.history.save_content(draft.old)
-            stack.callback(self.history.release, old)
-            if new is not None:
-                draft.stage(new, self.history.folder, change.mode)
-            return PreparedWrite(draft, old, hash_content(new), stack.pop_all())
+    def _prepare(
+        self, stack: ExitStack, path: str, edit: Edit, whole: bool, mode: int | None
+    ) -> tuple[PendingWrite, str, str]:
+        """Both contents on disk, and their hashes; nothing is changed yet. In a thread."""
+        pending = stack.enter_context(self.workspace.prepare_write(path, whole))
+        new = edit(pending.old)
+        if pending.old == new:
+            return pending, "", ""
+        old = self.history.save_content(pending.old)
+        stack.callback(self.history.release, old)
+        if new is not None:
+            pending.stage(new, self.history.folder, mode)
+        return pending, old, hash_content(new)
 
-    async def _commit(
-        self, path: str, planned: PreparedWrite, author: ChangeAuthor, before: Label, after: Label
-    ) -> None:
-        place, draft, versions = self.workspace.normalize(path), planned.pending, self.history
-        version = FileVersion(
-            versions.next_name(), author.session, author.turn, author.call_id, place, versions.now(), planned.old, planned.new,
-            draft.mode, len(draft.old or b""), before, author.undoes,
-        )  # fmt: skip
-        marks = (
-            self._labels_for(place, draft.created, author.turn) if after is Label.UNTRUSTED else []
-        )
+    async def _commit(self, pending: PendingWrite, version: FileVersion, label: Label) -> None:
+        history, labels, place = self.history, self.labels, version.path
+        added: list[FileLabel] = []
+        if label is Label.UNTRUSTED:  # the names of created folders are text, too
+            added = [
+                *labels.label_new_names(pending.created, version.turn),
+                FileLabel(place, label, version.turn),
+            ]
 
-        def note(tx: Tx) -> None:
+        def record(tx: Tx) -> None:
             tx.put_file_versions([version])
-            tx.put_file_labels(marks)
+            tx.put_file_labels(added)
 
-        with self.labels.protect_while_writing(place):
-            await versions.store.write(note)
-            versions.add_version(version)
-            self.labels.add_labels(marks)
+        labels.being_written.add(place)
+        try:
+            await history.store.write(record)
+            history.add_version(version)
+            labels.add_labels(added)
             try:
-                await asyncio.to_thread(draft.remove if planned.new == NO_FILE else draft.commit)
+                await asyncio.to_thread(pending.commit, version.new == NO_FILE)
             except (OSError, ToolError):
-                await versions.discard(version)
+                await history.remove([version.name])
                 raise
+        finally:
+            labels.being_written.discard(place)
 
     def _lock_for(self, path: str) -> asyncio.Lock:
-        return self._locks.setdefault(casefold_name(self.workspace.normalize(path)), asyncio.Lock())
-
-    def _labels_for(self, place: str, made: Sequence[str], turn: str) -> list[FileLabel]:
-        """For the file, and for the folders that came with it: their names are text, too."""
-        return [*self.labels.label_new_names(made, turn), FileLabel(place, Label.UNTRUSTED, turn)]
+        place = casefold_name(self.workspace.normalize(path))
+        return self._locks.setdefault(place, asyncio.Lock())
 
 
 @value
@@ -182,17 +169,15 @@ class UndoResult:
 
 
 def find_latest_turn(versions: Sequence[FileVersion], sessions: Collection[str]) -> str:
-    """The latest turn of these sessions that changed files and has not been taken back; "" when there is none."""
-    own = (
-        one
-        for one in reversed(versions)
-        if one.session in sessions and not one.undone and not one.undoes
-    )
-    return next((one.turn for one in own), "")
+    """The latest turn of these sessions that changed files and is not undone; "" for none."""
+    for one in reversed(versions):
+        if one.session in sessions and not one.undone and not one.undoes:
+            return one.turn
+    return ""
 
 
-def group_by_path(versions: Sequence[FileVersion], turn: str) -> dict[str, list[FileVersion]]:
-    """What a turn changed, oldest first, in order of its first change of each file."""
+def group_by_path(versions: Iterable[FileVersion], turn: str) -> dict[str, list[FileVersion]]:
+    """The changes of a turn, oldest first, by file."""
     found: dict[str, list[FileVersion]] = {}
     for version in versions:
         if version.turn == turn:
@@ -201,52 +186,33 @@ def group_by_path(versions: Sequence[FileVersion], turn: str) -> dict[str, list[
 
 
 async def undo_turn(files: FileStore, turn: str, author: ChangeAuthor) -> list[UndoResult]:
-    """Every file that the turn changed holds what it held before it. Raises StoreUnavailable.
-
-    Each file for itself: one that has been changed since is left alone, and told.
-    """
-    return [
-        await _undo_file(files, path, changes, author)
-        for path, changes in group_by_path(files.history.entries, turn).items()
-    ]
+    """Restore every file that the turn changed, unless it was changed since."""
+    changes = group_by_path(files.history.entries, turn)
+    return [await _undo_file(files, path, changes[path], author) for path in changes]
 
 
 async def _undo_file(
     files: FileStore, path: str, changes: Sequence[FileVersion], author: ChangeAuthor
 ) -> UndoResult:
-    first, own = (
-        changes[0],
-        {one.new for one in changes},
-    )  # of several, the last may have been cut off before it was done
+    # Of several changes, the last may have been cut off before it was made.
+    first, own = changes[0], {one.new for one in changes}
 
-    def former(now: bytes | None) -> bytes | None:
+    def restore(now: bytes | None) -> bytes | None:
         if hash_content(now) == first.old:
             return now
         if hash_content(now) not in own:
             raise ToolError("changed since, so it was left as it is")
         return files.history.load_content(first.old)
 
-    as_before = ChangeAuthor(
-        author.session, author.turn, author.call_id, first.label, author.undoes
-    )
     try:
-        await files.write(path, former, as_before, mode=first.mode)
+        await files.write(path, restore, replace(author, label=first.label), mode=first.mode)
     except ToolError as error:
         return UndoResult(path, done=False, words=str(error).removeprefix(f"{path}: "))
     await files.history.set_undone(changes, undone=True)
-    await _restore_undone(files, first.undoes)
-    return UndoResult(path, done=True, words=_describe(first))
-
-
-async def _restore_undone(files: FileStore, turn: str) -> None:
-    """An undo was taken back: what it had taken back stands again."""
-    if turn:
-        await files.history.set_undone(
-            [one for one in files.history.entries if one.turn == turn], undone=False
-        )
-
-
-def _describe(first: FileVersion) -> str:
+    if first.undoes:  # an undo was undone: what it had undone stands again
+        redone = [one for one in files.history.entries if one.turn == first.undoes]
+        await files.history.set_undone(redone, undone=False)
     if first.old == NO_FILE:
-        return "removed; it did not exist before"
-    return "as it was before" + (" (text from outside)" if first.label is Label.UNTRUSTED else "")
+        return UndoResult(path, done=True, words="removed; it did not exist before")
+    outside = " (text from outside)" if first.label is Label.UNTRUSTED else ""
+    return UndoResult(path, done=True, words=f"as it was before{outside}")

@@ -1,8 +1,7 @@
-"""When two names may be one and the same file, on this disk or another.
+"""The workspace: the one directory that file tools reach. No symbolic link leads out of it.
 
-A change of one file that has not happened yet: what stands there is known, what shall stand there is on disk elsewhere.
-
-The one directory that file tools can reach; no link leads out of it (tools/beneath.py).
+Every step of a path is opened by itself: to resolve a path first and open it then would leave a
+moment in which a link can be slipped in.
 """
 
 import errno
@@ -20,21 +19,21 @@ from typing import BinaryIO
 
 from daemon.core import value
 from daemon.tools.base import ToolError
-from daemon.tools.workspace.openat import (
-    DIRECTORY_FLAGS,
-    OpenBeneath,
-    make_directories,
-    open_beneath,
-    open_by_steps,
-)
 
+DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+MAX_FILE_BYTES = 16_000_000
+NEW_FILE_MODE = 0o644
 INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0]")
 
 
 @lru_cache(maxsize=4096)
 def casefold_name(name: str) -> str:
-    """One spelling for all that some disk takes for this name: upper and lower case, composed and decomposed letters, letters
-    in other widths, characters that nobody sees, dots and spaces at the end.
+    """One spelling for all names that some disk takes for the same file.
+
+    Upper and lower case, composed and decomposed letters, letters of other widths, invisible
+    characters, dots and spaces at the end.
     """
     if name.isascii():
         return name.lower().rstrip(". ") or name
@@ -43,67 +42,123 @@ def casefold_name(name: str) -> str:
     return unicodedata.normalize("NFC", seen).rstrip(". ") or name
 
 
-CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-MAX_FILE_BYTES = 16_000_000
-NEW_FILE_MODE = 0o644
+def open_beneath(
+    folder: int, steps: Sequence[str], flags: int, created: list[str] | None = None
+) -> int:
+    """Open a path below `folder` without following any link. Raises OSError.
+
+    With `created`, missing folders on the way are created, the last step too, and listed there.
+    """
+    if any(step in ("", ".", "..") or "/" in step or "\0" in step for step in steps):
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+    handle = os.open(".", DIRECTORY_FLAGS if steps else flags, dir_fd=folder)
+    for count, step in enumerate(steps, 1):
+        parent, wanted = handle, flags if count == len(steps) else DIRECTORY_FLAGS
+        try:
+            if created is not None:
+                with suppress(FileExistsError):
+                    os.mkdir(step, dir_fd=parent)
+                    created.append("/".join(steps[:count]))
+            handle = os.open(step, wanted | os.O_NOFOLLOW, dir_fd=parent)
+        finally:
+            os.close(parent)
+    return handle
+
+
+def open_regular(path: str, handle: int, max_bytes: int = MAX_FILE_BYTES) -> BinaryIO:
+    """The open file. Closed, with a ToolError, unless it is an ordinary one of this size."""
+    found, problem = os.fstat(handle), ""
+    if stat.S_ISDIR(found.st_mode):
+        problem = "this is a directory; use list_dir"
+    elif not stat.S_ISREG(found.st_mode):
+        problem = "not an ordinary file"
+    elif found.st_nlink > 1:
+        problem = (
+            "this file has a second name (a hard link), perhaps outside the workspace;"
+            " copy it first"
+        )
+    elif found.st_size > max_bytes:
+        use_shell = max_bytes == MAX_FILE_BYTES
+        advice = "use shell with head, tail or grep" if use_shell else f"at most {max_bytes} can be"
+        problem = f"{found.st_size} bytes are too many; {advice}"
+    if problem:
+        os.close(handle)
+        raise ToolError(f"{path}: {problem}")
+    return os.fdopen(handle, "rb")
+
+
+def read_all(file: BinaryIO) -> bytes:
+    """At most MAX_FILE_BYTES, however fast it grows; more than its size only if it has more."""
+    size = min(os.fstat(file.fileno()).st_size, MAX_FILE_BYTES)
+    data = file.read(size + 1)
+    return data if len(data) <= size else data + file.read(MAX_FILE_BYTES - size)
 
 
 @dataclass(slots=True)
 class PendingWrite:
-    """`place` is the open folder, `name` the file in it, `made` the folders that were made for it.
+    """A change of one file that has not happened yet.
 
-    `old` is what the file holds, None where there is none; `mode` its permissions. Its owner closes it, whatever happens.
+    `folder` is its open folder, `created` the folders that were made for it. `old` is what the file
+    holds, None where there is no file; `mode` its permissions.
     """
 
     path: str
     folder: int
     name: str
-    created: tuple[str, ...] = ()
-    old: bytes | None = field(init=False, default=None)
-    mode: int = field(init=False, default=NEW_FILE_MODE)
-    _current: tuple[int, ...] | None = field(init=False, default=None)
-    _temp_name: str = field(init=False, default="")
-    _temp_folder: int = field(init=False, default=-1)
+    created: list[str]
+    old: bytes | None = None
+    mode: int = NEW_FILE_MODE
+    _current: os.stat_result | None = None
+    _temp_name: str = ""
+    _temp_folder: int = -1
 
     def read_current(self) -> None:
-        """See what is there. Raises OSError, and ToolError for what is no ordinary file of reasonable size."""
+        """Raises OSError, and ToolError for what is no ordinary file of reasonable size."""
         try:
-            handle = open_by_steps(self.folder, (self.name,), READ_FLAGS)
+            handle = open_beneath(self.folder, (self.name,), READ_FLAGS)
         except FileNotFoundError:
             return
         with open_regular(self.path, handle) as file:
-            found = os.fstat(handle)
-            self.old, self.mode, self._current = (
-                read_all(file),
-                stat.S_IMODE(found.st_mode) & 0o777,
-                _identity(found),
-            )
+            self._current, self.old = os.fstat(handle), read_all(file)
+            self.mode = stat.S_IMODE(self._current.st_mode) & 0o777
 
-    def stage(self, data: bytes, aside: Path | None = None, mode: int | None = None) -> None:
-        """Put the new content on disk: in the folder `aside` if it is on the same disk, else beside the old. Raises OSError.
+    def stage(self, data: bytes, temp_folder: Path, mode: int | None = None) -> None:
+        """Put the new content on disk, in `temp_folder` if that is on the same disk.
 
-        What a crash leaves behind lies in `aside`, where nobody takes it for a file of the workspace.
+        What a crash leaves there is not taken for a file of the workspace. Raises OSError.
         """
-        self._temp_folder, self._temp_name = self._open_temp_folder(aside), f".{token_hex(8)}.tmp"
-        handle = os.open(self._temp_name, CREATE_FLAGS, 0o600, dir_fd=self._temp_folder)
+        self._temp_folder = os.open(temp_folder, DIRECTORY_FLAGS)
+        if os.fstat(self._temp_folder).st_dev != os.fstat(self.folder).st_dev:
+            os.dup2(self.folder, self._temp_folder, inheritable=False)
+        name = f".{token_hex(8)}.tmp"
+        handle = os.open(name, CREATE_FLAGS, 0o600, dir_fd=self._temp_folder)
+        self._temp_name = name
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
             os.fchmod(handle, self.mode if mode is None else mode)
             os.fsync(handle)
 
-    def commit(self) -> None:
-        """The new content takes the place of the old, on disk. Raises OSError, and ToolError when somebody was quicker."""
-        self._expect_unchanged()
-        os.rename(self._temp_name, self.name, src_dir_fd=self._temp_folder, dst_dir_fd=self.folder)
-        self._temp_name = ""
-        os.fsync(self.folder)
+    def commit(self, remove: bool = False) -> None:
+        """The new content replaces the old, or the file is removed; on disk when this returns.
 
-    def remove(self) -> None:
-        """The file is no more, on disk. Raises OSError, and ToolError when somebody was quicker."""
-        self._expect_unchanged()
-        os.unlink(self.name, dir_fd=self.folder)
+        Raises OSError, and ToolError when somebody else changed the file since it was read.
+        """
+        now = None
+        with suppress(FileNotFoundError):
+            now = os.stat(self.name, dir_fd=self.folder, follow_symlinks=False)
+        if _identity(now) != _identity(self._current):
+            raise ToolError(
+                f"{self.path}: somebody else changed it just now, so it was left alone;"
+                " read it and try again"
+            )
+        if remove:
+            os.unlink(self.name, dir_fd=self.folder)
+        else:
+            os.rename(
+                self._temp_name, self.name, src_dir_fd=self._temp_folder, dst_dir_fd=self.folder
+            )
+            self._temp_name = ""
         os.fsync(self.folder)
 
     def close(self) -> None:
@@ -111,235 +166,148 @@ class PendingWrite:
         if self._temp_name:
             with suppress(OSError):
                 os.unlink(self._temp_name, dir_fd=self._temp_folder)
-        if self._temp_folder >= 0:
-            os.close(self._temp_folder)
-        os.close(self.folder)
-
-    def _open_temp_folder(self, aside: Path | None) -> int:
-        if aside:
-            desk = os.open(aside, DIRECTORY_FLAGS)
-            if os.fstat(desk).st_dev == os.fstat(self.folder).st_dev:
-                return desk
-            os.close(desk)
-        return os.dup(self.folder)
-
-    def _expect_unchanged(self) -> None:
-        try:
-            now = _identity(os.stat(self.name, dir_fd=self.folder, follow_symlinks=False))
-        except FileNotFoundError:
-            now = None
-        if now != self._current:
-            raise ToolError(
-                f"{self.path}: somebody else changed it just now, so it was left alone; read it and try again"
-            )
-
-
-def open_regular(path: str, handle: int, most: int = MAX_FILE_BYTES) -> BinaryIO:
-    """The open file, which is an ordinary one of at most so many bytes; else it is closed, and ToolError raised."""
-    try:
-        _check_regular(path, os.fstat(handle), most)
-    except ToolError:
-        os.close(handle)
-        raise
-    return os.fdopen(handle, "rb")
-
-
-def read_all(file: BinaryIO) -> bytes:
-    """All that it holds, and no more than is reasonable, however fast it grows. To ask for the most at once would cost memory."""
-    size = os.fstat(file.fileno()).st_size
-    data = file.read(min(size, MAX_FILE_BYTES) + 1)
-    return data if len(data) <= size else data + file.read(max(MAX_FILE_BYTES - len(data), 0))
-
-
-def _check_regular(path: str, found: os.stat_result, most: int) -> None:
-    if stat.S_ISDIR(found.st_mode):
-        raise ToolError(f"{path}: this is a directory; use list_dir")
-    if not stat.S_ISREG(found.st_mode):
-        raise ToolError(f"{path}: not an ordinary file")
-    if found.st_nlink > 1:
-        raise ToolError(
-            f"{path}: this file has a second name (a hard link), perhaps outside the workspace; copy it first"
-        )
-    if found.st_size > most:
-        advice = (
-            "use shell with head, tail or grep"
-            if most == MAX_FILE_BYTES
-            else f"at most {most} can be"
-        )
-        raise ToolError(f"{path}: {found.st_size} bytes are too many; {advice}")
-
-
-def _identity(found: os.stat_result) -> tuple[int, ...]:
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
-
-
-OUTSIDE = "outside the workspace {root}; use a path inside it"
-READ_ONLY = "{path}: what came with messages can only be read; copy_file makes a copy that can be changed. Nothing was changed."
+        for handle in (self._temp_folder, self.folder):
+            if handle >= 0:
+                os.close(handle)
 
 
 @value
 class Workspace:
-    """Files under `root`, which is absolute and without links. `max_chars` is how much of a file one result can hold.
+    """Files under `root`, an absolute path without links. `max_chars`: what one result can hold.
 
-    `beside` are folders elsewhere that can be read, never written, as if they lay in the root under these names, as soon as they
-    exist. What stands in them came from outside.
+    `mounts` are folders elsewhere that can be read, never written, as if they lay in the root under
+    these names, once they exist. What is in them came from outside.
     """
 
     root: Path
     max_chars: int = 4000
-    opener: OpenBeneath = field(default=open_beneath, repr=False)
     mounts: Mapping[str, Path] = field(default_factory=dict, repr=False)
 
     def split(self, path: str) -> tuple[str, ...]:
         """The steps from the root to here. Raises ToolError for a path that would leave it."""
         if "\0" in path:
             raise ToolError(f"{path!r}: a path cannot hold a NUL character")
-        given = PurePosixPath(path)
+        given, outside = PurePosixPath(path), f"{path}: outside the workspace {self.root}"
         if given.is_absolute():
             if not given.is_relative_to(self.root):
-                raise ToolError(self._explain_outside(path))
+                raise ToolError(f"{outside}; use a path inside it")
             given = given.relative_to(self.root)
         if ".." in given.parts or path.startswith("~"):
-            raise ToolError(f"{self._explain_outside(path)}, without '..' or '~'")
+            raise ToolError(f"{outside}; use a path inside it, without '..' or '~'")
         return given.parts
 
     def normalize(self, path: str) -> str:
-        """The one name of this place, from the root on; "" for the root. Raises ToolError."""
-        return join_steps(self.split(path))
+        """The one name of this place, relative to the root; "" for the root. Raises ToolError."""
+        return "/".join(self.split(path))
 
     @property
     def mount_names(self) -> list[str]:
-        """The names of the folders beside it that exist."""
+        """Of the mounts that exist."""
         return [name for name, place in self.mounts.items() if place.is_dir()]
 
-    def in_mount(self, path: str) -> bool:
-        """It lies in a folder beside the workspace, or is one."""
-        steps = self.split(path)
-        return bool(steps) and steps[0] in self.mounts and self.mounts[steps[0]].is_dir()
-
     def is_from_outside(self, path: str) -> bool:
-        """It lies in a folder beside the workspace: somebody sent it."""
-        return self.in_mount(path) and len(self.split(path)) > 1
+        """It lies in a mount: somebody sent it."""
+        root, steps = self._locate(path)
+        return root is not self.root and bool(steps)
+
+    def stat(self, path: str) -> os.stat_result | None:
+        """Of what stands here, a link perhaps; None for nothing."""
+        try:
+            root, steps = self._locate(path)
+            if not steps:
+                return root.stat()
+            with self.open_directory("/".join(self.split(path)[:-1])) as folder:
+                return os.stat(steps[-1], dir_fd=folder, follow_symlinks=False)
+        except (OSError, ToolError):
+            return None
 
     @contextmanager
     def open_directory(self, path: str) -> Iterator[int]:
         """This directory, open. Raises ToolError."""
-        with self._open_root(path) as (root, steps), explain_os_errors(path):
-            place = self.opener(root, steps, DIRECTORY_FLAGS)
+        handle = self._open(path, DIRECTORY_FLAGS)
         try:
-            yield place
+            yield handle
         finally:
-            os.close(place)
+            os.close(handle)
 
-    @contextmanager
-    def open_file(self, path: str, most: int = MAX_FILE_BYTES) -> Iterator[BinaryIO]:
-        """This file, open for reading. Raises ToolError for what is no ordinary file of at most so many bytes."""
-        self._split_file(path)
-        with self._open_root(path) as (root, steps), explain_os_errors(path):
-            handle = self.opener(root, steps, READ_FLAGS)
-        with open_regular(path, handle, most) as file, explain_os_errors(path):
-            yield file
-
-    def is_file(self, path: str) -> bool:
-        """An ordinary file stands here."""
-        steps = self.split(path)
-        if not steps or join_steps(steps) in self.mount_names:
-            return False
-        with self.open_directory(join_steps(steps[:-1])) as place, explain_os_errors(path):
-            return stat.S_ISREG(os.stat(steps[-1], dir_fd=place, follow_symlinks=False).st_mode)
-
-    def exists(self, path: str) -> bool:
-        """Something stands here, a link perhaps."""
-        steps = self.split(path)
-        if join_steps(steps) in self.mount_names:
-            return True
-        try:
-            with self.open_directory(join_steps(steps[:-1])) as place:
-                return not steps or bool(os.stat(steps[-1], dir_fd=place, follow_symlinks=False))
-        except (OSError, ToolError):
-            return False
+    def open_file(self, path: str, max_bytes: int = MAX_FILE_BYTES) -> BinaryIO:
+        """Raises ToolError for what is no ordinary file of at most so many bytes."""
+        self._check_file(path)
+        return open_regular(path, self._open(path, READ_FLAGS), max_bytes)
 
     def read(self, path: str) -> bytes:
-        """All of this file."""
-        with self.open_file(path) as file:
+        """All of this file. Raises ToolError."""
+        with self.open_file(path) as file, explain_os_errors(path):
             return read_all(file)
 
     @contextmanager
-    def prepare_write(self, path: str, make: bool = True) -> Iterator[PendingWrite]:
-        """A change of this file to be; directories on the way are made where `make` says so. Raises ToolError."""
-        steps = self._split_file(path)
-        if self.in_mount(path):
-            raise ToolError(READ_ONLY.format(path=path))
-        folder, made = steps[:-1], ()
-        with self._open_root(path) as (root, _), explain_os_errors(path):
-            if make:
-                place, made = make_directories(self.opener, root, folder)
-            else:
-                place = self.opener(root, folder, DIRECTORY_FLAGS)
-        draft = PendingWrite(path, place, steps[-1], made)
+    def prepare_write(self, path: str, create_folders: bool = True) -> Iterator[PendingWrite]:
+        """A change of this file that is not made yet. Raises ToolError."""
+        self._check_file(path)
+        root, steps = self._locate(path)
+        if root is not self.root:
+            raise ToolError(
+                f"{path}: what came with messages can only be read; copy_file makes a copy that"
+                " can be changed. Nothing was changed."
+            )
+        created: list[str] | None = [] if create_folders else None
+        folder = self._open("/".join(steps[:-1]), DIRECTORY_FLAGS, created, path)
+        pending = PendingWrite(path, folder, steps[-1], created or [])
         try:
             with explain_os_errors(path):
-                draft.read_current()
-                yield draft
+                pending.read_current()
+                yield pending
         finally:
-            draft.close()
+            pending.close()
 
-    def write(self, path: str, data: bytes) -> None:
-        """The file holds this from now on, whole or not at all; directories on the way are made. Raises ToolError."""
-        with self.prepare_write(path) as draft:
-            draft.stage(data)
-            draft.commit()
-
-    def _explain_outside(self, path: str) -> str:
-        return f"{path}: {OUTSIDE.format(root=self.root)}"
-
-    def _split_file(self, path: str) -> tuple[str, ...]:
+    def _locate(self, path: str) -> tuple[Path, tuple[str, ...]]:
+        """Where the path begins, and its steps from there."""
         steps = self.split(path)
-        if not steps:
+        mount = self.mounts.get(steps[0]) if steps else None
+        return (mount, steps[1:]) if mount and mount.is_dir() else (self.root, steps)
+
+    def _check_file(self, path: str) -> None:
+        if not self.split(path):
             raise ToolError(f"{path or '.'}: this is the workspace itself; name a file in it")
-        return steps
 
-    @contextmanager
-    def _open_root(self, path: str) -> Iterator[tuple[int, tuple[str, ...]]]:
-        """Where the path begins, open, and its steps from there."""
-        steps, place = self.split(path), self.root
-        if self.in_mount(path):
-            place, steps = self.mounts[steps[0]], steps[1:]
-        with explain_os_errors(path):
+    def _open(
+        self, path: str, flags: int, created: list[str] | None = None, shown: str = ""
+    ) -> int:
+        place, steps = self._locate(path)
+        with explain_os_errors(shown or path):
             root = os.open(place, DIRECTORY_FLAGS)
-        try:
-            yield root, steps
-        finally:
-            os.close(root)
-
-
-def join_steps(steps: Sequence[str]) -> str:
-    """The steps, as they are written."""
-    return "/".join(steps)
+            try:
+                return open_beneath(root, steps, flags, created)
+            finally:
+                os.close(root)
 
 
 @contextmanager
 def explain_os_errors(path: str) -> Iterator[None]:
-    """Troubles of the file system in words for the model."""
+    """Turns errors of the file system into words for the model."""
     try:
         yield
     except FileNotFoundError as error:
-        raise ToolError(
-            f"{path}: no such file or directory; list_dir shows what there is"
-        ) from error
+        problem, cause = "no such file or directory; list_dir shows what there is", error
     except NotADirectoryError as error:
-        raise ToolError(f"{path}: a part of it is not a directory") from error
+        problem, cause = (
+            "a part of it is no directory, or a symbolic link, which is not followed",
+            error,
+        )
     except IsADirectoryError as error:
-        raise ToolError(f"{path}: this is a directory; use list_dir") from error
-    except OSError as error:
-        raise ToolError(f"{path}: {_explain(error)}") from error
+        problem, cause = "this is a directory; use list_dir", error
     except UnicodeEncodeError as error:
-        raise ToolError(
-            f"{path}: the path or the text holds broken characters; nothing was changed"
-        ) from error
+        problem, cause = "the path or the text holds broken characters; nothing was changed", error
+    except OSError as error:
+        problem, cause = f"{error.strerror or error}; nothing was changed", error
+        if error.errno == errno.ELOOP:
+            problem = "a symbolic link, which is not followed; use the real path"
+    else:
+        return
+    raise ToolError(f"{path}: {problem}") from cause
 
 
-def _explain(error: OSError) -> str:
-    if error.errno == errno.ELOOP:
-        return "it is, or leads through, a symbolic link, which is not followed; use the real path"
-    return f"{error.strerror or error}; nothing was changed"
+def _identity(found: os.stat_result | None) -> tuple[int, ...] | None:
+    if found is None:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

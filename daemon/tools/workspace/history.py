@@ -1,6 +1,7 @@
-"""What files held before the house changed them: kept in HOME/undo by their hash, told of in the journal (F8).
+"""Former versions of files: contents in HOME/undo by their hash, records in the journal (F8).
 
-A version is safe on disk before its record is, and the record before the change: killed in between, /undo finds what it needs.
+A content is on disk before its record, and the record before the change: after a kill in between,
+/undo finds what it needs.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from daemon.core.journal import Store
 from daemon.core.rows import FileVersion
 from daemon.tools.base import ToolError
 
-MAX_HISTORY_BYTES = 175_000_000  # what comes between two looks at it stays below 25 more
+MAX_HISTORY_BYTES = 175_000_000  # at most 25 more are added until the next look
 MAX_RECORDS = 5_000
 PRUNE_AFTER_BYTES, PRUNE_AFTER = 8_000_000, 100
 MAX_AGE = timedelta(days=30)
@@ -27,30 +28,30 @@ NO_FILE = ""
 
 
 def hash_content(data: bytes | None) -> str:
-    """The name of a content; NOTHING for no file."""
+    """NO_FILE for None."""
     return NO_FILE if data is None else sha256(data).hexdigest()
 
 
 def count_expired(
-    kept: Sequence[FileVersion],
+    versions: Sequence[FileVersion],
     now: datetime,
-    most_bytes: int = MAX_HISTORY_BYTES,
-    most: int = MAX_RECORDS,
+    max_bytes: int = MAX_HISTORY_BYTES,
+    max_records: int = MAX_RECORDS,
 ) -> int:
-    """How many of these, oldest first, have to go: those that are too old, and the oldest until the rest fits."""
-    room, seen = most_bytes, set[str]()
-    for count, version in enumerate(reversed(kept)):
+    """How many of these, oldest first, are too old or too much."""
+    space, seen = max_bytes, set[str]()
+    for count, version in enumerate(reversed(versions)):
         if version.old not in seen:
             seen.add(version.old)
-            room -= version.size
-        if room < 0 or count == most or version.at < now - MAX_AGE:
-            return len(kept) - count
+            space -= version.size
+        if space < 0 or count == max_records or version.at < now - MAX_AGE:
+            return len(versions) - count
     return 0
 
 
 @dataclass(slots=True)
 class FileHistory:
-    """The only owner of HOME/undo and of its records."""
+    """Owns HOME/undo and its records."""
 
     folder: Path
     store: Store
@@ -64,19 +65,19 @@ class FileHistory:
 
     @classmethod
     def open(
-        cls, folder: Path, keeping: Store, now: Callable[[], datetime], rows: Iterable[FileVersion]
+        cls,
+        folder: Path,
+        store: Store,
+        now: Callable[[], datetime],
+        rows: Iterable[FileVersion],
     ) -> Self:
-        """With what the journal kept of it (`rows`); contents that nobody tells of are thrown away. In a thread."""
+        """With the journal's rows; contents without one are deleted. In a thread."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        kept = {version.name: version for version in rows}
-        versions = cls(
-            folder, keeping, now, _versions=kept, _last_number=int(max(kept, default="0"))
-        )
-        known = {version.old for version in kept.values()}
-        for file in folder.iterdir():
-            if file.name not in known:
-                file.unlink(missing_ok=True)
-        return versions
+        versions = {version.name: version for version in rows}
+        number = int(max(versions, default="0"))
+        history = cls(folder, store, now, _versions=versions, _last_number=number)
+        history._delete_contents(file.name for file in folder.iterdir())
+        return history
 
     @property
     def entries(self) -> list[FileVersion]:
@@ -84,36 +85,44 @@ class FileHistory:
         return list(self._versions.values())
 
     def next_name(self) -> str:
-        """The name of a version to be."""
+        """Names sort by time."""
         self._last_number += 1
         return f"{self._last_number:012}"
 
     def save_content(self, data: bytes | None) -> str:
-        """Its hash; on disk when this returns. In a thread. Whoever saves it calls `let_go` after telling the journal."""
+        """Its hash; on disk when this returns. In a thread. The caller calls `release` once the
+        journal has, or never will have, a record of it.
+        """
         if data is None:
             return NO_FILE
         name = hash_content(data)
+        path, temp = self.folder / name, self.folder / f".{token_hex(8)}.tmp"
         with self._lock:
             self._in_use[name] += 1
         try:
-            _write_content(self.folder, name, data)
+            whole = path.exists() and path.read_bytes() == data  # a crash may have cut it off
+            with open(path if whole else temp, "ab", opener=_open_private) as file:
+                if not whole:
+                    file.write(data)
+                    file.flush()
+                os.fsync(file.fileno())
+            if not whole:
+                temp.replace(path)
         except OSError as error:
             self.release(name)
-            why = error.strerror or error
             raise ToolError(
-                f"the version so far could not be kept in {self.folder}: {why}; nothing was changed"
+                f"the version so far could not be kept in {self.folder}:"
+                f" {error.strerror or error}; nothing was changed"
             ) from error
         return name
 
     def release(self, name: str) -> None:
-        """The journal tells of it, or never will."""
+        """See `save_content`."""
         with self._lock:
-            self._in_use[name] -= 1
-            if self._in_use[name] <= 0:
-                del self._in_use[name]
+            self._in_use -= Counter([name])
 
     def load_content(self, name: str) -> bytes | None:
-        """What was kept under this hash. In a thread. Raises ToolError when it is gone or damaged."""
+        """In a thread. Raises ToolError when it is gone or damaged."""
         if name == NO_FILE:
             return None
         try:
@@ -129,66 +138,36 @@ class FileHistory:
         self._versions[version.name] = version
         self._unpruned_bytes += version.size + PRUNE_AFTER_BYTES // PRUNE_AFTER
 
-    async def discard(self, version: FileVersion) -> None:
-        """It did not happen."""
-        await self.store.write(lambda tx: tx.remove_file_versions([version.name]))
-        self._versions.pop(version.name, None)
+    async def remove(self, names: Iterable[str]) -> None:
+        """Forget these records."""
+        names = list(names)
+        await self.store.write(lambda tx: tx.remove_file_versions(names))
+        for name in names:
+            self._versions.pop(name, None)
 
-    async def set_undone(self, versions: Sequence[FileVersion], undone: bool) -> None:
-        """These were taken back, or put back."""
+    async def set_undone(self, versions: Iterable[FileVersion], undone: bool) -> None:
+        """These were undone, or redone."""
         changed = [replace(version, undone=undone) for version in versions]
         await self.store.write(lambda tx: tx.put_file_versions(changed))
         self._versions |= {version.name: version for version in changed}
 
     async def prune(self) -> None:
-        """Let go of what is too old or too much, now and then: records first, then the contents that nobody tells of."""
+        """Now and then delete what is too old or too much: the records, then their contents."""
         if self._unpruned_bytes < PRUNE_AFTER_BYTES:
             return
         self._unpruned_bytes = 0
-        gone = self.entries[: count_expired(self.entries, self.now(), self.max_bytes)]
-        if not gone:
-            return
-
-        names = [version.name for version in gone]
-        await self.store.write(lambda tx: tx.remove_file_versions(names))
-        for version in gone:
-            self._versions.pop(version.name, None)
-        still = {version.old for version in self._versions.values()}
-        await asyncio.to_thread(
-            self._delete_contents, {version.old for version in gone} - still - {NO_FILE}
-        )
+        expired = self.entries[: count_expired(self.entries, self.now(), self.max_bytes)]
+        if expired:
+            await self.remove(version.name for version in expired)
+            await asyncio.to_thread(self._delete_contents, {one.old for one in expired})
 
     def _delete_contents(self, names: Iterable[str]) -> None:
-        """Contents, unless somebody is just saving the same."""
+        """Unless a record has them, or somebody is just saving the same."""
+        known = {version.old for version in list(self._versions.values())} | {NO_FILE}
         for name in names:
             with self._lock:
-                if name not in self._in_use:
+                if name not in known and name not in self._in_use:
                     (self.folder / name).unlink(missing_ok=True)
-
-
-def _write_content(folder: Path, name: str, data: bytes) -> None:
-    try:
-        _write_new_file(folder / name, data)
-    except FileExistsError:
-        _verify_content(folder, name, data)
-
-
-def _verify_content(folder: Path, name: str, data: bytes) -> None:
-    """It is there: whole, or cut off by a crash."""
-    with (folder / name).open("rb") as file:
-        if file.read() == data:
-            os.fsync(file.fileno())
-            return
-    fresh = folder / f".{token_hex(8)}.tmp"
-    _write_new_file(fresh, data)
-    fresh.replace(folder / name)
-
-
-def _write_new_file(path: Path, data: bytes) -> None:
-    with open(path, "xb", opener=_open_private) as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _open_private(path: str, flags: int) -> int:

@@ -1,4 +1,4 @@
-"""HOME/files/inbox: what came with messages, as it came. Only the house writes there; tools read it as "inbox/..."."""
+"""HOME/files/inbox: files that came with messages, unchanged. Tools read them as "inbox/..."."""
 
 import asyncio
 import os
@@ -13,8 +13,7 @@ from daemon.core import value
 from daemon.core.clock import run_to_completion
 from daemon.core.errors import AidaemonError
 from daemon.tools.workspace.attachment_names import format_size, make_safe_name
-from daemon.tools.workspace.fs import CREATE_FLAGS
-from daemon.tools.workspace.openat import DIRECTORY_FLAGS, open_by_steps
+from daemon.tools.workspace.fs import CREATE_FLAGS, DIRECTORY_FLAGS, open_beneath
 
 INBOX = "inbox"
 UNFINISHED_SUFFIX = ".part"
@@ -25,78 +24,71 @@ class FileTooBig(AidaemonError):
 
 
 class IncomingFile(BufferedWriter):
-    """A file that is being written, of at most so many bytes. `path` is what tools will call it, `size` what it holds so far."""
+    """Takes a limited number of bytes. `path` is what tools will call it, `size` so far."""
 
-    def __init__(self, handle: int, path: str, most: int) -> None:
+    def __init__(self, handle: int, path: str, max_bytes: int) -> None:
         super().__init__(FileIO(handle, "wb"))
-        self.path = path
-        self.size = 0
-        self._most = most
+        self.path, self.size, self._max_bytes = path, 0, max_bytes
 
     def write(self, data: "bytes | bytearray | memoryview", /) -> int:  # type: ignore[override]
-        """Raises TooBig."""
+        """Raises FileTooBig."""
         self.size += memoryview(data).nbytes
-        if self.size > self._most:
-            raise FileTooBig(f"it is bigger than {format_size(self._most)}")
+        if self.size > self._max_bytes:
+            raise FileTooBig(f"it is bigger than {format_size(self._max_bytes)}")
         return super().write(data)
 
 
 @value
 class InboxFolder:
-    """The folder, and a folder in it for every day. Each is the owner's alone; nothing goes through a link."""
+    """A folder for every day. Each is the owner's alone; nothing goes through a link."""
 
     root: Path
 
     @asynccontextmanager
     async def create(
-        self, name: str, day: date, turn: str, most: int
+        self, name: str, day: date, turn: str, max_bytes: int
     ) -> AsyncIterator[IncomingFile]:
-        """A file of this turn to write: there when the body is over, whole and on disk, or not at all. The same one again takes
-        the place of the first. Raises TooBig, OSError.
+        """A new file, on disk as a whole when the body is over, or not at all.
+
+        The same name of the same turn replaces the first. Raises FileTooBig, OSError.
         """
-        last, draft = (
-            f"{make_safe_name(turn)}-{make_safe_name(name)}",
-            f".{token_hex(8)}{UNFINISHED_SUFFIX}",
-        )
-        folder = await asyncio.to_thread(self._folder, day.isoformat())
-        with ExitStack() as after:
-            after.callback(os.close, folder)
-            file = IncomingFile(
-                os.open(draft, CREATE_FLAGS, 0o600, dir_fd=folder),
-                f"{INBOX}/{day.isoformat()}/{last}",
-                most,
-            )
-            after.callback(_discard, file, draft, folder)
+        final = f"{make_safe_name(turn)}-{make_safe_name(name)}"
+        temp, day_name = f".{token_hex(8)}{UNFINISHED_SUFFIX}", day.isoformat()
+        folder = await asyncio.to_thread(self._open_folder, day_name)
+        with ExitStack() as cleanup:
+            cleanup.callback(os.close, folder)
+            handle = os.open(temp, CREATE_FLAGS, 0o600, dir_fd=folder)
+            file = IncomingFile(handle, f"{INBOX}/{day_name}/{final}", max_bytes)
+            cleanup.callback(_discard, file, temp, folder)
             yield file
-            await run_to_completion(asyncio.to_thread(_commit, file, draft, last, folder))
+            await run_to_completion(asyncio.to_thread(_commit, file, temp, final, folder))
 
     def remove_unfinished(self) -> None:
-        """Take away what a daemon that died had not finished; before anything new arrives."""
+        """Delete what an earlier daemon did not finish; before anything new arrives."""
         for left in self.root.glob(f"*/.*{UNFINISHED_SUFFIX}"):
             left.unlink(missing_ok=True)
 
-    def _folder(self, day: str) -> int:
+    def _open_folder(self, day: str) -> int:
         for place in (self.root.parent, self.root):
             place.mkdir(mode=0o700, exist_ok=True)
         root = os.open(self.root, DIRECTORY_FLAGS)
         try:
             with suppress(FileExistsError):
                 os.mkdir(day, 0o700, dir_fd=root)
-            return open_by_steps(root, (day,), DIRECTORY_FLAGS)
+            return open_beneath(root, (day,), DIRECTORY_FLAGS)
         finally:
             os.close(root)
 
 
-def _discard(file: IncomingFile, draft: str, folder: int) -> None:
-    """Let go of it; what was not kept by now is no more."""
+def _discard(file: IncomingFile, temp: str, folder: int) -> None:
     with suppress(OSError):
         file.close()
     with suppress(OSError):
-        os.unlink(draft, dir_fd=folder)
+        os.unlink(temp, dir_fd=folder)
 
 
-def _commit(file: IncomingFile, draft: str, last: str, folder: int) -> None:
+def _commit(file: IncomingFile, temp: str, final: str, folder: int) -> None:
     file.flush()
     os.fsync(file.fileno())
-    os.rename(draft, last, src_dir_fd=folder, dst_dir_fd=folder)
+    os.rename(temp, final, src_dir_fd=folder, dst_dir_fd=folder)
     os.fsync(folder)

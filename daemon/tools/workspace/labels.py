@@ -1,7 +1,6 @@
-"""Labels of files (F3): which files of the workspace hold, or are named by, text from outside. A sidecar in the journal."""
+"""Labels of files (F3): which files of the workspace hold, or are named by, text from outside."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -10,174 +9,137 @@ from daemon.core.rows import FileLabel, LabelScope
 from daemon.core.trust import Label, join_all
 from daemon.tools.workspace.fs import Workspace, casefold_name
 
+UNTRUSTED = Label.UNTRUSTED
+
 
 @dataclass(slots=True)
 class FileLabels:
-    """The only owner of the labels. What is not marked is trusted; the nearest mark counts: a file's own, then its folder's.
+    """Owns the labels. What has none is trusted; a file's own counts before its folders'.
 
-    Names that differ only in case or in how they are composed are one name, as they are on some disks.
+    Names that differ only in case or composition are one name, as they are on some disks.
+    `being_written` are files that need not exist yet to keep their label.
     """
 
     workspace: Workspace
     store: Store
-    _labels: dict[str, FileLabel] = field(default_factory=dict)
-    _by_folded: dict[str, set[str]] = field(default_factory=dict)
-    _being_written: list[str] = field(default_factory=list)
+    being_written: set[str] = field(default_factory=set)
+    _by_folded: dict[str, dict[str, FileLabel]] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, files: Workspace, keeping: Store, rows: Iterable[FileLabel]) -> Self:
-        """With what the journal kept (`rows`)."""
-        marks = cls(files, keeping)
-        marks.add_labels(rows)
-        return marks
+    def load(cls, workspace: Workspace, store: Store, rows: Iterable[FileLabel]) -> Self:
+        """With the journal's rows."""
+        labels = cls(workspace, store)
+        labels.add_labels(rows)
+        return labels
+
+    @property
+    def entries(self) -> list[FileLabel]:
+        """Every label."""
+        return [label for group in self._by_folded.values() for label in group.values()]
 
     @property
     def has_labels(self) -> bool:
         """Some file is untrusted."""
-        return bool(self._labels)
-
-    @property
-    def entries(self) -> list[FileLabel]:
-        """Every mark."""
-        return list(self._labels.values())
+        return bool(self._by_folded)
 
     def snapshot(self) -> "FileLabels":
-        """The labels as they are now: what is read from here on may have been written over before it is asked about."""
-        return FileLabels(
-            self.workspace,
-            self.store,
-            dict(self._labels),
-            {name: set(places) for name, places in self._by_folded.items()},
-        )
-
-    async def set_label(
-        self, path: str, label: Label, turn: str, scope: LabelScope = LabelScope.FILE
-    ) -> None:
-        """From now on this place has this label. Raises ToolError for a place outside the workspace, StoreUnavailable."""
-        await self.save([FileLabel(self.workspace.normalize(path), label, turn, scope)])
+        """The labels of now: what is read next may be overwritten before it is asked about."""
+        return self.load(self.workspace, self.store, self.entries)
 
     async def set_trusted(self, path: str) -> None:
-        """A trusted text stands here now, whole. In a marked folder that is said by a mark of its own."""
+        """Trusted text replaces the whole file. In an untrusted folder it gets its own label."""
         name = self.workspace.normalize(path)
-        if self._find_folder_label(name) is Label.UNTRUSTED:
+        if self.find_folder_label(name) is UNTRUSTED:
             await self.save([FileLabel(name, Label.TRUSTED, "")])
         else:
             await self.remove([name])
 
     async def label_of(self, path: str) -> Label:
-        """Of what this file holds. A file that is gone loses its mark; what somebody sent is never trusted."""
+        """Of what this file holds. A file that is gone loses its label."""
         if self.workspace.is_from_outside(path):
-            return Label.UNTRUSTED
-        if not self._labels:
+            return UNTRUSTED
+        if not self._by_folded:
             return Label.TRUSTED
         name = self.workspace.normalize(path)
-        if name in self._labels and not self.workspace.exists(name):
+        if not self.workspace.stat(name):
             await self.remove([name])
         return self._find_label(name)
 
     def label_of_names(self, names: Iterable[str]) -> Label:
-        """Of these names of places, as a list shows them: a folder's name is as good as the worst thing in it."""
-        names = list(names)
-        if self.workspace.mount_names and any(map(self.workspace.is_from_outside, names)):
-            return Label.UNTRUSTED
-        if not self._labels:
+        """Of these names, as a list shows them: a folder's name is as bad as what is in it."""
+        names, mounts = list(names), self.workspace.mount_names
+        if any("/" in name and name.partition("/")[0] in mounts for name in names):
+            return UNTRUSTED
+        if not self._by_folded:
             return Label.TRUSTED
-        marked = {
+        places = {
             place
-            for mark in self._untrusted_labels
-            for place in _iter_ancestors(_casefold_path(mark.path))
+            for folded, group in self._by_folded.items()
+            if any(one.label is UNTRUSTED for one in group.values())
+            for place in _iter_ancestors(folded)
         }
         return join_all(
-            Label.UNTRUSTED if _casefold_path(name) in marked else self._find_label(name)
+            UNTRUSTED if _casefold_path(name) in places else self._find_label(name)
             for name in names
         )
 
-    def label_new_names(self, places: Iterable[str], turn: str) -> list[FileLabel]:
-        """Marks to put on new names that came from outside; what is marked already stays as it is."""
+    def label_new_names(self, names: Iterable[str], turn: str) -> list[FileLabel]:
+        """Labels for new names that came from outside; existing labels stay as they are."""
         return [
-            FileLabel(place, Label.UNTRUSTED, turn, LabelScope.NAME)
-            for place in places
-            if place not in self._labels
+            FileLabel(name, UNTRUSTED, turn, LabelScope.NAME)
+            for name in names
+            if name not in self._by_folded.get(_casefold_path(name), ())
         ]
 
-    async def save(self, marks: Iterable[FileLabel]) -> None:
-        """Several at once, in the journal when this returns."""
-        marks = list(marks)
-        await self.store.write(lambda tx: tx.put_file_labels(marks))
-        self.add_labels(marks)
+    async def save(self, labels: Iterable[FileLabel]) -> None:
+        """On disk when this returns."""
+        labels = list(labels)
+        await self.store.write(lambda tx: tx.put_file_labels(labels))
+        self.add_labels(labels)
+
+    def add_labels(self, labels: Iterable[FileLabel]) -> None:
+        """The journal has them."""
+        for label in labels:
+            self._by_folded.setdefault(_casefold_path(label.path), {})[label.path] = label
 
     async def remove(self, names: Iterable[str]) -> None:
-        """Several at once; not those of files that are just being made."""
-        gone = [
-            self._labels[name]
-            for name in names
-            if name in self._labels and name not in self._being_written
-        ]
+        """Not those of files that are being written."""
+        gone: dict[str, FileLabel] = {}
+        for name in set(names) - self.being_written:
+            if label := self._by_folded.get(_casefold_path(name), {}).get(name):
+                gone[name] = label
         if not gone:
             return
+        await self.store.write(lambda tx: tx.remove_file_labels(gone))
+        for name, label in gone.items():
+            folded = _casefold_path(name)
+            group = self._by_folded.get(folded, {})
+            if group.get(name) is label:  # not one that was added meanwhile
+                del group[name]
+                if not group:
+                    del self._by_folded[folded]
 
-        await self.store.write(lambda tx: tx.remove_file_labels([mark.path for mark in gone]))
-        for mark in gone:
-            if self._labels.get(mark.path) is mark:  # not one that was put there meanwhile
-                del self._labels[mark.path]
-                self._by_folded[_casefold_path(mark.path)].discard(mark.path)
+    def find_stale(self, existing: set[str]) -> list[str]:
+        """Labelled places that are not among `existing`, and do not exist by now."""
+        paths = {label.path for label in self.entries} - existing
+        return [path for path in paths if not self.workspace.stat(path)]
 
-    def add_labels(self, marks: Iterable[FileLabel]) -> None:
-        """The journal has them."""
-        for mark in marks:
-            self._labels[mark.path] = mark
-            self._by_folded.setdefault(_casefold_path(mark.path), set()).add(mark.path)
-
-    @contextmanager
-    def protect_while_writing(self, name: str) -> Iterator[None]:
-        """This file is being made: that it is not there yet does not cost it its mark."""
-        self._being_written.append(name)
-        try:
-            yield
-        finally:
-            self._being_written.remove(name)
-
-    def find_stale(self, there: set[str]) -> list[str]:
-        """Places with a mark that are not among these, and not there by now."""
-        return [
-            mark.path
-            for mark in self.entries
-            if mark.path not in there and not self.workspace.exists(mark.path)
-        ]
-
-    def is_in_untrusted_folder(self, name: str) -> bool:
-        """A folder that this lies in is untrusted with everything in it."""
-        return self._find_folder_label(name) is Label.UNTRUSTED
-
-    @property
-    def _untrusted_labels(self) -> Iterator[FileLabel]:
-        return (mark for mark in self._labels.values() if mark.label is Label.UNTRUSTED)
-
-    def _find_label(self, name: str) -> Label:
-        own = [self._labels[path] for path in self._by_folded.get(_casefold_path(name), ())]
-        speaking = [
-            mark.label
-            for mark in own
-            if mark.scope is not LabelScope.NAME and _applies_to(mark, name)
-        ]
-        return join_all(speaking) if speaking else self._find_folder_label(name)
-
-    def _find_folder_label(self, name: str) -> Label:
-        """What the nearest folder with a mark for everything in it says."""
+    def find_folder_label(self, name: str) -> Label:
+        """That of the nearest folder with a label for everything in it."""
         for place in list(_iter_ancestors(_casefold_path(name)))[1:]:
-            trees = [
-                mark.label
-                for path in self._by_folded.get(place, ())
-                if (mark := self._labels[path]).scope is LabelScope.TREE
-            ]
-            if trees:
+            group = self._by_folded.get(place, {}).values()
+            if trees := [one.label for one in group if one.scope is LabelScope.TREE]:
                 return join_all(trees)
         return Label.TRUSTED
 
-
-def _applies_to(mark: FileLabel, name: str) -> bool:
-    """Bad news holds for every spelling of the name, good news for the one that it is about."""
-    return mark.path == name or mark.label is Label.UNTRUSTED
+    def _find_label(self, name: str) -> Label:
+        """Bad news holds for every spelling of the name, good news for its own."""
+        own = [
+            one.label
+            for one in self._by_folded.get(_casefold_path(name), {}).values()
+            if one.scope is not LabelScope.NAME and (one.path == name or one.label is UNTRUSTED)
+        ]
+        return join_all(own) if own else self.find_folder_label(name)
 
 
 def _iter_ancestors(name: str) -> Iterator[str]:
