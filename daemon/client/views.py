@@ -52,7 +52,7 @@ from daemon.core.rows import (
 )
 from daemon.core.trust import Effect
 from daemon.core.turn import Turn
-from daemon.store.codec import encode
+from daemon.store.codec import STORED_AS, to_json
 
 ViewT = TypeVar("ViewT")
 STOP_NOTICES = {
@@ -201,9 +201,9 @@ def _attempt_view(tx: ReadTx, row: LoopRow, number: int) -> AttemptView:
 
 def transcript_line(recorded: RecordedEvent) -> dict[str, object]:
     """An event as the transcript shows it: {seq, at, kind, ...payload}. A payload's own `kind` is called `kind_`."""
-    kind, _, payload = encode(recorded.event)
-    line: dict[str, object] = {"seq": recorded.seq, "at": recorded.at.isoformat(), "kind": kind}
-    for name, field in json.loads(payload).items():
+    kind, at = STORED_AS[type(recorded.event)], recorded.at.isoformat()
+    line: dict[str, object] = {"seq": recorded.seq, "at": at, "kind": kind}
+    for name, field in to_json(recorded.event).items():
         line[f"{name}_" if name in line else name] = field
     return line
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 import sqlite3
 import subprocess
 import sys
@@ -10,14 +11,14 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing, closing
 from pathlib import Path
-from typing import cast
+from typing import cast, get_args
 
 import pytest
 
 from daemon.core.errors import StoreUnavailable
-from daemon.core.events import Stop
+from daemon.core.events import Event, Stop
 from daemon.core.journal import Tx
-from daemon.store.codec import UnreadableEvent, encode
+from daemon.store.codec import KINDS, UnreadableEvent, encode
 from daemon.store.migrate import (
     JournalUnusable,
     Migration,
@@ -309,3 +310,24 @@ async def test_figures(store: SqliteStore, writers: int) -> None:
     sys.stdout.write(
         f"\n{writers} writers: {2_000 / wall:.0f} commits/s, {cpu / 2:.3f} ms CPU each\n"
     )
+
+
+def test_every_kind_of_event_has_the_name_it_is_stored_under() -> None:
+    """Renaming a class changes nothing in the journal: the names of commit 4cb0a74 stand for good."""
+    assert set(KINDS.values()) == set(get_args(Event))
+    assert (
+        "UserSaid Classified Steered TurnResumed ModelAsked ModelRetried ModelFailed ModelReplied"
+        in " ".join(KINDS)
+    )
+    assert len(KINDS) == 28
+
+
+async def test_a_field_that_holds_its_default_is_not_stored(
+    store: SqliteStore, raw: sqlite3.Connection
+) -> None:
+    await begun(store, said())
+    [(payload,)] = raw.execute("SELECT payload FROM events").fetchall()
+    assert set(json.loads(payload)) == {
+        "text", "sender", "input_id", "label", "importance", "limits",
+    }  # fmt: skip
+    assert await store.read(lambda tx: tx.list_events("t1")) == recorded(said())

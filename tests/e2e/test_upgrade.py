@@ -1,0 +1,111 @@
+"""A HOME that commit 4cb0a74 made opens with today's program: its turns are shown, the one that waits goes on.
+
+It was made by a real daemon of that commit with a scripted model: an ordinary turn, one with write_file, one with a sub-agent,
+one that waits for an approval, and a pinned rule; then `aidaemon pair`.
+"""
+
+import asyncio
+import shutil
+import sqlite3
+from contextlib import aclosing, closing
+from pathlib import Path
+
+import pytest
+
+from daemon.core.trust import Label, Stop
+from daemon.store.sqlite import SqliteStore
+from tests.fakes.command_line import aidaemon
+from tests.fakes.daemon_process import running_daemon, scripted
+from tests.fakes.openai import FakeOpenAI, says
+
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "home_4cb0a74"
+WHILE_IT_WAITS = "2026-11-22T20:00:00+00:00"
+CONFIG = "[tools]\napproval_minutes = 43200\n[agent]\ncheck_claims = false\n"
+REPLIES = {"hello": "Hello, Ann.", "write one line into notes.txt": "I wrote notes.txt."}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(FIXTURE, tmp_path / "home"))
+
+
+async def test_every_turn_is_shown_and_the_one_that_waits_is_resumed(
+    home: Path, tmp_path: Path
+) -> None:
+    clock = tmp_path / "clock"
+    clock.write_text(WHILE_IT_WAITS)
+    (home / "workspace" / "old").mkdir()
+    env = {"AIDAEMON_TEST_CLOCK": str(clock)}
+    async with (
+        FakeOpenAI() as model,
+        running_daemon(home, scripted(model.base_url, CONFIG), env) as daemon,
+    ):
+        lines = await daemon.listed("/v1/runs")
+        assert len(lines) == 5
+        for line in lines:
+            shown = await asyncio.to_thread(aidaemon, "show", str(line["turn"]), home=home)
+            assert shown.returncode == 0, shown.stderr
+        views = [await daemon.run(str(line["turn"])) for line in lines]
+        said = {view["reply"] for view in views if view["state"] == "ended"}
+        assert said == {*REPLIES.values(), "My sub-agent counted to three.", "one two three"}
+        [waiting] = [view for view in views if view["state"] == "suspended"]
+        model.script(says("I removed the folder."))
+        turn = str(waiting["turn"])
+        await daemon.post(f"/v1/runs/{turn}/approve", call_id="3.0")
+        await daemon.until(turn, "run.completed")
+        view = await daemon.run(turn)
+        assert (view["stop_reason"], view["reply"]) == ("done", "I removed the folder.")
+        assert not (home / "workspace" / "old").exists()
+        rules = await daemon.ask("/rules", "other")
+        assert "never run rm -rf /" in str(rules)
+
+
+async def test_what_stood_beside_the_turns_stands_in_tables_of_its_own(home: Path) -> None:
+    with closing(sqlite3.connect(home / "journal.db")) as db:
+        spent = db.execute("SELECT COUNT(*), SUM(input_tokens) FROM usage").fetchone()
+        rows = {
+            "cursor": ("telegram", "42"),
+            "unreadable": ("telegram/7", '{"at": "2026-11-22T19:00:00+00:00", "why": "no", "raw": "{"}'),
+            "stranger": ("telegram//9", "2026-11-22T19:00:00+00:00"),
+            "draft": ("t9", "m1"),
+            "person": ("telegram//5", '{"role": "editor", "since": "2026-11-22T19:00:00+00:00"}'),
+            "pairing_wrong": ("telegram//6", '["2026-11-22T19:00:00+00:00"]'),
+            "owners_place": ("slack", "2026-11-22T19:00:00+00:00 slack:D1 slack//U1"),
+            "called": ("slack//U1", "Ann"),
+            "feedback": ("t9", '{"U1": "👍"}'),
+            "file": ("a%FF", '{"path": "a\\udcff", "label": "untrusted", "turn": "t9", "scope": "file"}'),
+            "command": ("c1", '{"at_ns": 5, "turn": "t9"}'),
+            "mcp": ("mail", '{"approved": []}'),
+            "questions_shown": ('["s", "ann"]', '{"listed": [], "whole": []}'),
+        }  # fmt: skip
+        with db:
+            db.executemany(
+                "INSERT INTO kept VALUES (?, ?, ?)", [(kind, *row) for kind, row in rows.items()]
+            )
+            db.execute("INSERT OR REPLACE INTO kept VALUES ('rule-last', 'rule-last', '4')")
+    async with aclosing(await SqliteStore.open(home / "journal.db")) as store:
+        found = await store.read(
+            lambda tx: (
+                tx.get_cursor("telegram"), [row[0] for row in tx.list_unreadable()], tx.list_drafts(),
+                [(row.name, row.role, row.since.hour) for row in tx.list_people()], tx.count_wrong_codes("telegram//6"),
+                [(row.session, row.person) for row in tx.list_owner_chats()], tx.get_display_name("slack//U1"),
+                tx.list_reactions("t9"), [(row.path, row.label) for row in tx.list_file_labels()],
+                [row.at_ns for row in tx.list_running_commands()], tx.get_pins("mail"),
+                tx.get_shown_questions("s", "ann"), [row.path for row in tx.list_file_versions()],
+                [(row.role, row.channel) for row in tx.list_pairing_codes()],
+            )
+        )  # fmt: skip
+        assert found == (
+            "42", ["telegram/7"], {"t9": "m1"}, [("telegram//5", "editor", 19)], 1,
+            [("slack:D1", "slack//U1")], "Ann", ["👍"], [("a\udcff", Label.UNTRUSTED)], [5], '{"approved": []}',
+            '{"listed": [], "whole": []}', ["notes.txt"], [("editor", "telegram")],
+        )  # fmt: skip
+        assert [row.said for row in await store.read(lambda tx: tx.list_rules())] == [
+            "never run rm -rf /"
+        ]
+        assert await store.write(lambda tx: tx.add_rule("never pay", "{}", "", "owner")) == 5
+        now = (await store.read(lambda tx: tx.list_turns(None, 1)))[0].started_at
+        [usage] = await store.read(lambda tx: tx.sum_usage(now))
+        assert (usage.calls, usage.input_tokens) == spent
+        assert await store.read(lambda tx: tx.count_stops(now.replace(hour=0))) == {"done": 4}
+        assert await store.read(lambda tx: tx.list_recent_stops("default", 9)) == [Stop.DONE] * 4
