@@ -55,7 +55,9 @@ async def test_every_turn_is_shown_and_the_one_that_waits_is_resumed(
         await daemon.until(turn, "run.completed")
         view = await daemon.run(turn)
         assert (view["stop_reason"], view["reply"]) == ("done", "I removed the folder.")
-        assert not (home / "workspace" / "old").exists()
+        [call] = await daemon.calls_of(turn)
+        assert "rule 1" in str(call)  # it was pinned while the turn waited
+        assert (home / "workspace" / "old").exists()
         rules = await daemon.ask("/rules", "other")
         assert "never run rm -rf /" in str(rules)
 
