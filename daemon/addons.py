@@ -24,7 +24,6 @@ BUILTIN: dict[str, dict[str, str]] = {
         "editor": "daemon.settings.edit:ConfigEditor",
         "value": "daemon.settings.masking:render_value",
     },
-    "mcp": {"client": "daemon.tools.mcp.client:connect", "servers": "daemon.app.mcp:open_servers"},
     "channels": {
         "telegram": "channels.telegram.channel:Telegram",
         "slack": "channels.slack.channel:Slack",

@@ -62,8 +62,8 @@ from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import Tool
 from daemon.tools.config_tools import config_tools
 from daemon.tools.criteria_checks import CriteriaChecker
-from daemon.tools.mcp.protocol import McpServers
-from daemon.tools.mcp.servers import StoredPins
+from daemon.tools.mcp.pins import PinStore
+from daemon.tools.mcp.servers import ServerManager
 from daemon.tools.policy.approvals import new_token
 from daemon.tools.policy.table import Judge, judge
 from daemon.tools.registry import ToolRegistry
@@ -125,7 +125,7 @@ class Daemon:
     loops: LoopEngine
     events: EventTrigger
     channel_deps: ChannelDeps
-    servers: McpServers | None = None
+    servers: ServerManager | None = None
 
     async def wait_for_servers(self, seconds: float) -> None:
         """Wait, so long at most, until MCP servers have shown their tools: a turn that begins at once is to find them."""
@@ -236,7 +236,7 @@ class DaemonBuilder:
             SessionCommands(store, self.clock, services, loops),
             ApprovalCommands(store, self.clock, approvals),
             ModelCommands(routes, specs, services),
-            AdminCommands(people, settings, StoredPins(store), servers),
+            AdminCommands(people, settings, PinStore(store), servers),
             RuleCommands(store, rules),
             UndoCommand(store, works.files, self.overrides.new_id),
         )

@@ -6,13 +6,11 @@ The tools of a house and the gate before them, put together.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
 
-from daemon import addons as plugins
 from daemon.app.notifier import OwnerNotifier
 from daemon.core import value
 from daemon.core.clock import Clock
@@ -29,7 +27,8 @@ from daemon.tools.base import Tool, ToolError
 from daemon.tools.builtin import build_tools
 from daemon.tools.config import RESERVED_FOLDERS
 from daemon.tools.executor import ToolExecutor
-from daemon.tools.mcp.protocol import McpServers
+from daemon.tools.mcp.pins import PinStore
+from daemon.tools.mcp.servers import ServerManager, load_client
 from daemon.tools.policy.approvals import new_token
 from daemon.tools.policy.gate import PolicyGate
 from daemon.tools.policy.grants import GrantRequest, matching_grants
@@ -115,9 +114,6 @@ class StoredGrants:
         return await self.store.write(use)
 
 
-StartServers = Callable[..., Awaitable[McpServers]]
-
-
 @value
 class HostBoundSecrets:
     """Stored secrets, each for the hosts that it was stored for."""
@@ -185,15 +181,23 @@ class ToolFactory:
             more=[*self._make_own_tools(), *more],
         )
 
-    async def start_servers(self, tools: ToolRegistry) -> McpServers | None:
+    async def start_servers(self, tools: ToolRegistry) -> ServerManager | None:
         """The MCP servers, starting; None without any, and nothing of them is imported then. Raises ConfigError."""
         if not self.config.mcp:
             return None
-        begin = cast(StartServers, await asyncio.to_thread(plugins.load_addon, "mcp", "servers"))
-        return await begin(
-            self.config, home=self.paths.home, store=self.store, tools=tools, fence=self.sandbox, clock=self.clock,
-            tell=OwnerNotifier(self.store, self.clock, self.new_id), stack=self.stack,
-        )  # fmt: skip
+        manager = ServerManager(
+            configs=self.config.mcp,
+            connect=await asyncio.to_thread(load_client),
+            registry=tools,
+            pins=PinStore(self.store),
+            sandbox=self.sandbox,
+            notify=OwnerNotifier(self.store, self.clock, self.new_id),
+            clock=self.clock,
+            folder=self.paths.home / "mcp",
+        )
+        self.stack.push_async_callback(manager.aclose)
+        manager.start()
+        return manager
 
     async def load_rules(self, tools: ToolRegistry) -> RuleSet:
         """All rules that the journal keeps, at hand for the gate."""

@@ -58,14 +58,14 @@ async def _run_in_process(args: argparse.Namespace, paths: Paths) -> int:
     from daemon.services.mcp import answer_mcp
     from daemon.store.lock import HomeLock
     from daemon.store.sqlite import SqliteStore
-    from daemon.tools.mcp.servers import StoredPins
+    from daemon.tools.mcp.pins import PinStore
 
     names = tuple(load_or_last_good(paths).loaded.config.mcp)
     with HomeLock(paths.home):
         store = await SqliteStore.open(paths.journal)
         try:
             return await _run_verb(
-                args, lambda text: answer_mcp(text.removeprefix("/mcp "), StoredPins(store), names)
+                args, lambda text: answer_mcp(text.removeprefix("/mcp "), PinStore(store), names)
             )
         finally:
             await store.aclose()

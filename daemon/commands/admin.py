@@ -7,8 +7,8 @@ from daemon.core import value
 from daemon.core.errors import ConfigError
 from daemon.services.mcp import answer_mcp
 from daemon.services.people import PeopleService
-from daemon.tools.mcp.protocol import McpServers
-from daemon.tools.mcp.servers import StoredPins
+from daemon.tools.mcp.pins import PinStore
+from daemon.tools.mcp.servers import ServerManager
 
 PEOPLE_USAGE = "Use /people, or /people remove NAME with a name of that list."
 NOBODY = "Nobody has been let in by a code. `aidaemon pair` prints one. People in config.toml are not listed here."
@@ -36,8 +36,8 @@ class AdminCommands:
 
     people: PeopleService
     config: ConfigReloader
-    pins: StoredPins
-    servers: McpServers | None
+    pins: PinStore
+    servers: ServerManager | None
 
     def handlers(self) -> Handlers:
         """By command."""

@@ -2,16 +2,14 @@
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
 
 from daemon.tools.mcp.pins import (
     DIFF_LINES,
-    approve_waiting,
+    PinStore,
     escape_hidden,
     render_change,
     render_overview,
 )
-from daemon.tools.mcp.servers import StoredPins
 
 MCP_CODE = re.compile(r"[0-9a-f]{8}")
 MCP_VERBS = ("list", "whole", "approve")
@@ -24,7 +22,7 @@ ApproveServer = Callable[[str, str, Sequence[str]], Awaitable[tuple[str, ...]]]
 
 async def answer_mcp(
     text: str,
-    pins: StoredPins,
+    pins: PinStore,
     names: Sequence[str],
     *,
     problems: Mapping[str, str] | None = None,
@@ -44,7 +42,7 @@ async def answer_mcp(
     if server not in names:
         return f"There is no MCP server {server}; configured: {', '.join(names) or 'none'}. {MCP_USAGE}"
     if verb == "approve" and rest and MCP_CODE.fullmatch(rest[0]):
-        approved = await (approve or partial(approve_waiting, pins))(server, rest[0], rest[1:])
+        approved = await (approve or pins.approve)(server, rest[0], rest[1:])
         if approved:
             return f"Approved, of {server}: {', '.join(map(escape_hidden, approved))}"
         return f"Nothing was approved: {rest[0]} is not the code of the current changes. /mcp {server} shows them."

@@ -8,9 +8,8 @@ import pytest
 import tomli_w
 
 from daemon.store.sqlite import SqliteStore
-from daemon.tools.mcp.pins import compare_tools
+from daemon.tools.mcp.pins import PinStore, compare_tools
 from daemon.tools.mcp.protocol import ServerTool
-from daemon.tools.mcp.servers import StoredPins
 from tests.fakes.command_line import aidaemon
 
 SEND = ServerTool("send", "Send a letter", '{"type":"object"}')
@@ -29,7 +28,7 @@ async def home(tmp_path: Path) -> Path:
     (home / "config.toml").write_text(tomli_w.dumps(table))
     store = await SqliteStore.open(home / "journal.db")
     met = compare_tools(None, [SEND]).pins
-    await StoredPins(store).keep("desk", compare_tools(met, [EVIL]).pins)
+    await PinStore(store).keep("desk", compare_tools(met, [EVIL]).pins)
     await store.aclose()
     return home
 

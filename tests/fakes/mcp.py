@@ -13,7 +13,8 @@ from daemon.core.events import ToolFinished
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.mcp.client import connect
 from daemon.tools.mcp.config import McpConfig
-from daemon.tools.mcp.servers import ServerDeps, ServerManager, StoredPins
+from daemon.tools.mcp.pins import PinStore
+from daemon.tools.mcp.servers import ServerManager
 from daemon.tools.registry import ToolRegistry
 from daemon.tools.shell.sandbox import Sandbox
 from tests.fakes.tools import Bench
@@ -69,7 +70,7 @@ class Kept:
 
     servers: ServerManager
     bench: Bench
-    pins: StoredPins
+    pins: PinStore
     told: list[str] = field(default_factory=list)
 
     @property
@@ -107,7 +108,7 @@ async def keeping(
     workspace = home / "workspace"
     workspace.mkdir(parents=True, exist_ok=True)
     store = await SqliteStore.open(home / "journal.db")
-    bench, told, pins = bench or Bench(approvals="risk"), [], StoredPins(store)
+    bench, told, pins = bench or Bench(approvals="risk"), [], PinStore(store)
     fence = sandbox or await Sandbox.open(workspace)
 
     async def tell(text: str) -> None:
@@ -115,12 +116,16 @@ async def keeping(
 
     toolbox = bench.dispatcher.registry
     assert isinstance(toolbox, ToolRegistry)
-    means = ServerDeps(
-        connect=connect, replace_source=toolbox.replace_source, pin_store=pins, sandbox=fence, notify=tell, clock=bench.clock, folder=home / "mcp",
-        sleep=hurry,
-    )  # fmt: skip
     servers = ServerManager(
-        {name: McpConfig.model_validate(table) for name, table in configs.items()}, means
+        configs={name: McpConfig.model_validate(table) for name, table in configs.items()},
+        connect=connect,
+        registry=toolbox,
+        pins=pins,
+        sandbox=fence,
+        notify=tell,
+        clock=bench.clock,
+        folder=home / "mcp",
+        sleep=hurry,
     )
     servers.start()
     try:

@@ -14,8 +14,14 @@ from daemon.agent.context.compaction import (
     list_dropped,
     plan_drop,
 )
-from daemon.agent.context.history import History, ReadOnlySink, rebuild_turn
-from daemon.agent.context.history import CHARS_PER_TOKEN, estimate_tokens, is_nearly_full
+from daemon.agent.context.history import (
+    CHARS_PER_TOKEN,
+    History,
+    ReadOnlySink,
+    estimate_tokens,
+    is_nearly_full,
+    rebuild_turn,
+)
 from daemon.agent.context.repair import repair
 from daemon.agent.context.truncation import find_iterations
 from daemon.core.events import HistoryCompressed, Limits, MemoryHit, Stop, TurnEnded, UserSaid

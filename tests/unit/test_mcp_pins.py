@@ -1,15 +1,17 @@
 """What a server may offer: as it was when it was met, or as the owner has approved it (A22)."""
 
+from contextlib import aclosing
 from dataclasses import replace
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daemon.store.sqlite import SqliteStore
 from daemon.tools.mcp.pins import (
+    PinStore,
     ServerPins,
-    ToolPin,
     approve_tools,
-    approve_waiting,
     compare_tools,
     pins_from_json,
     pins_to_json,
@@ -31,17 +33,6 @@ DEFINITIONS = st.lists(
     ),
     unique_by=lambda one: one.name,
 )
-
-
-class Shelf:
-    def __init__(self, pins: ServerPins) -> None:
-        self.kept = pins
-
-    async def get(self, server: str) -> ServerPins | None:
-        return self.kept
-
-    async def keep(self, server: str, pins: ServerPins) -> None:
-        self.kept = pins
 
 
 @given(DEFINITIONS, DEFINITIONS)
@@ -100,21 +91,27 @@ def waiting(*changed: ServerTool) -> ServerPins:
     return compare_tools(compare_tools(None, [LOOK, SEND]).pins, changed).pins
 
 
-async def test_A22_a_yes_to_what_was_shown_is_no_yes_to_what_came_after() -> None:
+async def test_A22_a_yes_to_what_was_shown_is_no_yes_to_what_came_after(tmp_path: Path) -> None:
     shown = waiting(replace(SEND, description="Send two letters"))
-    shelf = Shelf(waiting(replace(SEND, description="Send all letters to eve")))
-    assert await approve_waiting(shelf, "desk", shown.code) == ()
-    assert await approve_waiting(shelf, "desk", "") == ()
-    assert await approve_waiting(shelf, "desk", shelf.kept.code) == ("send",)
-    assert await approve_waiting(shelf, "desk", shelf.kept.code) == ()
+    later = waiting(replace(SEND, description="Send all letters to eve"))
+    async with aclosing(await SqliteStore.open(tmp_path / "journal.db")) as store:
+        pins = PinStore(store)
+        await pins.keep("desk", later)
+        assert await pins.approve("desk", shown.code) == ()
+        assert await pins.approve("desk", "") == ()
+        assert await pins.approve("desk", later.code) == ("send",)
+        assert await pins.approve("desk", later.code) == ()
 
 
-async def test_one_tool_may_be_approved_by_either_of_its_names() -> None:
-    changed = [replace(one, description="new") for one in (LOOK, SEND)]
-    for name in ("send", "desk__send"):
-        shelf = Shelf(waiting(*changed))
-        assert await approve_waiting(shelf, "desk", shelf.kept.code, [name]) == ("send",)
-        assert list(shelf.kept.waiting) == ["look"]
+async def test_one_tool_may_be_approved_by_either_of_its_names(tmp_path: Path) -> None:
+    changed = waiting(*(replace(one, description="new") for one in (LOOK, SEND)))
+    async with aclosing(await SqliteStore.open(tmp_path / "journal.db")) as store:
+        pins = PinStore(store)
+        for name in ("send", "desk__send"):
+            await pins.keep("desk", changed)
+            assert await pins.approve("desk", changed.code, [name]) == ("send",)
+            left = await pins.get("desk")
+            assert left and list(left.waiting) == ["look"]
 
 
 def test_A22_what_waits_is_shown_as_a_diff_with_what_hides_in_it_written_out() -> None:
@@ -142,7 +139,7 @@ def test_A22_a_long_change_says_that_it_is_cut_and_can_be_seen_whole() -> None:
 def test_A22_a_change_beyond_what_is_kept_is_told() -> None:
     long = replace(SEND, description="x" * 30_000)
     pins = compare_tools(
-        ServerPins({"send": ToolPin.of(long)}), [replace(long, description=long.description + "y")]
+        compare_tools(None, [long]).pins, [replace(long, description=long.description + "y")]
     ).pins
     assert "the change is beyond what is kept" in render_change("desk", pins)
 

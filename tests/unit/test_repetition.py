@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import pytest
 
 from daemon.agent.termination.loop_detection import (
+    check_repetition,
     find_repeated_passage,
     find_repeated_reply,
-    check_repetition,
 )
 from daemon.core.events import Stop
 from tests.fakes.turns import Deed, Story, did, failed, under

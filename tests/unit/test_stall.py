@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.agent.termination.loop_detection import (
+    check_circling,
+    check_repetition,
     find_ping_pong,
     find_repeated_call,
     find_repeated_failure,
-    check_circling,
-    check_repetition,
 )
 from daemon.core.events import Stop
 from tests.fakes.turns import Deed, Story, did, failed, story, under

@@ -1,11 +1,4 @@
-"""What the ways to a server have in common: whether the connection still holds, and how much may come over it.
-
-The pipes to a server that is a process of ours: messages of bounded size, its complaints heard, nothing of it left behind.
-
-The way to a server that listens somewhere (streamable HTTP): what fails on it becomes an answer that says how far it got.
-
-Conversations with MCP servers, spoken by the `mcp` package (extra `mcp`): both generations of the protocol.
-"""
+"""The client of MCP servers, over pipes or HTTP, by the `mcp` package (an extra); both protocol generations."""
 
 import asyncio
 import json
@@ -33,7 +26,6 @@ from daemon import VERSION
 from daemon.core import value
 from daemon.tools.mcp.protocol import (
     CallAnswer,
-    McpSession,
     NoAnswer,
     NotSent,
     OnChanged,
@@ -46,40 +38,60 @@ from daemon.tools.mcp.protocol import (
 )
 
 MAX_MESSAGE_BYTES = 16 << 20
+STDERR_BYTES = 64 * 1024
+MAX_STRAY_LINES, STRAY_LOGGED = 200, 10
+GRACE_S = 1.0
+REAP_S = 5.0
+Incoming = SessionMessage | Exception
+Streams = tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]
+NOT_REACHED, CUT_OFF, REFUSED = -32_950, -32_951, -32_952
+CONNECT_S, SILENCE_S = 15.0, 300.0
+NEVER_SENT = (
+    httpx2.ConnectError,
+    httpx2.ConnectTimeout,
+    httpx2.PoolTimeout,
+    httpx2.UnsupportedProtocol,
+)
+SESSION_HEADER = "mcp-session-id"
+LIST_S = 60.0
+CALL_S = 60.0
+MAX_PAGES, MAX_TOOLS = 100, 1000
+ANSWER_TYPE: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
+    types.CallToolResult | types.InputRequiredResult
+)
+SDK_ERRORS = (MCPError, OSError, ValueError, RuntimeError, TypeError, LookupError, httpx2.HTTPError)
+LOST_CODES = (CONNECTION_CLOSED, CUT_OFF, PARSE_ERROR, REQUEST_TIMEOUT)
+INPUT_REFUSED = (
+    "The server asked for a model's text or a person's answer in return; it does not get that here."
+)
 
 
 @dataclass(slots=True)
 class Connection:
-    """A connection as its users see it. `why` is empty as long as it holds."""
+    """`why` it was closed is empty as long as the connection holds."""
 
     why: str = ""
     _closed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def close(self, why: str) -> None:
-        """It is gone; the first reason counts."""
+        """The first reason counts."""
         self.why = self.why or why
         self._closed.set()
 
     async def wait_closed(self) -> str:
-        """Waits until it is; why."""
+        """Wait for the end of the connection; its reason."""
         await self._closed.wait()
         return self.why
-
-
-STDERR_BYTES = 64 * 1024
-MAX_STRAY_LINES, STRAY_LOGGED = 200, 10
-GRACE_S = 1.0
-REAP_S = 5.0
-
-Incoming = SessionMessage | Exception
-Streams = tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]
 
 
 @asynccontextmanager
 async def open_stdio(
     place: ProcessAddress, wire: Connection, heard: OnStderrLine
 ) -> AsyncIterator[Streams]:
-    """Start it; on the way out it is asked to go, then its whole group is killed. Raises OSError when it cannot be started."""
+    """Start the server; at the end its input is closed, then its process group killed.
+
+    Raises OSError when it cannot be started.
+    """
     process = await _start_process(place)
     arriving, incoming = anyio.create_memory_object_stream[Incoming](0)
     outgoing, leaving = anyio.create_memory_object_stream[SessionMessage](0)
@@ -101,7 +113,7 @@ async def open_stdio(
 
 
 async def _start_process(place: ProcessAddress) -> asyncio.subprocess.Process:
-    """The process. A stop in the middle waits until it is known what there is to end: asyncio would leave its pipes open."""
+    """A cancellation waits for the start, because asyncio would leave the pipes open."""
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
             *place.argv, env=dict(place.env), cwd=place.cwd, start_new_session=True, limit=MAX_MESSAGE_BYTES,
@@ -119,7 +131,7 @@ async def _start_process(place: ProcessAddress) -> asyncio.subprocess.Process:
 
 @dataclass(slots=True)
 class _Pipes:
-    """What runs to and fro while the server lives."""
+    """The three pipes of a running server."""
 
     process: asyncio.subprocess.Process
     wire: Connection
@@ -134,7 +146,7 @@ class _Pipes:
                     line := await self.process.stdout.readline()
                 ):
                     await self._forward(line, arriving)
-                many = f"it printed {MAX_STRAY_LINES} lines that are no messages; what it says to people belongs on its stderr"
+                many = f"it printed {MAX_STRAY_LINES} lines that are no messages; logs belong on stderr"
                 self.wire.close(many if self.stray_lines >= MAX_STRAY_LINES else "it ended")
             except ValueError:
                 self.wire.close(f"it sent a message of more than {MAX_MESSAGE_BYTES >> 20} MB")
@@ -180,24 +192,13 @@ async def _end_process(process: asyncio.subprocess.Process) -> None:
         os.killpg(process.pid, signal.SIGKILL)
     with suppress(TimeoutError):
         await asyncio.wait_for(process.wait(), REAP_S)
-    transport = process._transport  # type: ignore[missing-attribute] # nothing public lets go of pipes that others hold, too
+    transport = process._transport  # type: ignore[missing-attribute] # no public API closes pipes that other processes hold
     transport.close()
-
-
-NOT_REACHED, CUT_OFF, REFUSED = -32_950, -32_951, -32_952
-CONNECT_S, SILENCE_S = 15.0, 300.0
-NEVER_SENT = (
-    httpx2.ConnectError,
-    httpx2.ConnectTimeout,
-    httpx2.PoolTimeout,
-    httpx2.UnsupportedProtocol,
-)
-SESSION_HEADER = "mcp-session-id"
 
 
 @asynccontextmanager
 async def open_http(place: UrlAddress, wire: Connection) -> AsyncIterator[Streams]:
-    """Streams to that address, which alone gets the headers: no redirect to another is followed."""
+    """Streams to the URL. No redirect is followed: only this address gets the headers."""
     client = httpx2.AsyncClient(
         transport=GuardedTransport(wire),
         headers=dict(place.headers),
@@ -214,14 +215,14 @@ async def open_http(place: UrlAddress, wire: Connection) -> AsyncIterator[Stream
 
 
 class GuardedTransport(httpx2.AsyncHTTPTransport):
-    """Requests that fail get an answer made here, in the protocol's own form, so that the call that waits learns of it."""
+    """Answers a failed request with a protocol error, so that the waiting call learns of it."""
 
     def __init__(self, wire: Connection) -> None:
         super().__init__()
         self.connection = wire
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send it. Only what a call waits for is answered in the server's place."""
+        """Send it; only a POST, for which a call waits, gets an answer of our own."""
         try:
             response = await super().handle_async_request(request)
         except httpx2.TransportError as error:
@@ -253,7 +254,7 @@ class GuardedTransport(httpx2.AsyncHTTPTransport):
 
 
 class BoundedBody(httpx2.AsyncByteStream):
-    """A body that ends in one kind of error, whether it breaks off or is too long."""
+    """A body that ends in StreamError if it breaks off or is too long."""
 
     def __init__(self, inner: httpx2.AsyncByteStream) -> None:
         self.inner, self.room = inner, MAX_MESSAGE_BYTES
@@ -271,7 +272,7 @@ class BoundedBody(httpx2.AsyncByteStream):
             raise httpx2.StreamError("the answer broke off") from error
 
     async def aclose(self) -> None:
-        """Let go of the connection."""
+        """Release the connection."""
         await self.inner.aclose()
 
 
@@ -279,29 +280,22 @@ def _error_response(code: int) -> httpx2.Response:
     error = {
         "jsonrpc": "2.0",
         "id": None,
-        "error": {"code": code, "message": "answered by the house"},
+        "error": {"code": code, "message": "no answer from the server"},
     }
     return httpx2.Response(
         502, headers={"content-type": "application/json"}, content=json.dumps(error).encode()
     )
 
 
-LIST_S = 60.0
-CALL_S = 60.0
-MAX_PAGES, MAX_TOOLS = 100, 1000
-ANSWER_TYPE: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
-    types.CallToolResult | types.InputRequiredResult
-)
-SDK_ERRORS = (MCPError, OSError, ValueError, RuntimeError, TypeError, LookupError, httpx2.HTTPError)
-LOST_CODES = (CONNECTION_CLOSED, CUT_OFF, PARSE_ERROR, REQUEST_TIMEOUT)
-INPUT_REFUSED = "The server asked for something in return (words of a model, or a person's answer), which it does not get from here."
-
-
 @asynccontextmanager
 async def connect(
-    place: ProcessAddress | UrlAddress, *, changed: OnChanged, heard: OnStderrLine
-) -> AsyncIterator[McpSession]:
-    """See session.Connect. What a server asks of us (a model's words, a person's answer, our folders) is refused."""
+    place: ProcessAddress | UrlAddress, changed: OnChanged, heard: OnStderrLine
+) -> AsyncIterator["McpSession"]:
+    """A session with a server; its own requests (sampling, elicitation, roots) are refused.
+
+    `changed` is called when its tools change, `heard` with each line of a process's stderr.
+    Entering raises ServerLost.
+    """
     wire = Connection()
 
     async def on_message(message: IncomingMessage) -> None:
@@ -324,7 +318,7 @@ async def connect(
             raise ServerLost(wire.why or _describe_error(error)) from error
         listening = asyncio.create_task(_watch_changes(client, changed), name="mcp: changes")
         try:
-            yield SdkSession(client.session, wire)
+            yield McpSession(client.session, wire)
         finally:
             wire.close("we left")
             listening.cancel()
@@ -335,7 +329,7 @@ async def connect(
 
 
 async def _watch_changes(client: Client, changed: OnChanged) -> None:
-    """Servers of the newer kind tell changes only to those who asked for them."""
+    """Newer servers report changes only to subscribers."""
     with suppress(ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError):
         async with client.listen(tools_list_changed=True) as events:
             async for _ in events:
@@ -349,18 +343,18 @@ def _describe_error(error: Exception) -> str:
 
 
 @value
-class SdkSession:
-    """See session.Session."""
+class McpSession:
+    """A session with one server, as long as `connect` is entered."""
 
     session: ClientSession
     wire: Connection
 
     async def wait_lost(self) -> str:
-        """Waits until the connection is gone; why it is."""
+        """Wait for the end of the connection; its reason."""
         return await self.wire.wait_closed()
 
     async def list_tools(self) -> tuple[ServerTool, ...]:
-        """All pages of the list."""
+        """All tools that the server offers now. Raises ServerLost."""
         found: list[ServerTool] = []
         cursor: str | None = None
         try:
@@ -377,7 +371,7 @@ class SdkSession:
         return tuple(found[:MAX_TOOLS])
 
     async def call_tool(self, name: str, arguments: Mapping[str, object]) -> CallAnswer:
-        """One request, sent once."""
+        """Send the request once. Raises NotSent and NoAnswer; a refusal is an answer."""
         if self.wire.why:
             raise NotSent(self.wire.why)
         request = types.CallToolRequest(
@@ -419,10 +413,8 @@ def _server_tool(tool: types.Tool) -> ServerTool:
 
 def _answer_text(answer: types.CallToolResult) -> str:
     parts = [_block_text(block) for block in answer.content]
-    if (
-        not any(isinstance(block, types.TextContent) for block in answer.content)
-        and answer.structured_content is not None
-    ):
+    has_text = any(isinstance(block, types.TextContent) for block in answer.content)
+    if not has_text and answer.structured_content is not None:
         parts.append(json.dumps(answer.structured_content, ensure_ascii=False))
     return "\n".join(parts)
 
@@ -432,22 +424,18 @@ def _block_text(block: types.ContentBlock) -> str:
         case types.TextContent():
             return block.text
         case types.ImageContent() | types.AudioContent():
-            return f"[{block.type}, {block.mime_type}, {_size_text(block.data)}: not shown]"
+            return _describe_binary(f"{block.type}, {block.mime_type}", block.data)
         case types.ResourceLink():
             return f"[link to {block.uri}: {block.name}]"
         case types.EmbeddedResource():
-            return _embedded_text(block.resource)
+            resource = block.resource
+            if isinstance(resource, types.TextResourceContents):
+                return f"[{resource.uri}]\n{resource.text}"
+            kind = resource.mime_type or "bytes"
+            return _describe_binary(f"{resource.uri}, {kind}", resource.blob)
         case never:
             assert_never(never)
 
 
-def _embedded_text(resource: types.TextResourceContents | types.BlobResourceContents) -> str:
-    if isinstance(resource, types.TextResourceContents):
-        return f"[{resource.uri}]\n{resource.text}"
-    return (
-        f"[{resource.uri}, {resource.mime_type or 'bytes'}, {_size_text(resource.blob)}: not shown]"
-    )
-
-
-def _size_text(base64: str) -> str:
-    return f"{max(len(base64) * 3 // 4 // 1024, 1)} kB"
+def _describe_binary(kind: str, base64: str) -> str:
+    return f"[{kind}, {max(len(base64) * 3 // 4 // 1024, 1)} kB: not shown]"

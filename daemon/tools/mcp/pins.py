@@ -1,45 +1,34 @@
-"""What a server may offer: its tools as they were when it was first met, or as the owner has approved them since (A22).
-
-What has changed in the tools of a server, as the owner is shown it before a yes: nothing hidden, nothing left out unsaid.
-
-The owner's word on what a server has changed: what is shown before a yes, and the yes, which is to exactly that (A22).
-"""
+"""The tools of a server as its owner approved them: pinned when the server is first met, then by a yes to a diff (A22)."""
 
 import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from hashlib import sha256
-from typing import Protocol
 
 from daemon.core import value
+from daemon.core.journal import Store
 from daemon.tools.mcp.protocol import ServerTool, stable_json
 from daemon.tools.mcp.tools import HIDDEN_CHARS, exposed_name
 
 STORED_CHARS = 20_000
-CODE = 8
+CODE_CHARS = 8
+DIFF_WIDTH, DIFF_LINES = 120, 40
 
 
 @value
 class ToolPin:
-    """A definition as it is kept: `digest` is of the whole, the description may be cut."""
+    """A stored definition: `digest` is of the whole, the description may be cut."""
 
     definition: ServerTool
     digest: str
 
-    @classmethod
-    def of(cls, definition: ServerTool) -> "ToolPin":
-        """Fit to be kept."""
-        return cls(
-            replace(definition, description=definition.description[:STORED_CHARS]),
-            definition.digest,
-        )
-
 
 @value
 class ServerPins:
-    """Of one server: what holds, and what waits for the owner, each by the server's own name of the tool. `told` is the code of
-    what the owner has been told of last; `salt` is chance, so that no server can make two offers of the same code.
+    """What is approved and what waits for the owner, by the server's own tool names.
+
+    `salt` is random, so that no server can make two offers with the same code.
     """
 
     approved: Mapping[str, ToolPin] = field(default_factory=dict)
@@ -49,13 +38,23 @@ class ServerPins:
 
     @property
     def code(self) -> str:
-        """What stands for exactly that which waits; "" when nothing does."""
-        return approval_code(self.waiting.values(), self.salt)
+        """Identifies exactly what waits, so that a yes is to nothing else; "" when nothing waits."""
+        digests = sorted(pin.digest for pin in self.waiting.values())
+        text = "".join((self.salt, *digests))
+        return sha256(text.encode()).hexdigest()[:CODE_CHARS] if digests else ""
+
+    def list_waiting(self, server: str, tools: Sequence[str]) -> list[str]:
+        """The waiting tools among these names, the server's own or the exposed ones; all for ()."""
+        return [
+            name
+            for name in self.waiting
+            if not tools or name in tools or exposed_name(server, name) in tools
+        ]
 
 
 @value
 class ToolListing:
-    """What a list of tools comes to. `usable` and `off` are in the server's order; `off` are changed or new."""
+    """A server's list of tools against its pins; `disabled` tools are changed or new."""
 
     pins: ServerPins
     usable: tuple[ServerTool, ...] = ()
@@ -64,195 +63,164 @@ class ToolListing:
 
 
 def compare_tools(pins: ServerPins | None, offered: Sequence[ServerTool]) -> ToolListing:
-    """A server that was never met is believed; later each tool must be what it was, and a new one waits. One that is gone is
-    remembered, so that it can come back as it was, but not as another.
+    """A new server is trusted; later a tool must be as approved, and a new one waits.
+
+    A tool that is gone stays pinned, so that it can only come back as it was.
     """
+    made = {
+        one.name: ToolPin(replace(one, description=one.description[:STORED_CHARS]), one.digest)
+        for one in offered
+    }
     if pins is None:
-        known = ServerPins({one.name: ToolPin.of(one) for one in offered})
-        return ToolListing(known, tuple(offered), first=True)
-    usable = tuple(one for one in offered if _is_approved(one, pins))
-    waiting = {one.name: ToolPin.of(one) for one in offered if not _is_approved(one, pins)}
-    off = tuple(pins.approved.get(name, pin) for name, pin in waiting.items())
-    return ToolListing(replace(pins, waiting=waiting), usable, off)
+        return ToolListing(ServerPins(made), tuple(offered), first=True)
+    waiting = {
+        name: pin
+        for name, pin in made.items()
+        if name not in pins.approved or pins.approved[name].digest != pin.digest
+    }
+    usable = tuple(one for one in offered if one.name not in waiting)
+    disabled = tuple(pins.approved.get(name, pin) for name, pin in waiting.items())
+    return ToolListing(replace(pins, waiting=waiting), usable, disabled)
 
 
 def approve_tools(pins: ServerPins, names: Iterable[str]) -> ServerPins:
-    """These tools hold from now on as they wait."""
-    said = {name: pin for name, pin in pins.waiting.items() if name in set(names)}
-    left = {name: pin for name, pin in pins.waiting.items() if name not in said}
-    return replace(pins, approved={**pins.approved, **said}, waiting=left)
-
-
-def approval_code(waiting: Iterable[ToolPin], salt: str) -> str:
-    """A yes is bound to this, so that it cannot be a yes to what came after it was read."""
-    digests = sorted(pin.digest for pin in waiting)
-    return sha256("".join((salt, *digests)).encode()).hexdigest()[:CODE] if digests else ""
-
-
-def _is_approved(definition: ServerTool, pins: ServerPins) -> bool:
-    pin = pins.approved.get(definition.name)
-    return pin is not None and pin.digest == definition.digest
+    """Approve these tools as they wait."""
+    approved, waiting = dict(pins.approved), dict(pins.waiting)
+    for name in names:
+        if name in waiting:
+            approved[name] = waiting.pop(name)
+    return replace(pins, approved=approved, waiting=waiting)
 
 
 def pins_to_json(pins: ServerPins) -> str:
-    """As it is kept in the journal."""
-    return stable_json(
-        {
-            "approved": _pins_to_rows(pins.approved),
-            "waiting": _pins_to_rows(pins.waiting),
-            "told": pins.notified_code,
-            "salt": pins.salt,
+    """The stored form."""
+    rows = {
+        key: {
+            name: [
+                pin.digest,
+                pin.definition.description,
+                pin.definition.schema,
+                pin.definition.annotations,
+            ]
+            for name, pin in found.items()
         }
-    )
+        for key, found in (("approved", pins.approved), ("waiting", pins.waiting))
+    }
+    return stable_json({**rows, "told": pins.notified_code, "salt": pins.salt})
 
 
 def pins_from_json(text: str) -> ServerPins:
-    """What was kept."""
-    kept = json.loads(text)
-    return ServerPins(
-        _pins_from_rows(kept["approved"]),
-        _pins_from_rows(kept["waiting"]),
-        kept["told"],
-        kept.get("salt", ""),
+    """The pins of a stored text."""
+    table = json.loads(text)
+    approved, waiting = (
+        {name: ToolPin(ServerTool(name, *rest), digest) for name, (digest, *rest) in rows.items()}
+        for rows in (table["approved"], table["waiting"])
     )
+    return ServerPins(approved, waiting, table["told"], table.get("salt", ""))
 
 
-def _pins_to_rows(pins: Mapping[str, ToolPin]) -> dict[str, list[str]]:
-    return {
-        name: [
-            pin.digest,
-            pin.definition.description,
-            pin.definition.schema,
-            pin.definition.annotations,
-        ]
-        for name, pin in pins.items()
-    }
+@value
+class PinStore:
+    """The pins of all servers, in the journal."""
 
-
-def _pins_from_rows(rows: Mapping[str, Sequence[str]]) -> dict[str, ToolPin]:
-    return {
-        name: ToolPin(ServerTool(name, description, schema, annotations), digest)
-        for name, (digest, description, schema, annotations) in rows.items()
-    }
-
-
-DIFF_WIDTH = 120
-DIFF_LINES = 40
-
-
-def render_diff(pins: ServerPins, tools: Sequence[str] = (), *, lines: int = DIFF_LINES) -> str:
-    """All that waits, or these tools of it, as a diff against what holds; at most so many lines of each tool, 0 for all."""
-    names = [name for name in pins.waiting if not tools or name in tools]
-    return "\n".join(
-        line
-        for name in names
-        for line in _diff_tool(name, pins.approved.get(name), pins.waiting[name], lines)
-    )
-
-
-def _diff_tool(name: str, old: ToolPin | None, new: ToolPin, most: int) -> Iterator[str]:
-    yield f"{escape_hidden(name)}: " + ("changed" if old else "new")
-    found = list(
-        difflib.unified_diff(_pin_lines(old) if old else [], _pin_lines(new), lineterm="", n=1)
-    )[2:]
-    lines = [line for line in found if not line.startswith("@@")]
-    kept = lines[:most] if most else lines
-    yield from (f"  {line}" for line in kept)
-    if not lines:
-        yield f"  the change is beyond what is kept of its description ({len(new.definition.description)} characters)"
-    if len(lines) > len(kept):
-        yield f"  [... {len(lines) - len(kept)} more lines]"
-
-
-def _pin_lines(pin: ToolPin) -> list[str]:
-    one = pin.definition
-    table = {"arguments": json.loads(one.schema), "hints": json.loads(one.annotations)}
-    text = f"{one.description}\n{json.dumps(table, ensure_ascii=False, indent=1, sort_keys=True)}"
-    return [escape_hidden(part) for line in text.split("\n") for part in _wrap(line)]
-
-
-def _wrap(line: str) -> list[str]:
-    return [line[at : at + DIFF_WIDTH] for at in range(0, len(line), DIFF_WIDTH)] or [""]
-
-
-def escape_hidden(text: str) -> str:
-    """What cannot be seen is written out."""
-    return "".join(
-        f"\\u{{{ord(one):x}}}" if HIDDEN_CHARS.match(one) or not one.isprintable() else one
-        for one in text
-    )
-
-
-APPROVE_HINT = "Approve exactly this: /mcp approve {server} {code}"
-
-
-class PinRepository(Protocol):
-    """Where the pins of all servers are kept."""
+    store: Store
 
     async def get(self, server: str) -> ServerPins | None:
-        """Those of this server; None when it was never met."""
-        ...
+        """None for a server that was never met."""
+        text = await self.store.read(lambda tx: tx.get_pins(server))
+        return None if text is None else pins_from_json(text)
 
     async def keep(self, server: str, pins: ServerPins) -> None:
-        """From now on these. Raises StoreUnavailable."""
-        ...
+        """Replace the server's pins. Raises StoreUnavailable."""
+        text = pins_to_json(pins)
+        await self.store.write(lambda tx: tx.put_pins(server, text))
 
+    async def all(self) -> dict[str, ServerPins]:
+        """The pins of every server that was ever met."""
+        rows = await self.store.read(lambda tx: tx.list_pins())
+        return {name: pins_from_json(text) for name, text in rows.items()}
 
-async def approve_waiting(
-    shelf: PinRepository, server: str, code: str, tools: Sequence[str] = ()
-) -> tuple[str, ...]:
-    """Yes to what stands behind this code, or to these tools of it, named either way; the server's names of those that hold
-    now. None of them when something else waits by now.
-    """
-    pins = await shelf.get(server) or ServerPins()
-    if not pins.code or pins.code != code:
-        return ()
-    names = tuple(
-        name
-        for name in pins.waiting
-        if not tools or name in tools or exposed_name(server, name) in tools
-    )
-    if names:
-        await shelf.keep(server, approve_tools(pins, names))
-    return names
+    async def approve(self, server: str, code: str, tools: Sequence[str] = ()) -> tuple[str, ...]:
+        """Approve what this code stands for, or these tools of it; the server's names of them.
+
+        () if something else waits by now.
+        """
+        pins = await self.get(server) or ServerPins()
+        names = tuple(pins.list_waiting(server, tools)) if code and pins.code == code else ()
+        if names:
+            await self.keep(server, approve_tools(pins, names))
+        return names
 
 
 def render_overview(
-    servers: Sequence[str], pins: Mapping[str, ServerPins], ailments: Mapping[str, str]
+    servers: Sequence[str], pins: Mapping[str, ServerPins], problems: Mapping[str, str]
 ) -> str:
     """A line for each configured server, and what waits."""
-    lines = [_overview_line(name, pins.get(name), ailments.get(name, "")) for name in servers]
-    return "\n".join(lines) if lines else "No MCP server is configured: [mcp.NAME] in config.toml."
-
-
-def _overview_line(server: str, pins: ServerPins | None, ailment: str) -> str:
-    if pins is None:
-        return f"{server}: not met yet" + (f"; {escape_hidden(ailment)}" if ailment else "")
-    names = ", ".join(exposed_name(server, name) for name in pins.approved) or "no tools"
-    waits = (
-        f"; {len(pins.waiting)} changed or new, which wait for you: /mcp {server}"
-        if pins.waiting
-        else ""
-    )
-    return f"{server}: {names}{waits}" + (
-        f"\n   it is not there now: {escape_hidden(ailment)}" if ailment else ""
-    )
+    lines = []
+    for server in servers:
+        problem, known = escape_hidden(problems.get(server, "")), pins.get(server)
+        if known is None:
+            lines.append(f"{server}: not met yet" + (f"; {problem}" if problem else ""))
+            continue
+        names = ", ".join(exposed_name(server, name) for name in known.approved) or "no tools"
+        line = f"{server}: {names}"
+        if known.waiting:
+            line += f"; {len(known.waiting)} changed or new, which wait for you: /mcp {server}"
+        lines.append(line + (f"\n   it is not there now: {problem}" if problem else ""))
+    return "\n".join(lines) or "No MCP server is configured: [mcp.NAME] in config.toml."
 
 
 def render_change(
     server: str, pins: ServerPins | None, tools: Sequence[str] = (), *, lines: int = DIFF_LINES
 ) -> str:
-    """What waits, and what to say to approve exactly that."""
+    """The diff of what waits, and the command that approves exactly that.
+
+    At most `lines` lines for each tool; 0 for all.
+    """
     if pins is None or not pins.waiting:
         return f"Nothing of {server} waits for an approval."
-    named = [name for name in pins.waiting if name in tools or exposed_name(server, name) in tools]
-    if tools and not named:
-        return f"No tool of that name waits: {', '.join(escape_hidden(name) for name in pins.waiting)}."
-    shown = render_diff(pins, named, lines=lines)
-    words = " ".join([pins.code, *(exposed_name(server, name) for name in named)])
-    more = (
-        f"All of it: /mcp whole {server}\n"
-        if lines and shown != render_diff(pins, named, lines=0)
-        else ""
+    names = pins.list_waiting(server, tools)
+    if not names:
+        return f"No tool of that name waits: {', '.join(map(escape_hidden, pins.waiting))}."
+    diffs = [_diff_tool(name, pins.approved.get(name), pins.waiting[name]) for name in names]
+    shown = [line for diff in diffs for line in _cut(diff, lines)]
+    if lines and any(len(diff) > lines + 1 for diff in diffs):
+        shown.append(f"All of it: /mcp whole {server}")
+    words = [pins.code, *(exposed_name(server, name) for name in names if tools)]
+    return "\n".join((*shown, f"Approve exactly this: /mcp approve {server} {' '.join(words)}"))
+
+
+def _cut(diff: Sequence[str], lines: int) -> Iterator[str]:
+    """The title and so many lines."""
+    yield from diff[: lines + 1] if lines else diff
+    if lines and len(diff) > lines + 1:
+        yield f"  [... {len(diff) - lines - 1} more lines]"
+
+
+def _diff_tool(name: str, old: ToolPin | None, new: ToolPin) -> list[str]:
+    title = f"{escape_hidden(name)}: " + ("changed" if old else "new")
+    before = _pin_lines(old) if old else []
+    found = list(difflib.unified_diff(before, _pin_lines(new), lineterm="", n=1))[2:]
+    lines = [f"  {line}" for line in found if not line.startswith("@@")]
+    length = len(new.definition.description)
+    beyond = f"  the change is beyond what is kept of its description ({length} characters)"
+    return [title, *(lines or [beyond])]
+
+
+def _pin_lines(pin: ToolPin) -> list[str]:
+    tool = pin.definition
+    table = {"arguments": json.loads(tool.schema), "hints": json.loads(tool.annotations)}
+    text = f"{tool.description}\n{json.dumps(table, ensure_ascii=False, indent=1, sort_keys=True)}"
+    return [
+        escape_hidden(line[at : at + DIFF_WIDTH])
+        for line in text.split("\n")
+        for at in range(0, len(line) or 1, DIFF_WIDTH)
+    ]
+
+
+def escape_hidden(text: str) -> str:
+    """Write out what cannot be seen."""
+    return "".join(
+        f"\\u{{{ord(char):x}}}" if HIDDEN_CHARS.match(char) or not char.isprintable() else char
+        for char in text
     )
-    return f"{shown}\n{more}{APPROVE_HINT.format(server=server, code=words)}"

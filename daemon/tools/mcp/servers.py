@@ -1,9 +1,4 @@
-"""How a server is started: inside the sandbox, with an environment of its own and the places that the config names.
-
-One MCP server, kept going: connected again when it breaks, its tools looked at whenever they may have changed.
-
-All MCP servers of the config: started in the background, their tools found by those who look for tools.
-"""
+"""MCP servers kept running: started in a sandbox, reconnected, their tools compared whenever they may have changed."""
 
 import asyncio
 import logging
@@ -11,140 +6,54 @@ import os
 import re
 import shutil
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from secrets import token_hex
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from daemon.core import value
 from daemon.core.clock import Clock
-from daemon.core.errors import AidaemonError
-from daemon.core.journal import Store
-from daemon.tools.base import Tool
+from daemon.core.errors import AidaemonError, ConfigError
 from daemon.tools.mcp.config import McpConfig
 from daemon.tools.mcp.pins import (
-    PinRepository,
+    PinStore,
     ServerPins,
     ToolListing,
-    approve_waiting,
     compare_tools,
     escape_hidden,
-    pins_from_json,
-    pins_to_json,
     render_change,
 )
 from daemon.tools.mcp.protocol import (
     CallAnswer,
-    Connect,
-    McpSession,
-    Notify,
     NotSent,
+    OnChanged,
+    OnStderrLine,
     ProcessAddress,
     ServerLost,
     ServerTool,
     UrlAddress,
 )
 from daemon.tools.mcp.tools import (
-    DISABLED,
     ToolChanged,
     ToolMaker,
-    exposed_name,
+    describe_disabled,
     sanitize_line,
     why_unfit,
 )
+from daemon.tools.registry import ToolRegistry
+from daemon.tools.shell.sandbox import Sandbox
 
-PASSED_VARIABLES = ("PATH", "HOME", "LANG", "TZ")
-PATH = "/usr/local/bin:/usr/bin:/bin"
-
-
-class SandboxMissing(AidaemonError):
-    """This machine has no sandbox."""
-
-
-class McpSandbox(Protocol):
-    """What keeps a server from the rest of the machine."""
-
-    @property
-    def kind(self) -> str:
-        """What there is; "none" when nothing is."""
-        ...
-
-    def wrap_server(
-        self,
-        inner: Sequence[str],
-        *,
-        network: bool,
-        writable: Sequence[Path],
-        readable: Sequence[Path],
-        env: Mapping[str, str],
-        cwd: Path,
-    ) -> list[str]:
-        """The command line that runs `inner` behind it."""
-        ...
-
-
-def server_address(
-    name: str, config: McpConfig, fence: McpSandbox, folder: Path
-) -> ProcessAddress | UrlAddress:
-    """Where the server is, or how to start it; `folder` is made for it, its home and the one place that it can always write to.
-
-    Raises NoFence when it must be fenced in and cannot be.
-    """
-    if config.url:
-        return UrlAddress(config.url, config.headers)
-    inner = (_find_program(config.command), *config.args)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if config.sandbox == "off":
-        return ProcessAddress(inner, {**_base_env(), **config.env}, str(folder))
-    if fence.kind == "none":
-        raise SandboxMissing(
-            f"the MCP server {name} is not started: this machine has no sandbox. Install bubblewrap, "
-            f'or set sandbox = "off" in [mcp.{name}] if it may do all that you may do'
-        )
-    env = {"PATH": PATH, "HOME": str(folder), "LANG": "C.UTF-8", **config.env}
-    writable = [folder, *(Path(path).expanduser() for path in config.paths)]
-    argv = fence.wrap_server(
-        inner,
-        network=config.network,
-        writable=writable,
-        readable=readable_paths(inner),
-        env=env,
-        cwd=folder,
-    )
-    return ProcessAddress(tuple(argv), env, str(folder))
-
-
-def readable_paths(argv: Sequence[str]) -> list[Path]:
-    """The program itself, the Python environment that it belongs to, and the files that the command line names."""
-    program = Path(argv[0])
-    named = [Path(word) for word in argv[1:] if word.startswith("/") and Path(word).is_file()]
-    return [place for place in (program, *_venv_paths(program), *named) if place.exists()]
-
-
-def _venv_paths(program: Path) -> list[Path]:
-    """A venv is of no use without its packages, and these not without the interpreter that it was made from."""
-    venv = program.parent.parent
-    settings = venv / "pyvenv.cfg"
-    if not settings.is_file():
-        return []
-    made_from = re.search(r"^home\s*=\s*(\S.*?)\s*$", settings.read_text(), re.MULTILINE)
-    return [venv, Path(made_from[1]), Path(made_from[1]).parent / "lib"] if made_from else [venv]
-
-
-def _find_program(command: str) -> str:
-    found = shutil.which(Path(command).expanduser())
-    return str(Path(found).absolute()) if found else command
-
-
-def _base_env() -> dict[str, str]:
-    return {"PATH": PATH} | {
-        name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ
-    }
-
+if TYPE_CHECKING:
+    from daemon.tools.mcp.client import McpSession
 
 log = logging.getLogger(__name__)
 
+Connect = Callable[
+    [ProcessAddress | UrlAddress, OnChanged, OnStderrLine],
+    AbstractAsyncContextManager["McpSession"],
+]
+PASSED_VARIABLES = ("PATH", "HOME", "LANG", "TZ")
+PATH = "/usr/local/bin:/usr/bin:/bin"
 RECONNECT_DELAYS = (1.0, 2.0, 5.0, 15.0, 60.0, 300.0)
 STEADY_S = 60.0
 WAIT_SESSION_S = 10.0
@@ -152,80 +61,131 @@ REFRESH_EVERY_S = 1.0
 NOTIFY_EVERY_S = 600.0
 
 
-@value(kw_only=True)
-class ServerDeps:
-    """What every server works with."""
+class SandboxMissing(AidaemonError):
+    """This machine has no sandbox."""
 
+
+def load_client() -> Connect:
+    """The function that connects to a server. Raises ConfigError without the package `mcp`."""
+    try:
+        from daemon.tools.mcp.client import connect  # lazy: the package `mcp` is an extra
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"[mcp] needs the package {error.name!r}, which is not installed:"
+            " pip install 'aidaemon[mcp]'"
+        ) from error
+    return connect
+
+
+@dataclass(slots=True, kw_only=True)
+class ServerManager:
+    """All servers of the config. None runs before `start`, none is left after `aclose`."""
+
+    configs: Mapping[str, McpConfig]
     connect: Connect
-    replace_source: Callable[[str, Sequence[Tool]], tuple[str, ...]]
-    pin_store: PinRepository
-    sandbox: McpSandbox
-    notify: Notify
+    registry: ToolRegistry
+    pins: PinStore
+    sandbox: Sandbox
+    notify: Callable[[str], Awaitable[None]]
     clock: Clock
     folder: Path
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    new_salt: Callable[[], str] = token_hex
+    _servers: dict[str, "McpServer"] = field(default_factory=dict)
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+    def start(self) -> None:
+        """Start all in the background."""
+        for name, config in self.configs.items():
+            self._servers[name] = server = McpServer(name, config, self)
+            self._tasks.append(asyncio.create_task(server.run(), name=f"mcp {name}"))
+
+    async def ready(self, seconds: float) -> bool:
+        """Wait until every server has listed its tools or failed once; False after these seconds."""
+        try:
+            async with asyncio.timeout(seconds):
+                for server in self._servers.values():
+                    await server.tried.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def aclose(self) -> None:
+        """End all connections and processes."""
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with suppress(asyncio.CancelledError):
+                await task
+        self._tasks.clear()
+
+    def problems(self) -> dict[str, str]:
+        """Why a server's tools cannot be used now, by its name."""
+        return {name: server.problem for name, server in self._servers.items() if server.problem}
+
+    def names(self) -> tuple[str, ...]:
+        """All configured servers."""
+        return tuple(self.configs)
+
+    async def approve(self, server: str, code: str, tools: Sequence[str] = ()) -> tuple[str, ...]:
+        """See PinStore.approve; the tools can be called at once. KeyError for an unknown server."""
+        return await self._servers[server].approve(code, tools)
 
 
 @dataclass(slots=True)
 class McpServer:
-    """`tried` is set once it is known what the server offers, or that it cannot be had for now; `ailment` says why not."""
+    """`tried` is set once the server listed its tools or failed; `problem` says why it failed."""
 
     name: str
     config: McpConfig
-    deps: ServerDeps
+    manager: ServerManager
     problem: str = "not started yet"
     tried: asyncio.Event = field(default_factory=asyncio.Event)
-    listing: ToolListing | None = None
-    _session: McpSession | None = None
+    _listing: ToolListing | None = None
+    _session: "McpSession | None" = None
     _connected: asyncio.Event = field(default_factory=asyncio.Event)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _refresh_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _notified_at: float = -NOTIFY_EVERY_S
 
     async def run(self) -> None:
-        """For as long as the house stands."""
-        failures = 0
+        """Connect, again and again, until cancelled."""
+        failures, clock = 0, self.manager.clock
         while True:
-            began = self.deps.clock.monotonic()
+            began = clock.monotonic()
             self.problem = await self._connect_once()
-            if self.deps.clock.monotonic() - began > STEADY_S:
+            if clock.monotonic() - began > STEADY_S:
                 failures = 0
             wait = RECONNECT_DELAYS[min(failures, len(RECONNECT_DELAYS) - 1)]
             failures += 1
-            log.warning(
-                "MCP server %s: %s; it is tried again in %g s",
-                self.name,
-                sanitize_line(self.problem),
-                wait,
-            )
+            problem = sanitize_line(self.problem)
+            log.warning("MCP server %s: %s; retry in %g s", self.name, problem, wait)
             self.tried.set()
-            await self.deps.sleep(wait)
+            await self.manager.sleep(wait)
 
     async def _connect_once(self) -> str:
-        """One connection, from its beginning to its end; why it ended."""
+        """One connection from beginning to end; why it ended."""
+        manager = self.manager
         try:
-            place = await asyncio.to_thread(
+            address = await asyncio.to_thread(
                 server_address,
                 self.name,
                 self.config,
-                self.deps.sandbox,
-                self.deps.folder / self.name,
+                manager.sandbox,
+                manager.folder / self.name,
             )
-            async with self.deps.connect(
-                place, changed=self._changed.set, heard=self._log_stderr
-            ) as session:
+            async with manager.connect(address, self._changed.set, self._log_stderr) as session:
                 return await self._serve_session(session)
         except AidaemonError as error:
             return str(error)
-        except (
-            Exception
-        ) as error:  # the border of a server: what it breaks is its own connection, no more
+        except Exception as error:  # the border of a server: it breaks only its own connection
             log.debug("MCP server %s", self.name, exc_info=True)
             return f"{type(error).__name__}: {error}"
 
-    async def _serve_session(self, session: McpSession) -> str:
-        """What goes wrong is given back, not raised: the connection it would pass through makes other errors of it."""
+    def _log_stderr(self, line: str) -> None:
+        log.info("MCP server %s says: %s", self.name, sanitize_line(line, 500))
+
+    async def _serve_session(self, session: "McpSession") -> str:
+        """Errors are returned, because the connection would turn them into others."""
         try:
             self._changed.clear()
             await self._refresh(session)
@@ -242,14 +202,14 @@ class McpServer:
             self._drop_session(session)
         return why
 
-    async def _watch(self, session: McpSession) -> None:
+    async def _watch(self, session: "McpSession") -> None:
         while True:
             await self._changed.wait()
             with suppress(AidaemonError):
                 await self._refresh_if_changed(session)
-            await self.deps.sleep(REFRESH_EVERY_S)
+            await self.manager.sleep(REFRESH_EVERY_S)
 
-    async def _refresh_if_changed(self, session: McpSession) -> None:
+    async def _refresh_if_changed(self, session: "McpSession") -> None:
         async with self._refresh_lock:
             if self._changed.is_set():
                 self._changed.clear()
@@ -259,104 +219,79 @@ class McpServer:
                     self._changed.set()
                     raise
 
-    def _log_stderr(self, line: str) -> None:
-        log.info("MCP server %s says: %s", self.name, sanitize_line(line, 500))
-
-    async def _refresh(self, session: McpSession) -> None:
-        offered = self._drop_unfit(await session.list_tools())
-        before = await self.deps.pin_store.get(self.name)
-        looked = compare_tools(before, offered)
-        if not looked.pins.salt:
-            looked = replace(looked, pins=replace(looked.pins, salt=self.deps.new_salt()))
-        if looked.pins != before:
-            await self.deps.pin_store.keep(self.name, looked.pins)
-        self._publish(looked)
-        if looked.first:
-            names = ", ".join(escape_hidden(one.name) for one in offered)
-            log.info(
-                "MCP server %s is met for the first time: its tools are taken as they are now (%s)",
-                self.name,
-                names,
-            )
-        await self._notify_owner(looked.pins)
-
-    def _drop_unfit(self, offered: Sequence[ServerTool]) -> list[ServerTool]:
-        """Each name once, and only what a model can be shown."""
-        found: dict[str, ServerTool] = {}
-        for one in offered:
-            why = "it is listed twice" if one.name in found else why_unfit(one)
-            if why:
-                log.warning(
-                    "MCP server %s: its tool %s is left out: %s",
-                    self.name,
-                    sanitize_line(escape_hidden(one.name)),
-                    why,
-                )
+    async def _refresh(self, session: "McpSession") -> None:
+        offered: dict[str, ServerTool] = {}
+        for tool in await session.list_tools():
+            if why := "it is listed twice" if tool.name in offered else why_unfit(tool):
+                name = sanitize_line(escape_hidden(tool.name))
+                log.warning("MCP server %s: tool %s is left out: %s", self.name, name, why)
             else:
-                found[one.name] = one
-        return list(found.values())
+                offered[tool.name] = tool
+        pins = self.manager.pins
+        before = await pins.get(self.name)
+        listing = compare_tools(before, list(offered.values()))
+        if not listing.pins.salt:
+            listing = replace(listing, pins=replace(listing.pins, salt=token_hex()))
+        if listing.pins != before:
+            await pins.keep(self.name, listing.pins)
+        self._publish(listing)
+        if listing.first:
+            names = ", ".join(map(escape_hidden, offered))
+            log.info("MCP server %s is new; its tools are accepted: %s", self.name, names)
+        await self._notify_owner(listing.pins)
 
-    def _publish(self, looked: ToolListing) -> None:
-        maker = ToolMaker(self.name, self.config, self)
-        tools = [maker.usable(one) for one in looked.usable]
-        tools += [
-            maker.disabled(pin.definition, known=pin.definition.name in looked.pins.approved)
-            for pin in looked.disabled
-        ]
-        before, self.listing = self.listing, looked
-        if before and (before.usable, before.disabled) == (looked.usable, looked.disabled):
+    def _publish(self, listing: ToolListing) -> None:
+        maker = ToolMaker(self.name, self.config, self.call)
+        tools = [maker.usable(tool) for tool in listing.usable]
+        for pin in listing.disabled:
+            known = pin.definition.name in listing.pins.approved
+            tools.append(maker.disabled(pin.definition, known=known))
+        before, self._listing = self._listing, listing
+        if before and (before.usable, before.disabled) == (listing.usable, listing.disabled):
             return
-        if taken := self.deps.replace_source(f"mcp {self.name}", tools):
-            log.warning(
-                "MCP server %s: these names are others' already: %s", self.name, ", ".join(taken)
-            )
+        if taken := self.manager.registry.replace_source(f"mcp {self.name}", tools):
+            log.warning("MCP server %s: names already in use: %s", self.name, ", ".join(taken))
 
     async def _notify_owner(self, pins: ServerPins) -> None:
-        """Once for each change, and not more often than every ten minutes: a server must not be able to talk to the owner."""
-        now = self.deps.clock.monotonic()
-        if (
-            not pins.code
-            or pins.code == pins.notified_code
-            or now - self._notified_at < NOTIFY_EVERY_S
-        ):
+        """Once for each change, and rarely: a server must not be able to talk to the owner."""
+        now = self.manager.clock.monotonic()
+        told = pins.code in ("", pins.notified_code)
+        if told or now - self._notified_at < NOTIFY_EVERY_S:
             return
         self._notified_at = now
-        await self.deps.pin_store.keep(self.name, replace(pins, notified_code=pins.code))
-        await self.deps.notify(
-            f"The MCP server {self.name} has changed its tools. What is changed or new is switched off until you approve it:\n"
-            f"{render_change(self.name, pins)}"
+        await self.manager.pins.keep(self.name, replace(pins, notified_code=pins.code))
+        await self.manager.notify(
+            f"The MCP server {self.name} has changed its tools. What is changed or new is"
+            f" switched off until you approve it:\n{render_change(self.name, pins)}"
         )
 
-    async def call(self, definition: ServerTool, arguments: Mapping[str, object]) -> CallAnswer:
-        """Ask the server once; before that, what it offers is looked at again if it said that it has changed."""
+    async def call(self, tool: ServerTool, arguments: Mapping[str, object]) -> CallAnswer:
+        """Call once; before that, tools that may have changed are listed again."""
         session = await self._wait_session()
         try:
-            return await self._call_session(session, definition, arguments)
+            return await self._call_session(session, tool, arguments)
         except NotSent:
             self._drop_session(session)
-        return await self._call_session(await self._wait_session(), definition, arguments)
+        return await self._call_session(await self._wait_session(), tool, arguments)
 
     async def _call_session(
-        self, session: McpSession, definition: ServerTool, arguments: Mapping[str, object]
+        self, session: "McpSession", tool: ServerTool, arguments: Mapping[str, object]
     ) -> CallAnswer:
         try:
             await self._refresh_if_changed(session)
         except ServerLost as error:
             raise NotSent(str(error)) from error
-        if self.listing and definition not in self.listing.usable:
-            raise ToolChanged(
-                DISABLED.format(tool=exposed_name(self.name, definition.name), server=self.name)
-            )
-        return await session.call_tool(definition.name, arguments)
+        if self._listing and tool not in self._listing.usable:
+            raise ToolChanged(describe_disabled(self.name, tool.name))
+        return await session.call_tool(tool.name, arguments)
 
-    def _drop_session(self, session: McpSession) -> None:
-        """It is gone; the next one is waited for."""
+    def _drop_session(self, session: "McpSession") -> None:
         if self._session is session:
             self._session = None
             self._connected.clear()
 
-    async def _wait_session(self) -> McpSession:
-        """The connection; a broken one gets a moment to come back."""
+    async def _wait_session(self) -> "McpSession":
+        """The session; a broken connection gets a moment to come back."""
         try:
             async with asyncio.timeout(WAIT_SESSION_S):
                 await self._connected.wait()
@@ -367,9 +302,9 @@ class McpServer:
         return self._session
 
     async def approve(self, code: str, tools: Sequence[str] = ()) -> tuple[str, ...]:
-        """See approving.approve_kept; what is approved can be called at once."""
+        """See PinStore.approve."""
         async with self._refresh_lock:
-            names = await approve_waiting(self.deps.pin_store, self.name, code, tools)
+            names = await self.manager.pins.approve(self.name, code, tools)
             self._changed.set()
         if self._session:
             with suppress(AidaemonError):
@@ -377,67 +312,48 @@ class McpServer:
         return names
 
 
-@value
-class StoredPins:
-    """See server.Shelf."""
+def server_address(
+    name: str, config: McpConfig, sandbox: Sandbox, folder: Path
+) -> ProcessAddress | UrlAddress:
+    """Where the server is, or how to start it; `folder` is its home and always writable.
 
-    store: Store
+    Raises SandboxMissing when it needs a sandbox and there is none.
+    """
+    if config.url:
+        return UrlAddress(config.url, config.headers)
+    program = shutil.which(Path(config.command).expanduser())
+    command = str(Path(program).absolute()) if program else config.command
+    inner = (command, *config.args)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if config.sandbox == "off":
+        passed = {name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ}
+        return ProcessAddress(inner, {"PATH": PATH, **passed, **config.env}, str(folder))
+    if sandbox.kind == "none":
+        raise SandboxMissing(
+            f"the MCP server {name} is not started: this machine has no sandbox. Install bubblewrap,"
+            f' or set sandbox = "off" in [mcp.{name}] if it may do all that you may do'
+        )
+    env = {"PATH": PATH, "HOME": str(folder), "LANG": "C.UTF-8", **config.env}
+    argv = sandbox.wrap_server(
+        inner,
+        network=config.network,
+        writable=[folder, *(Path(path).expanduser() for path in config.paths)],
+        readable=_readable_paths(inner),
+        env=env,
+        cwd=folder,
+    )
+    return ProcessAddress(tuple(argv), env, str(folder))
 
-    async def get(self, server: str) -> ServerPins | None:
-        """Those of this server; None when it was never met."""
-        text = await self.store.read(lambda tx: tx.get_pins(server))
-        return None if text is None else pins_from_json(text)
 
-    async def keep(self, server: str, pins: ServerPins) -> None:
-        """From now on these."""
-        text = pins_to_json(pins)
-        await self.store.write(lambda tx: tx.put_pins(server, text))
-
-    async def all(self) -> dict[str, ServerPins]:
-        """Of every server that was ever met."""
-        kept = await self.store.read(lambda tx: tx.list_pins())
-        return {name: pins_from_json(text) for name, text in kept.items()}
-
-
-class ServerManager:
-    """Nothing is started before `start`, and nothing is left after `aclose`."""
-
-    def __init__(self, configs: Mapping[str, McpConfig], means: ServerDeps) -> None:
-        self._servers = {name: McpServer(name, config, means) for name, config in configs.items()}
-        self._tasks: list[asyncio.Task[None]] = []
-
-    def start(self) -> None:
-        """Begin, in the background: nobody waits for a slow server."""
-        for name, server in self._servers.items():
-            self._tasks.append(asyncio.create_task(server.run(), name=f"mcp {name}"))
-
-    async def ready(self, seconds: float) -> bool:
-        """Wait until every server has shown its tools or has failed once; False when that takes longer than these seconds."""
-        try:
-            async with asyncio.timeout(seconds):
-                for server in self._servers.values():
-                    await server.tried.wait()
-        except TimeoutError:
-            return False
-        return True
-
-    async def aclose(self) -> None:
-        """End all connections and all processes."""
-        for task in self._tasks:
-            task.cancel()
-        for task in self._tasks:
-            with suppress(asyncio.CancelledError):
-                await task
-        self._tasks.clear()
-
-    def problems(self) -> dict[str, str]:
-        """Why a server's tools cannot be used just now, by its name."""
-        return {name: server.problem for name, server in self._servers.items() if server.problem}
-
-    def names(self) -> tuple[str, ...]:
-        """All that are configured."""
-        return tuple(self._servers)
-
-    async def approve(self, server: str, code: str, tools: Sequence[str] = ()) -> tuple[str, ...]:
-        """See Server.approve; KeyError for a server that is not configured."""
-        return await self._servers[server].approve(code, tools)
+def _readable_paths(argv: Sequence[str]) -> list[Path]:
+    """The program, its Python environment with the interpreter, and files named in the command."""
+    program = Path(argv[0])
+    found = [program, *(Path(word) for word in argv[1:] if word.startswith("/"))]
+    paths = [path for path in found if path.is_file()]
+    settings = program.parent.parent / "pyvenv.cfg"
+    if settings.is_file():
+        paths.append(settings.parent)
+        home = re.search(r"^home\s*=\s*(\S.*?)\s*$", settings.read_text(), re.MULTILINE)
+        if home:
+            paths += [Path(home[1]), Path(home[1]).parent / "lib"]
+    return [path for path in paths if path.exists()]
