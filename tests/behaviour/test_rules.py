@@ -153,7 +153,7 @@ async def test_F5_a_rule_of_one_chat_leaves_others_alone(
     tmp_path: Path, model: FakeOpenAI, mailbox: Mailbox
 ) -> None:
     async with living(tmp_path, model, parts=parts(mailbox)) as it:
-        assert "In this chat alone." in await it.command(
+        assert "In this chat only." in await it.command(
             "/rules add never delete mail in this chat"
         )
         await it.settled(await tries(it))
@@ -175,7 +175,7 @@ async def test_F5_a_rule_is_confirmed_listed_and_removed_by_its_number_which_is_
         assert "There is no rule '1'" in await it.command("/rules remove 1")
         await it.settled(await tries(it))
         assert mailbox.gone == ["13"]
-        assert "rule 2" in await it.command("/rules add never send mail")
+        assert "Rule 2" in await it.command("/rules add never send mail")
 
 
 async def test_F5_a_sentence_that_is_no_rule_makes_none_and_the_forms_are_told(
