@@ -21,7 +21,7 @@ from daemon.agent.pre_call import PreCall
 from daemon.agent.reflection import Reflector
 from daemon.agent.routing import ModelRouting
 from daemon.agent.spec.registry import AgentRegistry
-from daemon.agent.subagents.composite_runner import CompositeRunner
+from daemon.agent.subagents.composite import CompositeRunner
 from daemon.agent.subagents.manager import SubagentManager
 from daemon.core import value
 from daemon.core.clock import Clock

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 
 from daemon.agent.budgets import Budgets, DailyUsage
@@ -210,10 +209,6 @@ class DaemonBuilder:
         sessions = SessionManager(
             self._session_deps(store, agent, agents.budgets, children, specs, MemoryRecall(memory))
         )
-        children.wake_session, children.stop_turn = (
-            partial(sessions.deliver, watched=False),
-            sessions.cancel,
-        )
         criteria = CriterionChecker(CriteriaChecker(sandbox))
         loops = LoopEngine(
             store,
@@ -355,7 +350,7 @@ class DaemonBuilder:
             live=self.live,
             clock=self.clock,
             agent=agent,
-            set_up=TurnPreparer(specs, lambda: specs.defaults, recollect),
+            preparer=TurnPreparer(specs, lambda: specs.defaults, recollect),
             budgets=budgets,
             children=children,
             effort=lambda: specs.defaults.effort,

@@ -1,6 +1,5 @@
 """Views of runs, sessions, questions and loops, built from rows and events."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import datetime

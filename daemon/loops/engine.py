@@ -286,7 +286,7 @@ class LoopEngine:
     def _deliver(self, moved: LoopChange) -> None:
         """The attempt's message is on disk: its lane takes it up."""
         if moved.session and moved.message and moved.message.state == "new":
-            self.sessions.deliver(moved.session, moved.message, watched=False)
+            self.sessions.deliver(moved.session, moved.message, stream=False)
 
     def _forget_task(self, loop_id: str, task: asyncio.Task[None]) -> None:
         self._tasks.pop(loop_id, None)

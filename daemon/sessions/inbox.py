@@ -3,7 +3,6 @@
 from contextlib import nullcontext
 from dataclasses import field, replace
 
-from daemon.agent.turn_control import TurnControl
 from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.events import Answer
@@ -67,23 +66,10 @@ class Inbox:
 
     async def accept(self, inbound: InboxMessage, *, command: bool = False) -> InboxReceipt:
         """Durable when it returns. Raises StoreUnavailable: nothing was accepted, send it again."""
-        steers_not = command or inbound.attachments  # files are fetched when a turn begins
-        control = None if steers_not else self.sessions.steerable(inbound.session, inbound.sender)
-        with control.reserve_steer() if control else nullcontext():
-            steers = self.sessions.running_turn(inbound.session) if control else ""
-            row = replace(
-                self._inbox_row(inbound, steers), state=COMMAND_STATE if command else "new"
-            )
-            session, kept, asked = await self.store.write(lambda tx: self._write(tx, inbound, row))
-            if kept.id != row.id:
-                return InboxReceipt(kept, duplicate=True)
-            if asked:
-                self.sessions.wake_turn(asked, kept.state.partition(":")[2])
-                return InboxReceipt(kept)
-            return InboxReceipt(self._dispatch(session, kept, control, inbound))
-
-    def _inbox_row(self, inbound: InboxMessage, steers: str) -> InboxRow:
-        return InboxRow(
+        control, steers = None, ""
+        if not command and not inbound.attachments:  # files are fetched when a turn begins
+            control, steers = self.sessions.find_steerable(inbound.session, inbound.sender)
+        row = InboxRow(
             id=self.new_id(),
             channel=inbound.channel,
             account=inbound.account,
@@ -94,49 +80,53 @@ class Inbox:
             label=inbound.label,
             turn=self.new_id(),
             received_at=self.clock.now(),
+            state=COMMAND_STATE if command else "new",
             steers=steers,
             role=inbound.role,
             attachments=inbound.attachments,
             message_id=inbound.message_id,
         )
+        with control.reserve_steer() if control else nullcontext():
+            session, kept, asked = await self.store.write(lambda tx: _write(tx, inbound, row))
+            if kept.id != row.id:
+                return InboxReceipt(kept, duplicate=True)
+            if asked:
+                self.sessions.wake_turn(asked, kept.state.partition(":")[2])
+            elif control and kept.steers and control.accepts_steers:
+                control.steer(kept)
+            elif kept.state == "new":
+                kept = replace(kept, steers="")  # the turn that it was meant for ended meanwhile
+                self.sessions.deliver(session, kept, stream=inbound.stream)
+            return InboxReceipt(kept)
 
-    def _write(
-        self, tx: Tx, inbound: InboxMessage, row: InboxRow
-    ) -> tuple[SessionRow, InboxRow, SessionRow | None]:
-        """The session, the row as it stands, and where a question was asked that it answers: by a sub-agent perhaps."""
-        session = tx.get_session(inbound.session)
-        if session is None:
-            reached = inbound.session_label or inbound.label
-            session = SessionRow(
-                inbound.session, inbound.channel, inbound.chat, reached, row.received_at
-            )
-            tx.put_session(session)
-        question = (
-            None
-            if row.state == COMMAND_STATE or session.label is Label.UNTRUSTED
-            else _find_open_question(tx, row)
+
+def _write(
+    tx: Tx, inbound: InboxMessage, row: InboxRow
+) -> tuple[SessionRow, InboxRow, SessionRow | None]:
+    """The session, the row as it stands, and where a question was asked that it answers: by a sub-agent perhaps."""
+    session = tx.get_session(inbound.session)
+    if session is None:
+        reached = inbound.session_label or inbound.label
+        session = SessionRow(
+            inbound.session, inbound.channel, inbound.chat, reached, row.received_at
         )
-        if question:
-            row = replace(row, steers="", state=f"answered:{question.turn}")
-        elif row.steers and (meant := tx.get_turn(row.steers)) and meant.ended_at:
-            row = replace(row, steers="")
-        kept = tx.accept_input(row)
-        if question and kept.id == row.id and kept.state.startswith("answered:"):
-            tx.answer_approval(
-                question.turn, question.call_id, Answer.DENY, row.sender, row.body, row.received_at
-            )
-            return session, kept, tx.get_session(question.session)
-        return session, kept, None
-
-    def _dispatch(
-        self, session: SessionRow, row: InboxRow, control: TurnControl | None, inbound: InboxMessage
-    ) -> InboxRow:
-        if control and row.steers and control.accepts_steers:
-            control.steer(row)
-        elif row.state == "new":
-            row = replace(row, steers="")  # the turn that it was meant for ended meanwhile
-            self.sessions.deliver(session, row, watched=inbound.stream)
-        return row
+        tx.put_session(session)
+    question = (
+        None
+        if row.state == COMMAND_STATE or session.label is Label.UNTRUSTED
+        else _find_open_question(tx, row)
+    )
+    if question:
+        row = replace(row, steers="", state=f"answered:{question.turn}")
+    elif row.steers and (meant := tx.get_turn(row.steers)) and meant.ended_at:
+        row = replace(row, steers="")
+    kept = tx.accept_input(row)
+    if question and kept.id == row.id and kept.state.startswith("answered:"):
+        tx.answer_approval(
+            question.turn, question.call_id, Answer.DENY, row.sender, row.body, row.received_at
+        )
+        return session, kept, tx.get_session(question.session)
+    return session, kept, None
 
 
 def _find_open_question(tx: Tx, row: InboxRow) -> ApprovalRow | None:

@@ -1,19 +1,14 @@
-"""The files of a message are fetched before its turn begins: bounded in time, and left at once when the turn is stopped.
-
-What every lane works with.
-
-The lane of one session: its messages in order, one turn at a time, by one worker (DESIGN 3).
-"""
+"""The worker of one session: its messages in order, one turn at a time (DESIGN 3)."""
 
 import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import Literal
 
 from daemon.agent.budgets import Budgets
-from daemon.agent.context.builder import TurnContext, build_turn_context
+from daemon.agent.context.builder import build_turn_context
 from daemon.agent.context.history import (
     History,
     is_cleared,
@@ -23,6 +18,7 @@ from daemon.agent.context.history import (
     sum_progress,
 )
 from daemon.agent.final_messages import describe_end
+from daemon.agent.loop import AgentLoop
 from daemon.agent.subagents.manager import SubagentManager
 from daemon.agent.turn_control import TurnControl
 from daemon.core import value
@@ -31,89 +27,48 @@ from daemon.core.errors import Fenced, StoreUnavailable
 from daemon.core.event_bus import EventBus, Quarantined, TurnFinished
 from daemon.core.events import Answer, ApprovalAnswered, Stop, TurnEnded, TurnResumed, UserSaid
 from daemon.core.journal import ReadTx, Store, Tx
-from daemon.core.provenance import SourcedText
 from daemon.core.rows import ApprovalRow, InboxRow, SessionRow, TurnRow
 from daemon.core.turn import Turn
 from daemon.sessions.recovery import (
     MAX_ATTEMPTS,
+    QUARANTINE_NOTICE,
     CrashBlame,
-    FailureCounts,
+    DeliverChild,
     JournalSink,
     Lease,
     Opening,
-    delay_suspect,
-    quarantine_notice,
-    record_attempt,
+    start_attempt,
 )
 from daemon.sessions.turn_setup import (
     AGENT,
     TurnPreparer,
-    first_event,
     load_inherited_sources,
     serves_another,
 )
 
+log = logging.getLogger(__name__)
 FETCH_TIMEOUT_S = 120.0
 FETCH_TIMED_OUT = (
     "[The files of this message could not be fetched in time. They can be sent again.]"
 )
 FETCH_STOPPED = "[The files of this message were not fetched: it was stopped.]"
-
-
-@dataclass(slots=True)
-class AttachmentFetch:
-    """At most one message's files at a time. Until they are there the message is still in the queue: a crash loses nothing."""
-
-    timeout_s: float = FETCH_TIMEOUT_S
-    _turn: str = ""
-    _control: TurnControl | None = None
-
-    async def fetch(self, row: InboxRow, fetch: Callable[[InboxRow], Awaitable[str]]) -> str:
-        """What came of them, in words for the model; "" for a message without any."""
-        if not row.attachments:
-            return ""
-        control = TurnControl(asyncio.get_running_loop().time)
-        self._turn, self._control = row.turn, control
-        try:
-            async with control.time_limit(self.timeout_s):
-                return await fetch(row)
-            return FETCH_STOPPED if control.cancel_reason else FETCH_TIMED_OUT
-        finally:
-            self._turn, self._control = "", None
-
-    def stop(self, turn_id: str) -> None:
-        """Nobody needs them any more."""
-        if turn_id == self._turn and self._control:
-            self._control.cancel("stopped")
-
-
-class TurnRunner(Protocol):
-    """The agent loop."""
-
-    async def run(self, turn: Turn, scene: TurnContext, control: TurnControl) -> None:
-        """Drive the turn until it ends or waits."""
-        ...
-
-
-async def fetch_nothing(row: InboxRow) -> str:
-    """No files can be had here."""
-    return ""
+LOOP_PREFIX = "loop:"
+FetchFiles = Callable[[InboxRow], Awaitable[str]]
 
 
 @value
 class SessionDeps:
-    """What every lane works with. `leaving` is set when the daemon stops, `questions` while somebody has been asked something.
+    """What every worker needs. `stopping` is set when the daemon stops, `approvals_pending` while a question is open.
 
-    `held` are the turns that this process took in and has not finished. `fetch` brings in the files of a message before its turn
-    begins and says what came of it, in words for the model; it may be asked again for the same one. `company` is who shares the
-    blame where the former daemon crashed.
+    `owned_turns`: accepted by this process and not finished. `fetch` brings in the files of a message and describes them
+    for the model; it may be called again for the same message.
     """
 
     store: Store
     live: EventBus
     clock: Clock
-    agent: TurnRunner
-    set_up: TurnPreparer
+    agent: AgentLoop
+    preparer: TurnPreparer
     budgets: Budgets
     children: SubagentManager
     effort: Callable[[], str]
@@ -121,22 +76,24 @@ class SessionDeps:
     owner: str
     stopping: asyncio.Event
     approvals_pending: asyncio.Event
+    fetch: FetchFiles
     owned_turns: set[str] = field(default_factory=set)
-    fetch: Callable[[InboxRow], Awaitable[str]] = fetch_nothing
     crash_blame: CrashBlame = field(default_factory=CrashBlame)
-
-
-log = logging.getLogger(__name__)
-LOOP_PREFIX = "loop:"
 
 
 @dataclass(slots=True)
 class SessionWorker:
-    """One session's queue and worker. It reads the journal once, when it wakes; after that it is told."""
+    """One session's queue. It reads the journal once, when it wakes; after that it is told what happens.
+
+    `unattempted`: inputs, and `interrupted`: turns, that a former daemon left; it may have died of one. `failures`: how
+    often a turn failed in this process, and at which progress.
+    """
 
     session: SessionRow
     deps: SessionDeps
     lease: Lease
+    deliver_child: DeliverChild
+    finish_children: DeliverChild
     history: History | None = None
     inputs: deque[InboxRow] = field(default_factory=deque)
     wakes: deque[str] = field(default_factory=deque)
@@ -146,8 +103,8 @@ class SessionWorker:
     unattempted: set[str] = field(default_factory=set)
     interrupted: set[str] = field(default_factory=set)
     unstreamed: set[str] = field(default_factory=set)
-    failures: FailureCounts = field(default_factory=FailureCounts)
-    attachments: AttachmentFetch = field(default_factory=AttachmentFetch)
+    failures: dict[str, tuple[int, int]] = field(default_factory=dict)
+    fetching: dict[str, TurnControl] = field(default_factory=dict)
     running: Turn | None = None
     control: TurnControl | None = None
 
@@ -157,100 +114,82 @@ class SessionWorker:
             self.seen_inputs.add(row.id)
             self.inputs.append(row)
 
-    def steerable(self, sender: str) -> TurnControl | None:
-        """The running turn, when a text of this sender is to be folded into it: it overtakes nothing that they said before."""
+    def find_steerable(self, sender: str) -> TurnControl | None:
+        """The running turn, when a text of this sender may join it; it overtakes none of their earlier messages."""
         control = self.control
-        mine = (
-            control is not None
-            and control.accepts_steers
-            and not control.cancel_reason
-            and control.sender == sender
-        )
-        waits = any(row.sender == sender for row in self.inputs)
-        return control if mine and not waits and self.deps.while_busy() == "steer" else None
+        if control is None or control.cancel_reason or not control.accepts_steers:
+            return None
+        if control.sender != sender or any(row.sender == sender for row in self.inputs):
+            return None
+        return control if self.deps.while_busy() == "steer" else None
 
     @property
     def idle(self) -> bool:
         """Nothing to do now."""
-        return (
-            self.history is not None
-            and not self.running
-            and not self._next_wake()
-            and self._next_input() is None
-        )
+        return self.history is not None and not self.running and self._next_job() is None
 
     async def work(self) -> None:
-        """Everything there is to do, in order. Returns when idle, or when the daemon leaves. Raises Fenced, StoreUnavailable."""
+        """All there is to do, in order. Returns when idle, or when the daemon stops. Raises Fenced, StoreUnavailable."""
         if self.history is None:
             await self._load()
-        while not self.idle and not self.deps.stopping.is_set():
-            if turn := self._next_wake():
-                self.wakes.remove(turn)
-                await self._run_guarded(turn, None)
-            elif row := self._next_input():
-                self.inputs.remove(row)
-                await self._run_guarded(row.turn, row)
+        while (job := self._next_job()) and not self.deps.stopping.is_set():
+            if isinstance(job, str):
+                self.wakes.remove(job)
+                await self._run_guarded(job, None)
+            else:
+                self.inputs.remove(job)
+                await self._run_guarded(job.turn, job)
 
-    def _next_wake(self) -> str:
-        """The turn to take up again. In a paused session only one that was stopped: one that only waits is no try (K25)."""
+    def _next_job(self) -> InboxRow | str | None:
+        """A turn to resume, else a message. In a paused session only one that was stopped, for it ends without a step."""
         if not self.session.paused:
-            return self.wakes[0] if self.wakes else ""
-        return next((turn for turn in self.wakes if turn in self.cancels), "")
-
-    def _next_input(self) -> InboxRow | None:
-        """The message whose turn it is; in a paused session only one that was stopped, for it ends without a step."""
-        if not self.session.paused:
-            return self.inputs[0] if self.inputs else None
-        return next((row for row in self.inputs if row.turn in self.cancels), None)
+            return self.wakes[0] if self.wakes else self.inputs[0] if self.inputs else None
+        stopped = (turn for turn in self.wakes if turn in self.cancels)
+        return next(stopped, None) or next(
+            (row for row in self.inputs if row.turn in self.cancels), None
+        )
 
     async def _load(self) -> None:
         """Read what a former worker, or a former daemon, left."""
+        while True:
+            before = self.session
 
-        def look(
-            tx: ReadTx,
-        ) -> tuple[SessionRow, History, list[TurnRow], list[InboxRow], dict[str, str]]:
-            session = tx.get_session(self.session.id) or self.session
-            turns, rows = tx.list_unfinished_turns(session.id), tx.list_waiting_inputs(session.id)
-            names = [*(turn.id for turn in turns), *(row.turn for row in rows)]
-            return (
-                session,
-                load_history(tx, session),
-                turns,
-                rows,
-                {name: why for name in names if (why := tx.get_cancel_reason(name))},
-            )
+            def look(
+                tx: ReadTx,
+            ) -> tuple[SessionRow, History, list[str], list[InboxRow], dict[str, str]]:
+                session = tx.get_session(self.session.id) or self.session
+                turns = [turn.id for turn in tx.list_unfinished_turns(session.id)]
+                rows = tx.list_waiting_inputs(session.id)
+                names = (*turns, *(row.turn for row in rows))
+                cancels = {name: why for name in names if (why := tx.get_cancel_reason(name))}
+                return session, load_history(tx, session), turns, rows, cancels
 
-        seen, found = self.session, await self.deps.store.read(look)
-        while (
-            self.session is not seen
-        ):  # a command changed it meanwhile: what was read may be from before
-            seen, found = self.session, await self.deps.store.read(look)
-        self.session, self.history, turns, rows, stopped = found
-        self.cancels = stopped | self.cancels
-        unfinished = self.interrupted = {turn.id for turn in turns}
-        self.wakes.extend(turn.id for turn in turns if turn.id not in self.wakes)
-        meanwhile = self._empty_queue()
-        self.unattempted = {row.id for row in rows}.difference(row.id for row in meanwhile)
+            found = await self.deps.store.read(look)
+            if self.session is before:  # else a command changed it meanwhile
+                break
+        self.session, self.history, unfinished, rows, cancels = found
+        self.cancels = cancels | self.cancels
+        self.interrupted = set(unfinished)
+        self.wakes.extend(turn for turn in unfinished if turn not in self.wakes)
+        pushed = list(self.inputs)  # meanwhile: they come after those in the journal
+        self.inputs.clear()
+        self.seen_inputs.difference_update(row.id for row in pushed)
+        self.unattempted = {row.id for row in rows}.difference(row.id for row in pushed)
         for row in rows:
             if row.steers in unfinished and row.id not in self.seen_inputs:
                 self.seen_inputs.add(row.id)
                 self.parked_steers.setdefault(row.steers, []).append(row)
             else:
                 self.push(row)
-        for row in meanwhile:
+        for row in pushed:
             self.push(row)
 
-    def _empty_queue(self) -> list[InboxRow]:
-        """What was pushed before the journal had been read: it comes after what stands there, though it was heard of first."""
-        rows = list(self.inputs)
-        self.inputs.clear()
-        self.seen_inputs.difference_update(row.id for row in rows)
-        return rows
-
     async def _run_guarded(self, turn_id: str, row: InboxRow | None) -> None:
-        """One job. What breaks it is tried again, and set aside when it breaks three times (the border of a session task)."""
+        """Run one job; one that fails is tried again, and set aside after three failures without progress."""
+        store = self.deps.store
         try:
-            if row and not await self._has_begun(turn_id):
+            known = turn_id in self.failures and await store.read(lambda tx: tx.get_turn(turn_id))
+            if row and not known:
                 await self._begin(row)
             else:
                 await self._resume(turn_id)
@@ -259,34 +198,25 @@ class SessionWorker:
         except StoreUnavailable:
             self._requeue(turn_id, row)
             raise
-        except Exception:  # a poison message must not stop the lane
-            log.exception("turn %s broke off", turn_id)
-            failed = self.failures.count_failure(
-                turn_id, self.running.progress if self.running else None
-            )
+        except Exception:  # a message that crashes its turn must not stop the session
+            log.exception("turn %s failed", turn_id)
+            before, count = self.failures.get(turn_id, (0, 0))
+            progress = self.running.progress if self.running else before
+            count = count + 1 if progress == before else 1
+            self.failures[turn_id] = (progress, count)
             self._park(turn_id)
             if self.deps.stopping.is_set():
                 raise
-            await self._retry_or_quarantine(turn_id, row, failed)
+            if count < MAX_ATTEMPTS:
+                self._requeue(turn_id, row)
+                return
+            try:
+                await self._quarantine(turn_id)
+            except StoreUnavailable:
+                self._requeue(turn_id, row)
+                raise
         finally:
             self.running = self.control = None
-
-    async def _has_begun(self, turn_id: str) -> bool:
-        """Only after a failure there may be a turn already."""
-        return (
-            turn_id in self.failures
-            and await self.deps.store.read(lambda tx: tx.get_turn(turn_id)) is not None
-        )
-
-    async def _retry_or_quarantine(self, turn_id: str, row: InboxRow | None, failed: int) -> None:
-        if failed < MAX_ATTEMPTS:
-            self._requeue(turn_id, row)
-            return
-        try:
-            await self._quarantine(turn_id)
-        except StoreUnavailable:
-            self._requeue(turn_id, row)
-            raise
 
     def _requeue(self, turn_id: str, row: InboxRow | None) -> None:
         if row:
@@ -295,60 +225,47 @@ class SessionWorker:
             self.wakes.appendleft(turn_id)
 
     async def _quarantine(self, turn_id: str) -> None:
-        notice = quarantine_notice(turn_id)
-        await self.deps.store.write(
-            lambda tx: tx.quarantine(turn_id, self.deps.clock.now(), notice)
-        )
+        notice = QUARANTINE_NOTICE.format(tries=MAX_ATTEMPTS, turn=turn_id)
+        now = self.deps.clock.now()
+        await self.deps.store.write(lambda tx: tx.quarantine(turn_id, now, notice))
         log.error(
-            "turn %s of %s is set aside after %d tries without any progress",
-            turn_id,
-            self.session.id,
-            MAX_ATTEMPTS,
+            "turn %s of %s is set aside after %d attempts", turn_id, self.session.id, MAX_ATTEMPTS
         )
         self.deps.live.publish(turn_id, Quarantined(notice))
         if self.running:
             self.deps.budgets.close(self.running)
         self._forget_turn(turn_id)
-        await self.deps.children.finish_turn(turn_id)
+        await self.finish_children(turn_id)
 
     async def _begin(self, row: InboxRow) -> None:
-        files = (
-            "" if row.turn in self.cancels else await self.attachments.fetch(row, self.deps.fetch)
-        )
-        if (
-            row.id in self.unattempted
-        ):  # by a former daemon, which may have died of it before the turn began
+        deps, files = self.deps, ""
+        if row.attachments and row.turn not in self.cancels:
+            control = self.fetching[row.turn] = TurnControl(asyncio.get_running_loop().time)
+            try:
+                files = await fetch_files(row, deps.fetch, control)
+            finally:
+                del self.fetching[row.turn]
+        if row.id in self.unattempted:
             self.unattempted.discard(row.id)
-            if not await delay_suspect(self.deps.store, row.turn, self.deps.stopping):
+            if not await self._may_start(row.turn, 0, deps.crash_blame):
                 return
-            if (
-                await record_attempt(
-                    self.deps.store, self.lease, row.turn, 0, self.deps.crash_blame.share
-                )
-                > MAX_ATTEMPTS
-            ):
-                await self._quarantine(row.turn)
-                return
-        at = self.deps.clock.now()
-        child, above = (
-            await self.deps.store.read(lambda tx: load_parent(tx, row.turn))
-            if row.channel == AGENT
-            else (None, None)
+        child, spec = None, None
+        if row.channel == AGENT:
+            child, spec = await deps.store.read(lambda tx: load_parent(tx, row.turn))
+        history, parent = self._visible_history(), child.parent if child else ""
+        said, error = await deps.preparer.first_event(
+            self.session, row, history, files, child, spec
         )
-        brief = (await self.deps.set_up(self.session, row, child, above, files)).with_reflection(
-            self._visible_history().reflection
-        )
-        opened = first_event(row, brief, self._visible_history().label, files)
-        parent = child.parent if child else ""
+        now = deps.clock.now()
         begun = TurnRow(
             row.turn,
             self.session.id,
             parent,
             row.id,
             "running",
-            opened.initial_label,
-            at,
-            agent=brief.spec.agent,
+            said.initial_label,
+            now,
+            agent=said.terms.agent,
         )
 
         def opening(tx: Tx, epoch: int) -> None:
@@ -358,56 +275,54 @@ class SessionWorker:
         turn = Turn(
             id=row.turn, session=self.session.id, sink=self._make_sink(opening), parent=parent
         )
-        turn.record(opened, at)
-        if brief.error:
-            turn.record(
-                TurnEnded(
-                    Stop.FAILED, "agent", f"I cannot begin: {brief.error}\nYour message is kept."
-                ),
-                at,
-            )
+        turn.record(said, now)
+        if error:
+            text = f"I cannot begin: {error}\nYour message is kept."
+            turn.record(TurnEnded(Stop.FAILED, "agent", text), now)
         await self._run(turn, row.sender)
 
+    async def _may_start(self, turn_id: str, progress: int, blame: CrashBlame | None) -> bool:
+        """False when it is set aside now, or the daemon stops."""
+        deps = self.deps
+        attempts = await start_attempt(
+            deps.store, self.lease, turn_id, progress, deps.stopping, blame
+        )
+        if attempts is not None and attempts > MAX_ATTEMPTS:
+            await self._quarantine(turn_id)
+        return attempts is not None and attempts <= MAX_ATTEMPTS
+
     def _visible_history(self) -> History:
-        """What the model is shown of before; each attempt of a loop begins afresh (C1)."""
+        """Each attempt of a loop starts without one (C1)."""
         return History() if self.session.id.startswith(LOOP_PREFIX) else self.history or History()
 
     async def _resume(self, turn_id: str) -> None:
-        """Take a turn up again: cut off by a crash, answered by a person, or to be stopped."""
+        """Continue a turn that a crash cut off or a person answered, or end one that is to be stopped."""
 
         def look(tx: ReadTx) -> tuple[Turn, list[ApprovalRow], int]:
-            row = tx.get_turn(turn_id)
-            turn = rebuild_turn(
-                turn_id,
-                self.session.id,
-                tx.list_events(turn_id),
-                self._make_sink(),
-                row.parent if row else "",
-            )
-            asked = [tx.get_approval(turn_id, name) for name in turn.waiting]
-            return turn, [row for row in asked if row], sum_progress(tx, turn)
+            row, events = tx.get_turn(turn_id), tx.list_events(turn_id)
+            parent = row.parent if row else ""
+            turn = rebuild_turn(turn_id, self.session.id, events, self._make_sink(), parent)
+            asked = [row for name in turn.waiting if (row := tx.get_approval(turn_id, name))]
+            return turn, asked, sum_progress(tx, turn)
 
         turn, approvals, progress = await self.deps.store.read(look)
         if (
             turn.ended or not turn.events
-        ):  # over; or still in the queue, where its message will meet the same cancel
+        ):  # over; or its message, still queued, meets the same cancel
             return
         answers = [answer for row in approvals if (answer := self._answer_event(row))]
         if turn.suspended and not answers and turn_id not in self.cancels:
             return
-        survived, self.interrupted = turn_id in self.interrupted, self.interrupted - {turn_id}
-        if survived and not await delay_suspect(self.deps.store, turn_id, self.deps.stopping):
-            return
-        blame = self.deps.crash_blame.share if survived else 1.0
-        if (
-            await record_attempt(self.deps.store, self.lease, turn_id, progress, blame)
-            > MAX_ATTEMPTS
-        ):
-            await self._quarantine(turn_id)
+        blame = self.deps.crash_blame if turn_id in self.interrupted else None
+        self.interrupted.discard(turn_id)
+        if not await self._may_start(turn_id, progress, blame):
             return
         why = "answered" if answers else "stopped" if turn_id in self.cancels else "restart"
         for event in (TurnResumed(why, self._visible_history().label), *answers):
             turn.record(event, self.deps.clock.now())
+        for child in turn.children.values():
+            if child.returned is None:
+                await self.deliver_child(child.spawned.child)
         first = turn.events[0].event
         await self._run(turn, first.sender if isinstance(first, UserSaid) else "")
 
@@ -419,7 +334,8 @@ class SessionWorker:
         return None
 
     async def _run(self, turn: Turn, sender: str) -> None:
-        control = TurnControl(self.deps.clock.monotonic, sender)
+        deps = self.deps
+        control = TurnControl(deps.clock.monotonic, sender)
         control.start_clock(turn.spent.seconds)
         control.steers.extend(self.parked_steers.pop(turn.id, []))
         if self.session.paused:
@@ -427,50 +343,44 @@ class SessionWorker:
         if why := self.cancels.get(turn.id):
             control.cancel(why)
         self.running, self.control = turn, control
-        self.deps.children.register_running(turn, control)
-        account = await self.deps.budgets.open(turn)
-        stream = turn.id not in self.unstreamed
-        effort = turn.spec.effort or self.deps.effort()
-        scene = build_turn_context(
-            self.session, self._visible_history(), effort=effort, stream=stream
+        deps.children.register_running(turn, control)
+        account = await deps.budgets.open(turn)
+        context = build_turn_context(
+            self.session,
+            self._visible_history(),
+            effort=turn.spec.effort or deps.effort(),
+            stream=turn.id not in self.unstreamed,
         )
-        heard = (
-            await self._load_inherited(turn)
-            if serves_another(self.session, turn)
-            else scene.trust.earlier
-        )
-        scene = replace(scene, account=account, trust=replace(scene.trust, earlier=heard))
-        await self.deps.agent.run(turn, scene, control)
-        await self._finish(turn, control)
-
-    async def _load_inherited(self, turn: Turn) -> tuple[SourcedText, ...]:
-        return await self.deps.store.read(lambda tx: load_inherited_sources(tx, self.session, turn))
-
-    async def _finish(self, turn: Turn, control: TurnControl) -> None:
+        trust = context.trust
+        if serves_another(self.session, turn):
+            earlier = await deps.store.read(
+                lambda tx: load_inherited_sources(tx, self.session, turn)
+            )
+            trust = replace(trust, earlier=earlier)
+        await deps.agent.run(turn, replace(context, account=account, trust=trust), control)
         if turn.suspended:
             self._park(turn.id)
-            self.deps.approvals_pending.set()
-            self.deps.children.hold_ancestors(turn.id)
+            deps.approvals_pending.set()
+            deps.children.hold_ancestors(turn.id)
             if turn.id in self.cancels:
                 self.wakes.append(turn.id)
+            return
+        log.info("turn %s of %s ended: %s", turn.id, self.session.id, describe_end(turn))
+        if self.history and not is_cleared(turn.events[0].at, self.session):
+            self.history.add(turn)
+            self.history.trim()
+        deps.budgets.close(turn)
+        self.inputs.extendleft(reversed([replace(row, steers="") for row in control.take_steers()]))
+        self._forget_turn(turn.id)
+        deps.live.publish(turn.id, TurnFinished(turn))
+        if turn.children or turn.parent:
+            await self.finish_children(turn.id)
         else:
-            log.info("turn %s of %s ended: %s", turn.id, self.session.id, describe_end(turn))
-            if not is_cleared(turn.events[0].at, self.session):
-                past = self.history or History()
-                past.add(turn)
-                past.trim()
-            self.deps.budgets.close(turn)
-            self.inputs.extendleft(
-                reversed([replace(row, steers="") for row in control.take_steers()])
-            )
-            self._forget_turn(turn.id)
-            self.deps.live.publish(turn.id, TurnFinished(turn))
-            await self.deps.children.finish_turn(turn.id, alone=not (turn.children or turn.parent))
+            deps.children.forget(turn.id)
 
     def _park(self, turn_id: str) -> None:
-        """What people said to a turn that does not end now, a stop too, waits until it is taken up again."""
-        control = self.control
-        if control:
+        """Texts to a turn that does not end now, and a stop, wait until it is resumed."""
+        if control := self.control:
             control.accepts_steers = False
             self.parked_steers.setdefault(turn_id, []).extend(control.take_steers())
             if control.cancel_reason:
@@ -479,9 +389,21 @@ class SessionWorker:
     def _forget_turn(self, turn_id: str) -> None:
         self.deps.owned_turns.discard(turn_id)
         self.cancels.pop(turn_id, None)
-        self.failures.forget(turn_id)
+        self.failures.pop(turn_id, None)
         self.unstreamed.discard(turn_id)
         self.inputs.extend(self.parked_steers.pop(turn_id, []))
 
     def _make_sink(self, opening: Opening | None = None) -> JournalSink:
-        return JournalSink(self.deps.store, self.lease, self.deps.live, opening, self.deps.stopping)
+        deps = self.deps
+        return JournalSink(
+            deps.store, self.lease, deps.live, deps.stopping, self.deliver_child, opening
+        )
+
+
+async def fetch_files(
+    row: InboxRow, fetch: FetchFiles, control: TurnControl, timeout_s: float = FETCH_TIMEOUT_S
+) -> str:
+    """Bounded in time. The message stays in the queue meanwhile: a crash loses nothing."""
+    async with control.time_limit(timeout_s):
+        return await fetch(row)
+    return FETCH_STOPPED if control.cancel_reason else FETCH_TIMED_OUT

@@ -85,7 +85,7 @@ class EventTrigger:
         row = self._inbox_row(arrived)
         session, kept = await self.store.write(lambda tx: self._write(tx, arrived, row))
         if session:
-            self.sessions.deliver(session, kept, watched=False)
+            self.sessions.deliver(session, kept, stream=False)
         return TriggerReceipt(kept.session, kept.turn)
 
     def _inbox_row(self, arrived: TriggerEvent) -> InboxRow:

@@ -11,13 +11,14 @@ import pytest
 
 from channels.message import Attachment
 from daemon.agent.context.history import rebuild_turn
+from daemon.agent.turn_control import TurnControl
 from daemon.app import open_daemon
 from daemon.core.events import UserSaid
 from daemon.core.provenance import Origin, collect_texts
 from daemon.core.rows import InboxRow
 from daemon.core.trust import Label
 from daemon.sessions.inbox import InboxMessage, InboxReceipt
-from daemon.sessions.worker import AttachmentFetch
+from daemon.sessions.worker import fetch_files
 from daemon.settings.load import load_config
 from daemon.tools.workspace.attachment_names import (
     attachments_from_json,
@@ -202,11 +203,10 @@ async def test_a_file_that_never_comes_holds_up_nobody_for_long() -> None:
         datetime(2026, 11, 22, tzinfo=UTC),
         attachments="[{}]",
     )
-    fetching = AttachmentFetch(timeout_s=0.01)
-    assert "could not be fetched in time" in await fetching.fetch(row, hangs)
+    control = TurnControl(asyncio.get_running_loop().time)
+    assert "could not be fetched in time" in await fetch_files(row, hangs, control, 0.01)
     with pytest.raises(TimeoutError, match="own"):
-        await AttachmentFetch().fetch(row, slow_itself)
-    assert await fetching.fetch(replace(row, attachments=""), hangs) == ""
+        await fetch_files(row, slow_itself, control)
 
 
 async def test_a_message_with_files_begins_a_turn_of_its_own_and_others_wait_for_it(

@@ -7,11 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.agent.subagents.composite import (
+    CompositePlan,
     CompositeStep,
-    budget_share,
-    next_steps,
-    partial_answers,
-    step_keys,
 )
 from daemon.core.events import ChildReturned, TurnEnded
 from daemon.core.trust import Label, Stop
@@ -48,7 +45,7 @@ def play(
     results: dict[str, ChildReturned] = {}
     stages: list[list[CompositeStep]] = []
     while True:
-        steps = next_steps(composite, "the task", results)
+        steps = CompositePlan(composite, "the task", results).next_steps()
         if isinstance(steps, TurnEnded):
             return stages, steps
         stages.append(list(steps))
@@ -75,14 +72,14 @@ def teams(draw: st.DrawFn) -> Composite:
 def half_done(draw: st.DrawFn) -> tuple[Composite, dict[str, ChildReturned]]:
     """Any subset of the results that there can be."""
     composite = draw(teams())
-    known = draw(st.sets(st.sampled_from(step_keys(composite))))
+    known = draw(st.sets(st.sampled_from(CompositePlan(composite, "", {}).list_keys())))
     texts, stops = st.sampled_from(("x", "OK", "y")), st.sampled_from(STOPS)
     return composite, {key: gave(key, draw(texts), draw(stops)) for key in sorted(known)}
 
 
 def inputs(composite: Composite, key: str) -> set[str]:
     """The steps whose answers a step could need: all of earlier stages."""
-    every = step_keys(composite)
+    every = CompositePlan(composite, "", {}).list_keys()
     if composite.strategy == "parallel":
         return set()
     if composite.strategy == "debate" and key != "judge":
@@ -99,14 +96,16 @@ def test_whatever_is_known_only_what_is_missing_and_has_its_inputs_comes_next_b1
     state: tuple[Composite, dict[str, ChildReturned]],
 ) -> None:
     composite, results = state
-    steps = next_steps(composite, "the task", results)
-    assert steps == next_steps(composite, "the task", dict(reversed(results.items())))
+    steps = CompositePlan(composite, "the task", results).next_steps()
+    assert (
+        steps == CompositePlan(composite, "the task", dict(reversed(results.items()))).next_steps()
+    )
     if isinstance(steps, TurnEnded):
         return
     assert steps
     assert len({step.key for step in steps}) == len(steps)
     for step in steps:
-        assert step.key not in results and step.key in step_keys(composite)
+        assert step.key not in results and step.key in CompositePlan(composite, "", {}).list_keys()
         failed = any(one.stop not in WELL for one in results.values())
         assert (
             failed
@@ -120,10 +119,10 @@ def test_it_comes_to_an_end_and_nobody_works_twice_b11(
     composite: Composite, data: st.DataObject
 ) -> None:
     answer = st.tuples(st.sampled_from(("x", "OK", "y")), st.sampled_from(STOPS))
-    answers = {key: data.draw(answer) for key in step_keys(composite)}
+    answers = {key: data.draw(answer) for key in CompositePlan(composite, "", {}).list_keys()}
     stages, end = play(composite, answers)
     worked = [step.key for stage in stages for step in stage]
-    assert len(set(worked)) == len(worked) <= len(step_keys(composite))
+    assert len(set(worked)) == len(worked) <= len(CompositePlan(composite, "", {}).list_keys())
     assert end.reply and end.reason in (Stop.DONE, Stop.FAILED, Stop.MAX_ITERATIONS)
     assert (end.reason is Stop.FAILED) <= any(answers[key][1] not in WELL for key in worked)
 
@@ -135,8 +134,10 @@ def test_all_slices_together_never_come_to_more_than_there_is_b11(
     """F2: whoever takes all of its slice leaves enough for those who come after."""
     results: dict[str, ChildReturned] = {}
     left = 1.0
-    while not isinstance(steps := next_steps(composite, "the task", results), TurnEnded):
-        slices = [left * budget_share(composite, results) for _ in steps]
+    while not isinstance(
+        steps := CompositePlan(composite, "the task", results).next_steps(), TurnEnded
+    ):
+        slices = [left * CompositePlan(composite, "", results).budget_share() for _ in steps]
         assert 0 < sum(slices) <= left + 1e-9
         left -= sum(slices) * data.draw(st.sampled_from((0.5, 0.99)))
         results |= {step.key: gave(step.key, "x") for step in steps}
@@ -177,7 +178,7 @@ def test_in_a_row_a_failed_step_is_the_end_with_its_text_b11(strategy: Compositi
 
 
 def test_at_once_the_others_go_on_and_who_failed_is_said_b11() -> None:
-    key = step_keys(team("parallel", "a", "b"))[1]
+    key = CompositePlan(team("parallel", "a", "b"), "", {}).list_keys()[1]
     _, end = play(team("parallel", "a", "b"), {key: ("too slow", "deadline")})
     assert (end.reason, end.detail) == (Stop.DONE, "b ended deadline")
     assert (
@@ -189,7 +190,10 @@ def test_at_once_the_others_go_on_and_who_failed_is_said_b11() -> None:
 @pytest.mark.parametrize("strategy", ["parallel", "debate"])
 def test_when_all_fail_so_does_the_whole_b11(strategy: Composition) -> None:
     composite = team(strategy, "a", "b", rounds=3, judge="j" if strategy == "debate" else "")
-    stages, end = play(composite, {key: (f"{key} broke", "failed") for key in step_keys(composite)})
+    stages, end = play(
+        composite,
+        {key: (f"{key} broke", "failed") for key in CompositePlan(composite, "", {}).list_keys()},
+    )
     assert len(stages) == 1  # no further rounds, no judge
     assert end.reason is Stop.FAILED and end.reply.count("broke") == 2
 
@@ -295,10 +299,10 @@ def test_rounds_that_look_for_nothing_are_simply_done_b11() -> None:
 
 def test_of_one_that_is_cut_the_good_answers_are_shown_b11() -> None:
     composite = team("parallel", "a", "b", "c")
-    first, second, _ = step_keys(composite)
+    first, second, _ = CompositePlan(composite, "", {}).list_keys()
     assert (
-        partial_answers(
-            composite, {first: gave(first, "gold"), second: gave(second, "no", "failed")}
-        )
+        CompositePlan(
+            composite, "", {first: gave(first, "gold"), second: gave(second, "no", "failed")}
+        ).partial_answers()
         == "## What a answered\ngold"
     )

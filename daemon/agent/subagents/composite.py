@@ -1,248 +1,290 @@
-"""Several agents at one task: in a row, at once, against each other, or round after round until it is done (B11).
+"""Several agents at one task: in sequence, in parallel, in a debate, or in rounds until it is done (B11).
 
-Pure: the same results give the same next steps, before a crash and after it.
+`CompositePlan` is pure: the same results give the same next steps, before a crash and after it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import assert_never
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 
+from daemon.agent.context.builder import TurnContext
+from daemon.agent.subagents.manager import SubagentManager, has_succeeded, remaining_caps
 from daemon.core import value
-from daemon.core.events import ChildReturned, TurnEnded
+from daemon.core.errors import ConfigError
+from daemon.core.events import ChildReturned, ChildSpawned, Event, TurnEnded, UserSaid
+from daemon.core.messages import MessageRole
 from daemon.core.trust import Stop
-from daemon.core.turn_spec import Composite, Member
+from daemon.core.turn import Turn
+from daemon.core.turn_spec import Composite
+from daemon.tools.results import head_and_tail
 
 JUDGE = "judge"
-SUCCESSFUL_STOPS = (Stop.DONE.value, Stop.CONDITION.value, Stop.MAX_ITERATIONS.value)
 JUDGE_PROMPT = "Weigh these answers against each other and give the one final answer to the task."
 REVISE_PROMPT = (
-    "Answer again in the light of what the others say: keep what is right, put right what is not."
+    "Answer again in the light of what the others say: keep what is right, correct what is not."
 )
 DECORATION = " \t\r\n.!:*_`\"'()[]<>-"
+RECENT_MESSAGES, MAX_MESSAGE_CHARS = 6, 800
+TASK_IN_CONTEXT = "<conversation>\n{said}\n</conversation>\nThe user now says:\n{text}"
+TOO_DEEP = "I cannot begin: agents may be nested {most} deep (max_depth in [subagents]), and I am that deep."
 
-StepResults = Mapping[str, ChildReturned]
+Answers = Sequence[tuple[str, ChildReturned]]
 
 
 @value
 class CompositeStep:
-    """A child to set to work: its key in the turn, who it is, what it is told."""
+    """A child to start: its key in the turn, its agent, its task."""
 
     key: str
     agent: str
     task: str
 
 
-def next_steps(
-    composite: Composite, task: str, results: StepResults
-) -> Sequence[CompositeStep] | TurnEnded:
-    """What comes next, all of it at once, or the end. Only what is not known yet, and only once all that it builds on is."""
-    match composite.strategy:
-        case "parallel":
-            return _next_parallel(composite, task, results)
-        case "debate":
-            return _next_debate(composite, task, results)
-        case "sequential" | "iterative":
-            return _next_sequential(composite, task, results)
-        case _:
-            assert_never(composite.strategy)
+@value
+class CompositePlan:
+    """What a composite does next for `task`, from the `results` of its steps so far."""
 
+    composite: Composite
+    task: str
+    results: Mapping[str, ChildReturned]
 
-def step_keys(composite: Composite) -> list[str]:
-    """Of all steps that there can be, in order."""
-    rounds = [
-        key
-        for number in range(_round_count(composite))
-        for key, _ in _round_steps(composite, number)
-    ]
-    return [*rounds, JUDGE] if composite.strategy == "debate" and composite.judge else rounds
+    def next_steps(self) -> Sequence[CompositeStep] | TurnEnded:
+        """All that can start now, or the end."""
+        match self.composite.strategy:
+            case "parallel":
+                return self._next_parallel()
+            case "debate":
+                return self._next_debate()
+            case "sequential" | "iterative":
+                return self._next_sequential()
 
-
-def budget_share(composite: Composite, results: StepResults) -> float:
-    """What each of the next steps may use of what is left, so that something is left for all that may still come."""
-    return 1 / max(1, sum(key not in results for key in step_keys(composite)))
-
-
-def partial_answers(composite: Composite, results: StepResults) -> str:
-    """The answers there are, for one that was cut."""
-    names = dict(_display_names(composite))
-    done = [(key, results[key]) for key in step_keys(composite) if key in results]
-    return "\n\n".join(_render_answer(names[key], one) for key, one in done if _succeeded(one))
-
-
-def _next_parallel(
-    composite: Composite, task: str, results: StepResults
-) -> Sequence[CompositeStep] | TurnEnded:
-    stage = [
-        CompositeStep(key, member.agent, _join_task(member, task))
-        for key, member in _round_steps(composite, 0)
-    ]
-    if missing := [step for step in stage if step.key not in results]:
-        return missing
-    names = dict(_display_names(composite))
-    done = [(names[step.key], results[step.key]) for step in stage]
-    if not any(_succeeded(one) for _, one in done):
-        return _end_without_answer(done)
-    return TurnEnded(
-        Stop.DONE,
-        _list_failures(done),
-        "\n\n".join(_render_answer(name, one) for name, one in done),
-    )
-
-
-def _next_sequential(
-    composite: Composite, task: str, results: StepResults
-) -> Sequence[CompositeStep] | TurnEnded:
-    """Each is given the one before; in rounds, what everybody said last, its own answer too."""
-    names, most = (
-        dict(_display_names(composite)),
-        len(composite.members) if composite.strategy == "iterative" else 1,
-    )
-    done: list[tuple[str, ChildReturned]] = []
-    for number in range(_round_count(composite)):
-        for key, member in _round_steps(composite, number):
-            if key not in results:
-                return [
-                    CompositeStep(
-                        key,
-                        member.agent,
-                        _join_task(
-                            member, task, *(_render_answer(name, one) for name, one in done[-most:])
-                        ),
-                    )
-                ]
-            done.append((names[key], results[key]))
-            if not _succeeded(results[key]):
-                return _end_failed(*done[-1])
-            if composite.until and composite.until in results[key].text:
-                return TurnEnded(Stop.DONE, "", _final_text(composite.until, done))
-    if composite.until:
-        return _end_unfinished(composite, done[-most:])
-    return TurnEnded(Stop.DONE, "", done[-1][1].text)
-
-
-def _next_debate(
-    composite: Composite, task: str, results: StepResults
-) -> Sequence[CompositeStep] | TurnEnded:
-    """Who fails is left out from then on; the last good answer of everybody counts."""
-    names, alive = dict(_display_names(composite)), list(range(len(composite.members)))
-    latest: dict[str, ChildReturned] = {}
-    failed: list[tuple[str, ChildReturned]] = []
-    for number in range(_round_count(composite)):
-        stage = [(n, *_round_steps(composite, number)[n]) for n in alive]
-        steps = [
-            CompositeStep(key, member.agent, _debate_task(member, task, names[key], latest))
-            for _, key, member in stage
+    def list_keys(self) -> list[str]:
+        """Of all steps that there can be, in order."""
+        rounds = [
+            _key(number, n)
+            for number in range(self._round_count())
+            for n in range(len(self.composite.members))
         ]
-        if missing := [step for step in steps if step.key not in results]:
-            return missing
-        failed += [
-            (names[key], results[key]) for _, key, _ in stage if not _succeeded(results[key])
-        ]
-        latest |= {names[key]: results[key] for _, key, _ in stage if _succeeded(results[key])}
-        alive = [n for n, key, _ in stage if _succeeded(results[key])]
-        if len(alive) < 2:
-            break
-    return (
-        _judge_debate(composite, task, results, latest, failed)
-        if latest
-        else _end_without_answer(failed)
-    )
-
-
-def _judge_debate(
-    composite: Composite,
-    task: str,
-    results: StepResults,
-    latest: StepResults,
-    failed: Sequence[tuple[str, ChildReturned]],
-) -> Sequence[CompositeStep] | TurnEnded:
-    """The judge has the last word, where there is one and it comes to one."""
-    said = "\n\n".join(_render_answer(name, one) for name, one in latest.items())
-    if composite.judge and JUDGE not in results:
-        return [CompositeStep(JUDGE, composite.judge, "\n\n".join((task, said, JUDGE_PROMPT)))]
-    if composite.judge:
-        verdict = results[JUDGE]
-        failed = (
-            failed
-            if _succeeded(verdict)
-            else [*failed, (f"the judge, {composite.judge},", verdict)]
+        return (
+            [*rounds, JUDGE]
+            if self.composite.strategy == "debate" and self.composite.judge
+            else rounds
         )
-        said = verdict.text if _succeeded(verdict) else said
-    notes = [f"({name} ended {one.stop}: {one.text})" for name, one in failed]
-    return TurnEnded(Stop.DONE, _list_failures(failed), "\n\n".join((said, *notes)))
+
+    def budget_share(self) -> float:
+        """The part of the remaining budget that each of the next steps may use, so that enough is left for the later ones."""
+        return 1 / max(1, sum(key not in self.results for key in self.list_keys()))
+
+    def partial_answers(self) -> str:
+        """The answers so far, for a composite that was cut."""
+        done = [
+            (self._name(key), self.results[key]) for key in self.list_keys() if key in self.results
+        ]
+        return _render_answers([(name, result) for name, result in done if has_succeeded(result)])
+
+    def _next_parallel(self) -> Sequence[CompositeStep] | TurnEnded:
+        steps = [self._step(0, n) for n in range(len(self.composite.members))]
+        if missing := [step for step in steps if step.key not in self.results]:
+            return missing
+        done = [(self._name(step.key), self.results[step.key]) for step in steps]
+        if not any(has_succeeded(result) for _, result in done):
+            return _end_without_answer(done)
+        return TurnEnded(Stop.DONE, _list_failures(done), _render_answers(done))
+
+    def _next_sequential(self) -> Sequence[CompositeStep] | TurnEnded:
+        """Each gets the answer before it; in rounds, the last answer of everybody, its own too."""
+        until, size = self.composite.until, len(self.composite.members)
+        visible = size if self.composite.strategy == "iterative" else 1
+        done: list[tuple[str, ChildReturned]] = []
+        for position in range(self._round_count() * size):
+            key = _key(*divmod(position, size))
+            if key not in self.results:
+                return [self._step(*divmod(position, size), _render_answers(done[-visible:]))]
+            name, result = self._name(key), self.results[key]
+            done.append((name, result))
+            if not has_succeeded(result):
+                text = f"{name} failed ({result.stop}):\n{result.text}"
+                return TurnEnded(Stop.FAILED, f"{name} ended {result.stop}", text)
+            if until and until in result.text:
+                only_approves = not result.text.replace(until, "").strip(DECORATION)
+                return TurnEnded(
+                    Stop.DONE,
+                    "",
+                    done[-2][1].text if only_approves and len(done) > 1 else result.text,
+                )
+        last = done[-visible:]
+        said = last[0][1].text if len(last) == 1 else _render_answers(last)
+        if not until:
+            return TurnEnded(Stop.DONE, "", done[-1][1].text)
+        why = f"{self._round_count()} rounds, and nobody said {until!r}"
+        return TurnEnded(Stop.MAX_ITERATIONS, why, f"{said}\n\n(Not finished: {why}.)")
+
+    def _next_debate(self) -> Sequence[CompositeStep] | TurnEnded:
+        """An agent that fails leaves the debate; the last good answer of each counts."""
+        active = list(range(len(self.composite.members)))
+        latest: dict[str, ChildReturned] = {}
+        failed: list[tuple[str, ChildReturned]] = []
+        for number in range(self._round_count()):
+            steps = [self._debate_step(number, n, latest) for n in active]
+            if missing := [step for step in steps if step.key not in self.results]:
+                return missing
+            done = [
+                (n, self._name(step.key), self.results[step.key])
+                for n, step in zip(active, steps, strict=True)
+            ]
+            failed += [(name, result) for _, name, result in done if not has_succeeded(result)]
+            latest |= {name: result for _, name, result in done if has_succeeded(result)}
+            active = [n for n, _, result in done if has_succeeded(result)]
+            if len(active) < 2:
+                break
+        return self._judge_debate(latest, failed) if latest else _end_without_answer(failed)
+
+    def _debate_step(
+        self, number: int, n: int, latest: Mapping[str, ChildReturned]
+    ) -> CompositeStep:
+        name = self._name(_key(number, n))
+        own = f"## What you answered\n{latest[name].text}" if name in latest else ""
+        others = _render_answers(
+            [(other, result) for other, result in latest.items() if other != name]
+        )
+        return self._step(number, n, own, others, REVISE_PROMPT if others else "")
+
+    def _judge_debate(
+        self, latest: Mapping[str, ChildReturned], failed: list[tuple[str, ChildReturned]]
+    ) -> Sequence[CompositeStep] | TurnEnded:
+        """The judge has the last word, where there is one and it succeeds."""
+        judge, said = self.composite.judge, _render_answers([*latest.items()])
+        if judge:
+            if JUDGE not in self.results:
+                return [CompositeStep(JUDGE, judge, "\n\n".join((self.task, said, JUDGE_PROMPT)))]
+            if has_succeeded(self.results[JUDGE]):
+                said = self.results[JUDGE].text
+            else:
+                failed = [*failed, (self._name(JUDGE), self.results[JUDGE])]
+        notes = [f"({name} ended {result.stop}: {result.text})" for name, result in failed]
+        return TurnEnded(Stop.DONE, _list_failures(failed), "\n\n".join((said, *notes)))
+
+    def _step(self, number: int, n: int, *before: str) -> CompositeStep:
+        member = self.composite.members[n]
+        task = "\n\n".join(part for part in (member.brief, self.task, *before) if part)
+        return CompositeStep(_key(number, n), member.agent, task)
+
+    def _round_count(self) -> int:
+        return (
+            max(1, self.composite.rounds)
+            if self.composite.strategy in ("debate", "iterative")
+            else 1
+        )
+
+    def _name(self, key: str) -> str:
+        """What the member is called; an agent that occurs twice gets a number."""
+        if key == JUDGE:
+            return f"the judge, {self.composite.judge},"
+        agents, n = [member.agent for member in self.composite.members], int(key.rpartition(".")[2])
+        return (
+            f"{agents[n]} {agents[: n + 1].count(agents[n])}"
+            if agents.count(agents[n]) > 1
+            else agents[n]
+        )
 
 
-def _final_text(until: str, done: Sequence[tuple[str, ChildReturned]]) -> str:
-    """Whoever says nothing else means what was said before."""
-    last = done[-1][1].text
-    bare = not last.replace(until, "").strip(DECORATION)
-    return done[-2][1].text if bare and len(done) > 1 else last
+@value
+class CompositeRunner:
+    """Runs the agents of a composite, each as a turn of its own with its share of the budget."""
 
+    subagents: SubagentManager
+    now: Callable[[], datetime]
 
-def _end_unfinished(composite: Composite, last: Sequence[tuple[str, ChildReturned]]) -> TurnEnded:
-    why = f"{_round_count(composite)} rounds, and nobody said {composite.until!r}"
-    said = (
-        last[-1][1].text
-        if len(last) == 1
-        else "\n\n".join(_render_answer(name, one) for name, one in last)
-    )
-    return TurnEnded(Stop.MAX_ITERATIONS, why, f"{said}\n\n(Not finished: {why}.)")
-
-
-def _end_failed(name: str, one: ChildReturned) -> TurnEnded:
-    return TurnEnded(
-        Stop.FAILED,
-        f"{name} ended {one.stop}",
-        f"{name} did not come to a good end ({one.stop}):\n{one.text}",
-    )
-
-
-def _end_without_answer(done: Sequence[tuple[str, ChildReturned]]) -> TurnEnded:
-    told = "\n\n".join(_render_answer(name, one) for name, one in done)
-    return TurnEnded(
-        Stop.FAILED, "no agent came to an answer", f"No agent came to an answer.\n\n{told}"
-    )
-
-
-def _list_failures(done: Sequence[tuple[str, ChildReturned]]) -> str:
-    return ", ".join(f"{name} ended {one.stop}" for name, one in done if not _succeeded(one))
-
-
-def _succeeded(one: ChildReturned) -> bool:
-    return one.stop in SUCCESSFUL_STOPS
-
-
-def _round_count(composite: Composite) -> int:
-    return max(1, composite.rounds) if composite.strategy in ("debate", "iterative") else 1
-
-
-def _round_steps(composite: Composite, number: int) -> list[tuple[str, Member]]:
-    return [(f"round.{number}.agent.{n}", member) for n, member in enumerate(composite.members)]
-
-
-def _display_names(composite: Composite) -> Iterator[tuple[str, str]]:
-    """What everybody is called, by key; the same agent twice is two."""
-    agents = [member.agent for member in composite.members]
-    for number in range(_round_count(composite)):
-        for n, (key, member) in enumerate(_round_steps(composite, number)):
-            yield (
-                key,
-                f"{member.agent} {agents[: n + 1].count(member.agent)}"
-                if agents.count(member.agent) > 1
-                else member.agent,
+    async def advance(self, turn: Turn, context: TurnContext) -> Sequence[Event]:
+        """The end, where all results are known; else nothing, once the next steps have run and are recorded."""
+        composite, first = turn.spec.composite, turn.events[0].event
+        if composite is None or not isinstance(first, UserSaid):
+            return []
+        plan = CompositePlan(composite, task_in_context(first.full_text, context), _results(turn))
+        steps, most = plan.next_steps(), self.subagents.config.max_depth
+        if isinstance(steps, TurnEnded):
+            return [steps]
+        if turn.spec.depth >= most:
+            return [TurnEnded(Stop.FAILED, "too deep", TOO_DEEP.format(most=most))]
+        spent = context.account.spent  # its children's too
+        caps = remaining_caps(turn.limits, spent.input_tokens, spent.usd, plan.budget_share())
+        try:
+            spawned = [  # a child from before a crash is only waited for
+                child.spawned
+                if (child := turn.children.get(step.key))
+                else self.subagents.spawn_event(
+                    turn, step.key, step.task, agent=step.agent, caps=caps
+                )
+                for step in steps
+            ]
+        except ConfigError as error:
+            text = "\n\n".join(
+                part for part in (f"I cannot continue: {error}", plan.partial_answers()) if part
             )
-    yield JUDGE, f"the judge, {composite.judge}"
+            return [TurnEnded(Stop.FAILED, "agent", text)]
+        await self._run_steps(turn, spawned)
+        return []
+
+    def partial_answers(self, turn: Turn) -> str:
+        """The answers so far, for a composite that was cut."""
+        return (
+            CompositePlan(turn.spec.composite, "", _results(turn)).partial_answers()
+            if turn.spec.composite
+            else ""
+        )
+
+    async def _run_steps(self, turn: Turn, spawned: Sequence[ChildSpawned]) -> None:
+        """Record each result as soon as it is there."""
+        for event in spawned:
+            if event.key not in turn.children:
+                turn.record(event, self.now())
+        await turn.commit()
+        waiting = [
+            asyncio.ensure_future(self.subagents.wait_for_result(turn, event)) for event in spawned
+        ]
+        try:
+            for coming in asyncio.as_completed(waiting):
+                done = await coming
+                turn.record(done, self.now())
+                await turn.commit()
+        finally:
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
 
 
-def _join_task(member: Member, task: str, *before: str) -> str:
-    return "\n\n".join(part for part in (member.brief, task, *before) if part)
+def task_in_context(text: str, context: TurnContext) -> str:
+    """The user's words after the last messages of this conversation, of which other agents know nothing."""
+    speakers = {MessageRole.USER: "User", MessageRole.ASSISTANT: "Assistant"}
+    recent = [
+        message for message in context.history.messages if message.role in speakers and message.text
+    ][-RECENT_MESSAGES:]
+    said = "\n".join(
+        f"{speakers[one.role]}: {head_and_tail(one.text, MAX_MESSAGE_CHARS)}" for one in recent
+    )
+    return TASK_IN_CONTEXT.format(said=said, text=text) if said else text
 
 
-def _debate_task(member: Member, task: str, name: str, latest: StepResults) -> str:
-    others = [_render_answer(other, one) for other, one in latest.items() if other != name]
-    own = [f"## What you answered\n{latest[name].text}"] if name in latest else []
-    return _join_task(member, task, *own, *others, REVISE_PROMPT if others else "")
+def _results(turn: Turn) -> dict[str, ChildReturned]:
+    return {key: child.returned for key, child in turn.children.items() if child.returned}
 
 
-def _render_answer(name: str, one: ChildReturned) -> str:
-    how = "answered" if _succeeded(one) else f"ended {one.stop} and said"
-    return f"## What {name} {how}\n{one.text}"
+def _key(number: int, n: int) -> str:
+    return f"round.{number}.agent.{n}"
+
+
+def _render_answers(done: Answers) -> str:
+    how = (
+        (name, "answered" if has_succeeded(one) else f"ended {one.stop} and said", one.text)
+        for name, one in done
+    )
+    return "\n\n".join(f"## What {name} {verb}\n{text}" for name, verb, text in how)
+
+
+def _end_without_answer(done: Answers) -> TurnEnded:
+    text = f"No agent came to an answer.\n\n{_render_answers(done)}"
+    return TurnEnded(Stop.FAILED, "no agent came to an answer", text)
+
+
+def _list_failures(done: Answers) -> str:
+    return ", ".join(f"{name} ended {one.stop}" for name, one in done if not has_succeeded(one))

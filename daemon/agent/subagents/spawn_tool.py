@@ -1,6 +1,8 @@
 """spawn_agent: another agent at work for this one (A17)."""
 
-from daemon.agent.subagents.manager import SubagentManager, TooManySubagents, render_result
+import json
+
+from daemon.agent.subagents.manager import SubagentManager, TooManySubagents, has_succeeded
 from daemon.core.errors import ConfigError
 from daemon.core.events import Steered, UserSaid
 from daemon.core.rows import REPORT_SUFFIX
@@ -40,7 +42,6 @@ async def spawn_agent(
             raise ToolError(str(error)) from error
     else:
         event = known.spawned
-        await children.deliver_input(event.child)
     if event.background:
         return ToolOutput(
             f"started as turn {event.child}; its result will come as a message when it is done"
@@ -48,9 +49,10 @@ async def spawn_agent(
     before = children.active_seconds_of(turn)
     returned = await children.wait_for_result(turn, event)
     seconds = children.active_seconds_of(turn) - before
+    head = json.dumps({"turn": returned.child, "stop_reason": returned.stop})
     return ToolOutput(
-        render_result(returned),
-        is_error=not returned.succeeded,
+        f"{head}\n{returned.text}",
+        is_error=not has_succeeded(returned),
         label=returned.label,
         seconds=seconds,
     )
