@@ -15,7 +15,7 @@ from daemon.agent.final_messages import (
 )
 from daemon.agent.model_call import ModelCaller
 from daemon.agent.pre_call import PreCall
-from daemon.agent.subagents.composite_runner import CompositeRunner
+from daemon.agent.subagents.composite import CompositeRunner
 from daemon.agent.termination.declared import (
     ends_by_condition,
     find_declared_stop,

@@ -419,7 +419,7 @@ async def test_f2_an_unknown_price_counts_as_the_configured_worst_and_is_said_to
         status, cost = await it.command("/status"), await it.command("/cost")
     assert (run.stop_reason, model.count, run.usage.usd) == ("over_budget", 1, None)
     useful(run, "the turn's money is used up ($0.3500 of $0.34)")
-    assert "$0.0000, and calls whose price is unknown" in status
+    assert "$0.0000, and calls of unknown price" in status
     assert "price unknown" in cost
 
 

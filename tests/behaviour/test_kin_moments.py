@@ -290,7 +290,7 @@ async def test_a17_so_many_agents_at_once_work_in_the_background_and_no_more(
         run = await it.ask("go")
         told = await results(it, run.turn, "spawn_agent")
         assert sum(text.startswith("started as turn") for text in told) == 5
-        assert sum("5 agents are at work in the background" in text for text in told) == 7
+        assert sum("5 agents run in the background" in text for text in told) == 7
         await it.command("/stop")
 
 

@@ -246,7 +246,7 @@ async def test_a_command_that_was_cut_off_is_not_said_to_have_been_done(
     async with living(tmp_path, model) as it:
         cut = InboxMessage("web", "test", SESSION, OWNER, f"{SESSION}/c1", "/pause")
         await it.house.door.inbox.accept(cut, command=True)  # and here the daemon died
-        assert "cannot tell" in (await it.house.door.send(SESSION, "/pause", "c1")).reply
+        assert "is unknown" in (await it.house.door.send(SESSION, "/pause", "c1")).reply
         assert (
             await it.command("/pause") != (await it.house.door.send(SESSION, "/pause", "c1")).reply
         )

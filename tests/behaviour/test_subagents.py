@@ -105,7 +105,7 @@ async def test_a17_sub_agents_are_at_most_so_deep(tmp_path: Path, model: FakeOpe
     model.otherwise(by(choose))
     async with living(tmp_path, model, {"subagents": {"max_depth": 2}}) as it:
         run = await it.ask("top")
-        assert run.reply and "sub-agents may be 2 deep" in run.reply
+        assert run.reply and "sub-agents nested 2 deep" in run.reply
         sessions = {
             view.id.partition("-")[2][:1]
             for view in await it.house.door.list_sessions()
@@ -199,7 +199,7 @@ async def test_a17_a_background_agent_reports_in_a_message_of_its_own(
         run = await it.ask("parent, go")
         assert run.reply == "it is at work"
         child = await child_of(it, run.turn)
-        assert "agent default at work" in await it.command("/tasks")
+        assert "agent default is working" in await it.command("/tasks")
         free.set()
         await it.settled(child.child)
         report = await it.settled(child.report)

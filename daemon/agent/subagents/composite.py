@@ -16,7 +16,7 @@ from daemon.core.messages import MessageRole
 from daemon.core.trust import Stop
 from daemon.core.turn import Turn
 from daemon.core.turn_spec import Composite
-from daemon.tools.results import head_and_tail
+from daemon.tools.results import truncate_middle
 
 JUDGE = "judge"
 JUDGE_PROMPT = "Weigh these answers against each other and give the one final answer to the task."
@@ -260,7 +260,7 @@ def task_in_context(text: str, context: TurnContext) -> str:
         message for message in context.history.messages if message.role in speakers and message.text
     ][-RECENT_MESSAGES:]
     said = "\n".join(
-        f"{speakers[one.role]}: {head_and_tail(one.text, MAX_MESSAGE_CHARS)}" for one in recent
+        f"{speakers[one.role]}: {truncate_middle(one.text, MAX_MESSAGE_CHARS)}" for one in recent
     )
     return TASK_IN_CONTEXT.format(said=said, text=text) if said else text
 
