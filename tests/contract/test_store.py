@@ -233,6 +233,7 @@ async def test_attempts_count_only_without_progress(store: Store) -> None:
 
 
 async def test_b5_25_of_a_crash_with_others_an_attempt_counts_only_its_share(store: Store) -> None:
+    await store.write(lambda tx: tx.accept_input(message("m1")))
     assert await store.read(lambda tx: tx.count_attempts("t1")) == 0
     counts = [
         await store.write(lambda tx, at=at: tx.add_attempt("t1", at, 0.25)) for at in (0, 0, 0, 3)
@@ -243,6 +244,7 @@ async def test_b5_25_of_a_crash_with_others_an_attempt_counts_only_its_share(sto
 
 async def test_attempts_at_a_turn_that_has_not_begun_count_too(store: Store) -> None:
     """K25."""
+    await store.write(lambda tx: tx.accept_input(message("m1")))
     assert [await store.write(lambda tx: tx.add_attempt("t1", 0)) for _ in range(3)] == [1, 2, 3]
 
 

@@ -53,6 +53,13 @@ INSERT INTO daily_totals (day, lost_tokens, lost_usd)
     ON CONFLICT (day) DO UPDATE SET lost_tokens = excluded.lost_tokens, lost_usd = excluded.lost_usd;
 DROP TABLE open_calls;
 
+-- How often a worker took the turn of a message up at the same progress.
+ALTER TABLE inbox ADD COLUMN progress INTEGER;
+ALTER TABLE inbox ADD COLUMN attempts REAL NOT NULL DEFAULT 0;
+UPDATE inbox SET (progress, attempts) = (SELECT progress, attempts FROM attempts WHERE turn = inbox.turn)
+    WHERE turn IN (SELECT turn FROM attempts);
+DROP TABLE attempts;
+
 ALTER TABLE lanes RENAME TO leases;
 
 DROP INDEX inbox_waiting;

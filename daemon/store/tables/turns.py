@@ -31,10 +31,10 @@ REFUND = "UPDATE turns SET iterations = iterations - 1 WHERE id = ?"
 END = """UPDATE turns SET state = ?, stop_reason = ?, detail = ?, reply = ?, ended_at = ?, reserved_tokens = 0,
     reserved_usd = 0 WHERE id = ?"""
 END_INPUT = "UPDATE inbox SET state = ? WHERE id = (SELECT input_id FROM turns WHERE id = ?)"
-ADD_ATTEMPT = """INSERT INTO attempts (turn, progress, attempts) VALUES (?1, ?2, 1) ON CONFLICT (turn) DO UPDATE SET
-    attempts = CASE WHEN progress = excluded.progress THEN attempts + ?3 ELSE 1 END, progress = excluded.progress"""
-ATTEMPTS = "SELECT attempts FROM attempts WHERE turn = ?"
-RESET_ATTEMPTS = "DELETE FROM attempts WHERE turn = ?"
+ADD_ATTEMPT = """UPDATE inbox SET attempts = CASE WHEN progress = ?2 THEN attempts + ?3 ELSE 1 END, progress = ?2
+    WHERE turn = ?1"""
+ATTEMPTS = "SELECT attempts FROM inbox WHERE turn = ?"
+RESET_ATTEMPTS = "UPDATE inbox SET attempts = 0, progress = NULL WHERE turn = ? AND attempts > 0"
 CANCEL = "INSERT INTO cancels (turn, why) VALUES (?, ?) ON CONFLICT (turn) DO NOTHING"
 CANCEL_REASON = "SELECT why FROM cancels WHERE turn = ?"
 DELETE_CANCEL = "DELETE FROM cancels WHERE turn = ?"
@@ -49,7 +49,7 @@ FINISH_CHILD = "UPDATE children SET done = 1 WHERE turn = ?"
 
 
 class TurnTable(Table):
-    """The turns, attempts and cancels tables."""
+    """The turns and cancels tables; attempts are counted beside the message that began the turn."""
 
     def get_turn(self, turn_id: str) -> TurnRow | None:
         return self._one(TURNS, "WHERE id = ?", turn_id)
