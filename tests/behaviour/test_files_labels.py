@@ -342,8 +342,8 @@ def test_a_look_follows_no_link_and_knows_what_is_a_folder(tmp_path: Path) -> No
     (tmp_path / "a/b/c.txt").write_text("x")
     (tmp_path / "up").symlink_to("..")
     os.mkfifo(tmp_path / "pipe")
-    sight = scan(tmp_path)
-    assert {(entry.path, entry.folder) for entry in sight.entries} == {
+    entries, unreadable = scan(tmp_path)
+    assert {(entry.path, entry.folder) for entry in entries} == {
         ("a", True), ("a/b", True), ("a/b/c.txt", False), ("up", False), ("pipe", False)
     }  # fmt: skip
-    assert sight.unreadable == []
+    assert unreadable == []

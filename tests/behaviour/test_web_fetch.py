@@ -105,6 +105,21 @@ async def test_packed_pages_are_unpacked_and_a_bomb_is_not(kind: str):
         assert "only the first 50000 bytes" in (await fetched(bench, large)).text
 
 
+@pytest.mark.parametrize("kind", ["br", "gzip, gzip", "compress"])
+async def test_an_encoding_that_was_not_asked_for_is_refused(kind: str):
+    async with opened() as (made, bench):
+        odd = response(b"x", kind="text/plain", headers=[f"Content-Encoding: {kind}"])
+        told = await fetched(bench, made.put("/odd", odd))
+    assert told.outcome is Outcome.ERROR and told.text.startswith(("its answer", "127.0.0.1 broke"))
+
+
+async def test_a_damaged_body_is_an_error():
+    async with opened() as (made, bench):
+        bad = response(b"no gzip at all", kind="text/plain", headers=["Content-Encoding: gzip"])
+        told = await fetched(bench, made.put("/bad", bad))
+    assert told.outcome is Outcome.ERROR and "in no proper HTTP" in told.text
+
+
 async def test_what_is_no_text_is_refused_in_clear_words():
     async with opened() as (made, bench):
         pdf = await fetched(bench, made.put("/a.pdf", response(b"%PDF\0", kind="application/pdf")))

@@ -78,12 +78,10 @@ class Sandbox:
 
     def wrap(self, command: Sequence[str], network: bool = False) -> list[str]:
         """The command line that runs `command` in the sandbox."""
-        limited = self._limit(WAIT_FOR_GO + LIMITS, command)
-        if self.kind != "bubblewrap":
-            return self._wrap_landlock(limited, network, (), [self.workspace])
+        line = [WAIT_FOR_GO + LIMITS, *command]
         variables = [word for item in self.env.items() for word in ("--setenv", *item)]
-        places = [*_bind_writable([self.workspace]), "--chdir", str(self.workspace)]
-        return [*bubblewrap_argv(network), "--clearenv", *variables, *places, "--", *limited]
+        place = self.workspace
+        return self._wrap(line, network, (), [place], place, ["--clearenv", *variables])
 
     def wrap_server(
         self,
@@ -103,25 +101,31 @@ class Sandbox:
         """
         foreign = [name for name in os.environ if name not in env and name.isidentifier()]
         unset = f"unset {' '.join(foreign)}; " if foreign else ""
-        limited = self._limit(unset + SERVER_LIMITS, inner)
-        if self.kind != "bubblewrap":
-            return self._wrap_landlock(limited, network, [*readable, cwd], writable)
-        places = [*_bind("--ro-bind", readable), *_bind_writable(writable)]
-        folder = ["--dir", str(cwd), "--chdir", str(cwd)]
-        return [*bubblewrap_argv(network), *places, *folder, "--", *limited]
+        line = [unset + SERVER_LIMITS, *inner]
+        return self._wrap(line, network, readable, writable, cwd, [])
 
-    def _limit(self, before: str, command: Sequence[str]) -> list[str]:
-        processes = PROCESS_LIMIT if self.kind == "bubblewrap" else ""
-        return ["/bin/sh", "-c", f'{before}{OOM_FIRST}{processes}exec "$@"', "sh", *command]
-
-    def _wrap_landlock(
-        self, limited: list[str], network: bool, readable: Iterable[Path], writable: Iterable[Path]
+    def _wrap(
+        self,
+        line: Sequence[str],
+        network: bool,
+        readable: Sequence[Path],
+        writable: Sequence[Path],
+        cwd: Path,
+        options: Sequence[str],
     ) -> list[str]:
+        """`line` is a script to run first, and the words of the command."""
+        is_bubblewrap = self.kind == "bubblewrap"
+        script = f'{line[0]}{OOM_FIRST}{PROCESS_LIMIT * is_bubblewrap}exec "$@"'
+        limited = ["/bin/sh", "-c", script, "sh", *line[1:]]
         if self.kind == "none":
             return limited
-        etc = (f"/etc/{name}" for name in (*ETC_FILES, *(ETC_NETWORK_FILES if network else ())))
+        if is_bubblewrap:
+            places = [*_bind("--ro-bind", readable), *_bind_writable(writable)]
+            folder = ["--dir", str(cwd), "--chdir", str(cwd)]
+            return [*bubblewrap_argv(network), *options, *places, *folder, "--", *limited]
+        etc = (f"/etc/{name}" for name in (*ETC_FILES, *(ETC_NETWORK_FILES * network)))
         words = [sys.executable, "-I", "-S", landlock.__file__, *(["--network"] * network)]
-        for place in (*SYSTEM_FOLDERS, *etc, *readable):
+        for place in (*SYSTEM_FOLDERS, *etc, *readable, cwd):
             words += ["--read", str(place)]
         for place in writable:
             words += ["--write", str(place)]

@@ -2,10 +2,9 @@
 
 import asyncio
 import socket
-import zlib
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -23,8 +22,7 @@ CONNECT_S = 10.0
 CHUNK_BYTES = 65_536
 CONNECT_ERRORS = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 READ_METHODS = ("GET", "HEAD", "OPTIONS")
-GZIP_BITS, RAW_BITS = 16 + zlib.MAX_WBITS, -zlib.MAX_WBITS
-ACCEPT_ENCODING = "gzip, deflate"
+ENCODINGS = ("gzip", "deflate")
 MAX_REDIRECTS = 5
 REDIRECT_STATUSES = (301, 302, 303, 307, 308)
 
@@ -53,46 +51,6 @@ class WebResponse:
     def media_type(self) -> str:
         """Without its parameters; empty if none is given."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
-
-
-@dataclass(slots=True)
-class BodyDecoder:
-    """Decompresses a body as it arrives, never beyond `limit`: few bytes can hold gigabytes."""
-
-    encoding: str
-    limit: int
-    truncated: bool = False
-    content: bytearray = field(default_factory=bytearray)
-    _decoder: "zlib._Decompress | None" = None
-    _first: bytes = b""
-
-    def __post_init__(self) -> None:
-        self.encoding = self.encoding.strip().lower()
-        if self.encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
-            raise ToolError("its answer is compressed in a way that was not asked for")
-
-    def feed(self, data: bytes) -> None:
-        """Raises ToolError for what cannot be decompressed."""
-        space = self.limit - len(self.content)
-        if self.encoding not in ("", "identity"):
-            data = self._decode(data, space + 1)
-        self.truncated = len(data) > space
-        self.content += data[:space]
-
-    def _decode(self, data: bytes, most: int) -> bytes:
-        if self._decoder is None:
-            self._first = data = self._first + data
-            if len(data) < 2:
-                return b""
-            # Deflate is sent with and without the header it should have.
-            has_header = data[0] & 0x0F == 8 and (data[0] << 8 | data[1]) % 31 == 0
-            deflate = zlib.MAX_WBITS if has_header else RAW_BITS
-            is_gzip = self.encoding.endswith("gzip")
-            self._decoder = zlib.decompressobj(GZIP_BITS if is_gzip else deflate)
-        try:
-            return self._decoder.decompress(data, most)
-        except zlib.error as error:
-            raise ToolError("its answer is damaged: it cannot be decompressed") from error
 
 
 class WebClient:
@@ -136,9 +94,8 @@ class WebClient:
             connector=PinnedConnector(resolver=NoResolver(), force_close=True, use_dns_cache=False),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
             cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"User-Agent": f"aidaemon/{VERSION}", "Accept-Encoding": ACCEPT_ENCODING},
+            headers={"User-Agent": f"aidaemon/{VERSION}", "Accept-Encoding": ", ".join(ENCODINGS)},
             trust_env=False,
-            auto_decompress=False,
         )
         try:
             async with (
@@ -163,14 +120,17 @@ class WebClient:
     async def _read(self, request: WebRequest, response: aiohttp.ClientResponse) -> WebResponse:
         fields = reversed(list(response.headers.items()))
         headers = {name.lower(): text for name, text in fields}
-        body = BodyDecoder(headers.get("content-encoding", ""), self._config.max_bytes)
+        encoding = headers.get("content-encoding", "").strip().lower()
+        if encoding not in ("", "identity", *ENCODINGS):
+            raise ToolError("its answer is compressed in a way that was not asked for")
+        body, limit = bytearray(), self._config.max_bytes
         async for chunk in response.content.iter_chunked(CHUNK_BYTES):
-            body.feed(chunk)
-            if body.truncated:
+            body += chunk
+            if len(body) > limit:
                 response.close()
                 break
-        content = bytes(body.content)
-        return WebResponse(request.target, response.status, headers, content, body.truncated)
+        cut = len(body) > limit
+        return WebResponse(request.target, response.status, headers, bytes(body[:limit]), cut)
 
 
 class NoResolver(AbstractResolver):

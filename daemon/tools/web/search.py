@@ -24,7 +24,6 @@ from daemon.tools.web.config import WebConfig
 
 BRAVE_URL = "https://api.search.brave.com/res/v1"
 TAVILY_URL = "https://api.tavily.com"
-CHECK_KEY = "look at [tools.web] api_key"
 SEARXNG_REFUSED = "it must allow JSON; add json to search.formats in its settings.yml"
 KEYLESS_COMMAND = (sys.executable, "-I", str(Path(__file__).with_name("search_child.py")))
 SEARCH_S = 30.0
@@ -52,55 +51,55 @@ class SearchEngine(Protocol):
 
 
 @value
-class Searxng:
-    """The owner's own search engine."""
+class ApiSearch:
+    """An engine with an HTTP API. `refused` says what to do when it denies access; `rows` names
+    where the results are, `snippet` their text.
+    """
 
     client: WebClient
-    base_url: str
+    name: str
+    url: str
+    rows: tuple[str, ...]
+    snippet: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    refused: str = "look at [tools.web] api_key"
 
     async def search(self, query: str, count: int) -> list[SearchHit]:
         """As SearchEngine says."""
-        url = URL(self.base_url.rstrip("/") + "/search").with_query(q=query, format="json")
-        request = WebRequest(self.client.guard.check(str(url)))
-        found = await query_engine(self.client, "SearXNG", request, refused=SEARXNG_REFUSED)
-        return parse_hits(found.get("results"), count, snippet="content")
-
-
-@value
-class Brave:
-    """Brave Search, paid by key."""
-
-    client: WebClient
-    api_key: str = field(repr=False)
-    base_url: str = ""
-
-    async def search(self, query: str, count: int) -> list[SearchHit]:
-        """As SearchEngine says."""
-        place = (self.base_url or BRAVE_URL).rstrip("/") + "/web/search"
-        target = self.client.guard.check(str(URL(place).with_query(q=query, count=count)))
-        headers = {"Accept": "application/json", "X-Subscription-Token": self.api_key}
-        request = WebRequest(target, headers=headers)
-        web = (await query_engine(self.client, "Brave", request)).get("web")
-        results = web.get("results") if isinstance(web, dict) else None
-        return parse_hits(results, count, snippet="description")
-
-
-@value
-class Tavily:
-    """Tavily, paid by key."""
-
-    client: WebClient
-    api_key: str = field(repr=False)
-    base_url: str = ""
-
-    async def search(self, query: str, count: int) -> list[SearchHit]:
-        """As SearchEngine says."""
-        target = self.client.guard.check((self.base_url or TAVILY_URL).rstrip("/") + "/search")
-        headers = {"Authorization": f"Bearer {self.api_key}", "Content-Type": "application/json"}
-        body = json.dumps({"query": query, "max_results": count}).encode()
-        request = WebRequest(target, "POST", headers, body)
-        found = await query_engine(self.client, "Tavily", request)
-        return parse_hits(found.get("results"), count, snippet="content")
+        guard = self.client.guard
+        if self.name == "Tavily":
+            body = json.dumps({"query": query, "max_results": count}).encode()
+            request = WebRequest(guard.check(self.url), "POST", self.headers, body)
+        else:
+            how_many = {"format": "json"} if self.name == "SearXNG" else {"count": count}
+            url = str(URL(self.url).with_query(q=query, **how_many))
+            request = WebRequest(guard.check(url), headers=self.headers)
+        response = await self.client.send(request)
+        status = response.status
+        if status in (401, 403):
+            raise ToolError(f"{self.name} refused the search (HTTP {status}): {self.refused}")
+        if status == 429:
+            raise ServiceUnavailable(
+                f"{self.name} takes no more searches at the moment (HTTP 429): too many,"
+                " or the plan is used up"
+            )
+        if status >= 500:
+            raise ServiceUnavailable(f"{self.name} is in trouble (HTTP {status}); try again later")
+        if status != 200:
+            raise ToolError(
+                f"{self.name} rejected the search (HTTP {status}); is its base_url right?"
+            )
+        try:
+            found = json.loads(response.body)
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise ToolError(
+                f"{self.name} did not answer with a JSON object; is its base_url right?"
+            )
+        for key in self.rows:
+            found = found.get(key) if isinstance(found, dict) else None
+        return parse_hits(found, count, snippet=self.snippet)
 
 
 @value
@@ -130,32 +129,6 @@ class KeylessSearch:
         return parse_hits(found["rows"], count, snippet="body")
 
 
-async def query_engine(
-    client: WebClient, name: str, request: WebRequest, *, refused: str = CHECK_KEY
-) -> Mapping[str, object]:
-    """The engine's JSON. `refused` says what to do when it denies access."""
-    response = await client.send(request)
-    status = response.status
-    if status in (401, 403):
-        raise ToolError(f"{name} refused the search (HTTP {status}): {refused}")
-    if status == 429:
-        raise ServiceUnavailable(
-            f"{name} takes no more searches at the moment (HTTP 429): too many,"
-            " or the plan is used up"
-        )
-    if status >= 500:
-        raise ServiceUnavailable(f"{name} is in trouble (HTTP {status}); try again later")
-    if status != 200:
-        raise ToolError(f"{name} rejected the search (HTTP {status}); is its base_url right?")
-    try:
-        found = json.loads(response.body)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise ToolError(f"{name} did not answer with a JSON object; is its base_url right?")
-    return found
-
-
 def parse_hits(found: object, count: int, *, snippet: str) -> list[SearchHit]:
     """The results in a list of objects with title, url and a snippet under that name."""
     hits = []
@@ -168,26 +141,29 @@ def parse_hits(found: object, count: int, *, snippet: str) -> list[SearchHit]:
 
 def make_engine(config: WebConfig, client: WebClient) -> SearchEngine | None:
     """None if none was chosen and none is installed. Raises ConfigError for a missing setting."""
-    engine, has_ddgs = config.engine, find_spec("ddgs") is not None
+    engine, key, has_ddgs = config.engine, config.api_key, find_spec("ddgs") is not None
+    needs = {"searxng": 'base_url = "http://localhost:8888"'}.get(engine, 'api_key = "secret:NAME"')
+    base = config.base_url.rstrip("/")
+    if not (base if engine == "searxng" else key) and engine not in ("auto", "ddgs"):
+        name = needs.partition(" ")[0]
+        raise ConfigError(f'[tools.web] engine = "{engine}" needs {name}, as in {needs}')
     match engine:
         case "searxng":
-            place = _require(config.base_url, engine, 'base_url = "http://localhost:8888"')
-            return Searxng(client, place)
-        case "brave" | "tavily":
-            key = _require(config.api_key, engine, 'api_key = "secret:NAME"')
-            return (Brave if engine == "brave" else Tavily)(client, key, config.base_url)
+            url, advice = f"{base}/search", SEARXNG_REFUSED
+            return ApiSearch(client, "SearXNG", url, ("results",), "content", refused=advice)
+        case "brave":
+            headers = {"Accept": "application/json", "X-Subscription-Token": key}
+            url = f"{base or BRAVE_URL}/web/search"
+            return ApiSearch(client, "Brave", url, ("web", "results"), "description", headers)
+        case "tavily":
+            headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+            url = f"{base or TAVILY_URL}/search"
+            return ApiSearch(client, "Tavily", url, ("results",), "content", headers)
         case "ddgs" if not has_ddgs:
             raise ConfigError(
                 f'[tools.web] engine = "ddgs" needs a package that is not installed: {INSTALL}'
             )
     return KeylessSearch() if has_ddgs else None
-
-
-def _require(text: str, engine: str, example: str) -> str:
-    if not text:
-        name = example.partition(" ")[0]
-        raise ConfigError(f'[tools.web] engine = "{engine}" needs {name}, as in {example}')
-    return text
 
 
 @value

@@ -9,7 +9,8 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from daemon.core import value
@@ -24,6 +25,7 @@ MAX_ENTRIES = 200_000
 CLOCK_REALTIME_COARSE = 5
 TICK_NS = 20_000_000
 Folders = Mapping[tuple[int, int], str]
+Snapshot = tuple["list[ScannedEntry]", list[str]]  # all that is there, and unreadable folders
 
 
 @value
@@ -34,14 +36,6 @@ class ScannedEntry:
     folder: bool
     inode: tuple[int, int]
     changed_ns: int
-
-
-@value
-class WorkspaceSnapshot:
-    """All that is there. `unreadable` are folders nobody could look into, "" for too many files."""
-
-    entries: list[ScannedEntry] = field(default_factory=list)
-    unreadable: list[str] = field(default_factory=list)
 
 
 @value
@@ -78,8 +72,8 @@ class CommandEffects:
         name, at, began = f"{self.wall_ns()}-{self._count}", self.wall_ns(), self.monotonic()
         if not (self.files.labels.has_labels or context.untrusted_source):
             return CommandStart(name, at, began, None, has_row=False)
-        snapshot = await self._scan()
-        folders = {entry.inode: entry.path for entry in snapshot.entries if entry.folder}
+        entries, _ = await self._scan()
+        folders = {entry.inode: entry.path for entry in entries if entry.folder}
         row = RunningCommand(name, at, context.turn.id)
         await self.files.labels.store.write(lambda tx: tx.add_running_command(row))
         return CommandStart(name, at, began, folders, has_row=True)
@@ -109,8 +103,9 @@ class CommandEffects:
         snapshot = await self._scan()
         changes = label_changes(snapshot, since, began.folders, labels, context.turn.id)
         await self._save(changes, settled)
-        if not snapshot.unreadable:
-            await labels.remove(labels.find_stale({entry.path for entry in snapshot.entries}))
+        entries, unreadable = snapshot
+        if not unreadable:
+            await labels.remove(labels.find_stale({entry.path for entry in entries}))
         return Label.UNTRUSTED
 
     async def recover(self) -> None:
@@ -130,7 +125,7 @@ class CommandEffects:
         ]
         await self._save(changes, [row.name for row in rows])
 
-    async def _scan(self) -> WorkspaceSnapshot:
+    async def _scan(self) -> Snapshot:
         return await asyncio.to_thread(scan, self.files.workspace.root, self.max_entries)
 
     async def _save(self, changes: list[FileLabel], done: list[str]) -> None:
@@ -146,7 +141,7 @@ class CommandEffects:
 
 
 def label_changes(
-    snapshot: WorkspaceSnapshot,
+    snapshot: Snapshot,
     since_ns: int,
     folders: Folders | None,
     labels: FileLabels,
@@ -158,8 +153,9 @@ def label_changes(
     in it along: the stamps of files in it do not tell. Where nobody knows what was moved, and
     something is untrusted, everything in a changed folder counts.
     """
+    entries, unreadable = snapshot
     found: list[FileLabel] = []
-    for entry in snapshot.entries:
+    for entry in entries:
         path, changed = entry.path, entry.changed_ns >= since_ns
         if not entry.folder:
             found += [FileLabel(path, Label.UNTRUSTED, turn)] * changed
@@ -170,7 +166,7 @@ def label_changes(
         elif (former := folders.get(entry.inode)) != path:
             found += labels.label_new_names([path], turn)
             found += _label_moved(labels, former, path, turn) if former else []
-    return [*found, *(_label_tree(place, turn) for place in snapshot.unreadable)]
+    return [*found, *(_label_tree(place, turn) for place in unreadable)]
 
 
 def _label_moved(labels: FileLabels, former: str, now: str, turn: str) -> Iterator[FileLabel]:
@@ -186,32 +182,32 @@ def _label_tree(place: str, turn: str) -> FileLabel:
     return FileLabel(place, Label.UNTRUSTED, turn, LabelScope.TREE)
 
 
-def scan(root: Path, max_entries: int = MAX_ENTRIES) -> WorkspaceSnapshot:
-    """Everything in the workspace, without following links. In a thread."""
-    snapshot, waiting = WorkspaceSnapshot(), [""]
+def scan(root: Path, max_entries: int = MAX_ENTRIES) -> Snapshot:
+    """Everything in the workspace, without following links; "" for too much. In a thread."""
+    found: list[ScannedEntry] = []
+    unreadable: list[str] = []
+    waiting = [""]
     while waiting:
         place = waiting.pop()
         try:
             with os.scandir(root / place) as entries:
-                found = [*_read_entries(place, entries)]
+                here = [*_read_entries(place, entries)]
         except FileNotFoundError:
             continue
         except OSError:
-            snapshot.unreadable.append(place)
+            unreadable.append(place)
             continue
-        snapshot.entries.extend(found)
-        waiting += [entry.path for entry in found if entry.folder]
-        if len(snapshot.entries) > max_entries:
-            return WorkspaceSnapshot(snapshot.entries, [""])
-    return snapshot
+        found += here
+        waiting += [entry.path for entry in here if entry.folder]
+        if len(found) > max_entries:
+            return found, [""]
+    return found, unreadable
 
 
 def _read_entries(place: str, entries: "Iterable[os.DirEntry[str]]") -> Iterator[ScannedEntry]:
     for entry in entries:
-        try:
+        with suppress(FileNotFoundError):
             found = entry.stat(follow_symlinks=False)
-        except FileNotFoundError:
-            continue
-        path = f"{place}/{entry.name}" if place else entry.name
-        inode = (found.st_dev, found.st_ino)
-        yield ScannedEntry(path, stat.S_ISDIR(found.st_mode), inode, found.st_ctime_ns)
+            path = f"{place}/{entry.name}" if place else entry.name
+            inode = (found.st_dev, found.st_ino)
+            yield ScannedEntry(path, stat.S_ISDIR(found.st_mode), inode, found.st_ctime_ns)

@@ -7,6 +7,7 @@ import re
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Self
@@ -18,14 +19,19 @@ from daemon.tools.base import ToolContext, ToolError, ToolOutput
 from daemon.tools.shell.process import exchange
 from daemon.tools.signature import tool
 from daemon.tools.workspace.file_store import ChangeAuthor, FileStore
-from daemon.tools.workspace.fs import READ_FLAGS, Workspace, explain_os_errors
+from daemon.tools.workspace.fs import (
+    READ_FLAGS,
+    Workspace,
+    explain_os_errors,
+    open_regular,
+    read_all,
+)
 from daemon.tools.workspace.labels import FileLabels
 
 MAX_SEARCH_FILES = 5_000
 MAX_SEARCH_BYTES = 8_000_000
 MAX_SEARCHED_FILE = 1_000_000
 MAX_SEARCH_HITS = 100
-MAX_LINE = 200
 MAX_LIST_ENTRIES = 300
 PAGE_RESERVE = 120
 BINARY_CHECK_BYTES = 8192
@@ -41,7 +47,7 @@ for row in sys.stdin:
             print(json.dumps([path, number, line[:200]]))
 """
 
-Hit = tuple[str, int, str]
+Texts = list[tuple[str, list[str]]]
 
 
 @value
@@ -145,17 +151,20 @@ async def search_files(
     """Find lines in the text files of the workspace; hidden files are left out."""
     if not pattern:
         raise ToolError("pattern is empty; give the text to look for")
+    wanted = pattern if regex else re.escape(pattern)
     try:
-        re.compile(pattern if regex else "")
+        re.compile(wanted)
     except (re.error, RecursionError, OverflowError) as error:
         raise ToolError(f"pattern is not a regular expression: {error}") from error
     place = place.narrow(context.turn.spec.protected_paths, path)
     before = place.files.labels.snapshot()
     texts, truncated = await asyncio.to_thread(_collect, place, path)
-    if regex:
-        hits = await _search_regex(pattern, texts, place.regex_s)
-    else:
-        hits = await asyncio.to_thread(_search_text, pattern, texts)
+    rows = "\n".join(map(json.dumps, texts)).encode()
+    command = [sys.executable, "-I", "-S", "-c", MATCHER, wanted, str(MAX_SEARCH_HITS)]
+    output = await exchange(command, rows, place.regex_s)
+    if output is None:
+        raise ToolError(f"the pattern took more than {place.regex_s:g} s; use a simpler one")
+    hits = [json.loads(row) for row in output.splitlines()]
     names = {place.workspace.normalize(name) for name, _, _ in hits}
     label = place.label_names(before, "", names)
     lines = [f"{name}:{number}: {line}" for name, number, line in hits]
@@ -226,31 +235,9 @@ def _describe_entry(name: str, folder: int, protected: bool) -> str:
     return " (protected)" if protected else f" {found.st_size}"
 
 
-def _search_text(pattern: str, texts: list[tuple[str, list[str]]]) -> list[Hit]:
-    hits: list[Hit] = []
-    for path, lines in texts:
-        for number, line in enumerate(lines, 1):
-            if pattern in line:
-                hits.append((path, number, line[:MAX_LINE]))
-        if len(hits) >= MAX_SEARCH_HITS:
-            break
-    return hits[:MAX_SEARCH_HITS]
-
-
-async def _search_regex(
-    pattern: str, texts: list[tuple[str, list[str]]], seconds: float
-) -> list[Hit]:
-    rows = "\n".join(map(json.dumps, texts)).encode()
-    command = [sys.executable, "-I", "-S", "-c", MATCHER, pattern, str(MAX_SEARCH_HITS)]
-    output = await exchange(command, rows, seconds)
-    if output is None:
-        raise ToolError(f"the pattern took more than {seconds:g} s; use a simpler one")
-    return [(path, number, line) for path, number, line in map(json.loads, output.splitlines())]
-
-
-def _collect(place: SearchScope, path: str) -> tuple[list[tuple[str, list[str]]], bool]:
+def _collect(place: SearchScope, path: str) -> tuple[Texts, bool]:
     """The lines of each text file, and whether there were too many. In a thread."""
-    texts: list[tuple[str, list[str]]] = []
+    texts: Texts = []
     space = MAX_SEARCH_BYTES
     for name, data in _iter_files(place, path):
         space -= len(data)
@@ -272,7 +259,11 @@ def _iter_files(place: SearchScope, path: str) -> Iterator[tuple[str, bytes]]:
             here = start / folder
             folders[:] = _searchable(place, here, folders)
             for name in _searchable(place, here, names):
-                data = _read_small(name, handle)
+                data = None
+                with suppress(OSError, ToolError):  # links, devices and large files are skipped
+                    opened = os.open(name, READ_FLAGS, dir_fd=handle)
+                    with open_regular(name, opened, MAX_SEARCHED_FILE) as file:
+                        data = read_all(file)
                 if data is not None:
                     yield str(here / name), data
 
@@ -283,16 +274,3 @@ def _searchable(place: SearchScope, here: PurePosixPath, names: Iterable[str]) -
         for name in names
         if not name.startswith(".") and not is_protected(here / name, place.protected)
     )
-
-
-def _read_small(name: str, folder: int) -> bytes | None:
-    """An ordinary file of reasonable size; links and devices are skipped."""
-    try:
-        handle = os.open(name, READ_FLAGS, dir_fd=folder)
-    except OSError:
-        return None
-    with os.fdopen(handle, "rb") as file:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
-            return None
-        return file.read(found.st_size) if found.st_size <= MAX_SEARCHED_FILE else None
