@@ -2,7 +2,6 @@
 
 import errno
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -38,11 +37,8 @@ ODD = [
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Iterator[int]:
-    furnish(tmp_path)
-    handle = os.open(tmp_path / "inside", DIRECTORY_FLAGS)
-    yield handle
-    os.close(handle)
+def root(tmp_path: Path) -> Path:
+    return furnish(tmp_path)
 
 
 def furnish(place: Path) -> Path:
@@ -60,7 +56,7 @@ def furnish(place: Path) -> Path:
     return inside
 
 
-def test_what_is_beneath_is_opened(root: int) -> None:
+def test_what_is_beneath_is_opened(root: Path) -> None:
     for steps in ((), ("a",), ("a", "b"), ("notes.txt",), ("a", "b", "notes.txt")):
         os.close(open_beneath(root, steps, os.O_RDONLY))
 
@@ -76,19 +72,19 @@ def test_what_is_beneath_is_opened(root: int) -> None:
         (("notes.txt", "x"), errno.ENOTDIR),
     ],
 )  # fmt: skip
-def test_what_is_not_beneath_is_refused(root: int, steps: tuple[str, ...], number: int) -> None:
+def test_what_is_not_beneath_is_refused(root: Path, steps: tuple[str, ...], number: int) -> None:
     with pytest.raises(OSError) as caught:
         open_beneath(root, steps, os.O_RDONLY)
     assert caught.value.errno == number
 
 
-def test_a_folder_that_is_a_link_is_refused(root: int) -> None:
+def test_a_folder_that_is_a_link_is_refused(root: Path) -> None:
     with pytest.raises(OSError) as caught:
         open_beneath(root, ("up",), DIRECTORY_FLAGS)
     assert caught.value.errno == errno.ENOTDIR
 
 
-def test_folders_are_made_but_never_through_a_link(root: int, tmp_path: Path) -> None:
+def test_folders_are_made_but_never_through_a_link(root: Path, tmp_path: Path) -> None:
     for steps, expected in (
         (("a", "new", "newer"), ["a/new", "a/new/newer"]),
         (("a", "new"), []),
@@ -101,7 +97,7 @@ def test_folders_are_made_but_never_through_a_link(root: int, tmp_path: Path) ->
     assert not (tmp_path / "planted").exists()
 
 
-def test_no_handle_is_left_open(root: int, tmp_path: Path) -> None:
+def test_no_handle_is_left_open(root: Path, tmp_path: Path) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
     for steps in (("a", "b", "notes.txt"), ("link",), ("a", "gone", "x"), ("up", "secret.txt")):
         with suppress(OSError):

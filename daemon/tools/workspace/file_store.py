@@ -66,13 +66,15 @@ class FileStore:
 
         versions, labels = await store.read(look)
         history = await asyncio.to_thread(FileHistory.open, folder, store, now, versions)
+        await history.prune()
         return cls(workspace, history, FileLabels.load(workspace, store, labels))
 
     async def read(self, path: str, convert: Callable[[bytes], T]) -> tuple[T, Label]:
         """What `convert`, in a thread, makes of the file's content, and its label."""
-        async with self._lock_for(path):
+        place = self.workspace.normalize(path)
+        async with self._locks.setdefault(casefold_name(place), asyncio.Lock()):
             made = await asyncio.to_thread(lambda: convert(self.workspace.read(path)))
-            return made, await self.labels.label_of(path)
+            return made, await self.labels.label_of(place)
 
     async def write(
         self,
@@ -93,8 +95,9 @@ class FileStore:
     async def _write(
         self, path: str, edit: Edit, author: ChangeAuthor, whole: bool, mode: int | None
     ) -> None:
-        async with self._lock_for(path):
-            before = await self.labels.label_of(path)
+        history, labels, place = self.history, self.labels, self.workspace.normalize(path)
+        async with self._locks.setdefault(casefold_name(place), asyncio.Lock()):
+            before = await labels.label_of(place)
             after = author.label if whole else author.label.join_with(before)
             with ExitStack() as stack:
                 pending, old, new = await asyncio.to_thread(
@@ -102,15 +105,19 @@ class FileStore:
                 )
                 if old != new:
                     version = FileVersion(
-                        self.history.next_name(), author.session, author.turn, author.call_id,
-                        self.workspace.normalize(path), self.history.now(), old, new,
+                        history.next_name(), author.session, author.turn, author.call_id,
+                        place, history.now(), old, new,
                         pending.mode, len(pending.old or b""), before, author.undoes,
                     )  # fmt: skip
-                    await self._commit(pending, version, after)
+                    added: list[FileLabel] = []
+                    if after is Label.UNTRUSTED:  # the names of created folders are text, too
+                        added = labels.label_new_names(pending.created, author.turn)
+                        added.append(FileLabel(place, after, author.turn))
+                    await self._commit(pending, version, added)
             if after is Label.TRUSTED and before is not after:
-                await self.labels.set_trusted(path)
+                await labels.set_trusted(place)
         try:
-            await self.history.prune()
+            await history.prune()
         except StoreUnavailable as error:
             log.warning("old versions of files were not pruned: %s", error)
 
@@ -128,35 +135,27 @@ class FileStore:
             pending.stage(new, self.history.folder, mode)
         return pending, old, hash_content(new)
 
-    async def _commit(self, pending: PendingWrite, version: FileVersion, label: Label) -> None:
-        history, labels, place = self.history, self.labels, version.path
-        added: list[FileLabel] = []
-        if label is Label.UNTRUSTED:  # the names of created folders are text, too
-            added = [
-                *labels.label_new_names(pending.created, version.turn),
-                FileLabel(place, label, version.turn),
-            ]
-
+    async def _commit(
+        self, pending: PendingWrite, version: FileVersion, added: list[FileLabel]
+    ) -> None:
         def record(tx: Tx) -> None:
             tx.put_file_versions([version])
-            tx.put_file_labels(added)
+            if added:
+                tx.put_file_labels(added)
 
-        labels.being_written.add(place)
+        self.labels.being_written.add(version.path)
         try:
-            await history.store.write(record)
-            history.add_version(version)
-            labels.add_labels(added)
+            await self.history.store.write(record)
+            self.history.add_version(version)
+            if added:
+                self.labels.add_labels(added)
             try:
                 await asyncio.to_thread(pending.commit, version.new == NO_FILE)
             except (OSError, ToolError):
-                await history.remove([version.name])
+                await self.history.remove([version.name])
                 raise
         finally:
-            labels.being_written.discard(place)
-
-    def _lock_for(self, path: str) -> asyncio.Lock:
-        place = casefold_name(self.workspace.normalize(path))
-        return self._locks.setdefault(place, asyncio.Lock())
+            self.labels.being_written.discard(version.path)
 
 
 @value

@@ -10,9 +10,10 @@ import re
 import stat
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import attrgetter
 from pathlib import Path, PurePosixPath
 from secrets import token_hex
 from typing import BinaryIO
@@ -25,6 +26,7 @@ CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEX
 READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 MAX_FILE_BYTES = 16_000_000
 NEW_FILE_MODE = 0o644
+IDENTITY = attrgetter("st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
 INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0]")
 
 
@@ -43,15 +45,15 @@ def casefold_name(name: str) -> str:
 
 
 def open_beneath(
-    folder: int, steps: Sequence[str], flags: int, created: list[str] | None = None
+    root: Path, steps: Sequence[str], flags: int, created: list[str] | None = None
 ) -> int:
-    """Open a path below `folder` without following any link. Raises OSError.
+    """Open a path below `root` without following any link. Raises OSError.
 
     With `created`, missing folders on the way are created, the last step too, and listed there.
     """
     if any(step in ("", ".", "..") or "/" in step or "\0" in step for step in steps):
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
-    handle = os.open(".", DIRECTORY_FLAGS if steps else flags, dir_fd=folder)
+    handle = os.open(root, DIRECTORY_FLAGS if steps else flags)
     for count, step in enumerate(steps, 1):
         parent, wanted = handle, flags if count == len(steps) else DIRECTORY_FLAGS
         try:
@@ -99,7 +101,7 @@ class PendingWrite:
     """A change of one file that has not happened yet.
 
     `folder` is its open folder, `created` the folders that were made for it. `old` is what the file
-    holds, None where there is no file; `mode` its permissions.
+    holds, None where there is no file; `mode` its permissions, `current` its state.
     """
 
     path: str
@@ -108,19 +110,9 @@ class PendingWrite:
     created: list[str]
     old: bytes | None = None
     mode: int = NEW_FILE_MODE
-    _current: os.stat_result | None = None
+    current: os.stat_result | None = None
     _temp_name: str = ""
     _temp_folder: int = -1
-
-    def read_current(self) -> None:
-        """Raises OSError, and ToolError for what is no ordinary file of reasonable size."""
-        try:
-            handle = open_beneath(self.folder, (self.name,), READ_FLAGS)
-        except FileNotFoundError:
-            return
-        with open_regular(self.path, handle) as file:
-            self._current, self.old = os.fstat(handle), read_all(file)
-            self.mode = stat.S_IMODE(self._current.st_mode) & 0o777
 
     def stage(self, data: bytes, temp_folder: Path, mode: int | None = None) -> None:
         """Put the new content on disk, in `temp_folder` if that is on the same disk.
@@ -147,7 +139,7 @@ class PendingWrite:
         now = None
         with suppress(FileNotFoundError):
             now = os.stat(self.name, dir_fd=self.folder, follow_symlinks=False)
-        if _identity(now) != _identity(self._current):
+        if (now and IDENTITY(now)) != (self.current and IDENTITY(self.current)):
             raise ToolError(
                 f"{self.path}: somebody else changed it just now, so it was left alone;"
                 " read it and try again"
@@ -205,11 +197,6 @@ class Workspace:
         """Of the mounts that exist."""
         return [name for name, place in self.mounts.items() if place.is_dir()]
 
-    def is_from_outside(self, path: str) -> bool:
-        """It lies in a mount: somebody sent it."""
-        root, steps = self._locate(path)
-        return root is not self.root and bool(steps)
-
     def stat(self, path: str) -> os.stat_result | None:
         """Of what stands here, a link perhaps; None for nothing."""
         try:
@@ -224,7 +211,8 @@ class Workspace:
     @contextmanager
     def open_directory(self, path: str) -> Iterator[int]:
         """This directory, open. Raises ToolError."""
-        handle = self._open(path, DIRECTORY_FLAGS)
+        with explain_os_errors(path):
+            handle = open_beneath(*self._locate(path), DIRECTORY_FLAGS)
         try:
             yield handle
         finally:
@@ -232,8 +220,9 @@ class Workspace:
 
     def open_file(self, path: str, max_bytes: int = MAX_FILE_BYTES) -> BinaryIO:
         """Raises ToolError for what is no ordinary file of at most so many bytes."""
-        self._check_file(path)
-        return open_regular(path, self._open(path, READ_FLAGS), max_bytes)
+        with explain_os_errors(path):
+            handle = open_beneath(*self._locate(path), READ_FLAGS)
+        return open_regular(path, handle, max_bytes)
 
     def read(self, path: str) -> bytes:
         """All of this file. Raises ToolError."""
@@ -243,43 +232,33 @@ class Workspace:
     @contextmanager
     def prepare_write(self, path: str, create_folders: bool = True) -> Iterator[PendingWrite]:
         """A change of this file that is not made yet. Raises ToolError."""
-        self._check_file(path)
         root, steps = self._locate(path)
         if root is not self.root:
             raise ToolError(
                 f"{path}: what came with messages can only be read; copy_file makes a copy that"
                 " can be changed. Nothing was changed."
             )
-        created: list[str] | None = [] if create_folders else None
-        folder = self._open("/".join(steps[:-1]), DIRECTORY_FLAGS, created, path)
-        pending = PendingWrite(path, folder, steps[-1], created or [])
-        try:
-            with explain_os_errors(path):
-                pending.read_current()
-                yield pending
-        finally:
-            pending.close()
+        if not steps:
+            raise ToolError(f"{path or '.'}: this is the workspace itself; name a file in it")
+        *folders, name = steps
+        created: list[str] = []
+        with explain_os_errors(path), ExitStack() as stack:
+            make = created if create_folders else None
+            folder = open_beneath(root, folders, DIRECTORY_FLAGS, make)
+            pending = PendingWrite(path, folder, name, created)
+            stack.callback(pending.close)
+            with suppress(FileNotFoundError):
+                handle = os.open(name, READ_FLAGS, dir_fd=folder)
+                with open_regular(path, handle) as file:
+                    pending.current, pending.old = os.fstat(handle), read_all(file)
+                    pending.mode = stat.S_IMODE(pending.current.st_mode) & 0o777
+            yield pending
 
     def _locate(self, path: str) -> tuple[Path, tuple[str, ...]]:
         """Where the path begins, and its steps from there."""
         steps = self.split(path)
         mount = self.mounts.get(steps[0]) if steps else None
         return (mount, steps[1:]) if mount and mount.is_dir() else (self.root, steps)
-
-    def _check_file(self, path: str) -> None:
-        if not self.split(path):
-            raise ToolError(f"{path or '.'}: this is the workspace itself; name a file in it")
-
-    def _open(
-        self, path: str, flags: int, created: list[str] | None = None, shown: str = ""
-    ) -> int:
-        place, steps = self._locate(path)
-        with explain_os_errors(shown or path):
-            root = os.open(place, DIRECTORY_FLAGS)
-            try:
-                return open_beneath(root, steps, flags, created)
-            finally:
-                os.close(root)
 
 
 @contextmanager
@@ -305,9 +284,3 @@ def explain_os_errors(path: str) -> Iterator[None]:
     else:
         return
     raise ToolError(f"{path}: {problem}") from cause
-
-
-def _identity(found: os.stat_result | None) -> tuple[int, ...] | None:
-    if found is None:
-        return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

@@ -82,7 +82,7 @@ class FileHistory:
     @property
     def entries(self) -> list[FileVersion]:
         """Every change that is still known, oldest first."""
-        return list(self._versions.values())
+        return [*self._versions.values()]
 
     def next_name(self) -> str:
         """Names sort by time."""

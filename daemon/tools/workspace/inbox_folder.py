@@ -13,7 +13,7 @@ from daemon.core import value
 from daemon.core.clock import run_to_completion
 from daemon.core.errors import AidaemonError
 from daemon.tools.workspace.attachment_names import format_size, make_safe_name
-from daemon.tools.workspace.fs import CREATE_FLAGS, DIRECTORY_FLAGS, open_beneath
+from daemon.tools.workspace.fs import CREATE_FLAGS, DIRECTORY_FLAGS
 
 INBOX = "inbox"
 UNFINISHED_SUFFIX = ".part"
@@ -75,7 +75,7 @@ class InboxFolder:
         try:
             with suppress(FileExistsError):
                 os.mkdir(day, 0o700, dir_fd=root)
-            return open_beneath(root, (day,), DIRECTORY_FLAGS)
+            return os.open(day, DIRECTORY_FLAGS, dir_fd=root)
         finally:
             os.close(root)
 

@@ -46,21 +46,20 @@ class FileLabels:
         """The labels of now: what is read next may be overwritten before it is asked about."""
         return self.load(self.workspace, self.store, self.entries)
 
-    async def set_trusted(self, path: str) -> None:
+    async def set_trusted(self, name: str) -> None:
         """Trusted text replaces the whole file. In an untrusted folder it gets its own label."""
-        name = self.workspace.normalize(path)
         if self.find_folder_label(name) is UNTRUSTED:
             await self.save([FileLabel(name, Label.TRUSTED, "")])
         else:
             await self.remove([name])
 
-    async def label_of(self, path: str) -> Label:
+    async def label_of(self, name: str) -> Label:
         """Of what this file holds. A file that is gone loses its label."""
-        if self.workspace.is_from_outside(path):
+        top, slash, _ = name.partition("/")
+        if slash and top in self.workspace.mount_names:
             return UNTRUSTED
         if not self._by_folded:
             return Label.TRUSTED
-        name = self.workspace.normalize(path)
         if not self.workspace.stat(name):
             await self.remove([name])
         return self._find_label(name)
