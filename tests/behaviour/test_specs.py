@@ -546,7 +546,7 @@ async def test_an_answer_that_fails_its_schema_again_ends_the_turn(
         run = await it.ask("judge it")
         ended = await it.until(run.turn, "run.terminated_by")
         assert (run.stop_reason, len(model.requests)) == ("failed", 2)
-        assert "verdict is missing" in str(ended.data["detail"])
+        assert "'verdict' is a required property" in str(ended.data["detail"])
 
 
 async def test_a_refused_critical_tool_of_the_spec_ends_the_turn(

@@ -199,7 +199,7 @@ def test_the_default_agent_is_made_of_agent():
             "[output]\nschema = 'no json'",
             'output.schema: found "no json", expected a table, or a text that is JSON',
         ),
-        ('[output.schema]\ntype = "objct"', 'type is "objct", expected one of object'),
+        ('[output.schema]\ntype = "objct"', "type: 'objct' is not one of ['object'"),
     ],
 )
 def test_a_wrong_key_is_told_with_its_place_and_what_was_expected_b1(table: str, told: str):
