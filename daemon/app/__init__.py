@@ -3,7 +3,6 @@
 from daemon.app.connect import (
     DaemonConnection,
     connect,
-    find_running_daemon,
     load_or_last_good,
     open_reader,
 )
@@ -14,7 +13,6 @@ __all__ = [
     "DaemonConnection",
     "Overrides",
     "connect",
-    "find_running_daemon",
     "load_or_last_good",
     "open_daemon",
     "open_reader",

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from daemon.agent.budgets import Budgets, DailyUsage
@@ -33,8 +34,7 @@ from daemon.commands.sessions import SessionCommands
 from daemon.commands.status import StatusCommands
 from daemon.commands.undo import UndoCommand
 from daemon.core import value
-from daemon.core.clock import Clock, FileClock, SystemClock
-from daemon.core.errors import ConfigError
+from daemon.core.clock import Clock, system_clock
 from daemon.core.event_bus import EventBus
 from daemon.core.ids import NewId, new_id
 from daemon.core.journal import Store
@@ -97,7 +97,6 @@ class ChannelDeps:
         return channel in self.channel_states and self.channel_states[channel].up.is_set()
 
 
-TEST_CLOCK = "AIDAEMON_TEST_CLOCK"
 
 
 @value
@@ -377,20 +376,6 @@ async def open_daemon(
         finally:
             await house.loops.aclose()
             await house.sessions.aclose(house.config.agent.drain_seconds)
-
-
-def system_clock() -> Clock:
-    """The machine's clock, or the file that tests write (CONTRACT, AIDAEMON_TEST_CLOCK). Raises ConfigError for a bad one."""
-    path = os.environ.get(TEST_CLOCK)
-    if not path:
-        return SystemClock()
-    try:
-        datetime.fromisoformat(Path(path).read_text().strip())
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"{TEST_CLOCK}: {path} does not hold an instant like 2026-03-01T09:00:00+00:00: {error}"
-        ) from error
-    return FileClock(Path(path))
 
 
 def _set_event() -> asyncio.Event:

@@ -9,8 +9,6 @@ from daemon.core.errors import AidaemonError
 from daemon.ops import backup
 from daemon.settings.paths import resolve_paths
 
-HELP = "make a backup of everything that is yours, or check one"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """create [FILE] | verify FILE."""

@@ -16,8 +16,6 @@ from daemon.settings.paths import Paths, resolve_paths
 from daemon.settings.secrets import SecretStore
 from daemon.store.lock import is_locked
 
-HELP = "check the config file and the agents, show or change a value of it, say where it is, bring an older one back"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """check | get KEY | set KEY VALUE | path | restore [N]."""

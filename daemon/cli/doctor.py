@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from daemon.ops.doctor import ChannelAccount, CheckResult, DoctorInput
     from daemon.settings.model import Config
 
-HELP = "look at everything that has to be in order, and say what to do"
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 

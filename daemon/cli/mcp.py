@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 from daemon.core.errors import AidaemonError, UsageError
 from daemon.settings.paths import Paths, resolve_paths
 
-HELP = "servers of others whose tools are used: list them, approve what they have changed"
 SESSION = "terminal:main"
 CODE = re.compile(r"/mcp approve (\S+) ([0-9a-f]{8})")
 

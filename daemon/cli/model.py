@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from daemon.ops.models import EmbeddedModel, FetchObserver
 
-HELP = "list, fetch and remove the models that run inside the daemon"
 STEP = 0.05
 
 

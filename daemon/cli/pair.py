@@ -8,8 +8,6 @@ from daemon.access.directory import NewCode
 from daemon.core.trust import Role
 from daemon.settings.paths import Paths, resolve_paths
 
-HELP = "let somebody in: print a one-time code that they send to the assistant"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """[--role R] [--channel C]."""

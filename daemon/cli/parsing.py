@@ -1,116 +1,95 @@
-"""What the words of a command line mean: one file per command, imported only when it runs.
+"""The command line: common options, and one module per command, imported only when it runs.
 
-A command's file has HELP (one line), add_arguments(parser) and run(args) -> exit code.
+A command's module has add_arguments(parser) and run(args) -> exit code. Light: --help imports this and argparse only.
 """
 
 import argparse
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
+from functools import partial
 from importlib import import_module
-from typing import NoReturn, Protocol, cast
+from typing import TYPE_CHECKING, NoReturn
 
 from daemon import VERSION
-from daemon.core import value
 from daemon.core.errors import UsageError
-from daemon.settings.paths import Paths, resolve_paths
+
+if TYPE_CHECKING:
+    from daemon.settings.paths import Paths
 
 COMMANDS = {
-    "chat": "daemon.cli.chat",
-    "run": "daemon.cli.run",
-    "runs": "daemon.cli.runs",
-    "show": "daemon.cli.show",
-    "loop": "daemon.cli.loop",
-    "doctor": "daemon.cli.doctor",
-    "config": "daemon.cli.config",
-    "secret": "daemon.cli.secret",
-    "pair": "daemon.cli.pair",
-    "mcp": "daemon.cli.mcp",
-    "model": "daemon.cli.model",
-    "backup": "daemon.cli.backup",
+    "chat": "a conversation in the terminal",
+    "run": "the daemon: answers over HTTP on this machine until it is stopped",
+    "runs": "list runs, newest first",
+    "show": "show one run, step by step",
+    "loop": "repeat one task until it is done: start|stop|pause|resume|status|approve|reject",
+    "doctor": "check the installation and the config, and say what to do",
+    "config": "check the config and the agents, show or change a value, print the path, restore a backup",
+    "secret": "keep, list and delete passwords and keys: the model never sees them",
+    "pair": "print a one-time code with which a person gets access",
+    "mcp": "MCP servers: list their tools, approve what they have changed",
+    "model": "list, download and remove the models that run inside the daemon",
+    "backup": "create or verify a backup of all your data",
 }
-
-
 NOT_YET = {
     "init": 'write config.toml by hand, a few lines: README tells how ("Use another model")',
     "service": "let your system start `aidaemon run`",
 }
 
 
-class CliCommand(Protocol):
-    """What a command's file has."""
-
-    HELP: str
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Say what the command line may hold."""
-        ...
-
-    def run(self, args: argparse.Namespace) -> int:
-        """Do it; the exit code. Raises AidaemonError."""
-        ...
-
-
 class RaisingParser(argparse.ArgumentParser):
-    """Complains by raising, so that every wrong command line ends the same way."""
+    """Raises UsageError, so that every wrong command line ends the same way."""
 
     def error(self, message: str) -> NoReturn:
-        """The command line does not fit."""
         raise UsageError(f"{message}\n{self.format_usage().rstrip()}")
 
 
-@value
-class ParsedCommand:
-    """A command line that was understood."""
-
-    run: Callable[[argparse.Namespace], int]
-    args: argparse.Namespace
-
-
-def parse(argv: Sequence[str]) -> ParsedCommand:
-    """The command to run and its arguments. Raises UsageError; leaves by SystemExit after --help."""
-    common, words = _common_parser().parse_known_args(argv)
-    if not words or words[0].startswith("-"):
-        front = _front_parser()
-        return ParsedCommand(lambda _: _print_help(front), front.parse_args(words))
-    command = _load_command(words[0])
-    parser = RaisingParser(
-        prog=f"aidaemon {words[0]}", description=command.HELP, allow_abbrev=False
-    )
+def parse(words: Sequence[str]) -> Callable[[], int]:
+    """The command, ready to run. Raises UsageError, SystemExit after --help."""
+    common, rest = _common_parser().parse_known_args(words)
+    if not rest or rest[0].startswith("-"):
+        parser = _front_parser()
+        parser.parse_args(rest)
+        return partial(_print_help, parser)
+    name = rest[0]
+    _check_command(name)
+    command = import_module(f"daemon.cli.{name}")
+    parser = RaisingParser(prog=f"aidaemon {name}", description=COMMANDS[name], allow_abbrev=False)
     _add_common(parser)
     command.add_arguments(parser)
-    return ParsedCommand(
-        command.run, argparse.Namespace(**{**vars(parser.parse_args(words[1:])), **vars(common)})
-    )
+    args = argparse.Namespace(**vars(parser.parse_args(rest[1:])) | vars(common))
+    return partial(command.run, args)
 
 
-def parse_paths(argv: Sequence[str]) -> Paths:
-    """Where the command line says that everything is. Raises UsageError."""
-    common, _ = _common_parser().parse_known_args(argv)
+def parse_paths(words: Sequence[str]) -> "Paths":
+    """The paths that the command line gives. Raises UsageError."""
+    from daemon.settings.paths import resolve_paths  # lazy: --help does without
+
+    common, _ = _common_parser().parse_known_args(words)
     return resolve_paths(common.home, common.config)
 
 
 def _common_parser() -> RaisingParser:
-    """What every command takes, before or after its name; taken out first, so that no command has to know of it."""
+    """For the options that every command takes, before or after its name."""
     parser = RaisingParser(prog="aidaemon", add_help=False, allow_abbrev=False)
     _add_common(parser)
     return parser
 
 
-def _load_command(name: str) -> CliCommand:
+def _check_command(name: str) -> None:
     if name in NOT_YET:
         raise UsageError(
             f"{name!r} is not in this version ({VERSION}) yet; until then: {NOT_YET[name]}"
         )
     if name not in COMMANDS:
+        from difflib import get_close_matches  # lazy: for this message only
+
         near = get_close_matches(name, COMMANDS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"commands: {', '.join(COMMANDS)}"
         raise UsageError(f"there is no command {name!r}; {hint}")
-    return cast(CliCommand, import_module(COMMANDS[name]))
 
 
 def _front_parser() -> RaisingParser:
     width = max(map(len, COMMANDS)) + 2
-    lines = "\n".join(f"  {name:<{width}}{_load_command(name).HELP}" for name in COMMANDS)
+    lines = "\n".join(f"  {name:<{width}}{text}" for name, text in COMMANDS.items())
     parser = RaisingParser(
         prog="aidaemon",
         usage="aidaemon COMMAND [--home DIR] [--config FILE] ...",
@@ -119,29 +98,34 @@ def _front_parser() -> RaisingParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument(
-        "--version", action="version", version=f"aidaemon {VERSION}", help="print the version"
-    )
+    version = f"aidaemon {VERSION}"
+    parser.add_argument("--version", action="version", version=version, help="print the version")
     _add_common(parser)
     return parser
+
+
+def add_answer_options(parser: argparse.ArgumentParser) -> None:
+    """--yes and --deny-all: a fixed answer to every question."""
+    group = parser.add_mutually_exclusive_group()
+    yes = "answer every question with yes, once; raise a run's budget once"
+    group.add_argument("--yes", action="store_true", help=yes)
+    group.add_argument("--deny-all", action="store_true", help="answer every question with no")
+
+
+def _print_help(parser: RaisingParser) -> int:
+    parser.print_help()
+    return 0
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--home",
         metavar="DIR",
-        help="where everything is kept (default: $AIDAEMON_HOME, else ~/.aidaemon)",
+        help="the data directory (default: $AIDAEMON_HOME, else ~/.aidaemon)",
     )
     parser.add_argument(
         "--config",
         metavar="FILE",
         help="the config file (default: config.toml in the home directory)",
     )
-    parser.add_argument(
-        "--debug", action="store_true", help="show where in the program an error came from"
-    )
-
-
-def _print_help(parser: argparse.ArgumentParser) -> int:
-    parser.print_help()
-    return 0
+    parser.add_argument("--debug", action="store_true", help="print a traceback of errors")

@@ -32,7 +32,6 @@ def gc_free_import() -> Iterator[None]:
         gc.set_threshold(*usual)
 
 
-HELP = "the daemon: answers over HTTP on this machine until it is stopped"
 LINE = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 

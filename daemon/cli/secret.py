@@ -13,7 +13,6 @@ from daemon.settings.paths import resolve_paths
 if TYPE_CHECKING:
     from daemon.settings.secrets import SecretEntry, SecretStore
 
-HELP = "keep, list and delete passwords and keys: the model never sees them"
 MAX_CHARS = 64 * 1024
 
 

@@ -5,12 +5,11 @@ import asyncio
 import json
 from dataclasses import asdict
 
+from daemon.app.connect import open_reader
 from daemon.client.protocol import RunReader, RunView
 from daemon.client.views import RunBundle
 from daemon.core.errors import AidaemonError
 from daemon.settings.paths import Paths, resolve_paths
-
-HELP = "show one run, step by step"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,59 +17,46 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("turn", metavar="TURN", help="its id, as `aidaemon runs` shows it")
     form = parser.add_mutually_exclusive_group()
     form.add_argument(
-        "--json",
-        action="store_true",
-        help="the run, its events and its agents' runs as one JSON object",
+        "--json", action="store_true", help="the run, its events and its agents' runs as JSON"
     )
     form.add_argument("--jsonl", action="store_true", help="the transcript: one event a line")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it."""
-    whole = asyncio.run(
-        _look_up(resolve_paths(args.home, args.config), args.turn, deep=not args.jsonl)
-    )
+    """Print it."""
+    paths = resolve_paths(args.home, args.config)
+    bundle = asyncio.run(_load(paths, args.turn, with_children=not args.jsonl))
     if args.jsonl:
-        for line in whole.transcript:
+        for line in bundle.transcript:
             print(json.dumps(line, ensure_ascii=False))
     elif args.json:
-        print(json.dumps(_as_object(whole), ensure_ascii=False))
+        print(json.dumps(_to_json(bundle), ensure_ascii=False))
     else:
-        _draw(whole)
+        from rich.console import Console  # lazy: 60 ms
+
+        from daemon.cli.render_run import render_run  # lazy: brings rich
+
+        Console(highlight=False).print(render_run(bundle))
     return 0
 
 
-def _as_object(whole: RunBundle) -> dict[str, object]:
-    children = [_as_object(child) for child in whole.children]
-    return {**asdict(whole.run), "events": whole.transcript, "children": children}
+def _to_json(bundle: RunBundle) -> dict[str, object]:
+    children = [_to_json(child) for child in bundle.children]
+    return {**asdict(bundle.run), "events": bundle.transcript, "children": children}
 
 
-def _draw(whole: RunBundle) -> None:
-    from rich.console import Console
-
-    from daemon.cli.render_run import render_run
-
-    Console(highlight=False).print(render_run(whole))
-
-
-async def _look_up(paths: Paths, turn: str, *, deep: bool) -> RunBundle:
-    from daemon.app.connect import open_reader
-
-    async with open_reader(paths) as door:
-        view = await door.get_run(turn)
+async def _load(paths: Paths, turn: str, *, with_children: bool) -> RunBundle:
+    async with open_reader(paths) as reader:
+        view = await reader.get_run(turn)
         if view is None:
             raise AidaemonError(
                 f"there is no run {turn!r} in {paths.home}; `aidaemon runs` lists them"
             )
-        return await _load_bundle(door, view, deep)
+        return await _load_bundle(reader, view, with_children)
 
 
-async def _load_bundle(door: RunReader, view: RunView, deep: bool) -> RunBundle:
-    children = (
-        [found for name in view.children if (found := await door.get_run(name))] if deep else []
-    )
-    return RunBundle(
-        view,
-        await door.get_transcript(view.turn),
-        [await _load_bundle(door, child, deep) for child in children],
-    )
+async def _load_bundle(reader: RunReader, view: RunView, with_children: bool) -> RunBundle:
+    names = view.children if with_children else []
+    children = [found for name in names if (found := await reader.get_run(name))]
+    bundles = [await _load_bundle(reader, child, with_children) for child in children]
+    return RunBundle(view, await reader.get_transcript(view.turn), bundles)

@@ -122,6 +122,12 @@ class EventFormatter:
                 if not self.open_calls:
                     results = {"iteration": self.iteration, "count": self.last_calls}
                     return [*_format_fields(event), ("tool.results", results)]
+            case _:
+                self._count(event)
+        return _format_fields(event)
+
+    def _count(self, event: Event) -> None:
+        match event:
             case Steered() | ChildReturned():
                 self._join(event.label)
             case BudgetExtended():
@@ -130,7 +136,6 @@ class EventFormatter:
                 self.iterations -= 1
             case Consulted():
                 self.usage = _add_usage(self.usage, event.usage)
-        return _format_fields(event)
 
     def _join(self, label: Label) -> None:
         self.label = self.label.join_with(label)

@@ -35,6 +35,8 @@ from daemon.client.protocol import (
 from daemon.core import value
 from daemon.core.errors import AidaemonError, UsageError
 from daemon.core.trust import OWNER, Answer, Person, Role
+from daemon.settings.paths import Paths
+from daemon.store.lock import LOCK_FILE, is_locked
 
 if TYPE_CHECKING:
     from daemon.access.directory import NewCode, PairedPerson
@@ -52,6 +54,24 @@ UPPER = re.compile("([A-Z])")
 
 ViewT = TypeVar("ViewT")
 Json = Mapping[str, Any]  # a JSON object as it came; `build_view` picks the known names
+
+
+def find_running_daemon(paths: Paths) -> "HttpClient | None":
+    """A client of the daemon that holds the lock of HOME.
+
+    A daemon that was killed leaves its address behind. The address counts only while the lock is its own: by now a chat may
+    hold the lock, and another program listen at the address.
+    """
+    if not is_locked(paths.home):
+        return None
+    try:
+        known = json.loads(paths.daemon.read_text())
+        owner = (paths.home / LOCK_FILE).read_text().strip()
+        if str(known["pid"]) != owner:
+            return None
+        return HttpClient(str(known["url"]), str(known["token"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 class DaemonStopped(AidaemonError):

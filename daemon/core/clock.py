@@ -4,6 +4,7 @@ Waiting that a cancellation cannot cut in two.
 """
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,6 +13,9 @@ from time import monotonic
 from typing import Protocol, TypeVar
 
 from daemon.core import value
+from daemon.core.errors import ConfigError
+
+TEST_CLOCK = "AIDAEMON_TEST_CLOCK"
 
 
 class Clock(Protocol):
@@ -62,6 +66,20 @@ class FileClock:
     def monotonic(self) -> float:
         """Seconds that never jump."""
         return self.stopwatch()
+
+
+def system_clock() -> Clock:
+    """The machine's clock, or the file that tests write (CONTRACT, AIDAEMON_TEST_CLOCK). Raises ConfigError for a bad one."""
+    path = os.environ.get(TEST_CLOCK)
+    if not path:
+        return SystemClock()
+    try:
+        datetime.fromisoformat(Path(path).read_text().strip())
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"{TEST_CLOCK}: {path} does not hold an instant like 2026-03-01T09:00:00+00:00: {error}"
+        ) from error
+    return FileClock(Path(path))
 
 
 T = TypeVar("T")

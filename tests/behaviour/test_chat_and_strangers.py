@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from daemon.app import Overrides
+from daemon.cli.terminal.approvals import AutoAnswer
 from daemon.cli.terminal.plain import LineReader, PlainChat, PlainScreen
 from daemon.core.clock import SystemClock
 from daemon.core.events import Answer
@@ -47,12 +48,12 @@ def chat(alive: Living, standing: Answer | None) -> PlainChat:
     """`aidaemon chat --once`, in a pipe."""
     pages = PlainScreen(io.StringIO(), io.StringIO())
     return PlainChat(
-        alive.house.door,
-        CHAT,
-        SystemClock(),
-        lambda: "id",
-        standing,
-        ask=False,
+        client=alive.house.door,
+        session=CHAT,
+        clock=SystemClock(),
+        new_id=lambda: "id",
+        auto=AutoAnswer(standing),
+        can_ask=False,
         screen=pages,
         lines=LineReader(0),
     )
@@ -67,9 +68,9 @@ async def test_A6_a_strangers_question_is_not_answered_by_yes_nor_by_nobody_bein
         await alive.until(taken.turn, "approval.asked")
         talk = chat(alive, standing)
         async with talk._polling_questions():
-            await talk.follower.poll_questions()
+            await talk.poll_questions()
             await talk._send_and_wait("wipe, please")
-            await asyncio.wait_for(talk.follower.poll_questions(), 10)
+            await asyncio.wait_for(talk.poll_questions(), 10)
         assert done == ([CHAT] if standing else [])
         waiting = await alive.house.door.list_approvals(session=CHAT)
         assert [view.turn for view in waiting] == [taken.turn]
@@ -81,5 +82,5 @@ async def test_A6_a_no_to_everything_is_a_no_to_strangers_too(tmp_path: Path) ->
         await alive.until(taken.turn, "approval.asked")
         talk = chat(alive, Answer.DENY)
         async with talk._polling_questions():
-            await talk.follower.poll_questions()
+            await talk.poll_questions()
         assert await alive.house.door.list_approvals(session=CHAT) == [] and done == []

@@ -233,7 +233,7 @@ async def test_B5_killed_in_the_middle_it_gives_the_answer_after_the_next_start_
             await shown.kill()
         async with at.chat() as shown:
             screen = await shown.sees(
-                "› a hard question", "picking up where it was cut off", "Here is your answer."
+                "› a hard question", "resuming the interrupted run", "Here is your answer."
             )
             assert (
                 screen.index("› a hard question")

@@ -7,7 +7,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from daemon.cli.render_run import render_run, render_runs
+from daemon.cli.render_run import render_run
+from daemon.cli.runs import render_runs
 from daemon.client.protocol import RunLine, RunView, UsageView
 from daemon.client.views import RunBundle, transcript_line
 from daemon.core.events import (
@@ -302,7 +303,7 @@ def test_b9_a_check_hangs_at_the_reply_that_it_was_held_against_and_says_what_fa
 def test_b9_a_model_that_nobody_reached_and_one_that_was_never_heard_of_say_so():
     begun = Consulting("summary", "openai", "small", 9, 0.1)
     failed = drawn([SAID, begun, Consulted("summary", "", Usage(), "", "", error="slow")])
-    assert "nobody answered" in failed[2] and "failed  slow" in failed[3]
+    assert "no model answered" in failed[2] and "failed  slow" in failed[3]
     lost = drawn([SAID, begun])
     assert "consulted (summary)  openai/small  no answer is known; counted as spent" in lost[2]
 
@@ -334,7 +335,7 @@ def test_b9_limits_alarms_intents_memories_and_refunds_are_told():
     for part in (
         "user me  tidy up  (multi_step)", "memory  likes order", "intent  complex",
         "asked: The turn's money is used up ($2.00 of $2). Go on with $2 more?", "answered  once by me",
-        "budget raised  now 4 USD and 900,000 tokens in for this run", "budget raised  2.5 USD more today",
+        "budget raised  up to $4 and 900,000 tokens", "budget raised  $2.5 more today",
         "does not count", "alarm (budget_exhausted)  again and again",
     ):  # fmt: skip
         assert any(part in line for line in lines), (part, lines)
@@ -403,7 +404,7 @@ def test_b9_a_sub_agent_s_own_picture_says_who_set_it_to_work():
     lines = out.getvalue().splitlines()
     assert (
         "agent scout" in lines[0]
-        and "set to work by  turn t1" in lines[1]
+        and "started by  turn t1" in lines[1]
         and "task  look around" in lines[2]
     )
 

@@ -12,6 +12,7 @@ from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
+from daemon.cli.terminal.approvals import AutoAnswer
 from daemon.cli.terminal.interactive import InteractiveChat
 from daemon.cli.terminal.render import create_console
 from daemon.cli.terminal.screen import TerminalScreen
@@ -82,18 +83,21 @@ async def sitting(
     console = create_console(80)
     console.file = page
     with create_pipe_input() as keys, create_app_session(input=keys, output=glass):
-        talk = InteractiveChat(door, "terminal:main", SystemClock(), lambda: "id", standing)
-        talk.attach(
-            lambda line, interrupt: TerminalScreen(
-                home / "history",
-                {"/help": "this list", "/stop": "stop"},
-                SystemClock().monotonic,
-                line,
-                interrupt,
-                console=console,
-                input=keys,
-                output=glass,
-            )
+        screen = TerminalScreen(
+            home / "history",
+            {"/help": "this list", "/stop": "stop"},
+            SystemClock().monotonic,
+            console=console,
+            input=keys,
+            output=glass,
+        )
+        talk = InteractiveChat(
+            client=door,
+            session="terminal:main",
+            clock=SystemClock(),
+            new_id=lambda: "id",
+            auto=AutoAnswer(standing),
+            screen=screen,
         )
         running = asyncio.create_task(talk.run("hello there"))
         sits = Sitting(door, keys, talk, page, running)
@@ -284,7 +288,7 @@ async def test_replies_that_were_missed_are_shown_at_the_start_and_only_once(
 async def test_an_unfinished_run_is_followed_to_its_answer_without_a_key(tmp_path: Path) -> None:
     door = FakeClient(open=["t0"])
     async with sitting(tmp_path, door) as sits:
-        await sits.sees("picking up where it was cut off")
+        await sits.sees("resuming the interrupted run")
         await sits.sees("› the question of t0")
         door.ends("t0", "here it is")
         await sits.sees("here it is")

@@ -1,110 +1,127 @@
-"""What a person is asked in a chat, what is typed at the prompt, and what it means."""
+"""Questions in a chat: how they are put, what an answer means, and answers that the command line gives."""
 
-from dataclasses import dataclass, field
+import argparse
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from daemon.agent.budgets import EXTEND
 from daemon.cli.terminal.items import ApprovalQuestion
 from daemon.client.protocol import ApprovalView
-from daemon.core.events import Answer
-from daemon.core.system_questions import parse_system_question
-from daemon.core.trust import Person, Role
+from daemon.core.system_questions import EXTEND_TOOL, parse_system_question
+from daemon.core.trust import Answer, Person, Role
 
 TERMINAL_OWNER = Person("terminal", Role.OWNER)
-YES = dict.fromkeys(("y", "yes", "once"), Answer.ONCE)
-NO = dict.fromkeys(("n", "no"), Answer.DENY)
-SCOPES = {
+YES_OR_NO = {
+    **dict.fromkeys(("y", "yes", "once"), Answer.ONCE),
+    **dict.fromkeys(("n", "no"), Answer.DENY),
+}
+ANSWERS = {
+    **YES_OR_NO,
     **dict.fromkeys(("s", "session"), Answer.SESSION),
     **dict.fromkeys(("a", "always"), Answer.ALWAYS),
 }
 NOBODY = "nobody could be asked: this is no terminal, and neither --yes nor --deny-all was given"
 RAISED_ONCE = "--yes raises the budget of a run once"
+LONG_MINUTES = 90
+
+Answered = tuple[Answer, str]  # with the reason
+
+
+def fixed_answer(args: argparse.Namespace) -> Answer | None:
+    """The answer of --yes or --deny-all."""
+    return Answer.ONCE if args.yes else Answer.DENY if args.deny_all else None
 
 
 def build_question(
     view: ApprovalView, now: datetime | None = None, agent: str = ""
 ) -> ApprovalQuestion:
-    """A question as a person is put it: a call as it will run, a question of the house in words."""
-    until = describe_expiry(view.expires, now) if now else ""
-    asked = (view.turn, view.call_id, view.tool, view.arguments, view.effect, view.label, until)
-    house = parse_system_question(view.tool, view.arguments)
-    if house:
-        return ApprovalQuestion(*asked, title=house.title, text=house.text, agent=agent)
-    return ApprovalQuestion(*asked, agent=agent, preview=view.preview)
+    """A call as it will run, or a question of the daemon itself in words."""
+    system = parse_system_question(view.tool, view.arguments)
+    return ApprovalQuestion(
+        view.turn,
+        view.call_id,
+        view.tool,
+        view.arguments,
+        view.effect,
+        view.label,
+        describe_expiry(view.expires, now) if now else "",
+        title=system.title if system else "",
+        text=system.text if system else "",
+        agent=agent,
+        preview="" if system else view.preview,
+    )
 
 
-def parse_answer(text: str, question: ApprovalQuestion | None = None) -> tuple[Answer, str]:
-    """The answer and its reason: any other text is a no, and says why. Only calls can be allowed for longer."""
-    known = {**YES, **NO} if question and question.title else {**YES, **NO, **SCOPES}
+def parse_answer(text: str, question: ApprovalQuestion | None = None) -> Answered:
+    """Any other text is a no with this reason. Only calls can be allowed for longer than once."""
+    known = YES_OR_NO if question and question.title else ANSWERS
     answer = known.get(text.strip().lower())
     return (answer, "") if answer else (Answer.DENY, text.strip())
 
 
 def is_answer_to(text: str, question: ApprovalQuestion) -> bool:
-    """What is typed is an answer. Any words are, but not to a question of a stranger's: that one came in between (A6)."""
+    """Any text is one, except to a question of a stranger's run, which came in between (A6)."""
     word = text.strip().lower()
-    return (
-        not question.outside
-        or word in {**YES, **NO, **SCOPES}
-        or (question.is_long and asks_for_view(word))
-    )
+    return not question.outside or word in ANSWERS or (question.is_long and asks_for_view(word))
 
 
 def asks_for_view(text: str) -> bool:
-    """A question too long to be shown whole is to be shown whole, asked for or not, before it can be allowed."""
-    return text.strip().lower() in {"v", "view"} or parse_answer(text)[0] is not Answer.DENY
+    """A long question is shown in full, asked for or not, before it can be allowed."""
+    return text.strip().lower() in ("v", "view") or parse_answer(text)[0] is not Answer.DENY
+
+
+async def ask_question(
+    question: ApprovalQuestion, read: Callable[[ApprovalQuestion], Awaitable[str | None]]
+) -> Answered | None:
+    """`read` puts the question and gives the line; None when no line comes."""
+    text = await read(question)
+    if text is not None and question.is_long and asks_for_view(text):
+        question = replace(question, show_all=True)
+        text = await read(question)
+    return None if text is None else parse_answer(text or "no", question)
 
 
 @dataclass(slots=True)
 class QuestionNumbers:
-    """Which of several questions one is: "2 of 3". Counted anew once all are settled."""
+    """Numbers questions that wait together: "2 of 3"; starts again once all are answered."""
 
     answered: int = 0
 
     def number_next(self, waiting: int) -> str:
-        """The place of the one that is put next; "" for one that waits alone and came alone."""
-        return (
-            f"{self.answered + 1} of {self.answered + waiting}"
-            if self.answered + waiting > 1
-            else ""
-        )
+        """The number of the next question; "" for one that waits alone."""
+        total = self.answered + waiting
+        return f"{self.answered + 1} of {total}" if total > 1 else ""
 
-    def count_answered(self, gone: int, left: int) -> None:
-        """So many are settled, so many are left."""
-        self.answered = self.answered + gone if left else 0
+    def count_answered(self, number: int, left: int) -> None:
+        """So many were answered, so many are left."""
+        self.answered = self.answered + number if left else 0
 
 
 @dataclass(slots=True)
 class AutoAnswer:
-    """What --yes and --deny-all say to everything. A yes raises the budget of a run once: a limit stays one (F2); and none is
-    said to a stranger, who was not there when it was given (A6).
-    """
+    """The answer of --yes or --deny-all. A yes raises a run's budget once only (F2), and is never given for a stranger's run (A6)."""
 
     answer: Answer | None
     _raised: set[str] = field(default_factory=set)
 
-    def answer_for(self, question: ApprovalQuestion) -> tuple[Answer, str] | None:
-        """The answer and its reason; None when the person is to be asked."""
+    def answer_for(self, question: ApprovalQuestion) -> Answered | None:
+        """None when the person is to be asked."""
         if self.answer is None or (question.outside and self.answer is not Answer.DENY):
             return None
-        if (
-            question.tool == EXTEND
-            and self.answer is not Answer.DENY
-            and question.turn in self._raised
-        ):
-            return Answer.DENY, RAISED_ONCE
-        if question.tool == EXTEND:
+        if question.tool == EXTEND_TOOL and self.answer is not Answer.DENY:
+            if question.turn in self._raised:
+                return Answer.DENY, RAISED_ONCE
             self._raised.add(question.turn)
         return self.answer, ""
 
 
 def describe_expiry(expires: str, now: datetime) -> str:
-    """Until when a question can be answered, in the person's words."""
+    """Until when a question can be answered."""
     try:
         at = datetime.fromisoformat(expires)
     except ValueError:
         return ""
     minutes = (at - now).total_seconds() / 60
-    if minutes > 90:
+    if minutes > LONG_MINUTES:
         return f"until {at.astimezone():%d %b %H:%M}"
     return f"lapses in {minutes:.0f} min" if minutes >= 1 else "lapses in less than a minute"

@@ -1,16 +1,22 @@
-"""Following runs on behalf of a screen: events are told, questions are passed on, what was shown is marked as delivered.
+"""Follows the runs of a session for a screen: shows their events, puts their questions, marks what was shown as delivered.
 
-Agents that a run sets to work are followed beside it: what they do is seen, what they ask is asked here (A17).
+The sub-agents of a run are followed with it: what they do is shown, what they ask is asked here (A17).
 """
 
 import asyncio
-import dataclasses
-from collections.abc import AsyncIterator, Collection
+from abc import abstractmethod
+from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from typing import Generic, Protocol, TypeVar
 
-from daemon.cli.terminal.approvals import build_question
+from daemon.cli.terminal.approvals import (
+    TERMINAL_OWNER,
+    Answered,
+    AutoAnswer,
+    QuestionNumbers,
+    build_question,
+)
 from daemon.cli.terminal.chat_renderer import ChatRenderer, EventData, SubagentRenderer, get_text
 from daemon.cli.terminal.items import (
     Activity,
@@ -20,185 +26,170 @@ from daemon.cli.terminal.items import (
     StatusNote,
     UserText,
 )
-from daemon.client.protocol import DaemonClient, LiveEvent, UndeliveredText
+from daemon.client.protocol import COMPLETED, DaemonClient, LiveEvent, UndeliveredText
 from daemon.core.clock import Clock
 from daemon.core.trust import Label
 
 
 class RunScreen(Protocol):
-    """Where a conversation is shown."""
+    """Where runs are shown."""
 
     async def show(self, *items: ScreenItem) -> None:
-        """Put these there for good, in order."""
+        """Show these for good, in order."""
         ...
 
     def move(self, turn: str, activity: Activity | None) -> None:
-        """Show what this run is doing now; None when it is over."""
+        """Show what this run is doing now; None when it has ended."""
         ...
 
 
-class ApprovalPrompt(Protocol):
-    """Who gets questions answered."""
-
-    async def show_question(self, question: ApprovalQuestion) -> None:
-        """A call waits for a yes or no."""
-        ...
-
-    async def close_question(self, turn: str, call_id: str) -> None:
-        """It waits no longer, whoever answered."""
-        ...
+ScreenT = TypeVar("ScreenT", bound=RunScreen)
 
 
-@dataclass(slots=True)
-class RunFollower:
-    """Tells runs of one session on one screen."""
+@dataclass(slots=True, kw_only=True)
+class RunFollower(Generic[ScreenT]):
+    """The base of a chat: follows runs of one session on one screen."""
 
     client: DaemonClient
     session: str
-    screen: RunScreen
-    prompt: ApprovalPrompt
     clock: Clock
-    following: set[str] = field(default_factory=set)
+    new_id: Callable[[], str]
+    auto: AutoAnswer
+    screen: ScreenT
+    numbers: QuestionNumbers = field(default_factory=QuestionNumbers)
     _group: asyncio.TaskGroup | None = None
-    _subagent_tasks: set[asyncio.Task[None]] = field(default_factory=set)
-    _open_questions: set[tuple[str, str]] = field(default_factory=set)
-    _shown_parts: set[tuple[str, int]] = field(default_factory=set)
+    _following: set[str] = field(default_factory=set)
     _finished: set[str] = field(default_factory=set)
+    _subagents: set[asyncio.Task[EventData]] = field(default_factory=set)
+    _open: set[tuple[str, str]] = field(default_factory=set)
+    _shown: set[tuple[str, int]] = field(default_factory=set)
+
+    @abstractmethod
+    async def show_question(self, question: ApprovalQuestion) -> None:
+        """A call waits for a yes or no."""
+
+    @abstractmethod
+    async def close_question(self, turn: str, call_id: str) -> None:
+        """It waits no longer, whoever answered."""
+
+    async def send_answer(self, question: ApprovalQuestion, answered: Answered) -> None:
+        """Answer a question; show a note when it is not open any more."""
+        turn, call_id, (answer, reason) = question.turn, question.call_id, answered
+        if not await self.client.answer_approval(turn, call_id, answer, TERMINAL_OWNER, reason):
+            await self.screen.show(StatusNote("that question is not open any more"))
 
     @asynccontextmanager
-    async def follow_subagents(self) -> AsyncIterator[None]:
-        """As long as this lasts, agents are followed too, those in the background beyond the end of their run."""
+    async def follow_subagents(self) -> AsyncGenerator[asyncio.TaskGroup, None]:
+        """Meanwhile sub-agents are followed too, those in the background beyond the end of their run."""
         async with asyncio.TaskGroup() as self._group:
-            yield
-            for task in self._subagent_tasks:
+            yield self._group
+            for task in self._subagents:
                 task.cancel()
 
-    async def follow(self, turn: str) -> EventData:
-        """Tell this run to its end; what `run.completed` says of it, nothing when the run is told already."""
-        return await self._follow(turn, ChatRenderer(now=self.clock.monotonic), "")
-
-    async def _follow(
-        self, turn: str, story: ChatRenderer | SubagentRenderer, agent: str
+    async def follow(
+        self, turn: str, renderer: ChatRenderer | SubagentRenderer | None = None, agent: str = ""
     ) -> EventData:
-        if turn in self.following or turn in self._finished:
+        """Show this run to its end; the data of `run.completed`, nothing for a run that is shown already."""
+        if turn in self._following or turn in self._finished:
             return {}
-        self.following.add(turn)
+        renderer = renderer or ChatRenderer(now=self.clock.monotonic)
+        self._following.add(turn)
         try:
             async for event in self.client.stream_events(turn):
-                await self._handle_event(turn, story, event, agent)
+                await self._handle_event(turn, renderer, event, agent)
             self._finished.add(turn)
-            await self._mark_delivered(turn)
+            for text in await self.client.list_undelivered(self.session):
+                if text.turn == turn:
+                    await self._deliver(text)
         except KeyError:
-            return {}  # no run of its own came of it: its text went into another one
+            return {}  # its text was added to another run
         finally:
-            self.following.discard(turn)
+            self._following.discard(turn)
             self.screen.move(turn, None)
-        return story.ended or {}
+        return renderer.ended or {}
 
     async def _handle_event(
-        self, turn: str, story: ChatRenderer | SubagentRenderer, event: LiveEvent, agent: str
+        self,
+        turn: str,
+        renderer: ChatRenderer | SubagentRenderer,
+        event: LiveEvent,
+        agent: str,
     ) -> None:
-        items = story.render(event)
-        if event.name == "run.completed":
+        items, data = renderer.render(event), event.data
+        if event.name == COMPLETED:
             await self.show_undelivered(of=turn)
-        self.screen.move(turn, story.activity)
+        self.screen.move(turn, renderer.activity)
         if items:
             await self.screen.show(*items)
         match event.name:
             case "approval.asked":
-                await self._ask_if_open(turn, get_text(event.data, "call_id"), agent)
+                # an event may be an old one: only what is still open is asked
+                key = turn, get_text(data, "call_id")
+                for view in await self.client.list_approvals(session=self.session):
+                    if (view.turn, view.call_id) == key and key not in self._open:
+                        self._open.add(key)
+                        await self.show_question(build_question(view, self.clock.now(), agent))
             case "approval.answered":
-                await self._close_question(turn, get_text(event.data, "call_id"))
-            case "agent.started":
-                self._start_subagent(event.data)
+                await self._close_question(turn, get_text(data, "call_id"))
+            case "agent.started" if self._group:
+                self._follow_subagent(self._group, data)
             case "run.completed":
-                for call_id in [call_id for of, call_id in self._open_questions if of == turn]:
-                    await self._close_question(turn, call_id)
+                for of, call_id in list(self._open):
+                    if of == turn:
+                        await self._close_question(turn, call_id)
 
-    def _start_subagent(self, started: EventData) -> None:
-        if self._group is None:
-            return
-        agent, turn = get_text(started, "agent"), get_text(started, "turn")
-        story = ChatRenderer(now=self.clock.monotonic)
-        errand = SubagentRenderer(
-            agent, get_text(started, "task"), bool(started.get("background")), story
-        )
-        task = self._group.create_task(self._follow_subagent(turn, errand))
-        self._subagent_tasks.add(task)
-        task.add_done_callback(self._subagent_tasks.discard)
-
-    async def _follow_subagent(self, turn: str, errand: SubagentRenderer) -> None:
-        await self._follow(turn, errand, errand.agent)
-
-    async def _ask_if_open(self, turn: str, call_id: str, agent: str) -> None:
-        """Only what is still open is asked: an event may be an old one, told again."""
-        for view in await self.client.list_approvals(session=self.session):
-            if (view.turn, view.call_id) == (turn, call_id) and (
-                turn,
-                call_id,
-            ) not in self._open_questions:
-                self._open_questions.add((turn, call_id))
-                await self.prompt.show_question(build_question(view, self.clock.now(), agent))
+    def _follow_subagent(self, group: asyncio.TaskGroup, data: EventData) -> None:
+        name, background = get_text(data, "agent"), bool(data.get("background"))
+        renderer = ChatRenderer(now=self.clock.monotonic)
+        shown = SubagentRenderer(name, get_text(data, "task"), background, renderer)
+        task = group.create_task(self.follow(get_text(data, "turn"), shown, name))
+        self._subagents.add(task)
+        task.add_done_callback(self._subagents.discard)
 
     async def _close_question(self, turn: str, call_id: str) -> None:
-        self._open_questions.discard((turn, call_id))
-        await self.prompt.close_question(turn, call_id)
+        self._open.discard((turn, call_id))
+        await self.close_question(turn, call_id)
 
     async def poll_questions(self) -> None:
-        """Questions of agents and loops that work for this session (A17, C12), where their run is not followed here."""
+        """Put questions of sub-agents and loops of this session (A17, C12) whose runs are not followed here."""
         views = await self.client.list_approvals(session=self.session)
-        waiting = {(view.turn, view.call_id) for view in views}
-        for turn, call_id in [
-            gone for gone in self._open_questions - waiting if gone[0] not in self.following
-        ]:
-            await self._close_question(turn, call_id)
+        gone = self._open - {(view.turn, view.call_id) for view in views}
+        for turn, call_id in gone:
+            if turn not in self._following:
+                await self._close_question(turn, call_id)
         for view in views:
-            known = view.turn in self.following or (view.turn, view.call_id) in self._open_questions
-            if view.session != self.session and not known:
-                self._open_questions.add((view.turn, view.call_id))
-                run = await self.client.get_run(view.turn)
-                question = build_question(
-                    view, self.clock.now(), run.agent if run and run.parent else ""
-                )
-                await self.prompt.show_question(
-                    dataclasses.replace(question, outside=await self._is_from_outside(view.session))
-                )
-
-    async def _is_from_outside(self, session: str) -> bool:
-        """A stranger's words began it: nothing that was said for this conversation was meant for it."""
-        label = next(
-            (view.label for view in await self.client.list_sessions() if view.id == session), ""
-        )
-        return label != Label.TRUSTED
+            key = view.turn, view.call_id
+            is_known = view.turn in self._following or key in self._open
+            if view.session == self.session or is_known:
+                continue
+            self._open.add(key)
+            run = await self.client.get_run(view.turn)
+            question = build_question(
+                view, self.clock.now(), run.agent if run and run.parent else ""
+            )
+            session = await self.client.get_session(view.session)
+            outside = session is None or session.label != Label.TRUSTED
+            await self.show_question(replace(question, outside=outside))
 
     async def show_undelivered(self, *, of: str = "", without: Collection[str] = ()) -> None:
-        """Show what was said to the session and not seen yet; of one run, or of all. Replies to runs that are followed
-        come with their events.
-        """
-        for said in await self.client.list_undelivered(self.session):
-            waits = said.kind != "notice" and (said.turn in self.following or said.turn in without)
-            if of in {"", said.turn} and not waits:
-                await self._deliver(said)
+        """Show texts that were not shown yet; of one run, or of all. Replies of followed runs come with their events."""
+        for text in await self.client.list_undelivered(self.session):
+            waits = text.turn in self._following or text.turn in without
+            if of in ("", text.turn) and not (waits and text.kind != "notice"):
+                await self._deliver(text)
 
-    async def _deliver(self, said: UndeliveredText) -> None:
-        new = (said.turn, said.part) not in self._shown_parts and not (
-            said.turn in self._finished and said.kind != "notice"
-        )
-        self._shown_parts.add((said.turn, said.part))
-        if new and said.kind == "reply":
-            await self.screen.show(
-                *await self.load_user_message(said.turn), AssistantText(said.body)
-            )
-        elif new:
-            await self.screen.show(StatusNote(said.body))
-        await self.client.mark_delivered(said.turn, said.part)
+    async def _deliver(self, text: UndeliveredText) -> None:
+        key, is_notice = (text.turn, text.part), text.kind == "notice"
+        is_new = key not in self._shown and (is_notice or text.turn not in self._finished)
+        self._shown.add(key)
+        if is_new and text.kind == "reply":
+            message = await self.load_user_message(text.turn)
+            await self.screen.show(*message, AssistantText(text.body))
+        elif is_new:
+            await self.screen.show(StatusNote(text.body))
+        await self.client.mark_delivered(*key)
 
     async def load_user_message(self, turn: str) -> list[UserText]:
-        """What the person had said to begin this run, for showing it again."""
+        """The message that began this run."""
         first = (await self.client.get_transcript(turn))[:1]
         return [UserText(str(event["text"]), past=True) for event in first if "text" in event]
-
-    async def _mark_delivered(self, turn: str) -> None:
-        for said in await self.client.list_undelivered(self.session):
-            if said.turn == turn:
-                await self._deliver(said)

@@ -208,17 +208,16 @@ def create_quiet_output(stream: TextIO) -> Output:
 
 @dataclass(slots=True)
 class TerminalScreen:
-    """The screen of an interactive conversation. It may be typed into at any time; what is typed goes to `on_line`."""
+    """The screen of an interactive chat. `inputs` gets what is typed, at any time; None for Ctrl-C."""
 
     history: Path
     commands: Mapping[str, str]
     monotonic: Callable[[], float]
-    on_line: Callable[[str], None]
-    on_interrupt: Callable[[], None]
     console: Console = field(default_factory=create_console)
     input: Input = field(default_factory=open_input)
     output: Output | None = None
     status: StatusArea = field(default_factory=StatusArea)
+    inputs: asyncio.Queue[str | None] = field(default_factory=asyncio.Queue)
     asking: bool = False
     prompt_text: str = "allow? "
     _armed: bool = False
@@ -344,7 +343,7 @@ class TerminalScreen:
         buffer.reset()
         self._disarm(buffer)
         if text.strip():
-            self.on_line(text)
+            self.inputs.put_nowait(text)
 
     def _interrupt(self, event: KeyPressEvent) -> None:
         if self._armed:
@@ -352,7 +351,7 @@ class TerminalScreen:
             return
         event.app.current_buffer.reset()
         self._armed, self.status.hint = True, AGAIN
-        self.on_interrupt()
+        self.inputs.put_nowait(None)
 
     def _disarm(self, _: Buffer) -> None:
         self._armed, self.status.hint = False, ""

@@ -45,9 +45,7 @@ PLAIN = re.compile(
 TYPED = re.compile(r"(ask|deny)((?:\s+\w+=\S+)+)", re.I)
 KEYS = ("effect", "about", "path", "to", "amount", "command")
 FILLERS = set(
-    "my the a an any all every each of your our this that these those some to in on at with into"
-    " under from for by or and , / & anything everything something anywhere anyone anybody someone"
-    " everybody".split()
+    ["my", "the", "a", "an", "any", "all", "every", "each", "of", "your", "our", "this", "that", "these", "those", "some", "to", "in", "on", "at", "with", "into", "under", "from", "for", "by", "or", "and", ",", "/", "&", "anything", "everything", "something", "anywhere", "anyone", "anybody", "someone", "everybody"]
 )
 CONDITIONS = re.compile(
     r"(?i)(?<!\S)(unless|over|above|except|but|if|when|while|until|after|before|because|without"
@@ -88,8 +86,7 @@ FAMILIES = (
 )
 JOINTS = ("or", "and", ",", "/")
 GENERAL = set(
-    "file files folder folders directory directories command commands shell program script"
-    " scripts code".split()
+    ["file", "files", "folder", "folders", "directory", "directories", "command", "commands", "shell", "program", "script", "scripts", "code"]
 )
 
 
