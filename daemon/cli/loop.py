@@ -126,7 +126,7 @@ async def _start(args: argparse.Namespace, paths: Paths) -> int:
         view = await connection.client.start_loop(order)
         if not connection.remote or args.follow:
             return await _follow(args, connection, view)
-    started = f"Loop {view.loop_id} has begun: aidaemon loop status"
+    started = f"Loop {view.loop_id} has started: aidaemon loop status"
     print(json.dumps(loop_to_json(view)) if args.json else started)
     return 0
 

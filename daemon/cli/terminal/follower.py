@@ -123,12 +123,7 @@ class RunFollower(Generic[ScreenT]):
             await self.screen.show(*items)
         match event.name:
             case "approval.asked":
-                # an event may be an old one: only what is still open is asked
-                key = turn, get_text(data, "call_id")
-                for view in await self.client.list_approvals(session=self.session):
-                    if (view.turn, view.call_id) == key and key not in self._open:
-                        self._open.add(key)
-                        await self.show_question(build_question(view, self.clock.now(), agent))
+                await self._ask_if_open((turn, get_text(data, "call_id")), agent)
             case "approval.answered":
                 await self._close_question(turn, get_text(data, "call_id"))
             case "agent.started" if self._group:
@@ -137,6 +132,13 @@ class RunFollower(Generic[ScreenT]):
                 for of, call_id in list(self._open):
                     if of == turn:
                         await self._close_question(turn, call_id)
+
+    async def _ask_if_open(self, key: tuple[str, str], agent: str) -> None:
+        """The event may be an old one."""
+        for view in await self.client.list_approvals(session=self.session):
+            if (view.turn, view.call_id) == key and key not in self._open:
+                self._open.add(key)
+                await self.show_question(build_question(view, self.clock.now(), agent))
 
     def _follow_subagent(self, group: asyncio.TaskGroup, data: EventData) -> None:
         name, background = get_text(data, "agent"), bool(data.get("background"))
