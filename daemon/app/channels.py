@@ -25,7 +25,6 @@ from daemon.outbox.channel_supervisor import (
 from daemon.outbox.dispatcher import OutboxDispatcher
 from daemon.outbox.live_drafts import LiveDrafts
 from daemon.outbox.rate_limit import RateLimiter
-from daemon.outbox.render import MessageRenderer
 from daemon.outbox.sender import GIVE_UP_S, OutboxSender, delete_stale_copies
 from daemon.tools.workspace.inbox_folder import InboxFolder
 
@@ -63,10 +62,7 @@ async def run_channels(
     for one in accounts:
         works.channel_states[one.name] = await _open_channel(works, one, times)
         works.roles_by_channel[one.name] = one.list_roles()
-    telling, writing = (
-        OwnerNotifier(store, works.clock, works.new_id, works.is_channel_up),
-        MessageRenderer(store, works.is_channel_up),
-    )
+    telling = OwnerNotifier(store, works.clock, works.new_id, works.is_channel_up)
     drafts = LiveDrafts(
         store, works.clock, works.live, works.inbox.sessions.find_awake, works.channel_states
     )
@@ -76,7 +72,7 @@ async def run_channels(
         works.clock,
         drafts,
         closing,
-        writing,
+        works.is_channel_up,
         telling.post_notice,
         works.paths.outbox,
         times.give_up_s,

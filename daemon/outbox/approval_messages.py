@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from channels.base import ChannelError, Rejected
 from channels.markup.sanitize import escape_markdown
-from daemon.core import value
 from daemon.core.background import BackgroundTasks
 from daemon.core.errors import StoreUnavailable
 from daemon.core.event_bus import EventBus, LiveItem, Quarantined, TurnFinished
@@ -29,20 +28,10 @@ OUTCOMES = {
 }
 
 
-@value
-class PostedQuestion:
-    """A question with its buttons, as it stands somewhere, whose it is, and who answered it."""
-
-    row: OutboxRow
-    asked: ApprovalRow
-    whose: str
-    by: str
-
-
 @dataclass(slots=True)
 class ApprovalMessages:
-    """Looks at the questions of a turn when it goes on, and when it then stops again. What stands open is in the journal, so
-    that a crash leaves nothing behind; a platform that refuses is let be: a stale button says so itself.
+    """Looks at the questions of a turn when it goes on, and when it then stops again. The journal has what stands open, so that a
+    crash leaves nothing behind. After a refusal a button stays: pressed, it says that it is settled.
     """
 
     store: Store
@@ -50,118 +39,101 @@ class ApprovalMessages:
     channels: Mapping[str, ChannelState]
     _open: set[str] = field(default_factory=set)
     _in_hand: set[tuple[str, int]] = field(default_factory=set)
-    _errands: BackgroundTasks = field(default_factory=BackgroundTasks)
+    _tasks: BackgroundTasks = field(default_factory=BackgroundTasks)
 
     async def start(self) -> None:
-        """What a former daemon left. Raises StoreUnavailable."""
+        """Continue what a former daemon left. Raises StoreUnavailable."""
         rows = await self.store.read(lambda tx: tx.list_with_buttons())
         for turn in {row.turn for row in rows}:
             self.add_turn(turn)
 
     def add_turn(self, turn: str) -> None:
-        """A question of this turn stands somewhere: take its buttons away if it is settled already, else when it is."""
+        """A question of this turn was posted: remove its buttons if it is settled already, else when it is."""
         self._open.add(turn)
-        self._start(turn)
+        self._tasks.start(self._close(turn), f"closing questions of {turn}")
 
     def on_delivery(self, turn: str) -> None:
-        """The house has said something about this turn: with a notice ends what was asked after the turn itself was over."""
+        """A message about this turn was sent: a notice may settle what was asked after the turn was over."""
         if turn in self._open:
-            self._start(turn)
+            self._tasks.start(self._close(turn), f"closing questions of {turn}")
 
     def on_turn_start(self, session: str, turn: str) -> None:
         """The turn begins or goes on: somebody has answered it, or stops it."""
         if turn in self._open:
-            self._start(turn, follow=True)
-
-    def _start(self, turn: str, *, follow: bool = False) -> None:
-        self._errands.start(
-            self._follow(turn) if follow else self._close(turn), f"closing questions of {turn}"
-        )
+            self._tasks.start(self._follow(turn), f"closing questions of {turn}")
 
     async def _follow(self, turn: str) -> None:
-        with self.live.subscribe(turn, _stops) as glimpses:
+        with self.live.subscribe(turn, _stops) as items:
             await self._close(turn)
             if turn in self._open:
-                await anext(glimpses)
+                await anext(items)
                 await self._close(turn)
 
     async def _close(self, turn: str) -> None:
         try:
-            left, put = await self.store.read(lambda tx: _settled(tx, turn))
-            (self._open.add if left else self._open.discard)(
-                turn
-            )  # now: while these go, the turn may ask anew
-            await asyncio.gather(*map(self._settle, put))
+            left, settled = await self.store.read(lambda tx: _load_settled(tx, turn))
+            if not left:
+                self._open.discard(turn)  # before the edits: meanwhile the turn may ask again
+            await asyncio.gather(*(self._remove_buttons(row, text) for row, text in settled))
         except StoreUnavailable as error:
             log.debug("the buttons of %s still stand: %s", turn, error)
 
-    async def _settle(self, put: PostedQuestion) -> None:
-        """Once: what is being tried already, however long that takes, is not tried beside it."""
-        outlet, name = self.channels.get(put.row.channel), (put.row.turn, put.row.part)
-        if name in self._in_hand:
+    async def _remove_buttons(self, row: OutboxRow, text: str) -> None:
+        """Once: while one attempt runs, however long it takes, no other begins."""
+        channel, key = self.channels.get(row.channel), (row.turn, row.part)
+        if key in self._in_hand:
             return
-        self._in_hand.add(name)
+        self._in_hand.add(key)
         try:
-            if not (outlet and outlet.channel.capabilities.edits) or await self._edited(
-                outlet, put
-            ):
-                await self.store.write(lambda tx: tx.set_buttons(*name, shown=False))
+            edits = channel is not None and channel.channel.capabilities.edits
+            if channel is None or not edits or await _edit(channel, row, text):
+                await self.store.write(lambda tx: tx.set_buttons(*key, shown=False))
         finally:
-            self._in_hand.discard(name)
-
-    async def _edited(self, outlet: ChannelState, put: PostedQuestion) -> bool:
-        """Whether there is nothing left to do about it. As long as its channel is down, that can wait."""
-        pieces = outlet.channel.render(
-            f"{render_question(put.asked, put.whose)}\n\n**{escape_markdown(describe_outcome(put.asked, put.by))}**"
-        )
-        where, message = (
-            parse_address(outlet.name, put.row.chat),
-            put.row.platform_message_id.split()[-1],
-        )
-        for pause in (*PAUSES, 0.0):
-            await outlet.up.wait()
-            await outlet.rate_limit.acquire(where)
-            try:
-                await asyncio.wait_for(outlet.channel.edit(where, message, pieces[-1]), CALL_S)
-            except Rejected as error:
-                log.info(
-                    "%s: the buttons of a question cannot be taken away: %s", outlet.name, error
-                )
-            except (ChannelError, TimeoutError) as error:
-                log.debug("%s: the buttons of a question are still there: %s", outlet.name, error)
-                outlet.rate_limit.on_error(where, error)
-                await asyncio.sleep(pause)
-                continue
-            return True
-        return False
+            self._in_hand.discard(key)
 
     async def aclose(self) -> None:
-        """Leave the rest."""
-        await self._errands.aclose()
+        """What is not done is left for the next start."""
+        await self._tasks.aclose()
 
 
-def _stops(glimpse: LiveItem) -> bool:
+async def _edit(channel: ChannelState, row: OutboxRow, text: str) -> bool:
+    """Whether there is nothing left to do about it. As long as its channel is down, that can wait."""
+    address, message = parse_address(channel.name, row.chat), row.platform_message_id.split()[-1]
+    last = channel.channel.render(text)[-1]
+    for pause in (*PAUSES, 0.0):
+        await channel.up.wait()
+        await channel.rate_limit.acquire(address)
+        try:
+            await asyncio.wait_for(channel.channel.edit(address, message, last), CALL_S)
+        except Rejected as error:
+            log.info("%s: the buttons of a question cannot be removed: %s", channel.name, error)
+        except (ChannelError, TimeoutError) as error:
+            log.debug("%s: the buttons of a question still stand: %s", channel.name, error)
+            channel.rate_limit.on_error(address, error)
+            await asyncio.sleep(pause)
+            continue
+        return True
+    return False
+
+
+def _stops(item: LiveItem) -> bool:
     """The turn is over, or waits again: what was open may be settled now."""
-    event = glimpse.event if isinstance(glimpse, RecordedEvent) else None
-    return isinstance(glimpse, TurnFinished | Quarantined) or isinstance(
-        event, Suspended | TurnEnded
-    )
+    event = item.event if isinstance(item, RecordedEvent) else item
+    return isinstance(event, TurnFinished | Quarantined | Suspended | TurnEnded)
 
 
-def _settled(tx: ReadTx, turn: str) -> tuple[bool, list[PostedQuestion]]:
-    """Whether any is open still; those with buttons that are not."""
-    rows = [row for row in tx.list_turn_outbox(turn) if row.buttons]
-    questions = [
-        (row, asked) for row in rows if (asked := tx.get_approval(turn, parse_call_id(row.body)))
-    ]
-    found = [
-        PostedQuestion(
-            row, asked, describe_origin(tx, row, asked), tx.get_display_name(asked.answered_by)
-        )
-        for row, asked in questions
-    ]
-    settled = [put for put in found if put.asked.state != "pending"]
-    return len(settled) < len(found), settled
+def _load_settled(tx: ReadTx, turn: str) -> tuple[bool, list[tuple[OutboxRow, str]]]:
+    """Whether any question is open still; those with buttons that are not, with their new text."""
+    left, settled = False, []
+    for row in tx.list_turn_outbox(turn):
+        asked = tx.get_approval(turn, parse_call_id(row.body)) if row.buttons else None
+        if asked and asked.state == "pending":
+            left = True
+        elif asked:
+            outcome = describe_outcome(asked, tx.get_display_name(asked.answered_by))
+            question = render_question(asked, describe_origin(tx, row, asked))
+            settled.append((row, f"{question}\n\n**{escape_markdown(outcome)}**"))
+    return left, settled
 
 
 def describe_outcome(asked: ApprovalRow, by: str) -> str:

@@ -1,7 +1,4 @@
-"""One channel at work: what it is, how fast it may write, and how it is (liveness is the platform's last answer).
-
-Channels kept going: each in a task of its own; one that breaks is begun again, one that stays away is told of elsewhere.
-"""
+"""Keeps channels running, each in its own task; knows which work, and tells the owner of one that is down."""
 
 import asyncio
 import logging
@@ -96,17 +93,14 @@ LOOK_EVERY_S = 5.0
 TELL_AFTER_S = 300.0
 CLOSE_S = 5.0
 
-Tell = Callable[[str, str], Awaitable[None]]
-Hosts = Callable[[ChannelState], Host]
-
 
 @dataclass(slots=True)
 class ChannelSupervisor:
     """Owner of the channels' tasks. `tell(text, not_on)` reaches the owner on another channel."""
 
     channels: Mapping[str, ChannelState]
-    hosts: Hosts
-    tell: Tell
+    hosts: Callable[[ChannelState], Host]
+    tell: Callable[[str, str], Awaitable[None]]
     tell_after_s: float = TELL_AFTER_S
     refused_pause_s: float = REFUSED_PAUSE
     _told: set[str] = field(default_factory=set)
@@ -114,83 +108,73 @@ class ChannelSupervisor:
     async def run(self) -> None:
         """Until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for outlet in self.channels.values():
-                group.create_task(self._tend(outlet), name=f"channel {outlet.name}")
+            for state in self.channels.values():
+                group.create_task(self._keep_running(state), name=f"channel {state.name}")
             group.create_task(self._watch(), name="channels' health")
 
-    async def _tend(self, outlet: ChannelState) -> None:
-        host, pause, refused = self.hosts(outlet), FIRST_PAUSE, self.refused_pause_s
+    async def _keep_running(self, state: ChannelState) -> None:
+        host, pause, refused_pause = self.hosts(state), FIRST_PAUSE, self.refused_pause_s
         try:
             while True:
-                began = outlet.alive_at
-                no = await self._refused(outlet, host)
-                if outlet.alive_at != began:
-                    pause, refused = FIRST_PAUSE, self.refused_pause_s
-                if no:
-                    await self._told_of(outlet)
-                    await asyncio.sleep(refused)
-                    refused = min(refused * 2, LONGEST_REFUSED)
+                began = state.alive_at
+                refused = await _run_once(state, host)
+                if state.alive_at != began:
+                    pause, refused_pause = FIRST_PAUSE, self.refused_pause_s
+                if refused:
+                    await self._tell_down(state)
+                    await asyncio.sleep(refused_pause)
+                    refused_pause = min(refused_pause * 2, LONGEST_REFUSED)
                 else:
                     await asyncio.sleep(pause)
                     pause = min(pause * 2, LONGEST_PAUSE)
         finally:
-            await _closed(outlet)
-
-    @staticmethod
-    async def _refused(outlet: ChannelState, host: Host) -> bool:
-        """Listen. True where that ended with a refusal, so that trying again soon is of no use."""
-        try:
-            await outlet.channel.run(host)
-            outlet.mark_failing("it ended by itself and is begun again")
-        except Revoked as error:
-            log.error("%s: %s", outlet.name, error)
-            outlet.mark_failing(str(error), refused=True)
-            return True
-        except ChannelError as error:
-            outlet.mark_failing(str(error))
-        except Exception as error:  # what one channel breaks is its own; the others go on
-            log.exception("channel %s broke off and is begun again", outlet.name)
-            outlet.mark_failing(f"it broke off: {type(error).__name__}")
-        return False
+            try:
+                async with asyncio.timeout(CLOSE_S):
+                    await state.channel.aclose()
+            except (ChannelError, TimeoutError, OSError) as error:
+                log.warning("%s did not close in order: %s", state.name, error)
 
     async def _watch(self) -> None:
-        """Down for five minutes is told of, and so is being back after that."""
+        """The owner is told of a channel that is down for five minutes, and when it is back after that."""
         while True:
             await asyncio.sleep(min(LOOK_EVERY_S, self.tell_after_s))
-            for outlet in self.channels.values():
-                down = outlet.down_for
-                if down > self.tell_after_s:
-                    await self._told_of(outlet)
-                elif (
-                    not down
-                    and outlet.name in self._told
-                    and await self._tell(f"{outlet.name} works again.", outlet)
-                ):
-                    self._told.discard(outlet.name)
+            for state in self.channels.values():
+                if state.down_for > self.tell_after_s:
+                    await self._tell_down(state)
+                elif not state.down_for and state.name in self._told:
+                    if await self._tell(f"{state.name} works again.", state):
+                        self._told.discard(state.name)
 
-    async def _told_of(self, outlet: ChannelState) -> None:
-        if outlet.name in self._told:
+    async def _tell_down(self, state: ChannelState) -> None:
+        if state.name in self._told:
             return
-        why = outlet.describe_problem() or f"{outlet.name}: {outlet.why}"
-        kept = "What was said is kept and goes out when it is back."
-        if await self._tell(
-            f"A channel is down. {why}. {kept} `aidaemon doctor` looks into it.", outlet
-        ):
-            self._told.add(outlet.name)
+        why = state.describe_problem() or f"{state.name}: {state.why}"
+        text = f"A channel is down. {why}. Messages to it are kept and sent when it is back. "
+        if await self._tell(f"{text}`aidaemon doctor` looks into it.", state):
+            self._told.add(state.name)
 
-    async def _tell(self, text: str, outlet: ChannelState) -> bool:
-        """False when it could not be written down: then it is told at the next look."""
+    async def _tell(self, text: str, state: ChannelState) -> bool:
+        """False when the journal did not take it: then the next look tells it."""
         try:
-            await self.tell(text, outlet.name)
+            await self.tell(text, state.name)
         except StoreUnavailable as error:
             log.error("%s: %s", text, error)
             return False
         return True
 
 
-async def _closed(outlet: ChannelState) -> None:
+async def _run_once(state: ChannelState, host: Host) -> bool:
+    """Listen. True where that ended with a refusal, so that trying again soon is of no use."""
     try:
-        async with asyncio.timeout(CLOSE_S):
-            await outlet.channel.aclose()
-    except (ChannelError, TimeoutError, OSError) as error:
-        log.warning("%s did not close in order: %s", outlet.name, error)
+        await state.channel.run(host)
+        state.mark_failing("it ended by itself and is started again")
+    except Revoked as error:
+        log.error("%s: %s", state.name, error)
+        state.mark_failing(str(error), refused=True)
+        return True
+    except ChannelError as error:
+        state.mark_failing(str(error))
+    except Exception as error:  # what one channel breaks is its own; the others go on
+        log.exception("channel %s broke off and is started again", state.name)
+        state.mark_failing(f"it broke off: {type(error).__name__}")
+    return False

@@ -1,4 +1,4 @@
-"""The outbox, emptied: one worker per conversation, in the order in which things were said (F1, DESIGN 5)."""
+"""Sends the outbox: one worker per conversation, in order (F1, DESIGN 5)."""
 
 import asyncio
 import logging
@@ -19,8 +19,6 @@ log = logging.getLogger(__name__)
 PAUSE_S = 1.0
 TRIES = 3
 
-Name = tuple[str, int]
-
 
 @dataclass(slots=True)
 class OutboxDispatcher:
@@ -35,10 +33,10 @@ class OutboxDispatcher:
     sender: OutboxSender
     _queues: dict[Address, deque[tuple[OutboxRow, float]]] = field(default_factory=dict)
     _workers: dict[Address, asyncio.Task[None]] = field(default_factory=dict)
-    _known: set[Name] = field(default_factory=set)
-    _done: set[Name] = field(default_factory=set)
+    _known: set[tuple[str, int]] = field(default_factory=set)
+    _done: set[tuple[str, int]] = field(default_factory=set)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
-    _errands: BackgroundTasks = field(default_factory=BackgroundTasks)
+    _tasks: BackgroundTasks = field(default_factory=BackgroundTasks)
 
     async def run(self) -> None:
         """Until cancelled: first what a former daemon left, then whatever comes."""
@@ -56,7 +54,7 @@ class OutboxDispatcher:
                     self._wake.set()
         finally:
             unwatch()
-            await self._errands.aclose()
+            await self._tasks.aclose()
 
     async def drain(self, seconds: float) -> None:
         """Wait, so long at most, until nothing is on its way on the channels that work."""
@@ -64,42 +62,37 @@ class OutboxDispatcher:
             await self._collect()
         except StoreUnavailable as error:
             log.error("the outbox cannot be read: %s", error)
-        workers = [
-            task
-            for address, task in self._workers.items()
-            if self.channels[address.channel].up.is_set()
-        ]
+        running = self._workers.items()
+        workers = [task for one, task in running if self.channels[one.channel].up.is_set()]
         if workers:
             await asyncio.wait(workers, timeout=seconds)
 
     async def _collect(self) -> None:
-        """New ones go to the end of their conversation's queue; those that are queued already stay where they are."""
+        """New rows go to the end of their conversation's queue; those that are queued already stay where they are."""
 
-        def look(tx: ReadTx) -> list[tuple[str, OutboxRow]]:
-            return [(name, row) for name in self.channels for row in tx.list_unsent(name)]
+        def look(tx: ReadTx) -> list[OutboxRow]:
+            return [row for name in self.channels for row in tx.list_unsent(name)]
 
         done, self._done = self._done, set()
-        found = await self.store.read(look)
+        rows = await self.store.read(look)
         self._known -= done
-        for name, row in found:
-            if (row.turn, row.part) not in self._known:
-                self._known.add((row.turn, row.part))
-                self._enqueue(self.channels[name], row)
+        for row in rows:
+            if (row.turn, row.part) in self._known:
+                continue
+            self._known.add((row.turn, row.part))
+            channel, address = self.channels[row.channel], parse_address(row.channel, row.chat)
+            queue = self._queues.setdefault(address, deque())
+            queue.append((row, self.sender.clock.monotonic()))
+            if address not in self._workers:
+                work = self._work(channel, address)
+                self._workers[address] = self._tasks.start(work, f"delivery {address}")
 
-    def _enqueue(self, outlet: ChannelState, row: OutboxRow) -> None:
-        address = parse_address(outlet.name, row.chat)
-        self._queues.setdefault(address, deque()).append((row, self.sender.clock.monotonic()))
-        if address not in self._workers:
-            self._workers[address] = self._errands.start(
-                self._work(outlet, address), f"delivery {address}"
-            )
-
-    async def _work(self, outlet: ChannelState, address: Address) -> None:
+    async def _work(self, channel: ChannelState, address: Address) -> None:
         queue = self._queues[address]
         try:
             while queue:
                 row, since = queue[0]
-                await self._deliver(outlet, row, since)
+                await self._deliver(channel, row, since)
                 queue.popleft()
                 self._done.add((row.turn, row.part))
         finally:
@@ -108,19 +101,18 @@ class OutboxDispatcher:
                 self._wake.set()
             del self._workers[address], self._queues[address]
 
-    async def _deliver(self, outlet: ChannelState, row: OutboxRow, since: float) -> None:
-        """What breaks is tried again, for the next try begins with what the journal has; after the third it has failed."""
+    async def _deliver(self, channel: ChannelState, row: OutboxRow, since: float) -> None:
+        """After an error it is tried again from what the journal has; after the third it has failed."""
         tries = 0
         while True:
             try:
-                return await self.sender.deliver(outlet, row, since)
+                return await self.sender.deliver(channel, row, since)
             except StoreUnavailable as error:
                 log.error("a delivery to %s waits: %s", row.session, error)
             except Exception as error:  # what breaks one delivery must not hold up those behind it
                 log.exception("a delivery to %s broke off", row.session)
                 tries += 1
                 if tries == TRIES:
-                    return await self.sender.mark_failed(
-                        outlet, row, f"it broke off: {type(error).__name__}"
-                    )
+                    why = f"it broke off: {type(error).__name__}"
+                    return await self.sender.mark_failed(channel, row, why)
             await asyncio.sleep(PAUSE_S)

@@ -1,23 +1,16 @@
-"""What is to be seen of a turn while it works. Pure.
+"""Shows a running turn in its conversation: typing, the text as it grows, the tool that runs (E12).
 
-Drafts that no reply will replace: a crash came before they were taken away.
-
-One turn, shown in its conversation while it works: that it types, the text as it grows, one line on what it is at (E12).
-
-A draft that stays at the platform is noted in the journal before it is made: the reply takes its place, after a crash too.
-
-All turns at work, each shown in its conversation as it goes (E12); and what is left of what was shown, tidied up.
+A draft that stays at the platform is noted in the journal before it is made: the reply replaces it, after a crash too.
 """
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 
 from channels.base import ChannelError, DeliveryUnknown, RetryLater
 from channels.message import Address
-from daemon.core import value
 from daemon.core.background import BackgroundTasks
 from daemon.core.clock import Clock
 from daemon.core.errors import StoreUnavailable
@@ -31,7 +24,6 @@ from daemon.core.event_bus import (
     TurnFinished,
 )
 from daemon.core.events import (
-    Event,
     ModelReplied,
     RecordedEvent,
     Suspended,
@@ -44,126 +36,22 @@ from daemon.core.rows import UNSENT_STATES, SessionRow
 from daemon.outbox.channel_supervisor import ChannelState
 from daemon.outbox.message import GONE, REPLY, draft_key, parse_address
 
-STATUS_AFTER_S = 3.0
-
-
-@dataclass(slots=True)
-class TurnProgress:
-    """What is to be seen of a turn. The text of a finished model call stays until the next one writes. `unanswered`: it stops
-    here without a reply, now at least.
-    """
-
-    text: str = ""
-    fresh: bool = True
-    running: dict[str, str] = field(default_factory=dict)
-    over: bool = False
-    unanswered: bool = False
-
-    def apply(self, item: LiveItem) -> None:
-        """Take one thing in."""
-        match item:
-            case TextDelta():
-                self.text = item.text if self.fresh else self.text + item.text
-                self.fresh = False
-            case DraftDropped():
-                self.text, self.fresh = "", True
-            case TurnFinished():
-                self.over = True
-            case Quarantined():
-                self.over = self.unanswered = True
-            case RecordedEvent():
-                self._happened(item.event)
-            case _:
-                return
-
-    def _happened(self, event: Event) -> None:
-        match event:
-            case ModelReplied():
-                self.text, self.fresh = event.text, True
-            case ToolStarted():
-                self.running[event.call_id] = event.tool
-            case ToolFinished():
-                self.running.pop(event.call_id, None)
-            case Suspended():
-                self.over = self.unanswered = True
-            case TurnEnded():
-                self.over, self.unanswered = True, not event.reply
-            case _:
-                return
-
-    def render(self, waited: float) -> str:
-        """The draft: the text so far, and what runs now if it takes its time; "" for nothing to show."""
-        status = (
-            f"⏳ _{', '.join(dict.fromkeys(self.running.values()))} …_"
-            if self.running and waited >= STATUS_AFTER_S
-            else ""
-        )
-        return "\n\n".join(part for part in (self.text.strip(), status) if part)
-
 
 log = logging.getLogger(__name__)
-CLEANUP_CALL_S = 10.0
-
-
-@value
-class LeftoverDraft:
-    """A draft; `message` is "" or GONE where there is nothing to take away."""
-
-    turn: str
-    address: Address
-    message: str
-
-
-async def delete_leftovers(store: Store, outlets: Mapping[str, ChannelState]) -> None:
-    """Take them away, each as soon as its channel works."""
-    try:
-        left = await store.read(_find_leftovers)
-        await asyncio.gather(
-            *(
-                _delete_leftover(store, outlets[one.address.channel], one)
-                for one in left
-                if one.address.channel in outlets
-            )
-        )
-    except StoreUnavailable as error:
-        log.warning("drafts of before are not looked after: %s", error)
-
-
-async def _delete_leftover(store: Store, outlet: ChannelState, left: LeftoverDraft) -> None:
-    if left.message.removeprefix(GONE):
-        await outlet.up.wait()
-        try:
-            await asyncio.wait_for(
-                outlet.channel.delete(left.address, left.message), CLEANUP_CALL_S
-            )
-        except (ChannelError, TimeoutError) as error:
-            log.info("%s: a draft of before stays: %s", outlet.name, error)
-    await store.write(lambda tx: tx.remove_draft(left.turn))
-
-
-def _find_leftovers(tx: ReadTx) -> list[LeftoverDraft]:
-    found = []
-    for name, message in tx.list_drafts().items():
-        turn = tx.get_turn(name)
-        waits = any(
-            row.kind == REPLY and row.state in UNSENT_STATES for row in tx.list_turn_outbox(name)
-        )
-        session = tx.get_session(turn.session) if turn and turn.ended_at and not waits else None
-        if session:
-            found.append(LeftoverDraft(name, parse_address(session.channel, session.chat), message))
-    return found
-
-
 TYPING_AFTER_S, DRAFT_AFTER_S, LOOK_EVERY_S = 0.4, 1.2, 0.3
-LAST_CALL_S = 5.0
+STATUS_AFTER_S = 3.0
+LAST_CALL_S, CLEANUP_CALL_S = 5.0, 10.0
 FADES_S = 20.0
 """What goes away by itself is shown again after so long: Telegram takes it away after thirty."""
 
 
 @dataclass(slots=True)
 class DraftUpdater:
-    """Watches one turn. Nothing here has to succeed. `message` is the one that shows the draft, "" while there is none that is
-    known; `noted` is what the journal has of it. `showing` while the platform is asked to show one; after a refusal, and where
+    """Watches one turn. Nothing here has to succeed.
+
+    `text` is the draft, that of a finished model call until the next one writes (`fresh`); `running` the tools at work;
+    `no_reply`: the turn stops without a reply, now at least. `message` is the one that shows the draft, "" while none is known;
+    `noted` is what the journal has of it. `showing` while the platform is asked to show one; after a refusal, and where
     it is not known whether there is one, no more are tried (`mute`).
     """
 
@@ -173,8 +61,12 @@ class DraftUpdater:
     store: Store
     clock: Clock
     watch: AbstractContextManager[AsyncIterator[LiveItem]]
-    progress: TurnProgress = field(default_factory=TurnProgress)
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    text: str = ""
+    fresh: bool = True
+    running: dict[str, str] = field(default_factory=dict)
+    over: bool = False
+    no_reply: bool = False
+    stopped: asyncio.Event = field(default_factory=asyncio.Event)
     began: float = 0.0
     shown_at: float = 0.0
     shown: str = ""
@@ -186,66 +78,80 @@ class DraftUpdater:
     typed_at: float | None = None
     busy_since: float = 0.0
 
-    async def follow(self, glimpses: AsyncIterator[LiveItem]) -> None:
-        """Until the turn has ended, waits for a person, or the reply is about to go out."""
+    async def follow(self, items: AsyncIterator[LiveItem]) -> None:
+        """Until the turn has ended, waits for a person, or the reply is about to be sent."""
         self.began = self.busy_since = self.clock.monotonic()
-        looking = asyncio.create_task(self._look(glimpses), name=f"look {self.turn}")
+        reading = asyncio.create_task(self._read(items), name=f"draft events {self.turn}")
+        pause = TYPING_AFTER_S
         try:
-            await self._wait(TYPING_AFTER_S)
-            while not self.progress.over:
-                await self._type()
-                await self._draft()
-                await self._wait(LOOK_EVERY_S)
-            await self._tidy()
+            while True:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self.stopped.wait(), pause)
+                if self.over:
+                    break
+                await self._show_typing()
+                await self._update()
+                pause = LOOK_EVERY_S
+            if self.no_reply:
+                await self._delete()
         finally:
-            looking.cancel()
+            reading.cancel()
             self.watch.__exit__(None, None, None)
 
-    async def _look(self, glimpses: AsyncIterator[LiveItem]) -> None:
-        async for item in glimpses:
-            before = len(self.progress.running)
-            self.progress.apply(item)
-            if len(self.progress.running) != before:
-                self.busy_since = self.clock.monotonic()
-            if self.progress.over:
-                self.changed.set()
+    async def _read(self, items: AsyncIterator[LiveItem]) -> None:
+        async for item in items:
+            match item.event if isinstance(item, RecordedEvent) else item:
+                case TextDelta(text=text):
+                    self.text, self.fresh = text if self.fresh else self.text + text, False
+                case DraftDropped():
+                    self.text, self.fresh = "", True
+                case ModelReplied(text=text):
+                    self.text, self.fresh = text, True
+                case ToolStarted() as event:
+                    self.running[event.call_id] = event.tool
+                    self.busy_since = self.clock.monotonic()
+                case ToolFinished() as event:
+                    self.running.pop(event.call_id, None)
+                    self.busy_since = self.clock.monotonic()
+                case TurnFinished():
+                    self.over = True
+                case Quarantined() | Suspended():
+                    self.over = self.no_reply = True
+                case TurnEnded(reply=reply):
+                    self.over, self.no_reply = True, not reply
+                case _:
+                    continue
+            if self.over:
+                self.stopped.set()
                 return
 
-    async def _wait(self, seconds: float) -> None:
-        try:
-            await asyncio.wait_for(self.changed.wait(), seconds)
-        except TimeoutError:
-            return
-
-    async def _type(self) -> None:
+    async def _show_typing(self) -> None:
         can, now = self.channel.channel.capabilities, self.clock.monotonic()
         recent = self.typed_at is not None and now - self.typed_at < can.typing_every_s
         if recent or not can.typing or not self.channel.up.is_set():
             return
         self.typed_at = now
-        status = ", ".join(dict.fromkeys(self.progress.running.values()))
+        status = ", ".join(dict.fromkeys(self.running.values()))
+        typing = self.channel.channel.show_typing(self.address, status)
         try:
-            await asyncio.wait_for(
-                self.channel.channel.show_typing(self.address, status), LAST_CALL_S
-            )
+            await asyncio.wait_for(typing, LAST_CALL_S)
         except (ChannelError, TimeoutError) as error:
-            log.debug("%s: no sign of typing: %s", self.channel.name, error)
+            log.debug("%s: typing was not shown: %s", self.channel.name, error)
             self.typed_at = now + (error.after_s if isinstance(error, RetryLater) else 0.0)
 
-    async def _draft(self) -> None:
+    async def _update(self) -> None:
+        """Show the text so far, and what runs now if it takes its time."""
         can, now = self.channel.channel.capabilities, self.clock.monotonic()
-        if (
-            self.mute
-            or not can.drafts
-            or now - self.began < DRAFT_AFTER_S
-            or now - self.shown_at < can.draft_every_s
-        ):
+        early = now - self.began < DRAFT_AFTER_S or now - self.shown_at < can.draft_every_s
+        if self.mute or not can.drafts or early:
             return
-        text = self.progress.render(now - self.busy_since)
-        stands = text == self.shown and not (self.noted == GONE and now - self.shown_at >= FADES_S)
-        if not text or stands or self.progress.over or not self.channel.up.is_set():
+        text = self.text.strip()
+        if self.running and now - self.busy_since >= STATUS_AFTER_S:
+            text = f"{text}\n\n⏳ _{', '.join(dict.fromkeys(self.running.values()))} …_".lstrip()
+        faded = self.noted == GONE and now - self.shown_at >= FADES_S
+        if not text or (text == self.shown and not faded) or not self.channel.up.is_set():
             return
-        if not self.channel.rate_limit.try_acquire(self.address):
+        if self.over or not self.channel.rate_limit.try_acquire(self.address):
             return
         self.shown_at, self.shown, self.showing = now, text, True
         try:
@@ -253,20 +159,17 @@ class DraftUpdater:
         except (ChannelError, TimeoutError, StoreUnavailable) as error:
             log.debug("%s: a draft was not shown: %s", self.channel.name, error)
             self.channel.rate_limit.on_error(self.address, error, spare=True)
-            unclear = isinstance(error, DeliveryUnknown | TimeoutError)
-            self.mute = (
-                not self.message
-                if unclear
-                else not isinstance(error, RetryLater | StoreUnavailable)
-            )
+            if isinstance(error, DeliveryUnknown | TimeoutError):
+                self.mute = not self.message
+            else:
+                self.mute = not isinstance(error, RetryLater | StoreUnavailable)
         finally:
             self.showing = False
 
     async def _show(self, text: str) -> None:
         """Noted before it is made; the note holds its id as soon as that is known."""
         if self.noted is None:
-            known = await self._left()
-            if known == "":
+            if await self._load() == "":
                 self.mute = True  # a crash came before its id was known: the reply finds out what became of it
                 return
             await self._note(self.message)
@@ -276,15 +179,13 @@ class DraftUpdater:
         self.message = await asyncio.wait_for(draft, LAST_CALL_S)
         await self._note(self.message or GONE)
 
-    async def _left(self) -> str | None:
+    async def _load(self) -> str | None:
         """What the journal has of a draft that a former daemon showed, and whether nobody else reads the chat."""
         known, begun = await self.store.read(
             lambda tx: (tx.get_draft(self.turn), tx.get_turn_input(self.turn))
         )
-        self.private, self.message = (
-            begun is not None and not begun.message_id,
-            (known or "").removeprefix(GONE),
-        )
+        self.private = begun is not None and not begun.message_id
+        self.message = (known or "").removeprefix(GONE)
         return known
 
     async def _note(self, shown: str) -> None:
@@ -292,77 +193,99 @@ class DraftUpdater:
             await self.store.write(lambda tx: tx.put_draft(self.turn, shown))
             self.noted = shown
 
-    async def _tidy(self) -> None:
-        """No reply will take the draft's place, not now at least: it goes. What does not go is left for the reply."""
-        if not self.progress.unanswered:
-            return
+    async def _delete(self) -> None:
+        """No reply replaces the draft now: delete it. If that fails, the reply finds it."""
         try:
-            if not (self.noted or (self.noted is None and await self._left())):
+            if not (self.noted or (self.noted is None and await self._load())):
                 return
             if self.message:
-                await asyncio.wait_for(
-                    self.channel.channel.delete(self.address, self.message), LAST_CALL_S
-                )
+                deleting = self.channel.channel.delete(self.address, self.message)
+                await asyncio.wait_for(deleting, LAST_CALL_S)
             await self.store.write(lambda tx: tx.remove_draft(self.turn))
         except (ChannelError, TimeoutError, StoreUnavailable) as error:
             log.debug("%s: a draft stays: %s", self.channel.name, error)
 
 
-FINISH_S = LAST_CALL_S + 1.0
-Known = Callable[[str], SessionRow | None]
-Task = asyncio.Task[None]
-
-
 @dataclass(slots=True)
 class LiveDrafts:
-    """The followers, by turn."""
+    """The draft updaters, by turn."""
 
     store: Store
     clock: Clock
     live: EventBus
-    get_session: Known
+    get_session: Callable[[str], SessionRow | None]
     channels: Mapping[str, ChannelState]
-    _at_work: dict[str, tuple[DraftUpdater, Task]] = field(default_factory=dict)
-    _errands: BackgroundTasks = field(default_factory=BackgroundTasks)
+    _updaters: dict[str, tuple[DraftUpdater, asyncio.Task[None]]] = field(default_factory=dict)
+    _tasks: BackgroundTasks = field(default_factory=BackgroundTasks)
 
     def start(self) -> None:
-        """Look after what a former daemon has left standing."""
-        self._errands.start(delete_leftovers(self.store, self.channels), "drafts left over")
+        """Delete drafts that a crash left and no reply will replace."""
+        self._tasks.start(self._delete_leftovers(), "drafts left over")
 
     def follow_turn(self, session: str, turn: str) -> None:
-        """A turn begins, or goes on: whatever happens from now on is seen. Agents that work for others show nothing."""
-        row, former = self.get_session(session), self._at_work.get(turn)
-        outlet = self.channels.get(row.channel) if row and not row.root else None
-        if row is None or outlet is None or (former and not former[0].progress.over):
+        """A turn begins, or goes on: show it from now on. Sub-agents show nothing."""
+        row, former = self.get_session(session), self._updaters.get(turn)
+        channel = self.channels.get(row.channel) if row and not row.root else None
+        if row is None or channel is None or (former and not former[0].over):
             return
-        watch = self.live.subscribe(turn, None if outlet.channel.capabilities.drafts else _lasting)
-        follower = DraftUpdater(
-            turn, parse_address(row.channel, row.chat), outlet, self.store, self.clock, watch
-        )
-        task = self._errands.start(follower.follow(watch.__enter__()), f"drafts {turn}")
-        self._at_work[turn] = follower, task
-        task.add_done_callback(lambda done: self._ended(done, turn))
+        only = None if channel.channel.capabilities.drafts else _is_lasting
+        watch, address = self.live.subscribe(turn, only), parse_address(row.channel, row.chat)
+        updater = DraftUpdater(turn, address, channel, self.store, self.clock, watch)
+        task = self._tasks.start(updater.follow(watch.__enter__()), f"drafts {turn}")
+        self._updaters[turn] = updater, task
+        task.add_done_callback(lambda done: self._forget(done, turn))
 
-    def _ended(self, task: Task, turn: str) -> None:
-        if turn in self._at_work and self._at_work[turn][1] is task:
-            del self._at_work[turn]
+    def _forget(self, task: asyncio.Task[None], turn: str) -> None:
+        if turn in self._updaters and self._updaters[turn][1] is task:
+            del self._updaters[turn]
 
     async def finish(self, turn: str) -> None:
-        """No draft of this turn is shown any more once this returns: one that is on its way is waited for, so long at most."""
-        at_work = self._at_work.get(turn)
-        if at_work is None:
+        """No draft of this turn is shown any more once this returns; one that is being shown is waited for, for a while."""
+        if turn not in self._updaters:
             return
-        follower, task = at_work
-        follower.progress.over = True
-        follower.changed.set()
-        if follower.showing:
-            await asyncio.wait([task], timeout=FINISH_S)
+        updater, task = self._updaters[turn]
+        updater.over = True
+        updater.stopped.set()
+        if updater.showing:
+            await asyncio.wait([task], timeout=LAST_CALL_S + 1.0)
         task.cancel()
 
     async def aclose(self) -> None:
         """Stop showing anything."""
-        await self._errands.aclose()
+        await self._tasks.aclose()
+
+    async def _delete_leftovers(self) -> None:
+        """Each as soon as its channel works."""
+        try:
+            left = await self.store.read(_list_leftovers)
+            await asyncio.gather(*(self._delete_leftover(*one) for one in left))
+        except StoreUnavailable as error:
+            log.warning("drafts of before the start are not deleted: %s", error)
+
+    async def _delete_leftover(self, turn: str, address: Address, message: str) -> None:
+        channel = self.channels.get(address.channel)
+        if channel is None:
+            return
+        if message.removeprefix(GONE):
+            await channel.up.wait()
+            try:
+                await asyncio.wait_for(channel.channel.delete(address, message), CLEANUP_CALL_S)
+            except (ChannelError, TimeoutError) as error:
+                log.info("%s: a draft of before the start stays: %s", channel.name, error)
+        await self.store.write(lambda tx: tx.remove_draft(turn))
 
 
-def _lasting(glimpse: LiveItem) -> bool:
-    return not isinstance(glimpse, DROPPABLE)
+def _list_leftovers(tx: ReadTx) -> list[tuple[str, Address, str]]:
+    """(turn, address, message) of drafts whose turn has ended without a reply on its way; "" or GONE: nothing to delete."""
+    found = []
+    for name, message in tx.list_drafts().items():
+        turn, rows = tx.get_turn(name), tx.list_turn_outbox(name)
+        waits = any(row.kind == REPLY and row.state in UNSENT_STATES for row in rows)
+        session = tx.get_session(turn.session) if turn and turn.ended_at and not waits else None
+        if session:
+            found.append((name, parse_address(session.channel, session.chat), message))
+    return found
+
+
+def _is_lasting(item: LiveItem) -> bool:
+    return not isinstance(item, DROPPABLE)

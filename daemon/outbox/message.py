@@ -1,7 +1,4 @@
-"""A conversation's address as the journal keeps it: a channel's name and a chat, in which the thread stands, too.
-
-What a delivery becomes at a platform: its pieces, its buttons, the keys under which they are sent. Pure.
-"""
+"""A message on its way out: its address, its buttons, the keys under which it is sent. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -86,30 +83,25 @@ def draft_key(turn: str) -> str:
 def list_buttons(
     asked: ApprovalRow, person: Person, begun_by: str, session_label: Label
 ) -> list[str]:
-    """Which buttons may be of use to this person."""
-    yes_no = ("o", "d") if is_system_question(asked) else tuple(BUTTONS)
-    say = [
+    """Which buttons may count when this person presses them."""
+    names = [
         name
-        for name in yes_no
+        for name in (("o", "d") if is_system_question(asked) else BUTTONS)
         if may_answer_question(
             asked, BUTTONS[name][0], person, begun_by=begun_by, session_label=session_label
         )
     ]
-    return say if "d" in say or not say else [*say, "d"]
+    return names if "d" in names or not names else [*names, "d"]
 
 
 def build_choices(asked: ApprovalRow, names: Sequence[str]) -> tuple[Choice, ...]:
-    """Buttons by the question's own token: what they mean does not depend on where they stand (A15)."""
-    house = is_system_question(asked)
-    labels = {"o": "Yes", "d": "No"} if house else {}
-    return tuple(
-        Choice(
-            labels.get(name, BUTTONS[name][1]),
-            f"ask:{name}:{asked.token_hash[:32]}",
-            BUTTONS[name][2],
-        )
-        for name in names
-    )
+    """Buttons by the question's own token: their meaning does not depend on where they stand (A15)."""
+    labels = {"o": "Yes", "d": "No"} if is_system_question(asked) else {}
+    token, choices = asked.token_hash[:32], []
+    for name in names:
+        _, label, style = BUTTONS[name]
+        choices.append(Choice(labels.get(name, label), f"ask:{name}:{token}", style))
+    return tuple(choices)
 
 
 def parse_button(data: str) -> tuple[Answer, str] | None:

@@ -45,65 +45,51 @@ class RateLimiter:
 
     async def acquire(self, address: Address) -> None:
         """Wait until one more message may go there, and take its place."""
-        while wait := self._wait(address, self.monotonic()):
+        while True:
+            now = self.monotonic()
+            window, wait = self._find_wait(address, now)
+            if not wait:
+                return self._take(window, now)
             await self.sleep(wait)
-        self._take(address)
 
     def try_acquire(self, address: Address) -> bool:
-        """Whether something that may as well be left out (a draft, a sign of typing) can go now; takes its place if so.
+        """Whether something that may be left out (a draft, a sign of typing) can go now; takes its place if so.
 
-        The last places, one at least, are kept for what has to go.
+        The last places, one at least, are kept for messages.
         """
         now = self.monotonic()
-        window = self._window(address, now)
-        if (
-            self._wait(address, now)
-            or now < self._slow_until
-            or window.count_free(now) <= max(1, window.rate.count // 4)
-        ):
+        window, wait = self._find_wait(address, now)
+        kept = max(1, window.rate.count // 4)
+        if wait or now < self._slow_until or window.count_free(now) <= kept:
             return False
-        self._take(address)
+        self._take(window, now)
         return True
 
     def on_error(self, address: Address, error: Exception, *, spare: bool = False) -> None:
-        """What went wrong there may be that it was too much. What has to go waits for nothing that could be left out."""
-        if not (isinstance(error, RetryLater) and error.after_s):
-            return
-        if spare:
-            self._slowly(error.after_s)
-        else:
-            self.slow_down(address, error.after_s)
+        """The error may be that it was too much. Messages do not wait for what may be left out (`spare`)."""
+        if isinstance(error, RetryLater) and error.after_s:
+            self.slow_down(address, error.after_s, hold=not spare)
 
-    def slow_down(self, address: Address, after_s: float) -> None:
+    def slow_down(self, address: Address, after_s: float, *, hold: bool = True) -> None:
         """The platform said that it was too much: nothing there for so long, and everything slowly for a minute."""
         now = self.monotonic()
-        window = self._window(address, now)
-        window.held_until = max(window.held_until, now + after_s)
-        self._slowly(after_s)
+        if hold:
+            window, _ = self._find_wait(address, now)
+            window.held_until = max(window.held_until, now + after_s)
+        self._slow_until = max(self._slow_until, now + after_s + SLOWED_FOR_S)
 
-    def _slowly(self, after_s: float) -> None:
-        self._slow_until = max(self._slow_until, self.monotonic() + after_s + SLOWED_FOR_S)
+    def _find_wait(self, address: Address, now: float) -> tuple[RateWindow, float]:
+        window = self._windows.get(address.chat)
+        if window is None:
+            if len(self._windows) >= MOST_WINDOWS:  # those that may write freely need no window
+                for chat, one in list(self._windows.items()):
+                    if one.count_free(now) == one.rate.count and one.held_until <= now:
+                        del self._windows[chat]
+            window = self._windows[address.chat] = RateWindow(self.rate(address))
+        wait = window.wait(now)
+        return window, max(wait, self._slow.wait(now)) if now < self._slow_until else wait
 
-    def _wait(self, address: Address, now: float) -> float:
-        own = self._window(address, now).wait(now)
-        return max(own, self._slow.wait(now)) if now < self._slow_until else own
-
-    def _take(self, address: Address) -> None:
-        now = self.monotonic()
-        self._window(address, now).gone.append(now)
+    def _take(self, window: RateWindow, now: float) -> None:
+        window.gone.append(now)
         if now < self._slow_until:
             self._slow.gone.append(now)
-
-    def _window(self, address: Address, now: float) -> RateWindow:
-        found = self._windows.get(address.chat)
-        if found is None:
-            if len(self._windows) >= MOST_WINDOWS:
-                self._forget(now)
-            found = self._windows[address.chat] = RateWindow(self.rate(address))
-        return found
-
-    def _forget(self, now: float) -> None:
-        """Conversations that may write freely again need no window."""
-        for chat, window in list(self._windows.items()):
-            if window.count_free(now) == window.rate.count and window.held_until <= now:
-                del self._windows[chat]

@@ -1,4 +1,4 @@
-"""What stands in the outbox, as a letter: a reply as it is, a question with its buttons, a notice word for word."""
+"""Turns a row of the outbox into a message: a reply as it is, a question with its buttons, a notice word for word."""
 
 import json
 from collections.abc import Callable
@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from channels.markup.approval_prompt import approval_prompt
 from channels.markup.sanitize import escape_markdown
-from daemon.core import value
-from daemon.core.journal import ReadTx, Store
-from daemon.core.rows import ApprovalRow, InboxRow, OutboxRow, SessionRow, is_system_question
+from daemon.core.journal import ReadTx
+from daemon.core.rows import ApprovalRow, InboxRow, OutboxRow, is_system_question
 from daemon.core.system_questions import parse_system_question
 from daemon.core.trust import OWNER, Label, Person
 from daemon.outbox.message import (
@@ -32,76 +31,67 @@ NOWHERE = (
 WHOSE = "It is for {who}, in {where}."
 
 
-@value
-class DeliveryFacts:
-    """What the journal has about a delivery."""
+def build_message(
+    tx: ReadTx, channel: str, row: OutboxRow, *, buttons: bool, is_up: Callable[[str], bool]
+) -> OutboundMessage:
+    """The message as things stand now: a question that was answered meanwhile has no buttons any more."""
+    row, begun = tx.get_delivery(row.turn, row.part) or row, tx.get_turn_input(row.turn)
+    since = min(begun.received_at, row.created_at) if begun else row.created_at
+    address = parse_address(channel, row.chat)
+    if row.kind == APPROVAL:
+        plain = OutboundMessage(row, address, OVER, since)
+        return _build_question(tx, plain, begun, buttons=buttons, is_up=is_up)
+    if row.kind != REPLY:
+        return OutboundMessage(row, address, escape_markdown(row.body), since)
+    draft = tx.get_draft(row.turn)
+    draft = None if draft == GONE else draft
+    file_sent = (FILE, row.session, "sent")  # what is said after a file is to stand below it
+    outdated = draft is not None and any(
+        (one.kind, one.session, one.state) == file_sent for one in tx.list_turn_outbox(row.turn)
+    )
+    reply_to = begun.message_id if begun else ""
+    return OutboundMessage(
+        row, address, row.body, since, reply_to=reply_to, draft=draft, draft_outdated=outdated
+    )
 
-    row: OutboxRow
-    begun: InboxRow | None
-    draft: str | None = None
-    asked: ApprovalRow | None = None
-    asker: SessionRow | None = None
-    owners: SessionRow | None = None
-    at_owners: bool = False
-    whose: str = ""
-    overtaken: bool = False
 
-
-@value
-class MessageRenderer:
-    """Looks up what belongs to a delivery. `works` says whether a channel does. Raises StoreUnavailable."""
-
-    store: Store
-    is_up: Callable[[str], bool] = lambda channel: True
-
-    async def render(
-        self, channel: str, row: OutboxRow, *, buttons: bool = True
-    ) -> OutboundMessage:
-        """The letter, as things stand now: a question that was answered meanwhile has no buttons any more."""
-        found = await self.store.read(lambda tx: _look(tx, row, self.is_up))
-        now = found.row
-        since = min(found.begun.received_at, now.created_at) if found.begun else now.created_at
-        plain = OutboundMessage(
-            now, parse_address(channel, now.chat), escape_markdown(now.body), since
-        )
-        if now.kind == REPLY:
-            answers_to = found.begun.message_id if found.begun else ""
-            return replace(
-                plain,
-                markdown=now.body,
-                reply_to=answers_to,
-                draft=found.draft,
-                draft_outdated=found.overtaken,
-            )
-        if now.kind == APPROVAL:
-            return _question(plain, now, found, buttons=buttons)
+def _build_question(
+    tx: ReadTx,
+    plain: OutboundMessage,
+    begun: InboxRow | None,
+    *,
+    buttons: bool,
+    is_up: Callable[[str], bool],
+) -> OutboundMessage:
+    """Who may not approve here is told who has been asked; a button is shown only where it may count."""
+    row = plain.row
+    asked = tx.get_approval(row.turn, parse_call_id(row.body))
+    if asked is None:
         return plain
-
-
-def _look(tx: ReadTx, row: OutboxRow, works: Callable[[str], bool]) -> DeliveryFacts:
-    now, begun = tx.get_delivery(row.turn, row.part) or row, tx.get_turn_input(row.turn)
-    if row.kind != APPROVAL:
-        shown = tx.get_draft(row.turn) if row.kind == REPLY else None
-        draft = None if shown == GONE else shown
-        return DeliveryFacts(now, begun, draft, overtaken=draft is not None and _overtaken(tx, row))
-    asked, known = tx.get_approval(row.turn, parse_call_id(row.body)), [chat.session for chat in tx.list_owner_chats()]
-    rows = [
-        found for session in known if session != row.session and (found := tx.get_session(session))
-    ]
-    owners = next(iter(sorted(rows, key=lambda found: not works(found.channel))), None)
-    asker, whose = (
-        tx.get_session(asked.session) if asked else None,
-        describe_origin(tx, row, asked) if asked else "",
-    )
-    return DeliveryFacts(now, begun, None, asked, asker, owners, row.session in known, whose)
-
-
-def _overtaken(tx: ReadTx, row: OutboxRow) -> bool:
-    """A file of the same turn has gone out: what was said after it is to stand below it."""
-    return any(
-        (one.kind, one.session, one.state) == (FILE, row.session, "sent")
-        for one in tx.list_turn_outbox(row.turn)
-    )
+    text = render_question(asked, describe_origin(tx, row, asked))
+    if asked.state != "pending":
+        return replace(plain, markdown=f"{text}\n\n{OVER}")
+    asker, chats = tx.get_session(asked.session), [one.session for one in tx.list_owner_chats()]
+    label = asker.label if asker else Label.UNTRUSTED
+    elsewhere = begun is None or begun.session != row.session
+    person, begun_by = OWNER, ""
+    if begun and not (elsewhere and (row.session in chats or label is Label.UNTRUSTED)):
+        person, begun_by = Person(begun.sender, role_or_guest(begun.role)), begun.sender
+    names = list_buttons(asked, person, begun_by, label)
+    copy = None
+    if "o" not in names:
+        sessions = [tx.get_session(chat) for chat in chats if chat != row.session]
+        known = [session for session in sessions if session]
+        owner = min(known, key=lambda one: not is_up(one.channel), default=None)
+        text = f"{text}\n\n{ELSEWHERE if owner else NOWHERE}"
+        if owner and not row.attempts:  # what was tried before has been copied before
+            copy = replace(
+                row, part=-1, session=owner.id, channel=owner.channel, chat=owner.chat,
+                platform_message_id="", state="new",
+            )  # fmt: skip
+    if not buttons:
+        return replace(plain, markdown=f"{text}\n\n{WORDS}", copy=copy)
+    return replace(plain, markdown=text, choices=build_choices(asked, names), copy=copy)
 
 
 def describe_origin(tx: ReadTx, row: OutboxRow, asked: ApprovalRow) -> str:
@@ -122,66 +112,18 @@ def describe_origin(tx: ReadTx, row: OutboxRow, asked: ApprovalRow) -> str:
 def parse_call_id(body: str) -> str:
     """Which call a question's delivery is about."""
     try:
-        told = json.loads(body)
-    except ValueError:
+        return str(json.loads(body)["call_id"])
+    except (ValueError, LookupError, TypeError):
         return ""
-    return str(told.get("call_id", "")) if isinstance(told, dict) else ""
-
-
-def _question(
-    plain: OutboundMessage, row: OutboxRow, found: DeliveryFacts, *, buttons: bool
-) -> OutboundMessage:
-    """The question as it is put. Who may not say yes here is told who has been asked; no button is shown that says no more."""
-    asked = found.asked
-    if asked is None:
-        return replace(plain, markdown=OVER)
-    text = render_question(asked, found.whose)
-    if asked.state != "pending":
-        return replace(plain, markdown=f"{text}\n\n{OVER}")
-    names = list_buttons(asked, *_person(found, row))
-    if "o" not in names:
-        text = f"{text}\n\n{ELSEWHERE if found.owners else NOWHERE}"
-        plain = replace(plain, copy=_copy(row, found.owners))
-    if not buttons:
-        return replace(plain, markdown=f"{text}\n\n{WORDS}")
-    return replace(plain, markdown=text, choices=build_choices(asked, names))
-
-
-def _copy(row: OutboxRow, where: SessionRow | None) -> OutboxRow | None:
-    """The same question at the owner's; once: what was tried before has been copied before."""
-    if where is None or row.attempts:
-        return None
-    return replace(
-        row,
-        part=-1,
-        session=where.id,
-        channel=where.channel,
-        chat=where.chat,
-        platform_message_id="",
-        state="new",
-    )
-
-
-def _person(found: DeliveryFacts, row: OutboxRow) -> tuple[Person, str, Label]:
-    """Whom the buttons are for: whoever set the turn to work, or the agent that works for them; at the owner's, the owner."""
-    begun, label = found.begun, found.asker.label if found.asker else Label.UNTRUSTED
-    elsewhere = begun is None or begun.session != row.session
-    if begun is None or (elsewhere and (found.at_owners or label is Label.UNTRUSTED)):
-        return OWNER, "", label
-    return Person(begun.sender, role_or_guest(begun.role)), begun.sender, label
 
 
 def render_question(asked: ApprovalRow, whose: str = "") -> str:
-    """The question in markdown, and whose it is. What the house itself asks is a sentence, not a call."""
-    house = (
+    """The question in markdown, and whose it is. A system question is a sentence, not a call."""
+    system = (
         parse_system_question(asked.tool, asked.arguments) if is_system_question(asked) else None
     )
-    if house:
-        text = "\n\n".join(
-            part
-            for part in (f"**{escape_markdown(house.title)}**", escape_markdown(house.text))
-            if part
-        )
+    if system:
+        text = f"**{escape_markdown(system.title)}**\n\n{escape_markdown(system.text)}".rstrip()
     else:
         outside = asked.label is Label.UNTRUSTED
         text = approval_prompt(

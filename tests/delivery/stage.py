@@ -86,7 +86,7 @@ class Journal:
     async def write(self, work: Callable[[Tx], T]) -> T:
         if self.full:
             raise StoreUnavailable("the disk is full")
-        if self.cutter is None or not work.__qualname__.startswith("Postman."):
+        if self.cutter is None or not work.__qualname__.startswith("OutboxSender."):
             return await self.inner.write(work)
         await self.cutter.step()
         done = await self.inner.write(work)

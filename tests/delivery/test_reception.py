@@ -313,11 +313,18 @@ async def test_a13_a_channel_that_is_configured_no_more_is_no_place_to_tell_the_
 ) -> None:
     async with at_home(tmp_path, model, channel) as house:
         await channel.say("hi")
-        assert await house.store.read(lambda tx: [chat.session for chat in tx.list_owner_chats()]) == [OWNER]
+        assert await house.store.read(
+            lambda tx: [chat.session for chat in tx.list_owner_chats()]
+        ) == [OWNER]
     async with at_home(tmp_path, model, channel) as house:
-        assert await house.store.read(lambda tx: [chat.session for chat in tx.list_owner_chats()]) == [OWNER]
+        assert await house.store.read(
+            lambda tx: [chat.session for chat in tx.list_owner_chats()]
+        ) == [OWNER]
     async with at_home(tmp_path, model, FakeChannel("slack")) as house:
-        assert await house.store.read(lambda tx: [chat.session for chat in tx.list_owner_chats()]) == []
+        assert (
+            await house.store.read(lambda tx: [chat.session for chat in tx.list_owner_chats()])
+            == []
+        )
 
 
 async def test_b5_1_b5_2_thirty_people_thirty_crashes_nothing_lost_nothing_twice(

@@ -206,7 +206,7 @@ class Ragged(Journal):
     torn: bool = False
 
     async def write(self, work: Callable[[Tx], T]) -> T:
-        if not self.torn and work.__qualname__.startswith("Postman.failed"):
+        if not self.torn and work.__qualname__.startswith("OutboxSender.mark_failed"):
             self.torn = True
             raise KeyError("oops")
         return await Journal.write(self, work)
