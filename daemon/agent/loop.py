@@ -127,7 +127,8 @@ class AgentLoop:
 
     async def _render_stop(self, turn: Turn, halt: Halt) -> str:
         """With what sub-agents did whose result is not in this turn (promise 3)."""
-        return render_stop(turn, halt)
+        work = await self.crew.subagents.list_unreported_work(turn) if turn.children else []
+        return render_stop(turn, halt, work)
 
     async def _handle_shortage(self, turn: Turn, scene: TurnContext, short: Shortage) -> None:
         """Ask for more, where somebody may say yes; else stop (F2)."""

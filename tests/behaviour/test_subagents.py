@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+import pytest
 from aiohttp import web
 
 from daemon.app import Overrides
@@ -229,6 +230,27 @@ async def test_a17_stopping_the_parent_stops_the_children(
         assert (
             await it.settled((await child_of(it, child.child)).child)
         ).stop_reason == "cancelled"
+
+
+@pytest.mark.parametrize("how", ["stop", "deadline"])
+async def test_a17_a_parent_that_is_cut_tells_what_its_sub_agent_did_and_invites_no_repeat(
+    tmp_path: Path, model: FakeOpenAI, how: str
+) -> None:
+    """Promise 3: the file is written; the sub-agent is at its next model call when the parent ends."""
+    wrote = calls(("write_file", {"path": "notes.txt", "text": "hello"}))
+    model.otherwise(play({"parent": [spawn("child task")], "child": [wrote, hangs()]}))
+    agent = {"agent": {"max_seconds": 1.5}} if how == "deadline" else {}
+    async with living(tmp_path, model, agent) as it:
+        turn = await it.say("parent, go")
+        await asyncio.wait_for(model.hanging.wait(), 20)
+        if how == "stop":
+            await it.command("/stop")
+        run = await it.settled(turn)
+    assert run.reply and "Done: write_file." in run.reply
+    assert "Outcome unknown (may or may not have happened): spawn_agent." in run.reply
+    assert "Not run" not in run.reply and "not run" not in str(run.calls[0].result)
+    assert "ask again" not in run.reply and "go on" not in run.reply
+    assert "look at what it did before you ask for the same again" in run.reply
 
 
 async def test_a17_stop_reaches_background_agents_of_a_turn_that_is_over(

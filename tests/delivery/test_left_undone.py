@@ -77,7 +77,7 @@ async def test_who_is_removed_is_answered_what_had_begun_and_nothing_more(
             for row in await house.store.read(lambda tx: tx.list_inputs("gone"))
         ]
         assert [
-            view.state for view in undone if view and "removed from the list" in view.notices[0]
+            view.state for view in undone if view and "removed from the allow-list" in view.notices[0]
         ] == ["ended"] * 2
 
 
@@ -210,7 +210,7 @@ async def test_who_waits_for_what_is_left_undone_is_told_so(
         await asyncio.sleep(0)
         await channel.say(f"/people remove {person_name('telegram', '', STRANGER)}")
         view = await asyncio.wait_for(watching, 10)
-        assert view.state == "ended" and "removed from the list" in view.notices[0]
+        assert view.state == "ended" and "removed from the allow-list" in view.notices[0]
 
 
 async def test_e7_who_did_not_say_stop_is_told_that_theirs_was_stopped(
