@@ -37,14 +37,14 @@ class WatchedTx:
     def __getattr__(self, name: str) -> object:
         return getattr(self._tx, name)
 
-    def append(
+    def append_events(
         self, session: str, epoch: int, turn_id: str, recorded: Sequence[RecordedEvent]
     ) -> None:
         """Write events."""
         self._tx.append_events(session, epoch, turn_id, self._keeps(recorded))
         self.appended.append((session, epoch))
 
-    def note_attempt(self, turn_id: str, progress: int, blame: float = 1.0) -> float:
+    def add_attempt(self, turn_id: str, progress: int, blame: float = 1.0) -> float:
         """A worker takes a turn up."""
         self.attempted.append((turn_id, progress))
         return self._tx.add_attempt(turn_id, progress, blame)
