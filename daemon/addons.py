@@ -1,5 +1,6 @@
-"""Late imports by name: one table, then entry points, so that a part nobody configured costs nothing."""
+"""Channels, providers and tools by name: our own, imported when used, then those of add-ons."""
 
+from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -14,66 +15,50 @@ BUILTIN: dict[str, dict[str, str]] = {
         "gemini": "daemon.providers.gemini:Gemini",
         "local": "daemon.providers.local.provider:Local",
     },
-    "secrets": {"keyring": "daemon.settings.keyring_store:KeyringStore"},
-    "commands": {
-        "mcp": "daemon.commands.mcp:run_mcp",
-        "rules": "daemon.commands.rules:run_rules",
-        "undo": "daemon.commands.undo:run_undo",
-    },
-    "config": {
-        "editor": "daemon.settings.edit:ConfigEditor",
-        "value": "daemon.settings.masking:render_value",
-    },
     "channels": {
         "telegram": "channels.telegram.channel:Telegram",
         "slack": "channels.slack.channel:Slack",
         "discord": "channels.discord.channel:Discord",
     },
-    "house": {"channels": "daemon.app.channels:run_channels"},
     "tools": {},
 }
 EXTRAS = {"keyring": "keyring", "mcp": "mcp", "httpx2": "mcp"}
 
 
-def list_names(kind: str) -> list[str]:
-    """What there is of this kind: ours first, then what add-ons bring."""
-    ours = list(BUILTIN.get(kind, {}))
-    return ours + [point.name for point in _entry_points(kind) if point.name not in ours]
+def list_addons(group: str) -> list[str]:
+    """The names of add-ons, none of which takes the place of our own; nothing is imported."""
+    return [point.name for point in _find_entry_points(group)]
 
 
-def load_addon(kind: str, name: str) -> object:
-    """The thing itself, imported now. Raises ConfigError for a name that nobody has, or whose package is not installed."""
-    target = BUILTIN.get(kind, {}).get(name)
-    if target is not None:
-        return _import_target(kind, name, target)
-    for point in _entry_points(kind):
-        if point.name == name:
-            return _import_target(kind, name, point.value)
-    near = get_close_matches(name, list_names(kind), n=1)
-    hint = (
-        f"did you mean {near[0]!r}?"
-        if near
-        else f"there are: {', '.join(list_names(kind)) or 'none'}"
-    )
-    raise ConfigError(f"{kind}: nothing is named {name!r}; {hint}")
-
-
-def _entry_points(kind: str) -> list[EntryPoint]:
-    return list(entry_points(group=f"aidaemon.{kind}"))
-
-
-def _import_target(kind: str, name: str, target: str) -> object:
-    module, _, attribute = target.partition(":")
+def load_class(group: str, name: str) -> object:
+    """What has this name. Raises ConfigError for an unknown name or a package that is missing."""
+    targets = BUILTIN[group] | {point.name: point.value for point in _find_entry_points(group)}
+    if name not in targets:
+        near = get_close_matches(name, targets, n=1)
+        known = f"there are: {', '.join(targets) or 'none'}"
+        hint = f"did you mean {near[0]!r}?" if near else known
+        raise ConfigError(f"{group}: nothing is named {name!r}; {hint}")
+    module, _, attribute = targets[name].partition(":")
     try:
         found: object = import_module(module)
     except ModuleNotFoundError as error:
-        extra = EXTRAS.get(error.name or "")
-        how = f": pip install 'aidaemon[{extra}]'" if extra else ""
-        raise ConfigError(
-            f"{kind}: {name!r} needs the package {error.name!r}, which is not installed{how}"
-        ) from error
+        raise missing_package_error(f"{group}: {name!r}", error) from error
     for part in attribute.split(".") if attribute else ():
         if not hasattr(found, part):
-            raise ConfigError(f"{kind}: {name!r} points at {target}, where there is no {part!r}")
+            place = f"points at {targets[name]}, where there is no {part!r}"
+            raise ConfigError(f"{group}: {name!r} {place}")
         found = getattr(found, part)
     return found
+
+
+def missing_package_error(what: str, error: ModuleNotFoundError) -> ConfigError:
+    """An optional package is not installed; names the extra that brings it."""
+    extra = EXTRAS.get(error.name or "")
+    how = f": pip install 'aidaemon[{extra}]'" if extra else ""
+    needed = f"needs the package {error.name!r}, which is not installed{how}"
+    return ConfigError(f"{what} {needed}")
+
+
+def _find_entry_points(group: str) -> Sequence[EntryPoint]:
+    points = entry_points(group=f"aidaemon.{group}")
+    return [point for point in points if point.name not in BUILTIN[group]]

@@ -68,9 +68,8 @@ class ModelRouting:
 
     async def on_success(self) -> None:
         """A call worked: the running config is good."""
-        if not self._proven:
-            self._proven = True
-            await self.confirm_config()
+        self._proven = True
+        await self.confirm_config()
 
     async def on_failure(self, kind: ErrorClass) -> str:
         """The first call failed for good: where the last good config takes over, its routes from now on, and a notice."""

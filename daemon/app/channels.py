@@ -7,8 +7,7 @@ from contextlib import asynccontextmanager
 from daemon.access.directory import Directory
 from daemon.access.revocation import apply_removals
 from daemon.app.config import ConfiguredAccount, list_accounts
-from daemon.app.daemon import ChannelDeps
-from daemon.app.notifier import OwnerNotifier
+from daemon.app.daemon import Daemon
 from daemon.core import value
 from daemon.gateway.admission import Admission
 from daemon.gateway.buttons import ButtonHandler
@@ -45,7 +44,7 @@ class ChannelTimeouts:
 
 @asynccontextmanager
 async def run_channels(
-    works: ChannelDeps,
+    daemon: Daemon,
     accounts: Sequence[ConfiguredAccount] | None = None,
     times: ChannelTimeouts | None = None,
 ) -> AsyncIterator[None]:
@@ -54,82 +53,81 @@ async def run_channels(
     """
     times = times or ChannelTimeouts()
     accounts, store = (
-        list_accounts(works.config) if accounts is None else accounts,
-        works.store,
+        list_accounts(daemon.config) if accounts is None else accounts,
+        daemon.store,
     )
-    await asyncio.to_thread(InboxFolder(works.paths.inbox).remove_unfinished)
-    await delete_stale_copies(store, works.paths.outbox)
+    await asyncio.to_thread(InboxFolder(daemon.paths.inbox).remove_unfinished)
+    await delete_stale_copies(store, daemon.paths.outbox)
     for one in accounts:
-        works.channel_states[one.name] = await _open_channel(works, one, times)
-        works.roles_by_channel[one.name] = one.list_roles()
-    telling = OwnerNotifier(store, works.clock, works.new_id, works.is_channel_up)
+        daemon.channel_states[one.name] = await _open_channel(daemon, one, times)
+        daemon.config_roles[one.name] = one.list_roles()
     drafts = LiveDrafts(
-        store, works.clock, works.live, works.inbox.sessions.find_awake, works.channel_states
+        store, daemon.clock, daemon.event_bus, daemon.sessions.find_awake, daemon.channel_states
     )
-    closing = ApprovalMessages(store, works.live, works.channel_states)
-    postman = OutboxSender(
+    approvals = ApprovalMessages(store, daemon.event_bus, daemon.channel_states)
+    sender = OutboxSender(
         store,
-        works.clock,
+        daemon.clock,
         drafts,
-        closing,
-        works.is_channel_up,
-        telling.post_notice,
-        works.paths.outbox,
+        approvals,
+        daemon.notifier.is_working,
+        daemon.notifier.post_notice,
+        daemon.paths.outbox,
         times.give_up_s,
     )
-    delivery = OutboxDispatcher(store, works.channel_states, postman)
-    hosts = {one.name: _make_host(works, one) for one in accounts}
-    tending = ChannelSupervisor(
-        works.channel_states,
+    dispatcher = OutboxDispatcher(store, daemon.channel_states, sender)
+    hosts = {one.name: _make_host(daemon, one) for one in accounts}
+    supervisor = ChannelSupervisor(
+        daemon.channel_states,
         lambda outlet: hosts[outlet.name],
-        telling,
+        daemon.notifier,
         times.tell_after_s,
         times.refused_pause_s,
     )
-    followers = (drafts.follow_turn, closing.on_turn_start)
-    works.live.turn_listeners.extend(followers)
+    followers = (drafts.follow_turn, approvals.on_turn_start)
+    daemon.event_bus.turn_listeners.extend(followers)
     drafts.start()
-    await closing.start()
-    await apply_removals(Directory(store, works.clock), works.roles_by_channel)
+    await approvals.start()
+    await apply_removals(Directory(store, daemon.clock), daemon.config_roles)
     async with asyncio.TaskGroup() as group:
         tasks = [
-            group.create_task(delivery.run(), name="delivery"),
-            group.create_task(tending.run(), name="channels"),
+            group.create_task(dispatcher.run(), name="dispatcher"),
+            group.create_task(supervisor.run(), name="channels"),
         ]
         try:
             yield
         finally:
             for follower in followers:
-                works.live.turn_listeners.remove(follower)
-            await delivery.drain(times.flush_s)
+                daemon.event_bus.turn_listeners.remove(follower)
+            await dispatcher.drain(times.flush_s)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(
-                drafts.aclose(), closing.aclose(), *(one.aclose() for one in hosts.values())
+                drafts.aclose(), approvals.aclose(), *(one.aclose() for one in hosts.values())
             )
 
 
 async def _open_channel(
-    works: ChannelDeps, one: ConfiguredAccount, times: ChannelTimeouts
+    daemon: Daemon, one: ConfiguredAccount, times: ChannelTimeouts
 ) -> ChannelState:
     await asyncio.to_thread(one.import_channel)
     channel = one.create_channel()
-    pacing = RateLimiter(channel.rate_limit, works.clock.monotonic, asyncio.sleep)
-    return ChannelState(channel, works.clock, pacing, times.silent_s, times.ailing_s)
+    pacing = RateLimiter(channel.rate_limit, daemon.clock.monotonic, asyncio.sleep)
+    return ChannelState(channel, daemon.clock, pacing, times.silent_s, times.ailing_s)
 
 
-def _make_host(works: ChannelDeps, one: ConfiguredAccount) -> ChannelHost:
-    store, people = works.store, Directory(works.store, works.clock)
+def _make_host(daemon: Daemon, one: ConfiguredAccount) -> ChannelHost:
+    store, people = daemon.store, Directory(daemon.store, daemon.clock)
     visitors = Admission(
-        one.name, works.roles_by_channel[one.name], people, store, works.clock, works.new_id
+        one.name, daemon.config_roles[one.name], people, store, daemon.clock, daemon.new_id
     )
     return ChannelHost(
-        works.channel_states[one.name],
-        works.store,
-        works.clock,
-        works.inbox,
-        works.commands,
-        ButtonHandler(works.store, works.clock, works.approvals),
+        daemon.channel_states[one.name],
+        daemon.store,
+        daemon.clock,
+        daemon.inbox,
+        daemon.commands,
+        ButtonHandler(daemon.store, daemon.clock, daemon.approvals),
         visitors,
-        works.redactor,
+        daemon.redactor,
     )

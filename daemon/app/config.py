@@ -1,43 +1,148 @@
-"""Which accounts of which platforms the config has.
+"""The whole config: sections owned by the parts they configure, composed here with add-ons' own."""
 
-The config of a daemon that runs: looked at, edited, and taken on again without a restart where that can be done (A20).
-
-Which parts of the house take on a new config while it runs, and how (A20): each from its next turn on.
-"""
-
-import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Protocol, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from channels.base import Channel
-from daemon import addons as plugins
+from channels.discord.config import DiscordConfig
+from channels.slack.config import SlackConfig
+from channels.telegram.config import TelegramConfig
 from daemon.access.directory import roles_of_config
-from daemon.agent.budgets import DailyUsage
-from daemon.agent.spec.registry import AgentRegistry
-from daemon.agent.subagents.manager import SubagentManager
-from daemon.commands.admin import ReloadResult
+from daemon.addons import BUILTIN, list_addons, load_class
+from daemon.agent.config import AgentConfig, BudgetConfig, SubagentsConfig
 from daemon.core import value
+from daemon.core.errors import ConfigError
+from daemon.core.redaction import Redactor
 from daemon.core.trust import Role
+from daemon.http.config import HttpConfig
+from daemon.loops.config import LoopsConfig
 from daemon.outbox.message import account_name
-from daemon.settings.dotted_keys import find_changes, format_key
-from daemon.settings.load import LoadedConfig, load_config
-from daemon.settings.model import Config
+from daemon.providers.config import ProviderConfig
+from daemon.settings.last_good import ConfigChoice, LastGood, choose_config
+from daemon.settings.load import LoadedConfig, Parse, parse_model
 from daemon.settings.paths import Paths
+from daemon.settings.secret_values import ActiveSecrets, find_config_secrets
 from daemon.settings.secrets import SecretStore
+from daemon.settings.toml_file import read_text
+from daemon.tools.config import ToolsConfig
+from daemon.tools.mcp.config import McpConfig, ServerName
+from daemon.triggers.config import EventsConfig
 
-CHANNEL_KINDS = ("telegram", "slack", "discord")
+STRICT = ConfigDict(extra="forbid", frozen=True)
+
+
+class AddonChannels(BaseModel):
+    """[channels.NAME]: channels of add-ons, each with the add-on's own keys."""
+
+    model_config = STRICT
+
+
+class Config(BaseModel):
+    """config.toml. Every key has a default, so that an absent file is a config too."""
+
+    model_config = STRICT
+
+    provider: ProviderConfig = Field(ProviderConfig(), description="the language model")
+    agent: AgentConfig = Field(AgentConfig(), description="how far one turn may go")
+    budget: BudgetConfig = Field(BudgetConfig(), description="what a day may cost")
+    subagents: SubagentsConfig = Field(SubagentsConfig(), description="agents below agents")
+    loops: LoopsConfig = Field(LoopsConfig(), description="loops of a live page that nobody views")
+    http: HttpConfig = Field(HttpConfig(), description="the HTTP API on this machine")
+    telegram: TelegramConfig = Field(TelegramConfig(), description="a Telegram bot of yours")
+    slack: SlackConfig = Field(SlackConfig(), description="a Slack app of yours")
+    discord: DiscordConfig = Field(DiscordConfig(), description="a Discord bot of yours")
+    channels: AddonChannels = Field(AddonChannels(), description="channels of add-ons")
+    events: EventsConfig = Field(EventsConfig(), description="events from outside that start work")
+    tools: ToolsConfig = Field(
+        ToolsConfig(), description="what the assistant may do, and when it asks"
+    )
+    contacts: dict[str, list[str]] = Field(
+        {},
+        description="people by name, with their addresses: what is sent there was meant to go there",
+    )
+    mcp: dict[ServerName, McpConfig] = Field(
+        {}, description="MCP servers, whose tools the assistant may use"
+    )
+
+
+Loaded = LoadedConfig[Config]
+
+
+def compose(raw: Mapping[str, object]) -> type[Config]:
+    """Config, with the keys of the add-ons that this table names. Raises ConfigError."""
+    provider, channels = raw.get("provider"), raw.get("channels")
+    kind = provider.get("kind") if isinstance(provider, Mapping) else None
+    model = Config
+    if (
+        isinstance(kind, str)
+        and kind not in BUILTIN["providers"]
+        and kind in list_addons("providers")
+    ):
+        bases = (_config_class("providers", kind), ProviderConfig)
+        own = create_model(
+            "AddonProviderConfig", __base__=bases, kind=(str, Field(kind, pattern=f"^{kind}$"))
+        )
+        model = create_model("Config", __base__=model, provider=(own, ...))
+    named = channels if isinstance(channels, Mapping) else {}
+    addons = [name for name in (list_addons("channels") if named else ()) if name in named]
+    if addons:
+        fields: dict[str, Any] = {name: (_config_class("channels", name), ...) for name in addons}
+        section = create_model("AddonChannels", __base__=AddonChannels, **fields)
+        model = create_model("Config", __base__=model, channels=(section, ...))
+    return model
+
+
+def _config_class(group: str, name: str) -> type[BaseModel]:
+    found = getattr(load_class(group, name), "Config", None)
+    if not (isinstance(found, type) and issubclass(found, BaseModel)):
+        raise ConfigError(f"{group}: {name!r} has no Config, a pydantic model of its keys")
+    return found
+
+
+def parse_config(
+    text: str, path: Path, *, env: Mapping[str, str], secrets: Mapping[str, str]
+) -> Loaded:
+    """A config from its text. Raises ConfigError with a line for every fault."""
+    return parse_model(text, path, compose, env=env, secrets=secrets)
+
+
+def make_parser(paths: Paths) -> Parse[Config]:
+    """`parse_config` with the environment and the secrets of HOME. Raises ConfigError."""
+    secrets = SecretStore(paths.secrets).read_values()
+    return partial(parse_config, env=os.environ, secrets=secrets)
+
+
+def load_config(path: Path, *, env: Mapping[str, str], secrets: Mapping[str, str]) -> Loaded:
+    """The file as a config; an absent file means the defaults. Raises ConfigError."""
+    return parse_config(read_text(path), path, env=env, secrets=secrets)
+
+
+def load_home_config(paths: Paths) -> Loaded:
+    """The config file with the environment and the secrets of HOME. Raises ConfigError."""
+    return make_parser(paths)(read_text(paths.config), paths.config)
+
+
+def load_or_last_good(paths: Paths) -> ConfigChoice[Config]:
+    """The config file, else the last good one with a notice (A8). Raises ConfigError."""
+    return choose_config(paths.config, LastGood(paths.lastgood), make_parser(paths))
+
+
+def make_redactor(paths: Paths, config: Config | None = None) -> Redactor:
+    """Removes secrets from texts; without a config, those of the file, if it can be used."""
+    if config is None:
+        with suppress(ConfigError, OSError):
+            config = load_home_config(paths).config
+    return Redactor(ActiveSecrets(SecretStore(paths.secrets), find_config_secrets(config)))
 
 
 class AccountConfig(Protocol):
     """What every channel's config says of one account."""
-
-    @property
-    def bot_token(self) -> str:
-        """ "" where the channel is not configured."""
-        ...
 
     @property
     def allowed_user_ids(self) -> Sequence[str | int]:
@@ -50,17 +155,9 @@ class AccountConfig(Protocol):
         ...
 
 
-class ChannelFactory(Protocol):
-    """A channel's class."""
-
-    def __call__(self, config: AccountConfig, *, name: str) -> Channel:
-        """The channel of this account, under its name in the house."""
-        ...
-
-
 @value
 class ConfiguredAccount:
-    """One account of the config."""
+    """One account of a channel in the config."""
 
     name: str
     kind: str
@@ -68,12 +165,12 @@ class ConfiguredAccount:
     section: str
 
     def import_channel(self) -> None:
-        """Import its library: that takes a while, and may be done in a thread. Raises ConfigError."""
-        plugins.load_addon("channels", self.kind)
+        """Import its library, which takes a while. Raises ConfigError."""
+        load_class("channels", self.kind)
 
     def create_channel(self) -> Channel:
-        """The channel, its library imported now. Raises ConfigError."""
-        make = cast(ChannelFactory, plugins.load_addon("channels", self.kind))
+        """The channel. Raises ConfigError."""
+        make = cast(Callable[..., Channel], load_class("channels", self.kind))
         return make(self.config, name=self.name)
 
     def list_roles(self) -> dict[str, Role]:
@@ -81,151 +178,29 @@ class ConfiguredAccount:
         return roles_of_config(self.config.allowed_user_ids, self.config.owner_ids)
 
 
-def find_muted_sections(config: Config) -> list[str]:
-    """Sections that list people but have no token: what stands there does nothing."""
-    sections = {
-        name: account for kind in CHANNEL_KINDS for name, account in _iter_accounts(config, kind)
-    }
-    return [
-        name
-        for name, one in sections.items()
-        if not one.bot_token and (one.allowed_user_ids or one.owner_ids)
-    ]
-
-
-def _iter_accounts(config: Config, kind: str) -> list[tuple[str, AccountConfig]]:
-    section = getattr(config, kind)
-    return [
-        (kind, section),
-        *((f"{kind}.accounts.{name}", account) for name, account in section.accounts.items()),
-    ]
+def _iter_accounts(config: Config) -> Iterator[tuple[ConfiguredAccount, bool]]:
+    """All accounts, and whether each is in use: it has a token, or is an add-on's."""
+    for kind in BUILTIN["channels"]:
+        section = getattr(config, kind)
+        yield ConfiguredAccount(kind, kind, section, kind), bool(section.bot_token)
+        for name, account in section.accounts.items():
+            where = f"{kind}.accounts.{name}"
+            found = ConfiguredAccount(account_name(kind, name), kind, account, where)
+            yield found, bool(account.bot_token)
+    for kind in type(config.channels).model_fields:
+        account = getattr(config.channels, kind)
+        yield ConfiguredAccount(kind, kind, account, f"channels.{kind}"), True
 
 
 def list_accounts(config: Config) -> list[ConfiguredAccount]:
-    """All accounts that have a token, the main one of each kind first."""
-    found = []
-    for kind in CHANNEL_KINDS:
-        found += [
-            ConfiguredAccount(
-                account_name(kind, place.removeprefix(kind).removeprefix(".accounts.")),
-                kind,
-                account,
-                place,
-            )
-            for place, account in _iter_accounts(config, kind)
-            if account.bot_token
-        ]
-    return found
+    """All accounts in use."""
+    return [account for account, in_use in _iter_accounts(config) if in_use]
 
 
-if TYPE_CHECKING:
-    from daemon.settings.edit import ConfigChange, ConfigEditor
-
-NEEDS_RESTART: tuple[str, ...] = ("agent.drain_seconds",)
-ReloadHook = Callable[[Config], None]
-ValueOf = Callable[..., str]
-
-
-@dataclass(slots=True)
-class RuntimeConfig:
-    """What runs, and the file it comes from. `takers` hand the new values of a section to the parts that use it, from their
-    next turn on; a section without one, and `ANEW`, need a restart.
-    """
-
-    paths: Paths
-    loaded: LoadedConfig
-    env: Mapping[str, str]
-    reload_hooks: Mapping[str, ReloadHook]
-
-    @property
-    def config(self) -> Config:
-        """What holds now."""
-        return self.loaded.config
-
-    def show(self, key: str) -> str:
-        """What the file says of it, as far as it is nobody's secret, and whether that holds already."""
-        fresh, value_of = self._load(), cast(ValueOf, plugins.load_addon("config", "value"))
-        says = value_of(fresh, key, expanded=False)
-        holds = (
-            value_of(LoadedConfig(self.config, fresh.text, fresh.path), key, expanded=False) == says
-        )
-        return (
-            says if holds else f"{says}\n(so the file says; it holds after /reload, or a restart)"
-        )
-
-    def plan_change(self, key: str, value: object) -> "ConfigChange":
-        """An edit of the file, checked."""
-        return self._editor().plan(key, value)
-
-    def write_change(self, key: str, value: object) -> str:
-        """Edit the file."""
-        editor = self._editor()
-        plan = editor.plan(key, value)
-        if not plan.keys:
-            return f"{key} is so already; nothing was changed."
-        editor.write(plan)
-        return f"{', '.join(map(format_key, plan.keys))}: written to {self.paths.config}. It holds after /reload, or a restart."
-
-    async def reload(self) -> ReloadResult:
-        """Take on what the file says. Raises ConfigError for a file that does not load: what runs goes on as it is."""
-        fresh = await asyncio.to_thread(self._load)
-        places = find_changes(
-            self.config.model_dump(mode="json"), fresh.config.model_dump(mode="json")
-        )
-        keys = tuple(format_key(steps) for steps in places)
-        live = tuple(key for key in keys if self._is_reloadable(key))
-        sections = dict.fromkeys(key.split(".")[0] for key in live)
-        now = self._merge_sections(fresh.config, tuple(sections))
-        self.loaded = LoadedConfig(now, self.loaded.text, self.paths.config)
-        for section in sections:
-            self.reload_hooks[section](now)
-        return ReloadResult(live, tuple(key for key in keys if key not in live))
-
-    def _is_reloadable(self, key: str) -> bool:
-        return key.split(".")[0] in self.reload_hooks and not any(
-            fnmatchcase(key, pattern) for pattern in NEEDS_RESTART
-        )
-
-    def _merge_sections(self, fresh: Config, sections: tuple[str, ...]) -> Config:
-        """What runs, with these sections as they are now; what needs a restart stays as it was."""
-        taken: dict[str, object] = {name: getattr(fresh, name) for name in sections}
-        for key in NEEDS_RESTART:
-            section, _, name = key.partition(".")
-            if section in taken:
-                kept = getattr(getattr(self.config, section), name)
-                taken[section] = getattr(fresh, section).model_copy(update={name: kept})
-        return self.config.model_copy(update=taken)
-
-    def _load(self) -> LoadedConfig:
-        return load_config(
-            self.paths.config, env=self.env, secrets=SecretStore(self.paths.secrets).read_values()
-        )
-
-    def _editor(self) -> "ConfigEditor":
-        """Imported when something is edited: most days nothing is."""
-        make = cast("type[ConfigEditor]", plugins.load_addon("config", "editor"))
-        return make(self.paths.config, self.env, SecretStore(self.paths.secrets).read_values())
-
-
-def make_runtime_config(
-    paths: Paths,
-    loaded: LoadedConfig,
-    specs: AgentRegistry,
-    children: SubagentManager,
-    ledger: DailyUsage,
-) -> RuntimeConfig:
-    """The config, handed to agents, budgets and sub-agents anew at every reload; all else waits for a restart."""
-
-    def agents(config: Config) -> None:
-        specs.set_defaults(config.agent)
-        children.defaults = config.agent
-
-    def budgets(config: Config) -> None:
-        ledger.set_config(config.budget)
-
-    def below(config: Config) -> None:
-        children.config = config.subagents
-
-    return RuntimeConfig(
-        paths, loaded, os.environ, {"agent": agents, "budget": budgets, "subagents": below}
-    )
+def find_muted_sections(config: Config) -> list[str]:
+    """Sections that list people but have no token: they have no effect."""
+    return [
+        one.section
+        for one, in_use in _iter_accounts(config)
+        if not in_use and (one.config.allowed_user_ids or one.config.owner_ids)
+    ]

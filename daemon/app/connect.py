@@ -1,19 +1,17 @@
-"""Connects a command: to the daemon that runs on this HOME, else to the parts that it needs in this process (DESIGN 3)."""
+"""Connects a command to the daemon that runs on this HOME, else to one of this process."""
 
-import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import field
 
+from daemon.app.config import load_or_last_good
 from daemon.app.daemon import Overrides, open_daemon
 from daemon.client.http import find_running_daemon
 from daemon.client.journal_reader import JournalReader
 from daemon.client.protocol import DaemonClient, RunReader
 from daemon.commands.registry import COMMANDS
 from daemon.core import value
-from daemon.settings.last_good import ConfigChoice, LastGood, choose_config
 from daemon.settings.paths import Paths
-from daemon.settings.secrets import SecretStore
 from daemon.store.lock import HomeLock
 from daemon.store.sqlite import SqliteStore
 
@@ -25,7 +23,7 @@ def list_commands() -> dict[str, str]:
 
 @value
 class DaemonConnection:
-    """A client, whether a daemon runs behind it, and what the owner should know of the config first."""
+    """A client, whether a daemon runs behind it, and a notice about the config."""
 
     client: DaemonClient
     remote: bool
@@ -34,34 +32,28 @@ class DaemonConnection:
     commands: Mapping[str, str] = field(default_factory=list_commands)
 
 
-def load_or_last_good(paths: Paths) -> ConfigChoice:
-    """The config file, else the last good one with a notice (A8). Raises ConfigError."""
-    secrets = SecretStore(paths.secrets).read_values()
-    return choose_config(paths.config, LastGood(paths.lastgood), env=os.environ, secrets=secrets)
-
-
 @asynccontextmanager
 async def connect(
-    paths: Paths, *, session: str = "", warm: bool = False, parts: Overrides | None = None
+    paths: Paths, *, session: str = "", warm: bool = False, overrides: Overrides | None = None
 ) -> AsyncIterator[DaemonConnection]:
-    """A client of a running daemon, else of this process, which then owns HOME and resumes `session`.
+    """A client of a running daemon, else of this process, which owns HOME and resumes `session`.
 
     `warm` loads an embedded model meanwhile, while the person types.
 
-    Raises HomeInUse when another process owns HOME that is no daemon, ConfigError for a config that cannot be used.
+    Raises HomeInUse when another process owns HOME, ConfigError for a config that is invalid.
     """
     if client := find_running_daemon(paths):
         yield DaemonConnection(client, remote=True)
         return
     choice = load_or_last_good(paths)
     with HomeLock(paths.home):
-        async with open_daemon(paths, choice.loaded, parts) as daemon:
+        async with open_daemon(paths, choice, overrides) as daemon:
             if warm:
-                daemon.warm_up.start()
+                daemon.warmup.start()
             if session:
                 await daemon.sessions.recover(session)
             model = daemon.config.provider.get_model()
-            yield DaemonConnection(daemon.door, remote=False, model=model, notice=choice.notice)
+            yield DaemonConnection(daemon.client, remote=False, model=model, notice=choice.notice)
 
 
 @asynccontextmanager

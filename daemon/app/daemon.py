@@ -1,27 +1,34 @@
-"""What the channels are given of the house.
-
-The composition root: a config becomes a daemon, every part given what it needs, every lifetime in one stack.
-"""
+"""Composition root: a config becomes a daemon; every part gets what it needs, one stack closes all."""
 
 import asyncio
 import os
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from daemon.agent.budgets import Budgets, DailyUsage
+from daemon.agent.answer_checks import AnswerChecker
+from daemon.agent.answer_checks import CriterionChecker as AnswerCriterionChecker
+from daemon.agent.auxiliary_model import AuxiliaryModel
+from daemon.agent.budgets import BudgetExtension, Budgets, DailyUsage
 from daemon.agent.context.builder import COMPACT, COMPACT_TOOLS, SYSTEM, ContextBuilder
+from daemon.agent.context.compaction import HistoryCompactor
+from daemon.agent.final_messages import StopStats
 from daemon.agent.loop import AgentLoop
-from daemon.agent.model_call import RedactingChain
+from daemon.agent.model_call import ModelCaller, RedactingChain
+from daemon.agent.pre_call import PreCall
+from daemon.agent.reflection import Reflector
 from daemon.agent.routing import ModelRouting
 from daemon.agent.spec.registry import AgentRegistry
+from daemon.agent.subagents.composite import CompositeRunner
 from daemon.agent.subagents.manager import SubagentManager
 from daemon.agent.subagents.spawn_tool import spawn_agent
-from daemon.app.agent_factory import AgentFactory, MemoryRecall
-from daemon.app.config import make_runtime_config
+from daemon.app.config import Config, Loaded, make_redactor
+from daemon.app.memory_recall import MemoryRecall
 from daemon.app.models import ModelRoutes, ModelWarmup
-from daemon.app.tools import ToolFactory
+from daemon.app.notifier import OwnerNotifier
+from daemon.app.runtime_config import ReloadHook, RuntimeConfig
+from daemon.app.tools import ToolFactory, load_tools
 from daemon.client.local import LocalClient
 from daemon.commands.admin import AdminCommands
 from daemon.commands.approvals import ApprovalCommands
@@ -51,10 +58,9 @@ from daemon.sessions.inbox import Inbox
 from daemon.sessions.manager import SessionManager
 from daemon.sessions.turn_setup import TurnPreparer
 from daemon.sessions.worker import SessionDeps
+from daemon.settings.last_good import ConfigChoice
 from daemon.settings.load import LoadedConfig
-from daemon.settings.model import Config
 from daemon.settings.paths import Paths
-from daemon.settings.secret_values import make_redactor
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import Tool
 from daemon.tools.config_tools import config_tools
@@ -63,7 +69,6 @@ from daemon.tools.mcp.pins import PinStore
 from daemon.tools.mcp.servers import ServerManager
 from daemon.tools.policy.approvals import new_token
 from daemon.tools.policy.table import Judge, judge
-from daemon.tools.registry import ToolRegistry
 from daemon.tools.signature import bind
 from daemon.tools.workspace.inbox_folder import InboxFolder
 from daemon.tools.workspace.send_file import MAX_SEND_BYTES
@@ -72,35 +77,9 @@ from memory.memory import Memory
 
 
 @value
-class ChannelDeps:
-    """`outlets` and `listed` are filled when the channels are opened; the house looks there how they are, and at what the config
-    says of people, by channel and by sender.
-    """
-
-    config: Config
-    paths: Paths
-    clock: Clock
-    live: EventBus
-    redactor: Redactor
-    new_id: NewId
-    store: Store
-    inbox: Inbox
-    commands: CommandRunner
-    approvals: ApprovalService
-    channel_states: dict[str, ChannelState]
-    roles_by_channel: dict[str, Mapping[str, Role]]
-
-    def is_channel_up(self, channel: str) -> bool:
-        """This channel is there, and works now."""
-        return channel in self.channel_states and self.channel_states[channel].up.is_set()
-
-
-
-
-@value
 class Overrides:
-    """What a test or an add-on may bring along: tools beside the house's own, another way to open the journal. Another judge is
-    for the negative control of the security tests alone; nothing that a user can set leads here.
+    """What a test may replace. Another judge is for the negative control of the security tests;
+    nothing that a user can set leads here.
     """
 
     tools: Sequence[Tool] = ()
@@ -111,131 +90,213 @@ class Overrides:
 
 @value
 class Daemon:
-    """A daemon that works, without a listener."""
+    """A running daemon, without a listener. `channel_states` and `config_roles`, by channel, are
+    filled when channels are opened.
+    """
 
-    config: Config
-    door: LocalClient
-    sessions: SessionManager
+    paths: Paths
+    runtime: RuntimeConfig
+    clock: Clock
+    event_bus: EventBus
+    redactor: Redactor
+    new_id: NewId
     store: Store
-    warm_up: ModelWarmup
+    sessions: SessionManager
+    inbox: Inbox
+    commands: CommandRunner
+    approvals: ApprovalService
     loops: LoopEngine
-    events: EventTrigger
-    channel_deps: ChannelDeps
-    servers: ServerManager | None = None
+    client: LocalClient
+    triggers: EventTrigger
+    warmup: ModelWarmup
+    servers: ServerManager | None
+    notifier: OwnerNotifier
+    channel_states: dict[str, ChannelState]
+    config_roles: dict[str, Mapping[str, Role]]
+
+    @property
+    def config(self) -> Config:
+        """The config in use."""
+        return self.runtime.loaded.config
 
     async def wait_for_servers(self, seconds: float) -> None:
-        """Wait, so long at most, until MCP servers have shown their tools: a turn that begins at once is to find them."""
+        """Wait until MCP servers have listed their tools: a turn that begins now finds them."""
         if self.servers:
             await self.servers.ready(seconds)
 
 
-@dataclass(slots=True)
 class DaemonBuilder:
-    """Builds one house. The stack closes what was opened, in reverse order."""
+    """Builds one daemon."""
 
-    paths: Paths
-    loaded: LoadedConfig
-    overrides: Overrides
-    stack: AsyncExitStack
-    clock: Clock
-    live: EventBus = field(default_factory=EventBus)
-    leaving: asyncio.Event = field(default_factory=asyncio.Event)
-    redactor: Redactor = field(init=False)
-    channel_states: dict[str, ChannelState] = field(default_factory=dict)
-    roles_by_channel: dict[str, Mapping[str, Role]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.redactor = make_redactor(self.paths, self.config)
-
-    @property
-    def config(self) -> Config:
-        """The config it is built from."""
-        return self.loaded.config
+    def __init__(
+        self,
+        paths: Paths,
+        choice: ConfigChoice[Config],
+        overrides: Overrides,
+        stack: AsyncExitStack,
+    ) -> None:
+        self.paths, self.choice, self.overrides, self.stack = paths, choice, overrides, stack
+        self.config, self.new_id = choice.loaded.config, overrides.new_id
+        self.clock, self.event_bus = system_clock(), EventBus()
+        self.redactor = make_redactor(paths, self.config)
+        self.channel_states: dict[str, ChannelState] = {}
+        self.config_roles: dict[str, Mapping[str, Role]] = {}
 
     async def build(self) -> Daemon:
-        """Everything, ready to be told to start."""
+        """Everything, ready to be started."""
+        config, clock = self.config, self.clock
         self.paths.make_home()
-        store = await self.overrides.open_store(self.paths.journal)
+        store = self.store = await self.overrides.open_store(self.paths.journal)
         self.stack.push_async_callback(store.aclose)
-        memory = await Memory.open(self.paths.memory)
+        memory = self.memory = await Memory.open(self.paths.memory)
         self.stack.push_async_callback(memory.aclose)
-        ledger = DailyUsage(self.clock, self.config.budget)
-        await ledger.load(store)
-        specs = AgentRegistry.open(self.paths.agents, self.config.agent)
-        children = self._children(store, specs)
-        settings = make_runtime_config(self.paths, self.loaded, specs, children, ledger)
-        works = ToolFactory(
+        usage = self.usage = DailyUsage(clock, config.budget)
+        await usage.load(store)
+        self.budgets = Budgets(store, usage)
+        agents = self.agents = AgentRegistry.open(self.paths.agents, config.agent)
+        self.subagents = SubagentManager(
+            store, self.event_bus, config.subagents, config.agent, agents, self.new_id
+        )
+        self.notifier = OwnerNotifier(store, clock, self.new_id, self._is_channel_up)
+        loaded, hooks = self.choice.loaded, self._make_reload_hooks()
+        self.runtime = RuntimeConfig(self.paths, loaded, hooks, self.notifier, self.choice.notice)
+        await self._build_tools()
+        agent = await self._build_agent()
+        sessions = self.sessions = SessionManager(self._make_session_deps(agent))
+        self.loops = LoopEngine(
+            store,
+            sessions,
+            agents,
+            CriterionChecker(CriteriaChecker(self.tools.sandbox)),
+            clock,
+            self.new_id,
+            self.event_bus,
+            new_token,
+        )
+        return self._connect()
+
+    def _make_reload_hooks(self) -> dict[str, ReloadHook]:
+        def reload_agent(config: Config) -> None:
+            self.agents.set_defaults(config.agent)
+            self.subagents.defaults = config.agent
+
+        def reload_subagents(config: Config) -> None:
+            self.subagents.config = config.subagents
+
+        return {
+            "agent": reload_agent,
+            "budget": lambda config: self.usage.set_config(config.budget),
+            "subagents": reload_subagents,
+        }
+
+    async def _build_tools(self) -> None:
+        self.tools = ToolFactory(
             self.paths,
             self.config,
-            store,
+            self.store,
             self.clock,
-            self.live,
+            self.event_bus,
             self.redactor,
-            self.overrides.new_id,
+            self.new_id,
             self.stack,
             self._get_upload_limit,
         )
-        await works.open()
-        own = [
-            *bind([spawn_agent], {SubagentManager: children}),
-            *config_tools(settings),
+        await self.tools.open()
+        more = [
+            *bind([spawn_agent], {SubagentManager: self.subagents}),
+            *config_tools(self.runtime),
+            *load_tools(),
             *self.overrides.tools,
         ]
-        tools, sandbox = works.create_tools(memory, own), works.sandbox
-        specs.set_tools(tools.names())
-        routes, context = self._routes(ledger), self._context(tools)
-        agents = AgentFactory(
-            self.config,
-            store,
-            self.clock,
-            self.live,
-            ledger,
-            routes,
-            context,
-            children,
-            sandbox,
-            memory,
+        self.registry = self.tools.create_registry(self.memory, more)
+        self.agents.set_tools(self.registry.names())
+        self.rules = await self.tools.load_rules(self.registry)
+        self.servers = await self.tools.start_servers(self.registry, self.notifier)
+
+    async def _build_agent(self) -> AgentLoop:
+        config, clock = self.config, self.clock
+        prices = PriceList(config.provider.prices)
+        models = ModelRoutes(self.runtime, clock, self.stack)
+        save = self.runtime.save_last_good
+        routes = ModelRouting(models.build_choice(), prices, self.usage, save, models.on_failure)
+        local = config.provider.kind == "local"
+        context = ContextBuilder(
+            toolbox=self.registry,
+            core=COMPACT_TOOLS if local else self.registry.core_names(),
+            system=COMPACT if local else SYSTEM,
+            window=config.agent.context_window,
+            max_tokens=config.provider.max_tokens or None,
         )
-        chain = RedactingChain(
-            ProviderChain(sleep=asyncio.sleep, prices=self._prices()), self.redactor
+        chain = RedactingChain(ProviderChain(sleep=asyncio.sleep, prices=prices), self.redactor)
+        stops = StopStats()
+        await stops.load(self.store, list(self.agents.names()))
+        auxiliary = AuxiliaryModel(chain, routes, self.budgets, clock)
+        checks = AnswerCriterionChecker(CriteriaChecker(self.tools.sandbox), auxiliary)
+        self.routes, self.recall = routes, MemoryRecall(self.memory, clock)
+        self.warmup = ModelWarmup(routes.choice.primary, context)
+        self.stack.push_async_callback(self.warmup.aclose)
+        return AgentLoop(
+            model_caller=ModelCaller(
+                context=context,
+                chain=chain,
+                routing=routes,
+                budgets=self.budgets,
+                live=self.event_bus,
+                clock=clock,
+                new_seed=lambda: secrets.randbits(31),
+            ),
+            tools=self.tools.create_executor(self.registry, self.rules, self.overrides.judge),
+            budgets=self.budgets,
+            pre_call=PreCall(HistoryCompactor(context, auxiliary), auxiliary, routes, clock),
+            answer_checker=AnswerChecker(
+                checks, Reflector(auxiliary, self.recall.keep), clock, new_token
+            ),
+            budget_extension=BudgetExtension(
+                self.usage, clock, new_token, config.tools.approval_minutes
+            ),
+            crew=CompositeRunner(self.subagents, clock.now),
+            stop_stats=stops,
+            clock=clock,
         )
-        rules = await works.load_rules(tools)
-        agent = await agents.create(
-            works.create_dispatcher(tools, rules, self.overrides.judge), chain, specs
+
+    def _make_session_deps(self, agent: AgentLoop) -> SessionDeps:
+        agents, may_ask = self.agents, asyncio.Event()
+        may_ask.set()
+        return SessionDeps(
+            store=self.store,
+            live=self.event_bus,
+            clock=self.clock,
+            agent=agent,
+            preparer=TurnPreparer(agents, lambda: agents.defaults, self.recall),
+            budgets=self.budgets,
+            children=self.subagents,
+            effort=lambda: agents.defaults.effort,
+            while_busy=lambda: agents.defaults.while_busy,
+            owner=f"{os.getpid()}",
+            stopping=asyncio.Event(),
+            approvals_pending=may_ask,
+            fetch=AttachmentDownloader(self.channel_states, InboxFolder(self.paths.inbox)),
         )
-        sessions = SessionManager(
-            self._session_deps(store, agent, agents.budgets, children, specs, MemoryRecall(memory))
-        )
-        criteria = CriterionChecker(CriteriaChecker(sandbox))
-        loops = LoopEngine(
-            store,
-            sessions,
-            specs,
-            criteria,
-            self.clock,
-            self.overrides.new_id,
-            self.live,
-            new_token,
-        )
-        servers = await works.start_servers(tools)
-        services = SessionService(store, sessions, loops, specs)
-        approvals = ApprovalService(store, sessions, self.clock, self.overrides.new_id)
-        people = PeopleService(
-            store, self.clock, sessions=sessions, config_roles=self.roles_by_channel
-        )
+
+    def _connect(self) -> Daemon:
+        """What people ask of it: services, commands, client."""
+        store, clock, sessions, loops = self.store, self.clock, self.sessions, self.loops
+        services = SessionService(store, sessions, loops, self.agents)
+        approvals = ApprovalService(store, sessions, clock, self.new_id)
+        people = PeopleService(store, clock, sessions=sessions, config_roles=self.config_roles)
         groups = (
-            StatusCommands(store, self.clock, routes, ledger.today, self._describe_channels),
-            SessionCommands(store, self.clock, services, loops),
-            ApprovalCommands(store, self.clock, approvals),
-            ModelCommands(routes, specs, services),
-            AdminCommands(people, settings, PinStore(store), servers),
-            RuleCommands(store, rules),
-            UndoCommand(store, works.files, self.overrides.new_id),
+            StatusCommands(store, clock, self.routes, self.usage.today, self._describe_state),
+            SessionCommands(store, clock, services, loops),
+            ApprovalCommands(store, clock, approvals),
+            ModelCommands(self.routes, self.agents, services),
+            AdminCommands(people, self.runtime, PinStore(store), self.servers),
+            RuleCommands(store, self.rules),
+            UndoCommand(store, self.tools.files, self.new_id),
         )
         handlers = {name: run for group in groups for name, run in group.handlers().items()}
-        commands = CommandRunner(store, self.clock, handlers)
-        inbox = Inbox(store, sessions, self.clock, self.overrides.new_id, self.redactor)
-        door = LocalClient(
+        commands = CommandRunner(store, clock, handlers)
+        inbox = Inbox(store, sessions, clock, self.new_id, self.redactor)
+        client = LocalClient(
             store,
             inbox=inbox,
             commands=commands,
@@ -243,140 +304,65 @@ class DaemonBuilder:
             sessions=services,
             people=people,
             loops=loops,
-            events=self.live,
-            problems=lambda: self._list_problems(store),
+            events=self.event_bus,
+            problems=self._list_problems,
+            notice=lambda: self.runtime.notice,
         )
-        warm_up = ModelWarmup(routes.choice.primary, context)
-        self.stack.push_async_callback(warm_up.aclose)
-        events = EventTrigger(
-            self.config.events,
-            store,
-            sessions,
-            self.clock,
-            self.overrides.new_id,
-            redactor=self.redactor,
+        triggers = EventTrigger(
+            self.config.events, store, sessions, clock, self.new_id, redactor=self.redactor
         )
         return Daemon(
-            self.config,
-            door,
-            sessions,
-            store,
-            warm_up,
-            loops,
-            events,
-            self._channel_deps(store, inbox, commands, approvals),
-            servers,
+            paths=self.paths,
+            runtime=self.runtime,
+            clock=clock,
+            event_bus=self.event_bus,
+            redactor=self.redactor,
+            new_id=self.new_id,
+            store=store,
+            sessions=sessions,
+            inbox=inbox,
+            commands=commands,
+            approvals=approvals,
+            loops=loops,
+            client=client,
+            triggers=triggers,
+            warmup=self.warmup,
+            servers=self.servers,
+            notifier=self.notifier,
+            channel_states=self.channel_states,
+            config_roles=self.config_roles,
         )
+
+    def _is_channel_up(self, channel: str) -> bool:
+        return channel in self.channel_states and self.channel_states[channel].up.is_set()
 
     def _get_upload_limit(self, channel: str) -> int:
-        """Bytes of a file that it takes; what is not connected now may take them later."""
-        return (
-            self.channel_states[channel].channel.capabilities.max_upload
-            if channel in self.channel_states
-            else MAX_SEND_BYTES
-        )
+        """Bytes of a file that it takes; a channel that is not connected may take them later."""
+        state = self.channel_states.get(channel)
+        return state.channel.capabilities.max_upload if state else MAX_SEND_BYTES
 
-    def _describe_channels(self) -> list[str]:
-        return [state.describe() for state in self.channel_states.values()]
+    def _describe_state(self) -> list[str]:
+        channels = [f"Channel {state.describe()}" for state in self.channel_states.values()]
+        return [*channels, *([f"Config: {self.runtime.notice}"] if self.runtime.notice else [])]
 
-    def _list_problems(self, store: Store) -> list[str]:
-        journal = [] if store.healthy else ["the journal cannot be written"]
-        return [
-            *journal,
-            *(
-                trouble
-                for outlet in self.channel_states.values()
-                if (trouble := outlet.describe_problem())
-            ),
-        ]
-
-    def _channel_deps(
-        self, store: Store, inbox: Inbox, commands: CommandRunner, approvals: ApprovalService
-    ) -> ChannelDeps:
-        return ChannelDeps(
-            self.config,
-            self.paths,
-            self.clock,
-            self.live,
-            self.redactor,
-            self.overrides.new_id,
-            store,
-            inbox,
-            commands,
-            approvals,
-            self.channel_states,
-            self.roles_by_channel,
-        )
-
-    def _children(self, store: Store, specs: AgentRegistry) -> SubagentManager:
-        config = self.config
-        return SubagentManager(
-            store, self.live, config.subagents, config.agent, specs, self.overrides.new_id
-        )
-
-    def _routes(self, ledger: DailyUsage) -> ModelRouting:
-        models = ModelRoutes(self.paths, self.loaded, self.clock, self.stack)
-        return ModelRouting(
-            models.build_choice(), self._prices(), ledger, models.on_success, models.on_failure
-        )
-
-    def _prices(self) -> PriceList:
-        return PriceList(self.config.provider.prices)
-
-    def _context(self, tools: ToolRegistry) -> ContextBuilder:
-        local = self.config.provider.kind == "local"
-        return ContextBuilder(
-            toolbox=tools,
-            core=COMPACT_TOOLS if local else tools.core_names(),
-            system=COMPACT if local else SYSTEM,
-            window=self.config.agent.context_window,
-            max_tokens=self.config.provider.max_tokens or None,
-        )
-
-    def _session_deps(
-        self,
-        store: Store,
-        agent: AgentLoop,
-        budgets: Budgets,
-        children: SubagentManager,
-        specs: AgentRegistry,
-        recollect: MemoryRecall,
-    ) -> SessionDeps:
-        return SessionDeps(
-            store=store,
-            live=self.live,
-            clock=self.clock,
-            agent=agent,
-            preparer=TurnPreparer(specs, lambda: specs.defaults, recollect),
-            budgets=budgets,
-            children=children,
-            effort=lambda: specs.defaults.effort,
-            while_busy=lambda: specs.defaults.while_busy,
-            owner=f"{os.getpid()}",
-            stopping=self.leaving,
-            approvals_pending=_set_event(),
-            fetch=AttachmentDownloader(self.channel_states, InboxFolder(self.paths.inbox)),
-        )
+    def _list_problems(self) -> list[str]:
+        journal = [] if self.store.healthy else ["the journal cannot be written"]
+        states = self.channel_states.values()
+        return journal + [text for state in states if (text := state.describe_problem())]
 
 
 @asynccontextmanager
 async def open_daemon(
-    paths: Paths, loaded: LoadedConfig, parts: Overrides | None = None
+    paths: Paths, choice: ConfigChoice[Config] | Loaded, overrides: Overrides | None = None
 ) -> AsyncIterator[Daemon]:
-    """A house that is closed in good order: running turns get `drain_seconds` to finish, then they are cut and go on later."""
+    """At the end running turns get `drain_seconds` to finish; then they are cut and resume later."""
+    if isinstance(choice, LoadedConfig):
+        choice = ConfigChoice(choice)
     async with AsyncExitStack() as stack:
-        house = await DaemonBuilder(
-            paths, loaded, parts or Overrides(), stack, system_clock()
-        ).build()
-        await house.channel_deps.commands.report_interrupted()
+        daemon = await DaemonBuilder(paths, choice, overrides or Overrides(), stack).build()
+        await daemon.commands.report_interrupted()
         try:
-            yield house
+            yield daemon
         finally:
-            await house.loops.aclose()
-            await house.sessions.aclose(house.config.agent.drain_seconds)
-
-
-def _set_event() -> asyncio.Event:
-    event = asyncio.Event()
-    event.set()
-    return event
+            await daemon.loops.aclose()
+            await daemon.sessions.aclose(daemon.config.agent.drain_seconds)

@@ -9,17 +9,14 @@ import secrets as chance
 import signal
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
-from typing import cast
 
-from daemon import addons as plugins
-from daemon.app.config import list_accounts
-from daemon.app.connect import load_or_last_good
-from daemon.app.daemon import ChannelDeps, Daemon, Overrides, open_daemon
+from daemon.app.config import list_accounts, load_or_last_good, make_redactor
+from daemon.app.daemon import Daemon, Overrides, open_daemon
 from daemon.http.app import HttpServer, build_app
 from daemon.http.config import HttpConfig
 from daemon.http.resources import EventEndpoint
 from daemon.settings.paths import Paths, write_private_file
-from daemon.settings.secret_values import disable_core_dumps, make_redactor, redact_logs
+from daemon.settings.secret_values import disable_core_dumps, redact_logs
 from daemon.settings.secrets import SecretStore
 from daemon.store.lock import HomeLock
 
@@ -28,11 +25,13 @@ TOKEN = "http_token"
 MAX_OPEN_FILES = 65_536
 SERVERS_TIMEOUT_S = 5.0
 
-RunChannels = Callable[[ChannelDeps], AbstractAsyncContextManager[None]]
 
-
-async def serve(paths: Paths, tell: Callable[[str], None], parts: Overrides | None = None) -> int:
-    """Serve until SIGTERM or SIGINT; a second one leaves at once. Tells `ready URL`, and what ails the config. The exit code."""
+async def serve(
+    paths: Paths, tell: Callable[[str], None], overrides: Overrides | None = None
+) -> int:
+    """Serve until SIGTERM or SIGINT; a second one exits at once. Tells `ready URL`, and a fallback
+    of the config. Gives the exit code.
+    """
     raise_file_limit()
     disable_core_dumps()
     choice = load_or_last_good(paths)
@@ -41,47 +40,53 @@ async def serve(paths: Paths, tell: Callable[[str], None], parts: Overrides | No
     if choice.notice:
         tell(known.redact_text(choice.notice))
     with HomeLock(paths.home):
-        async with open_daemon(paths, choice.loaded, parts) as house:
-            await _run_until_signal(paths, house, tell)
+        async with open_daemon(paths, choice, overrides) as daemon:
+            await _run_until_signal(paths, daemon, tell)
     return 0
 
 
-async def _run_until_signal(paths: Paths, house: Daemon, tell: Callable[[str], None]) -> None:
+async def _run_until_signal(paths: Paths, daemon: Daemon, tell: Callable[[str], None]) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _on_signal, stop)
-    config = house.config.http
+    config = daemon.config.http
     token = get_http_token(config, SecretStore(paths.secrets))
-    senders = house.config.events
-    events = EventEndpoint(house.events, senders.tokens) if senders.enabled else None
-    server = HttpServer(config, build_app(house.door, token, users=config.users, events=events))
+    senders = daemon.config.events
+    events = EventEndpoint(daemon.triggers, senders.tokens) if senders.enabled else None
+    server = HttpServer(config, build_app(daemon.client, token, users=config.users, events=events))
     url = await server.start()
-    house.warm_up.start()
     try:
         write_private_file(
             paths.daemon, json.dumps({"pid": os.getpid(), "url": url, "token": token})
         )
-        await house.wait_for_servers(SERVERS_TIMEOUT_S)
-        async with _open_channels(house):
-            await house.sessions.recover()
-            await house.loops.recover()
+        await daemon.wait_for_servers(SERVERS_TIMEOUT_S)
+        async with _open_channels(daemon):
+            await daemon.sessions.recover()
+            await daemon.loops.recover()
             tell(f"ready {url}")
+            daemon.warmup.start()
+            if daemon.runtime.notice:
+                await daemon.notifier(daemon.runtime.notice)
             await stop.wait()
-            log.info("stopping: running turns get %g s to finish", house.config.agent.drain_seconds)
-            await house.loops.aclose()
-            await house.sessions.aclose(house.config.agent.drain_seconds)
+            log.info(
+                "stopping: running turns get %g s to finish", daemon.config.agent.drain_seconds
+            )
+            await daemon.loops.aclose()
+            await daemon.sessions.aclose(daemon.config.agent.drain_seconds)
     finally:
         with suppress(FileNotFoundError):
             paths.daemon.unlink()
         await server.aclose()
 
 
-def _open_channels(house: Daemon) -> AbstractAsyncContextManager[None]:
-    """The channels at work; without any, nothing of them is imported."""
-    if not list_accounts(house.config):
+def _open_channels(daemon: Daemon) -> AbstractAsyncContextManager[None]:
+    """The channels; without any, nothing of them is imported."""
+    if not list_accounts(daemon.config):
         return nullcontext()
-    return cast(RunChannels, plugins.load_addon("house", "channels"))(house.channel_deps)
+    from daemon.app.channels import run_channels  # lazy: only with channels, 60 ms
+
+    return run_channels(daemon)
 
 
 def _on_signal(stop: asyncio.Event) -> None:
@@ -103,7 +108,7 @@ def get_http_token(config: HttpConfig, secrets: SecretStore) -> str:
 
 
 def raise_file_limit() -> None:
-    """A thousand conversations need more open files than a login shell gives."""
+    """A thousand conversations need more open files than a login shell allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
     if soft < wanted:

@@ -1,9 +1,4 @@
-"""Where the workspace may lie: nothing of the daemon's own can be reached through it (A6 of the reference).
-
-Standing permissions, as the journal has them: looked for, and used up.
-
-The tools of a house and the gate before them, put together.
-"""
+"""The tools of a daemon and the gate before them; where the workspace may lie; stored grants."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -11,6 +6,8 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from daemon.addons import list_addons, load_class
+from daemon.app.config import Config
 from daemon.app.notifier import OwnerNotifier
 from daemon.core import value
 from daemon.core.clock import Clock
@@ -20,7 +17,6 @@ from daemon.core.ids import NewId
 from daemon.core.journal import ReadTx, Store, Tx
 from daemon.core.redaction import Redactor
 from daemon.core.rows import OUTSIDE_SCOPE, GrantRow
-from daemon.settings.model import Config
 from daemon.settings.paths import Paths
 from daemon.settings.secrets import SecretStore
 from daemon.tools.base import Tool, ToolError
@@ -38,7 +34,7 @@ from daemon.tools.registry import ToolRegistry
 from daemon.tools.shell.background import BackgroundCommands
 from daemon.tools.shell.sandbox import Sandbox
 from daemon.tools.shell.tool import Shell
-from daemon.tools.signature import bind
+from daemon.tools.signature import ToolDefinition, bind
 from daemon.tools.web.client import WebClient
 from daemon.tools.web.fetch import PageReader, web_fetch
 from daemon.tools.web.http_request import HttpRequests, http_request
@@ -46,32 +42,49 @@ from daemon.tools.web.search import WebSearch, make_engine, web_search
 from daemon.tools.workspace.command_effects import CommandEffects
 from daemon.tools.workspace.file_store import FileStore
 from daemon.tools.workspace.fs import Workspace
-from daemon.tools.workspace.inbox_folder import INBOX as INBOX
+from daemon.tools.workspace.inbox_folder import INBOX
 from daemon.tools.workspace.send_file import FileSender, send_file
 from memory.memory import Memory
 
 
 def resolve_workspace(paths: Paths, workspace: str) -> Path:
-    """The workspace, links resolved. Raises ConfigError where the daemon's own files are in it, or where it is among them."""
+    """The workspace, links resolved. Raises ConfigError where tools would reach the daemon's files
+    (A6 of the reference).
+    """
     place, home = (paths.home / workspace).resolve(), paths.home.resolve()
     own = {paths.config.resolve().parent: paths.config, home: paths.home}
-    held = [kept for folder, kept in own.items() if folder.is_relative_to(place)]
-    around = [
-        home / name for name in RESERVED_FOLDERS if place.is_relative_to((home / name).resolve())
-    ]
-    if held or around:
-        kept = f"{held[0]} is in it" if held else f"it is in {around[0]}"
+    inside = [kept for folder, kept in own.items() if folder.is_relative_to(place)]
+    reserved = [home / name for name in RESERVED_FOLDERS]
+    around = [folder for folder in reserved if place.is_relative_to(folder.resolve())]
+    if inside or around:
+        kept = f"{inside[0]} is in it" if inside else f"it is in {around[0]}"
         raise ConfigError(
-            f"{paths.config}: tools.workspace: found {workspace!r}, which is {place}: {kept}. Tools would reach what is the "
-            'daemon\'s own; expected a folder for nothing else, for example "workspace"'
+            f"{paths.config}: tools.workspace: found {workspace!r}, which is {place}: {kept}. "
+            "Tools would reach the daemon's own files; "
+            'expected a folder for nothing else, for example "workspace"'
         )
     return place
 
 
+def load_tools() -> list[Tool]:
+    """The tools of add-ons: each entry point is a ToolDefinition or a list of them."""
+    found: list[Tool] = []
+    for name in list_addons("tools"):
+        loaded = load_class("tools", name)
+        for one in loaded if isinstance(loaded, list | tuple) else [loaded]:
+            if not isinstance(one, ToolDefinition):
+                raise ConfigError(f"tools: {name!r} is no tool; expected a function with @tool")
+            try:
+                found += bind([one], {})
+            except (LookupError, TypeError) as error:
+                raise ConfigError(f"tools: {name!r}: {error}") from error
+    return found
+
+
 @value
 class StoredGrants:
-    """Those of the session, of the chat that it works for, and of everywhere. What came from outside works for nobody's chat, and
-    nothing holds there but what was allowed there.
+    """Grants of the session, of its chat, and of everywhere. A session with text from outside has
+    only what was granted to it.
     """
 
     store: Store
@@ -87,30 +100,26 @@ class StoredGrants:
         untrusted: bool,
         call: str,
     ) -> bool:
-        """A person has allowed this; one use of the permission is gone, in the same transaction."""
+        """Whether a person has allowed this; one use of the grant is spent with the answer."""
         wanted, now = GrantRequest(tool, args_hash, paths, untrusted), self.clock.now()
 
-        def candidates(tx: ReadTx) -> list[GrantRow]:
+        def list_candidates(tx: ReadTx) -> list[GrantRow]:
+            held = tx.list_grants(session)
             if untrusted:
-                held = [
-                    row
-                    for row in tx.list_grants(OUTSIDE_SCOPE) + tx.list_grants(session)
-                    if row.session
-                ]
-            else:
-                own = tx.get_session(session)
-                held = tx.list_grants(session) + (
-                    tx.list_grants(own.root) if own and own.root else []
-                )
+                held = [row for row in tx.list_grants(OUTSIDE_SCOPE) + held if row.session]
+            elif (own := tx.get_session(session)) and own.root:
+                held += tx.list_grants(own.root)
             return matching_grants(held, wanted, now)
 
         def use(tx: Tx) -> bool:
+            candidates = list_candidates(tx)
             return tx.is_grant_used(call) or any(
-                tx.use_grant(row.id, call, now) for row in candidates(tx)
+                tx.use_grant(row.id, call, now) for row in candidates
             )
 
-        if not await self.store.read(lambda tx: tx.is_grant_used(call) or candidates(tx)):
-            return False  # nothing to write: the journal's disk is spared
+        # Without a candidate nothing is written.
+        if not await self.store.read(lambda tx: tx.is_grant_used(call) or list_candidates(tx)):
+            return False
         return await self.store.write(use)
 
 
@@ -121,7 +130,7 @@ class HostBoundSecrets:
     stored: SecretStore
 
     def value(self, name: str, host: str) -> str:
-        """The secret itself. Raises ToolError if there is none of that name, or if it is not for this host."""
+        """The secret itself. Raises ToolError if it does not exist or is not for this host."""
         try:
             return self.stored.get_for_host(name, host)
         except (ConfigError, SecretRefused) as error:
@@ -130,7 +139,7 @@ class HostBoundSecrets:
 
 @dataclass(slots=True)
 class ToolFactory:
-    """Everything that tools are made of. `takes`: bytes of a file that a channel takes."""
+    """Builds the tools. `upload_limit`: bytes of a file that a channel takes."""
 
     paths: Paths
     config: Config
@@ -146,7 +155,7 @@ class ToolFactory:
     terminal: Shell = field(init=False)
 
     async def open(self) -> None:
-        """Look what this machine can do, and after the commands of a daemon that died."""
+        """Probe the sandbox; record the effects of commands that a crash cut."""
         config = self.config.tools
         place = resolve_workspace(self.paths, config.workspace)
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -171,8 +180,8 @@ class ToolFactory:
             self.sandbox, config.shell, guarded, self.redactor, traces, background
         )
 
-    def create_tools(self, memories: Memory, more: Sequence[Tool]) -> ToolRegistry:
-        """All that can be called; those of servers come later."""
+    def create_registry(self, memories: Memory, more: Sequence[Tool]) -> ToolRegistry:
+        """All tools but those of MCP servers, which come later."""
         return build_tools(
             config=self.config.tools,
             terminal=self.terminal,
@@ -181,17 +190,19 @@ class ToolFactory:
             more=[*self._make_own_tools(), *more],
         )
 
-    async def start_servers(self, tools: ToolRegistry) -> ServerManager | None:
-        """The MCP servers, starting; None without any, and nothing of them is imported then. Raises ConfigError."""
+    async def start_servers(
+        self, registry: ToolRegistry, tell: OwnerNotifier
+    ) -> ServerManager | None:
+        """The MCP servers, starting in the background; None without any. Raises ConfigError."""
         if not self.config.mcp:
             return None
         manager = ServerManager(
             configs=self.config.mcp,
             connect=await asyncio.to_thread(load_client),
-            registry=tools,
+            registry=registry,
             pins=PinStore(self.store),
             sandbox=self.sandbox,
-            notify=OwnerNotifier(self.store, self.clock, self.new_id),
+            notify=tell,
             clock=self.clock,
             folder=self.paths.home / "mcp",
         )
@@ -200,13 +211,13 @@ class ToolFactory:
         return manager
 
     async def load_rules(self, tools: ToolRegistry) -> RuleSet:
-        """All rules that the journal keeps, at hand for the gate."""
+        """The rules of the journal, for the gate."""
         held = RuleSet(tools)
         held.load(await self.store.read(lambda tx: tx.list_rules()))
         return held
 
-    def create_dispatcher(self, tools: ToolRegistry, rules: RuleSet, judge: Judge) -> ToolExecutor:
-        """What runs them, behind the gate."""
+    def create_executor(self, tools: ToolRegistry, rules: RuleSet, judge: Judge) -> ToolExecutor:
+        """Runs tools, behind the gate."""
         config = self.config.tools
         gate = PolicyGate(
             registry=tools,

@@ -100,7 +100,7 @@ def _redact(text: str, words: Sequence[str]) -> str:
         paths = parse_paths(words)
         if not (paths.secrets.exists() or paths.config.exists()):
             return text
-        from daemon.settings.secret_values import make_redactor  # lazy: brings the config
+        from daemon.app.config import make_redactor  # lazy: brings the config
 
         return make_redactor(paths).redact_text(text)
     except (AidaemonError, OSError):

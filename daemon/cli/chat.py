@@ -20,7 +20,7 @@ from daemon.core.ids import new_id
 from daemon.settings.paths import Paths, resolve_paths
 
 if TYPE_CHECKING:
-    from daemon.app import DaemonConnection
+    from daemon.app.connect import DaemonConnection
 
 DUMB_TERMINALS = ("dumb", "unknown")
 LOG_LINE = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -72,7 +72,7 @@ def fetch_model(paths: Paths) -> None:
     from daemon.cli.run import gc_free_import  # lazy: a running daemon needs none of it
 
     with gc_free_import():
-        from daemon.app import load_or_last_good  # lazy: brings the whole daemon
+        from daemon.app.config import load_or_last_good  # lazy: brings the whole daemon
         from daemon.cli.model import ensure_model  # lazy: with it
 
     if find_running_daemon(paths) is None:
@@ -82,7 +82,7 @@ def fetch_model(paths: Paths) -> None:
 
 
 async def _connect(args: argparse.Namespace, paths: Paths, is_plain: bool) -> int:
-    from daemon.app import connect  # lazy: brings the whole daemon
+    from daemon.app.connect import connect  # lazy: brings the whole daemon
 
     session = f"terminal:{args.session}"
     async with connect(paths, session=session, warm=not is_plain) as connection:
@@ -121,9 +121,10 @@ async def _run_interactive(
 ) -> int:
     import logging  # lazy: for the screen only
 
+    from daemon.app.config import make_redactor
     from daemon.cli.terminal.interactive import InteractiveChat  # lazy: brings rich
     from daemon.cli.terminal.screen import TerminalScreen  # lazy: brings prompt_toolkit
-    from daemon.settings.secret_values import make_redactor, redact_logs  # lazy: brings the config
+    from daemon.settings.secret_values import redact_logs  # lazy: brings the config
 
     # log lines would break the screen
     paths.logs.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -7,10 +7,10 @@ from typing import assert_never
 
 from daemon.agent.config import AgentConfig
 from daemon.agent.spec.registry import AgentRegistry
+from daemon.app.config import Loaded, load_config, make_parser
 from daemon.app.tools import resolve_workspace
 from daemon.core.errors import ConfigError
 from daemon.settings.edit import BACKUPS, ConfigChange, ConfigEditor
-from daemon.settings.load import LoadedConfig, load_config
 from daemon.settings.masking import render_value
 from daemon.settings.paths import Paths, resolve_paths
 from daemon.settings.secrets import SecretStore
@@ -111,10 +111,10 @@ def _tell(paths: Paths, change: ConfigChange) -> None:
 
 
 def _editor(paths: Paths) -> ConfigEditor:
-    return ConfigEditor(paths.config, os.environ, SecretStore(paths.secrets).read_values())
+    return ConfigEditor(paths.config, make_parser(paths))
 
 
-def _load(paths: Paths) -> LoadedConfig:
+def _load(paths: Paths) -> Loaded:
     return load_config(
         paths.config, env=os.environ, secrets=SecretStore(paths.secrets).read_values()
     )

@@ -12,8 +12,8 @@ from daemon.core.errors import ConfigError
 from daemon.settings.paths import Paths, resolve_paths
 
 if TYPE_CHECKING:
+    from daemon.app.config import Config
     from daemon.ops.doctor import ChannelAccount, CheckResult, DoctorInput
-    from daemon.settings.model import Config
 
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
@@ -38,11 +38,9 @@ def run(args: argparse.Namespace) -> int:
 def _patient(paths: Paths) -> "DoctorInput":
     """Fact-finding that cannot fail: a config that does not load is a finding."""
     from daemon.agent.spec.registry import AgentRegistry
-    from daemon.app.config import find_muted_sections
+    from daemon.app.config import Config, find_muted_sections, load_config
     from daemon.ops.doctor import DoctorInput
     from daemon.ops.models import models_dir
-    from daemon.settings.load import load_config
-    from daemon.settings.model import Config
     from daemon.settings.secrets import SecretStore
 
     config, fault = Config(), ""

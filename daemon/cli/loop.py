@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import get_args
 
-from daemon.app import DaemonConnection, connect, open_reader
+from daemon.app.connect import DaemonConnection, connect, open_reader
 from daemon.cli.chat import check_session, fetch_model, replace_invalid
 from daemon.cli.parsing import add_answer_options
 from daemon.cli.terminal.approvals import (

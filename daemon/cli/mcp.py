@@ -53,7 +53,7 @@ async def _run(args: argparse.Namespace, paths: Paths) -> int:
 
 
 async def _run_in_process(args: argparse.Namespace, paths: Paths) -> int:
-    from daemon.app.connect import load_or_last_good
+    from daemon.app.config import load_or_last_good
     from daemon.services.mcp import answer_mcp
     from daemon.store.lock import HomeLock
     from daemon.store.sqlite import SqliteStore

@@ -48,6 +48,7 @@ class LocalClient(JournalReader, DaemonClient):
     loops: LoopEngine
     events: EventBus
     problems: Callable[[], Sequence[str]]
+    notice: Callable[[], str]
 
     async def send(
         self,
@@ -212,8 +213,8 @@ class LocalClient(JournalReader, DaemonClient):
         return await self.store.read(lambda tx: loop_view(tx, row)) if row else None
 
     async def get_health(self) -> HealthView:
-        problems = list(self.problems())
-        return HealthView(not problems, VERSION, problems)
+        problems, notice = list(self.problems()), self.notice()
+        return HealthView(not problems, VERSION, [*problems, *([notice] if notice else [])])
 
 
 def _is_end(item: LiveItem) -> bool:

@@ -22,13 +22,13 @@ FAILING = "cannot be written, the disk may be full; nothing new is accepted"
 
 @value
 class StatusCommands:
-    """`channels`: a line about each channel."""
+    """`state`: lines about channels and config."""
 
     store: Store
     clock: Clock
     models: ModelRouting
     today: Callable[[], UsageToday]
-    channels: Callable[[], Sequence[str]]
+    state: Callable[[], Sequence[str]]
 
     def handlers(self) -> Handlers:
         """By command."""
@@ -63,7 +63,7 @@ class StatusCommands:
             f"Agent: {session.agent}",
             f"Tasks: {', '.join(tasks)}",
             f"Journal: {'ok' if self.store.healthy else FAILING}",
-            *(f"Channel {line}" for line in self.channels()),
+            *self.state(),
             self._describe_today(),
             "Turns of seven days ended: "
             + (", ".join(f"{reason} {count}" for reason, count in sorted(stops.items())) or "none"),

@@ -58,36 +58,6 @@ def _check_header_name(value: str) -> str:
     return value
 
 
-def _check_key(kind: str, base_url: str, api_key: str) -> None:
-    if (
-        kind in SERVICE_URLS
-        and urlsplit(base_url).hostname == urlsplit(SERVICE_URLS[kind]).hostname
-        and not api_key
-    ):
-        raise ValueError(
-            f'api_key is needed for {base_url}: api_key = "${{{KEY_VARIABLES[kind]}}}"'
-        )
-
-
-def _get_dialect(kind: str, api: str) -> str:
-    """Which provider speaks it."""
-    return api if api == "responses" else kind
-
-
-def _check_api(kind: str, api: str) -> None:
-    if api == "responses" and kind != "openai":
-        raise ValueError(f'api = "responses" goes with kind = "openai", not {kind!r}')
-
-
-def _add_service_url(data: object, usual: str) -> object:
-    """Who names no address means the service of that kind itself."""
-    if not isinstance(data, dict) or data.get("base_url"):
-        return data
-    kind = str(data.get("kind", usual))
-    rest = {name: value for name, value in data.items() if name != "base_url"}
-    return {**rest, "base_url": SERVICE_URLS[kind]} if kind in SERVICE_URLS else rest
-
-
 Api = Literal["chat", "responses"]
 Kind = Literal["local", "openai", "anthropic", "gemini"]
 Address = Annotated[str, AfterValidator(_check_address)]
@@ -106,8 +76,8 @@ class ModelsConfig(BaseModel):
     smart: str = Field("", description="a strong model for hard tasks; empty: the primary")
 
 
-class FallbackConfig(BaseModel):
-    """[[provider.fallbacks]]: where to ask when the primary does not answer, in this order."""
+class ServiceConfig(BaseModel):
+    """Where a model is asked."""
 
     model_config = STRICT
 
@@ -118,34 +88,47 @@ class FallbackConfig(BaseModel):
         "", description="the server's address, with /v1 where it has it; empty: the service's own"
     )
     api: Api = Field(
-        "chat",
-        description="how openai is spoken to: chat completions, or responses, which keep its reasoning",
+        "chat", description="openai only: chat completions, or responses, which keep its reasoning"
     )
     api_key: HeaderText = Field("", repr=False, description='"${ENV}" or "secret:NAME"')
+
+    def get_provider_name(self) -> str:
+        """The provider that speaks it."""
+        return self.api if self.api == "responses" else self.kind
+
+    @model_validator(mode="before")
+    @classmethod
+    def _add_base_url(cls, data: object) -> object:
+        """A section without an address means the service of that kind itself."""
+        if not isinstance(data, dict) or data.get("base_url"):
+            return data
+        kind = str(data.get("kind", cls.model_fields["kind"].default))
+        given = {name: value for name, value in data.items() if name != "base_url"}
+        return {**given, "base_url": SERVICE_URLS[kind]} if kind in SERVICE_URLS else given
+
+    @model_validator(mode="after")
+    def _check_key_and_api(self) -> Self:
+        own = SERVICE_URLS.get(self.kind, "")
+        if own and not self.api_key and urlsplit(self.base_url).hostname == urlsplit(own).hostname:
+            variable = f"${{{KEY_VARIABLES[self.kind]}}}"
+            raise ValueError(f'api_key is needed for {self.base_url}: api_key = "{variable}"')
+        if self.api == "responses" and self.kind != "openai":
+            raise ValueError(f'api = "responses" goes with kind = "openai", not {self.kind!r}')
+        return self
+
+
+class FallbackConfig(ServiceConfig):
+    """[[provider.fallbacks]]: where to ask when the primary does not answer, in this order."""
+
     model: str = Field("", description="the model to ask there; empty: the kind's own default")
 
     def get_model(self) -> str:
         """The model to ask."""
         return self.model or DEFAULT_MODELS[self.kind]
 
-    def get_provider_name(self) -> str:
-        """The provider that speaks it."""
-        return _get_dialect(self.kind, self.api)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _add_base_url(cls, data: object) -> object:
-        return _add_service_url(data, "openai")
-
-    @model_validator(mode="after")
-    def _check_key_and_api(self) -> Self:
-        _check_key(self.kind, self.base_url, self.api_key)
-        _check_api(self.kind, self.api)
-        return self
-
 
 class PriceConfig(BaseModel):
-    """[provider.prices."MODEL"]: USD per million tokens, where the built-in table is wrong or silent."""
+    """[provider.prices."MODEL"]: USD per million tokens, in place of the built-in table."""
 
     model_config = STRICT
 
@@ -156,23 +139,13 @@ class PriceConfig(BaseModel):
     )
 
 
-class ProviderConfig(BaseModel):
+class ProviderConfig(ServiceConfig):
     """[provider]: the language model behind the assistant."""
-
-    model_config = STRICT
 
     kind: Kind = Field(
         "local",
-        description="local: the embedded model; anthropic; gemini; openai: any OpenAI-compatible server",
+        description="local: the embedded model; anthropic; gemini; openai: any compatible server",
     )
-    base_url: Address = Field(
-        "", description="the server's address, with /v1 where it has it; empty: the service's own"
-    )
-    api: Api = Field(
-        "chat",
-        description="how openai is spoken to: chat completions, or responses, which keep its reasoning",
-    )
-    api_key: HeaderText = Field("", repr=False, description='"${ENV}" or "secret:NAME"')
     timeout_s: float = Field(
         120, gt=0, le=86_400, description="the longest silence of the server, between bytes too"
     )
@@ -193,19 +166,4 @@ class ProviderConfig(BaseModel):
     def get_model(self, work: Literal["primary", "fast", "smart"] = "primary") -> str:
         """The model for this kind of work."""
         chosen = {"fast": self.models.fast, "smart": self.models.smart}.get(work, "")
-        return chosen or self.models.primary or DEFAULT_MODELS[self.kind]
-
-    def get_provider_name(self) -> str:
-        """The provider that speaks it."""
-        return _get_dialect(self.kind, self.api)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _add_base_url(cls, data: object) -> object:
-        return _add_service_url(data, "local")
-
-    @model_validator(mode="after")
-    def _check_key_and_api(self) -> Self:
-        _check_key(self.kind, self.base_url, self.api_key)
-        _check_api(self.kind, self.api)
-        return self
+        return chosen or self.models.primary or DEFAULT_MODELS.get(self.kind, "")

@@ -9,6 +9,7 @@ from difflib import unified_diff
 from pathlib import Path
 
 import tomlkit
+from pydantic import BaseModel
 from tomlkit.exceptions import TOMLKitError
 
 from daemon.core import value
@@ -21,7 +22,7 @@ from daemon.settings.dotted_keys import (
     parse_literals,
     replace_value,
 )
-from daemon.settings.load import LoadedConfig, parse_config
+from daemon.settings.load import LoadedConfig, Parse
 from daemon.settings.masking import is_reference, mask_text, set_value_in_text
 from daemon.settings.paths import write_private_file
 from daemon.settings.toml_file import read_text
@@ -47,7 +48,7 @@ class ConfigChange:
     """An edit that is in order, not written yet. `keys` are the places it changes."""
 
     before: str
-    loaded: LoadedConfig
+    loaded: LoadedConfig[BaseModel]
     keys: tuple[KeyPath, ...]
 
     @property
@@ -80,8 +81,7 @@ class ConfigEditor:
     """The config file at `path`, which may be absent."""
 
     path: Path
-    env: Mapping[str, str]
-    secrets: Mapping[str, str]
+    parse: Parse[BaseModel]
 
     def plan(self, key: str, value: object) -> ConfigChange:
         """This value at this key; None goes back to the default, a text may be TOML. Writes nothing.
@@ -109,7 +109,7 @@ class ConfigEditor:
             )
         return ConfigChange(
             before,
-            parse_config(after, self.path, env=self.env, secrets=self.secrets),
+            self.parse(after, self.path),
             tuple(find_changes(raw, wanted)),
         )
 
@@ -132,9 +132,7 @@ class ConfigEditor:
         if not kept.exists():
             raise ConfigError(f"there is no {kept}; nothing was changed")
         before, text = read_text(self.path), read_text(kept)
-        change = ConfigChange(
-            before, parse_config(text, kept, env=self.env, secrets=self.secrets), ()
-        )
+        change = ConfigChange(before, self.parse(text, kept), ())
         self._replace_file(before, text)
         return change
 

@@ -1,6 +1,5 @@
 """Secrets in the desktop's own store, through the `keyring` extra."""
 
-
 import keyring
 from keyring.errors import KeyringError, PasswordDeleteError
 

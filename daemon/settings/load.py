@@ -1,120 +1,109 @@
-"""`${NAME}` from the environment and `secret:NAME` from the secret store, in every string of a config.
-
-A config file becomes a Config, or a list of everything that is wrong with it.
-"""
+"""Loads a TOML file as a model; `${NAME}` and `secret:NAME` are filled in."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import field
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Generic, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from daemon.core import value
-from daemon.settings.model import Config
-from daemon.settings.toml_file import (
-    NON_FINITE,
-    config_error,
-    find_non_finite,
-    parse_table,
-    read_text,
-)
+from daemon.settings.toml_file import NON_FINITE, config_error, find_non_finite, parse_table
 from daemon.settings.validation_errors import explain_errors
 
+C = TypeVar("C", bound=BaseModel, covariant=True)
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 SECRET = "secret:"
 MIN_MASKED_CHARS = 4
 
 
-@dataclass(slots=True)
-class Interpolator:
-    """Goes through a config and notes what it could not fill in, with the key it stands at."""
-
-    env: Mapping[str, str]
-    secrets: Mapping[str, str]
-    errors: list[tuple[str, str]] = field(default_factory=list)
-    _filled: dict[str, str] = field(default_factory=dict, repr=False)
-
-    def hide_values(self, text: str) -> str:
-        """A message with every value that was filled in as the file names it: whoever reads a fault need not know them."""
-        for filled, name in sorted(self._filled.items(), key=lambda item: -len(item[0])):
-            text = text.replace(filled, name)
-        return text
-
-    def _remember(self, value: str, as_written: str) -> str:
-        if len(value) >= MIN_MASKED_CHARS:
-            self._filled[value] = as_written
-        return value
-
-    def expand(self, value: object, key: str = "") -> object:
-        """The value with everything in it filled in."""
-        match value:
-            case str():
-                return self._expand_text(value, key)
-            case list():
-                return [self.expand(item, f"{key}.{index}") for index, item in enumerate(value)]
-            case dict():
-                return {
-                    name: self.expand(item, f"{key}.{name}" if key else name)
-                    for name, item in value.items()
-                }
-            case _:
-                return value
-
-    def _expand_text(self, text: str, key: str) -> str:
-        if text.startswith(SECRET):
-            return self._expand_secret(text.removeprefix(SECRET), text, key)
-        return VARIABLE.sub(lambda match: self._expand_variable(match[1], match[0], key), text)
-
-    def _expand_variable(self, name: str, as_written: str, key: str) -> str:
-        if name not in self.env:
-            self.errors.append(
-                (key, f"the environment variable {name} is not set; export it before the start")
-            )
-        return self._remember(self.env.get(name, as_written), as_written)
-
-    def _expand_secret(self, name: str, as_written: str, key: str) -> str:
-        if name not in self.secrets:
-            near = get_close_matches(name, self.secrets, n=1)
-            hint = (
-                f'; did you mean "{SECRET}{near[0]}"?'
-                if near
-                else f'; expected a line {name} = "..." in secrets.toml'
-            )
-            self.errors.append((key, f"there is no secret named {name!r}{hint}"))
-        return self._remember(self.secrets.get(name, as_written), as_written)
-
-
 @value
-class LoadedConfig:
-    """A config that is in order. `text` is the TOML as read, nothing expanded: what is kept as last good (A8)."""
+class LoadedConfig(Generic[C]):
+    """A valid config. `text` is the TOML as read, nothing filled in."""
 
-    config: Config = field(repr=False)
+    config: C = field(repr=False)
     text: str = field(repr=False)
     path: Path
 
 
-def load_config(path: Path, *, env: Mapping[str, str], secrets: Mapping[str, str]) -> LoadedConfig:
-    """The file as a Config; an absent file means the embedded defaults. Raises ConfigError with a line for every fault."""
-    return parse_config(read_text(path), path, env=env, secrets=secrets)
+Parse = Callable[[str, Path], LoadedConfig[C]]
 
 
-def parse_config(
-    text: str, path: Path, *, env: Mapping[str, str], secrets: Mapping[str, str]
-) -> LoadedConfig:
-    """A config from its text; `path` is only named in messages. Raises ConfigError with a line for every fault."""
+def parse_model(
+    text: str,
+    path: Path,
+    compose: Callable[[Mapping[str, object]], type[C]],
+    *,
+    env: Mapping[str, str],
+    secrets: Mapping[str, str],
+) -> LoadedConfig[C]:
+    """A config from its text; `compose` chooses the model by the raw table.
+
+    Raises ConfigError with a line for every fault; `path` is only named in it.
+    """
     raw = parse_table(text, path)
-    expander = Interpolator(env, secrets)
-    expanded = expander.expand(raw)
-    faults, config = list(expander.errors), Config()
+    model = compose(raw)
+    fill = _Interpolator(env, secrets)
+    values = fill.expand(raw, "")
+    faults = list(fill.errors)
     try:
-        config = Config.model_validate(expanded)
-        faults += [(key, NON_FINITE) for key in find_non_finite(config.model_dump())]
+        config = model.model_validate(values)
     except ValidationError as error:
         unset = {key for key, _ in faults}
-        found = explain_errors(error, Config, raw)
-        faults += [(key, expander.hide_values(words)) for key, words in found if key not in unset]
+        found = explain_errors(error, model, raw)
+        faults += [(key, fill.hide_values(words)) for key, words in found if key not in unset]
+        raise config_error(path, faults) from None
+    faults += [(key, NON_FINITE) for key in find_non_finite(config.model_dump())]
     if faults:
         raise config_error(path, faults)
     return LoadedConfig(config, text, path)
+
+
+class _Interpolator:
+    """Fills in the values of a config; `errors` are keys that it could not fill, with the reason."""
+
+    def __init__(self, env: Mapping[str, str], secrets: Mapping[str, str]) -> None:
+        self._env, self._secrets = env, secrets
+        self._filled: dict[str, str] = {}
+        self.errors: list[tuple[str, str]] = []
+
+    def hide_values(self, text: str) -> str:
+        """A message with each value that was filled in as the file names it."""
+        for found, name in sorted(self._filled.items(), key=lambda item: -len(item[0])):
+            text = text.replace(found, name)
+        return text
+
+    def expand(self, given: object, key: str) -> object:
+        """The value with everything in it filled in."""
+        match given:
+            case str() if given.startswith(SECRET):
+                name = given.removeprefix(SECRET)
+                if name not in self._secrets:
+                    near = get_close_matches(name, self._secrets, n=1)
+                    expected = f'expected a line {name} = "..." in secrets.toml'
+                    hint = f'did you mean "{SECRET}{near[0]}"?' if near else expected
+                    self.errors.append((key, f"there is no secret named {name!r}; {hint}"))
+                return self._remember(self._secrets.get(name, given), given)
+            case str():
+                return VARIABLE.sub(lambda match: self._expand_variable(match, key), given)
+            case list():
+                return [self.expand(item, f"{key}.{index}") for index, item in enumerate(given)]
+            case dict():
+                prefix = f"{key}." if key else ""
+                return {name: self.expand(item, prefix + name) for name, item in given.items()}
+            case _:
+                return given
+
+    def _expand_variable(self, match: re.Match[str], key: str) -> str:
+        name, written = match[1], match[0]
+        if name not in self._env:
+            unset = f"the environment variable {name} is not set; export it before the start"
+            self.errors.append((key, unset))
+        return self._remember(self._env.get(name, written), written)
+
+    def _remember(self, found: str, written: str) -> str:
+        if len(found) >= MIN_MASKED_CHARS:
+            self._filled[found] = written
+        return found

@@ -6,7 +6,7 @@ What is shown of a config: never a secret (A20).
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import tomli_w
 import tomlkit
@@ -16,8 +16,7 @@ from tomlkit.items import AbstractTable
 
 from daemon.core.errors import ConfigError, UsageError
 from daemon.settings.dotted_keys import KeyPath, format_key, iter_leaves
-from daemon.settings.load import LoadedConfig
-from daemon.settings.model import Config
+from daemon.settings.load import C, LoadedConfig
 from daemon.settings.model_keys import find_nearest, get_child
 from daemon.settings.validation_errors import (
     MASK,
@@ -77,7 +76,7 @@ def is_reference(text: str) -> bool:
     return bool(REFERENCE_PATTERN.fullmatch(text))
 
 
-def render_value(loaded: LoadedConfig, key: str, *, expanded: bool = True) -> str:
+def render_value(loaded: LoadedConfig[C], key: str, *, expanded: bool = True) -> str:
     """The value in force at this key, or a whole section; the whole config for "". Raises UsageError for a key there is not.
 
     Without `expanded` a value that stands elsewhere is shown as the file names it: `secret:NAME`, `${NAME}`.
@@ -87,7 +86,7 @@ def render_value(loaded: LoadedConfig, key: str, *, expanded: bool = True) -> st
     for part in key.split(".") if key else ():
         value, raw = get_child(value, part), get_child(raw, part)
         if value is None:
-            near = find_nearest(Config, key)
+            near = find_nearest(type(loaded.config), key)
             raise UsageError(
                 f"{loaded.path}: there is no key {key!r}"
                 + (f"; did you mean {near}?" if near else "")
@@ -151,3 +150,14 @@ def _find_secrets(text: str) -> list[tuple[KeyPath, str]]:
         for steps, value in found
         if value not in ("", "[]", "{}") and not is_reference(value)
     ]
+
+
+def replace_sections(text: str, source: str, sections: Sequence[str]) -> str:
+    """The text with these sections as they are in the other text."""
+    document, other = tomlkit.parse(text), tomlkit.parse(source)
+    for name in sections:
+        if name in other:
+            document[name] = other[name]
+        else:
+            document.pop(name, None)
+    return tomlkit.dumps(document)

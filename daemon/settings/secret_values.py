@@ -5,7 +5,6 @@ Every secret that is in use: what the store holds, and what the config holds in 
 
 import ctypes
 import logging
-import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -16,8 +15,6 @@ from pydantic import BaseModel
 
 from daemon.core.errors import ConfigError
 from daemon.core.redaction import Redactor
-from daemon.settings.load import load_config
-from daemon.settings.paths import Paths
 from daemon.settings.secrets import SecretStore
 from daemon.settings.validation_errors import find_credentials, is_secret_key
 
@@ -85,16 +82,6 @@ class ActiveSecrets:
             return {}
 
 
-def make_redactor(paths: Paths, config: BaseModel | None = None) -> Redactor:
-    """What takes these secrets out of texts; without a config, the one in the file, if it can be used."""
-    return Redactor(
-        ActiveSecrets(
-            SecretStore(paths.secrets),
-            find_config_secrets(_load_or_none(paths) if config is None else config),
-        )
-    )
-
-
 def find_config_secrets(config: BaseModel | None) -> dict[str, str]:
     """The config's own secrets: the dotted key of each by its value."""
     return {
@@ -102,15 +89,6 @@ def find_config_secrets(config: BaseModel | None) -> dict[str, str]:
         for key, value in _iter_secret_texts(config, "", secret=False)
         for word in _extract_secrets(key, value.strip())
     }
-
-
-def _load_or_none(paths: Paths) -> BaseModel | None:
-    try:
-        return load_config(
-            paths.config, env=os.environ, secrets=SecretStore(paths.secrets).read_values()
-        ).config
-    except (ConfigError, OSError):
-        return None
 
 
 def _iter_secret_texts(value: object, key: str, *, secret: bool) -> Iterator[tuple[str, str]]:

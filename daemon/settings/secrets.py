@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from dataclasses import field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Protocol, cast
+from typing import TYPE_CHECKING
 
 import tomli_w
 
-from daemon import addons as plugins
+from daemon.addons import missing_package_error
 from daemon.core import value
 from daemon.core.errors import ConfigError, SecretRefused
 from daemon.settings.paths import write_private_file
@@ -22,23 +22,10 @@ from daemon.settings.paths import write_private_file
 NAME = re.compile(r"[A-Za-z0-9_.-]+")
 HOST = re.compile(r"([a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 PORT = re.compile(r"(?<=[^:]):[0-9]{1,5}$")
+if TYPE_CHECKING:
+    from daemon.settings.keyring_store import KeyringStore
+
 ENTRY_KEYS = {"value", "hosts", "keyring"}
-
-
-class KeyringProtocol(Protocol):
-    """The desktop's own store for passwords."""
-
-    def get(self, name: str) -> str | None:
-        """The value; None when it has none. Raises ConfigError when it cannot be asked."""
-        ...
-
-    def put(self, name: str, value: str) -> None:
-        """Keep it."""
-        ...
-
-    def delete(self, name: str) -> None:
-        """Forget it; one that is not there is forgotten already."""
-        ...
 
 
 @value
@@ -160,11 +147,12 @@ class SecretStore:
             )
         return value
 
-    def _open_keyring(self) -> KeyringProtocol:
-        make = plugins.load_addon("secrets", "keyring")
-        if not callable(make):
-            raise ConfigError("secrets: 'keyring' is no store")
-        return cast(KeyringProtocol, make(f"aidaemon {self.path.parent}"))
+    def _open_keyring(self) -> "KeyringStore":
+        try:
+            from daemon.settings.keyring_store import KeyringStore  # lazy: an optional package
+        except ModuleNotFoundError as error:
+            raise missing_package_error("the keyring", error) from error
+        return KeyringStore(f"aidaemon {self.path.parent}")
 
     def _parse_entry(self, name: str, raw: object) -> SecretEntry:
         if isinstance(raw, str):

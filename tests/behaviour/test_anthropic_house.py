@@ -42,7 +42,7 @@ async def test_the_doctor_shows_the_key_as_this_service_wants_it(
 
 async def ask(house: Living, text: str, *, stream: bool) -> tuple[str, str]:
     """The turn and its reply."""
-    accepted = await house.house.door.send("web:test", text, stream=stream)
+    accepted = await house.house.client.send("web:test", text, stream=stream)
     turn = accepted.turn or accepted.steered
     return turn, (await house.settled(turn)).reply or ""
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.app import Overrides
+from daemon.app.daemon import Overrides
 from daemon.core.errors import UsageError
 from daemon.core.events import Answer
 from daemon.core.rows import GrantBounds, NotAllowedToAnswer
@@ -81,8 +81,8 @@ async def test_A6_a_number_means_the_question_that_was_shown_with_it(
         turn = await it.say("smash")
         await waits(it, turn)
         await it.command("/approve")
-        first = (await it.house.door.list_approvals())[0]
-        await it.house.door.answer_approval(
+        first = (await it.house.client.list_approvals())[0]
+        await it.house.client.answer_approval(
             turn, first.call_id, Answer.DENY
         )  # from another window: the rest would move up
         assert "pans" in await it.command("/approve 2")
@@ -142,7 +142,7 @@ async def test_a_permission_for_two_times_holds_two_times(
         await it.settled(first)
         for _ in range(2):
             assert (await it.ask("again")).calls[0].decision == "allow"
-        [grant] = await it.house.door.list_grants() or [None]
+        [grant] = await it.house.client.list_grants() or [None]
         assert grant is None  # used up: it stands no longer
         last = await it.say("again")
         await waits(it, last)
@@ -163,7 +163,7 @@ async def test_two_calls_of_one_reply_cannot_both_have_the_last_use(
         await it.settled(first)
         second = await it.say("again")
         await waits(it, second)
-        assert len(await it.house.door.list_approvals()) == 1
+        assert len(await it.house.client.list_approvals()) == 1
         await it.command("/deny")
         await it.settled(second)
         assert len(struck) == 2
@@ -182,12 +182,12 @@ async def test_two_conversations_cannot_both_have_the_last_use(
         model.otherwise(smash("pots"))
         turns = await asyncio.gather(*(it.say("again", f"web:{n}") for n in range(4)))
         for turn in turns:
-            async for event in it.house.door.stream_events(turn):
+            async for event in it.house.client.stream_events(turn):
                 if event.name in ("tool_result", "run.suspended"):
                     break
         assert len(struck) == 2
         for turn in turns:
-            await it.house.door.cancel_run(turn)
+            await it.house.client.cancel_run(turn)
 
 
 async def test_a_permission_for_places_covers_them_and_no_others(
@@ -235,7 +235,7 @@ async def test_a_permission_for_places_is_not_given_where_more_than_places_count
         turn = await it.say("smash")
         await waits(it, turn)
         assert "more than a path" in await it.command("/approve always paths reports/*")
-        assert struck == [] and await it.house.door.list_grants() == []
+        assert struck == [] and await it.house.client.list_grants() == []
         await it.command("/deny")
         await it.settled(turn)
 
@@ -251,7 +251,7 @@ async def test_grants_lists_bounds_and_uses_and_revoking_asks_again(
         await it.command("/approve always")
         await it.settled(first)
         await it.ask("again")
-        [view] = await it.house.door.list_grants()
+        [view] = await it.house.client.list_grants()
         assert view.expires and view.uses == 1 and view.uses_left is None
         listed = await it.command("/grants")
         assert (
@@ -276,16 +276,16 @@ async def test_C9_another_role_may_not_say_yes_and_is_told_so(
     async with living(tmp_path, model, parts=hammer(struck)) as it:
         turn = await it.say("smash")
         await waits(it, turn)
-        [question] = await it.house.door.list_approvals(session=SESSION)
+        [question] = await it.house.client.list_approvals(session=SESSION)
         for role in (Role.ADMIN, Role.EDITOR, Role.VIEWER, Role.GUEST):
             with pytest.raises(NotAllowedToAnswer):
-                await it.house.door.answer_approval(
+                await it.house.client.answer_approval(
                     turn, question.call_id, Answer.ONCE, Person("ann", role)
                 )
         with pytest.raises(UsageError):
-            await it.house.door.answer_approval(
+            await it.house.client.answer_approval(
                 turn, question.call_id, Answer.ONCE, bounds=GrantBounds(uses=2)
             )
-        assert len(await it.house.door.list_approvals()) == 1 and struck == []
+        assert len(await it.house.client.list_approvals()) == 1 and struck == []
         await it.command("/deny")
         await it.settled(turn)

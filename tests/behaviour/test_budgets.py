@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.app import Overrides
+from daemon.app.daemon import Overrides
 from daemon.client.protocol import RunView
 from daemon.core.events import Answer, ApprovalAnswered, ApprovalAsked, BudgetRaised, ModelAsked
 from daemon.core.rows import SessionRow
@@ -78,11 +78,11 @@ def done(body: Json) -> int:
 async def question(it: Living, turn: str, number: int = 1) -> dict[str, object]:
     """What is asked of the owner about a budget when this turn waits for the n-th time."""
     waits = 0
-    async for event in it.house.door.stream_events(turn):
+    async for event in it.house.client.stream_events(turn):
         waits += event.name == "run.suspended"
         if waits == number:
             break
-    [asked] = await it.house.door.list_approvals(session=SESSION)
+    [asked] = await it.house.client.list_approvals(session=SESSION)
     assert (asked.turn, asked.tool, asked.effect) == (turn, "extend_budget", "write")
     return json.loads(asked.arguments)
 
@@ -119,7 +119,7 @@ async def test_f2_twenty_sub_agents_at_once_never_cost_more_than_their_parent_ma
         async with asyncio.timeout(50):
             run = await it.ask("parent, go")
         ended = [
-            view for view in await it.house.door.list_runs() if view.session.startswith("sub-")
+            view for view in await it.house.client.list_runs() if view.session.startswith("sub-")
         ]
     assert len(ended) == 20 and all(view.stop_reason for view in ended)
     assert model.count >= 4
@@ -398,7 +398,7 @@ async def test_f2_sub_agents_are_not_asked_but_who_set_them_to_work_is(
         await it.command("/approve")
         run = await it.settled(turn)
         children = [
-            view for view in await it.house.door.list_runs() if view.session.startswith("sub-")
+            view for view in await it.house.client.list_runs() if view.session.startswith("sub-")
         ]
     assert (run.reply, [view.stop_reason for view in children]) == (
         "I have what I need.",
@@ -431,7 +431,7 @@ async def test_f2_where_little_is_left_the_reply_must_be_short_and_where_nearly_
         assert (await it.ask("write me a poem")).reply == "ok"
         [asked] = [
             event
-            for event in await it.events((await it.house.door.list_runs())[0].turn)
+            for event in await it.events((await it.house.client.list_runs())[0].turn)
             if isinstance(event, ModelAsked)
         ]
     assert 4_000 < model.requests[0]["max_tokens"] < 5_000

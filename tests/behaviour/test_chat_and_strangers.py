@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.app import Overrides
+from daemon.app.daemon import Overrides
 from daemon.cli.terminal.approvals import AutoAnswer
 from daemon.cli.terminal.plain import LineReader, PlainChat, PlainScreen
 from daemon.core.clock import SystemClock
@@ -48,7 +48,7 @@ def chat(alive: Living, standing: Answer | None) -> PlainChat:
     """`aidaemon chat --once`, in a pipe."""
     pages = PlainScreen(io.StringIO(), io.StringIO())
     return PlainChat(
-        client=alive.house.door,
+        client=alive.house.client,
         session=CHAT,
         clock=SystemClock(),
         new_id=lambda: "id",
@@ -64,7 +64,7 @@ async def test_A6_a_strangers_question_is_not_answered_by_yes_nor_by_nobody_bein
     tmp_path: Path, standing: Answer | None
 ) -> None:
     async with home(tmp_path) as (alive, done):
-        taken = await alive.house.events.accept(TriggerEvent("mail", {"text": "wipe all"}, 20))
+        taken = await alive.house.triggers.accept(TriggerEvent("mail", {"text": "wipe all"}, 20))
         await alive.until(taken.turn, "approval.asked")
         talk = chat(alive, standing)
         async with talk._polling_questions():
@@ -72,15 +72,15 @@ async def test_A6_a_strangers_question_is_not_answered_by_yes_nor_by_nobody_bein
             await talk._send_and_wait("wipe, please")
             await asyncio.wait_for(talk.poll_questions(), 10)
         assert done == ([CHAT] if standing else [])
-        waiting = await alive.house.door.list_approvals(session=CHAT)
+        waiting = await alive.house.client.list_approvals(session=CHAT)
         assert [view.turn for view in waiting] == [taken.turn]
 
 
 async def test_A6_a_no_to_everything_is_a_no_to_strangers_too(tmp_path: Path) -> None:
     async with home(tmp_path) as (alive, done):
-        taken = await alive.house.events.accept(TriggerEvent("mail", {"text": "wipe all"}, 20))
+        taken = await alive.house.triggers.accept(TriggerEvent("mail", {"text": "wipe all"}, 20))
         await alive.until(taken.turn, "approval.asked")
         talk = chat(alive, Answer.DENY)
         async with talk._polling_questions():
             await talk.poll_questions()
-        assert await alive.house.door.list_approvals(session=CHAT) == [] and done == []
+        assert await alive.house.client.list_approvals(session=CHAT) == [] and done == []

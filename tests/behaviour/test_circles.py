@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.app import Overrides
+from daemon.app.daemon import Overrides
 from daemon.core.events import Coached
 from daemon.core.trust import Effect
 from daemon.tools.base import ServiceUnavailable, ToolError

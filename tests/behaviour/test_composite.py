@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.app import Overrides
+from daemon.app.daemon import Overrides
 from daemon.core.events import ApprovalAsked, ChildReturned, ChildSpawned, Verified
 from daemon.core.trust import Effect, Label
 from daemon.tools.base import ToolOutput
@@ -115,7 +115,7 @@ async def test_in_a_row_each_works_on_what_the_one_before_answered_b11(
         assert "## What b answered\nb says so" in task(model.requests[2].body)
         children = await spawned(it, run.turn)
         assert [child.session.startswith("sub-1-") for child in children] == [True] * 3
-        views = [await it.house.door.get_run(child.child) for child in children]
+        views = [await it.house.client.get_run(child.child) for child in children]
         assert [view.reply for view in views if view] == ["a says so", "b says so", "c says so"]
 
 
@@ -441,7 +441,7 @@ async def test_the_words_of_another_agent_are_not_the_owners_b11(
     async with house(tmp_path, model, {"team": team("sequential", "a", "b")}) as it:
         turn = await it.say("look out and send it")
         children: list[ChildSpawned] = []
-        async for event in it.house.door.stream_events(turn):
+        async for event in it.house.client.stream_events(turn):
             if event.name == "agent.started" and event.data["agent"] == "b":
                 children = await spawned(it, turn)
                 break
@@ -460,7 +460,7 @@ async def test_only_the_whole_is_delivered_and_once_b11(tmp_path: Path, model: F
     async with house(tmp_path, model, {"team": team("sequential", "a", "b")}, agent="") as it:
         await it.command("/agent team", "terminal:x")
         await it.ask("write a poem", "terminal:x")
-        assert [item.body for item in await it.house.door.list_undelivered("terminal:x")] == [
+        assert [item.body for item in await it.house.client.list_undelivered("terminal:x")] == [
             "b says so"
         ]
 
@@ -564,7 +564,7 @@ async def test_whoever_watches_sees_them_begin_and_end_b11(
         turn = await it.say("write a poem")
         told: Sequence[tuple[str, object]] = [
             (event.name, event.data.get("key"))
-            async for event in it.house.door.stream_events(turn)
+            async for event in it.house.client.stream_events(turn)
             if event.name.startswith("agent.")
         ]
         first, second = "round.0.agent.0", "round.0.agent.1"

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from daemon.app import Overrides
+from daemon.app.daemon import Overrides
 from daemon.core.events import ToolFinished
 from daemon.core.trust import Effect, Label
 from daemon.tools.base import ToolOutput
@@ -45,7 +45,7 @@ async def test_A20_a_setting_is_changed_after_a_yes_to_the_diff(
     async with living(tmp_path, model) as it:
         before = it.paths.config.read_text()
         turn = await asked(it, sets("agent.max_iterations", 4), says("done"))
-        question = (await it.house.door.list_approvals(session=SESSION))[0]
+        question = (await it.house.client.list_approvals(session=SESSION))[0]
         assert "+max_iterations = 4" in question.preview
         assert it.paths.config.read_text() == before
         await it.command("/approve")

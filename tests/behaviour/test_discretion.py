@@ -66,10 +66,10 @@ async def test_A6_and_in_the_story_of_a_failure(home: Path):
 async def test_A6_a_draft_shows_a_secret_in_no_piece(home: Path):
     async with FakeOpenAI() as model, living(home, model) as life:
         model.script(says(f"the password is {VALUE}, no more"))
-        turn = (await life.house.door.send(SESSION, "hi")).turn
+        turn = (await life.house.client.send(SESSION, "hi")).turn
         told = [
             event
-            async for event in life.house.door.stream_events(turn)
+            async for event in life.house.client.stream_events(turn)
             if event.name == "model.delta"
         ]
         draft = "".join(str(event.data["text"]) for event in told)
@@ -82,8 +82,8 @@ async def test_A6_the_reason_of_a_refusal_and_the_model_that_reads_it(home: Path
         model.script(SHELL, says("all right"))
         turn = await life.say("do it")
         await life.until(turn, "approval.asked")
-        (asked,) = await life.house.door.list_approvals()
-        await life.house.door.answer_approval(
+        (asked,) = await life.house.client.list_approvals()
+        await life.house.client.answer_approval(
             turn, asked.call_id, Answer.DENY, reason=f"not with {VALUE}"
         )
         await life.settled(turn)
@@ -108,11 +108,11 @@ async def test_A6_a_loops_order_and_an_events_payload(home: Path):
         FakeOpenAI() as model,
         living(home, model, {"agent": {"loop": {"enabled": True}}}) as life,
     ):
-        loop = await life.house.door.start_loop(
+        loop = await life.house.client.start_loop(
             LoopOrder("default", f"say {VALUE}", SESSION, max_iterations=1)
         )
         await life.settled(f"{loop.loop_id}-1")
-        taken = await life.house.events.accept(
+        taken = await life.house.triggers.accept(
             TriggerEvent("mail", {"body": [f"key: {VALUE}"]}, 10)
         )
         await life.settled(taken.turn)

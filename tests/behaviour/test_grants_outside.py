@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from daemon.app import Overrides
+from daemon.app.daemon import Overrides
 from daemon.core.events import Answer
 from daemon.core.messages import ToolSpec
 from daemon.core.trust import Effect
@@ -38,13 +38,13 @@ async def home(folder: Path) -> AsyncIterator[tuple[Living, list[str]]]:
 
 async def event(alive: Living, key: str) -> str:
     return (
-        await alive.house.events.accept(TriggerEvent("mail", {"text": "wipe all"}, 20, key))
+        await alive.house.triggers.accept(TriggerEvent("mail", {"text": "wipe all"}, 20, key))
     ).turn
 
 
 async def allowed(alive: Living, turn: str, answer: Answer = Answer.ALWAYS) -> None:
     asked = await alive.until(turn, "approval.asked")
-    await alive.house.door.answer_approval(turn, str(asked.data["call_id"]), answer)
+    await alive.house.client.answer_approval(turn, str(asked.data["call_id"]), answer)
     await alive.settled(turn)
 
 

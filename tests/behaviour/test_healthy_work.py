@@ -9,7 +9,7 @@ import pytest
 from daemon.agent.termination.confidence import check_confidence
 from daemon.agent.termination.default_conditions import check_unrecoverable
 from daemon.agent.termination.loop_detection import check_circling, check_repetition
-from daemon.app import Overrides
+from daemon.app.daemon import Overrides
 from daemon.core.events import Coached, Outcome, Stop
 from daemon.core.messages import ToolSpec
 from daemon.core.trust import Effect

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.app import Overrides
+from daemon.app.daemon import Overrides
 from daemon.core.events import ChildSpawned, ToolFinished
 from daemon.core.rows import LoopOrder
 from daemon.core.trust import Effect
@@ -176,7 +176,7 @@ async def test_a17_a_clock_that_stood_still_for_an_agent_goes_on_when_who_waited
         await it.until(top, "agent.started")
         middle = (await child_of(it, top)).child
         await suspended(it, middle)
-        assert await it.house.door.cancel_run(middle)
+        assert await it.house.client.cancel_run(middle)
         assert (await it.settled(middle)).stop_reason == "cancelled"
         assert (await asyncio.wait_for(it.settled(top), 6)).stop_reason == "deadline"
 
@@ -218,7 +218,7 @@ async def test_b8_what_an_agents_author_wants_to_be_asked_about_is_asked_of_thos
         turn = await it.say("parent, go")
         await it.until(turn, "agent.started")
         child = await suspended(it, (await child_of(it, turn)).child)
-        [asked] = await it.house.door.list_approvals(session=SESSION)
+        [asked] = await it.house.client.list_approvals(session=SESSION)
         assert (asked.turn, asked.tool) == (child, "write_file")
         await it.command("/approve")
         assert (await it.settled(turn)).reply == "done"
@@ -363,7 +363,7 @@ async def test_e7_who_is_stopped_reports_nothing_and_nobody_is_set_to_work_again
         await it.command("/stop")
         assert (await it.settled(spawned.child)).stop_reason == "cancelled"
         await it.ask("next")
-        assert [line.turn for line in await it.house.door.list_runs(SESSION)][1:] == [run.turn]
+        assert [line.turn for line in await it.house.client.list_runs(SESSION)][1:] == [run.turn]
 
 
 async def test_a17_a_report_does_not_begin_a_chain_that_nobody_ends(

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import pytest
 
-from daemon.app import Overrides
+from daemon.app.daemon import Overrides
 from daemon.core.events import Answer, Steered, Suspended
 from daemon.core.journal import ReadTx, Store, Tx
 from daemon.core.trust import Effect
@@ -44,7 +44,7 @@ def with_tools() -> Overrides:
 
 
 async def state(it: Living, turn: str) -> str | None:
-    view = await it.house.door.get_run(turn)
+    view = await it.house.client.get_run(turn)
     return view.state if view else None
 
 
@@ -61,7 +61,7 @@ async def test_stop_takes_a_text_with_it_that_was_on_its_way_into_the_turn(
         assert (await it.settled(turn)).stop_reason == "cancelled"
         assert (await it.ask("next")).reply == "what comes next"
         assert len(model.requests) == 2
-        assert {line.stop_reason for line in await it.house.door.list_runs(SESSION)} == {
+        assert {line.stop_reason for line in await it.house.client.list_runs(SESSION)} == {
             "cancelled",
             "done",
         }
@@ -74,14 +74,14 @@ async def test_a_stop_that_comes_while_the_turn_is_being_put_to_wait_is_heard(
     async with living(tmp_path, model, parts=with_tools()) as it:
         turn = await it.say("send hello")
         await suspending(it, turn)
-        assert await it.house.door.cancel_run(turn)
+        assert await it.house.client.cancel_run(turn)
         assert (await asyncio.wait_for(it.settled(turn), 5)).stop_reason == "cancelled"
 
 
 async def suspending(it: Living, turn: str) -> None:
     """The moment between `Suspended` and the disk's word that it is written."""
     lane = it.house.sessions.worker_of(
-        (await it.house.door.inbox.store.read(lambda tx: tx.list_sessions()))[0]
+        (await it.house.client.inbox.store.read(lambda tx: tx.list_sessions()))[0]
     )
     while not (lane.running and lane.running.id == turn and lane.running.suspended):
         await asyncio.sleep(0)
@@ -93,7 +93,7 @@ async def test_a_queued_message_of_a_paused_session_can_be_stopped(
     async with living(tmp_path, model) as it:
         await it.command("/pause")
         queued, kept = await it.say("never mind"), await it.say("later")
-        assert await it.house.door.cancel_run(queued)
+        assert await it.house.client.cancel_run(queued)
         assert (await asyncio.wait_for(it.settled(queued), 5)).stop_reason == "cancelled"
         assert (await state(it, kept), model.requests) == ("queued", [])
 
@@ -106,7 +106,7 @@ async def test_time_is_counted_once_for_calls_that_ran_together(
     async with living(tmp_path, model, {"agent": {"max_seconds": 2}}, with_tools()) as it:
         turn = await it.say("rest, then send")
         asked = await it.until(turn, "approval.asked")
-        assert await it.house.door.answer_approval(turn, str(asked.data["call_id"]), Answer.ONCE)
+        assert await it.house.client.answer_approval(turn, str(asked.data["call_id"]), Answer.ONCE)
         run = await it.settled(turn)
         assert (run.stop_reason, run.reply) == ("done", "all done")
         (waited,) = [event for event in await it.events(turn) if isinstance(event, Suspended)]
@@ -230,14 +230,14 @@ async def test_a_text_that_comes_too_late_for_its_turn_is_a_turn_and_is_told_so(
         turn = await it.say("hang")
         await model.hanging.wait()
         desk[0].next_lies = True
-        late = asyncio.create_task(it.house.door.send(SESSION, "and this", "c1", stream=False))
+        late = asyncio.create_task(it.house.client.send(SESSION, "and this", "c1", stream=False))
         await desk[0].lies.wait()
-        assert await it.house.door.cancel_run(turn)
+        assert await it.house.client.cancel_run(turn)
         assert (await it.settled(turn)).stop_reason == "cancelled"
         desk[0].done.set()
         accepted = await late
         assert (accepted.steered, (await it.settled(accepted.turn)).reply) == ("", "on its own")
-        assert await it.house.door.send(SESSION, "and this", "c1") == accepted
+        assert await it.house.client.send(SESSION, "and this", "c1") == accepted
 
 
 async def test_a_command_that_was_cut_off_is_not_said_to_have_been_done(
@@ -245,10 +245,10 @@ async def test_a_command_that_was_cut_off_is_not_said_to_have_been_done(
 ) -> None:
     async with living(tmp_path, model) as it:
         cut = InboxMessage("web", "test", SESSION, OWNER, f"{SESSION}/c1", "/pause")
-        await it.house.door.inbox.accept(cut, command=True)  # and here the daemon died
-        assert "is unknown" in (await it.house.door.send(SESSION, "/pause", "c1")).reply
+        await it.house.client.inbox.accept(cut, command=True)  # and here the daemon died
+        assert "is unknown" in (await it.house.client.send(SESSION, "/pause", "c1")).reply
         assert (
-            await it.command("/pause") != (await it.house.door.send(SESSION, "/pause", "c1")).reply
+            await it.command("/pause") != (await it.house.client.send(SESSION, "/pause", "c1")).reply
         )
 
 

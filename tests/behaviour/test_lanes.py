@@ -7,7 +7,7 @@ from time import monotonic
 
 import pytest
 
-from daemon.app import Overrides
+from daemon.app.daemon import Overrides
 from daemon.core.events import Answer, Steered, ToolStarted
 from daemon.core.trust import Effect
 from daemon.tools.signature import bind, tool
@@ -38,11 +38,11 @@ def sender(sent: list[str]) -> Overrides:
 
 async def approve(it: Living, turn: str, answer: Answer = Answer.ONCE) -> bool:
     asked = await it.until(turn, "approval.asked")
-    return await it.house.door.answer_approval(turn, str(asked.data["call_id"]), answer)
+    return await it.house.client.answer_approval(turn, str(asked.data["call_id"]), answer)
 
 
 async def state(it: Living, turn: str) -> str:
-    view = await it.house.door.get_run(turn)
+    view = await it.house.client.get_run(turn)
     assert view
     return view.state
 
@@ -79,7 +79,7 @@ async def test_e7_text_of_the_same_sender_is_folded_in_before_the_next_model_cal
     async with living(tmp_path, model) as it:
         turn = await it.say("do a thing")
         await model.asked(1)
-        accepted = await it.house.door.send("web:test", "and another thing")
+        accepted = await it.house.client.send("web:test", "and another thing")
         assert (accepted.turn, accepted.steered) == ("", turn)
         released.set()
         assert (await it.settled(turn)).reply == "done both"
@@ -181,7 +181,7 @@ async def test_stop_reaches_queued_and_suspended_turns_too(
         reasons = [(await it.settled(turn)).stop_reason for turn in (waiting, hanging, queued)]
         assert reasons == ["cancelled"] * 3
         assert (sent, len(model.requests)) == ([], 2)
-        assert await it.house.door.list_approvals() == []
+        assert await it.house.client.list_approvals() == []
 
 
 async def test_pause_holds_before_the_next_step_and_resume_goes_on(
@@ -233,7 +233,7 @@ async def test_text_while_a_question_is_open_rejects_it_with_that_text_as_the_re
     async with living(tmp_path, model, parts=sender(sent)) as it:
         turn = await it.say("send hello")
         await it.until(turn, "run.suspended")
-        accepted = await it.house.door.send("web:test", "no, write to Bob first")
+        accepted = await it.house.client.send("web:test", "no, write to Bob first")
         assert accepted.steered == turn
         run = await it.settled(turn)
         assert (run.reply, sent) == ("then I will not", [])
@@ -281,7 +281,7 @@ async def test_a_question_is_answered_once(tmp_path: Path, model: FakeOpenAI) ->
         turn = await it.say("send hello")
         asked = await it.until(turn, "approval.asked")
         answers = [
-            await it.house.door.answer_approval(turn, str(asked.data["call_id"]), Answer.ONCE)
+            await it.house.client.answer_approval(turn, str(asked.data["call_id"]), Answer.ONCE)
             for _ in range(3)
         ]
         await it.settled(turn)
@@ -294,9 +294,9 @@ async def test_two_gated_calls_wait_each_on_their_own(tmp_path: Path, model: Fak
     async with living(tmp_path, model, parts=sender(sent)) as it:
         turn = await it.say("send both")
         await it.until(turn, "run.suspended")
-        one, two = await it.house.door.list_approvals()
-        assert await it.house.door.answer_approval(turn, two.call_id, Answer.ONCE)
-        assert await it.house.door.answer_approval(
+        one, two = await it.house.client.list_approvals()
+        assert await it.house.client.answer_approval(turn, two.call_id, Answer.ONCE)
+        assert await it.house.client.answer_approval(
             turn, one.call_id, Answer.DENY, reason="not that one"
         )
         run = await it.settled(turn)
@@ -313,7 +313,7 @@ async def test_an_effect_behind_a_call_that_waits_waits_too_and_reading_goes_pas
     async with living(tmp_path, model, parts=sender(sent)) as it:
         turn = await it.say("send hello, then write")
         await it.until(turn, "run.suspended")
-        view = await it.house.door.get_run(turn)
+        view = await it.house.client.get_run(turn)
         assert view and [call.result is not None for call in view.calls] == [False, False, True]
         assert await approve(it, turn)
         run = await it.settled(turn)
@@ -339,7 +339,7 @@ async def test_a15_a_question_nobody_answers_expires_by_the_wall_clock_and_the_t
         assert asked.data["expires"] == (now + timedelta(minutes=5)).isoformat()
         wall.write_text((now + timedelta(minutes=6)).isoformat())
         assert (await it.settled(turn)).reply == "nobody answered"
-        assert not await it.house.door.answer_approval(
+        assert not await it.house.client.answer_approval(
             turn, str(asked.data["call_id"]), Answer.ONCE
         )
         assert sent == []
@@ -347,12 +347,12 @@ async def test_a15_a_question_nobody_answers_expires_by_the_wall_clock_and_the_t
 
 async def test_the_same_client_id_is_the_same_message(tmp_path: Path, model: FakeOpenAI) -> None:
     async with living(tmp_path, model) as it:
-        first = await it.house.door.send("web:test", "hello you", "id-1")
+        first = await it.house.client.send("web:test", "hello you", "id-1")
         await it.settled(first.turn)
-        assert await it.house.door.send("web:test", "hello you", "id-1") == first
-        assert (await it.house.door.send("web:other", "hello you", "id-1")).turn != first.turn
-        status = await it.house.door.send("web:test", "/whoami", "id-2")
-        assert await it.house.door.send("web:test", "/whoami", "id-2") == status
+        assert await it.house.client.send("web:test", "hello you", "id-1") == first
+        assert (await it.house.client.send("web:other", "hello you", "id-1")).turn != first.turn
+        status = await it.house.client.send("web:test", "/whoami", "id-2")
+        assert await it.house.client.send("web:test", "/whoami", "id-2") == status
     assert len([r for r in model.requests if last(r.body) == "hello you"]) == 2
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.app import Overrides
+from daemon.app.daemon import Overrides
 from daemon.core.events import (
     BudgetExtended,
     ModelAsked,

@@ -12,7 +12,8 @@ from typing import TypeVar
 
 import pytest
 
-from daemon.app import Overrides, open_daemon
+from daemon.app.config import load_config
+from daemon.app.daemon import Overrides, open_daemon
 from daemon.core.errors import StoreUnavailable, UsageError
 from daemon.core.events import Answer
 from daemon.core.journal import ReadTx, Store, Tx
@@ -20,7 +21,6 @@ from daemon.core.rows import LoopOrder, LoopRow, LoopStage
 from daemon.core.trust import Effect, Label
 from daemon.loops.config import LoopBusy, LoopNotEnabled
 from daemon.loops.events import LoopEvent, to_payload
-from daemon.settings.load import load_config
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import ToolOutput
 from daemon.tools.signature import bind, tool
@@ -173,7 +173,7 @@ async def test_at_the_cap_it_completes_with_the_last_progress_entry_and_every_ou
         loop = await over(it, await begin(it))
         assert (loop.stage, loop.final_output) == (LoopStage.COMPLETED, loop.learned[-1])
         assert len(loop.final_output) < 310 and "END" not in loop.final_output
-        (view,) = await it.house.door.list_loops("default")
+        (view,) = await it.house.client.list_loops("default")
         assert [attempt.output for attempt in view.attempts] == ["one", long]
 
 
@@ -198,7 +198,7 @@ async def test_a_command_that_succeeds_in_the_workspace_completes_the_loop_witho
     async with house(tmp_path, model, looping("test_pass", "test -f done")) as it:
         loop = await over(it, await begin(it))
         assert (loop.stage, loop.attempt, loop.final_output) == (LoopStage.COMPLETED, 2, "written")
-        assert await it.house.door.list_approvals("pending") == []
+        assert await it.house.client.list_approvals("pending") == []
 
 
 async def test_the_command_never_meets_a_shell_c3(tmp_path: Path, model: FakeOpenAI) -> None:
@@ -220,7 +220,7 @@ async def test_a_yes_completes_a_manual_loop_with_the_attempts_whole_output_c3(
         assert loop.ended_at is None and any(
             "needs your review" in line for line in await notices(it)
         )
-        (question,) = await it.house.door.list_approvals("pending", TERMINAL)
+        (question,) = await it.house.client.list_approvals("pending", TERMINAL)
         assert (question.tool, question.turn) == ("loop_review", f"{loop.id}-1")
         assert await it.house.loops.review(loop.id, approved=True, by="me")
         done = await over(it, loop)
@@ -238,9 +238,9 @@ async def test_a_no_at_any_door_fails_a_manual_loop_c3(
             case "/deny":
                 assert "Denied" in await it.command("/deny not good", TERMINAL)
             case "text":
-                await it.house.door.send(TERMINAL, "rather not")
+                await it.house.client.send(TERMINAL, "rather not")
             case "door":
-                assert await it.house.door.answer_approval(f"{loop.id}-1", "review", Answer.DENY)
+                assert await it.house.client.answer_approval(f"{loop.id}-1", "review", Answer.DENY)
             case _:
                 assert await it.house.loops.review(loop.id, approved=False, by="me")
         done = await over(it, loop)
@@ -493,8 +493,8 @@ async def test_stop_rejects_an_open_review_c6(tmp_path: Path, model: FakeOpenAI)
     async with house(tmp_path, model, looping("manual")) as it:
         loop = await until(it, await begin(it), LoopStage.REVIEWING)
         await it.house.loops.stop(loop.id, "enough")
-        assert await it.house.door.list_approvals("pending") == []
-        assert not await it.house.door.answer_approval(f"{loop.id}-1", "review", Answer.ONCE)
+        assert await it.house.client.list_approvals("pending") == []
+        assert not await it.house.client.answer_approval(f"{loop.id}-1", "review", Answer.ONCE)
         row = await it.house.store.read(lambda tx: tx.get_loop(loop.id))
         assert row and (row.stage, row.error) == (LoopStage.FAILED, "enough")
 
@@ -544,7 +544,7 @@ async def test_an_attempt_that_somebody_stops_ends_the_loop_c6(
     async with house(tmp_path, model) as it:
         loop = await begin(it)
         await model.hanging.wait()
-        await it.house.door.cancel_run(f"{loop.id}-1")
+        await it.house.client.cancel_run(f"{loop.id}-1")
         done = await over(it, loop)
         assert (done.stage, "stopped" in done.error, model.count) == (LoopStage.FAILED, True, 1)
 
@@ -647,7 +647,7 @@ async def test_an_effect_in_an_attempt_is_asked_about_in_the_conversation_that_s
     async with house(tmp_path, model, looping("regex", "done"), sender(sent)) as it:
         loop = await begin(it)
         await it.until(f"{loop.id}-1", "run.suspended")
-        (question,) = await it.house.door.list_approvals("pending", TERMINAL)
+        (question,) = await it.house.client.list_approvals("pending", TERMINAL)
         assert (question.tool, sent) == ("send", [])
         assert "Approved" in await it.command("/approve", TERMINAL)
         assert (await over(it, loop)).stage is LoopStage.COMPLETED

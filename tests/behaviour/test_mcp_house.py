@@ -33,7 +33,7 @@ async def spoken(alive: Living, text: str, role: Role = Role.OWNER) -> str:
     session = await alive.house.store.read(lambda tx: tx.get_session(SESSION))
     assert session
     name, _, argument = text.removeprefix("/").partition(" ")
-    runner = alive.house.channel_deps.commands
+    runner = alive.house.commands
     return await runner.dispatch(CommandCall(session, "me", name, argument, role))
 
 
@@ -74,7 +74,7 @@ async def test_A22_a_tool_that_nobody_described_is_asked_about_before_every_call
         assert script.executed() == []
         [asked] = await alive.house.store.read(lambda tx: tx.list_approvals("pending"))
         assert asked.tool == "desk__send"
-        await alive.house.door.answer_approval(turn, asked.call_id, Answer.ONCE)
+        await alive.house.client.answer_approval(turn, asked.call_id, Answer.ONCE)
         assert (await alive.settled(turn)).reply == "Done."
     assert script.executed() == [("send", {"to": "bob"})]
 

@@ -12,14 +12,14 @@ import pytest
 from channels.message import Attachment
 from daemon.agent.context.history import rebuild_turn
 from daemon.agent.turn_control import TurnControl
-from daemon.app import open_daemon
+from daemon.app.config import load_config
+from daemon.app.daemon import open_daemon
 from daemon.core.events import UserSaid
 from daemon.core.provenance import Origin, collect_texts
 from daemon.core.rows import InboxRow
 from daemon.core.trust import Label
 from daemon.sessions.inbox import InboxMessage, InboxReceipt
 from daemon.sessions.worker import fetch_files
-from daemon.settings.load import load_config
 from daemon.tools.workspace.attachment_names import (
     attachments_from_json,
     attachments_to_json,
@@ -63,7 +63,7 @@ async def bring(
         text,
         attachments=files or attachments_to_json([REPORT]),
     )
-    return await it.house.door.inbox.accept(inbound)
+    return await it.house.client.inbox.accept(inbound)
 
 
 async def fetched(row: InboxRow) -> str:

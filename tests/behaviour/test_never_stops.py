@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from daemon.app import Overrides
+from daemon.app.daemon import Overrides
 from daemon.client.protocol import RunView
 from daemon.core.events import ChildSpawned, ModelAsked
 from daemon.core.trust import Effect
@@ -229,7 +229,7 @@ async def test_a17_endless_sub_agents_in_each_level_and_iteration(
         run = await ask(it, model, within=60)
         depths = {
             view.id.split("-")[1]
-            for view in await it.house.door.list_sessions()
+            for view in await it.house.client.list_sessions()
             if view.id.startswith("sub-")
         }
         billed = fee * model.count
@@ -398,7 +398,7 @@ async def test_e2_a_slow_drip(tmp_path: Path, model: FakeOpenAI, stream: bool) -
     async with living(tmp_path, model, config, PARTS) as it:
         clock = asyncio.get_running_loop().time
         began = clock()
-        turn = (await it.house.door.send("web:test", PARENT, stream=stream)).turn
+        turn = (await it.house.client.send("web:test", PARENT, stream=stream)).turn
         run = await asyncio.wait_for(it.settled(turn), 10)
         assert clock() - began < 1.5 + 1.0
         await asyncio.wait_for(model.gone.wait(), 1)
@@ -436,7 +436,7 @@ async def test_e2_stop_reaches_into_a_call_within_a_second(
     """D5, E7: and the connection is closed."""
     model.otherwise(silent)
     async with living(tmp_path, model) as it:
-        turn = (await it.house.door.send("web:test", PARENT, stream=stream)).turn
+        turn = (await it.house.client.send("web:test", PARENT, stream=stream)).turn
         await asyncio.wait_for(model.hanging.wait(), 10)
         assert await it.command("/stop") == "Stopping 1 task."
         run = await asyncio.wait_for(it.settled(turn), 1)
@@ -467,7 +467,7 @@ async def test_e1_whatever_the_way_the_end_is_on_record_once(
             False
         ] * 4 + [True]
         assert [type(event).__name__ for event in events].count("TurnEnded") == 1
-        assert [item.body for item in await it.house.door.list_undelivered("terminal:main")] == [
+        assert [item.body for item in await it.house.client.list_undelivered("terminal:main")] == [
             run.reply
         ]
         assert not [event for event in events if isinstance(event, ChildSpawned)]

@@ -17,11 +17,11 @@ def limited(usd: float, **more: object) -> dict[str, object]:
 async def asked(it: Living, turn: str, number: int) -> str:
     """What is asked when the turn waits for the n-th time."""
     waits = 0
-    async for event in it.house.door.stream_events(turn):
+    async for event in it.house.client.stream_events(turn):
         waits += event.name == "run.suspended"
         if waits == number:
             break
-    [question] = await it.house.door.list_approvals(session=SESSION)
+    [question] = await it.house.client.list_approvals(session=SESSION)
     return question.tool
 
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
-from daemon.app import Overrides
+from daemon.app.daemon import Overrides
 from daemon.core.events import Consulted, UserSaid
 from daemon.core.trust import Effect, Label
 from daemon.tools.base import ToolOutput
@@ -148,7 +148,7 @@ async def test_a_restart_while_it_reflects_answers_once_and_thinks_once_more_e10
         assert (
             len(model.requests) == 3
         )  # the answer, the thought that was cut, and the one after the restart
-        assert [item.body for item in await it.house.door.list_undelivered("web:test")] in (
+        assert [item.body for item in await it.house.client.list_undelivered("web:test")] in (
             [],
             ["The valve was stuck."],
         )

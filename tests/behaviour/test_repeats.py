@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.app import Overrides
+from daemon.app.daemon import Overrides
 from daemon.client.protocol import RunView
 from daemon.core.events import ToolFinished, ToolStarted
 from daemon.core.trust import Effect

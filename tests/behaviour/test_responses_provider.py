@@ -277,7 +277,7 @@ async def test_a_house_on_responses_uses_tools_and_gives_its_reasoning_back(
         )
         async with living(tmp_path, model, config()) as it:
             for words, answer in (("what time is it?", "It is noon."), ("and now?", "Still noon.")):
-                sent = await it.house.door.send(SESSION, words, stream=stream)
+                sent = await it.house.client.send(SESSION, words, stream=stream)
                 run = await it.settled(sent.turn)
                 assert (run.reply, run.stop_reason) == (answer, "done")
             replied = [

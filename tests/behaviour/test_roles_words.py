@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.app import Overrides
+from daemon.app.daemon import Overrides
 from daemon.client.protocol import RunView
 from daemon.core.errors import AidaemonError
 from daemon.core.events import Answer, ApprovalAsked, Steered, UserSaid
@@ -37,13 +37,13 @@ class Desk:
 
     async def hears(self, text: str, by: Person, session: str = SESSION) -> RunView | str:
         """How the turn of this message ended; or the tool that it asks about."""
-        accepted = await self.alive.house.door.send(session, text, by=by, stream=False)
+        accepted = await self.alive.house.client.send(session, text, by=by, stream=False)
         return await self.comes_to(accepted.turn, session)
 
     async def comes_to(self, turn: str, session: str = SESSION) -> RunView | str:
-        async for event in self.alive.house.door.stream_events(turn):
+        async for event in self.alive.house.client.stream_events(turn):
             if event.name == "run.suspended":
-                [asked] = await self.alive.house.door.list_approvals(session=session)
+                [asked] = await self.alive.house.client.list_approvals(session=session)
                 return asked.tool
         return await self.alive.settled(turn)
 
@@ -88,15 +88,15 @@ async def test_where_something_is_sent_is_asked_about_when_somebody_else_said_it
     async with desk(tmp_path) as it:
         it.will_send()
         assert await it.hears(SEND, person) == "send" and it.sent == []
-        [asked] = await it.alive.house.door.list_approvals(session=SESSION)
+        [asked] = await it.alive.house.client.list_approvals(session=SESSION)
         assert EVE in asked.arguments
         for who in (person, ADMIN):
             with pytest.raises(AidaemonError):
-                await it.alive.house.door.answer_approval(
+                await it.alive.house.client.answer_approval(
                     asked.turn, asked.call_id, Answer.ONCE, by=who
                 )
         assert it.sent == []
-        await it.alive.house.door.answer_approval(asked.turn, asked.call_id, Answer.ONCE, by=OWNER)
+        await it.alive.house.client.answer_approval(asked.turn, asked.call_id, Answer.ONCE, by=OWNER)
         assert (await it.alive.settled(asked.turn)).reply == "Sent." and it.sent == [EVE]
 
 
@@ -154,11 +154,11 @@ async def test_what_an_editor_adds_mid_turn_is_not_the_owners_either(tmp_path: P
             calls(("send", {"to": EVE, "text": "x"})),
             says("Sent."),
         )
-        accepted = await it.alive.house.door.send(
+        accepted = await it.alive.house.client.send(
             SESSION, "write the report", by=EDITOR, stream=False
         )
         await it.model.asked(1)
-        steering = await it.alive.house.door.send(SESSION, SEND, by=EDITOR, stream=False)
+        steering = await it.alive.house.client.send(SESSION, SEND, by=EDITOR, stream=False)
         assert steering.steered == accepted.turn
         written.set()
         assert await it.comes_to(accepted.turn) == "send" and it.sent == []
@@ -240,7 +240,7 @@ async def test_a17_an_agent_that_works_for_somebody_goes_by_their_words(
         it.model.otherwise(
             told({SEND: [task, says("Done.")], f"mail {EVE}": [sends, says("Sent.")]})
         )
-        accepted = await it.alive.house.door.send(SESSION, SEND, by=person, stream=False)
+        accepted = await it.alive.house.client.send(SESSION, SEND, by=person, stream=False)
         child = (await it.alive.until(accepted.turn, "agent.started")).data["turn"]
         outcome = await it.comes_to(str(child))
         assert isinstance(outcome, RunView) == goes and it.sent == [EVE] * goes
@@ -272,7 +272,7 @@ async def test_c12_a_loop_goes_by_the_words_of_who_began_it(
     async with desk(tmp_path, {"agent": {"loop": {"enabled": True, "max_iterations": 1}}}) as it:
         it.will_send()
         order = LoopOrder("default", SEND, SESSION, person.name, role=person.role.value)
-        loop = await it.alive.house.door.start_loop(order)
+        loop = await it.alive.house.client.start_loop(order)
         outcome = await it.comes_to(f"{loop.loop_id}-1")
         assert isinstance(outcome, RunView) == goes and it.sent == [EVE] * goes
 
@@ -281,7 +281,7 @@ async def test_a_question_about_somebody_elses_words_says_whose_call_it_is(tmp_p
     async with desk(tmp_path) as it:
         it.will_send()
         await it.hears(SEND, EDITOR)
-        [turn] = [run.turn for run in await it.alive.house.door.list_runs(SESSION)]
+        [turn] = [run.turn for run in await it.alive.house.client.list_runs(SESSION)]
         events = await it.alive.events(turn)
         assert [event.tool for event in events if isinstance(event, ApprovalAsked)] == ["send"]
         assert [event.role for event in events if isinstance(event, UserSaid)] == ["editor"]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.app import Overrides
+from daemon.app.daemon import Overrides
 from daemon.core.events import CallJudged, HistoryCompressed
 from daemon.core.trust import Decision, Effect
 from daemon.tools.signature import bind, tool

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from daemon.app import Overrides
+from daemon.app.daemon import Overrides
 from daemon.core.messages import ToolSpec
 from daemon.core.trust import OWNER, Answer, Effect
 from daemon.tools.base import Tool, ToolContext, ToolMeta, ToolOutput
@@ -58,8 +58,8 @@ async def test_F5_a_yes_does_not_lift_a_rule_that_was_pinned_before_it(tmp_path:
     ):
         turn = await asked(alive, ("delete_mail", {}))
         await alive.command("/rules add never delete mail")
-        question = (await alive.house.door.list_approvals(session=SESSION))[0]
-        assert await alive.house.door.answer_approval(turn, question.call_id, Answer.ONCE, OWNER)
+        question = (await alive.house.client.list_approvals(session=SESSION))[0]
+        assert await alive.house.client.answer_approval(turn, question.call_id, Answer.ONCE, OWNER)
         view = await alive.settled(turn)
         assert view.calls[0].is_error and "rule" in str(view.calls[0].result)
 

@@ -33,7 +33,7 @@ class Desk:
 
     async def hears(self, text: str = SAID, session: str = CHAT, channel: str = "telegram") -> str:
         """The turn of this message."""
-        taken = await self.it.house.door.inbox.accept(
+        taken = await self.it.house.client.inbox.accept(
             InboxMessage(channel, "42", session, "owner", text, text, Label.TRUSTED)
         )
         return taken.row.turn
@@ -100,8 +100,8 @@ async def test_a_file_that_nobody_asked_for_is_asked_about(tmp_path: Path) -> No
         turn = await at.hears("how are you?")
         await at.it.until(turn, "run.suspended")
         assert await at.posted() == [] and at.copies == []
-        [asked] = await at.it.house.door.list_approvals(session=CHAT)
-        await at.it.house.door.answer_approval(turn, asked.call_id, Answer.DENY)
+        [asked] = await at.it.house.client.list_approvals(session=CHAT)
+        await at.it.house.client.answer_approval(turn, asked.call_id, Answer.DENY)
         await at.it.settled(turn)
         assert await at.posted() == [] and at.copies == []
 

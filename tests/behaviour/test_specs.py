@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from daemon.app import Overrides
+from daemon.app.daemon import Overrides
 from daemon.core.events import Answer, Coached, HistoryCompressed, ModelReplied, ToolFinished
 from daemon.core.trust import Effect
 from daemon.tools.base import ToolOutput
@@ -92,7 +92,7 @@ def roles(request: Any) -> list[str]:
 
 async def named(it: Living, turn: str) -> list[str]:
     return [
-        event.name async for event in it.house.door.stream_events(turn) if event.seq is not None
+        event.name async for event in it.house.client.stream_events(turn) if event.seq is not None
     ]
 
 
@@ -277,7 +277,7 @@ async def test_events_tell_every_cycle(tmp_path: Path, model: FakeOpenAI) -> Non
     model.script(calls(("look", {"number": 1}), ("look", {"number": 2}), text="hm"), DONE)
     async with agent(tmp_path, model, conditions(TEXT, cycles=7)) as it:
         run = await it.ask("do it")
-        told = [event async for event in it.house.door.stream_events(run.turn)]
+        told = [event async for event in it.house.client.stream_events(run.turn)]
         assert [
             event.name for event in told if event.name not in ("tool.started", "model.delta")
         ] == [
@@ -341,7 +341,7 @@ async def test_with_approvals_always_each_of_two_parallel_calls_waits_on_its_own
     async with agent(tmp_path, model, '[tools]\napprovals = "always"\n' + conditions(TEXT)) as it:
         turn = await it.say("write two notes")
         await it.until(turn, "run.suspended")
-        door = it.house.door
+        door = it.house.client
         first, second = await door.list_approvals(session=SESSION)
         assert await door.answer_approval(turn, second.call_id, Answer.DENY, reason="not that one")
         assert [row.call_id for row in await door.list_approvals(session=SESSION)] == [
@@ -378,9 +378,9 @@ async def test_a_protected_path_of_the_spec_is_asked_about_and_no_other(
     ) as it:
         turn = await it.say("write two files")
         await it.until(turn, "run.suspended")
-        [asked] = await it.house.door.list_approvals(session=SESSION)
+        [asked] = await it.house.client.list_approvals(session=SESSION)
         assert "plans/secret.txt" in asked.arguments
-        await it.house.door.answer_approval(turn, asked.call_id, Answer.ONCE)
+        await it.house.client.answer_approval(turn, asked.call_id, Answer.ONCE)
         assert (await it.settled(turn)).stop_reason == "condition"
         assert (tmp_path / "workspace" / "plans" / "secret.txt").read_text() == "x"
 
@@ -398,7 +398,7 @@ async def test_a_command_is_asked_about_where_the_spec_protects_something(
     ) as it:
         turn = await it.say("list it")
         await it.until(turn, "run.suspended")
-        [asked] = await it.house.door.list_approvals(session=SESSION)
+        [asked] = await it.house.client.list_approvals(session=SESSION)
         assert asked.tool == "shell"
 
 
@@ -468,8 +468,8 @@ async def test_a_turn_keeps_what_it_began_with_while_its_file_is_edited(
         (tmp_path / "agents" / "coder.toml").write_text(
             '[identity]\nname = "coder"\ninstructions = "NEW"\n'
         )
-        [asked] = await it.house.door.list_approvals(session=SESSION)
-        await it.house.door.answer_approval(turn, asked.call_id, Answer.ONCE)
+        [asked] = await it.house.client.list_approvals(session=SESSION)
+        await it.house.client.answer_approval(turn, asked.call_id, Answer.ONCE)
         assert (await it.settled(turn)).reply == "first"
         await it.ask("and now")
         assert ["NEW" in request["messages"][0]["content"] for request in model.requests] == [
@@ -516,7 +516,7 @@ async def test_a_composite_s_sub_agent_may_itself_be_iterative(
         assert "All done. <task-complete>" in model.requests[2]["messages"][-1]["content"]
         ended = [
             event
-            async for event in it.house.door.stream_events(run.turn)
+            async for event in it.house.client.stream_events(run.turn)
             if event.name == "agent.ended"
         ]
         assert [event.data["stop_reason"] for event in ended] == ["condition", "done"]
@@ -558,7 +558,7 @@ async def test_a_refused_critical_tool_of_the_spec_ends_the_turn(
     async with agent(tmp_path, model, spec + conditions(TEXT)) as it:
         turn = await it.say("write a note")
         await it.until(turn, "run.suspended")
-        [asked] = await it.house.door.list_approvals(session=SESSION)
-        await it.house.door.answer_approval(turn, asked.call_id, Answer.DENY, reason="no notes")
+        [asked] = await it.house.client.list_approvals(session=SESSION)
+        await it.house.client.answer_approval(turn, asked.call_id, Answer.DENY, reason="no notes")
         run = await it.settled(turn)
         assert run.stop_reason == "failed" and len(model.requests) <= 2

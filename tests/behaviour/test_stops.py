@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.app import Overrides
+from daemon.app.daemon import Overrides
 from daemon.core.errors import StoreUnavailable
 from daemon.core.journal import Store
 from daemon.store.sqlite import SqliteStore
@@ -27,8 +27,8 @@ async def test_e7_what_was_stopped_before_a_restart_does_not_run_after_it(
             await it.say("nor this"),
             await it.say("but this"),
         )
-        assert await it.house.door.cancel_run(one)
-        assert await it.house.door.cancel_run(two)
+        assert await it.house.client.cancel_run(one)
+        assert await it.house.client.cancel_run(two)
     async with living(tmp_path, model, config) as it:
         reasons = [
             (await asyncio.wait_for(it.settled(turn), 5)).stop_reason
@@ -57,7 +57,7 @@ async def test_e7_a_full_disk_holds_up_no_stop(
         turn = await it.say("hang")
         await model.hanging.wait()
         faults.append(StoreUnavailable("the disk is full"))
-        assert await it.house.door.stop_session(SESSION) == [turn]
+        assert await it.house.client.stop_session(SESSION) == [turn]
         await asyncio.wait_for(model.gone.wait(), 1)
         assert "a restart may undo it" in caplog.text
         faults.clear()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from daemon.app import Overrides
+from daemon.app.daemon import Overrides
 from daemon.core.events import ChildSpawned
 from daemon.core.trust import Effect, Label
 from daemon.tools.base import ToolOutput
@@ -66,7 +66,7 @@ async def test_a17_a_sub_agent_does_its_task_in_a_session_of_its_own_and_its_ans
         child = await child_of(it, run.turn)
         assert child.session.startswith("sub-1-") and child.depth == 1
         assert "forty-two" in results(model.requests[-1].body)[0]
-        view = await it.house.door.get_run(child.child)
+        view = await it.house.client.get_run(child.child)
         assert view and (view.session, view.state, view.reply) == (
             child.session,
             "ended",
@@ -90,7 +90,7 @@ async def test_a17_only_the_parents_reply_reaches_the_chat(
     )
     async with living(tmp_path, model) as it:
         await it.ask("parent, go", "terminal:a")
-        assert [item.body for item in await it.house.door.list_undelivered("terminal:a")] == [
+        assert [item.body for item in await it.house.client.list_undelivered("terminal:a")] == [
             "all done"
         ]
 
@@ -109,7 +109,7 @@ async def test_a17_sub_agents_are_at_most_so_deep(tmp_path: Path, model: FakeOpe
         assert run.reply and "sub-agents may be nested 2 deep" in run.reply
         sessions = {
             view.id.partition("-")[2][:1]
-            for view in await it.house.door.list_sessions()
+            for view in await it.house.client.list_sessions()
             if view.id.startswith("sub-")
         }
         assert sessions == {"1", "2"}
@@ -127,7 +127,7 @@ async def test_a17_iterations_and_time_of_a_sub_agent_are_its_own_and_limited(
     async with living(tmp_path, model, {"subagents": {"max_iterations": 3, "timeout_s": 50}}) as it:
         run = await it.ask("parent, go")
         assert (run.reply, run.iterations) == ("the child gave up", 1)
-        child = await it.house.door.get_run((await child_of(it, run.turn)).child)
+        child = await it.house.client.get_run((await child_of(it, run.turn)).child)
         assert child and (child.stop_reason, child.iterations) == ("max_iterations", 3)
         assert (await child_of(it, run.turn)).limits.max_seconds == 50
 
@@ -179,7 +179,7 @@ async def test_a17_a_sub_agent_inherits_the_label_and_hands_its_own_back(
         assert run.label == "untrusted"
         spawned = [event for event in await it.events(run.turn) if isinstance(event, ChildSpawned)]
         assert [event.label for event in spawned] == [Label.TRUSTED, Label.UNTRUSTED]
-        second = await it.house.door.get_run(spawned[1].child)
+        second = await it.house.client.get_run(spawned[1].child)
         assert second and second.label == "untrusted"
 
 
@@ -290,7 +290,7 @@ async def test_a17_a_question_of_a_sub_agent_is_asked_in_the_chat_and_waiting_ta
         turn = await it.say("parent, go")
         started = await it.until(turn, "agent.started")
         await it.until(str(started.data["turn"]), "run.suspended")
-        [asked] = await it.house.door.list_approvals(session=SESSION)
+        [asked] = await it.house.client.list_approvals(session=SESSION)
         assert asked.session.startswith("sub-1-")
         await asyncio.sleep(
             2.2

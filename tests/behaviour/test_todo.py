@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from daemon.agent.intent import LAST, PLAN, REFRESH, REMIND
-from daemon.app import Overrides
+from daemon.app.daemon import Overrides
 from daemon.core.events import Coached, IterationRefunded, ModelAsked
 from daemon.core.trust import Effect
 from daemon.tools.signature import bind, tool
@@ -280,9 +280,9 @@ async def test_e4_a_sub_agents_iterations_are_its_own(tmp_path: Path, model: Fak
     ) as it:
         run = await it.ask("look around")
         [child] = [
-            view for view in await it.house.door.list_runs() if view.session.startswith("sub-")
+            view for view in await it.house.client.list_runs() if view.session.startswith("sub-")
         ]
-        view = await it.house.door.get_run(child.turn)
+        view = await it.house.client.get_run(child.turn)
     assert view is not None
     assert (run.stop_reason, run.iterations, view.stop_reason) == ("done", 1, "max_iterations")
 

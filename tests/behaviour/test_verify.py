@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.app import Overrides
+from daemon.app.daemon import Overrides
 from daemon.core.events import ApprovalAsked, Coached, ModelReplied, Verified
 from daemon.core.trust import Effect
 from daemon.tools.base import ToolOutput
@@ -293,7 +293,7 @@ async def test_a_note_on_an_earlier_answer_does_not_stick_to_a_later_one_e10(
 
 async def review(it: Living, turn: str, at: int = 0) -> ApprovalAsked:
     """Wait for the question about an answer."""
-    async for event in it.house.door.stream_events(turn):
+    async for event in it.house.client.stream_events(turn):
         if event.name == "run.suspended":
             at -= 1
             if at < 0:
@@ -455,8 +455,8 @@ async def test_a_draft_that_is_put_right_is_replaced_for_those_who_watch_e12(
 ) -> None:
     model.script(says("It is so."), says("It is so. Sources: a book"))
     async with living(tmp_path, model, checked(CONTAINS)) as it:
-        accepted = await it.house.door.send(SESSION, "look it up", stream=True)
-        story = [event async for event in it.house.door.stream_events(accepted.turn)]
+        accepted = await it.house.client.send(SESSION, "look it up", stream=True)
+        story = [event async for event in it.house.client.stream_events(accepted.turn)]
         names = [event.name for event in story]
         draft = "".join(
             str(event.data["text"])

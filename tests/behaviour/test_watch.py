@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.app import Overrides
+from daemon.app.daemon import Overrides
 from daemon.core.events import Alarm
 from daemon.core.trust import Effect
 from daemon.tools.signature import bind, tool
@@ -61,7 +61,7 @@ async def end(it: Living, *texts: str, session: str = TERMINAL) -> list[str]:
 
 async def notices(it: Living, session: str = TERMINAL) -> list[str]:
     return [
-        item.body for item in await it.house.door.list_undelivered(session) if item.kind == "notice"
+        item.body for item in await it.house.client.list_undelivered(session) if item.kind == "notice"
     ]
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from daemon.app import open_daemon
+from daemon.app.config import parse_config
+from daemon.app.daemon import open_daemon
 from daemon.client.http import HttpClient
 from daemon.client.protocol import DaemonClient, LiveEvent, RunView, SendResult
 from daemon.core.errors import UsageError
@@ -16,7 +17,6 @@ from daemon.core.events import Answer
 from daemon.core.rows import GrantBounds
 from daemon.http.app import HttpServer, build_app
 from daemon.http.config import HttpConfig
-from daemon.settings.load import parse_config
 from daemon.settings.paths import Paths
 from tests.fakes.daemon_process import TOKEN, scripted
 from tests.fakes.openai import FakeOpenAI, calls, gate, hangs, says
@@ -50,9 +50,9 @@ async def room(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
     async with FakeOpenAI() as model:
         loaded = parse_config(scripted(model.base_url), paths.config, env={}, secrets={})
         async with open_daemon(paths, loaded) as house:
-            server = HttpServer(HttpConfig(port=0), build_app(house.door, TOKEN))
+            server = HttpServer(HttpConfig(port=0), build_app(house.client, TOKEN))
             remote = HttpClient(await server.start(), TOKEN)
-            yield Room(remote if request.param == "remote" else house.door, Script(model))
+            yield Room(remote if request.param == "remote" else house.client, Script(model))
             await server.aclose()
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from aiohttp import ClientSession
 
-from daemon.app import Daemon, open_daemon
+from daemon.app.config import parse_config
+from daemon.app.daemon import Daemon, open_daemon
 from daemon.http.app import HttpServer, build_app
 from daemon.http.config import HttpConfig
-from daemon.settings.load import parse_config
 from daemon.settings.paths import Paths
 from tests.fakes.daemon_process import TOKEN, scripted
 from tests.fakes.openai import FakeOpenAI, hangs
@@ -34,7 +34,7 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
         async with open_daemon(
             paths, parse_config(config, paths.config, env={}, secrets={})
         ) as house:
-            server = HttpServer(HttpConfig(port=0), build_app(house.door, TOKEN, heartbeat_s=0.01))
+            server = HttpServer(HttpConfig(port=0), build_app(house.client, TOKEN, heartbeat_s=0.01))
             async with ClientSession(
                 await server.start(), headers={"Authorization": f"Bearer {TOKEN}"}
             ) as http:
@@ -43,7 +43,7 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
 
 
 async def test_a_stream_in_which_nothing_happens_beats(served: Served) -> None:
-    turn = (await served.house.door.send("web:quiet", "hi")).turn
+    turn = (await served.house.client.send("web:quiet", "hi")).turn
     async with served.http.get(f"/v1/runs/{turn}/events") as response, asyncio.timeout(10):
         beats = 0
         while beats < 3:
@@ -51,13 +51,13 @@ async def test_a_stream_in_which_nothing_happens_beats(served: Served) -> None:
 
 
 async def test_a_watcher_who_left_is_let_go_while_the_run_goes_on(served: Served) -> None:
-    turn = (await served.house.door.send("web:left", "hi")).turn
+    turn = (await served.house.client.send("web:left", "hi")).turn
     response = await served.http.get(f"/v1/runs/{turn}/events")
     await response.content.readuntil(b"\n\n")
-    assert served.house.door.events.is_watched(turn)
+    assert served.house.client.events.is_watched(turn)
     response.close()
     async with asyncio.timeout(10):
-        while served.house.door.events.is_watched(turn):
+        while served.house.client.events.is_watched(turn):
             await (await served.http.get("/health")).read()
-    run = await served.house.door.get_run(turn)
+    run = await served.house.client.get_run(turn)
     assert run and run.state == "running"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from daemon.app import Overrides
+from daemon.app.daemon import Overrides
 from daemon.core.trust import Effect
 from daemon.tools.signature import bind, tool
 from tests.fakes.openai import Exchange, FakeOpenAI, Step, by, calls, says

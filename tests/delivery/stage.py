@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from daemon.app import Daemon, Overrides, open_daemon
 from daemon.app.channels import ChannelTimeouts, run_channels
+from daemon.app.config import load_config
+from daemon.app.daemon import Daemon, Overrides, open_daemon
 from daemon.core.errors import StoreUnavailable
 from daemon.core.journal import ReadTx, Store, Tx
 from daemon.core.rows import OutboxRow
-from daemon.settings.load import load_config
 from daemon.store.sqlite import SqliteStore
 from tests.fakes.channel import NEVER, FakeChannel, Trouble, brought
 from tests.fakes.house import write_config
@@ -36,7 +36,7 @@ async def at_home(
     paths = write_config(home, model.base_url, {"agent": agent})
     async with (
         open_daemon(paths, load_config(paths.config, env={}, secrets={}), parts) as house,
-        run_channels(house.channel_deps, brought(*channels), times),
+        run_channels(house, brought(*channels), times),
     ):
         await house.sessions.recover()
         yield house
@@ -141,7 +141,7 @@ async def states(house: Daemon, channel: str = "telegram") -> list[str]:
 async def reactions(house: Daemon) -> list[str]:
     """What people left on what the latest turn said."""
     [turn] = await house.store.read(lambda tx: tx.list_turns(None, 1))
-    view = await house.door.get_run(turn.id)
+    view = await house.client.get_run(turn.id)
     assert view
     return view.reactions
 

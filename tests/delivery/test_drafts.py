@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from channels.base import DeliveryUnknown, Rejected, RetryLater
-from daemon.app import Daemon
+from daemon.app.daemon import Daemon
 from tests.delivery.scripts import Slowly, hammer, smash
 from tests.delivery.stage import AT_ONCE, at_home, has_drafts, settled
 from tests.fakes.channel import CAN, FakeChannel, Trouble

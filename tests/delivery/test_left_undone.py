@@ -9,7 +9,7 @@ import pytest
 
 from channels.message import Attachment, InboundMessage, UnreadableUpdate
 from daemon.access.directory import Directory, person_name
-from daemon.app import Daemon
+from daemon.app.daemon import Daemon
 from daemon.core.events import Stop
 from daemon.core.rows import InboxRow
 from daemon.core.trust import Role
@@ -42,7 +42,7 @@ async def ended(house: Daemon, number: int) -> bool:
 
 async def let_in(house: Daemon, channel: FakeChannel, role: Role = Role.EDITOR) -> None:
     """The stranger has had a code."""
-    code = (await Directory(house.store, house.channel_deps.clock).invite(role)).code
+    code = (await Directory(house.store, house.clock).invite(role)).code
     await channel.say(f"/pair {code}", STRANGER)
     await channel.until(lambda: len(channel.texts(STRANGER)) == 1)
 
@@ -73,7 +73,7 @@ async def test_who_is_removed_is_answered_what_had_begun_and_nothing_more(
         await channel.until(lambda: channel.texts()[-1] == "re: and mine?")
         assert channel.texts(STRANGER)[1:] == ["the first"] and model.count == 2
         undone = [
-            await house.door.get_run(row.turn)
+            await house.client.get_run(row.turn)
             for row in await house.store.read(lambda tx: tx.list_inputs("gone"))
         ]
         assert [
@@ -102,7 +102,7 @@ async def test_who_is_removed_at_another_door_has_nothing_begun_any_more_either(
     model.script(gate(ready, says("the first")))
     async with at_home(tmp_path, model, channel) as house:
         await behind(house, channel, model, "two")
-        assert await house.door.remove_person(person_name("telegram", "", STRANGER))
+        assert await house.client.remove_person(person_name("telegram", "", STRANGER))
         ready.set()
         await channel.until(lambda: channel.texts(STRANGER)[1:] == ["the first"])
         assert (
@@ -115,8 +115,8 @@ async def test_who_is_removed_but_stands_in_the_config_is_said_to_stand_there(
 ) -> None:
     async with at_home(tmp_path, model, channel) as house:
         await let_in(house, channel)
-        house.channel_deps.roles_by_channel["telegram"] = {
-            **house.channel_deps.roles_by_channel["telegram"],
+        house.config_roles["telegram"] = {
+            **house.config_roles["telegram"],
             STRANGER: Role.EDITOR,
         }
         await channel.say(f"/people remove {person_name('telegram', '', STRANGER)}")
@@ -144,7 +144,7 @@ async def test_e7_a_stop_is_told_once_whatever_waited_behind_what_ran(
             and len(channel.texts()) == 3
         )
         views = [
-            await house.door.get_run(row.id)
+            await house.client.get_run(row.id)
             for row in await house.store.read(lambda tx: tx.list_turns(None, 9))
         ]
         assert [view.stop_reason for view in views if view] == ["done", *["cancelled"] * 3]
@@ -206,7 +206,7 @@ async def test_who_waits_for_what_is_left_undone_is_told_so(
         await model.asked(1)
         await settled(lambda: waiting(house, 1))
         [row] = await house.store.read(lambda tx: tx.list_inputs("new"))
-        watching = asyncio.create_task(house.door.wait_until_ended(row.turn))
+        watching = asyncio.create_task(house.client.wait_until_ended(row.turn))
         await asyncio.sleep(0)
         await channel.say(f"/people remove {person_name('telegram', '', STRANGER)}")
         view = await asyncio.wait_for(watching, 10)
@@ -255,7 +255,7 @@ async def test_a6_no_secret_is_in_what_was_set_aside(
     tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
 ) -> None:
     async with at_home(tmp_path, model, channel) as house:
-        SecretStore(house.channel_deps.paths.secrets).put("key", SECRET)
+        SecretStore(house.paths.secrets).put("key", SECRET)
         await channel.arrive(
             UnreadableUpdate(
                 "telegram", "1", "x" * (MAX_RAW_CHARS - 10) + SECRET, f"no number: {SECRET}"

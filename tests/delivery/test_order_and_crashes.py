@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.app import Daemon
+from daemon.app.daemon import Daemon
 from tests.delivery.scripts import echo
 from tests.delivery.stage import AT_ONCE, Cutter, Journal, at_home, is_sent, outbox, settled, states
 from tests.fakes.channel import CAN, OTHER, OWNER, FakeChannel, Trouble

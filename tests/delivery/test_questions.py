@@ -11,7 +11,7 @@ import pytest
 
 from channels.base import Rejected, RetryLater
 from channels.message import Sender
-from daemon.app import Daemon
+from daemon.app.daemon import Daemon
 from tests.delivery.scripts import hammer, smash
 from tests.delivery.stage import AT_ONCE, at_home, has_buttons, outbox, settled
 from tests.fakes.channel import CAN, OTHER, OWNER, STRANGER, FakeChannel, Trouble
@@ -176,7 +176,7 @@ async def test_a15_the_owner_is_asked_on_a_channel_that_works(
             await channel.say("hi")
             await channel.until(lambda channel=channel: channel.texts() == ["ok"])
         telegram.quiet = True
-        house.channel_deps.channel_states["telegram"].mark_failing("a cut")
+        house.channel_states["telegram"].mark_failing("a cut")
         model.script(smash(), says("done"))
         await slack.say("break it", OTHER)
         await slack.until(lambda: len(slack.texts()) == 2)
@@ -313,7 +313,7 @@ async def test_a15_buttons_that_were_settled_while_the_channel_was_down_go_when_
     async with asked(tmp_path, model, channel, struck) as house:
         buttons = await channel.buttons()
         channel.quiet = True
-        house.channel_deps.channel_states["telegram"].mark_failing("a cut")
+        house.channel_states["telegram"].mark_failing("a cut")
         await channel.press(buttons["Once"])
         await channel.until(lambda: channel.texts()[-1] == "done")
         assert any(one.choices for one in channel.stood) and not channel.of("edit")

@@ -35,7 +35,7 @@ async def test_a13_a_stranger_gets_one_line_a_day_and_nothing_of_theirs_is_kept(
         await channel.say("hello")
         await channel.until(lambda: channel.texts() == ["ok"])
         clock.write_text("2026-03-02T10:00:00+00:00")
-        await channel.until(lambda: house.channel_deps.clock.now().day == 2)
+        await channel.until(lambda: house.clock.now().day == 2)
         await channel.say("again", STRANGER)
         await channel.until(lambda: len(channel.texts(STRANGER)) == 2)
         assert "I only talk to people I know" in channel.texts(STRANGER)[0] and model.count == 1
@@ -51,7 +51,7 @@ async def test_a13_of_a_crowd_of_strangers_a_thousand_are_answered_a_day(
     async with at_home(tmp_path, model, channel) as house:
         await channel.arrive(*(channel.message("hi", f"9{number}") for number in range(1020)))
         await channel.until(lambda: len(channel.stood) == 1000)
-        day, now = timedelta(days=1), house.channel_deps.clock.now()
+        day, now = timedelta(days=1), house.clock.now()
         assert not await house.store.write(lambda tx: tx.add_stranger("one more", now, day, 1000))
 
 
@@ -59,7 +59,7 @@ async def test_a13_a_code_lets_in_whoever_sends_it_first_however_often_it_comes(
     tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
 ) -> None:
     async with at_home(tmp_path, model, channel) as house:
-        people = Directory(house.store, house.channel_deps.clock)
+        people = Directory(house.store, house.clock)
         code = (await people.invite(Role.EDITOR)).code
         pairing = await channel.say(f"/pair {code}", STRANGER)
         await channel.arrive(pairing, pairing)
@@ -83,7 +83,7 @@ async def test_a13_after_a_crash_whoever_was_let_in_is_still_told_so(
     tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
 ) -> None:
     async with at_home(tmp_path, model, channel) as house:
-        people = Directory(house.store, house.channel_deps.clock)
+        people = Directory(house.store, house.clock)
         code = (await people.invite(Role.EDITOR)).code
         assert await people.pair(
             "telegram", "", STRANGER, code
@@ -97,7 +97,7 @@ async def test_a13_a_viewer_looks_and_gives_no_work(
     tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
 ) -> None:
     async with at_home(tmp_path, model, channel) as house:
-        people = Directory(house.store, house.channel_deps.clock)
+        people = Directory(house.store, house.clock)
         await channel.say(f"/pair {(await people.invite(Role.VIEWER)).code}", STRANGER)
         for _ in range(3):
             await channel.say("do this", STRANGER)

@@ -9,8 +9,8 @@ from typing import TypeVar
 import pytest
 
 from channels.base import DeliveryUnknown, Rejected, RetryLater, Revoked
-from daemon.app import Daemon
 from daemon.app.channels import ChannelTimeouts
+from daemon.app.daemon import Daemon
 from daemon.core.journal import Tx
 from tests.delivery.scripts import echo
 from tests.delivery.stage import Journal, at_home, outbox, settled, states
@@ -128,11 +128,11 @@ async def test_f1_a_token_that_is_revoked_is_told_elsewhere_and_all_goes_out_whe
         telegram.revoke()
         await slack.until(lambda: len(slack.texts()) == 2)
         assert "down" in slack.texts()[1] and [
-            line for line in house.door.problems() if "token" in line
+            line for line in house.client.problems() if "token" in line
         ]
         telegram.admit()
         await slack.until(lambda: len(slack.texts()) == 3)
-        assert "works again" in slack.texts()[2] and not list(house.door.problems())
+        assert "works again" in slack.texts()[2] and not list(house.client.problems())
         await telegram.say("and now")
         await telegram.until(lambda: telegram.texts()[-1] == "re: and now")
     assert len(telegram.texts()) == 2, "nothing of it was told on the channel that was down"
@@ -146,7 +146,7 @@ async def test_f1_a_token_that_is_revoked_again_is_tried_as_soon_as_the_first_ti
     async with at_home(
         tmp_path, model, channel, times=ChannelTimeouts(refused_pause_s=0.05)
     ) as house:
-        outlet = house.channel_deps.channel_states["telegram"]
+        outlet = house.channel_states["telegram"]
         channel.revoke()
         await channel.until(lambda: channel.runs == 7)
         channel.admit()
@@ -255,7 +255,7 @@ async def test_f1_a_clock_that_jumps_a_day_changes_nothing(
             await telegram.say(f"{number}")
             clock.write_text(f"2026-03-{day}T09:00:00+00:00")
             await telegram.until(lambda n=number: len(telegram.texts()) == n + 1)
-            assert not list(house.door.problems())
+            assert not list(house.client.problems())
     assert telegram.texts() == ["re: 0", "re: 1", "re: 2"] and len(slack.texts()) == 1
 
 
@@ -276,17 +276,17 @@ async def test_f1_a_channel_that_is_silent_is_told_of_after_a_while_and_not_befo
         await slack.say("hello")
         await slack.until(lambda: slack.texts() and telegram.texts())
         began, telegram.quiet = asyncio.get_running_loop().time(), True
-        await slack.until(lambda: list(house.door.problems()))
+        await slack.until(lambda: list(house.client.problems()))
         assert len(slack.texts()) == 1 and asyncio.get_running_loop().time() - began >= 0.4
         await slack.until(lambda: len(slack.texts()) == 2)
         assert asyncio.get_running_loop().time() - began >= 1.2 and "telegram" in slack.texts()[1]
         assert any(
             "telegram" in line and "down" in line
-            for line in [one.describe() for one in house.channel_deps.channel_states.values()]
+            for line in [one.describe() for one in house.channel_states.values()]
         )
         telegram.quiet = False
         await slack.until(lambda: len(slack.texts()) == 3)
-        assert "works again" in slack.texts()[2] and not list(house.door.problems())
+        assert "works again" in slack.texts()[2] and not list(house.client.problems())
     assert telegram.texts() == ["re: hello"]
 
 
@@ -299,7 +299,7 @@ async def test_f1_a_moment_of_trouble_is_told_to_nobody(tmp_path: Path, model: F
         await slack.until(lambda: slack.texts() and telegram.texts())
         telegram.breaks = RetryLater("a cut")
         await telegram.until(lambda: telegram.runs == 2)
-        assert not list(house.door.problems())
+        assert not list(house.client.problems())
         await slack.say("still?")
         await slack.until(lambda: len(slack.texts()) == 2)
     assert slack.texts() == ["re: hello", "re: still?"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from daemon.app import Overrides
+from daemon.app.daemon import Overrides
 from daemon.core.errors import StoreUnavailable
 from daemon.core.events import Outcome, ToolFinished
 from daemon.core.journal import Store
@@ -178,14 +178,14 @@ async def test_an_io_error_on_commit_starts_no_tool_and_the_turn_goes_on_when_it
             turn = await it.say("note x")
             while trouble.count < 6:
                 await asyncio.sleep(0.01)
-            view = await it.house.door.get_health()
+            view = await it.house.client.get_health()
             assert (view.ok, done) == (False, []) and "journal" in str(view.problems)
             with pytest.raises(StoreUnavailable):
-                await it.house.door.send("web:other", "hello")
+                await it.house.client.send("web:other", "hello")
             trouble.on = False
             run = await it.settled(turn)
             assert (run.reply, run.notices, done) == ("noted it", [], ["x"])
-            assert (await it.house.door.get_health()).ok
+            assert (await it.house.client.get_health()).ok
 
 
 @pytest.mark.parametrize("number", range(1, 7))
@@ -210,6 +210,6 @@ async def test_one_failing_commit_wherever_it_is_costs_nothing_but_time(
 async def persistently(it: Living, text: str) -> str:
     """Send it again when it was not taken."""
     try:
-        return (await it.house.door.send("web:test", text, "c1", stream=False)).turn
+        return (await it.house.client.send("web:test", text, "c1", stream=False)).turn
     except StoreUnavailable:
-        return (await it.house.door.send("web:test", text, "c1", stream=False)).turn
+        return (await it.house.client.send("web:test", text, "c1", stream=False)).turn

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.app import Overrides
+from daemon.app.daemon import Overrides
 from daemon.core.events import RecordedEvent, UserSaid
 from daemon.core.journal import Store
 from daemon.store.sqlite import SqliteStore

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from time import monotonic
 
-from daemon.app import Overrides
+from daemon.app.daemon import Overrides
 from daemon.core.journal import Store
 from daemon.store.sqlite import SqliteStore
 from tests.e2e.crash.journal import FaultyStore

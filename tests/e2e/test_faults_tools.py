@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from daemon.app import Overrides
+from daemon.app.daemon import Overrides
 from daemon.core.events import Outcome, ToolFinished
 from daemon.core.trust import Effect
 from daemon.tools.base import ToolError

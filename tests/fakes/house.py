@@ -7,11 +7,11 @@ from pathlib import Path
 
 import tomli_w
 
-from daemon.app import Daemon, Overrides, open_daemon
+from daemon.app.config import load_config
+from daemon.app.daemon import Daemon, Overrides, open_daemon
 from daemon.client.protocol import LiveEvent, RunView
 from daemon.core.events import Event
 from daemon.sessions.inbox import InboxMessage
-from daemon.settings.load import load_config
 from daemon.settings.paths import Paths, resolve_paths
 from tests.fakes.openai import FakeOpenAI
 
@@ -28,7 +28,7 @@ class Living:
 
     async def say(self, text: str, session: str = SESSION) -> str:
         """Send, without waiting; the turn."""
-        accepted = await self.house.door.send(session, text, stream=False)
+        accepted = await self.house.client.send(session, text, stream=False)
         return accepted.turn or accepted.steered
 
     async def ask(self, text: str, session: str = SESSION) -> RunView:
@@ -36,22 +36,22 @@ class Living:
         return await self.settled(await self.say(text, session))
 
     async def settled(self, turn: str) -> RunView:
-        return await self.house.door.wait_until_ended(turn)
+        return await self.house.client.wait_until_ended(turn)
 
     async def command(self, text: str, session: str = SESSION) -> str:
-        return (await self.house.door.send(session, text)).reply
+        return (await self.house.client.send(session, text)).reply
 
     async def from_other(self, sender: str, text: str, session: str = SESSION) -> str:
         """A message of somebody else in the same conversation."""
         channel, _, chat = session.partition(":")
-        taken = await self.house.door.inbox.accept(
+        taken = await self.house.client.inbox.accept(
             InboxMessage(channel, chat, session, sender, f"{sender}/{text}", text)
         )
         return taken.row.turn
 
     async def until(self, turn: str, name: str) -> LiveEvent:
         """The first event of this name."""
-        async for event in self.house.door.stream_events(turn):
+        async for event in self.house.client.stream_events(turn):
             if event.name == name:
                 return event
         raise AssertionError(f"{turn} ended without {name}")

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from daemon.app import Overrides
+from daemon.app.daemon import Overrides
 from daemon.core.trust import OWNER, Answer, Decision
 from daemon.tools.policy.table import PolicyInput, Verdict
 from daemon.triggers.events import TriggerEvent
@@ -120,15 +120,15 @@ class Office:
         ran, house = Ran(task), self.alive.house
         turn = await self._begin(task, door, session)
         async with asyncio.timeout(WITHIN_S):
-            async for event in house.door.stream_events(turn):
+            async for event in house.client.stream_events(turn):
                 if event.name == "approval.asked":
                     call = call_of(str(event.data["tool"]), str(event.data["arguments"]))
                     ran.asked.append(call)
                     answer = Answer.ONCE if call in approve else Answer.DENY
-                    await house.door.answer_approval(
+                    await house.client.answer_approval(
                         turn, str(event.data["call_id"]), answer, OWNER
                     )
-        view = await house.door.wait_until_ended(turn)
+        view = await house.client.wait_until_ended(turn)
         ran.wanted = tuple(call_of(call.tool, call.arguments) for call in view.calls)
         ran.done = tuple(
             call
@@ -141,7 +141,7 @@ class Office:
         house = self.alive.house
         if door == "event":
             payload = {"from": "somebody", "request": task.prompt}
-            return (await house.events.accept(TriggerEvent("mail", payload, len(task.prompt)))).turn
+            return (await house.triggers.accept(TriggerEvent("mail", payload, len(task.prompt)))).turn
         return await self.alive.say(task.prompt, f"web:{session}")
 
 

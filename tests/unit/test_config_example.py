@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 
-from daemon.settings.load import parse_config
-from daemon.settings.model import Config
+from daemon.app.config import Config, parse_config
 from daemon.settings.model_keys import iter_keys, list_names
 
 EXAMPLE = Path(__file__).parents[2] / "config.toml.example"

@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 
 from daemon import VERSION
+from daemon.app.config import Loaded, load_config, parse_config
 from daemon.core.errors import ConfigError
-from daemon.settings.load import LoadedConfig, load_config, parse_config
 
 FILE = Path("config.toml")
 
 
 def parsed(
     text: str, env: dict[str, str] | None = None, secrets: dict[str, str] | None = None
-) -> LoadedConfig:
+) -> Loaded:
     return parse_config(text, FILE, env=env or {}, secrets=secrets or {})
 
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from daemon.app.config import parse_config
 from daemon.core.errors import ConfigError
 from daemon.core.trust import OWNER, Person, Role
 from daemon.http.auth import Authenticator
-from daemon.settings.load import parse_config
 
 FILE = Path("config.toml")
 TOKEN = "very-private-token"

@@ -1,10 +1,12 @@
 """A8: the config that worked is kept; one that does not is answered with it."""
 
 import stat
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from daemon.app.config import Config, parse_config
 from daemon.core.errors import ConfigError, ErrorClass
 from daemon.settings.last_good import ConfigChoice, LastGood, choose_config, should_fall_back
 
@@ -22,8 +24,11 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "config.toml"
 
 
-def chosen(file: Path, lastgood: LastGood, env: dict[str, str] | None = None) -> ConfigChoice:
-    return choose_config(file, lastgood, env={"EFFORT": "low"} if env is None else env, secrets={})
+def chosen(
+    file: Path, lastgood: LastGood, env: dict[str, str] | None = None
+) -> ConfigChoice[Config]:
+    env = {"EFFORT": "low"} if env is None else env
+    return choose_config(file, lastgood, partial(parse_config, env=env, secrets={}))
 
 
 def test_a8_a_file_that_loads_is_used_without_a_word(file: Path, lastgood: LastGood):

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from daemon.app.config import parse_config
 from daemon.core.errors import ConfigError
 from daemon.core.trust import Effect
-from daemon.settings.load import parse_config
 from daemon.tools.mcp.config import McpConfig
 from daemon.tools.mcp.protocol import ProcessAddress, UrlAddress
 from daemon.tools.mcp.servers import SandboxMissing, server_address

@@ -4,22 +4,22 @@ import logging
 import os
 import subprocess
 import sys
+from functools import partial
 from io import StringIO
 from pathlib import Path
 
 import pytest
 
+from daemon.app.config import load_config, make_redactor, parse_config
 from daemon.core.errors import ConfigError
 from daemon.core.redaction import Redactor
 from daemon.settings.edit import ConfigEditor
-from daemon.settings.load import load_config
 from daemon.settings.masking import mask_text, render_value
 from daemon.settings.paths import resolve_paths
 from daemon.settings.secret_values import (
     ActiveSecrets,
     RedactingFormatter,
     find_config_secrets,
-    make_redactor,
 )
 from daemon.settings.secrets import SecretStore
 
@@ -91,7 +91,7 @@ def test_A20_another_password_in_an_address_is_a_change_that_can_be_seen(
     tmp_path: Path, address: str
 ):
     (tmp_path / "config.toml").write_text(f'[mcp.far]\nurl = "{address.format("hunter2")}"\n')
-    plan = ConfigEditor(tmp_path / "config.toml", {}, {}).plan(
+    plan = ConfigEditor(tmp_path / "config.toml", partial(parse_config, env={}, secrets={})).plan(
         "mcp.far.url", address.format("hunter3")
     )
     assert "*** (new)" in plan.diff and "hunter" not in plan.diff
@@ -102,7 +102,8 @@ def test_A20_a_fault_of_the_config_does_not_tell_what_a_reference_stands_for(
     tmp_path: Path, key: str
 ):
     editor = ConfigEditor(
-        tmp_path / "config.toml", {"OTHERS": "hunter2-env"}, {"store": "hunter2-store"}
+        tmp_path / "config.toml",
+        partial(parse_config, env={"OTHERS": "hunter2-env"}, secrets={"store": "hunter2-store"}),
     )
     for written in ("${OTHERS}", "secret:store"):
         with pytest.raises(ConfigError) as refused:
@@ -185,7 +186,7 @@ def test_an_error_that_nobody_foresaw_shows_no_secret_with_and_without_debug(tmp
 
 
 def test_who_runs_beside_the_daemon_cannot_look_into_it():
-    code = "from daemon.settings.secret_values import undumpable; undumpable(); import ctypes; print(ctypes.CDLL(None).prctl(3))"
+    code = "from daemon.settings.secret_values import disable_core_dumps; disable_core_dumps(); import ctypes; print(ctypes.CDLL(None).prctl(3))"
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(
         [sys.executable, "-c", code],

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from daemon.app.config import parse_config
 from daemon.app.tools import resolve_workspace
 from daemon.core.errors import ConfigError
-from daemon.settings.load import parse_config
 from daemon.settings.paths import Paths, resolve_paths
 
 
@@ -67,7 +67,7 @@ def test_whole_paths_and_links_that_lead_there_are_refused_too(tmp_path: Path) -
     for bad in ("link", "specs", *map(str, whole)):
         with pytest.raises(
             ConfigError,
-            match=r"tools\.workspace: found .* Tools would reach what is the daemon's own",
+            match=r"tools\.workspace: found .* Tools would reach the daemon's own files",
         ):
             resolve_workspace(paths, bad)
     assert resolve_workspace(paths, "fine") == (paths.home / "real").resolve()

@@ -11,22 +11,18 @@ import sys
 import threading
 from pathlib import Path
 
-from daemon import addons as plugins
+from daemon.addons import load_class
 from daemon.cli import main
 
-NEEDED = ("daemon.cli.parsing", "daemon.app.serve")
+NEEDED = ("daemon.cli.parsing", "daemon.app.serve", "daemon.app.channels")
 
 
 def nurse() -> int:
     """Until nobody asks any more; in a child, its exit code."""
     for module in NEEDED:
         importlib.import_module(module)
-    for kind, name in (
-        ("providers", "openai"),
-        ("house", "channels"),
-        *(("channels", name) for name in sys.argv[1:]),
-    ):
-        plugins.load_addon(kind, name)
+    for group, name in (("providers", "openai"), *(("channels", name) for name in sys.argv[1:])):
+        load_class(group, name)
     gc.freeze()
     for line in sys.stdin:
         assert threading.active_count() == 1

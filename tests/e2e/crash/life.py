@@ -7,9 +7,9 @@ from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from daemon.app import Overrides, open_daemon
+from daemon.app.config import load_config
+from daemon.app.daemon import Overrides, open_daemon
 from daemon.core.journal import Store
-from daemon.settings.load import load_config
 from daemon.settings.paths import Paths, resolve_paths, write_private_file
 from daemon.store.lock import HomeLock
 from daemon.store.sqlite import SqliteStore

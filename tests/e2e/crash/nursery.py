@@ -6,6 +6,7 @@ how to talk to MCP servers.
 
 import asyncio
 import gc
+import importlib
 import json
 import logging
 import os
@@ -17,7 +18,7 @@ import traceback
 from pathlib import Path
 from time import sleep
 
-from daemon import addons as plugins
+from daemon.addons import load_class
 from tests.e2e.crash.life import Life, live
 from tests.e2e.crash.model import Deadly
 from tests.e2e.crash.person import Said
@@ -52,9 +53,9 @@ def main() -> None:
 
 async def _warm_up() -> None:
     """One life in good order: what a first one imports and builds late is there before any fork."""
-    plugins.load_addon("providers", "openai")
+    load_class("providers", "openai")
     for name in sys.argv[1:]:
-        plugins.load_addon(name, "client")
+        importlib.import_module(f"daemon.tools.{name}.client")
     with tempfile.TemporaryDirectory() as folder:
         async with FakeOpenAI() as model:
             model.otherwise(Deadly())

@@ -4,7 +4,7 @@ from asyncio import TaskGroup
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from daemon.app import Daemon
+from daemon.app.daemon import Daemon
 from daemon.client.protocol import DaemonClient, LiveEvent, LoopAction, LoopView
 from daemon.commands.run import INTERRUPTED, RESULT_UNKNOWN
 from daemon.core.events import Answer
@@ -71,7 +71,7 @@ class Person:
     @property
     def door(self) -> DaemonClient:
         """Where the person stands."""
-        return self.house.door
+        return self.house.client
 
     async def talk(self, plan: Plan, task: Task | None) -> None:
         """In all sessions at once; then the loop, from its start to its end."""

@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 from aiohttp import ClientSession
 
-from daemon.app import Daemon
+from daemon.app.daemon import Daemon
 from daemon.http.app import HttpServer, build_app
 from daemon.http.resources import KEY_HEADER, EventEndpoint
 
@@ -26,8 +26,8 @@ def listening(notify: str) -> dict[str, object]:
 @asynccontextmanager
 async def street(house: Daemon) -> AsyncIterator[Post]:
     """The daemon listens meanwhile: (key, text) is sent, and what was answered comes back."""
-    events = EventEndpoint(house.events, house.config.events.tokens)
-    server = HttpServer(house.config.http, build_app(house.door, OWNERS, events=events))
+    events = EventEndpoint(house.triggers, house.config.events.tokens)
+    server = HttpServer(house.config.http, build_app(house.client, OWNERS, events=events))
     url = await server.start()
     try:
         async with ClientSession(url, headers={"Authorization": f"Bearer {TOKEN}"}) as http:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon import addons as plugins
+from daemon import addons
 from daemon.core.errors import ConfigError
 
 
@@ -29,48 +29,39 @@ def add_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [(kind, name) for kind, table in plugins.BUILTIN.items() for name in table]
+    ("kind", "name"), [(kind, name) for kind, table in addons.BUILTIN.items() for name in table]
 )
 def test_everything_in_our_own_table_is_there(kind: str, name: str):
-    assert plugins.load_addon(kind, name)
+    assert addons.load_class(kind, name)
 
 
 def test_an_add_on_brings_its_own_and_never_takes_the_place_of_ours(add_on: str):
-    assert getattr(plugins.load_addon("providers", add_on), "__name__", "") == "Acme"
+    assert getattr(addons.load_class("providers", add_on), "__name__", "") == "Acme"
     assert (
-        getattr(plugins.load_addon("providers", "openai"), "__module__", "")
+        getattr(addons.load_class("providers", "openai"), "__module__", "")
         == "daemon.providers.openai"
     )
-    assert plugins.list_names("providers") == [
-        "openai",
-        "responses",
-        "anthropic",
-        "gemini",
-        "local",
-        "acme",
-        "broken",
-        "nowhere",
-    ]
+    assert addons.list_addons("providers") == ["acme", "broken", "nowhere"]
 
 
 def test_a_name_that_nobody_has_is_a_config_error_with_the_nearest_one():
     with pytest.raises(ConfigError, match="nothing is named 'opanai'; did you mean 'openai'"):
-        plugins.load_addon("providers", "opanai")
+        addons.load_class("providers", "opanai")
     with pytest.raises(ConfigError, match="there are: none"):
-        plugins.load_addon("tools", "zzz")
+        addons.load_class("tools", "zzz")
 
 
 def test_an_add_on_whose_package_is_missing_names_the_package(add_on: str):
     with pytest.raises(ConfigError, match="'broken' needs the package 'a_package_nobody_has'"):
-        plugins.load_addon("providers", "broken")
+        addons.load_class("providers", "broken")
 
 
 def test_an_add_on_that_points_nowhere_says_so(add_on: str):
     with pytest.raises(ConfigError, match="there is no 'Nobody'"):
-        plugins.load_addon("providers", "nowhere")
+        addons.load_class("providers", "nowhere")
 
 
 def test_looking_at_the_names_imports_nothing(add_on: str):
     sys.modules.pop("acme_models", None)
-    plugins.list_names("providers")
+    addons.list_addons("providers")
     assert "acme_models" not in sys.modules
