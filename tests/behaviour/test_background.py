@@ -36,7 +36,7 @@ class Eyes(CommandEffects):
         self.seen: list[tuple[str, str, bool]] = []
 
     async def start(self, context: ToolContext | None = None) -> CommandStart:
-        return CommandStart(f"before {len(self.seen)}", 0, 0.0, None, has_row=False)
+        return CommandStart(f"before {len(self.seen)}", 0, 0.0, None)
 
     async def finish(
         self,

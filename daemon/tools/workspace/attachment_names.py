@@ -1,4 +1,4 @@
-"""Files that come with messages: what is known of them before they are fetched, and how they are named and spoken of."""
+"""Names and descriptions of files that come with messages."""
 
 import json
 import re
@@ -22,24 +22,14 @@ def attachments_to_json(files: Sequence[Attachment]) -> str:
 
 
 def attachments_from_json(text: str) -> tuple[Attachment, ...]:
-    """The opposite of `to_json`."""
-    rows = json.loads(text) if text else []
-    return tuple(
-        Attachment(row["kind"], row["name"], row["mime"], row["size"], row["ref"]) for row in rows
-    )
+    """The opposite of `attachments_to_json`."""
+    return tuple(Attachment(**row) for row in json.loads(text or "[]"))
 
 
 def make_safe_name(name: str) -> str:
-    """A name that leads nowhere and hides nothing, whoever chose it: one part of a path, at most 80 characters, never empty.
-
-    Its ending is kept, so that people and programs still see what it is.
-    """
-    last = re.split(r"[/\\]", name)[-1] or name
-    shown = "".join(
-        char
-        for char in unicodedata.normalize("NFC", last)
-        if unicodedata.category(char) not in DROPPED_CATEGORIES
-    )
+    """One part of a path, printable, at most 80 characters, never empty. Keeps the extension."""
+    chars = unicodedata.normalize("NFC", re.split(r"[/\\]", name)[-1] or name)
+    shown = "".join(one for one in chars if unicodedata.category(one) not in DROPPED_CATEGORIES)
     plain = UNSAFE.sub("_", "_".join(re.split(r"[/\\]", " ".join(shown.split())))).strip(TRIMMED)
     stem, dot, ending = plain.rpartition(".")
     if not dot or len(ending) > MAX_EXTENSION:
@@ -58,36 +48,32 @@ def make_unique_names(names: Iterable[str]) -> list[str]:
 
 
 def describe_saved_file(path: str, mime: str, size: int) -> str:
-    """How the model is told of a file that was saved."""
+    """How the model hears of a file that was saved."""
     kind = mime.partition(";")[0].strip()
-    return f"[file: {', '.join((path, kind, format_size(size)) if MIME_TYPE.fullmatch(kind) else (path, format_size(size)))}]"
+    shown = f"{kind}, " if MIME_TYPE.fullmatch(kind) else ""
+    return f"[file: {path}, {shown}{format_size(size)}]"
 
 
 def describe_missing_file(name: str, why: str) -> str:
-    """How the model is told of one that was not."""
+    """How the model hears of a file that was not."""
     return f"[file {make_safe_name(name)} could not be fetched: {why}]"
 
 
 def describe_too_big(size: int, most: int) -> str:
-    """Why."""
+    """Why it was not."""
     return f"too big ({format_size(size)}, at most {format_size(most)})"
 
 
 def format_size(size: int) -> str:
-    """In words of people."""
+    """In MB, kB or bytes."""
     for unit, step in (("MB", 1 << 20), ("kB", 1 << 10)):
         if size >= step:
-            amount = size / step
-            return (
-                f"{amount:.1f} {unit}".replace(".0 ", " ")
-                if amount < 10
-                else f"{amount:.0f} {unit}"
-            )
+            digits = 1 if size < 10 * step else 0
+            return f"{size / step:.{digits}f}".removesuffix(".0") + f" {unit}"
     return f"{size} bytes"
 
 
 def _truncate(stem: str, ending: str) -> str:
-    """As much of it as there is room for before the ending."""
     stem = stem[: MAX_CHARS - len(ending)]
-    room = MAX_BYTES - len(ending.encode())
-    return stem.encode()[:room].decode("utf-8", "ignore").rstrip(TRIMMED)
+    space = MAX_BYTES - len(ending.encode())
+    return stem.encode()[:space].decode("utf-8", "ignore").rstrip(TRIMMED)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from daemon.core import value
-from daemon.core.journal import ReadTx, Tx
+from daemon.core.journal import Tx
 from daemon.core.rows import FileLabel, LabelScope, RunningCommand
 from daemon.core.trust import Label
 from daemon.tools.base import ToolContext
@@ -40,13 +40,12 @@ class ScannedEntry:
 
 @value
 class CommandStart:
-    """`folders` is None where nobody looked: nothing was untrusted then, the command neither."""
+    """`folders` is None where nobody looked and the journal has no row: nothing was untrusted."""
 
     name: str
     at_ns: int
     monotonic: float
     folders: Folders | None
-    has_row: bool
 
 
 def file_clock_ns() -> int:
@@ -71,12 +70,12 @@ class CommandEffects:
         self._count += 1
         name, at, began = f"{self.wall_ns()}-{self._count}", self.wall_ns(), self.monotonic()
         if not (self.files.labels.has_labels or context.untrusted_source):
-            return CommandStart(name, at, began, None, has_row=False)
+            return CommandStart(name, at, began, None)
         entries, _ = await self._scan()
         folders = {entry.inode: entry.path for entry in entries if entry.folder}
         row = RunningCommand(name, at, context.turn.id)
         await self.files.labels.store.write(lambda tx: tx.add_running_command(row))
-        return CommandStart(name, at, began, folders, has_row=True)
+        return CommandStart(name, at, began, folders)
 
     async def finish(
         self,
@@ -93,7 +92,7 @@ class CommandEffects:
         """
         labels = self.files.labels
         untrusted = context.untrusted_source or label is Label.UNTRUSTED or labels.has_labels
-        settled = [began.name] if began.has_row and final else []
+        settled = [began.name] if began.folders is not None and final else []
         if not untrusted:
             await self._save([], settled)
             return label
@@ -111,10 +110,7 @@ class CommandEffects:
     async def recover(self) -> None:
         """Label what commands did whose end an earlier daemon did not see."""
 
-        def look(tx: ReadTx) -> list[RunningCommand]:
-            return tx.list_running_commands()
-
-        rows = await self.files.labels.store.read(look)
+        rows = await self.files.labels.store.read(lambda tx: tx.list_running_commands())
         if not rows:
             return
         snapshot, labels = await self._scan(), self.files.labels
