@@ -40,11 +40,8 @@ class BackgroundJob:
         try:
             result = await stream_process(
                 lambda data: self.unread.feed(data),
-                argv,
-                cwd=sandbox.workspace,
-                env=sandbox.env,
-                timeout_s=timeout_s,
-            )
+                argv, sandbox.workspace, sandbox.env, timeout_s,
+            )  # fmt: skip
             self.exit_code = result.exit_code
             late = ": it timed out and was killed" if result.timed_out else ""
             self.ending = f"exit_code: {result.exit_code}, ended after {self.seconds:.0f} s{late}"
@@ -61,10 +58,9 @@ class BackgroundJob:
         if self.effects is None or self.before is None:
             return
         try:
-            seen = await self.effects.finish(
+            self.label = await self.effects.finish(
                 self.before, self.context, label=self.label, final=final
             )
-            self.label = self.label.join_with(seen)
         except AidaemonError:
             self.label = Label.UNTRUSTED
 

@@ -77,7 +77,7 @@ def is_inside(path: str) -> bool:
 
 
 AGE = re.compile(r"[+-]?\d{1,9}")
-FIND_TESTS: Mapping[str, Pattern] = {
+FIND_TESTS = {
     **dict.fromkeys(
         ("-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex", "-printf"), TEXT
     ),
@@ -126,7 +126,7 @@ LOG_FLAGS = (
     f"--(oneline|graph|all|(no-)?decorate|reverse|(no-)?merges|first-parent|follow|abbrev-commit"
     f"|date=(short|iso|relative))|{CHANGES}|{SHAPE}|{CONTEXT_LINES}"
 )
-OF_HISTORY: Mapping[str, Pattern] = {
+OF_HISTORY = {
     **dict.fromkeys(("-n", "--max-count", "--skip"), NUMBER),
     **dict.fromkeys(("--since", "--until", "--after", "--before"), DATE),
     **dict.fromkeys(("--author", "--grep"), WORD_TEXT),
@@ -134,7 +134,7 @@ OF_HISTORY: Mapping[str, Pattern] = {
 }
 
 
-VERBS: Mapping[str, ProgramGrammar] = {
+VERBS = {
     verb: ProgramGrammar(flags, OF_HISTORY if LOG_FLAGS in flags else {}, rest=REVISION)
     for verb, flags in {
         "log": rf"-[pis]+|-\d{{1,6}}|{LOG_FLAGS}",
@@ -153,7 +153,7 @@ VERBS: Mapping[str, ProgramGrammar] = {
     "branch": ProgramGrammar("-[arv]+|--(list|show-current|all)", rest=None),
     "tag": ProgramGrammar("-l|--list", rest=None),
 }
-QUIET: Mapping[str, tuple[str, ...]] = {
+QUIET = {
     **dict.fromkeys(
         ("log", "show", "diff"), ("--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
     ),

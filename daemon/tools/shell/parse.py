@@ -5,7 +5,7 @@ The sandbox is what protects; this explains.
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ CODE_RUNNERS = (
     "python3", "perl", "ruby", "node", "php", "lua", "awk", "gawk", "mawk", "sed", "make", "npm",
     "npx", "uvx", "pip",
 )  # fmt: skip
-WRAPPERS: Mapping[str, str] = {
+WRAPPERS = {
     **dict.fromkeys(PROGRAM_RUNNERS, RUNS_PROGRAM),
     **dict.fromkeys(CODE_RUNNERS, RUNS_CODE),
     **dict.fromkeys(
@@ -40,7 +40,7 @@ WRAPPERS: Mapping[str, str] = {
     ),
 }
 WRITES_FILE = "writes a file"
-BY_ARGUMENT: Mapping[str, Mapping[str, str]] = {
+BY_ARGUMENT = {
     "find": {
         **dict.fromkeys(("-exec", "-execdir", "-ok", "-okdir"), RUNS_PROGRAM),
         "-delete": "deletes what it finds",

@@ -103,7 +103,6 @@ class _Pipe(asyncio.Protocol):
 
 async def run_process(
     argv: Sequence[str],
-    *,
     cwd: Path,
     env: Mapping[str, str],
     timeout_s: float,
@@ -119,7 +118,7 @@ async def run_process(
         preview.feed(data)
 
     try:
-        result = await stream_process(feed, argv, cwd=cwd, env=env, timeout_s=timeout_s)
+        result = await stream_process(feed, argv, cwd, env, timeout_s)
     finally:
         preview.flush()
     return replace(result, output=kept.text(max_chars, clean))
@@ -128,7 +127,6 @@ async def run_process(
 async def stream_process(
     feed: Callable[[bytes], None],
     argv: Sequence[str],
-    *,
     cwd: Path,
     env: Mapping[str, str],
     timeout_s: float,

@@ -58,7 +58,7 @@ GREP = _reader(
 )
 WORDS = ProgramGrammar(ANY.pattern, rest=ANY)
 NO_OPERANDS = _reader(rest=None)
-FILE_PROGRAMS: Mapping[str, Grammar] = {
+PROGRAMS: Mapping[str, Grammar] = {
     "ls": _reader("-[1aAlhrtSRdFpisnogGUvXCx]+|--(all|human-readable|reverse|recursive|directory)"),
     "cat": _reader("-[nbsAETev]+|--(number|show-all)"),
     "head": _reader(r"-[qv]+|-\d{1,9}", LINE_OPTIONS),
@@ -78,8 +78,6 @@ FILE_PROGRAMS: Mapping[str, Grammar] = {
     "hexdump": _reader("-[Cbcdox]+", {"-n": NUMBER, "-s": NUMBER}),
     "find": FindGrammar(),
     "git": GitGrammar(),
-}
-TEXT_PROGRAMS: Mapping[str, Grammar] = {
     **dict.fromkeys(("grep", "egrep", "fgrep"), GREP),
     "rg": _reader(
         "-[FHIiclnosSvwx]+",
@@ -102,8 +100,6 @@ TEXT_PROGRAMS: Mapping[str, Grammar] = {
     "jq": _reader("-[rcSesnMaj]+|--(raw-output|compact-output|sort-keys|slurp)", {}, (TEXT,)),
     **dict.fromkeys(("sha1sum", "sha256sum", "sha512sum", "md5sum", "b2sum"), _reader("-[btz]+")),
     **dict.fromkeys(("tac", "rev", "cksum"), _reader()),
-}
-INFO_PROGRAMS: Mapping[str, Grammar] = {
     **dict.fromkeys(("echo", "true", "false"), WORDS),
     "printf": ProgramGrammar("(?!)", {}, (SHORT_FORMAT,), ANY),
     "seq": _reader("-w+", {"-s": TEXT}, (SHORT_NUMBER,) * 3, None),
@@ -123,7 +119,6 @@ INFO_PROGRAMS: Mapping[str, Grammar] = {
     "node": ProgramGrammar("--version|-v", rest=None),
     **dict.fromkeys(("gcc", "bash"), ProgramGrammar("--version", rest=None)),
 }
-PROGRAMS: Mapping[str, Grammar] = {**FILE_PROGRAMS, **TEXT_PROGRAMS, **INFO_PROGRAMS}
 ASK_ALWAYS = ("network", "background")
 # Words that only a shell would understand: the command does not do what its author thinks.
 SHELL_SYNTAX = re.compile(r"[\d<>|&;]*[<>|&;]|>.*|.*(`|\$\(|\$\{|[<>]\().*|.*;", re.DOTALL)

@@ -41,7 +41,7 @@ NO_SANDBOX = (
     "this machine has no sandbox: the command can reach everything that the daemon's user can,"
     " and the network"
 )
-DESCRIPTIONS: Mapping[SandboxKind, str] = {
+DESCRIPTIONS = {
     "bubblewrap": "bubblewrap: commands see the workspace only, and no network",
     "landlock": "landlock: commands read the workspace and the system, write in the workspace"
     " alone and have no network; they can see which other programs run, and a killed daemon may"
