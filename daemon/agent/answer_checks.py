@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import assert_never
 
 from daemon.agent.auxiliary_model import AuxiliaryModel
-from daemon.agent.budgets import REVIEW, build_system_question
+from daemon.agent.budgets import build_system_question
 from daemon.agent.claim_check import find_false_claims, render_correction, render_note
 from daemon.agent.context.builder import TurnContext
 from daemon.agent.reflection import Reflector
@@ -35,6 +35,7 @@ from daemon.core.events import (
     Verified,
 )
 from daemon.core.messages import Message, MessageRole, ToolCall
+from daemon.core.system_questions import ANSWER_REVIEW_TOOL
 from daemon.core.trust import Answer, Stop
 from daemon.core.turn import Turn
 from daemon.core.turn_spec import AnswerCheck, Intent
@@ -296,7 +297,9 @@ class AnswerChecker:
                 return nobody
             about = {"answer": text, "look_at": check.value} if check.value else {"answer": text}
             expires = self.clock.now() + timedelta(hours=REVIEW_HOURS)
-            return [build_system_question(name, REVIEW, about, self.new_token(), expires)]
+            return [
+                build_system_question(name, ANSWER_REVIEW_TOOL, about, self.new_token(), expires)
+            ]
         if question.agreed:
             return None
         answered = question.answered

@@ -3,10 +3,9 @@
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 
-from daemon.agent.budgets import utc_midnight
+from daemon.agent.budgets import UsageToday, utc_midnight
 from daemon.agent.context.history import TURNS, is_cleared, rebuild_turn
 from daemon.agent.routing import ModelRouting
-from daemon.agent.termination.halt import UsageToday
 from daemon.commands.registry import CommandCall, Handlers
 from daemon.core import value
 from daemon.core.clock import Clock

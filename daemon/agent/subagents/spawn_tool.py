@@ -65,7 +65,9 @@ def _check(children: SubagentManager, turn: Turn, task: str, background: bool) -
         )
     most, depth = children.config.max_depth, turn.spec.depth
     if depth >= most:
-        raise ToolError(f"sub-agents may be nested {most} deep, and this one is: do the task yourself")
+        raise ToolError(
+            f"sub-agents may be nested {most} deep, and this one is: do the task yourself"
+        )
     if background and (depth or turn.session.startswith("loop:")):
         raise ToolError(
             "nobody would hear of it: only the agent that the user talks to can work in the background"

@@ -33,17 +33,6 @@ class Halt:
     coachable: bool = False
 
 
-@value
-class UsageToday:
-    """What the whole daemon has used up since midnight UTC, and what it may. `unpriced`: calls of unknown price come on top."""
-
-    tokens: int = 0
-    usd: float = 0.0
-    unpriced: bool = False
-    max_tokens: int = 0
-    max_usd: float = 0.0
-
-
 def halt_over_budget(turn: Turn, short: Shortage) -> Halt:
     """The tokens or USD of the turn, of its parent, or of the day are used up (A19, F2); a condition may declare that (B2)."""
     money = short.kind == "usd"

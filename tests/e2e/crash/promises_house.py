@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from daemon.agent.budgets import EXTEND, REVIEW
+from daemon.core.system_questions import ANSWER_REVIEW_TOOL as REVIEW
+from daemon.core.system_questions import EXTEND_TOOL as EXTEND
 from daemon.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
