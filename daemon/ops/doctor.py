@@ -1,10 +1,6 @@
-"""What a doctor says of one thing.
+"""Checks of `aidaemon doctor`: each says what it found and, where something is wrong, what to do about it.
 
-The doctor's questions over the network: five seconds each, and no answer is an answer too.
-
-The doctor's questions to the platforms: is the token good, who are we there, and is anybody let in.
-
-What a doctor looks at: each check says what was found and, where something is wrong, what to do about it.
+Network checks have five seconds each; no answer is a finding too.
 """
 
 import asyncio
@@ -40,7 +36,7 @@ CheckState = Literal["ok", "warn", "fail"]
 
 @value
 class CheckResult:
-    """One thing that was looked at. `advice` is empty where all is well."""
+    """Result of one check. `advice` is empty where all is well."""
 
     name: str
     state: CheckState
@@ -76,7 +72,7 @@ class _Models(BaseModel):
     next_page: str = Field("", validation_alias="nextPageToken")
 
     def list_names(self) -> frozenset[str]:
-        """Nothing, where this is only the first page: what is not on it may well be there."""
+        """Empty where this is only the first page: other models may follow."""
         part = self.has_more or self.next_page
         return frozenset() if part else frozenset(listed.get_name() for listed in self.data)
 
@@ -101,7 +97,7 @@ async def probe_provider(base_url: str, headers: Mapping[str, str]) -> ProbeResu
 
 
 async def probe_daemon(daemon_json: str) -> ProbeResult:
-    """GET /health of the daemon that daemon.json tells of."""
+    """GET /health of the daemon named in daemon.json."""
     try:
         running = _DaemonFile.model_validate_json(daemon_json)
     except ValidationError:
@@ -143,7 +139,7 @@ class ChannelAccount:
 
 
 def check_muted_sections(sections: Sequence[str]) -> list[CheckResult]:
-    """People are listed where no token is: an empty variable, perhaps."""
+    """Warn about channels that list people but have no token."""
     found, advice = (
         "people are listed, but bot_token is empty: it is not started",
         "put the bot's token there, as secret:NAME",
@@ -196,7 +192,7 @@ async def _close(channel: Channel) -> None:
 
 
 def _check_people(line: ChannelAccount) -> list[CheckResult]:
-    """Nobody is let in by being first: a channel without people talks to nobody."""
+    """Warn about a channel that lists nobody, or nobody who may approve."""
     name = f"{line.name} people"
     if not line.allowed and not line.owners:
         nobody = "nobody is listed: only those who had a code (`aidaemon pair`) are let in"
@@ -239,17 +235,17 @@ class DoctorInput:
     muted: Sequence[str] = ()
 
 
-async def run_checks(patient: DoctorInput) -> list[CheckResult]:
-    """All checks, in the order a person would go through them."""
-    checks = [check_python(), check_config(patient), check_agents(patient.agents)]
-    checks += [check_home(patient.home), check_disk(patient.home)]
-    checks += check_databases(patient.home)
-    checks.append(await check_sandbox(patient.workspace))
-    checks += check_servers(patient.servers, fenced=checks[-1].found != DESCRIPTIONS["none"])
-    if patient.provider is not None:
-        checks += await check_provider(patient.provider, patient.models)
-    checks += [*check_muted_sections(patient.muted), *await check_channels(patient.channels)]
-    checks.append(await check_daemon(patient.daemon_json))
+async def run_checks(given: DoctorInput) -> list[CheckResult]:
+    """Run all checks, in the order in which a person would look."""
+    checks = [check_python(), check_config(given), check_agents(given.agents)]
+    checks += [check_home(given.home), check_disk(given.home)]
+    checks += check_databases(given.home)
+    checks.append(await check_sandbox(given.workspace))
+    checks += check_servers(given.servers, sandboxed=checks[-1].found != DESCRIPTIONS["none"])
+    if given.provider is not None:
+        checks += await check_provider(given.provider, given.models)
+    checks += [*check_muted_sections(given.muted), *await check_channels(given.channels)]
+    checks.append(await check_daemon(given.daemon_json))
     return checks
 
 
@@ -263,19 +259,19 @@ def check_python() -> CheckResult:
     )
 
 
-def check_config(patient: DoctorInput) -> CheckResult:
+def check_config(given: DoctorInput) -> CheckResult:
     """The config file loads."""
-    if patient.config_error:
+    if given.config_error:
         return CheckResult(
             "config",
             "fail",
-            patient.config_error,
-            f"mend {patient.config}; `aidaemon config check` looks again",
+            given.config_error,
+            f"mend {given.config}; `aidaemon config check` looks again",
         )
     return CheckResult(
         "config",
         "ok",
-        str(patient.config) if patient.config.exists() else "no file: the defaults hold",
+        str(given.config) if given.config.exists() else "no file: the defaults hold",
     )
 
 
@@ -336,7 +332,7 @@ def check_databases(home: Path) -> Iterator[CheckResult]:
 
 
 async def check_sandbox(workspace: Path) -> CheckResult:
-    """Commands run fenced in."""
+    """Commands run in a sandbox."""
     with tempfile.TemporaryDirectory(prefix="aidaemon-doctor-") as spare:
         kind = await probe(_existing_folder(workspace, Path(spare)))
     if kind == "bubblewrap":
@@ -345,8 +341,8 @@ async def check_sandbox(workspace: Path) -> CheckResult:
     return CheckResult("sandbox", "warn", DESCRIPTIONS[kind], advice)
 
 
-def check_servers(servers: Mapping[str, McpConfig], *, fenced: bool) -> Iterator[CheckResult]:
-    """Servers of others can be started, as far as one sees without starting them."""
+def check_servers(servers: Mapping[str, McpConfig], *, sandboxed: bool) -> Iterator[CheckResult]:
+    """MCP servers can be started, as far as can be seen without starting them."""
     if servers and importlib.util.find_spec("mcp") is None:
         yield CheckResult(
             "mcp", "fail", "its package is not installed", "pip install 'aidaemon[mcp]'"
@@ -361,7 +357,7 @@ def check_servers(servers: Mapping[str, McpConfig], *, fenced: bool) -> Iterator
         elif config.sandbox == "off":
             advice = 'sandbox = "auto" fences it in; paths and network say what it may reach'
             yield CheckResult(what, "warn", f"{config.command} runs without a sandbox", advice)
-        elif not fenced:
+        elif not sandboxed:
             yield CheckResult(
                 what, "fail", "it is not started: this machine has no sandbox", "see sandbox above"
             )

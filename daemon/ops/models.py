@@ -1,7 +1,4 @@
-"""The models that run inside the daemon: which there are, where their files lie, and what each is checked against.
-
-Fetch a model file: from the first source that gives it, once at a time, kept only when its hash is right.
-"""
+"""Embedded models: the catalogue, the files, and the download, which accepts a file only with the right hash."""
 
 import fcntl
 import hashlib
@@ -126,7 +123,7 @@ def remove_model(model: EmbeddedModel, folder: Path) -> bool:
 
 
 def partial_path(model: EmbeddedModel, folder: Path) -> Path:
-    """Where its bytes gather until all are there and right."""
+    """The unfinished download."""
     return folder / f"{model.file}.partial"
 
 
@@ -138,10 +135,10 @@ class ModelUnavailableError(AidaemonError):
 
 
 class FetchObserver(Protocol):
-    """Whoever is shown how the fetch goes."""
+    """Receives the progress of a download."""
 
     def say(self, text: str) -> None:
-        """One line of news."""
+        """Show a line."""
         ...
 
     def advance(self, done: int) -> None:
@@ -168,9 +165,7 @@ def fetch_model(
     with _lock_fetch(folder / f".{model.file}.lock", watcher):
         path = model.path(folder)
         if path.exists() and not _has_right_hash(path, model, watcher):
-            watcher.say(
-                f"{path}: not the file that is known here; it was deleted and is fetched again"
-            )
+            watcher.say(f"{path}: not the expected file; deleted, fetching it again")
             path.unlink()
         if not path.exists():
             _fetch_from_any(model, folder, watcher, free)
@@ -182,14 +177,14 @@ def _fetch_from_any(
 ) -> None:
     failures: list[str] = []
     for source in model.sources:
-        _check_room(model, folder, free(folder))
+        _check_space(model, folder, free(folder))
         watcher.say(f"fetching {model.name} from {source.name}")
         try:
             _fetch_from(source, model, folder, watcher)
             return
         except SourceError as exc:
             failures.append(f"  {source.name}: {exc}")
-            watcher.say(f"no luck: {exc}")
+            watcher.say(f"failed: {exc}")
     raise ModelUnavailableError(
         _describe_failure(model, failures, file_size(partial_path(model, folder)))
     )
@@ -215,7 +210,7 @@ def _has_right_hash(path: Path, model: EmbeddedModel, watcher: FetchObserver) ->
     return digest.hexdigest() == model.sha256
 
 
-def _check_room(model: EmbeddedModel, folder: Path, free: int) -> None:
+def _check_space(model: EmbeddedModel, folder: Path, free: int) -> None:
     needed = model.size - min(file_size(partial_path(model, folder)), model.size) + SPARE_BYTES
     if free < needed:
         raise ModelUnavailableError(

