@@ -30,6 +30,7 @@ from daemon.settings.paths import Paths
 from daemon.settings.secret_values import ActiveSecrets, find_config_secrets
 from daemon.settings.secrets import SecretStore
 from daemon.settings.toml_file import read_text
+from daemon.store.pruning import StoreConfig
 from daemon.tools.config import ToolsConfig
 from daemon.tools.mcp.config import McpConfig, ServerName
 from daemon.triggers.config import EventsConfig
@@ -53,6 +54,7 @@ class Config(BaseModel):
     budget: BudgetConfig = Field(BudgetConfig(), description="what a day may cost")
     subagents: SubagentsConfig = Field(SubagentsConfig(), description="agents below agents")
     loops: LoopsConfig = Field(LoopsConfig(), description="loops of a live page that nobody views")
+    store: StoreConfig = Field(default_factory=StoreConfig, description="the journal")
     http: HttpConfig = Field(HttpConfig(), description="the HTTP API on this machine")
     telegram: TelegramConfig = Field(TelegramConfig(), description="a Telegram bot of yours")
     slack: SlackConfig = Field(SlackConfig(), description="a Slack app of yours")

@@ -39,6 +39,7 @@ from daemon.commands.sessions import SessionCommands
 from daemon.commands.status import StatusCommands
 from daemon.commands.undo import UndoCommand
 from daemon.core import value
+from daemon.core.background import BackgroundTasks
 from daemon.core.clock import Clock, system_clock
 from daemon.core.event_bus import EventBus
 from daemon.core.ids import NewId, new_id
@@ -61,6 +62,7 @@ from daemon.sessions.worker import SessionDeps
 from daemon.settings.last_good import ConfigChoice
 from daemon.settings.load import LoadedConfig
 from daemon.settings.paths import Paths
+from daemon.store.pruning import keep_pruning
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import Tool
 from daemon.tools.config_tools import config_tools
@@ -150,6 +152,10 @@ class DaemonBuilder:
         self.stack.push_async_callback(store.aclose)
         memory = self.memory = await Memory.open(self.paths.memory)
         self.stack.push_async_callback(memory.aclose)
+        if days := config.store.keep_days:
+            background = BackgroundTasks()
+            self.stack.push_async_callback(background.aclose)
+            background.start(keep_pruning(store, clock, days, self._list_cited_turns), "pruning")
         usage = self.usage = DailyUsage(clock, config.budget)
         await usage.load(store)
         self.budgets = Budgets(store, usage)
@@ -174,6 +180,9 @@ class DaemonBuilder:
             new_token,
         )
         return self._connect()
+
+    async def _list_cited_turns(self) -> set[str]:
+        return {fact.source for fact in await self.memory.facts(1_000_000)}
 
     def _make_reload_hooks(self) -> dict[str, ReloadHook]:
         def reload_agent(config: Config) -> None:

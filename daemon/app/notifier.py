@@ -50,7 +50,7 @@ class OwnerNotifier:
         working = [row for row in rows if self.is_working(row.channel)]
         terminals = [
             row
-            for row in tx.list_sessions()
-            if row.channel == TERMINAL_CHANNEL and row.label is Label.TRUSTED and not row.root
+            for row in tx.list_channel_sessions(TERMINAL_CHANNEL, 9)
+            if row.label is Label.TRUSTED
         ]
         return next(iter([*working, *terminals, *rows]), None)

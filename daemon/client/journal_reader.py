@@ -68,9 +68,8 @@ class JournalReader(RunReader):
         return session_view(row) if row else None
 
     async def list_sessions(self, limit: int = SESSIONS_PAGE, after: str = "") -> list[SessionView]:
-        rows = await self.store.read(lambda tx: tx.list_sessions())
-        start = next((at for at, row in enumerate(rows, 1) if row.id == after), 0)
-        return [session_view(row) for row in rows[start : start + limit]]
+        rows = await self.store.read(lambda tx: tx.list_sessions(limit, after or None))
+        return [session_view(row) for row in rows]
 
     async def list_undelivered(self, session: str) -> list[UndeliveredText]:
         rows = await self.store.read(lambda tx: tx.list_outbox("new", None, session))

@@ -42,7 +42,7 @@ class UndoCommand:
         sessions = {
             chat,
             *await self.store.read(
-                lambda tx: [row.id for row in tx.list_sessions() if row.root == chat]
+                lambda tx: [row.id for row in tx.list_subsessions(chat)]
             ),
         }
         own = [one for one in self.files.history.entries if one.session in sessions]

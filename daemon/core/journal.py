@@ -5,7 +5,7 @@ with others in one disk commit (group commit), and has been flushed to disk when
 call back into the event loop, and is rolled back alone when it raises. Functions given to `read` see what is committed.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
@@ -159,6 +159,9 @@ class ReadTx(Protocol):
     def count_stops(self, since: datetime) -> dict[str, int]:
         """How many turns ended since then, by stop reason (D6)."""
 
+    def list_prunable(self, before: datetime, cited: Collection[str], limit: int) -> list[str]:
+        """Turns that ended before and whose texts nothing needs any more, oldest first; see store/pruning.py."""
+
     def list_with_buttons(self) -> list[OutboxRow]:
         """Questions that stand in a chat with buttons, in order of creation."""
 
@@ -290,6 +293,9 @@ class Tx(ReadTx, Protocol):
         self, session: str, turn_id: str, kind: str, body: str, at: datetime
     ) -> None:
         """Something to deliver to the people of a session, or of the one that it works for."""
+
+    def prune_turns(self, turns: Iterable[str]) -> None:
+        """Remove what these turns said; their ids and keys stay."""
 
     def set_buttons(self, turn_id: str, part: int, shown: bool) -> None:
         """Whether the delivered question stands in the chat with buttons."""

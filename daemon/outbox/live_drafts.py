@@ -36,7 +36,6 @@ from daemon.core.rows import UNSENT_STATES, SessionRow
 from daemon.outbox.channel_supervisor import ChannelState
 from daemon.outbox.message import GONE, REPLY, draft_key, parse_address
 
-
 log = logging.getLogger(__name__)
 TYPING_AFTER_S, DRAFT_AFTER_S, LOOK_EVERY_S = 0.4, 1.2, 0.3
 STATUS_AFTER_S = 3.0

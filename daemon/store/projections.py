@@ -1,9 +1,10 @@
 """One transaction over all tables, and what follows from an event in the tables beside it."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import islice
 
 from daemon.core.errors import UNBILLED
 from daemon.core.events import (
@@ -43,6 +44,7 @@ from daemon.core.rows import (
 )
 from daemon.core.trust import OWNER_NAME, Answer, Label, Outcome, Stop, join_all
 from daemon.store.tables.approvals import ApprovalTable, GrantTable
+from daemon.store.tables.base import to_db
 from daemon.store.tables.channel_state import ChannelStateTable
 from daemon.store.tables.file_state import FileStateTable
 from daemon.store.tables.inbox import InboxTable
@@ -60,6 +62,23 @@ UNKNOWN_OUTCOME = (
     "I was cut off while {tool} ran: it may or may not have happened, and I did not run it again. Please look."
 )  # fmt: skip
 SHOWN_OF_APPROVAL = ("call_id", "tool", "arguments", "effect", "expires", "preview")
+
+
+PRUNABLE = """SELECT id FROM turns WHERE ended_at < ? AND state <> 'pruned'
+    AND NOT EXISTS (SELECT 1 FROM outbox WHERE turn = turns.id AND state IN ('new', 'sending', 'uncertain'))
+    AND NOT EXISTS (SELECT 1 FROM approvals WHERE turn = turns.id AND state IN ('pending', 'answered'))
+    AND NOT EXISTS (SELECT 1 FROM events WHERE turn = turns.id AND kind = 'ToolFinished'
+        AND payload -> '$.outcome' = '"unknown"')
+    AND NOT EXISTS (SELECT 1 FROM grant_uses WHERE call >= turns.id || '/' AND call < turns.id || '0')
+    ORDER BY n"""
+PRUNE = (
+    "DELETE FROM events WHERE turn = ?",
+    "UPDATE inbox SET body = '', attachments = '' WHERE turn = ?",
+    "UPDATE outbox SET body = '' WHERE turn = ?",
+    "UPDATE approvals SET arguments = '', preview = '' WHERE turn = ?",
+    "UPDATE children SET task = '' WHERE turn = ?",
+    "UPDATE turns SET reply = '', state = 'pruned' WHERE id = ?",
+)
 
 
 class SqliteTx(
@@ -115,6 +134,15 @@ class SqliteTx(
                 kind = "notice"
                 body = f"[{f'{EVENT_CHANNEL} {own.chat}' if own and is_event else session}] {body}"
         self.post_delivery(OutboxRow(turn_id, -1, told.id, told.channel, told.chat, kind, body, at))
+
+    def list_prunable(self, before: datetime, cited: Collection[str], limit: int) -> list[str]:
+        found = (turn for (turn,) in self._db.execute(PRUNABLE, (to_db(before),)))
+        return list(islice((turn for turn in found if turn not in cited), limit))
+
+    def prune_turns(self, turns: Iterable[str]) -> None:
+        for turn in turns:
+            for statement in PRUNE:
+                self._run(statement, turn)
 
     def _project(self, session: str, turn_id: str, event: Event, at: datetime) -> None:
         """What the event changes in the tables beside it; most events change nothing there."""

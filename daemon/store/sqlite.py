@@ -95,6 +95,21 @@ class SqliteStore:
         self._watchers.append(told)
         return partial(self._unwatch, told)
 
+    async def vacuum(self) -> None:
+        """Give free pages back to the disk. What is written meanwhile waits in the queue."""
+        while self._committing:
+            await self.write(_do_nothing)
+        self._committing = True
+        try:
+            await self._loop.run_in_executor(self._threads[0], self._vacuum)
+        finally:
+            self._go_on()
+
+    def _vacuum(self) -> None:
+        if self._writer.execute("PRAGMA auto_vacuum").fetchone() == (0,):  # once, the whole file
+            self._writer.executescript("PRAGMA auto_vacuum = INCREMENTAL; VACUUM;")
+        self._writer.execute("PRAGMA incremental_vacuum").fetchall()
+
     async def aclose(self) -> None:
         """Finish what is queued, then close."""
         self._closing = True
@@ -212,6 +227,10 @@ class SqliteStore:
             item.run(self._read_tx)
         finally:
             self._reader.execute("ROLLBACK")
+
+
+def _do_nothing(_: Tx) -> None:
+    pass
 
 
 def _run_patiently(db: sqlite3.Connection, work: Callable[[A], T], argument: A) -> T:

@@ -202,11 +202,7 @@ async def test_in_a_row_a_failure_is_the_end_with_its_text_b11(
     async with house(tmp_path, model, {"team": team(strategy, "a", "b", "c")}) as it:
         run = await it.ask("write a poem")
         assert run.stop_reason == "failed" and "c" not in asked(model)
-        assert (
-            run.reply
-            and "b failed (failed)" in run.reply
-            and "refused the key" in run.reply
-        )
+        assert run.reply and "b failed (failed)" in run.reply and "refused the key" in run.reply
 
 
 async def test_at_once_the_others_go_on_and_who_failed_is_said_b11(

@@ -195,7 +195,9 @@ async def test_b4_a5_turns_stand_in_the_order_in_which_they_ended_before_and_aft
         waiting = await it.say("send it")
         asked = await it.until(waiting, "approval.asked")
         await it.settled(await it.from_other("another", "what is new"))
-        assert await it.house.client.answer_approval(waiting, str(asked.data["call_id"]), Answer.ONCE)
+        assert await it.house.client.answer_approval(
+            waiting, str(asked.data["call_id"]), Answer.ONCE
+        )
         await it.settled(waiting)
         await it.ask("before the restart")
     async with living(tmp_path, model, settings(), parts) as it:

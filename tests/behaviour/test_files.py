@@ -272,9 +272,7 @@ async def test_a_failed_write_leaves_the_old_file_whole(root: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["last", "middle"])
-def test_a_link_slipped_in_between_check_and_open_leads_nowhere(
-    root: Path, place: str
-) -> None:
+def test_a_link_slipped_in_between_check_and_open_leads_nowhere(root: Path, place: str) -> None:
     """The race of A6: a link swapped in and out while the file is read and written, 4,000 times."""
     files, over = Workspace(root), threading.Event()
     outside = root.parent / "outside"

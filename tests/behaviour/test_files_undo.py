@@ -334,9 +334,7 @@ async def test_F8_a_kill_between_any_two_steps_leaves_old_or_new_and_a_record_to
     try:
         desk = await Desk.at(tmp_path, store)
         now = (root / "a.txt").read_text()
-        told = [
-            row.turn for row in await store.read(lambda tx: tx.list_file_versions())
-        ]
+        told = [row.turn for row in await store.read(lambda tx: tx.list_file_versions())]
         assert (now, told) in [("old", []), ("old", ["t1"]), ("new", ["t1"])]
         if child.returncode == 0:
             assert now == "new"

@@ -95,7 +95,8 @@ def small_disk(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     """A disk of one megabyte; where mounting is not permitted, a folder in which files may not grow."""
     mounted = (
         subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", "size=1200k", "tmpfs", str(tmp_path)], capture_output=True
+            ["mount", "-t", "tmpfs", "-o", "size=1200k", "tmpfs", str(tmp_path)],
+            capture_output=True,
         ).returncode
         == 0
     )

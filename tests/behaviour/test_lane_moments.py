@@ -248,7 +248,8 @@ async def test_a_command_that_was_cut_off_is_not_said_to_have_been_done(
         await it.house.client.inbox.accept(cut, command=True)  # and here the daemon died
         assert "is unknown" in (await it.house.client.send(SESSION, "/pause", "c1")).reply
         assert (
-            await it.command("/pause") != (await it.house.client.send(SESSION, "/pause", "c1")).reply
+            await it.command("/pause")
+            != (await it.house.client.send(SESSION, "/pause", "c1")).reply
         )
 
 

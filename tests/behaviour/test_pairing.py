@@ -146,7 +146,9 @@ async def test_a_role_that_is_not_known_admits_nobody(
 ) -> None:
     def work(tx: Tx) -> None:
         tx.put_person(PersonRow(person_name(*ANN), "emperor", clock.at))
-        tx.add_pairing_code(PairingCode(hash_code("AAAA"), "emperor", "", clock.at + WRONG_CODE_WINDOW))
+        tx.add_pairing_code(
+            PairingCode(hash_code("AAAA"), "emperor", "", clock.at + WRONG_CODE_WINDOW)
+        )
 
     await store.write(work)
     assert (

@@ -96,7 +96,9 @@ async def test_where_something_is_sent_is_asked_about_when_somebody_else_said_it
                     asked.turn, asked.call_id, Answer.ONCE, by=who
                 )
         assert it.sent == []
-        await it.alive.house.client.answer_approval(asked.turn, asked.call_id, Answer.ONCE, by=OWNER)
+        await it.alive.house.client.answer_approval(
+            asked.turn, asked.call_id, Answer.ONCE, by=OWNER
+        )
         assert (await it.alive.settled(asked.turn)).reply == "Sent." and it.sent == [EVE]
 
 

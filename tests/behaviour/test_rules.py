@@ -153,9 +153,7 @@ async def test_F5_a_rule_of_one_chat_leaves_others_alone(
     tmp_path: Path, model: FakeOpenAI, mailbox: Mailbox
 ) -> None:
     async with living(tmp_path, model, parts=parts(mailbox)) as it:
-        assert "In this chat only." in await it.command(
-            "/rules add never delete mail in this chat"
-        )
+        assert "In this chat only." in await it.command("/rules add never delete mail in this chat")
         await it.settled(await tries(it))
         assert mailbox.gone == []
         await it.settled(await tries(it, session="web:other"))

@@ -39,9 +39,7 @@ async def test_F8_undo_takes_back_turn_by_turn_and_can_itself_be_taken_back(
         await it.command("/undo")
         assert f"of {first} " in await it.command("/undo")
         assert list(place.iterdir()) == []
-        assert (await it.command("/undo")).startswith(
-            "There is no file change to undo here."
-        )
+        assert (await it.command("/undo")).startswith("There is no file change to undo here.")
         listed = (await it.command("/undo list")).splitlines()
         assert listed[0] == "File changes, latest first (/undo ID undoes one):"
         assert f"- {first}, " in listed[-1]
@@ -60,10 +58,7 @@ async def test_F8_undo_leaves_what_was_changed_since_and_knows_only_this_chat(
             f"{turn} changed no file in this chat."
         )
         said = await it.command(f"/undo {turn}")
-        assert (
-            f"Not undone, of {turn}:\n- a.txt: changed since, so it was left as it is"
-            in said
-        )
+        assert f"Not undone, of {turn}:\n- a.txt: changed since, so it was left as it is" in said
         assert "- b.txt: removed" in said
         assert (tmp_path / "workspace/a.txt").read_text() == "the owner's own"
 

@@ -61,7 +61,9 @@ async def end(it: Living, *texts: str, session: str = TERMINAL) -> list[str]:
 
 async def notices(it: Living, session: str = TERMINAL) -> list[str]:
     return [
-        item.body for item in await it.house.client.list_undelivered(session) if item.kind == "notice"
+        item.body
+        for item in await it.house.client.list_undelivered(session)
+        if item.kind == "notice"
     ]
 
 

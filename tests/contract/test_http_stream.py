@@ -34,7 +34,9 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
         async with open_daemon(
             paths, parse_config(config, paths.config, env={}, secrets={})
         ) as house:
-            server = HttpServer(HttpConfig(port=0), build_app(house.client, TOKEN, heartbeat_s=0.01))
+            server = HttpServer(
+                HttpConfig(port=0), build_app(house.client, TOKEN, heartbeat_s=0.01)
+            )
             async with ClientSession(
                 await server.start(), headers={"Authorization": f"Bearer {TOKEN}"}
             ) as http:

@@ -280,9 +280,9 @@ async def test_usage_sums_by_model_and_an_unknown_price_makes_the_sum_unknown(st
         ("m", 2, 200, 20, 80, 0.5),
         ("odd", 2, 200, 20, 80, None),
     ]
-    assert [row.model for row in await store.read(lambda tx: tx.sum_usage(after(86_400), HOME))] == [
-        "late"
-    ]
+    assert [
+        row.model for row in await store.read(lambda tx: tx.sum_usage(after(86_400), HOME))
+    ] == ["late"]
     assert await store.read(lambda tx: tx.sum_usage(NOW, "terminal:b")) == []
 
 

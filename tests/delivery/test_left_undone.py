@@ -77,7 +77,9 @@ async def test_who_is_removed_is_answered_what_had_begun_and_nothing_more(
             for row in await house.store.read(lambda tx: tx.list_inputs("gone"))
         ]
         assert [
-            view.state for view in undone if view and "removed from the allow-list" in view.notices[0]
+            view.state
+            for view in undone
+            if view and "removed from the allow-list" in view.notices[0]
         ] == ["ended"] * 2
 
 

@@ -211,7 +211,10 @@ async def test_B5_a_pipe_that_was_killed_gives_the_answer_at_the_next_start(tmp_
         process.kill()
         await process.wait()
         ran = await at.chat()
-        assert (ran.code, ran.out) == (0, "The answer.\n") and "resuming the interrupted run" in ran.err
+        assert (ran.code, ran.out) == (
+            0,
+            "The answer.\n",
+        ) and "resuming the interrupted run" in ran.err
         assert (await at.chat()).out == ""
 
 

@@ -111,3 +111,25 @@ async def test_what_stood_beside_the_turns_stands_in_tables_of_its_own(home: Pat
         assert (usage.calls, usage.input_tokens) == spent
         assert await store.read(lambda tx: tx.count_stops(now.replace(hour=0))) == {"done": 4}
         assert await store.read(lambda tx: tx.list_recent_stops("default", 9)) == [Stop.DONE] * 4
+
+
+async def test_a_chat_goes_on_after_what_it_said_was_pruned(home: Path, tmp_path: Path) -> None:
+    clock = tmp_path / "clock"
+    clock.write_text("2026-12-05T20:00:00+00:00")
+    env = {"AIDAEMON_TEST_CLOCK": str(clock)}
+    config = f"{CONFIG}[store]\nkeep_days = 7\n"
+    async with (
+        FakeOpenAI() as model,
+        running_daemon(home, scripted(model.base_url, config), env) as daemon,
+    ):
+        async with asyncio.timeout(20):
+            while not any("are removed" in line for line in daemon.log):
+                await daemon.get("/health")
+        lines = await daemon.listed("/v1/runs")
+        assert sorted(str(line["state"]) for line in lines) == [*["pruned"] * 4, "suspended"]
+        for line in lines:
+            shown = await asyncio.to_thread(aidaemon, "show", str(line["turn"]), home=home)
+            assert shown.returncode == 0, shown.stderr
+        model.script(says("Hello again."))
+        assert (await daemon.ask("hello"))["reply"] == "Hello again."
+        assert "Hello, Ann." not in str(model.requests[-1].body)

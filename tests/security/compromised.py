@@ -141,7 +141,9 @@ class Office:
         house = self.alive.house
         if door == "event":
             payload = {"from": "somebody", "request": task.prompt}
-            return (await house.triggers.accept(TriggerEvent("mail", payload, len(task.prompt)))).turn
+            return (
+                await house.triggers.accept(TriggerEvent("mail", payload, len(task.prompt)))
+            ).turn
         return await self.alive.say(task.prompt, f"web:{session}")
 
 

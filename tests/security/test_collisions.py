@@ -41,9 +41,9 @@ def tool(
 
 
 def owned(text: str, name: str, value: str | float, of: str = "send") -> bool:
-    return Evidence(
-        (SourcedText(text, Origin.PERSON, Label.TRUSTED),), ToolRegistry([])
-    ).is_owners(name, value, of)
+    return Evidence((SourcedText(text, Origin.PERSON, Label.TRUSTED),), ToolRegistry([])).is_owners(
+        name, value, of
+    )
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,9 @@ def test_A22_a_servers_list_of_choices_blesses_no_address_and_no_id() -> None:
     choices = {"enum": ["read", "read and write", "eve@evil.example", "U013"]}
     for source, blessed in (("", choices["enum"]), ("mcp desk", ["read", "read and write"])):
         sharing = tool("who", source=source, who=choices)
-        assert [who for who in choices["enum"] if not standing(sharing, who=who).not_owned] == blessed
+        assert [
+            who for who in choices["enum"] if not standing(sharing, who=who).not_owned
+        ] == blessed
 
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), max_size=40)

@@ -154,9 +154,14 @@ async def test_A13_a_command_in_a_chat_of_others_is_not_where_the_owner_is_told_
         discord._emit("INTERACTION_CREATE", {**used, "context": 2}, guild=False)
         await discord.until(lambda: bool(discord.pressed()))
         assert front.house
-        assert await front.house.store.read(lambda tx: [chat.session for chat in tx.list_owner_chats()]) == []
+        assert (
+            await front.house.store.read(
+                lambda tx: [chat.session for chat in tx.list_owner_chats()]
+            )
+            == []
+        )
         discord.say(OWNER, discord.private(OWNER), "/status")
         await front.answered()
-        assert await front.house.store.read(lambda tx: [chat.session for chat in tx.list_owner_chats()]) == [
-            f"discord:{discord.private(OWNER)}"
-        ]
+        assert await front.house.store.read(
+            lambda tx: [chat.session for chat in tx.list_owner_chats()]
+        ) == [f"discord:{discord.private(OWNER)}"]

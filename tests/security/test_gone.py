@@ -117,7 +117,9 @@ async def test_who_is_an_owner_no_longer_is_told_nothing_of_the_owners_any_more(
         account, _, kind = channel.rpartition("/")
         name = f"{kind}/{account}/{number}"
         await store.write(
-            lambda tx, on=channel, name=name: tx.put_owner_chat(OwnerChat(on, f"{on}-{name[-1]}", name, NOW))
+            lambda tx, on=channel, name=name: tx.put_owner_chat(
+                OwnerChat(on, f"{on}-{name[-1]}", name, NOW)
+            )
         )
     assert await told() == [
         "club/telegram-4",

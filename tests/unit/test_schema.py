@@ -49,12 +49,18 @@ def test_an_answer_that_fits_has_no_fault():
         ({**GOOD, "score": True}, "answer.score: True is not of type 'integer'"),
         ({**GOOD, "score": 11}, "answer.score: 11 is greater than the maximum of 10"),
         ({**GOOD, "points": []}, "answer.points: [] should be non-empty"),
-        ({**GOOD, "points": [{"text": "clear"}, {"txt": 1}]}, "answer.points.1: 'text' is a required property"),
+        (
+            {**GOOD, "points": [{"text": "clear"}, {"txt": 1}]},
+            "answer.points.1: 'text' is a required property",
+        ),
         (
             {**GOOD, "points": [{"text": "no"}]},
             "answer.points.0.text: 'no' is too short",
         ),
-        ({**GOOD, "more": 1}, "answer: Additional properties are not allowed ('more' was unexpected)"),
+        (
+            {**GOOD, "more": 1},
+            "answer: Additional properties are not allowed ('more' was unexpected)",
+        ),
         (["good"], "answer: ['good'] is not of type 'object'"),
     ],
 )
@@ -134,7 +140,9 @@ def test_a_schema_that_refers_to_itself_is_followed_as_deep_as_the_value_goes():
         "required": ["name"],
     }
     assert fault({"name": "a", "children": [{"name": "b", "children": []}]}, tree) == ""
-    assert "answer.children.0: 'name' is a required property" in fault({"name": "a", "children": [{}]}, tree)
+    assert "answer.children.0: 'name' is a required property" in fault(
+        {"name": "a", "children": [{}]}, tree
+    )
     assert "too deeply" in fault(1, {"$ref": "#"})
 
 

@@ -139,11 +139,7 @@ def former_versions_are_there(folder: Path, it: Remains) -> Iterator[str]:
 
 def outside_text_keeps_its_mark(folder: Path, it: Remains) -> Iterator[str]:
     """What a turn wrote that had heard a stranger is never taken for the owner's own (F3)."""
-    marked = {
-        mark.path
-        for mark in it.file_labels
-        if mark.label is Label.UNTRUSTED
-    }
+    marked = {mark.path for mark in it.file_labels if mark.label is Label.UNTRUSTED}
     root = folder / "home" / "workspace"
     for file in root.rglob("*.txt"):
         if _from_outside(it, file.read_text()) and str(file.relative_to(root)) not in marked:
