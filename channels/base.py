@@ -60,6 +60,10 @@ class DeliveryUnknown(ChannelError):
     """The answer was lost: it may have been sent or not. `Channel.find` may know."""
 
 
+TRANSIENT = (Rejected, RetryLater, DeliveryUnknown)
+"""All but Revoked: with time, it may work."""
+
+
 class NotAccepted(Exception):
     """The daemon could not save it: do not acknowledge it, so that the platform sends it again."""
 

@@ -24,6 +24,8 @@ MAX_REDIRECTS = 3
 NOT_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 log = logging.getLogger(__name__)
 
 
@@ -56,9 +58,37 @@ class Backoff:
         """Wait for the next pause."""
         await asyncio.sleep(self.next(error))
 
+    async def retry(
+        self,
+        call: Callable[[], Awaitable[T]],
+        errors: type[Exception] | tuple[type[Exception], ...],
+        report: Callable[[str], object],
+    ) -> T:
+        """Call until none of these errors is raised, and report each."""
+        while True:
+            try:
+                return await call()
+            except errors as error:
+                report(str(error))
+                await self.wait(error)
+
     def reset(self) -> None:
         """Start again with the first pause."""
         self.pause_s = 0.0
+
+
+class RecentDict(dict[K, V]):
+    """The latest entries, so many at most."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self._limit = limit
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self.pop(key, None)
+        super().__setitem__(key, value)
+        if len(self) > self._limit:
+            del self[next(iter(self))]
 
 
 class OptionalCalls:

@@ -231,13 +231,7 @@ class DiscordListener:
     async def run(self) -> None:
         """Until cancelled. Raises Revoked."""
         backoff = Backoff(self._timing.retry_s, self._timing.longest_retry_s)
-        while True:
-            try:
-                await self._intake.begin()
-                break
-            except NotAccepted as error:
-                log.warning("Discord: waiting until the journal can be read: %s", error)
-                await backoff.wait()
+        await backoff.retry(self._intake.begin, NotAccepted, self._host.report_trouble)
         try:
             async with self._group as group:
                 group.create_task(self._intake.run())

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from channels.base import DeliveryUnknown, Host, NotAccepted, Rejected, RetryLater
@@ -27,7 +28,7 @@ from channels.discord.rest import (
 )
 from channels.json_access import Json, UnreadablePayload
 from channels.message import Arrival, UnreadableUpdate
-from channels.transport import Backoff
+from channels.transport import Backoff, RecentDict
 
 log = logging.getLogger(__name__)
 OVERLAP_S = 60.0
@@ -91,7 +92,7 @@ class DiscordIntake:
         self._to_ask: deque[str] = deque()
         self._ask_backoff = self._backoff()
         self._direct: set[str] = set()
-        self._edits: dict[str, object] = {}
+        self._edits = RecentDict[str, object](MAX_EDITS)
 
     async def begin(self) -> None:
         """Where we had read up to; at the very first start: now. Raises NotAccepted."""
@@ -214,14 +215,9 @@ class DiscordIntake:
 
     async def _accept(self, parsed: Iterable[Arrival | None]) -> None:
         """Until the host has accepted it: nothing is dropped, and nothing overtakes."""
-        arrivals = [arrival for arrival in parsed if arrival is not None]
-        backoff = self._backoff()
-        while arrivals:
-            try:
-                return await self._host.accept(arrivals)
-            except NotAccepted as error:
-                log.warning("Discord: messages cannot be saved, trying again: %s", error)
-                await backoff.wait()
+        if arrivals := [arrival for arrival in parsed if arrival is not None]:
+            report = partial(log.warning, "Discord: messages cannot be saved, trying again: %s")
+            await self._backoff().retry(partial(self._host.accept, arrivals), NotAccepted, report)
 
     def _must_save(self) -> bool:
         if self._newest == self._saved or self._gaps or self._to_ask:
@@ -293,8 +289,6 @@ class DiscordIntake:
                 self._edits[str(payload.get("id"))] = (
                     edited_at  # the text is the edited one already
                 )
-        for oldest in [*self._edits][: max(0, len(self._edits) - MAX_EDITS)]:
-            del self._edits[oldest]
         before = gap.after
         gap.after = max([before, *(parse_snowflake(payload.get("id")) for payload in page)])
         gap.backoff.reset()

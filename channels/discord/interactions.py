@@ -8,12 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from channels.base import (
+    TRANSIENT,
     ChannelError,
-    DeliveryUnknown,
     Host,
     NotAccepted,
-    Rejected,
-    RetryLater,
     Revoked,
 )
 from channels.discord.events import Interaction
@@ -100,7 +98,7 @@ async def register_menu(
         current = await rest.call("GET", path)
         if _comparable(current) != _comparable(menu):
             await rest.call("PUT", path, menu)
-    except (Rejected, RetryLater, DeliveryUnknown) as error:
+    except TRANSIENT as error:
         log.info("Discord's menu of commands was not changed: %s", error)
 
 

@@ -1,7 +1,6 @@
 """Slack: one workspace (A13, A14, A15, E7, E12, F1)."""
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -13,9 +12,7 @@ from channels.message import Address, Attachment, Choice, MessagePart
 from channels.slack.config import SlackAccount, SlackTiming
 from channels.slack.events import EventParser
 from channels.slack.files import MAX_DOWNLOAD, MAX_UPLOAD, SlackFiles
-from channels.slack.history import SlackBackfill, ThreadLookup, ThreadMembership
-from channels.slack.intake import SlackCursor, SlackIntake
-from channels.slack.interactions import SlackInteractions
+from channels.slack.history import ThreadMembership
 from channels.slack.listener import SlackListener
 from channels.slack.sending import SlackMessages
 from channels.slack.web import SlackIdentity, SlackWeb
@@ -35,7 +32,7 @@ DEFAULT_STATUS, MAX_STATUS = "is thinking…", 100
 
 
 class Slack:
-    """channels.base.Channel. `now`: seconds since 1970; `monotonic`: seconds that never go back."""
+    """channels.base.Channel."""
 
     def __init__(
         self,
@@ -43,12 +40,9 @@ class Slack:
         *,
         name: str = "slack",
         timing: SlackTiming | None = None,
-        now: Callable[[], float] = time.time,
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = name
         self._config, self._timing = config, timing or SlackTiming()
-        self._now, self._monotonic = now, monotonic
         self._web = SlackWeb(
             app_token=config.app_token,
             bot_token=config.bot_token,
@@ -73,30 +67,20 @@ class Slack:
         return f"@{identity.name} in {identity.workspace}"
 
     async def run(self, host: Host) -> None:
-        timing, web, now, monotonic = self._timing, self._web, self._now, self._monotonic
-        backoff = Backoff(timing.first_s, timing.longest_s)
-        while True:
-            try:
-                identity = self._identity = await web.get_identity()
-                break
-            except RetryLater as error:  # without it nobody can tell who is addressed
-                host.report_trouble(str(error))
-                await backoff.wait(error)
+        """Listen until cancelled. Raises Revoked."""
+        backoff = Backoff(self._timing.first_s, self._timing.longest_s)
+        # without the identity nobody can tell who is addressed
+        identity = await backoff.retry(self._web.get_identity, RetryLater, host.report_trouble)
+        self._identity = identity
         for address in reversed(await host.list_conversations()):
             self._threads.join(address)
         commands = frozenset(name.removeprefix("/") for name, _ in host.list_commands())
-        threads, optional = self._threads, self._optional
-        parser = EventParser(
-            self.name, identity.user, self._config.use_threads, threads.is_joined, commands
+        threads, use_threads = self._threads, self._config.use_threads
+        parser = EventParser(self.name, identity.user, use_threads, threads.is_joined, commands)
+        listener = SlackListener(
+            self._web, host, identity, parser, threads, self._optional, self._timing
         )
-        lookup = ThreadLookup(web, identity, threads, optional, timing.answer_s, monotonic)
-        cursor = SlackCursor(host, now, monotonic, timing.save_s)
-        intake = SlackIntake(host, parser, threads, lookup, cursor)
-        interactions = SlackInteractions(web, host, parser, timing, monotonic)
-        backfill = SlackBackfill(web, parser, threads, optional)
-        await SlackListener(
-            web, host, timing, intake, interactions, backfill, cursor, now, monotonic
-        ).run()
+        await listener.run()
 
     def rate_limit(self, address: Address) -> RateLimit:
         return RATE_LIMIT

@@ -12,7 +12,7 @@ from channels.base import ChannelError, DeliveryUnknown, Rejected, RetryLater, U
 from channels.json_access import find_object, find_objects, find_text, get_text
 from channels.message import Address, Attachment, MessagePart
 from channels.slack.web import SlackError, SlackWeb
-from channels.transport import check_size, too_large
+from channels.transport import RecentDict, check_size, too_large
 
 MAX_UPLOAD, MAX_DOWNLOAD = 100 << 20, 20 << 20
 MAX_LOST, MAX_UNCONFIRMED = 200, 5
@@ -24,7 +24,7 @@ class SlackFiles:
 
     def __init__(self, web: SlackWeb, transfer_s: float) -> None:
         self._web, self._transfer_s = web, transfer_s
-        self._lost: dict[str, list[str]] = {}
+        self._lost = RecentDict[str, list[str]](MAX_LOST)
         self._has_info = True
 
     async def upload(
@@ -61,8 +61,6 @@ class SlackFiles:
             completed = await self._web.write("files.completeUploadExternal", **done)
         except DeliveryUnknown:
             self._lost[key] = [*lost, file_id]
-            if len(self._lost) > MAX_LOST:
-                del self._lost[next(iter(self._lost))]
             raise
         self._lost.pop(key, None)
         first = next(iter(find_objects(completed, "files")), {})

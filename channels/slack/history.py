@@ -4,8 +4,9 @@ listened (A14).
 
 import asyncio
 import logging
-from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from channels.base import RetryLater
@@ -13,7 +14,7 @@ from channels.json_access import Json, find_object, find_objects, find_text
 from channels.message import Address, Arrival, InboundMessage
 from channels.slack.events import EventParser, has_mention
 from channels.slack.web import SlackIdentity, SlackWeb
-from channels.transport import OptionalCalls
+from channels.transport import OptionalCalls, RecentDict
 
 MAX_THREADS, MAX_CHATS, MAX_PAGES, PAGE_SIZE = 2000, 60, 5, 200
 MAX_LOOKUPS, LOOKUP_WINDOW_S = 20, 60.0
@@ -30,9 +31,9 @@ class ThreadMembership:
     """
 
     def __init__(self, members: Iterable[str] = (), limit: int = MAX_THREADS) -> None:
-        self._members, self._limit = frozenset(members), limit
-        self._people: OrderedDict[ThreadKey, str] = OrderedDict()
-        self._guests: OrderedDict[ThreadKey, str] = OrderedDict()
+        self._members = frozenset(members)
+        self._people = RecentDict[ThreadKey, str](limit)
+        self._guests = RecentDict[ThreadKey, str](limit)
 
     def is_member(self, person: str) -> bool:
         """Somebody of the allow-list."""
@@ -53,9 +54,6 @@ class ThreadMembership:
             self._guests.pop(key, None)
             threads = self._people
         threads[key] = last
-        threads.move_to_end(key)
-        if len(threads) > self._limit:
-            threads.popitem(last=False)
 
     def last_author(self, address: Address) -> str:
         """Who wrote there last; "" if nobody is known."""
@@ -81,11 +79,10 @@ class ThreadLookup:
         threads: ThreadMembership,
         optional: OptionalCalls,
         timeout_s: float,
-        monotonic: Callable[[], float],
     ) -> None:
         self._web, self._identity, self._threads, self._optional = web, identity, threads, optional
-        self._timeout_s, self._monotonic = timeout_s, monotonic
-        self._foreign: OrderedDict[ThreadKey, None] = OrderedDict()
+        self._timeout_s = timeout_s
+        self._foreign = RecentDict[ThreadKey, None](MAX_THREADS)
         self._lookups: deque[float] = deque()
         self._rests_until = float("-inf")
 
@@ -118,7 +115,7 @@ class ThreadLookup:
                     feature, self._web.read, replies, channel=key[0], ts=key[1], limit=PAGE_SIZE
                 )
         except (RetryLater, TimeoutError):
-            self._rests_until = self._monotonic() + LOOKUP_WINDOW_S
+            self._rests_until = time.monotonic() + LOOKUP_WINDOW_S
             return False
         for row in find_objects(page, "messages"):
             if self._identity.is_author(row) or has_mention(
@@ -126,12 +123,10 @@ class ThreadLookup:
             ):
                 return True
         self._foreign[key] = None
-        if len(self._foreign) > MAX_THREADS:
-            self._foreign.popitem(last=False)
         return False
 
     def _may_ask(self) -> bool:
-        now = self._monotonic()
+        now = time.monotonic()
         while self._lookups and self._lookups[0] <= now - LOOKUP_WINDOW_S:
             self._lookups.popleft()
         if now < self._rests_until or len(self._lookups) >= MAX_LOOKUPS:
@@ -155,11 +150,12 @@ class SlackBackfill:
         self._found: dict[str, InboundMessage] = {}
 
     async def fetch_since(
-        self, seconds: float, known: Sequence[Address], *, limit: int = MAX_CHATS
+        self, seconds: float, known: Sequence[Address], limit: int | None = None
     ) -> list[InboundMessage]:
         """The messages to the assistant since then, in order: in `known` chats, and where it is a
         member; in so many chats and threads. Raises RetryLater, Revoked.
         """
+        limit = limit or MAX_CHATS
         async with self._lock:
             listed = await self._fetch_all(
                 "users.conversations", "channels", limit, types=CHAT_KINDS, exclude_archived="true"

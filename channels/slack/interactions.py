@@ -4,7 +4,6 @@ three seconds (A14, A15).
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
@@ -26,51 +25,14 @@ from channels.message import ButtonPress, InboundMessage, MessagePart
 from channels.slack.config import SlackTiming
 from channels.slack.events import EventParser
 from channels.slack.web import SlackWeb
-from channels.transport import proxy_for
+from channels.transport import RecentDict, proxy_for
 
 AcknowledgeWith = Callable[[dict[str, object] | None], Awaitable[bool]]
 NOT_SAVED = "This could not be written down, so nothing was done. Please try again in a moment."
 MAX_DIRECT_CHATS = 2000
-MAX_REPLIES, REPLIES_END_S = 5, 1800.0
-"""Slack allows so many deferred replies, for half an hour."""
-
+MAX_REPLIES = 5
+"""Slack allows so many deferred replies."""
 log = logging.getLogger(__name__)
-
-
-class DeferredReply:
-    """Replies after the acknowledgement, where the bot is no member. `address`: the response_url
-    that came with the command, "" for none; whoever has it may reply in our name, so it is neither
-    kept nor logged.
-    """
-
-    def __init__(
-        self, web: SlackWeb, address: str, timeout_s: float, monotonic: Callable[[], float]
-    ) -> None:
-        self._web, self._timeout_s, self._monotonic = web, timeout_s, monotonic
-        self._url = _response_url(address, web.base_url)
-        self._left, self._ends = MAX_REPLIES, monotonic() + REPLIES_END_S
-
-    @property
-    def is_open(self) -> bool:
-        """Slack will take a reply this way."""
-        return self._url is not None and self._left > 0 and self._monotonic() < self._ends
-
-    async def send(self, text: str) -> None:
-        """Show it to whoever gave the command. Raises Rejected, RetryLater, DeliveryUnknown."""
-        if self._url is None or not self.is_open:
-            raise Rejected(
-                f"Slack takes {MAX_REPLIES} replies to a command, within half an hour; the rest was not shown"
-            )
-        self._left -= 1
-        body = {"response_type": "ephemeral", "text": text}
-        options = {"proxy": proxy_for(str(self._url)), "timeout_s": self._timeout_s, "sends": True}
-        answer = await self._web.http.request(
-            "POST", self._url, what="the reply to a command", json=body, **options
-        )
-        if answer.status == 429 or answer.status >= 500:
-            raise RetryLater(f"Slack: the reply to a command got HTTP {answer.status}")
-        if answer.status >= 300:
-            raise Rejected(f"Slack: the reply to a command was rejected with HTTP {answer.status}")
 
 
 def _response_url(address: str, base_url: str) -> URL | None:
@@ -98,25 +60,24 @@ class SlackInteractions:
         host: Host,
         parser: EventParser,
         timing: SlackTiming,
-        monotonic: Callable[[], float],
     ) -> None:
         self._web, self._host, self._parser = web, host, parser
-        self._timing, self._monotonic = timing, monotonic
-        self._own_chats: OrderedDict[str, bool] = OrderedDict()
+        self._timing = timing
+        self._own_chats = RecentDict[str, bool](MAX_DIRECT_CHATS)
         self._can_ask = True
 
     async def handle(self, kind: str, payload: Json, acknowledge: AcknowledgeWith) -> None:
         """One of them. Raises UnreadablePayload."""
-        response_url = find_text(payload, "response_url")
+        response_url = _response_url(find_text(payload, "response_url"), self._web.base_url)
         match kind, payload.get("type"):
             case "slash_commands", _:
                 asked = self._parser.parse_slash(payload)
-                await self._handle_slash(asked, self._deferred(response_url), acknowledge)
+                await self._handle_slash(asked, response_url, acknowledge)
             case _, "block_actions":
                 await acknowledge(None)
                 press = self._parser.parse_press(payload)
                 parts = await self._reply_parts(self._host.press_button(press))
-                await self._reply(press, parts, self._deferred(""))
+                await self._reply(press, parts, None)
             case _, "message_action":
                 await acknowledge(None)
                 asked = self._parser.parse_shortcut(payload)
@@ -124,26 +85,26 @@ class SlackInteractions:
                 if not find_text(find_object(payload, "message"), "thread_ts"):
                     # nobody sees what is shown to one person in a thread that has not begun
                     asked = replace(asked, address=replace(asked.address, thread=""))
-                await self._reply(asked, parts, self._deferred(response_url))
+                await self._reply(asked, parts, response_url)
             case _:
                 await acknowledge(None)
 
     async def _handle_slash(
-        self, asked: InboundMessage, deferred: DeferredReply, acknowledge: AcknowledgeWith
+        self, asked: InboundMessage, response_url: URL | None, acknowledge: AcknowledgeWith
     ) -> None:
         replying = asyncio.create_task(self._reply_parts(self._run_command(asked)))
         try:
             done, _ = await asyncio.wait([replying], timeout=self._timing.answer_s)
             if not done:
                 await acknowledge(None)
-                await self._reply(asked, await replying, deferred)
+                await self._reply(asked, await replying, response_url)
                 return
             parts = await replying
             body: dict[str, object] = (
                 {"response_type": "ephemeral", "text": parts[0].text} if parts else {}
             )
             is_shown = await acknowledge(body or None)
-            await self._reply(asked, parts[1:] if is_shown else parts, deferred)
+            await self._reply(asked, parts[1:] if is_shown else parts, response_url)
         finally:
             replying.cancel()
 
@@ -167,8 +128,6 @@ class SlackInteractions:
             self._can_ask = not isinstance(error, Unsupported)
             is_own = False
         self._own_chats[chat] = is_own
-        if len(self._own_chats) > MAX_DIRECT_CHATS:
-            self._own_chats.popitem(last=False)
         return is_own
 
     async def _reply_parts(self, reply: Awaitable[str]) -> Sequence[MessagePart]:
@@ -182,10 +141,10 @@ class SlackInteractions:
         self,
         to: InboundMessage | ButtonPress,
         parts: Sequence[MessagePart],
-        deferred: DeferredReply,
+        response_url: URL | None,
     ) -> None:
         """To one person; deferred where the bot is no member and may show nobody anything."""
-        is_member = True
+        is_member, left = True, MAX_REPLIES
         target = {"channel": to.address.chat, "thread_ts": to.address.thread, "user": to.sender.id}
         for part in parts:
             try:
@@ -193,14 +152,28 @@ class SlackInteractions:
                     try:
                         await self._web.write("chat.postEphemeral", **target, text=part.text)
                     except (Rejected, RetryLater):
-                        if not deferred.is_open:
+                        if not response_url:
                             raise
                         is_member = False
-                if not is_member:
-                    await deferred.send(part.text)
+                if not is_member and response_url:
+                    if not left:
+                        raise Rejected(f"Slack takes {MAX_REPLIES}; the rest was not shown")
+                    left -= 1
+                    await self._defer(response_url, part.text)
             except ChannelError as error:
                 log.warning("Slack: a reply was not shown: %s", error)
                 return
 
-    def _deferred(self, address: str) -> DeferredReply:
-        return DeferredReply(self._web, address, self._timing.timeout_s, self._monotonic)
+    async def _defer(self, url: URL, text: str) -> None:
+        """Raises Rejected, RetryLater,
+        DeliveryUnknown.
+        """
+        proxy, timeout_s = proxy_for(str(url)), self._timing.timeout_s
+        body, what = {"response_type": "ephemeral", "text": text}, "the reply to a command"
+        answer = await self._web.http.request(
+            "POST", url, what=what, timeout_s=timeout_s, sends=True, json=body, proxy=proxy
+        )
+        if answer.status == 429 or answer.status >= 500:
+            raise RetryLater(f"Slack: {what} got HTTP {answer.status}")
+        if answer.status >= 300:
+            raise Rejected(f"Slack: {what} was rejected with HTTP {answer.status}")

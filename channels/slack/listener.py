@@ -1,58 +1,71 @@
-"""Socket Mode: one connection after another, each watched; what was missed between them is fetched
-(K13).
+"""Socket Mode: one connection after another; events are accepted by the host, and only then
+acknowledged, in order and many at once; what was missed between connections is fetched first (F1,
+K13).
 """
 
 import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
 from aiohttp import ClientError, ClientWebSocketResponse, ClientWSTimeout, WSMsgType
 
 from channels.base import DeliveryUnknown, Host, NotAccepted, RetryLater
-from channels.json_access import Json, UnreadablePayload, find_object, find_text, parse_json
+from channels.json_access import (
+    Json,
+    UnreadablePayload,
+    find_object,
+    find_text,
+    get_text,
+    parse_json,
+)
+from channels.message import Arrival, InboundMessage, UnreadableUpdate
 from channels.slack.config import SlackTiming
-from channels.slack.history import SlackBackfill
-from channels.slack.intake import SlackCursor, SlackIntake
+from channels.slack.cursor import SlackCursor
+from channels.slack.events import EventParser
+from channels.slack.history import SlackBackfill, ThreadLookup, ThreadMembership
 from channels.slack.interactions import SlackInteractions
-from channels.slack.web import SlackWeb
-from channels.transport import Backoff
+from channels.slack.web import SlackIdentity, SlackWeb
+from channels.transport import Backoff, OptionalCalls, RecentDict
 
-PROBE_CHATS = 5
-MAX_PINGS = 4
+PROBE_CHATS, MAX_PINGS = 5, 4
+MAX_BATCH, MAX_REMEMBERED = 200, 2000
+
 log = logging.getLogger(__name__)
 
 
 class SlackListener:
-    """`now`: seconds since 1970; `monotonic`: seconds that never go back."""
+    """One `run` of the channel."""
 
     def __init__(
         self,
         web: SlackWeb,
         host: Host,
+        identity: SlackIdentity,
+        parser: EventParser,
+        threads: ThreadMembership,
+        optional: OptionalCalls,
         timing: SlackTiming,
-        intake: SlackIntake,
-        interactions: SlackInteractions,
-        backfill: SlackBackfill,
-        cursor: SlackCursor,
-        now: Callable[[], float],
-        monotonic: Callable[[], float],
     ) -> None:
-        self._web, self._host, self._timing = web, host, timing
-        self._intake, self._interactions, self._backfill, self._cursor = (
-            intake,
-            interactions,
-            backfill,
-            cursor,
-        )
-        self._now, self._monotonic = now, monotonic
+        self._web, self._host, self._timing, self._parser = web, host, timing, parser
+        self._threads = threads
+        self._lookup = ThreadLookup(web, identity, threads, optional, timing.answer_s)
+        self._backfill = SlackBackfill(web, parser, threads, optional)
+        self._interactions = SlackInteractions(web, host, parser, timing)
+        self._cursor = SlackCursor(host, timing.save_s)
+        self._events = asyncio.Queue[tuple[Json, Callable[[], Awaitable[bool]]]]()
+        self._accepted = RecentDict[str, None](MAX_REMEMBERED)
         self._tasks = asyncio.TaskGroup()
-        self._backfilling: asyncio.Task[None] | None = None
-        self._is_behind = False
+        self._may_accept = (
+            asyncio.Event()
+        )  # cleared while what was missed is fetched: that comes first
         self._hold_timer: asyncio.TimerHandle | None = None
+        self._catching_up: asyncio.Task[None] | None = None
+        self._is_behind = False
         self._received_at = self._checked_at = self._probed_at = 0.0
 
     async def run(self) -> None:
@@ -61,16 +74,15 @@ class SlackListener:
         backoff = Backoff(self._timing.first_s, self._timing.longest_s)
         try:
             async with self._tasks as tasks:
-                tasks.create_task(self._intake.run(self.catch_up))
+                tasks.create_task(self._accept_events())
                 while True:
-                    started_at = self._monotonic()
-                    trouble: Exception | None = None
+                    started_at, trouble = time.monotonic(), None
                     try:
                         await self._connect()
                     except (RetryLater, DeliveryUnknown) as error:
                         self._host.report_trouble(str(error))
                         trouble = error
-                    lasted_s = self._monotonic() - started_at
+                    lasted_s = time.monotonic() - started_at
                     if lasted_s > self._timing.longest_s:
                         backoff.reset()
                     pause_s = backoff.next(trouble)
@@ -80,26 +92,14 @@ class SlackListener:
         finally:
             with contextlib.suppress(
                 TimeoutError
-            ):  # an older one only means that more is looked through
+            ):  # an older one only means that more is read again
                 async with asyncio.timeout(self._timing.close_s):
                     await self._cursor.save(at_once=True)
-
-    def catch_up(self) -> None:
-        """Something may be missing: fetch it; meanwhile nothing newer is accepted, for a while."""
-        self._is_behind = True
-        self._cursor.note_missed()  # now, for what is accepted meanwhile moves it on
-        self._intake.is_open.clear()
-        if self._hold_timer:
-            self._hold_timer.cancel()
-        loop = asyncio.get_running_loop()
-        self._hold_timer = loop.call_later(self._timing.hold_s, self._intake.is_open.set)
-        if self._backfilling is None or self._backfilling.done():
-            self._backfilling = self._tasks.create_task(self._catch_up())
 
     async def _connect(self) -> None:
         """One connection, from beginning to end. Raises RetryLater, Revoked."""
         url, http, timing = await self._web.open_socket(), self._web.http, self._timing
-        self._intake.is_open.clear()
+        self._may_accept.clear()
         socket: ClientWebSocketResponse | None = None
         try:
             with http.translate_errors("when events were asked for", sends=False):
@@ -110,15 +110,15 @@ class SlackListener:
                     )
                 await self._receive(socket)
         finally:
-            if self._backfilling is not None and not self._backfilling.done():
-                self._backfilling.cancel()
-                await asyncio.wait([self._backfilling])
+            if self._catching_up is not None and not self._catching_up.done():
+                self._catching_up.cancel()
+                await asyncio.wait([self._catching_up])
             if socket is not None:
                 await socket.close()
 
     async def _receive(self, socket: ClientWebSocketResponse) -> None:
         """Until Slack wants a new connection. Raises RetryLater when it is lost, Revoked."""
-        self._received_at = self._checked_at = self._probed_at = self._monotonic()
+        self._received_at = self._checked_at = self._probed_at = time.monotonic()
         is_greeted, pings = False, 0
         while True:
             try:
@@ -127,56 +127,51 @@ class SlackListener:
                 ):
                     message = await socket.receive()
             except TimeoutError:
-                if not is_greeted:
-                    raise RetryLater("Slack: connected, but Slack does not greet") from None
-                if pings >= MAX_PINGS:
-                    raise RetryLater("Slack: the connection was lost") from None
+                if not is_greeted or pings >= MAX_PINGS:
+                    what = (
+                        "the connection was lost"
+                        if is_greeted
+                        else "connected, but Slack does not greet"
+                    )
+                    raise RetryLater(f"Slack: {what}") from None
                 pings += 1
                 await socket.ping()
                 await self._check()
                 await self._cursor.save()
                 continue
             pings = 0
-            match message.type:
-                case WSMsgType.TEXT:
-                    self._received_at = self._monotonic()
-                    envelope = parse_json(message.data)
-                    if not isinstance(envelope, dict):
-                        log.warning(
-                            "Slack sent something that is not a JSON object: %.200r", message.data
-                        )
-                    elif envelope.get("type") == "hello":
-                        is_greeted = True
-                        self.catch_up()
-                    elif envelope.get("type") == "disconnect":
-                        return
-                    else:
-                        self._dispatch(socket, envelope)
-                case WSMsgType.PING:
-                    await socket.pong(message.data)
-                case WSMsgType.PONG:
-                    pass
-                case _:
-                    raise RetryLater("Slack: the connection was lost")
+            if message.type is WSMsgType.TEXT:
+                envelope = parse_json(message.data)
+                kind = find_text(envelope, "type")
+                if kind == "disconnect":
+                    return
+                if kind == "hello":
+                    is_greeted = True
+                    self._catch_up()
+                self._dispatch(socket, kind, envelope)
+            elif message.type is WSMsgType.PING:
+                await socket.pong(message.data)
+            elif message.type is not WSMsgType.PONG:
+                raise RetryLater("Slack: the connection was lost")
             self._host.report_alive()
 
-    def _dispatch(self, socket: ClientWebSocketResponse, envelope: Mapping[str, Any]) -> None:
+    def _dispatch(self, socket: ClientWebSocketResponse, kind: str, envelope: object) -> None:
+        self._received_at = time.monotonic()
         payload, envelope_id = find_object(envelope, "payload"), find_text(envelope, "envelope_id")
         acknowledge = partial(self._acknowledge, socket, envelope_id)
-        match envelope.get("type"):
+        match kind:
             case "events_api":
-                self._intake.enqueue(payload, acknowledge)
-            case "interactive" | "slash_commands" as kind:
+                self._events.put_nowait((payload, acknowledge))
+            case "interactive" | "slash_commands":
                 payload = {"envelope_id": envelope_id, **payload}
                 self._tasks.create_task(self._interact(kind, payload, acknowledge))
             case _ if envelope_id:
                 self._tasks.create_task(acknowledge())
+            case "":
+                log.warning("Slack sent something that is not an event: %.200r", envelope)
 
     async def _acknowledge(
-        self,
-        socket: ClientWebSocketResponse,
-        envelope_id: str,
-        payload: dict[str, object] | None = None,
+        self, socket: ClientWebSocketResponse, envelope_id: str, payload: Json | None = None
     ) -> bool:
         """False where it could not be sent: Slack sends the event again; a reply in `payload` was
         not shown.
@@ -194,28 +189,90 @@ class SlackListener:
         except UnreadablePayload as error:
             await acknowledge()
             try:
-                await self._intake.accept([self._intake.unreadable(payload, error)])
+                await self._accept([self._unreadable(payload, error)])
             except NotAccepted as full:
                 log.warning("Slack sent what can be neither read (%s) nor saved (%s)", error, full)
 
+    async def _accept_events(self) -> None:
+        while True:
+            events = [await self._events.get()]
+            await self._may_accept.wait()
+            while len(events) < MAX_BATCH and not self._events.empty():
+                events.append(self._events.get_nowait())
+            arrivals = [arrival for payload, _ in events if (arrival := self._parse(payload))]
+            inner = [find_object(payload, "event") for payload, _ in events]
+            times = [find_text(event, "ts") or find_text(event, "event_ts") for event in inner]
+            try:
+                await self._accept(await self._lookup.complete(arrivals))
+            except NotAccepted:
+                for ts in filter(None, times):
+                    self._cursor.note_missed(ts)
+                self._host.report_trouble(
+                    "Slack: messages could not be saved; Slack sends them again"
+                )
+                self._catch_up()
+                continue
+            for _, acknowledge in events:
+                await acknowledge()
+            for ts in times:
+                self._cursor.advance(ts)
+            await self._cursor.save()
+
+    def _parse(self, payload: Json) -> Arrival | None:
+        event = find_object(payload, "event")
+        try:
+            get_text(event, "type")
+            arrival = self._parser.parse_event(event)
+        except UnreadablePayload as error:
+            return self._unreadable(payload, error)
+        if isinstance(arrival, InboundMessage) and arrival.addressed:
+            self._threads.join(arrival.address, arrival.sender.id)
+        return arrival
+
+    def _unreadable(self, payload: Json, error: UnreadablePayload) -> UnreadableUpdate:
+        event_id = find_text(payload, "event_id") or None
+        return UnreadableUpdate.of(self._parser.channel, "poison", payload, error, event_id)
+
+    async def _accept(self, arrivals: Sequence[Arrival]) -> None:
+        """Raises NotAccepted."""
+        if arrivals:
+            await self._host.accept(arrivals)
+        for arrival in arrivals:
+            if isinstance(arrival, InboundMessage):
+                self._accepted[arrival.external_id] = None
+
     async def _check(self) -> None:
         """A connection may be open and bring nothing. Raises RetryLater, Revoked."""
-        now, timing = self._monotonic(), self._timing
+        now, timing = time.monotonic(), self._timing
         if now - max(self._received_at, self._checked_at) > timing.check_s:
             await self._web.get_identity()
-            self._checked_at = self._monotonic()
-        is_backfilling = self._backfilling is not None and not self._backfilling.done()
-        if now - max(self._received_at, self._probed_at) > timing.quiet_s and not is_backfilling:
-            known = list(await self._host.list_conversations())[:PROBE_CHATS]
-            start = self._cursor.backfill_start(timing.margin_s)
-            latest = self._now() - timing.settle_s
-            for message in await self._backfill.fetch_since(start, known, limit=PROBE_CHATS):
-                is_known = self._intake.was_accepted(message.external_id)
-                if not is_known and float(message.message_id) < latest:
+            self._checked_at = now
+        is_catching_up = self._catching_up is not None and not self._catching_up.done()
+        if now - max(self._received_at, self._probed_at) > timing.quiet_s and not is_catching_up:
+            latest = time.time() - timing.settle_s
+            for message in await self._fetch_missed(PROBE_CHATS):
+                if message.external_id not in self._accepted and float(message.message_id) < latest:
                     raise RetryLater("Slack: connected, but messages do not come; connecting again")
-            self._probed_at = self._monotonic()
+            self._probed_at = now
 
-    async def _catch_up(self) -> None:
+    async def _fetch_missed(self, limit: int | None = None) -> list[InboundMessage]:
+        known = list(await self._host.list_conversations())[:limit]
+        start = self._cursor.backfill_start(self._timing.margin_s)
+        return await self._backfill.fetch_since(start, known, limit)
+
+    def _catch_up(self) -> None:
+        """Something may be missing: fetch it; meanwhile nothing newer is accepted, for a while."""
+        self._is_behind = True
+        self._cursor.note_missed()  # now, for what is accepted meanwhile moves it on
+        self._may_accept.clear()
+        if self._hold_timer:
+            self._hold_timer.cancel()
+        loop = asyncio.get_running_loop()
+        self._hold_timer = loop.call_later(self._timing.hold_s, self._may_accept.set)
+        if self._catching_up is None or self._catching_up.done():
+            self._catching_up = self._tasks.create_task(self._accept_missed())
+
+    async def _accept_missed(self) -> None:
         """What is not accepted while the history is read may be where that was read already: then
         all is read again.
         """
@@ -224,10 +281,8 @@ class SlackListener:
             while self._is_behind:
                 self._is_behind = False
                 try:
-                    known = list(await self._host.list_conversations())
-                    start = self._cursor.backfill_start(self._timing.margin_s)
-                    found = await self._backfill.fetch_since(start, known)
-                    await self._intake.accept(found)
+                    found = await self._fetch_missed()
+                    await self._accept(found)
                 except (RetryLater, NotAccepted) as error:
                     log.info("Slack: what was missed cannot be fetched yet: %s", error)
                     self._is_behind = True
@@ -239,4 +294,4 @@ class SlackListener:
             if self._hold_timer:
                 self._hold_timer.cancel()
         self._cursor.clear_missed()
-        self._intake.is_open.set()
+        self._may_accept.set()

@@ -13,7 +13,7 @@ from channels.json_access import Json, find_object, find_objects, find_text, get
 from channels.message import Address, Choice, MessagePart
 from channels.slack.history import ThreadMembership
 from channels.slack.web import SlackError, SlackIdentity, SlackWeb
-from channels.transport import OptionalCalls
+from channels.transport import OptionalCalls, RecentDict
 
 METADATA_TYPE = "aidaemon"
 """The type of the metadata that carry a message's key."""
@@ -49,8 +49,8 @@ class SlackMessages:
 
     def __init__(self, web: SlackWeb, threads: ThreadMembership, optional: OptionalCalls) -> None:
         self._web, self._threads, self._optional = web, threads, optional
-        self._streams: dict[tuple[str, str], _Stream] = {}
-        self._with_key: dict[tuple[str, str], None] = {}
+        self._streams = RecentDict[tuple[str, str], _Stream](MAX_STREAMS)
+        self._with_key = RecentDict[tuple[str, str], None](MAX_STREAMS)
 
     @property
     def can_find(self) -> bool:
@@ -136,8 +136,6 @@ class SlackMessages:
                     await self.delete(address, place[1])
         if found:
             self._with_key[address.chat, found] = None
-            if len(self._with_key) > MAX_STREAMS:
-                del self._with_key[next(iter(self._with_key))]
         return found
 
     async def _own_messages(
@@ -184,8 +182,6 @@ class SlackMessages:
             )
             if answer:
                 message_id = get_text(answer, "ts")
-                while len(self._streams) >= MAX_STREAMS:
-                    del self._streams[next(iter(self._streams))]
                 self._streams[address.chat, message_id] = _Stream(key, text)
                 return message_id
         return await self.post(address, end, key)

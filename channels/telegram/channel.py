@@ -10,7 +10,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from channels.base import Capabilities, ChannelError, Gone, Host, RateLimit, Rejected, Revoked
+from channels.base import (
+    TRANSIENT,
+    Capabilities,
+    ChannelError,
+    Gone,
+    Host,
+    RateLimit,
+    Rejected,
+)
 from channels.markup.split import truncate, utf16_length
 from channels.markup.telegram import LIMIT, render_parts
 from channels.message import Address, Attachment, Choice, MessagePart
@@ -57,17 +65,8 @@ class Telegram:
 
     async def run(self, host: Host) -> None:
         backoff = Backoff(self._timing.first_s, self._timing.longest_s)
-        while True:
-            try:
-                me = (
-                    await self._get_me()
-                )  # without it nobody can tell what in a group is meant for us
-                break
-            except Revoked:
-                raise
-            except ChannelError as error:
-                host.report_trouble(str(error))
-                await backoff.wait(error)
+        # without the identity nobody can tell what in a group is meant for us
+        me = await backoff.retry(self._get_me, TRANSIENT, host.report_trouble)
         await delete_webhook(self._api)
         menu = asyncio.create_task(self._set_menu(host))
         try:

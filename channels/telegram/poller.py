@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from channels.base import ChannelError, Host, NotAccepted, RetryLater, Revoked
+from channels.base import TRANSIENT, ChannelError, Host, NotAccepted, RetryLater
 from channels.markup.split import truncate
 from channels.message import Arrival, InboundMessage
 from channels.telegram.api import PollConflict, TelegramApi
@@ -21,7 +21,7 @@ from channels.telegram.updates import (
     update_id_of,
     without_last_album,
 )
-from channels.transport import Backoff
+from channels.transport import Backoff, RecentDict
 
 EXTRA_S = 10.0
 MAX_UPDATES = 100
@@ -60,7 +60,7 @@ class Poller:
         self._api, self._host, self._me, self._timing = api, host, me, timing
         self._offset = 0
         self._unnumbered: list[object] | None = None
-        self._texts: dict[str, int] = {}
+        self._texts = RecentDict[str, int](MAX_REMEMBERED)
         self._answers: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -72,9 +72,7 @@ class Poller:
                 asked_at = time.monotonic()
                 try:
                     updates = await self._complete_album(await self._poll(hold_s))
-                except Revoked:
-                    raise
-                except ChannelError as error:
+                except TRANSIENT as error:
                     hold_s = await self._handle_failure(error, backoff)
                     continue
                 self._host.report_alive()
@@ -112,9 +110,7 @@ class Poller:
         await asyncio.sleep(self._timing.album_s)
         try:
             again = await self._poll(0)
-        except Revoked:
-            raise
-        except ChannelError:
+        except TRANSIENT:
             return updates  # the next poll shows what is wrong
         return updates + [raw for raw in again if raw not in updates]
 
@@ -155,10 +151,7 @@ class Poller:
             )
             return False
         for key, checksum in texts.items():
-            self._texts.pop(key, None)
             self._texts[key] = checksum
-        for key in list(self._texts)[: max(0, len(self._texts) - MAX_REMEMBERED)]:
-            del self._texts[key]
         return True
 
     def _parse(
@@ -211,7 +204,5 @@ async def delete_webhook(api: TelegramApi) -> None:
             log.warning(
                 "telegram: the bot had a webhook; it was deleted, because this daemon polls"
             )
-    except Revoked:
-        raise
-    except ChannelError as error:
+    except TRANSIENT as error:
         log.info("telegram: whether the bot has a webhook is not known: %s", error)
