@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import aiohttp
 from yarl import URL
 
 from channels.base import ChannelError, DeliveryUnknown, Rejected, RetryLater, Unsupported
+from channels.json_access import Json, parse_json
 from channels.message import Attachment
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -21,6 +23,7 @@ CONNECT_S, CLOSE_S = 10.0, 5.0
 DOWNLOAD_S = 120.0
 CHUNK = 64 << 10
 MAX_REDIRECTS = 3
+UNSAFE_IN_FILENAME = re.compile(r'[%"\\\x00-\x1f\x7f]')
 NOT_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
 T = TypeVar("T")
@@ -77,6 +80,14 @@ class Backoff:
         self.pause_s = 0.0
 
 
+def parse_seconds(value: object, default: float) -> float:
+    """A time that a platform asks us to wait."""
+    try:
+        return max(0.0, float(str(value)))
+    except ValueError:
+        return default
+
+
 class RecentDict(dict[K, V]):
     """The latest entries, so many at most."""
 
@@ -125,11 +136,16 @@ class OptionalCalls:
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """An HTTP answer."""
+    """An HTTP answer. `value`: the JSON in it, or None."""
 
     status: int
     headers: Mapping[str, str]
-    body: bytes
+    value: object
+
+    @property
+    def fields(self) -> Json:
+        """Of a JSON object; none of anything else."""
+        return self.value if isinstance(self.value, dict) else {}
 
 
 class PlatformClient:
@@ -166,7 +182,19 @@ class PlatformClient:
                 async with self.session.request(
                     method, url, allow_redirects=False, **options
                 ) as answer:
-                    return HttpAnswer(answer.status, answer.headers, await answer.read())
+                    value = parse_json(await answer.read())
+                    return HttpAnswer(answer.status, answer.headers, value)
+
+    async def upload(
+        self, url: str, form: Mapping[str, str], field: str, file: Path, name: str, **options: Any
+    ) -> HttpAnswer:
+        """Send a form with a file. Raises as `request`."""
+        data = aiohttp.FormData(form, quote_fields=False)
+        # only what has to be is escaped: simple servers do not read %20 as a space
+        escaped = UNSAFE_IN_FILENAME.sub(_percent, name)
+        with await asyncio.to_thread(file.open, "rb") as content:
+            data.add_field(field, content, filename=escaped)
+            return await self.request("POST", url, data=data, sends=True, **options)
 
     async def download(
         self,
@@ -248,6 +276,10 @@ class PlatformClient:
             raise lost_answer(
                 f"{self.platform} did not answer {what} ({why})", sends=sends
             ) from None
+
+
+def _percent(match: re.Match[str]) -> str:
+    return f"%{ord(match[0]):02X}"
 
 
 def too_large(name: str, limit: int) -> Rejected:

@@ -18,7 +18,7 @@ from channels.discord.rest import UNKNOWN_TOKEN, DiscordRest
 from channels.json_access import parse_json
 from channels.transport import Backoff
 
-DEFAULT_GATEWAY = "wss://gateway.discord.gg/"
+DEFAULT_GATEWAY = URL("wss://gateway.discord.gg/")
 INTENTS = 1 << 0 | 1 << 9 | 1 << 10 | 1 << 12 | 1 << 13 | 1 << 15
 """Guilds; messages and reactions there and in direct chats; what messages say."""
 HEARTBEAT = 1
@@ -127,7 +127,7 @@ class GatewayConnection:
             self._resume_url,
             "",
         )  # if that is dead, the next try starts at home
-        if self._session_id and resume and _is_same_domain(URL(resume), url):
+        if self._session_id and resume and _may_resume_at(URL(resume), url):
             url = URL(resume)
         self._url = str(url)
         return url.update_query({"v": "10", "encoding": "json"})
@@ -136,7 +136,7 @@ class GatewayConnection:
         if self._config.gateway_url:
             return URL(self._config.gateway_url)
         if self._config.api_url == DEFAULT_API:
-            return URL(DEFAULT_GATEWAY)
+            return DEFAULT_GATEWAY
         try:
             return URL((await self._rest.call("GET", "/gateway"))["url"])
         except (
@@ -232,11 +232,9 @@ class GatewayConnection:
         return "Discord closed the connection"
 
 
-def _is_same_domain(url: URL, home: URL) -> bool:
-    """Whether the token may go there: the same host, or one of the same domain."""
-    if url.host is None or home.host is None or url.scheme != home.scheme:
+def _may_resume_at(url: URL, home: URL) -> bool:
+    """Whether the token may go there: the same server, or one of Discord's."""
+    if url.scheme != home.scheme or url.host is None:
         return False
-    domain = home.host.split(".")[-2:]
-    is_named = not home.host.replace(".", "").isdecimal() and len(domain) > 1
-    same_host = (url.host, url.port) == (home.host, home.port)
-    return same_host or (is_named and url.host.split(".")[-2:] == domain)
+    is_discord = home == DEFAULT_GATEWAY and url.host.endswith(".discord.gg")
+    return is_discord or (url.host, url.port) == (home.host, home.port)

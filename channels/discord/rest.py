@@ -7,11 +7,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import aiohttp
-
 from channels.base import ChannelError, Gone, Rejected, RetryLater, Revoked
-from channels.json_access import Json, parse_json
-from channels.transport import HttpAnswer, PlatformClient, lost_answer
+from channels.json_access import Json
+from channels.transport import PlatformClient, lost_answer, parse_seconds
 
 USER_AGENT = "DiscordBot (https://pypi.org/project/aidaemon, 1)"
 EPOCH = datetime(2015, 1, 1, tzinfo=UTC)
@@ -73,49 +71,37 @@ class DiscordRest:
         where the answer to a call that changes something is lost.
         """
         what = f"{method} {path.split('/')[1]}"  # the rest may hold the token of a button
-        timeout_s = timeout_s or self._timeout_s
-        loop = asyncio.get_running_loop()
-        tries = 0
+        how: dict[str, Any] = {
+            "what": what,
+            "timeout_s": timeout_s or self._timeout_s,
+            "headers": self._headers,
+        }
+        url, loop, tries = self._api_url + path, asyncio.get_running_loop(), 0
         while True:
             await asyncio.sleep(self._free_at.pop(path, 0.0) - loop.time())
-            answer = await self._try(method, path, body, file, what, timeout_s)
+            if file:
+                form = {"payload_json": json.dumps(body)}
+                answer = await self.http.upload(url, form, "files[0]", *file, **how)
+            else:
+                sends = method != "GET"
+                answer = await self.http.request(method, url, json=body, sends=sends, **how)
             if answer.headers.get("X-RateLimit-Remaining") == "0":
                 after_s = answer.headers.get("X-RateLimit-Reset-After")
-                self._free_at[path] = loop.time() + _seconds(after_s)
-            parsed = parse_json(answer.body)
+                self._free_at[path] = loop.time() + parse_seconds(after_s, 0.0)
             if answer.status < 300:
-                return parsed
-            fields = parsed if isinstance(parsed, dict) else {}
+                return answer.value
             tries += 1
             if answer.status == 429:
-                wait_s = _seconds(fields.get("retry_after") or answer.headers.get("Retry-After"))
+                after_s = answer.fields.get("retry_after", answer.headers.get("Retry-After"))
+                wait_s = parse_seconds(after_s, MAX_WAIT_S)
                 log.info("Discord limits %s (429): wait %g s", what, wait_s)
-                if "retry_after" not in fields or wait_s > min(MAX_WAIT_S, timeout_s):
+                if "retry_after" not in answer.fields or wait_s > min(MAX_WAIT_S, how["timeout_s"]):
                     raise RetryLater("Discord asks us to write less", wait_s)
             elif answer.status in (500, 502, 504) and tries < MAX_TRIES:
                 wait_s = float(tries)
             else:
-                raise _error_of(answer.status, fields, sends=method != "GET")
+                raise _error_of(answer.status, answer.fields, sends=method != "GET")
             await asyncio.sleep(wait_s)
-
-    async def _try(
-        self,
-        method: str,
-        path: str,
-        body: object,
-        file: tuple[Path, str] | None,
-        what: str,
-        timeout_s: float,
-    ) -> HttpAnswer:
-        url = self._api_url + path
-        options: dict[str, Any] = {"what": what, "timeout_s": timeout_s, "sends": method != "GET"}
-        if file is None:
-            return await self.http.request(method, url, json=body, headers=self._headers, **options)
-        form = aiohttp.FormData()
-        form.add_field("payload_json", json.dumps(body))
-        with await asyncio.to_thread(file[0].open, "rb") as content:
-            form.add_field("files[0]", content, filename=file[1])
-            return await self.http.request(method, url, data=form, headers=self._headers, **options)
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -135,13 +121,6 @@ def _error_of(status: int, answer: Json, *, sends: bool) -> ChannelError:
         return lost_answer(f"Discord has an internal error ({status})", sends=sends)
     error = Gone if status == 404 else Rejected
     return error(f"Discord rejects it: {why}")
-
-
-def _seconds(value: object) -> float:
-    try:
-        return max(0.0, float(str(value)))
-    except ValueError:
-        return MAX_WAIT_S
 
 
 def snowflake_at(moment: datetime) -> int:

@@ -63,7 +63,6 @@ class SlackListener:
         self._may_accept = (
             asyncio.Event()
         )  # cleared while what was missed is fetched: that comes first
-        self._hold_timer: asyncio.TimerHandle | None = None
         self._catching_up: asyncio.Task[None] | None = None
         self._is_behind = False
         self._received_at = self._checked_at = self._probed_at = 0.0
@@ -196,7 +195,11 @@ class SlackListener:
     async def _accept_events(self) -> None:
         while True:
             events = [await self._events.get()]
-            await self._may_accept.wait()
+            try:
+                async with asyncio.timeout(self._timing.hold_s):
+                    await self._may_accept.wait()
+            except TimeoutError:
+                self._may_accept.set()  # it waits no longer for what was missed
             while len(events) < MAX_BATCH and not self._events.empty():
                 events.append(self._events.get_nowait())
             arrivals = [arrival for payload, _ in events if (arrival := self._parse(payload))]
@@ -265,10 +268,6 @@ class SlackListener:
         self._is_behind = True
         self._cursor.note_missed()  # now, for what is accepted meanwhile moves it on
         self._may_accept.clear()
-        if self._hold_timer:
-            self._hold_timer.cancel()
-        loop = asyncio.get_running_loop()
-        self._hold_timer = loop.call_later(self._timing.hold_s, self._may_accept.set)
         if self._catching_up is None or self._catching_up.done():
             self._catching_up = self._tasks.create_task(self._accept_missed())
 
@@ -277,21 +276,17 @@ class SlackListener:
         all is read again.
         """
         backoff = Backoff(self._timing.first_s, self._timing.settle_s)
-        try:
-            while self._is_behind:
-                self._is_behind = False
-                try:
-                    found = await self._fetch_missed()
-                    await self._accept(found)
-                except (RetryLater, NotAccepted) as error:
-                    log.info("Slack: what was missed cannot be fetched yet: %s", error)
-                    self._is_behind = True
-                    await backoff.wait(error)
-                    continue
-                if found:
-                    self._cursor.advance(found[-1].message_id)
-        finally:
-            if self._hold_timer:
-                self._hold_timer.cancel()
+        while self._is_behind:
+            self._is_behind = False
+            try:
+                found = await self._fetch_missed()
+                await self._accept(found)
+            except (RetryLater, NotAccepted) as error:
+                log.info("Slack: what was missed cannot be fetched yet: %s", error)
+                self._is_behind = True
+                await backoff.wait(error)
+                continue
+            if found:
+                self._cursor.advance(found[-1].message_id)
         self._cursor.clear_missed()
         self._may_accept.set()

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from channels.base import ChannelError, Rejected, RetryLater, Revoked, Unsupported
-from channels.json_access import Json, UnreadablePayload, find_text, get_text, parse_json
-from channels.transport import PlatformClient, lost_answer
+from channels.json_access import Json, UnreadablePayload, find_text, get_text
+from channels.transport import HttpAnswer, PlatformClient, lost_answer, parse_seconds
 
 REVOKED_CODES = frozenset(
     (
@@ -124,24 +124,19 @@ class SlackWeb:
             headers=headers,
             **options,
         )
-        parsed = parse_json(answer.body)
-        fields = parsed if isinstance(parsed, dict) else {}
-        if answer.status == 200 and fields.get("ok"):
-            return fields
-        raise _error_of(method, answer.status, fields, answer.headers, sends=sends)
+        if answer.status == 200 and answer.fields.get("ok"):
+            return answer.fields
+        raise _error_of(method, answer, sends=sends)
 
 
 def _without_empty(arguments: Json) -> dict[str, object]:
     return {key: value for key, value in arguments.items() if value not in ("", None)}
 
 
-def _error_of(
-    method: str, status: int, answer: Json, headers: Mapping[str, str], *, sends: bool
-) -> ChannelError:
-    code = find_text(answer, "error")
+def _error_of(method: str, answer: HttpAnswer, *, sends: bool) -> ChannelError:
+    code, status = find_text(answer.fields, "error"), answer.status
     if status == 429 or code in RATE_LIMITED:
-        after_s = headers.get("Retry-After", "")
-        wait_s = float(after_s) if after_s.replace(".", "", 1).isdecimal() else DEFAULT_WAIT_S
+        wait_s = parse_seconds(answer.headers.get("Retry-After"), DEFAULT_WAIT_S)
         return RetryLater(f"Slack: {method}: too many calls", wait_s)
     if code in REVOKED_CODES:
         return Revoked(f"Slack: {method}: {code}; {CHECK_TOKENS}")
@@ -153,7 +148,7 @@ def _error_of(
     code = code or f"http_{status}"
     hint = HINTS.get(code, "")
     if code == "missing_scope":
-        scope = find_text(answer, "needed") or "a scope that the app does not have"
+        scope = find_text(answer.fields, "needed") or "a scope that the app does not have"
         hint = f"add {scope} to the app's bot token scopes and install it again"
     error = SlackUnsupported if code in UNAVAILABLE else SlackError
     return error(f"Slack: {method}: {code}{hint and f'; {hint}'}", code)

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from channels.base import (
     TRANSIENT,
@@ -37,7 +37,7 @@ MENU_S, UPLOAD_S = 10.0, 180.0
 MAX_CHATS, MAX_CAPTION, MAX_COMMANDS, BUTTONS_PER_ROW = 1000, 1024, 100, 2
 COMMAND_NAME = re.compile(r"[a-z0-9_]{1,32}")
 DRAFT = "sendMessageDraft"
-Params = dict[str, object]
+Params = dict[str, Any]
 
 log = logging.getLogger(__name__)
 
@@ -187,25 +187,22 @@ class Telegram:
         await self._api.aclose()
 
     async def _send_text(
-        self, method: str, part: MessagePart, params: Params, upload: tuple[Path, str] | None = None
+        self, method: str, part: MessagePart, params: Params, file: tuple[Path, str] | None = None
     ) -> object:
         """With its markup; without where Telegram cannot parse that."""
-        field = "caption" if upload else "text"
-        if not upload and method != DRAFT:
+        field = "caption" if file else "text"
+        how: Params = {"file": file, "timeout_s": UPLOAD_S} if file else {}
+        if not file and method != DRAFT:
             params = params | {"link_preview_options": {"is_disabled": True}}
-        plain = params | ({field: part.plain} if part.plain else {})
-        tries = [plain]
         if part.text:
-            tries.insert(0, params | {field: part.text, "parse_mode": "HTML"})
-        while True:
-            attempt = tries.pop(0)
             try:
-                if upload:
-                    return await self._api.send_file(attempt, *upload, UPLOAD_S)
-                return await self._api.call(method, attempt)
+                styled = params | {field: part.text, "parse_mode": "HTML"}
+                return await self._api.call(method, styled, **how)
             except Rejected as error:
-                if not tries or "parse entities" not in str(error):
+                if "parse entities" not in str(error):
                     raise
+        plain = params | ({field: part.plain} if part.plain else {})
+        return await self._api.call(method, plain, **how)
 
     async def _call_optional(self, method: str, params: Params) -> None:
         await self._optional.attempt(method, self._api.call, method, params)

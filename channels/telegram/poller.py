@@ -94,7 +94,7 @@ class Poller:
         params = {"timeout": hold_s, "limit": MAX_UPDATES, "allowed_updates": UPDATE_KINDS}
         if self._offset:
             params["offset"] = self._offset
-        updates = await self._api.call("getUpdates", params, hold_s + EXTRA_S)
+        updates = await self._api.call("getUpdates", params, timeout_s=hold_s + EXTRA_S)
         if not isinstance(updates, list):
             raise RetryLater("Telegram's answer to a poll cannot be read")
         return updates
