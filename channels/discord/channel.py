@@ -2,7 +2,6 @@
 E7, E12, F1).
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -21,12 +20,10 @@ from channels.base import (
     NotAccepted,
     RateLimit,
 )
-from channels.discord.config import DEFAULT_API, DiscordAccount
-from channels.discord.directory import ChannelDirectory
-from channels.discord.events import parse_interaction
-from channels.discord.gateway import DiscordTiming, GatewayConnection
+from channels.discord.config import DEFAULT_API, DiscordAccount, DiscordTiming
+from channels.discord.gateway import GatewayConnection
 from channels.discord.intake import DiscordIntake
-from channels.discord.interactions import NO_EMBEDS, NO_MENTIONS, answer_interaction, register_menu
+from channels.discord.interactions import NO_EMBEDS, NO_MENTIONS
 from channels.discord.rest import (
     DiscordRest,
     ReplyRejected,
@@ -82,10 +79,18 @@ class Discord:
         return f"@{await self._rest.login()}"
 
     async def run(self, host: Host) -> None:
-        listener = DiscordListener(
-            self.name, self._config, self._rest, host, self._timing, self._now
-        )
-        await listener.run()
+        """Listen until cancelled. Raises Revoked."""
+        timing, rest = self._timing, self._rest
+        intake = DiscordIntake(self.name, self._config, rest, host, timing, self._now)
+        connection = GatewayConnection(rest, self._config, timing, host, intake.on_event)
+        backoff = Backoff(timing.retry_s, timing.longest_retry_s)
+        await backoff.retry(intake.begin, NotAccepted, host.report_trouble)
+        try:
+            async with intake.tasks as tasks:
+                tasks.create_task(intake.run())
+                tasks.create_task(connection.run())
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from None
 
     def rate_limit(self, address: Address) -> RateLimit:
         return RateLimit(5, 5.0)
@@ -202,96 +207,6 @@ class Discord:
         if api != DEFAULT_API and url.is_absolute() and url.origin() == URL(api).origin():
             return True
         return url.scheme == "https" and url.host in FILE_HOSTS and url.port == 443
-
-
-class DiscordListener:
-    """One `run` of the channel: looks at each event once, and hands it on."""
-
-    def __init__(
-        self,
-        name: str,
-        config: DiscordAccount,
-        rest: DiscordRest,
-        host: Host,
-        timing: DiscordTiming,
-        now: Callable[[], datetime],
-    ) -> None:
-        self._rest, self._host, self._timing = rest, host, timing
-        self._directory = ChannelDirectory(name, str(config.guild_id))
-        listed = dict.fromkeys(map(str, (*config.owner_ids, *config.allowed_user_ids)))
-        people = [person for person in listed if person.isdecimal()]
-        self._intake = DiscordIntake(rest, host, self._directory, timing, people, now)
-        unreadable = self._intake.enqueue_unreadable
-        self._connection = GatewayConnection(
-            rest, config, timing, self._on_event, unreadable, host.report_alive
-        )
-        self._group = asyncio.TaskGroup()
-        self._has_menu = False
-
-    async def run(self) -> None:
-        """Until cancelled. Raises Revoked."""
-        backoff = Backoff(self._timing.retry_s, self._timing.longest_retry_s)
-        await backoff.retry(self._intake.begin, NotAccepted, self._host.report_trouble)
-        try:
-            async with self._group as group:
-                group.create_task(self._intake.run())
-                group.create_task(self._connection.run(self._host.report_trouble))
-        except BaseExceptionGroup as group_error:
-            raise group_error.exceptions[0] from None
-
-    def _on_event(self, event: str, payload: object) -> None:
-        if not isinstance(payload, dict):
-            self._intake.enqueue_unreadable(event, payload, "it is not an object")
-            return
-        try:
-            self._dispatch(event, payload)
-        except MALFORMED as error:
-            self._intake.enqueue_unreadable(event, payload, f"{type(error).__name__}: {error}")
-
-    def _dispatch(self, event: str, payload: Json) -> None:
-        directory = self._directory
-        match event:
-            case (
-                "MESSAGE_CREATE"
-                | "MESSAGE_UPDATE"
-                | "MESSAGE_REACTION_ADD"
-                | "MESSAGE_REACTION_REMOVE"
-            ):
-                author = payload.get("author")
-                if isinstance(author, dict) and author.get("id") == directory.bot_id:
-                    directory.join(str(payload.get("channel_id")))
-                else:
-                    self._intake.enqueue(event, payload)
-            case "INTERACTION_CREATE":
-                asked = parse_interaction(payload, directory)
-                if asked:
-                    answer = answer_interaction(asked, self._rest, self._host, self._timing)
-                    self._group.create_task(answer)
-            case "READY":
-                self._intake.on_new_session()
-                directory.on_ready(payload)
-                if not self._has_menu:
-                    self._has_menu = True
-                    application = str(
-                        (payload.get("application") or {}).get("id") or directory.bot_id
-                    )
-                    commands = self._host.list_commands()
-                    menu = register_menu(self._rest, application, directory.only, commands)
-                    self._group.create_task(menu)
-            case "GUILD_CREATE":
-                for channel, info in directory.on_guild(payload):
-                    self._intake.on_channel(channel, info)
-            case "GUILD_DELETE":
-                self._intake.note_missing()
-                directory.on_guild_delete(payload)
-            case "CHANNEL_CREATE" | "THREAD_CREATE" | "THREAD_UPDATE":
-                directory.update(payload)
-            case "CHANNEL_DELETE" | "THREAD_DELETE":
-                directory.remove(payload)
-            case "THREAD_LIST_SYNC":
-                directory.on_thread_list(payload)
-            case "THREAD_MEMBER_UPDATE":
-                directory.join(str(payload["id"]))
 
 
 def _path(address: Address, message_id: str = "") -> str:

@@ -1,5 +1,6 @@
-"""[discord] in config.toml."""
+"""[discord] in config.toml, and how long things may take."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
@@ -65,3 +66,24 @@ class DiscordConfig(DiscordAccount):
         description='further bots: [discord.accounts.work], whose chats are "work/discord"',
     )
     _distinct = model_validator(mode="after")(check_distinct_bots)
+
+
+@dataclass(frozen=True, slots=True)
+class DiscordTiming:
+    """Seconds. `ready_s`: until a connection is of use; `ack_s`: until a heartbeat is answered;
+    `calm_s`: a connection that lasts so long ends a row of failures; `invalid_s`: least and most
+    after a session was rejected, as Discord asks; `save_s`: between notes of how far was read;
+    `retry_s`, `longest_retry_s`: pauses while the host or a page of the history cannot be had.
+    """
+
+    ready_s: float = 30.0
+    ack_s: float = 15.0
+    close_s: float = 2.0
+    calm_s: float = 60.0
+    save_s: float = 3.0
+    call_s: float = 60.0
+    invalid_s: tuple[float, float] = (1.0, 5.0)
+    first_s: float = 1.0
+    longest_s: float = 90.0
+    retry_s: float = 0.2
+    longest_retry_s: float = 10.0

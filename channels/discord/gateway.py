@@ -6,14 +6,13 @@ import asyncio
 import random
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import ClientWebSocketResponse, ClientWSTimeout, WSMsgType
 from yarl import URL
 
-from channels.base import ChannelError, Rejected, RetryLater, Revoked
-from channels.discord.config import DEFAULT_API, DiscordAccount
+from channels.base import ChannelError, Host, Rejected, RetryLater, Revoked
+from channels.discord.config import DEFAULT_API, DiscordAccount, DiscordTiming
 from channels.discord.rest import UNKNOWN_TOKEN, DiscordRest
 from channels.json_access import parse_json
 from channels.transport import Backoff
@@ -30,51 +29,25 @@ INTENTS_HELP = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class DiscordTiming:
-    """Seconds. `ready_s`: until a connection is of use; `ack_s`: until a heartbeat is answered;
-    `calm_s`: a connection that lasts so long ends a row of failures; `invalid_s`: least and most
-    after a session was rejected, as Discord asks; `save_s`: between notes of how far was read;
-    `retry_s`, `longest_retry_s`: pauses while the host or a page of the history cannot be had.
-    """
-
-    ready_s: float = 30.0
-    ack_s: float = 15.0
-    close_s: float = 2.0
-    calm_s: float = 60.0
-    save_s: float = 3.0
-    call_s: float = 60.0
-    invalid_s: tuple[float, float] = (1.0, 5.0)
-    first_s: float = 1.0
-    longest_s: float = 90.0
-    retry_s: float = 0.2
-    longest_retry_s: float = 10.0
-
-
 class GatewayConnection:
-    """`on_event` gets each event in order; `on_unreadable` what is none. Neither may wait."""
+    """`on_event` gets each event in order, and must not wait; "frame" is what is no event."""
 
     def __init__(
         self,
         rest: DiscordRest,
         config: DiscordAccount,
         timing: DiscordTiming,
+        host: Host,
         on_event: Callable[[str, object], None],
-        on_unreadable: Callable[[str, object, object], None],
-        report_alive: Callable[[], None],
     ) -> None:
         self._rest, self._config, self._timing = rest, config, timing
-        self._on_event, self._on_unreadable, self._report_alive = (
-            on_event,
-            on_unreadable,
-            report_alive,
-        )
+        self._host, self._on_event = host, on_event
         self._session_id = self._resume_url = self._url = ""
         self._sequence: int | None = None
         self._is_up = False
         self._up_at = 0.0
 
-    async def run(self, report_trouble: Callable[[str], None]) -> None:
+    async def run(self) -> None:
         """One connection after another, until cancelled. Raises Revoked."""
         backoff = Backoff(self._timing.first_s, self._timing.longest_s)
         loop = asyncio.get_running_loop()
@@ -91,7 +64,7 @@ class GatewayConnection:
             if lasted_s >= self._timing.calm_s:
                 backoff.reset()
             if backoff.pause_s or not self._is_up:
-                report_trouble(why)
+                self._host.report_trouble(why)
                 await backoff.wait(error)
             else:
                 backoff.pause_s = self._timing.first_s  # the first new connection comes at once
@@ -170,7 +143,7 @@ class GatewayConnection:
                 return self._on_close(socket.close_code)
             frame = parse_json(message.data)
             if not isinstance(frame, dict):
-                self._on_unreadable("frame", message.data, "it is not an object")
+                self._on_event("frame", message.data)
                 continue
             match frame.get("op"):
                 case 0:
@@ -191,7 +164,7 @@ class GatewayConnection:
                 case 11:
                     is_acknowledged, due_at = True, sent_at + interval_s
             if self._is_up:
-                self._report_alive()
+                self._host.report_alive()
 
     def _greeting(self) -> dict[str, Any]:
         token = self._config.bot_token

@@ -10,16 +10,17 @@ id stands still while anything may be missing.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
 from channels.base import DeliveryUnknown, Host, NotAccepted, Rejected, RetryLater
+from channels.discord.config import DiscordAccount, DiscordTiming
 from channels.discord.directory import ChannelDirectory, ChannelInfo
-from channels.discord.events import parse_event
-from channels.discord.gateway import DiscordTiming
+from channels.discord.events import parse_event, parse_interaction
+from channels.discord.interactions import answer_interaction, register_menu
 from channels.discord.rest import (
     DiscordRest,
     parse_snowflake,
@@ -47,6 +48,7 @@ MAX_UNKNOWN = 50
 """
 MAX_DIRECT_CHATS = 200
 """Direct chats are not listed anywhere: those of so many people of the allow-list are looked up."""
+MALFORMED = (KeyError, TypeError, ValueError, AttributeError)
 KNOWN_CHATS = ""
 """In the list of those people: the chats that the host knows."""
 Event = tuple[str, Json]
@@ -74,15 +76,19 @@ class DiscordIntake:
 
     def __init__(
         self,
+        name: str,
+        config: DiscordAccount,
         rest: DiscordRest,
         host: Host,
-        directory: ChannelDirectory,
         timing: DiscordTiming,
-        people: Sequence[str],
         now: Callable[[], datetime],
     ) -> None:
-        self._rest, self._host, self._directory, self._now = rest, host, directory, now
-        self._timing, self._people = timing, people
+        self._rest, self._host, self._timing, self._now = rest, host, timing, now
+        self._directory = ChannelDirectory(name, str(config.guild_id))
+        listed = dict.fromkeys(map(str, (*config.owner_ids, *config.allowed_user_ids)))
+        self._people = [person for person in listed if person.isdecimal()][:MAX_DIRECT_CHATS]
+        self.tasks = asyncio.TaskGroup()
+        self._has_menu = False
         self._queue: deque[Event | UnreadableUpdate] = deque()
         self._gaps: dict[str, HistoryGap] = {}
         self._wake = asyncio.Event()
@@ -102,7 +108,7 @@ class DiscordIntake:
         self._is_estimate = not saved
         self._newest = self._saved = self._since = saved or now
 
-    def on_new_session(self) -> None:
+    def _on_new_session(self) -> None:
         """Something may be missing everywhere."""
         if not self._missing_at:  # our clock may have been wrong at the start; by now it is right
             self._newest = min(self._newest, snowflake_at(self._now()))
@@ -110,25 +116,24 @@ class DiscordIntake:
                 self._newest = max(self._newest, snowflake_at(self._now() - AHEAD))
             else:
                 self._saved = self._newest
-        self.note_missing()
-        self._to_ask = deque([KNOWN_CHATS, *self._people[:MAX_DIRECT_CHATS]])
+        self._note_missing()
+        self._to_ask = deque([KNOWN_CHATS, *self._people])
         self._ask_at, self._ask_backoff = 0.0, self._backoff()
         self._direct.clear()
-        self._wake.set()
 
-    def note_missing(self) -> None:
+    def _note_missing(self) -> None:
         """Something may be missing from now on, unless that is so already."""
         if not (self._gaps or self._directory.pending or self._to_ask):
             self._since = self._newest
         self._missing_at = asyncio.get_running_loop().time()
 
-    def on_channel(self, channel: str, info: ChannelInfo) -> None:
+    def _on_channel(self, channel: str, info: ChannelInfo) -> None:
         """A channel that is there again is read on where there is something newer."""
         is_unknown = info.last_message == 0 and len(self._gaps) < MAX_UNKNOWN
         if info.last_message > snowflake_before(self._since, OVERLAP_S) or is_unknown:
             self._open_gap(channel)
 
-    def enqueue(self, event: str, payload: Json) -> None:
+    def _enqueue(self, event: str, payload: Json) -> None:
         """Something was written or done."""
         channel, item = str(payload.get("channel_id", "")), (event, dict(payload))
         if (
@@ -147,13 +152,65 @@ class DiscordIntake:
             gap.held.append(item)
         else:
             gap.overflow = True
+
+    def _unreadable(self, event: str, raw: object, error: Exception) -> UnreadableUpdate:
+        reason = f"{type(error).__name__}: {error}"
+        return UnreadableUpdate.of(self._directory.channel, event, raw, reason)
+
+    def on_event(self, event: str, payload: object) -> None:
+        """An event, in order; never waits."""
+        try:
+            if not isinstance(payload, dict):
+                raise UnreadablePayload("it is not an object")
+            self._dispatch(event, payload)
+        except MALFORMED as error:
+            self._queue.append(self._unreadable(event, payload, error))
         self._wake.set()
 
-    def enqueue_unreadable(self, event: str, raw: object, reason: object) -> None:
-        """Something that cannot be read."""
-        item = UnreadableUpdate.of(self._directory.channel, event, raw, reason)
-        self._queue.append(item)
-        self._wake.set()
+    def _dispatch(self, event: str, payload: Json) -> None:
+        directory = self._directory
+        match event:
+            case (
+                "MESSAGE_CREATE"
+                | "MESSAGE_UPDATE"
+                | "MESSAGE_REACTION_ADD"
+                | "MESSAGE_REACTION_REMOVE"
+            ):
+                author = payload.get("author")
+                if isinstance(author, dict) and author.get("id") == directory.bot_id:
+                    directory.join(str(payload.get("channel_id")))
+                else:
+                    self._enqueue(event, payload)
+            case "INTERACTION_CREATE":
+                asked = parse_interaction(payload, directory)
+                if asked:
+                    answer = answer_interaction(asked, self._rest, self._host, self._timing)
+                    self.tasks.create_task(answer)
+            case "READY":
+                self._on_new_session()
+                directory.on_ready(payload)
+                if not self._has_menu:
+                    self._has_menu = True
+                    application = str(
+                        (payload.get("application") or {}).get("id") or directory.bot_id
+                    )
+                    commands = self._host.list_commands()
+                    menu = register_menu(self._rest, application, directory.only, commands)
+                    self.tasks.create_task(menu)
+            case "GUILD_CREATE":
+                for channel, info in directory.on_guild(payload):
+                    self._on_channel(channel, info)
+            case "GUILD_DELETE":
+                self._note_missing()
+                directory.on_guild_delete(payload)
+            case "CHANNEL_CREATE" | "THREAD_CREATE" | "THREAD_UPDATE":
+                directory.update(payload)
+            case "CHANNEL_DELETE" | "THREAD_DELETE":
+                directory.remove(payload)
+            case "THREAD_LIST_SYNC":
+                directory.on_thread_list(payload)
+            case "THREAD_MEMBER_UPDATE":
+                directory.join(str(payload["id"]))
 
     async def run(self) -> None:
         """Hand on what comes. Raises Revoked."""
@@ -202,7 +259,7 @@ class DiscordIntake:
         try:
             return parse_event(event, payload, self._directory)
         except UnreadablePayload as error:
-            return UnreadableUpdate.of(self._directory.channel, event, payload, error)
+            return self._unreadable(event, payload, error)
 
     def _advance(self, item: Event) -> None:
         """The host has it."""
@@ -247,7 +304,7 @@ class DiscordIntake:
                     "POST", "/users/@me/channels", body, timeout_s=PAGE_TIMEOUT_S
                 )
                 if info := self._update_directory(direct):
-                    self.on_channel(str(direct["id"]), info)
+                    self._on_channel(str(direct["id"]), info)
         except Rejected as error:
             log.debug(
                 "Discord: somebody shares no guild with the bot, or takes no messages: %s", error

@@ -14,8 +14,8 @@ from channels.base import (
     NotAccepted,
     Revoked,
 )
+from channels.discord.config import DiscordTiming
 from channels.discord.events import Interaction
-from channels.discord.gateway import DiscordTiming
 from channels.discord.rest import DiscordRest
 from channels.markup.discord import render_parts
 from channels.markup.sanitize import escape_markdown

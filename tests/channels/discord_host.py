@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 
 from channels.base import Channel
 from channels.discord.channel import Discord
-from channels.discord.config import DiscordAccount
-from channels.discord.gateway import DiscordTiming
+from channels.discord.config import DiscordAccount, DiscordTiming
 from channels.message import Address
 from tests.channels.host import Ledger, running
 from tests.fakes.discord import GENERAL, FakeDiscord

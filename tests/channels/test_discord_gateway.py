@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from channels.base import RetryLater, Revoked
-from channels.discord.gateway import DiscordTiming
+from channels.discord.config import DiscordTiming
 from tests.channels.discord_host import bot, listening, serving, talking
 from tests.channels.host import Ledger, running
 from tests.fakes.platform import Fault

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from channels.base import ChannelError, DeliveryUnknown, Rejected, RetryLater
-from channels.discord.gateway import DiscordTiming
+from channels.discord.config import DiscordTiming
 from channels.message import Address
 from tests.channels.discord_host import bot, serving, talking
 from tests.fakes.platform import Fault
