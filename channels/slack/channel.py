@@ -15,8 +15,8 @@ from channels.slack.files import MAX_DOWNLOAD, MAX_UPLOAD, SlackFiles
 from channels.slack.history import ThreadMembership
 from channels.slack.listener import SlackListener
 from channels.slack.sending import SlackMessages
-from channels.slack.web import SlackIdentity, SlackWeb
-from channels.transport import Backoff, OptionalCalls
+from channels.slack.web import SlackWeb
+from channels.transport import Backoff
 
 CAPABILITIES = Capabilities(
     limit=LIMIT,
@@ -50,10 +50,8 @@ class Slack:
             timeout_s=self._timing.timeout_s,
         )
         self._threads = ThreadMembership(map(str, (*config.allowed_user_ids, *config.owner_ids)))
-        self._optional = OptionalCalls(name)
-        self._messages = SlackMessages(self._web, self._threads, self._optional)
+        self._messages = SlackMessages(self._web, self._threads)
         self._files = SlackFiles(self._web, self._timing.transfer_s)
-        self._identity: SlackIdentity | None = None
 
     @property
     def capabilities(self) -> Capabilities:
@@ -62,7 +60,7 @@ class Slack:
 
     async def check(self) -> str:
         """The app's own token is tried too, for without it nothing comes in."""
-        identity = self._identity = await self._web.get_identity()
+        identity = await self._web.get_identity()
         await self._web.open_socket()
         return f"@{identity.name} in {identity.workspace}"
 
@@ -71,15 +69,12 @@ class Slack:
         backoff = Backoff(self._timing.first_s, self._timing.longest_s)
         # without the identity nobody can tell who is addressed
         identity = await backoff.retry(self._web.get_identity, RetryLater, host.report_trouble)
-        self._identity = identity
         for address in reversed(await host.list_conversations()):
             self._threads.join(address)
         commands = frozenset(name.removeprefix("/") for name, _ in host.list_commands())
         threads, use_threads = self._threads, self._config.use_threads
         parser = EventParser(self.name, identity.user, use_threads, threads.is_joined, commands)
-        listener = SlackListener(
-            self._web, host, identity, parser, threads, self._optional, self._timing
-        )
+        listener = SlackListener(self._web, host, parser, threads, self._timing)
         await listener.run()
 
     def rate_limit(self, address: Address) -> RateLimit:
@@ -114,17 +109,15 @@ class Slack:
     async def find(self, address: Address, key: str, part: MessagePart, since: datetime) -> str:
         if sent := await self._files.find(address, key):
             return sent
-        if self._identity is None:
-            self._identity = await self._web.get_identity()
-        return await self._messages.find(address, key, since, self._identity)
+        return await self._messages.find(address, key, since)
 
     async def show_draft(
         self, address: Address, key: str, text: str, shown: str, *, private: bool
     ) -> str:
         """Streamed in threads, else as a message that is edited."""
         self._threads.join(address)
-        team, end = self._identity.team if self._identity else "", self.render(text)[-1]
-        return await self._messages.show_draft(address, key, text, shown, end, team)
+        end = self.render(text)[-1]
+        return await self._messages.show_draft(address, key, text, shown, end)
 
     async def delete(self, address: Address, message_id: str) -> None:
         await self._messages.delete(address, message_id)
@@ -156,4 +149,4 @@ class Slack:
     async def _call_optional(self, method: str, address: Address, **arguments: object) -> None:
         """A workspace may offer it in some kinds of chats only."""
         feature = f"{method} in {address.chat[:1]}"
-        await self._optional.attempt(feature, self._web.write, method, **arguments)
+        await self._web.optional.attempt(feature, self._web.write, method, **arguments)

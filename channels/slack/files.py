@@ -3,12 +3,13 @@ request (A14).
 """
 
 import asyncio
+import contextlib
 from pathlib import Path
 from typing import BinaryIO
 
 from yarl import URL
 
-from channels.base import ChannelError, DeliveryUnknown, Rejected, RetryLater, Unsupported
+from channels.base import ChannelError, DeliveryUnknown, Rejected, RetryLater
 from channels.json_access import find_object, find_objects, find_text, get_text
 from channels.message import Address, Attachment, MessagePart
 from channels.slack.web import SlackError, SlackWeb
@@ -25,7 +26,6 @@ class SlackFiles:
     def __init__(self, web: SlackWeb, transfer_s: float) -> None:
         self._web, self._transfer_s = web, transfer_s
         self._lost = RecentDict[str, list[str]](MAX_LOST)
-        self._has_info = True
 
     async def upload(
         self, address: Address, file: Path, name: str, caption: MessagePart, key: str
@@ -35,10 +35,9 @@ class SlackFiles:
         if not size:
             raise Rejected(f"{name} is empty; Slack takes no empty files")
         lost = self._lost.get(key, [])
-        if not self._has_info and len(lost) >= MAX_UNCONFIRMED:
-            raise Rejected(
-                f"Slack has answered none of {len(lost)} tries to send {name}; it may have arrived"
-            )
+        if len(lost) >= MAX_UNCONFIRMED:
+            tries = f"Slack has answered none of {len(lost)} tries to send {name}"
+            raise Rejected(f"{tries}; it may have arrived")
         ticket = await self._web.read("files.getUploadURLExternal", filename=name, length=size)
         file_id, url = get_text(ticket, "file_id"), get_text(ticket, "upload_url")
         raw = {"Content-Type": "application/octet-stream"}
@@ -74,11 +73,9 @@ class SlackFiles:
     async def find(self, address: Address, key: str) -> str:
         """The message with a file whose answer was lost; "" for none. Raises RetryLater, Revoked."""
         for file_id in self._lost.get(key, ()):
-            try:
+            with contextlib.suppress(SlackError):
                 if sent := await self._find_message(file_id, address.chat):
                     return sent
-            except SlackError as error:
-                self._has_info = self._has_info and not isinstance(error, Unsupported)
         return ""
 
     async def download(self, attachment: Attachment, into: BinaryIO) -> None:

@@ -5,7 +5,6 @@ listened (A14).
 import asyncio
 import logging
 import time
-from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -13,11 +12,11 @@ from channels.base import RetryLater
 from channels.json_access import Json, find_object, find_objects, find_text
 from channels.message import Address, Arrival, InboundMessage
 from channels.slack.events import EventParser, has_mention
-from channels.slack.web import SlackIdentity, SlackWeb
-from channels.transport import OptionalCalls, RecentDict
+from channels.slack.web import SlackWeb
+from channels.transport import RecentDict
 
 MAX_THREADS, MAX_CHATS, MAX_PAGES, PAGE_SIZE = 2000, 60, 5, 200
-MAX_LOOKUPS, LOOKUP_WINDOW_S = 20, 60.0
+MAX_LOOKUPS, WINDOW_S = 20, 60.0
 """Slack allows some fifty of these calls a minute, and the backfill needs them too."""
 CHAT_KINDS = "im,mpim,public_channel,private_channel"
 log = logging.getLogger(__name__)
@@ -67,24 +66,32 @@ class ThreadMembership:
         return [key for key in keys if key[0] in among][:limit]
 
 
-class ThreadLookup:
-    """Threads that are not known: looked up once, when a member writes there. `timeout_s` is short,
-    for the message waits for it.
+class SlackHistory:
+    """Looks up threads that are not known, when a member writes there, and what was written while
+    nobody listened: Slack keeps events for some minutes only. `lookup_s` is short, for the message
+    waits for it.
     """
 
     def __init__(
-        self,
-        web: SlackWeb,
-        identity: SlackIdentity,
-        threads: ThreadMembership,
-        optional: OptionalCalls,
-        timeout_s: float,
+        self, web: SlackWeb, parser: EventParser, threads: ThreadMembership, lookup_s: float
     ) -> None:
-        self._web, self._identity, self._threads, self._optional = web, identity, threads, optional
-        self._timeout_s = timeout_s
+        self._web, self._parser, self._threads = web, parser, threads
+        self._lookup_s = lookup_s
         self._foreign = RecentDict[ThreadKey, None](MAX_THREADS)
-        self._lookups: deque[float] = deque()
-        self._rests_until = float("-inf")
+        self._rests_until = 0.0
+        self._lookups: list[float] = []
+        self._lock = asyncio.Lock()
+        self._oldest = -1.0
+        self._read_chats: set[ThreadKey] = set()
+        self._found: dict[str, InboundMessage] = {}
+
+    def _may_look_up(self) -> bool:
+        now = time.monotonic()
+        self._lookups = [at for at in self._lookups if at > now - WINDOW_S]
+        if now < self._rests_until or len(self._lookups) >= MAX_LOOKUPS:
+            return False
+        self._lookups.append(now)
+        return True
 
     async def complete(self, arrivals: Sequence[Arrival]) -> list[Arrival]:
         """What members wrote in a thread of the assistant is addressed to it. Raises Revoked."""
@@ -106,48 +113,23 @@ class ThreadLookup:
         # a thread that was joined just now: this was written before
         if self._threads.is_joined(*key) or key in self._foreign:
             return False
-        if not self._optional.has(feature) or not self._may_ask():
+        if not self._web.optional.has(feature) or not self._may_look_up():
             return False
         replies = "conversations.replies"
         try:
-            async with asyncio.timeout(self._timeout_s):
-                page = await self._optional.attempt(
+            async with asyncio.timeout(self._lookup_s):
+                page = await self._web.optional.attempt(
                     feature, self._web.read, replies, channel=key[0], ts=key[1], limit=PAGE_SIZE
                 )
         except (RetryLater, TimeoutError):
-            self._rests_until = time.monotonic() + LOOKUP_WINDOW_S
+            self._rests_until = time.monotonic() + WINDOW_S
             return False
         for row in find_objects(page, "messages"):
-            if self._identity.is_author(row) or has_mention(
-                find_text(row, "text"), self._identity.user
-            ):
+            is_ours = self._web.identity and self._web.identity.is_author(row)
+            if is_ours or has_mention(find_text(row, "text"), self._parser.bot):
                 return True
         self._foreign[key] = None
         return False
-
-    def _may_ask(self) -> bool:
-        now = time.monotonic()
-        while self._lookups and self._lookups[0] <= now - LOOKUP_WINDOW_S:
-            self._lookups.popleft()
-        if now < self._rests_until or len(self._lookups) >= MAX_LOOKUPS:
-            return False
-        self._lookups.append(now)
-        return True
-
-
-class SlackBackfill:
-    """What was written while nobody listened: Slack keeps events for some minutes only. After a
-    failure what has been read is not read again, for Slack limits these calls. One look at a time.
-    """
-
-    def __init__(
-        self, web: SlackWeb, parser: EventParser, threads: ThreadMembership, optional: OptionalCalls
-    ) -> None:
-        self._web, self._parser, self._threads, self._optional = web, parser, threads, optional
-        self._lock = asyncio.Lock()
-        self._oldest = -1.0
-        self._read_chats: set[ThreadKey] = set()
-        self._found: dict[str, InboundMessage] = {}
 
     async def fetch_since(
         self, seconds: float, known: Sequence[Address], limit: int | None = None
@@ -205,7 +187,7 @@ class SlackBackfill:
         rows: list[Json] = []
         cursor, feature = "", f"what is written meanwhile ({method}/{channel[:1]})"
         for _ in range(MAX_PAGES):
-            page = await self._optional.attempt(
+            page = await self._web.optional.attempt(
                 feature,
                 self._web.read,
                 method,

@@ -27,10 +27,10 @@ from channels.message import Arrival, InboundMessage, UnreadableUpdate
 from channels.slack.config import SlackTiming
 from channels.slack.cursor import SlackCursor
 from channels.slack.events import EventParser
-from channels.slack.history import SlackBackfill, ThreadLookup, ThreadMembership
+from channels.slack.history import SlackHistory, ThreadMembership
 from channels.slack.interactions import SlackInteractions
-from channels.slack.web import SlackIdentity, SlackWeb
-from channels.transport import Backoff, OptionalCalls, RecentDict
+from channels.slack.web import SlackWeb
+from channels.transport import Backoff, RecentDict
 
 PROBE_CHATS, MAX_PINGS = 5, 4
 MAX_BATCH, MAX_REMEMBERED = 200, 2000
@@ -45,16 +45,13 @@ class SlackListener:
         self,
         web: SlackWeb,
         host: Host,
-        identity: SlackIdentity,
         parser: EventParser,
         threads: ThreadMembership,
-        optional: OptionalCalls,
         timing: SlackTiming,
     ) -> None:
         self._web, self._host, self._timing, self._parser = web, host, timing, parser
         self._threads = threads
-        self._lookup = ThreadLookup(web, identity, threads, optional, timing.answer_s)
-        self._backfill = SlackBackfill(web, parser, threads, optional)
+        self._history = SlackHistory(web, parser, threads, timing.answer_s)
         self._interactions = SlackInteractions(web, host, parser, timing)
         self._cursor = SlackCursor(host, timing.save_s)
         self._events = asyncio.Queue[tuple[Json, Callable[[], Awaitable[bool]]]]()
@@ -206,7 +203,7 @@ class SlackListener:
             inner = [find_object(payload, "event") for payload, _ in events]
             times = [find_text(event, "ts") or find_text(event, "event_ts") for event in inner]
             try:
-                await self._accept(await self._lookup.complete(arrivals))
+                await self._accept(await self._history.complete(arrivals))
             except NotAccepted:
                 for ts in filter(None, times):
                     self._cursor.note_missed(ts)
@@ -261,7 +258,7 @@ class SlackListener:
     async def _fetch_missed(self, limit: int | None = None) -> list[InboundMessage]:
         known = list(await self._host.list_conversations())[:limit]
         start = self._cursor.backfill_start(self._timing.margin_s)
-        return await self._backfill.fetch_since(start, known, limit)
+        return await self._history.fetch_since(start, known, limit)
 
     def _catch_up(self) -> None:
         """Something may be missing: fetch it; meanwhile nothing newer is accepted, for a while."""

@@ -13,7 +13,7 @@ from channels.json_access import Json, find_object, find_objects, find_text, get
 from channels.message import Address, Choice, MessagePart
 from channels.slack.history import ThreadMembership
 from channels.slack.web import SlackError, SlackIdentity, SlackWeb
-from channels.transport import OptionalCalls, RecentDict
+from channels.transport import RecentDict
 
 METADATA_TYPE = "aidaemon"
 """The type of the metadata that carry a message's key."""
@@ -47,15 +47,15 @@ class _Stream:
 class SlackMessages:
     """Streams need a thread, and in channels somebody whom they are for."""
 
-    def __init__(self, web: SlackWeb, threads: ThreadMembership, optional: OptionalCalls) -> None:
-        self._web, self._threads, self._optional = web, threads, optional
+    def __init__(self, web: SlackWeb, threads: ThreadMembership) -> None:
+        self._web, self._threads = web, threads
         self._streams = RecentDict[tuple[str, str], _Stream](MAX_STREAMS)
         self._with_key = RecentDict[tuple[str, str], None](MAX_STREAMS)
 
     @property
     def can_find(self) -> bool:
         """`find` can tell, as far as is known."""
-        return self._optional.has(METADATA) and self._optional.has(FIND)
+        return self._web.optional.has(METADATA) and self._web.optional.has(FIND)
 
     async def post(
         self, address: Address, part: MessagePart, key: str, choices: Sequence[Choice] = ()
@@ -63,14 +63,14 @@ class SlackMessages:
         """A new message; its ts. Slack must not show what is behind the links in a text."""
         message = {"channel": address.chat, "thread_ts": address.thread, **_body(part, choices)}
         message |= {"unfurl_links": False, "unfurl_media": False}
-        if self._optional.has(METADATA):
+        if self._web.optional.has(METADATA):
             try:
                 sent = await self._web.write("chat.postMessage", **message, metadata=_metadata(key))
                 return get_text(sent, "ts")
             except SlackError as error:
                 if "metadata" not in error.code:
                     raise
-                self._optional.disable(METADATA, error)
+                self._web.optional.disable(METADATA, error)
         return get_text(await self._web.write("chat.postMessage", **message), "ts")
 
     async def edit(
@@ -112,20 +112,18 @@ class SlackMessages:
                 raise
         self._streams.pop((address.chat, message_id), None)
 
-    async def find(
-        self, address: Address, key: str, since: datetime, identity: SlackIdentity
-    ) -> str:
+    async def find(self, address: Address, key: str, since: datetime) -> str:
         """The ts of our message with this key. What a crash has left of a stream carries none: it
         is deleted, so that it does not stand beside the answer. Raises RetryLater, Revoked.
         """
         recent = {"oldest": f"{(since - CLOCK_MARGIN).timestamp():.6f}"}
-        own = [row async for row in self._own_messages(address, identity, recent, FIND_PAGES)]
+        own = [row async for row in self._own_messages(address, recent, FIND_PAGES)]
         found = next((find_text(row, "ts") for row in own if _key_of(row) == key), "")
         if not found and self.can_find:  # our clock may have jumped
             pages = (
                 FIND_PAGES if address.thread else 1
             )  # threads are listed from their beginning, chats from the end
-            async for row in self._own_messages(address, identity, {}, pages):
+            async for row in self._own_messages(address, {}, pages):
                 if _key_of(row) == key:
                     found = find_text(row, "ts")
         for row in own:
@@ -139,7 +137,7 @@ class SlackMessages:
         return found
 
     async def _own_messages(
-        self, address: Address, identity: SlackIdentity, more: Mapping[str, object], pages: int
+        self, address: Address, more: Mapping[str, object], pages: int
     ) -> AsyncIterator[Json]:
         method = "conversations.replies" if address.thread else "conversations.history"
         asked = {
@@ -148,9 +146,9 @@ class SlackMessages:
             "include_all_metadata": "true",
             **more,
         }
-        cursor = ""
+        identity, cursor = self._web.identity or await self._web.get_identity(), ""
         for _ in range(pages):
-            page = await self._optional.attempt(
+            page = await self._web.optional.attempt(
                 FIND, self._web.read, method, limit=PAGE_SIZE, cursor=cursor, **asked
             )
             if not page:
@@ -163,7 +161,7 @@ class SlackMessages:
                 return
 
     async def show_draft(
-        self, address: Address, key: str, text: str, shown: str, end: MessagePart, team: str
+        self, address: Address, key: str, text: str, shown: str, end: MessagePart
     ) -> str:
         """The message that shows it. `end`: the end of the text as a part."""
         stream = self._streams.get((address.chat, shown))
@@ -176,8 +174,12 @@ class SlackMessages:
         person, text = self._threads.last_author(address), defuse_mentions(text)[:MAX_STREAMED]
         if address.thread and (person or address.chat.startswith("D")):
             target = {"channel": address.chat, "thread_ts": address.thread, "markdown_text": text}
-            target |= {"recipient_user_id": person, "recipient_team_id": team if person else ""}
-            answer = await self._optional.attempt(
+            if person and self._web.identity:
+                target |= {
+                    "recipient_user_id": person,
+                    "recipient_team_id": self._web.identity.team,
+                }
+            answer = await self._web.optional.attempt(
                 STREAM, self._web.write, "chat.startStream", **target
             )
             if answer:
@@ -215,7 +217,7 @@ class SlackMessages:
         key: str,
     ) -> None:
         """Its key stays if none is given."""
-        metadata = _metadata(key) if key and self._optional.has(METADATA) else None
+        metadata = _metadata(key) if key and self._web.optional.has(METADATA) else None
         body = {**_body(part, choices), "metadata": metadata}
         await self._web.write("chat.update", channel=address.chat, ts=message_id, **body)
 

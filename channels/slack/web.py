@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from channels.base import ChannelError, Rejected, RetryLater, Revoked, Unsupported
-from channels.json_access import Json, UnreadablePayload, find_text, get_text
-from channels.transport import HttpAnswer, PlatformClient, lost_answer, parse_seconds
+from channels.json_access import Json, find_text, get_text
+from channels.transport import HttpAnswer, OptionalCalls, PlatformClient, lost_answer, parse_seconds
 
 REVOKED_CODES = frozenset(
     (
@@ -80,6 +80,8 @@ class SlackWeb:
         self.headers = {"Authorization": f"Bearer {bot_token}"}
         self._app_headers = {"Authorization": f"Bearer {app_token}"}
         self._timeout_s = timeout_s
+        self.optional = OptionalCalls("Slack")
+        self.identity: SlackIdentity | None = None
 
     async def write(self, method: str, **arguments: object) -> Json:
         """Change something. Raises SlackError, RetryLater, DeliveryUnknown, Revoked."""
@@ -97,7 +99,8 @@ class SlackWeb:
         except SlackError as error:
             raise Revoked(str(error)) from error
         keys = ("user_id", "bot_id", "team_id", "user", "team")
-        return SlackIdentity(*(find_text(answer, key) for key in keys))
+        self.identity = SlackIdentity(*(find_text(answer, key) for key in keys))
+        return self.identity
 
     async def open_socket(self) -> str:
         """An address that is good for one connection. Raises RetryLater, Revoked."""
@@ -108,8 +111,6 @@ class SlackWeb:
         except SlackError as error:
             hint = "app_token needs connections:write, and Socket Mode has to be on"
             raise Revoked(f"{error}; {hint}") from error
-        except UnreadablePayload as error:
-            raise RetryLater(f"Slack: apps.connections.open: {error}") from error
 
     async def _call(
         self, verb: str, method: str, sends: bool, headers: Mapping[str, str], **options: object
