@@ -61,7 +61,7 @@ def check_account_names(accounts: Mapping[str, object]) -> Mapping[str, object]:
 
 def check_distinct_bots(config: Any) -> Any:
     """Raises ValueError where two accounts are the same bot at the same server."""
-    known: dict[tuple[str, str], str] = {}
+    known = {}
     for name, account in {"": config, **config.accounts}.items():
         where = f"accounts.{name}" if name else "the first account"
         bot = account.bot_token, account.base_url

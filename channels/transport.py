@@ -239,12 +239,7 @@ class PlatformClient:
     async def _copy(
         self, answer: aiohttp.ClientResponse, name: str, into: BinaryIO, limit: int
     ) -> None:
-        if answer.status >= 500 or answer.status == 429:
-            raise RetryLater(f"{self.platform}: {name}: HTTP {answer.status}", 1.0)
-        if answer.status != 200:
-            raise Rejected(
-                f"{self.platform}: {name}: HTTP {answer.status}; it is gone, or not for the bot"
-            )
+        check_status(answer.status, f"{self.platform}: {name}")
         size = 0
         async for chunk in answer.content.iter_chunked(CHUNK):
             size += len(chunk)
@@ -280,6 +275,14 @@ class PlatformClient:
 
 def _percent(match: re.Match[str]) -> str:
     return f"%{ord(match[0]):02X}"
+
+
+def check_status(status: int, what: str) -> None:
+    """Raises RetryLater, Rejected."""
+    if status >= 500 or status == 429:
+        raise RetryLater(f"{what}: HTTP {status}", 1.0)
+    if status >= 300:
+        raise Rejected(f"{what}: HTTP {status}; it is gone, or not for the bot")
 
 
 def too_large(name: str, limit: int) -> Rejected:

@@ -151,7 +151,7 @@ def _message_text(content: Json, mentions: list[Json], known: ChannelDirectory) 
 
 
 def _attachments(content: Json) -> tuple[Attachment, ...]:
-    is_voice, attachments = get_number(content, "flags", 0) & VOICE_FLAG, list[Attachment]()
+    is_voice, attachments = get_number(content, "flags", 0) & VOICE_FLAG, []
     for file in get_objects(content, "attachments"):
         mime = get_text(file, "content_type", "application/octet-stream").partition(";")[0].strip()
         kind = "voice" if is_voice else MEDIA_KINDS.get(mime.partition("/")[0], "document")

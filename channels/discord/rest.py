@@ -71,7 +71,7 @@ class DiscordRest:
         where the answer to a call that changes something is lost.
         """
         what = f"{method} {path.split('/')[1]}"  # the rest may hold the token of a button
-        how: dict[str, Any] = {
+        how = {
             "what": what,
             "timeout_s": timeout_s or self._timeout_s,
             "headers": self._headers,

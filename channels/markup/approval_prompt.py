@@ -65,7 +65,7 @@ def is_complete(arguments: str, preview: str = "") -> bool:
 
 
 def _arguments_text(arguments: str) -> str:
-    lines: list[str] = []
+    lines = []
     for name, value in argument_fields(arguments):
         lines.append(f"{name}: {value}".replace("\n", "\n    ") if name else value)
     return "\n".join(lines)

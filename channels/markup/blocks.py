@@ -60,7 +60,7 @@ def block_lines(
     """Each line of a block: what is before it, and its spans, with these marks and no line break."""
     deeper = "› " * (block.quote - 1)
     lead = deeper + " " * block.indent + (block.marker + " " if block.marker else "")
-    line: list[Span] = []
+    line = []
     for span in add_marks(block.spans, more):
         first, *rest = span.text.split("\n")
         line += [Span(first, span.marks, span.href)] if first else []
@@ -85,7 +85,7 @@ def render_nested(
     """The spans of a line with their signs, as few as possible, and none next to a space within.
     `between`: what has to be between two runs of text.
     """
-    parts: list[str] = []
+    parts = []
     used = [sign for sign in signs if any(sign[0] in span.marks for span in spans)]
     if used:
         mark, opening, closing = used[0]
@@ -99,7 +99,7 @@ def render_nested(
         parts = [leaf(span) for span in spans]
     if between is None:
         return "".join(parts)
-    joined: list[str] = []
+    joined = []
     for part in parts:
         joined += [between(joined[-1], part) if joined and joined[-1] and part else "", part]
     return "".join(joined)

@@ -50,7 +50,7 @@ def _render_block(block: Block) -> str:
     is_large = block.kind == "heading" and block.level <= MAX_HEADING and not block.hang
     sign = "#" * block.level + " " if is_large else ""
     more = BOLD if block.kind == "heading" and not is_large else NO_MARKS
-    quote, lines = "> " if block.quote else "", list[str]()
+    quote, lines = "> " if block.quote else "", []
     for lead, spans in block_lines(block, more):
         if lead.strip(" ›"):
             marker = MARKERS.get(block.marker, block.marker)

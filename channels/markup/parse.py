@@ -119,7 +119,7 @@ def _table_rule(state: StateBlock, startLine: int, endLine: int, silent: bool) -
 
 def _keep_extra_cells(state: StateBlock, made: list[Token]) -> None:
     columns = sum(token.type == "th_open" for token in made)
-    cells: list[str] = []
+    cells = []
     at = 0
     for token in made:
         if token.type == "tr_open" and token.map:
@@ -161,9 +161,9 @@ def _table_blocks(rows: list[list[Cell]], right: list[bool]) -> Iterable[Block]:
     if sum(widths) + 2 * (len(widths) - 1) > MAX_WIDTH:
         return _table_cards(rows)
     texts[len(right) : len(right)] = ["─" * width for width in widths]
-    lines: list[str] = []
+    lines = []
     for start in range(0, len(texts), len(right)):
-        line: list[str] = []
+        line = []
         for text, width, is_right in zip(texts[start:], widths, right, strict=False):
             space = " " * (width - cell_width(text))
             line.append(space + text if is_right else text + space)
@@ -330,9 +330,9 @@ class _BlockParser:
 
 def parse_spans(children: Sequence[Token]) -> tuple[Span, ...]:
     """The spans of a paragraph."""
-    spans: list[Span] = []
-    marks: list[str] = []
-    href: list[str] = []
+    spans = []
+    marks = []
+    href = []
     for child in children:
         kind, _, side = child.type.rpartition("_")
         if kind in MARKS:
@@ -361,7 +361,7 @@ def _token_spans(child: Token, marks: frozenset[str], href: str) -> list[Span]:
 
 def _autolink(text: str, marks: frozenset[str]) -> list[Span]:
     """Bare addresses as links, ||spoilers||, and the one bit of HTML that models write: <br>."""
-    spans: list[Span] = []
+    spans = []
     at = 0
     for found in AUTOLINK.finditer(text) if text.count("||") <= MAX_SPOILERS else ():
         spans.append(Span(text[at : found.start()], marks))
@@ -396,7 +396,7 @@ def _finish_link(spans: list[Span], href: str) -> None:
 
 def merge_spans(spans: Sequence[Span]) -> tuple[Span, ...]:
     """Neighbours of the same style as one; none is empty."""
-    merged: list[Span] = []
+    merged = []
     for (marks, href), group in groupby(spans, key=lambda span: (span.marks, span.href)):
         if text := "".join(span.text for span in group).replace(ESCAPED, ""):
             merged.append(Span(text, marks, href))

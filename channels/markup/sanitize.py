@@ -38,7 +38,7 @@ def escape_invisible(text: str) -> str:
     """For approvals: whatever cannot be seen is spelled out, line breaks too, so that what is read
     is what will run.
     """
-    parts: list[str] = []
+    parts = []
     for char in text:
         is_plain = " " <= char <= "~" or not (
             unicodedata.category(char) in HIDDEN_CATEGORIES or HIDDEN_CHARS.match(char)

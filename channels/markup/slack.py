@@ -37,7 +37,7 @@ def _to_mrkdwn(blocks: Sequence[Block]) -> str:
 def _render_block(block: Block) -> str:
     if block.kind == "code":
         return f"```\n{_escape(block.text).replace('```', f'`{NO_WIDTH}`{NO_WIDTH}`')}\n```"
-    quote, lines = "> " if block.quote else "", list[str]()
+    quote, lines = "> " if block.quote else "", []
     for lead, spans in block_lines(block, BOLD if block.kind == "heading" else NO_MARKS):
         lines.append(quote + lead + render_nested(spans, MARKS, _render_span, _separator))
     return "\n".join(lines)

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from channels.markup.blocks import Block, Span, render_plain
+from channels.markup.blocks import Block, render_plain
 from channels.markup.parse import is_visible, parse_blocks
 from channels.message import MessagePart
 
@@ -46,8 +46,8 @@ def truncate(text: str, limit: int) -> str:
 
 def _pack_blocks(blocks: Sequence[Block], render: Render, limit: int) -> list[list[Block]]:
     """The blocks of each part. A heading is not left alone at the end of one."""
-    waiting, parts = deque(blocks), list[list[Block]]()
-    part: list[Block] = []
+    waiting, parts = deque(blocks), []
+    part = []
     used = 0
     while waiting:
         block = waiting.popleft()
@@ -94,7 +94,7 @@ def _split_block(block: Block, render: Render, room: int) -> tuple[Block, Block]
 
 
 def _first_chars(block: Block, count: int) -> Block:
-    spans: list[Span] = []
+    spans = []
     for span in block.spans:
         if count <= 0:
             break

@@ -29,7 +29,7 @@ def render_parts(markdown: str, limit: int = LIMIT) -> list[MessagePart]:
 
 def _to_html(blocks: Sequence[Block]) -> str:
     """Neighbours in a quote share it."""
-    parts: list[str] = []
+    parts = []
     for is_quote, group in groupby(
         blocks, lambda block: bool(block.quote) and block.kind != "code"
     ):
@@ -51,7 +51,7 @@ def _render_block(block: Block) -> str:
         if block.lang:
             text = f'<code class="language-{escape(block.lang)}">{text}</code>'
         return f"<pre>{text}</pre>"
-    lines: list[str] = []
+    lines = []
     for lead, spans in block_lines(block, BOLD if block.kind == "heading" else NO_MARKS):
         # Telegram allows no style around code
         spans = [Span(span.text, CODE) if _is_code(span) else span for span in spans]

@@ -9,11 +9,11 @@ from typing import BinaryIO
 
 from yarl import URL
 
-from channels.base import ChannelError, DeliveryUnknown, Rejected, RetryLater
+from channels.base import ChannelError, DeliveryUnknown, Rejected
 from channels.json_access import find_object, find_objects, find_text, get_text
 from channels.message import Address, Attachment, MessagePart
 from channels.slack.web import SlackError, SlackWeb
-from channels.transport import RecentDict, check_size, too_large
+from channels.transport import RecentDict, check_size, check_status, too_large
 
 MAX_UPLOAD, MAX_DOWNLOAD = 100 << 20, 20 << 20
 MAX_LOST, MAX_UNCONFIRMED = 200, 5
@@ -50,10 +50,7 @@ class SlackFiles:
         }
         with await asyncio.to_thread(file.open, "rb") as data:
             answer = await self._web.http.request("POST", url, data=data, **options)
-        if answer.status >= 500 or answer.status == 429:
-            raise RetryLater(f"Slack: {name}: the upload got HTTP {answer.status}", 1.0)
-        if answer.status >= 300:
-            raise Rejected(f"Slack: {name}: the upload was rejected with HTTP {answer.status}")
+        check_status(answer.status, f"Slack: {name}: the upload")
         done = {"files": [{"id": file_id, "title": name}], "channel_id": address.chat}
         done |= {"thread_ts": address.thread, "initial_comment": caption.text}
         try:

@@ -95,7 +95,7 @@ class SlackHistory:
 
     async def complete(self, arrivals: Sequence[Arrival]) -> list[Arrival]:
         """What members wrote in a thread of the assistant is addressed to it. Raises Revoked."""
-        items: list[Arrival] = []
+        items = []
         for item in arrivals:
             if isinstance(item, InboundMessage) and await self._is_in_own_thread(item):
                 self._threads.join(item.address, item.sender.id)
@@ -184,7 +184,7 @@ class SlackHistory:
         """`enough`: no more than so many are needed. A page may be short though there is more.
         Without the scope for it there is nothing to be had. Raises RetryLater, Revoked.
         """
-        rows: list[Json] = []
+        rows = []
         cursor, feature = "", f"what is written meanwhile ({method}/{channel[:1]})"
         for _ in range(MAX_PAGES):
             page = await self._web.optional.attempt(

@@ -4,7 +4,7 @@ three seconds (A14, A15).
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from yarl import URL
@@ -25,9 +25,8 @@ from channels.message import ButtonPress, InboundMessage, MessagePart
 from channels.slack.config import SlackTiming
 from channels.slack.events import EventParser
 from channels.slack.web import SlackWeb
-from channels.transport import RecentDict, proxy_for
+from channels.transport import RecentDict, check_status, proxy_for
 
-AcknowledgeWith = Callable[[dict[str, object] | None], Awaitable[bool]]
 NOT_SAVED = "This could not be written down, so nothing was done. Please try again in a moment."
 MAX_DIRECT_CHATS = 2000
 MAX_REPLIES = 5
@@ -66,47 +65,30 @@ class SlackInteractions:
         self._own_chats = RecentDict[str, bool](MAX_DIRECT_CHATS)
         self._can_ask = True
 
-    async def handle(self, kind: str, payload: Json, acknowledge: AcknowledgeWith) -> None:
-        """One of them. Raises UnreadablePayload."""
+    async def handle(self, kind: str, payload: Json) -> None:
+        """One of them, acknowledged already. Raises UnreadablePayload."""
         response_url = _response_url(find_text(payload, "response_url"), self._web.base_url)
-        match kind, payload.get("type"):
-            case "slash_commands", _:
-                asked = self._parser.parse_slash(payload)
-                await self._handle_slash(asked, response_url, acknowledge)
-            case _, "block_actions":
-                await acknowledge(None)
-                press = self._parser.parse_press(payload)
-                parts = await self._reply_parts(self._host.press_button(press))
-                await self._reply(press, parts, None)
-            case _, "message_action":
-                await acknowledge(None)
-                asked = self._parser.parse_shortcut(payload)
-                parts = await self._reply_parts(self._run_command(asked))
-                if not find_text(find_object(payload, "message"), "thread_ts"):
-                    # nobody sees what is shown to one person in a thread that has not begun
-                    asked = replace(asked, address=replace(asked.address, thread=""))
-                await self._reply(asked, parts, response_url)
-            case _:
-                await acknowledge(None)
-
-    async def _handle_slash(
-        self, asked: InboundMessage, response_url: URL | None, acknowledge: AcknowledgeWith
-    ) -> None:
-        replying = asyncio.create_task(self._reply_parts(self._run_command(asked)))
+        asked: InboundMessage | ButtonPress
+        if kind == "slash_commands":
+            asked = self._parser.parse_slash(payload)
+            reply = self._run_command(asked)
+        elif payload.get("type") == "block_actions":
+            asked, response_url = self._parser.parse_press(payload), None
+            reply = self._host.press_button(asked)
+        elif payload.get("type") == "message_action":
+            asked = self._parser.parse_shortcut(payload)
+            reply = self._run_command(asked)
+            if not find_text(find_object(payload, "message"), "thread_ts"):
+                # nobody sees what is shown to one person in a thread that has not begun
+                asked = replace(asked, address=replace(asked.address, thread=""))
+        else:
+            return
         try:
-            done, _ = await asyncio.wait([replying], timeout=self._timing.answer_s)
-            if not done:
-                await acknowledge(None)
-                await self._reply(asked, await replying, response_url)
-                return
-            parts = await replying
-            body: dict[str, object] = (
-                {"response_type": "ephemeral", "text": parts[0].text} if parts else {}
-            )
-            is_shown = await acknowledge(body or None)
-            await self._reply(asked, parts[1:] if is_shown else parts, response_url)
-        finally:
-            replying.cancel()
+            text = await reply
+        except NotAccepted:
+            text = NOT_SAVED
+        if text.strip():
+            await self._reply(asked, render_parts(escape_markdown(text)), response_url)
 
     async def _run_command(self, asked: InboundMessage) -> str:
         is_private = asked.private and await self._is_own_chat(asked.address.chat)
@@ -129,13 +111,6 @@ class SlackInteractions:
             is_own = False
         self._own_chats[chat] = is_own
         return is_own
-
-    async def _reply_parts(self, reply: Awaitable[str]) -> Sequence[MessagePart]:
-        try:
-            text = await reply
-        except NotAccepted:
-            text = NOT_SAVED
-        return render_parts(escape_markdown(text)) if text.strip() else ()
 
     async def _reply(
         self,
@@ -165,15 +140,10 @@ class SlackInteractions:
                 return
 
     async def _defer(self, url: URL, text: str) -> None:
-        """Raises Rejected, RetryLater,
-        DeliveryUnknown.
-        """
+        """Raises Rejected, RetryLater, DeliveryUnknown."""
         proxy, timeout_s = proxy_for(str(url)), self._timing.timeout_s
         body, what = {"response_type": "ephemeral", "text": text}, "the reply to a command"
         answer = await self._web.http.request(
             "POST", url, what=what, timeout_s=timeout_s, sends=True, json=body, proxy=proxy
         )
-        if answer.status == 429 or answer.status >= 500:
-            raise RetryLater(f"Slack: {what} got HTTP {answer.status}")
-        if answer.status >= 300:
-            raise Rejected(f"Slack: {what} was rejected with HTTP {answer.status}")
+        check_status(answer.status, f"Slack: {what}")

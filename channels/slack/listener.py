@@ -5,7 +5,6 @@ K13).
 
 import asyncio
 import contextlib
-import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -54,7 +53,7 @@ class SlackListener:
         self._history = SlackHistory(web, parser, threads, timing.answer_s)
         self._interactions = SlackInteractions(web, host, parser, timing)
         self._cursor = SlackCursor(host, timing.save_s)
-        self._events = asyncio.Queue[tuple[Json, Callable[[], Awaitable[bool]]]]()
+        self._events = asyncio.Queue[tuple[Json, Callable[[], Awaitable[None]]]]()
         self._accepted = RecentDict[str, None](MAX_REMEMBERED)
         self._tasks = asyncio.TaskGroup()
         self._may_accept = (
@@ -166,24 +165,17 @@ class SlackListener:
             case "":
                 log.warning("Slack sent something that is not an event: %.200r", envelope)
 
-    async def _acknowledge(
-        self, socket: ClientWebSocketResponse, envelope_id: str, payload: Json | None = None
-    ) -> bool:
-        """False where it could not be sent: Slack sends the event again; a reply in `payload` was
-        not shown.
-        """
-        answer = {"envelope_id": envelope_id} | ({"payload": payload} if payload else {})
+    async def _acknowledge(self, socket: ClientWebSocketResponse, envelope_id: str) -> None:
+        """Where it cannot be sent, Slack sends the event again, and the host knows it."""
         with contextlib.suppress(ClientError, ConnectionError, RuntimeError, TimeoutError):
             async with asyncio.timeout(self._timing.close_s):
-                await socket.send_str(json.dumps(answer))
-                return True
-        return False
+                await socket.send_json({"envelope_id": envelope_id})
 
     async def _interact(self, kind: str, payload: Json, acknowledge: Callable[..., Any]) -> None:
+        await acknowledge()
         try:
-            await self._interactions.handle(kind, payload, acknowledge)
+            await self._interactions.handle(kind, payload)
         except UnreadablePayload as error:
-            await acknowledge()
             try:
                 await self._accept([self._unreadable(payload, error)])
             except NotAccepted as full:

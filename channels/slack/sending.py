@@ -12,7 +12,7 @@ from channels.base import DeliveryUnknown, Rejected
 from channels.json_access import Json, find_object, find_objects, find_text, get_text
 from channels.message import Address, Choice, MessagePart
 from channels.slack.history import ThreadMembership
-from channels.slack.web import SlackError, SlackIdentity, SlackWeb
+from channels.slack.web import SlackError, SlackWeb
 from channels.transport import RecentDict
 
 METADATA_TYPE = "aidaemon"
@@ -252,7 +252,7 @@ def _body(part: MessagePart, choices: Sequence[Choice]) -> dict[str, object]:
     """Blocks hide the text, so with buttons it stands in sections, too; without buttons, earlier
     ones go.
     """
-    blocks: list[dict[str, object]] = []
+    blocks: list[Json] = []
     text = part.text
     while choices and text:
         at = len(text)

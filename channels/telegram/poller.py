@@ -127,8 +127,8 @@ class Poller:
 
     async def _deliver(self, updates: Sequence[object]) -> bool:
         """All of them to the host, in order; False where it could not accept them."""
-        batch: list[Arrival] = []
-        texts: dict[str, int] = {}
+        batch = []
+        texts = {}
         try:
             for item in merge_albums(self._parse(updates, texts)):
                 if not isinstance(item, CallbackPress):

@@ -206,7 +206,7 @@ def _describe_shared(message: Json) -> str:
 
 def _attachments(message: Json) -> tuple[Attachment, ...]:
     """Where Telegram has no name for a file, one is made up."""
-    number, attachments = get_number(message, "message_id"), list[Attachment]()
+    number, attachments = get_number(message, "message_id"), []
     photos = get_objects(message, "photo")
     largest = max(photos, key=lambda size: get_number(size, "file_size", 0), default={})
     for key, kind, mime in FILE_KINDS:
@@ -279,8 +279,8 @@ def merge_albums(
     """Items with the id of their album ("" for none): each album becomes one message, in place of
     its first photo.
     """
-    items: list[Arrival | CallbackPress] = []
-    albums: dict[tuple[Address, str, str], tuple[int, dict[str, InboundMessage]]] = {}
+    items = []
+    albums = {}
     for album, item in parsed:
         if isinstance(item, InboundMessage) and album:
             key = (item.address, item.sender.id, album)

@@ -90,13 +90,11 @@ async def test_A14_a_slash_command_is_answered_to_who_typed_it():
         slack.slash("ann", slack.group("ann"), "now", command="/status")
         slack.slash("ann", on.dm.chat, "")
         await slack.until(lambda: len(slack.pressed()) == 3)
-        assert slack.pressed() == ["all is &lt;well&gt;"] * 3
+        assert slack.pressed() == ["all is <well>"] * 3
         assert sorted(asked.text for asked in on.house.asked) == ["/help", "/status", "/status now"]
         assert {asked.private for asked in on.house.asked} == {True, False}
         assert len({asked.external_id for asked in on.house.asked}) == 3
-        assert [answer["response_type"] for _, answer in slack.sockets.acked if answer] == [
-            "ephemeral"
-        ] * 3
+        assert len(slack.calls.of("chat.postEphemeral")) == 3
 
 
 async def test_A14_a_slash_command_of_a_server_that_tells_little_is_answered_each_time():
