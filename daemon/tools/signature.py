@@ -1,7 +1,4 @@
-"""A tool's function read as a description: what the model fills in, what the house fills in (A10).
-
-A new tool is one decorated function; `bind` gives it the parts it needs.
-"""
+"""A tool is one decorated function: the model fills in plain parameters, the daemon the others (A10)."""
 
 import types
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -16,10 +13,8 @@ from daemon.core.messages import ToolSpec
 from daemon.core.trust import Effect
 from daemon.tools.arguments import BadArguments
 from daemon.tools.base import (
-    Check,
     IsSafe,
     Preview,
-    Run,
     Tool,
     ToolContext,
     ToolMeta,
@@ -32,11 +27,12 @@ JSON_TYPES = (str, int, float, bool, list, dict, tuple, types.NoneType)
 SCHEMA_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
 HIDDEN_TYPES: Mapping[str, type] = {"_session_id": str, "_untrusted_source": bool}
 DROPPED_KEYS = ("title", "additionalProperties")
+Function = Callable[..., Awaitable[str | ToolOutput]]
 
 
 @value
 class Signature:
-    """The parameters of a tool, sorted by who fills them in."""
+    """The parameters of a tool, by who fills them in."""
 
     tool: str
     arguments: type[BaseModel]
@@ -46,41 +42,39 @@ class Signature:
     parameters: tuple[Parameter, ...]
 
     def check(self, given: Mapping[str, object]) -> dict[str, object]:
-        """The model's arguments, in the types the function wants. Raises BadArguments, which says what was expected."""
+        """The model's arguments as typed values. Raises BadArguments, which says what was expected."""
         try:
             read = self.arguments.model_validate(dict(given))
         except ValidationError as error:
-            faults = "; ".join(_describe_error(dict(one)) for one in error.errors())
-            raise BadArguments(
-                f"bad arguments for {self.tool}: {faults}. Expected: {self.usage()}"
-            ) from error
-        return {name: getattr(read, _field_name(name)) for name in self.names}
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The arguments that the model may give."""
-        return tuple(field.alias or name for name, field in self.arguments.model_fields.items())
+            faults = []
+            for one in error.errors():
+                where = ".".join(map(str, one["loc"]))
+                faults.append(f"{where}: {one['msg']}" if where else one["msg"])
+            text = f"bad arguments for {self.tool}: {'; '.join(faults)}. Expected: {self.usage()}"
+            raise BadArguments(text) from error
+        return {one.name: getattr(read, f"arg_{one.name}") for one in self.parameters}
 
     def schema(self) -> dict[str, object]:
         """The JSON schema that the model is shown, without what it can do without."""
-        simple = {given.name: _simple_schema(given) for given in self.parameters}
-        if not all(simple.values()):
-            shown = _slim_schema(self.arguments.model_json_schema(by_alias=True))
-            return shown if isinstance(shown, dict) else {}
-        required = [given.name for given in self.parameters if given.default is Parameter.empty]
-        return {
-            "properties": simple,
-            **({"required": required} if required else {}),
-            "type": "object",
-        }
+        properties: dict[str, object] = {}
+        for one in self.parameters:
+            shape = _type_schema(one.annotation)
+            if not shape:  # only pydantic knows it, which takes its time
+                slim = _slim_schema(self.arguments.model_json_schema(by_alias=True))
+                return slim if isinstance(slim, dict) else {}
+            has_default = one.default is not Parameter.empty and one.default
+            properties[one.name] = ({"default": one.default} if has_default else {}) | shape
+        required = [one.name for one in self.parameters if one.default is Parameter.empty]
+        needs: dict[str, object] = {"required": required} if required else {}
+        return {"properties": properties, **needs, "type": "object"}
 
     def usage(self) -> str:
-        """The call in one line, for somebody who got it wrong."""
-        fields = self.arguments.model_fields.values()
-        shown = (
-            f"{field.alias}{'' if field.is_required() else '?'}: {_type_name(field.annotation)}"
-            for field in fields
-        )
+        """The call in one line, for a model that got it wrong."""
+        shown = []
+        for one in self.parameters:
+            plain = isinstance(one.annotation, type) and not get_args(one.annotation)
+            kind = one.annotation.__name__ if plain else one.annotation
+            shown.append(f"{one.name}{'' if one.default is Parameter.empty else '?'}: {kind}")
         return f"{self.tool}({', '.join(shown)})"
 
 
@@ -89,23 +83,30 @@ def read_signature(tool: str, function: Callable[..., object]) -> Signature:
     given: list[Parameter] = []
     context, hidden, parts = [], [], {}
     for name, parameter in signature(function, eval_str=True).parameters.items():
+        kind = parameter.annotation
         if name.startswith("_"):
-            hidden.append(_check_hidden(tool, name, parameter))
-        elif parameter.annotation is ToolContext:
+            if HIDDEN_TYPES.get(name) is not kind:
+                known = ", ".join(f"{one}: {type_.__name__}" for one, type_ in HIDDEN_TYPES.items())
+                raise TypeError(
+                    f"tool {tool}: {name} is not one of the injected parameters ({known})"
+                )
+            hidden.append(name)
+        elif kind is ToolContext:
             context.append(name)
-        elif is_json_type(parameter.annotation):
+        elif is_json_type(kind):
             given.append(parameter)
-        elif isinstance(parameter.annotation, type) and parameter.annotation is not Parameter.empty:
-            parts[name] = parameter.annotation
+        elif isinstance(kind, type) and kind is not Parameter.empty:
+            parts[name] = kind
         else:
             raise TypeError(
-                f"tool {tool}: parameter {name} needs a type that the model or the house can fill in"
+                f"tool {tool}: parameter {name} needs a type that the model or the daemon can fill in"
             )
-    config = ConfigDict(
-        extra="forbid", coerce_numbers_to_str=True, defer_build=True
-    )  # most tools are not called today
-    arguments = {_field_name(parameter.name): _field_definition(parameter) for parameter in given}
-    model = create_model(f"{tool}_arguments", __config__=config, **arguments)  # pyrefly: ignore[no-matching-overload]
+    config = ConfigDict(extra="forbid", coerce_numbers_to_str=True, defer_build=True)
+    fields = {}
+    for one in given:  # prefixed, so that an argument may be named `copy` or `json`
+        default = ... if one.default is Parameter.empty else one.default
+        fields[f"arg_{one.name}"] = (one.annotation, Field(default, alias=one.name))
+    model = create_model(f"{tool}_arguments", __config__=config, **fields)  # pyrefly: ignore[no-matching-overload]
     return Signature(tool, model, tuple(context), tuple(hidden), parts, tuple(given))
 
 
@@ -115,107 +116,51 @@ def is_json_type(annotation: object) -> bool:
     if origin is Annotated:
         return is_json_type(get_args(annotation)[0])
     if origin in (Union, types.UnionType):
-        return all(is_json_type(part) for part in get_args(annotation))
+        return all(map(is_json_type, get_args(annotation)))
     known = annotation if origin is None else origin
     return known is Literal or (
         isinstance(known, type) and (known in JSON_TYPES or issubclass(known, BaseModel))
     )
 
 
-def _field_name(name: str) -> str:
-    """Fields are renamed, so that an argument may be called `copy` or `json` as well."""
-    return f"arg_{name}"
-
-
-def _field_definition(parameter: Parameter) -> tuple[object, object]:
-    default = ... if parameter.default is Parameter.empty else parameter.default
-    return parameter.annotation, Field(default, alias=parameter.name)
-
-
-def _check_hidden(tool: str, name: str, parameter: Parameter) -> str:
-    if HIDDEN_TYPES.get(name) is not parameter.annotation:
-        known = ", ".join(f"{one}: {kind.__name__}" for one, kind in HIDDEN_TYPES.items())
-        raise TypeError(f"tool {tool}: {name} is not one of the injected parameters ({known})")
-    return name
-
-
-def _describe_error(error: Mapping[str, object]) -> str:
-    place = error.get("loc")
-    where = ".".join(str(part) for part in place) if isinstance(place, tuple) else ""
-    return f"{where}: {error.get('msg')}" if where else str(error.get("msg"))
-
-
-def _type_name(annotation: object) -> str:
-    return (
-        annotation.__name__
-        if isinstance(annotation, type) and not get_args(annotation)
-        else str(annotation)
-    )
-
-
-def _simple_schema(given: Parameter) -> dict[str, object]:
-    """The schema of what most arguments are; {} for what has to be asked of pydantic, which takes its time."""
-    shape = _type_schema(given.annotation)
-    default = (
-        {} if given.default is Parameter.empty or not given.default else {"default": given.default}
-    )
-    return default | shape if shape else {}
-
-
 def _type_schema(annotation: object) -> dict[str, object]:
+    """The schema of the usual types; {} for others."""
     if isinstance(annotation, type) and annotation in SCHEMA_TYPES:
         return {"type": SCHEMA_TYPES[annotation]}
-    parts = get_args(annotation)
-    if get_origin(annotation) is list and (items := _type_schema(parts[0])):
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is list and (items := _type_schema(parts[0])):
         return {"items": items, "type": "array"}
-    if (
-        get_origin(annotation) in (Union, types.UnionType)
-        and len(parts) == 2
-        and parts[1] is types.NoneType
-    ):
+    if origin in (Union, types.UnionType) and len(parts) == 2 and parts[1] is types.NoneType:
         return _type_schema(parts[0])
     return {}
 
 
-def _slim_schema(schema: object) -> object:
+def _slim_schema(schema: object, *, of_names: bool = False) -> object:
+    """Drop titles, empty defaults and the null of an optional; `of_names`: keys are arguments."""
     if isinstance(schema, list):
         return [_slim_schema(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    kept = {
-        key: _slim_value(key, value)
-        for key, value in schema.items()
-        if key not in DROPPED_KEYS and not _is_empty(key, value)
-    }
-    return _without_null(kept)
-
-
-def _slim_value(key: str, value: object) -> object:
-    if key in ("properties", "$defs") and isinstance(value, dict):
-        return {name: _slim_schema(part) for name, part in value.items()}
-    return value if key == "default" else _slim_schema(value)
-
-
-def _is_empty(key: str, value: object) -> bool:
-    return key == "default" and not value
-
-
-def _without_null(schema: dict[str, object]) -> dict[str, object]:
-    choices = schema.get("anyOf")
-    if not isinstance(choices, list):
-        return schema
-    kept = [choice for choice in choices if choice != {"type": "null"}]
-    if len(kept) != 1:
-        return schema | {"anyOf": kept}
-    return {key: value for key, value in schema.items() if key != "anyOf"} | kept[0]
-
-
-Function = Callable[..., Awaitable[str | ToolOutput]]
+    if of_names:
+        return {name: _slim_schema(part) for name, part in schema.items()}
+    slim: dict[str, object] = {}
+    for key, part in schema.items():
+        if key == "default" and part:
+            slim[key] = part
+        elif key not in ("default", *DROPPED_KEYS):
+            slim[key] = _slim_schema(part, of_names=key in ("properties", "$defs"))
+    choices = slim.get("anyOf")
+    if isinstance(choices, list):
+        slim["anyOf"] = choices = [choice for choice in choices if choice != {"type": "null"}]
+        if len(choices) == 1:
+            del slim["anyOf"]
+            slim |= choices[0]
+    return slim
 
 
 @value
 class ToolDefinition:
-    """A tool as it was written, before it has its parts."""
+    """A tool as written, before `bind` gives it its parts."""
 
     function: Function = field(repr=False)
     meta: ToolMeta
@@ -247,7 +192,9 @@ def tool(
     max_chars: int = 0,
     outside: bool = False,
 ) -> Callable[[Function], ToolDefinition]:
-    """Make an async function a tool: plain parameters are the model's, ToolContext and `_...` the house's, the rest are parts."""
+    """Make an async function a tool: plain parameters are the model's, ToolContext and `_...` the
+    daemon's, the rest are parts for `bind`.
+    """
     meta = ToolMeta(
         effect, parallel, idempotent, retries, timeout_s, critical, paths,
         volatile=volatile, max_chars=max_chars, returns_outside_text=outside,
@@ -256,43 +203,30 @@ def tool(
 
 
 def bind(definitions: Iterable[ToolDefinition], parts: Mapping[type, object]) -> list[Tool]:
-    """The tools, ready to run. Raises TypeError for a definition that cannot be one, LookupError for a part that is missing."""
+    """The tools, ready to run. Raises TypeError for a wrong definition, LookupError for a missing part."""
     return [_bind_one(definition, parts) for definition in definitions]
 
 
 def _bind_one(definition: ToolDefinition, parts: Mapping[type, object]) -> Tool:
+    name, function = definition.name, definition.function
     if not definition.description:
-        raise TypeError(f"tool {definition.name}: it needs a docstring, which the model is told")
-    wants = read_signature(definition.name, definition.function)
-    given = {
-        name: _find_part(definition.name, kind, parts) for name, kind in wants.part_types.items()
-    }
-    spec = ToolSpec(definition.name, definition.description, wants.schema())
-    run, check = _make_run(definition.function, wants, given), _make_check(wants)
-    return Tool(spec, definition.meta, run, check, definition.is_safe, definition.preview)
+        raise TypeError(f"tool {name}: it needs a docstring, which the model is told")
+    wants = read_signature(name, function)
+    given: dict[str, object] = {}
+    for parameter, kind in wants.part_types.items():
+        if kind not in parts:
+            raise LookupError(f"tool {name} needs a {kind.__name__}, and none was given")
+        given[parameter] = parts[kind]
 
-
-def _find_part(tool: str, kind: type, parts: Mapping[type, object]) -> object:
-    if kind not in parts:
-        raise LookupError(f"tool {tool} needs a {kind.__name__}, and none was given")
-    return parts[kind]
-
-
-def _make_run(function: Function, wants: Signature, given: Mapping[str, object]) -> Run:
     async def run(arguments: Mapping[str, object], context: ToolContext) -> ToolOutput:
-        read = wants.check(arguments)
-        hidden = {"_session_id": context.session_id, "_untrusted_source": context.untrusted_source}
-        house = dict.fromkeys(wants.context_names, context) | {
-            name: hidden[name] for name in wants.hidden_names
-        }
-        output = await function(**read, **given, **house)
+        injected = given | dict.fromkeys(wants.context_names, context)
+        for hidden in wants.hidden_names:
+            injected[hidden] = getattr(context, hidden[1:])
+        output = await function(**wants.check(arguments), **injected)
         return output if isinstance(output, ToolOutput) else ToolOutput(output)
 
-    return run
-
-
-def _make_check(wants: Signature) -> Check:
     def check(arguments: Mapping[str, object]) -> None:
         wants.check(arguments)
 
-    return check
+    spec = ToolSpec(name, definition.description, wants.schema())
+    return Tool(spec, definition.meta, run, check, definition.is_safe, definition.preview)
