@@ -1,7 +1,7 @@
-"""What the model wrote as the arguments of a call: read, cleaned, and made comparable."""
+"""The arguments of a call: parsed, compared, hashed."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from hashlib import sha256
@@ -11,7 +11,7 @@ from daemon.core.redaction import drop_lone_surrogates
 from daemon.tools.base import ToolError
 from daemon.tools.workspace.fs import casefold_name
 
-SHOWN = 200
+SHOWN_CHARS = 200
 
 
 class BadArguments(ToolError):
@@ -19,25 +19,25 @@ class BadArguments(ToolError):
 
 
 def parse_arguments(arguments: str) -> dict[str, object]:
-    """The arguments as an object, without those that start with `_`: only the house fills these (A10). Raises BadArguments."""
+    """The arguments without those that begin with `_`, which only we fill in (A10).
+
+    Raises BadArguments.
+    """
+    why = "not a JSON object"
     try:
-        value = json.loads(arguments) if arguments.strip() else {}
+        found = json.loads(arguments) if arguments.strip() else {}
     except (ValueError, RecursionError) as error:
-        raise BadArguments(
-            f"the arguments are not JSON ({error}): {_quote(arguments)}. Send one JSON object."
-        ) from error
-    if not isinstance(value, dict):
-        raise BadArguments(
-            f"the arguments are not a JSON object: {_quote(arguments)}. Send one JSON object."
-        )
-    return {name: given for name, given in value.items() if not name.startswith("_")}
+        found, why = None, f"not JSON ({error})"
+    if isinstance(found, dict):
+        return {name: given for name, given in found.items() if not name.startswith("_")}
+    shown = arguments if len(arguments) <= SHOWN_CHARS else arguments[:SHOWN_CHARS] + "…"
+    raise BadArguments(f"the arguments are {why}: {shown!r}. Send one JSON object.")
 
 
 def canonical_json(arguments: Mapping[str, object]) -> str:
-    """The same text for the same arguments, fit to be shown to a person."""
-    return drop_lone_surrogates(
-        json.dumps(arguments, sort_keys=True, ensure_ascii=False, separators=(", ", ": "))
-    )
+    """The same text for the same arguments, readable for a person."""
+    text = json.dumps(arguments, sort_keys=True, ensure_ascii=False, separators=(", ", ": "))
+    return drop_lone_surrogates(text)
 
 
 def args_hash(tool: str, arguments: Mapping[str, object]) -> str:
@@ -47,14 +47,18 @@ def args_hash(tool: str, arguments: Mapping[str, object]) -> str:
 
 
 def path_arguments(arguments: Mapping[str, object], names: Iterable[str]) -> list[PurePosixPath]:
-    """The paths among the arguments; one that is left out is the workspace itself."""
+    """The paths among the arguments; a missing one is the workspace itself."""
     return [PurePosixPath(str(arguments.get(name) or ".")) for name in names]
 
 
 def is_protected(path: PurePosixPath, patterns: Iterable[str]) -> bool:
-    """The path is one of the protected ones or lies under one, wherever it is anchored: too many questions beat one too few."""
+    """The path equals a protected one or lies under one, wherever that is anchored."""
     parts = [casefold_name(part) for part in path.parts if part not in ("/", ".")]
-    return any(_contains_parts(parts, _casefold_parts(pattern)) for pattern in patterns)
+    for pattern in map(_casefold_parts, patterns):
+        starts = range(len(parts) - len(pattern) + 1)
+        if pattern and any(all(map(fnmatchcase, parts[start:], pattern)) for start in starts):
+            return True
+    return False
 
 
 def paths_overlap(one: PurePosixPath, other: PurePosixPath) -> bool:
@@ -65,12 +69,3 @@ def paths_overlap(one: PurePosixPath, other: PurePosixPath) -> bool:
 @lru_cache(maxsize=1024)
 def _casefold_parts(pattern: str) -> tuple[str, ...]:
     return tuple(casefold_name(part) for part in PurePosixPath(pattern).parts if part != "/")
-
-
-def _contains_parts(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    starts = range(len(parts) - len(pattern) + 1)
-    return bool(pattern) and any(all(map(fnmatchcase, parts[start:], pattern)) for start in starts)
-
-
-def _quote(text: str) -> str:
-    return repr(text if len(text) <= SHOWN else text[:SHOWN] + "…")

@@ -1,4 +1,4 @@
-"""What a tool is: one decorated function (the decorator is in tools/decorate.py), its metadata, its result."""
+"""What a tool is: its definition, metadata, context and result. `signature.tool` makes one."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
@@ -14,22 +14,28 @@ from daemon.core.turn import Turn
 
 
 class ToolError(AidaemonError):
-    """The tool could not do it. The model is shown the message."""
+    """`run` gets the model's arguments, without any that begin with `_`; raises ToolError.
+
+    `check` raises ToolError before anybody is asked; `is_safe`: these arguments need no approval;
+    `preview` is shown to a person beside the arguments: a diff, or a command explained.
+    """
 
 
 class RetryableToolError(ToolError):
-    """A passing trouble: worth another try, off-budget (E6)."""
+    """A temporary failure: retried, off-budget (E6)."""
 
 
 class ServiceUnavailable(RetryableToolError):
-    """The service behind a tool is failing (5xx)."""
+    """The service behind a tool fails (5xx)."""
 
 
 @value
 class ToolOutput:
-    """What a tool gives back. `also` are events recorded with the result; `offers` names tools to add to the list; `seconds` is
-    how long it worked, where that is less than it took: it waited for a person. `owned` is False for what somebody else than the
-    owner wrote, however much they are trusted: no argument may stand on it.
+    """What a tool returns. `events` are recorded with the result; `offers` are tools to add to the list.
+
+    `seconds` is the time it worked, where that is less than it took, because it waited for a
+    person. `from_owner` is False for what another person wrote, however trusted: no argument may
+    stand on it.
     """
 
     text: str
@@ -44,7 +50,7 @@ class ToolOutput:
 
 @value
 class ToolContext:
-    """What the dispatcher knows of the call; filled by the house, never by the model (A10). `note` writes an event down now."""
+    """What the executor knows of the call, never filled in by the model (A10). `record_event` commits."""
 
     session_id: str
     turn: Turn
@@ -57,12 +63,12 @@ class ToolContext:
 
 @value
 class ToolMeta:
-    """How a tool may be handled. `critical` names the arguments that decide where an effect goes; None means all of them.
+    """How a tool is handled. `critical`: arguments that decide where its effect goes; None for all.
 
-    `paths` names the arguments that are paths in the workspace; `warning` is added to what a person is told before saying yes.
-    `volatile`: asked again, it may well say something else, so it is run again. `max_chars`: how long its result may be, where
-    that is not what holds for all. `outside`: its results bring text from outside as it stood there, so an address in them is
-    one that the model has read, not one that it made (DESIGN 6); `source` is whose they are, where several tools share one.
+    `paths`: arguments that are workspace paths. `warning`: added to the question to a person.
+    `volatile`: a repeated call may give another result. `max_chars`: limit of the result, 0 for the
+    default. `returns_outside_text`: an address in its result is one that the model has read, not
+    one that it made (DESIGN 6). `source`: the common origin of several tools.
     """
 
     effect: Effect = Effect.DESTRUCTIVE
@@ -86,16 +92,16 @@ Preview = Callable[[Mapping[str, object]], str]
 
 
 def accept_any_arguments(arguments: Mapping[str, object]) -> None:
-    """The check of a tool that looks at its arguments only when it runs."""
+    """Default: the arguments are checked when the tool runs."""
 
 
 def never_safe(arguments: Mapping[str, object]) -> bool:
-    """For tools that have no grammar of harmless arguments."""
+    """Default: no arguments are known to be harmless."""
     return False
 
 
 def no_preview(arguments: Mapping[str, object]) -> str:
-    """For tools whose arguments say all there is to know."""
+    """Default: the arguments say it all."""
     return ""
 
 
@@ -116,7 +122,6 @@ class Tool:
 
     @property
     def name(self) -> str:
-        """The name the model calls it by."""
         return self.spec.name
 
 
@@ -133,9 +138,9 @@ class GrantStore(Protocol):
         untrusted: bool,
         call: str,
     ) -> bool:
-        """A person has allowed this, here or everywhere; True uses the permission up by one.
+        """True if a person has allowed this; it uses the grant up by one.
 
-        `paths`: where the call goes, when nothing else about it counts; `untrusted`: the session is one from outside; `call`
-        is the call's own name, and the same one uses a permission once, however often it is asked for (K7).
+        `paths`: the places of the call, if only they decide; `untrusted`: the session is from
+        outside; `call` is the id of the call, which uses a grant at most once (K7).
         """
         ...
