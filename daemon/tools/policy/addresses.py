@@ -9,6 +9,7 @@ from functools import lru_cache
 from urllib.parse import unquote
 
 from daemon.core import value
+from daemon.tools.policy.stemming import word_set
 
 DELIMITERS = r"\s<>()\[\],;:\"“”„‘’«»`|\\{}@\0"
 MAIL = re.compile(rf"(?<![^{DELIMITERS}])[^{DELIMITERS}]++@[^{DELIMITERS}/?#!'*=&%$]++(?!@)")
@@ -26,7 +27,7 @@ NEXT_SENTENCE = re.compile(r"(?<=[a-z0-9])\.(?=[A-Z][a-z]*$)")
 JSON_ESCAPE = re.compile(r"\\{1,8}u([0-9a-fA-F]{4})")
 MIN_LENGTH = 6
 TAIL = ".,;:!?*_"
-FILE_ENDINGS = set("app cc md mk ml mov pl pm ps py rs sh tf zip".split())
+FILE_ENDINGS = word_set("app cc md mk ml mov pl pm ps py rs sh tf zip")
 
 
 @value

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from daemon.core import value
 from daemon.core.trust import Decision, Effect
 from daemon.tools.policy.rule_match import RuleMatcher
-from daemon.tools.policy.stemming import split_words, stem
+from daemon.tools.policy.stemming import split_words, stem, word_set
 
 MAX_CHARS = 300
 STRICTER_ONLY = "A rule can only make me ask more, never less."
@@ -44,8 +44,10 @@ PLAIN = re.compile(
 )
 TYPED = re.compile(r"(ask|deny)((?:\s+\w+=\S+)+)", re.I)
 KEYS = ("effect", "about", "path", "to", "amount", "command")
-FILLERS = set(
-    ["my", "the", "a", "an", "any", "all", "every", "each", "of", "your", "our", "this", "that", "these", "those", "some", "to", "in", "on", "at", "with", "into", "under", "from", "for", "by", "or", "and", ",", "/", "&", "anything", "everything", "something", "anywhere", "anyone", "anybody", "someone", "everybody"]
+FILLERS = word_set(
+    "my the a an any all every each of your our this that these those some to in on at with into"
+    " under from for by or and , / & anything everything something anywhere anyone anybody someone"
+    " everybody"
 )
 CONDITIONS = re.compile(
     r"(?i)(?<!\S)(unless|over|above|except|but|if|when|while|until|after|before|because|without"
@@ -85,8 +87,9 @@ FAMILIES = (
     *((verb, "", "") for verb in OTHER_VERBS.split()),
 )
 JOINTS = ("or", "and", ",", "/")
-GENERAL = set(
-    ["file", "files", "folder", "folders", "directory", "directories", "command", "commands", "shell", "program", "script", "scripts", "code"]
+GENERAL = word_set(
+    "file files folder folders directory directories command commands shell program script"
+    " scripts code"
 )
 
 

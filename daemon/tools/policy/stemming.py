@@ -80,6 +80,11 @@ def list_synonyms(word: str) -> tuple[str, ...]:
     )
 
 
+def word_set(text: str) -> set[str]:
+    """The words of a line."""
+    return set(text.split())
+
+
 @lru_cache(maxsize=1)
 def _synonym_groups() -> tuple[frozenset[str], ...]:
     return tuple(frozenset(stem(word) for word in line.split()) for line in SYNONYMS)
