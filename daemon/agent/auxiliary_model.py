@@ -58,7 +58,7 @@ class AuxiliaryModel:
             turn.record(asked, self.clock.now())
             await turn.commit()
             async with asyncio.timeout(patience_s):
-                reply = await self.chain.complete((route,), request, on_retry=_log_retry)
+                reply = await self.chain.complete((route,), request, on_retry=log_retry)
             usage = reply.usage
             charged = self.routing.usage.charge(usage)
             seconds = round(self.clock.monotonic() - began, 4)
@@ -78,5 +78,6 @@ class AuxiliaryModel:
         return None if done.error else done.text
 
 
-async def _log_retry(event: ModelRetried) -> None:
+async def log_retry(event: ModelRetried) -> None:
+    """Auxiliary calls show their retries in the log only."""
     log.info("an auxiliary call is repeated: %s", event.message)

@@ -54,6 +54,7 @@ from daemon.providers.chain import ProviderChain
 from daemon.providers.prices import PriceList
 from daemon.services.approvals import ApprovalService
 from daemon.services.people import PeopleService
+from daemon.services.rules import RuleReader
 from daemon.services.sessions import SessionService
 from daemon.sessions.inbox import Inbox
 from daemon.sessions.manager import SessionManager
@@ -240,6 +241,7 @@ class DaemonBuilder:
         stops = StopStats()
         await stops.load(self.store, list(self.agents.names()))
         auxiliary = AuxiliaryModel(chain, routes, self.budgets, clock)
+        self.rule_reader = RuleReader(chain, routes, self.budgets, self.store, clock, local)
         checks = AnswerCriterionChecker(CriteriaChecker(self.tools.sandbox), auxiliary)
         self.routes, self.recall = routes, MemoryRecall(self.memory, clock)
         self.warmup = ModelWarmup(routes.choice.primary, context)
@@ -299,7 +301,7 @@ class DaemonBuilder:
             ApprovalCommands(store, clock, approvals),
             ModelCommands(self.routes, self.agents, services),
             AdminCommands(people, self.runtime, PinStore(store), self.servers),
-            RuleCommands(store, self.rules),
+            RuleCommands(store, self.rules, self.rule_reader),
             UndoCommand(store, self.tools.files, self.new_id),
         )
         handlers = {name: run for group in groups for name, run in group.handlers().items()}

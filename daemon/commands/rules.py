@@ -5,7 +5,8 @@ from dataclasses import replace
 from daemon.commands.registry import CommandCall, Handlers
 from daemon.core import value
 from daemon.core.journal import Store
-from daemon.tools.policy.rule_text import RULE_FORMS, RuleRefusal, parse_rule
+from daemon.services.rules import RuleReader
+from daemon.tools.policy.rule_text import RULE_FORMS, RuleRefusal
 from daemon.tools.policy.rules import (
     PinnedRule,
     RuleSet,
@@ -25,6 +26,7 @@ class RuleCommands:
 
     store: Store
     rules: RuleSet
+    reader: RuleReader
 
     def handlers(self) -> Handlers:
         """By command."""
@@ -49,7 +51,7 @@ class RuleCommands:
 
     async def _add(self, call: CommandCall, sentence: str) -> str:
         """It applies at once, since a rule can only restrict; its owner then confirms the reading."""
-        read = parse_rule(sentence)
+        read = await self.reader.read(call.session.id, sentence)
         if isinstance(read, RuleRefusal):
             return f"No rule was added. {read.text}"
         session = (call.session.root or call.session.id) if read.here else ""

@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 
 from daemon.core.errors import AidaemonError
 from daemon.core.events import ApprovalAsked, RecordedEvent
+from daemon.core.messages import Usage
 from daemon.core.rows import (
     ApprovalRow,
     ChildRow,
@@ -225,6 +226,11 @@ class ReadTx(Protocol):
 
 class Tx(ReadTx, Protocol):
     """Writing, as one atomic unit."""
+
+    def add_usage(
+        self, session: str, provider: str, model: str, usage: Usage, at: datetime
+    ) -> None:
+        """Count a model call that belongs to no turn."""
 
     def put_session(self, row: SessionRow) -> None:
         """Insert, or replace what stands there."""

@@ -10,7 +10,7 @@ from daemon.core.events import CallJudged, HistoryCompressed
 from daemon.core.trust import Decision, Effect
 from daemon.tools.signature import bind, tool
 from tests.fakes.house import SESSION, Living, living
-from tests.fakes.openai import FakeOpenAI, calls, says
+from tests.fakes.openai import FakeOpenAI, calls, fails, says
 
 
 @dataclass
@@ -180,10 +180,38 @@ async def test_F5_a_sentence_that_is_no_rule_makes_none_and_the_forms_are_told(
     tmp_path: Path, model: FakeOpenAI, mailbox: Mailbox
 ) -> None:
     async with living(tmp_path, model, parts=parts(mailbox)) as it:
-        for sentence in ("lösche niemals Mails", "never frobnicate mail", ""):
+        model.script(says('{"problem": "It is no rule."}'), says("I do not know."))
+        for sentence in ("hello there", "never frobnicate mail", ""):
             told = await it.command(f"/rules add {sentence}")
             assert told.startswith("No rule was added.") and "never delete mail" in told
         assert (await it.command("/rules")).startswith("There are no rules.")
+
+
+async def test_F5_free_text_is_read_by_the_model_and_its_owner_confirms_the_reading(
+    tmp_path: Path, model: FakeOpenAI, mailbox: Mailbox
+) -> None:
+    async with living(tmp_path, model, parts=parts(mailbox)) as it:
+        read = (
+            '{"action": "deny", "effects": ["destructive"], "verbs": ["delete"], "about": ["mail"]}'
+        )
+        model.script(says(read))
+        told = await it.command("/rules add lösche niemals Mails")
+        assert "understood as: refuse every call" in told and "/rules confirm 1" in told
+        run = await it.settled(await tries(it))
+        assert (run.stop_reason, mailbox.gone) == ("done", [])
+        assert (
+            "rule 1 ('lösche niemals Mails') forbids this"
+            in (model.requests[-1].last("tool")["content"])
+        )
+
+
+async def test_F5_without_an_answer_of_the_model_the_forms_are_told(
+    tmp_path: Path, model: FakeOpenAI, mailbox: Mailbox
+) -> None:
+    async with living(tmp_path, model, parts=parts(mailbox)) as it:
+        model.script(fails(401))
+        told = await it.command("/rules add lösche niemals Mails")
+        assert told.startswith("No rule was added.") and "never delete mail" in told
 
 
 async def test_F5_a_rule_that_no_tool_fits_says_so(

@@ -127,11 +127,11 @@ def test_F5_free_text_needs_a_model(sentence: str):
 
 def test_F5_a_rule_that_a_model_read_is_the_typed_rule():
     read = parse_model_rule(
-        'Here: {"action": "ask", "effects": ["egress"], "verbs": ["post"], "about": ["slack"],'
+        'Here: {"action": "ask", "effects": ["egress"], "verbs": ["deploy"], "about": ["slack"],'
         ' "above": null, "here": true}'
     )
     wanted = RuleMatcher(
-        action=Decision.ASK, effects=frozenset({Effect.EGRESS}), verbs=("post",), about=("slack",)
+        action=Decision.ASK, effects=frozenset({Effect.EGRESS}), verbs=("deploy",), about=("slack",)
     )
     assert read == ParsedRule(wanted, here=True)
 

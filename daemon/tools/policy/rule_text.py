@@ -16,15 +16,17 @@ RULE_FORMS = """A rule has one of these forms:
   never ACTION TARGET: never delete mail; never send mail to bob@example.com
   ask before ACTION TARGET: ask before deleting mail; ask before writing to reports/
   never run git push in this chat
-  ask effect=destructive about=mail; deny effect=write path=reports/*; ask about=money amount=50
+  ask effect=destructive about=mail; deny effect=write path=reports/*
 Actions: delete, send, post, share, pay, buy, write, change, run, visit, read, use, cancel, deploy ..."""
-INSTRUCTIONS = """Translate the owner's rule for an assistant into one JSON object, and answer with it alone.
+INSTRUCTIONS = """Translate the owner's rule for an assistant into one JSON object; answer with it alone.
 "action": "ask" (a person is asked first) or "deny" (never).
-"effects": what the forbidden calls do, of "read", "fetch", "write", "egress" (sends out), "destructive"; for "any": all five.
-"verbs": English verbs that name the action (delete, remove, send ...). "about": English nouns it concerns, [] for anything.
-"paths": file patterns. "values": addresses, hosts, handles. "commands": command lines. "above": an amount of money or null.
-"here": true if it holds for this chat only.
-If the text is no such rule, loosens something, or has an exception or a condition, answer {"problem": "why, in one sentence"}."""
+"effects": what the calls do, of "read", "fetch", "write", "egress" (sends out), "destructive".
+"verbs": English verbs that name the action (delete, send ...).
+"about": English nouns that it concerns, [] for anything. "paths": file patterns.
+"values": addresses, hosts, handles. "commands": command lines.
+"above": an amount of money or null. "here": true if it holds for this chat only.
+If the text is no such rule, loosens something, or has an exception or a condition,
+answer {"problem": "why, in one sentence"}."""
 ADDRESS = re.compile(
     r"[^\s@]+@[^\s@]+\.[^\s@]+|[@#][\w.-]+|\+\d[\d-]{6,}|[A-Z]{2}\d{2}[A-Z0-9]{10,}"
 )
@@ -32,8 +34,8 @@ HOST = re.compile(
     r"https?://\S+|(?:[a-z0-9-]+\.)+[a-z]{2,}(?::\d+)?|\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?", re.I
 )
 PATH = re.compile(
-    r".*[/*].*|[~.].*|.+\.(?:txt|md|pdf|docx?|xlsx?|csv|json|ya?ml|toml|ini|cfg|conf|py|sh|js|ts|html?|log|db|sqlite|env|zip"
-    r"|tar|gz|png|jpe?g|key|pem)",
+    r".*[/*].*|[~.].*|.+\.(?:txt|md|pdf|docx?|xlsx?|csv|json|ya?ml|toml|ini|cfg|conf|py|sh|js|ts"
+    r"|html?|log|db|sqlite|env|zip|tar|gz|png|jpe?g|key|pem)",
     re.I,
 )
 SCOPE = re.compile(r"[,\s]+(?:in this (?:chat|conversation|session)|here)(?=[\s.!]|$)", re.I)
@@ -130,6 +132,12 @@ def parse_model_rule(reply: str) -> ParsedRule | RuleRefusal:
         guard = RuleMatcher.model_validate(found)
         if guard.action is Decision.ALLOW or not (guard.effects or guard.verbs):
             raise ValueError(STRICTER_ONLY)
+        families = [_family(verb) or (verb, "", "") for verb in guard.verbs]
+        verbs = " ".join(words for words, _, _ in families).split()
+        effects = {Effect(name) for _, names, _ in families for name in names.split()}
+        guard = guard.model_copy(
+            update={"verbs": tuple(dict.fromkeys(verbs)), "effects": guard.effects | effects}
+        )
         return ParsedRule(guard, here)
     except (ValueError, TypeError, AttributeError) as error:
         return RuleRefusal(f"The model's reading is not a rule ({error}).\n{RULE_FORMS}")
