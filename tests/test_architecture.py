@@ -336,6 +336,24 @@ def test_each_package_keeps_its_budget_of_tokens():
     assert {name: count for name, count in counts.items() if count > TOKEN_BUDGETS[name]} == {}
 
 
+def test_every_row_and_document_that_a_docstring_cites_is_in_the_repository():
+    docs = ROOT / "daemon" / "docs"
+    rows = set(
+        re.findall(r"^\| ([A-G]\d+) \|", (docs / "requirements.md").read_text(), re.MULTILINE)
+    )
+    rows |= set(re.findall(r"^\| (K\d+) \|", (docs / "guarantees.md").read_text(), re.MULTILINE))
+    pages = {page.name for page in (*docs.glob("*.md"), *(ROOT / ".github").glob("*.md"))}
+    unknown: list[str] = []
+    for name, text in sources():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                said = ast.get_docstring(node) or ""
+                cited = set(re.findall(r"(?<![\w#])([A-GK]\d{1,2})(?![\w.])", said)) - rows
+                cited |= set(re.findall(r"\b(\w+\.md)\b", said)) - pages
+                unknown += [f"{name}: {one}" for one in cited]
+    assert not unknown
+
+
 def test_every_border_where_all_is_caught_still_does_so():
     for name in BORDERS:
         tree = ast.parse((ROOT / name).read_text())
