@@ -40,6 +40,9 @@ def utc_midnight(now: datetime) -> datetime:
     return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
+EVER = datetime(1, 1, 1, tzinfo=UTC)
+
+
 @value
 class UsageToday:
     """What the whole daemon has used up since midnight UTC, and what it may. `unpriced`: calls of unknown price come on top."""
@@ -58,7 +61,7 @@ class DailyUsage:
     clock: Clock
     budget: BudgetConfig
     account: Budget = field(default_factory=lambda: Budget(DAY))
-    _day_ends: datetime = datetime.min.replace(tzinfo=UTC)
+    _day_ends: datetime = EVER
     _known: float = 0.0
     _unpriced: bool = False
     _raised: tuple[int, float] = (0, 0.0)
@@ -279,11 +282,11 @@ class BudgetExtension:
 
     def apply_answer(self, turn: Turn, scene: TurnContext) -> BudgetRaised | None:
         """What a yes means for the limits; the accounts know it at once."""
-        for name, one in turn.questions.items():
-            if one.asked.tool == EXTEND_TOOL and one.agreed and not one.settled:
-                break
-        else:
+        agreed = [item for item in turn.questions.items() if item[1].agreed and not item[1].settled]
+        open_ones = [(name, one) for name, one in agreed if one.asked.tool == EXTEND_TOOL]
+        if not open_ones:
             return None
+        name, one = open_ones[0]
         asked, limits = json.loads(one.asked.arguments), turn.limits
         more, money = float(asked["more"]), asked["of"] == "usd"
         raised = BudgetRaised(name, limits)

@@ -166,7 +166,7 @@ def test_budget_exhausted_is_usd_at_or_over_usd_per_run_b2(usd: float, holds: bo
 @pytest.mark.parametrize("order", [(DONE, TSC, BROKE), (BROKE, TSC, DONE), (TSC, DONE, BROKE)])
 def test_of_several_that_hold_the_first_in_the_spec_s_order_fires_b2(order: tuple[Condition, ...]):
     turn = returned(replied(begun(*order), "<task-complete>", "shell"), "tsc", exit_code=0)
-    assert end(turn, usd=1.0) == describe_condition(order[0])
+    assert end(turn, usd=1.0) == f"{order[0].kind}: {describe_condition(order[0])[0]}"
 
 
 def test_without_conditions_nothing_is_declared():
@@ -191,4 +191,4 @@ def test_the_nudge_tells_what_ends_the_run_and_how_many_cycles_there_are():
     ],
 )
 def test_each_condition_has_its_words(condition: Condition, told: str):
-    assert describe_condition(condition) == told
+    assert f"{condition.kind}: {describe_condition(condition)[0]}" == told

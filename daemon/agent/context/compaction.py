@@ -16,7 +16,7 @@ from daemon.agent.context.history import (
     estimate_tokens,
     is_nearly_full,
 )
-from daemon.agent.context.truncation import LEAST_ROOM, find_iterations, shorten
+from daemon.agent.context.truncation import LEAST_ROOM, find_iterations, render_message, shorten
 from daemon.core import value
 from daemon.core.events import HistoryCompressed
 from daemon.core.messages import Message, MessageRole
@@ -48,10 +48,13 @@ def plan_drop(
     """
     shown = earlier.after_compaction(turn)
     ends = [end for _, end in find_iterations(turn.messages)]
-    sizes = [
-        *(group.tokens for group in shown.groups),
-        *(_weight(turn, begin, end) for begin, end in pairwise((1, *ends))),
-    ]
+    sizes = [group.tokens for group in shown.groups]
+    for begin, end in pairwise((1, *ends)):
+        own, people = (
+            turn.messages[begin:end],
+            select_user_messages(turn.messages[begin:end], turn.events),
+        )
+        sizes.append(estimate_tokens(own) - estimate_tokens(people))
     left, gone = tokens, 0
     while gone < len(sizes) - keep and left > target:
         left -= sizes[gone]
@@ -59,8 +62,8 @@ def plan_drop(
     if not gone:
         return None
     groups = min(gone, len(shown.groups))
-    own = ends[gone - groups - 1] - 1 if gone > groups else 0
-    return HistoryCompressed("rolling-window", tokens, left, len(shown.groups) - groups, own)
+    dropped = ends[gone - groups - 1] - 1 if gone > groups else 0
+    return HistoryCompressed("rolling-window", tokens, left, len(shown.groups) - groups, dropped)
 
 
 def list_dropped(turn: Turn, earlier: HistoryWindow, planned: HistoryCompressed) -> list[Message]:
@@ -124,7 +127,10 @@ class HistoryCompactor:
         said = await self.auxiliary.ask(
             turn, scene, "summary", build_summary_request(gone, most, room), max_tokens=most
         )
-        text = _bare(said or "", most)
+        text = said or ""
+        for tag in TAGS:  # nothing in a summary can close the place where it stands
+            text = text.replace(tag, "")
+        text = truncate_middle(text.strip(), 2 * most * CHARS_PER_TOKEN)
         if not text:
             return None
         label = join_all(message.label for message in gone)
@@ -137,31 +143,8 @@ class HistoryCompactor:
 
 def build_summary_request(gone: Sequence[Message], most: int, room: int) -> list[Message]:
     """What a model is asked for a summary of these, in so many tokens; long texts are shortened so that it fits in the room."""
-    told = "\n\n".join(line for message in shorten(gone, room) for line in _told(message))
+    told = "\n\n".join(line for message in shorten(gone, room) for line in render_message(message))
     return [
         Message(MessageRole.SYSTEM, SUMMARISE.format(words=int(most * WORDS_PER_TOKEN))),
         Message(MessageRole.USER, told),
     ]
-
-
-def _told(message: Message) -> list[str]:
-    match message.role:
-        case MessageRole.TOOL:
-            return [f"Result{' (failed)' if message.is_error else ''}: {message.text}"]
-        case MessageRole.ASSISTANT:
-            calls = [f"Assistant calls {call.name} {call.arguments}" for call in message.calls]
-            return [f"Assistant: {message.text}", *calls] if message.text else calls
-        case _:
-            return [f"User: {message.text}"]
-
-
-def _bare(text: str, most: int) -> str:
-    """A summary that would not end is cut; nothing in it can close the place where it stands."""
-    for tag in TAGS:
-        text = text.replace(tag, "")
-    return truncate_middle(text.strip(), 2 * most * CHARS_PER_TOKEN)
-
-
-def _weight(turn: Turn, begin: int, end: int) -> int:
-    own = turn.messages[begin:end]
-    return estimate_tokens(own) - estimate_tokens(select_user_messages(own, turn.events))

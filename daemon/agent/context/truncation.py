@@ -1,9 +1,7 @@
-"""The last resort: what cannot be dropped whole is sent in part, so that a request is never larger than the window (D7).
-
-Only what is sent is cut; the journal keeps every word.
-"""
+"""Cuts what cannot be dropped whole, so that a request is never larger than the window (D7). The journal keeps every word."""
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -34,13 +32,13 @@ def find_iterations(messages: Sequence[Message]) -> list[tuple[int, int]]:
 
 
 def limit_user_texts(messages: Sequence[Message], most: int) -> Sequence[Message]:
-    """With the middle left out of what people said at more than so many tokens: it would leave no room for the work itself."""
-    if not any(_too_long(message, most) for message in messages):
-        return messages
-    return [
-        shorten((message,), most)[0] if _too_long(message, most) else message
+    """With the middle left out of user texts of more than so many tokens: they would leave no room for the work itself."""
+    shorter = [
+        shorten((message,), most)[0] if message.role is MessageRole.USER else message
         for message in messages
     ]
+    same = all(new is old for new, old in zip(shorter, messages, strict=True))
+    return messages if same else shorter
 
 
 def fit_history(
@@ -62,10 +60,6 @@ def shorten(messages: Sequence[Message], room: int) -> list[Message]:
             break
         cut = [_cut(message, most) for message in messages]
     return cut
-
-
-def _too_long(message: Message, most: int) -> bool:
-    return message.role is MessageRole.USER and estimate_tokens((message,)) > most
 
 
 def _steps(chars: int) -> Iterator[int]:
@@ -103,13 +97,10 @@ def _own(turn: Turn, room: int) -> list[Message]:
 def _cut(message: Message, most: int) -> Message:
     text = truncate_middle(message.text, most)
     calls = tuple(_cut_call(call, most) for call in message.calls)
-    if text == message.text and calls == message.calls and not _bulky(message, most):
+    bulky = message.native is not None and len(message.native.blocks) > most
+    if text == message.text and calls == message.calls and not bulky:
         return message
     return replace(message, text=text, calls=calls, native=None)
-
-
-def _bulky(message: Message, most: int) -> bool:
-    return message.native is not None and len(message.native.blocks) > most
 
 
 def _cut_call(call: ToolCall, most: int) -> ToolCall:
@@ -128,3 +119,14 @@ def _cut_call(call: ToolCall, most: int) -> ToolCall:
             if len(arguments) <= 2 * most:
                 return replace(call, arguments=arguments)
     return replace(call, arguments=json.dumps({"cut": truncate_middle(call.arguments, most // 2)}))
+
+
+def render_message(message: Message, limit: int | None = None) -> Iterator[str]:
+    """A message in plain words for another model; long texts are shortened."""
+    who = {MessageRole.ASSISTANT: "Assistant", MessageRole.TOOL: "Result"}.get(message.role, "User")
+    failed = " (failed)" if message.is_error else ""
+    most = limit or sys.maxsize
+    if message.text or message.role is MessageRole.TOOL:
+        yield f"{who}{failed}: {truncate_middle(message.text, most)}"
+    for call in message.calls:
+        yield f"Assistant calls {call.name} {truncate_middle(call.arguments, most)}"

@@ -2,8 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
-from itertools import islice
 from urllib.parse import urlsplit
 
 from daemon.agent.termination.confidence import check_confidence
@@ -24,7 +22,6 @@ DENIED = re.compile(
     re.IGNORECASE,
 )
 SERVER_ERROR = re.compile(r"(?:Service)?Unavailable|(?:http|status)?[_ ]?5\d\d", re.IGNORECASE)
-Dependency = tuple[str, str]
 
 
 def find_halt(turn: Turn) -> Halt | None:
@@ -47,9 +44,14 @@ def check_unrecoverable(turn: Turn) -> Halt | None:
     ) in latest:  # counted once per iteration: parallel calls into one outage are one failure
         if not _is_server_failure(result):
             continue
-        tries = list(islice(_iterate_tries(turn, find_dependency(call)), RUNNING))
-        if len(tries) == RUNNING and all(tries):
-            name = " ".join(part for part in find_dependency(call) if part)
+        wanted, tries = find_dependency(call), 0
+        for done in iterate_results(turn):
+            uses = [one for one, its_call in done if find_dependency(its_call) == wanted]
+            if uses and not all(map(_is_server_failure, uses)):
+                break
+            tries += bool(uses)
+        if tries >= RUNNING:
+            name = " ".join(part for part in wanted if part)
             detail = f"dependency: {name} failed {RUNNING} times running ({result.error_class})"
             return Halt(Stop.FAILED, detail)
     return None
@@ -63,23 +65,13 @@ def is_denied(result: ToolFinished) -> bool:
     return result.outcome is Outcome.ERROR and bool(said_no)
 
 
-def find_dependency(call: ToolCall) -> Dependency:
+def find_dependency(call: ToolCall) -> tuple[str, str]:
     """What a call depends on: the tool, and the host where the call names an address."""
     try:
         url = json.loads(call.arguments)["url"]
         return call.name, urlsplit(url).hostname or ""
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return call.name, ""
-
-
-def _iterate_tries(turn: Turn, wanted: Dependency) -> Iterator[bool]:
-    """Whether nothing but server errors came of it, for each iteration that used it, latest first."""
-    for done in iterate_results(turn):
-        uses = [
-            _is_server_failure(result) for result, call in done if find_dependency(call) == wanted
-        ]
-        if uses:
-            yield all(uses)
 
 
 def _is_server_failure(result: ToolFinished) -> bool:
