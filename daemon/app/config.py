@@ -38,10 +38,14 @@ from daemon.triggers.config import EventsConfig
 STRICT = ConfigDict(extra="forbid", frozen=True)
 
 
-class AddonChannels(BaseModel):
-    """[channels.NAME]: channels of add-ons, each with the add-on's own keys."""
+class StrictModel(BaseModel):
+    """Refuses unknown keys, also those of an add-on."""
 
     model_config = STRICT
+
+
+class AddonChannels(StrictModel):
+    """[channels.NAME]: channels of add-ons, each with the add-on's own keys."""
 
 
 class Config(BaseModel):
@@ -94,7 +98,10 @@ def compose(raw: Mapping[str, object]) -> type[Config]:
     named = channels if isinstance(channels, Mapping) else {}
     addons = [name for name in (list_addons("channels") if named else ()) if name in named]
     if addons:
-        fields: dict[str, Any] = {name: (_config_class("channels", name), ...) for name in addons}
+        fields: dict[str, Any] = {
+            name: (create_model(name, __base__=(_config_class("channels", name), StrictModel)), ...)
+            for name in addons
+        }
         section = create_model("AddonChannels", __base__=AddonChannels, **fields)
         model = create_model("Config", __base__=model, channels=(section, ...))
     return model

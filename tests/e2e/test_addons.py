@@ -1,0 +1,117 @@
+"""One add-on of each kind, installed as a package and used through a real config."""
+
+import asyncio
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from tests.fakes.command_line import ROOT, aidaemon
+from tests.fakes.daemon_process import TOKEN, running_daemon
+
+EXAMPLES = ROOT / "tests" / "examples"
+CONFIG = """
+[provider]
+kind = "acme"
+greeting = "Hello:"
+{provider}
+[http]
+port = 0
+token = "{token}"
+
+[channels.folder]
+place = "{place}"
+owner_ids = ["ann"]
+{channel}
+"""
+
+
+def build_wheel(source: Path, folder: Path) -> Path:
+    """The wheel of a package of modules without a build tool, which this machine may not have."""
+    project = tomllib.loads((source / "pyproject.toml").read_text())["project"]
+    name = f"{project['name'].replace('-', '_')}-{project['version']}"
+    groups = project["entry-points"].items()
+    points = "\n".join(
+        f"[{group}]\n" + "\n".join(f"{name} = {target}" for name, target in entries.items())
+        for group, entries in groups
+    )
+    files = {file.name: file.read_text() for file in source.glob("*.py")} | {
+        f"{name}.dist-info/METADATA": f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 1.0\n",
+        f"{name}.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{name}.dist-info/entry_points.txt": points + "\n",
+    }
+    record = f"{name}.dist-info/RECORD"
+    wheel = folder / f"{name}-py3-none-any.whl"
+    with ZipFile(wheel, "w") as archive:
+        for file, text in files.items():
+            archive.writestr(file, text)
+        archive.writestr(record, "".join(f"{file},,\n" for file in (*files, record)))
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the packages are installed; PYTHONPATH makes them importable."""
+    folder = tmp_path_factory.mktemp("addons")
+    wheels = [build_wheel(source, folder) for source in sorted(EXAMPLES.iterdir())]
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
+    command += ["--disable-pip-version-check", "--target", str(folder / "site")]
+    done = subprocess.run([*command, *map(str, wheels)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return folder / "site"
+
+
+def write_config(place: Path, provider: str = "", channel: str = "") -> str:
+    return CONFIG.format(place=place, token=TOKEN, provider=provider, channel=channel)
+
+
+async def answer_to(place: Path, text: str) -> str:
+    """Write a message, wait for the answer."""
+    known = set((place / "outbox").iterdir())
+    (place / "message").write_text(text)
+    (place / "message").rename(place / "inbox" / f"{len(known)}.txt")
+    async with asyncio.timeout(20):
+        while not (new := set((place / "outbox").iterdir()) - known):
+            await asyncio.sleep(0.05)
+    return new.pop().read_text()
+
+
+async def test_a_channel_a_provider_and_a_tool_of_add_ons_answer_a_message(
+    installed: Path, tmp_path: Path
+) -> None:
+    for name in ("inbox", "outbox", "home"):
+        (tmp_path / name).mkdir(mode=0o700)
+    env = {"PYTHONPATH": f"{ROOT}:{installed}"}
+    async with running_daemon(tmp_path / "home", write_config(tmp_path), env) as daemon:
+        assert await answer_to(tmp_path, "good morning") == "Hello: good morning"
+        assert await answer_to(tmp_path, "double 21") == "Hello: 42"
+        assert await daemon.terminate() == 0
+
+
+@pytest.mark.parametrize(
+    ("provider", "channel", "fault"),
+    [
+        ("gretting = 1", "", "provider.gretting: is a key that this version"),
+        ("shout = 3", "", "provider.shout: found 3, expected true or false"),
+        ("", "colour = 'red'", "channels.folder.colour: is a key that this version"),
+        ("", "[channels.nowhere]", "channels.nowhere: is a section that this version"),
+    ],
+)
+def test_the_keys_of_an_add_on_are_checked_by_its_own_config(
+    installed: Path, tmp_path: Path, provider: str, channel: str, fault: str
+) -> None:
+    (tmp_path / "config.toml").write_text(write_config(tmp_path, provider, channel))
+    env = {"PYTHONPATH": f"{ROOT}:{installed}"}
+    done = aidaemon("config", "check", home=tmp_path, env=env)
+    assert done.returncode == 2
+    assert fault in done.stderr
+
+
+def test_without_the_package_the_config_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(write_config(tmp_path))
+    done = aidaemon("config", "check", home=tmp_path)
+    assert done.returncode == 2
+    assert 'provider.kind: found "acme", expected' in done.stderr
