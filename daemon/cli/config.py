@@ -83,11 +83,8 @@ def _check(paths: Paths) -> None:
     faults += agents.errors()
     if faults:
         raise ConfigError("\n".join(faults))
-    print(
-        f"{paths.config}: ok"
-        if paths.config.exists()
-        else f"{paths.config}: ok (no such file: the defaults hold)"
-    )
+    missing = "" if paths.config.exists() else " (no such file: the defaults hold)"
+    print(f"{paths.config}: ok{missing}")
     for name in agents.files():
         print(f"{agents.folder / name}.toml: ok")
     for warning in agents.warnings():
@@ -115,6 +112,5 @@ def _editor(paths: Paths) -> ConfigEditor:
 
 
 def _load(paths: Paths) -> Loaded:
-    return load_config(
-        paths.config, env=os.environ, secrets=SecretStore(paths.secrets).read_values()
-    )
+    secrets = SecretStore(paths.secrets).read_values()
+    return load_config(paths.config, env=os.environ, secrets=secrets)

@@ -5,7 +5,9 @@ import asyncio
 import re
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 
+from daemon.client.http import find_running_daemon
 from daemon.core.errors import AidaemonError, UsageError
 from daemon.settings.paths import Paths, resolve_paths
 
@@ -39,35 +41,26 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _run(args: argparse.Namespace, paths: Paths) -> int:
-    """A daemon that runs is asked in words, as a chat would be; else its journal is looked at, and no server is started."""
-    from daemon.app.connect import connect, find_running_daemon
+    """A running daemon gets chat commands; else its journal is read, and no server is started."""
+    if client := find_running_daemon(paths):
 
-    if find_running_daemon(paths) is None:
-        return await _run_in_process(args, paths)
-    async with connect(paths) as opened:
+        async def send(text: str) -> str:
+            return (await client.send(SESSION, text, stream=False)).reply
 
-        async def say(text: str) -> str:
-            return (await opened.client.send(SESSION, text, stream=False)).reply
-
-        return await _run_verb(args, say)
-
-
-async def _run_in_process(args: argparse.Namespace, paths: Paths) -> int:
-    from daemon.app.config import load_or_last_good
-    from daemon.services.mcp import answer_mcp
-    from daemon.store.lock import HomeLock
-    from daemon.store.sqlite import SqliteStore
-    from daemon.tools.mcp.pins import PinStore
+        return await _run_verb(args, send)
+    from daemon.app.config import load_or_last_good  # lazy: brings the whole daemon
+    from daemon.services.mcp import answer_mcp  # lazy: with it
+    from daemon.store.lock import HomeLock  # lazy: with it
+    from daemon.store.sqlite import SqliteStore  # lazy: with it
+    from daemon.tools.mcp.pins import PinStore  # lazy: with it
 
     names = tuple(load_or_last_good(paths).loaded.config.mcp)
     with HomeLock(paths.home):
-        store = await SqliteStore.open(paths.journal)
-        try:
+        async with aclosing(await SqliteStore.open(paths.journal)) as store:
+            pins = PinStore(store)
             return await _run_verb(
-                args, lambda text: answer_mcp(text.removeprefix("/mcp "), PinStore(store), names)
+                args, lambda text: answer_mcp(text.removeprefix("/mcp "), pins, names)
             )
-        finally:
-            await store.aclose()
 
 
 async def _run_verb(args: argparse.Namespace, say: Callable[[str], Awaitable[str]]) -> int:

@@ -149,6 +149,9 @@ class UndeliveredText:
     body: str
 
 
+EventData = Mapping[str, object]
+
+
 @value
 class LiveEvent:
     """One event of a run, by B5's names. Drafts have no `seq`: nobody resumes from them. One recorded event may become
@@ -178,7 +181,7 @@ class LiveEvent:
     """
 
     name: str
-    data: Mapping[str, object]
+    data: EventData
     seq: int | None = None
     rest: int = 0
 

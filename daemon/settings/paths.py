@@ -4,7 +4,6 @@ Where things lie under HOME (CONTRACT, "Files under HOME").
 """
 
 import os
-import tempfile
 from pathlib import Path
 
 from daemon.core import value
@@ -12,6 +11,8 @@ from daemon.core import value
 
 def write_private_file(path: Path, text: str) -> None:
     """Replace the file's content in one step, mode 0600: a crash leaves the old file or the new one, never half of one."""
+    import tempfile  # lazy: clients read paths only
+
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:

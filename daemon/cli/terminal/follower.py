@@ -17,7 +17,7 @@ from daemon.cli.terminal.approvals import (
     QuestionNumbers,
     build_question,
 )
-from daemon.cli.terminal.chat_renderer import ChatRenderer, EventData, SubagentRenderer, get_text
+from daemon.cli.terminal.chat_renderer import ChatRenderer, EventFields, SubagentRenderer
 from daemon.cli.terminal.items import (
     Activity,
     ApprovalQuestion,
@@ -26,7 +26,7 @@ from daemon.cli.terminal.items import (
     StatusNote,
     UserText,
 )
-from daemon.client.protocol import COMPLETED, DaemonClient, LiveEvent, UndeliveredText
+from daemon.client.protocol import COMPLETED, DaemonClient, EventData, LiveEvent, UndeliveredText
 from daemon.core.clock import Clock
 from daemon.core.trust import Label
 
@@ -115,7 +115,7 @@ class RunFollower(Generic[ScreenT]):
         event: LiveEvent,
         agent: str,
     ) -> None:
-        items, data = renderer.render(event), event.data
+        items, data = renderer.render(event), EventFields(event.data)
         if event.name == COMPLETED:
             await self.show_undelivered(of=turn)
         self.screen.move(turn, renderer.activity)
@@ -123,9 +123,9 @@ class RunFollower(Generic[ScreenT]):
             await self.screen.show(*items)
         match event.name:
             case "approval.asked":
-                await self._ask_if_open((turn, get_text(data, "call_id")), agent)
+                await self._ask_if_open((turn, data.call_id), agent)
             case "approval.answered":
-                await self._close_question(turn, get_text(data, "call_id"))
+                await self._close_question(turn, data.call_id)
             case "agent.started" if self._group:
                 self._follow_subagent(self._group, data)
             case "run.completed":
@@ -140,11 +140,11 @@ class RunFollower(Generic[ScreenT]):
                 self._open.add(key)
                 await self.show_question(build_question(view, self.clock.now(), agent))
 
-    def _follow_subagent(self, group: asyncio.TaskGroup, data: EventData) -> None:
-        name, background = get_text(data, "agent"), bool(data.get("background"))
+    def _follow_subagent(self, group: asyncio.TaskGroup, data: EventFields) -> None:
+        name, background = data.agent, bool(data.background)
         renderer = ChatRenderer(now=self.clock.monotonic)
-        shown = SubagentRenderer(name, get_text(data, "task"), background, renderer)
-        task = group.create_task(self.follow(get_text(data, "turn"), shown, name))
+        shown = SubagentRenderer(name, data.task, background, renderer)
+        task = group.create_task(self.follow(data.turn, shown, name))
         self._subagents.add(task)
         task.add_done_callback(self._subagents.discard)
 

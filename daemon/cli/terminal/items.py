@@ -96,9 +96,8 @@ class SubagentLine:
         head = f"• agent {shorten_line(self.agent, TASK_CHARS)}: "
         if not self.ended:
             return head + shorten_line(self.task, max(width - len(head), 1))
-        return _join_outcome(
-            head, self.task, f"{self.ended}: {self.answer}" if self.answer else self.ended, width
-        )
+        outcome = f"{self.ended}: {self.answer}" if self.answer else self.ended
+        return _join_outcome(head, self.task, outcome, width)
 
 
 @value
@@ -135,11 +134,8 @@ class ApprovalQuestion:
     @property
     def is_long(self) -> bool:
         """Too long to be shown whole at once: it has to be viewed before it can be allowed."""
-        return (
-            len(self.arguments) + len(self.preview) > LONG_CHARS
-            and not self.show_all
-            and not self.title
-        )
+        is_short = len(self.arguments) + len(self.preview) <= LONG_CHARS
+        return not (is_short or self.show_all or self.title)
 
     @property
     def choices(self) -> str:
@@ -160,25 +156,21 @@ class ApprovalQuestion:
         """The lines that say exactly what would be done, or what the question is about."""
         lines = escape_controls(self.text).split("\n") if self.title and self.text else []
         if not self.title:
-            lines = [
-                line
-                for name, value in argument_fields(self.arguments)
-                for line in _argument_lines(name, value)
-            ]
-            lines += (
-                [f"    {escape_invisible(line)}" for line in self.preview.split("\n")]
-                if self.preview
-                else []
-            )
+            for name, text in argument_fields(self.arguments):
+                first, *rest = escape_invisible(text).split("\n")
+                lines.append(f"{escape_invisible(name)}: {first}" if name else first)
+                lines += (f"    {line}" for line in rest)
+            if self.preview:
+                lines += (f"    {escape_invisible(line)}" for line in self.preview.split("\n"))
         if self.is_long:
-            text = "\n".join(lines)
-            lines = f"{text[: LONG_CHARS // 2]}\n… {len(text) - LONG_CHARS // 2} more characters; v shows them all".split(
-                "\n"
-            )
+            text, shown = "\n".join(lines), LONG_CHARS // 2
+            missing = f"… {len(text) - shown} more characters; v shows them all"
+            lines = [*text[:shown].split("\n"), missing]
         if self.label == "untrusted":
             lines.append("! this turn has read text from outside; it may not be your wish")
-        suspect = "" if self.title else f"{self.arguments}\n{self.preview}"
-        lines.extend(f"! {suspicion}" for suspicion in find_suspicious(suspect))
+        if not self.title:
+            suspicious = find_suspicious(f"{self.arguments}\n{self.preview}")
+            lines += (f"! {warning}" for warning in suspicious)
         return lines
 
 
@@ -200,12 +192,6 @@ def _join_outcome(lead: str, what: str, outcome: str, width: int) -> str:
     taken = len(shorten_line(what, width)) + len(lead) + 3
     outcome = shorten_line(outcome, max(width // 2, width - taken, 1))
     return f"{lead}{shorten_line(what, max(width - len(lead) - len(outcome) - 3, 1))} → {outcome}"
-
-
-def _argument_lines(name: str, value: str) -> list[str]:
-    first, *rest = escape_invisible(value).split("\n")
-    lead = f"{escape_invisible(name)}: " if name else ""
-    return [lead + first, *("    " + line for line in rest)]
 
 
 def to_plain_text(item: ScreenItem) -> str:
@@ -230,12 +216,10 @@ def to_plain_text(item: ScreenItem) -> str:
 
 def question_title(question: ApprovalQuestion) -> str:
     """The headline of an approval."""
-    who = (
-        f"agent {shorten_line(escape_invisible(question.agent), TASK_CHARS)}: "
-        if question.agent
-        else ""
+    agent = shorten_line(escape_invisible(question.agent), TASK_CHARS)
+    return (f"agent {agent}: " if agent else "") + (
+        escape_controls(question.title) or f"allow {escape_invisible(question.tool)}?"
     )
-    return who + (escape_controls(question.title) or f"allow {escape_invisible(question.tool)}?")
 
 
 def question_terms(question: ApprovalQuestion) -> str:

@@ -3,7 +3,6 @@
 from typing import ClassVar, assert_never
 
 from markdown_it import MarkdownIt
-from markdown_it.token import Token
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.markdown import CodeBlock, Heading, Markdown
@@ -80,13 +79,9 @@ class ChatMarkdown(Markdown):
         parser = MarkdownIt("commonmark", {"html": False}).enable("strikethrough").enable("table")
         self.parsed = parser.parse(escape_controls(text))
         for token in self.parsed:
-            _break_lines(token)
-
-
-def _break_lines(token: Token) -> None:
-    for child in token.children or ():
-        if child.type == "softbreak":
-            child.type = "hardbreak"
+            for child in token.children or ():
+                if child.type == "softbreak":
+                    child.type = "hardbreak"
 
 
 def create_console(width: int | None = None) -> Console:
@@ -98,15 +93,15 @@ def render_item(item: ScreenItem) -> RenderableType:
     """The item, ready for a console."""
     match item:
         case UserText():
-            return _render_user_text(item)
+            color, bold = ("dim", "dim") if item.past else ("bold cyan", "bold")
+            text = escape_controls(item.text).replace("\n", "\n  ")
+            return Text("› ", color).append(text, bold)
         case AssistantText():
             return Padding(ChatMarkdown(item.text, "dim" if item.past else "none"), (0, 0, 1, 0))
-        case DroppedDraft():
+        case DroppedDraft() | StatusNote():
             return Text(to_plain_text(item), "dim")
         case CorrectedReply():
-            return Padding(_render_correction(item), (0, 0, 1, 0))
-        case StatusNote():
-            return Text(to_plain_text(item), "dim")
+            return Padding(ChatMarkdown(f"**Correction:**\n\n{item.text}"), (0, 0, 1, 0))
         case ToolLine() | SubagentLine():
             return FittedLine(item)
         case ErrorLine():
@@ -117,39 +112,19 @@ def render_item(item: ScreenItem) -> RenderableType:
             assert_never(item)
 
 
-def _render_user_text(item: UserText) -> Text:
-    first, *rest = escape_controls(item.text).split("\n")
-    text = Text("› ", "dim" if item.past else "bold cyan")
-    return text.append("\n  ".join([first, *rest]), "dim" if item.past else "bold")
-
-
-def _render_correction(item: CorrectedReply) -> RenderableType:
-    return ChatMarkdown(f"**Correction:**\n\n{item.text}")
-
-
-def _headline(item: ApprovalQuestion) -> str:
-    """A headline is cut where it does not fit, so a question that is nothing but its title stands in the panel itself."""
-    return (
-        question_title(item)
-        if item.text or not item.title
-        else f"agent {item.agent} asks"
-        if item.agent
-        else "a question"
-    )
-
-
 def _render_question(item: ApprovalQuestion) -> Panel:
     body = Text(f"{item.title}\n" if item.title and not item.text else "", "bold")
     for line in item.body():
         body.append(line + "\n", "yellow" if line.startswith("! ") else "")
     body.append(item.hint, "dim")
-    title = Text(_headline(item), "bold yellow")
-    terms = Text(question_terms(item), "yellow")
+    headline = question_title(item)
+    if item.title and not item.text:  # a long headline is cut, so the panel itself has the question
+        headline = f"agent {item.agent} asks" if item.agent else "a question"
     return Panel(
         body,
-        title=title,
+        title=Text(headline, "bold yellow"),
         title_align="left",
-        subtitle=terms,
+        subtitle=Text(question_terms(item), "yellow"),
         subtitle_align="left",
         box=box.ROUNDED,
         border_style="yellow",

@@ -70,29 +70,18 @@ class StatusArea:
 
     activities: dict[str, Activity] = field(default_factory=dict)
     hint: str = ""
-    question: str = ""
     frames: str = FRAMES
-
-    @property
-    def busy(self) -> bool:
-        """Something moves."""
-        return bool(self.activities)
 
     def lines(self, width: int, height: int, now: float) -> list[StyledLine]:
         """(style, text) from top to bottom, at most `height` of them and none wider than the terminal."""
-        drafts = [
-            line
-            for activity in self.activities.values()
-            for line in wrap_text(activity.draft, width)
-        ]
-        moving = [
-            self._activity_lines(activity, width, now) for activity in self.activities.values()
-        ]
-        below = [line for lines in moving for line in lines]
-        below += [("class:hint", cut_to_width(self.hint, width))] if self.hint else []
-        room = max(height - len(below), 1)
-        above: list[StyledLine] = [("", line) for line in drafts[-room:]]
-        return (above + below)[-height:]
+        drafts: list[StyledLine] = []
+        below: list[StyledLine] = []
+        for activity in self.activities.values():
+            drafts += (("", line) for line in wrap_text(activity.draft, width))
+            below += self._activity_lines(activity, width, now)
+        if self.hint:
+            below.append(("class:hint", cut_to_width(self.hint, width)))
+        return [*drafts[-max(height - len(below), 1) :], *below][-height:]
 
     def _activity_lines(self, activity: Activity, width: int, now: float) -> list[StyledLine]:
         lines = render_plan(activity.plan, width)
@@ -101,24 +90,12 @@ class StatusArea:
                 ("class:dim", cut_to_width("  " + shorten_line(activity.output, width), width))
             )
         if activity.doing:
-            lines.append(
-                (
-                    "class:status",
-                    cut_to_width(f"{self._frame(now)} {describe_activity(activity, now)}", width),
-                )
-            )
+            frame = self.frames[int(now / FRAME_SECONDS) % len(self.frames)]
+            seconds = now - activity.since
+            waited = "" if seconds < SHOW_SECONDS_AFTER else f" · {int(seconds)} s"
+            text = f"{frame} {activity.doing}{waited}"
+            lines.append(("class:status", cut_to_width(text, width)))
         return lines
-
-    def _frame(self, now: float) -> str:
-        return self.frames[int(now / FRAME_SECONDS) % len(self.frames)]
-
-
-def describe_activity(activity: Activity, now: float) -> str:
-    """What is being done, and for how long once that is worth saying."""
-    seconds = now - activity.since
-    return (
-        activity.doing if seconds < SHOW_SECONDS_AFTER else f"{activity.doing} · {int(seconds)} s"
-    )
 
 
 def render_plan(plan: PlanSteps, width: int) -> list[StyledLine]:
@@ -288,7 +265,7 @@ class TerminalScreen:
             self.console.print(render_item(item))
 
     def _refresh(self) -> None:
-        if self.status.busy:
+        if self.status.activities:
             self._moving.set()
         else:
             self._moving.clear()
