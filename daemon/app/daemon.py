@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from daemon.agent.answer_checks import AnswerChecker
-from daemon.agent.answer_checks import CriterionChecker as AnswerCriterionChecker
+from daemon.agent.answer_checks import CriterionChecker
 from daemon.agent.auxiliary_model import AuxiliaryModel
 from daemon.agent.budgets import BudgetExtension, Budgets, DailyUsage
 from daemon.agent.context.builder import COMPACT, COMPACT_TOOLS, SYSTEM, ContextBuilder
@@ -47,7 +47,6 @@ from daemon.core.journal import Store
 from daemon.core.redaction import Redactor
 from daemon.core.trust import Role
 from daemon.gateway.downloads import AttachmentDownloader
-from daemon.loops.config import CriterionChecker
 from daemon.loops.engine import LoopEngine
 from daemon.outbox.channel_supervisor import ChannelState
 from daemon.providers.chain import ProviderChain
@@ -174,7 +173,7 @@ class DaemonBuilder:
             store,
             sessions,
             agents,
-            CriterionChecker(CriteriaChecker(self.tools.sandbox)),
+            CriteriaChecker(self.tools.sandbox),
             clock,
             self.new_id,
             self.event_bus,
@@ -242,7 +241,7 @@ class DaemonBuilder:
         await stops.load(self.store, list(self.agents.names()))
         auxiliary = AuxiliaryModel(chain, routes, self.budgets, clock)
         self.rule_reader = RuleReader(chain, routes, self.budgets, self.store, clock, local)
-        checks = AnswerCriterionChecker(CriteriaChecker(self.tools.sandbox), auxiliary)
+        checks = CriterionChecker(CriteriaChecker(self.tools.sandbox), auxiliary)
         self.routes, self.recall = routes, MemoryRecall(self.memory, clock)
         self.warmup = ModelWarmup(routes.choice.primary, context)
         self.stack.push_async_callback(self.warmup.aclose)

@@ -1,18 +1,11 @@
-"""[loops] in config.toml.
-
-What one attempt leaves to the next: a line in the progress log, and nothing else (C1, C2).
-
-What somebody wants a loop to do, held against what the agent's spec allows (C7).
-"""
+"""A loop's settings: [loops] in config.toml, the order against the agent's spec, what each attempt is told (C1, C2, C7)."""
 
 from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from daemon.agent.spec.sections import LoopSection
-from daemon.core import value
 from daemon.core.errors import AidaemonError, ConfigError, UsageError
-from daemon.core.ids import parse_session_id
 from daemon.core.rows import (
     LOOP_CHANNEL,
     InboxRow,
@@ -20,38 +13,18 @@ from daemon.core.rows import (
     LoopRow,
     SessionRow,
 )
-from daemon.core.trust import Label
-from daemon.tools.criteria_checks import CriteriaChecker
+from daemon.tools.criteria_checks import CheckResult, CriteriaChecker
 
 
-@value
-class CriterionResult:
-    """Whether it is met. `warning` is what a person should know of how it was looked at."""
-
-    met: bool
-    warning: str = ""
-
-
-@value
-class CriterionChecker:
-    """Looks; what cannot be looked at is not met."""
-
-    checks: CriteriaChecker
-
-    def obstacle(self, loop: LoopRow) -> str:
-        """Why this criterion cannot be looked at on this machine; empty when it can."""
-        return self.checks.obstacle if loop.criterion == "test_pass" else ""
-
-    async def check(self, loop: LoopRow, output: str) -> CriterionResult:
-        """Max iterations and manual are never met by themselves."""
-        match loop.criterion:
-            case "regex":
-                looked = await self.checks.match_pattern(loop.value, output)
-            case "test_pass":
-                looked = await self.checks.run_command(loop.value)
-            case "max_iterations" | "manual":
-                return CriterionResult(False)
-        return CriterionResult(looked.met, looked.warning)
+async def check_criterion(checks: CriteriaChecker, loop: LoopRow, output: str) -> CheckResult:
+    """`max_iterations` and `manual` are never met by themselves."""
+    match loop.criterion:
+        case "regex":
+            return await checks.match_pattern(loop.value, output)
+        case "test_pass":
+            return await checks.run_command(loop.value)
+        case "max_iterations" | "manual":
+            return CheckResult(False)
 
 
 class LoopsConfig(BaseModel):
@@ -111,36 +84,28 @@ class LoopNotEnabled(ConfigError):
 
 
 def resolve_settings(order: LoopOrder, spec: LoopSection) -> LoopSection:
-    """The agent's settings with what the order says instead. Raises LoopNotEnabled, UsageError."""
+    """The agent's settings, overridden by the order. Raises LoopNotEnabled, UsageError."""
     if not spec.enabled:
-        where = (
-            "[agent.loop] in config.toml"
-            if order.agent == "default"
-            else f"[loop] in agents/{order.agent}.toml"
-        )
+        default = order.agent == "default"
+        where = "[agent.loop] in config.toml" if default else f"[loop] in agents/{order.agent}.toml"
         raise LoopNotEnabled(
             f"loops are not enabled for the agent {order.agent!r}; put enabled = true under {where}"
         )
     if not order.message.strip():
         raise UsageError("message: expected a text that is not empty")
-    criterion = order.criterion or spec.criterion
-    kept = spec.value if criterion == spec.criterion else ""
-    told = {
-        "enabled": True,
-        "criterion": criterion,
-        "value": kept if order.value is None else order.value,
-        "max_iterations": spec.max_iterations
-        if order.max_iterations is None
-        else order.max_iterations,
-    }
+    changed: dict[str, object] = {"criterion": order.criterion or spec.criterion}
+    if changed["criterion"] != spec.criterion:
+        changed["value"] = ""  # the spec's belongs to its own criterion
+    given = {"value": order.value, "max_iterations": order.max_iterations}
+    given = {name: setting for name, setting in given.items() if setting is not None}
     try:
-        return LoopSection.model_validate(told)
+        return LoopSection.model_validate(spec.model_dump() | changed | given)
     except ValidationError as error:
-        faults = (
-            f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}".removeprefix(": ")
-            for fault in error.errors()
+        errors = (
+            f"{'.'.join(map(str, one['loc']))}: {one['msg']}".removeprefix(": ")
+            for one in error.errors()
         )
-        raise UsageError("; ".join(faults).replace("Value error, ", "")) from error
+        raise UsageError("; ".join(errors).replace("Value error, ", "")) from error
 
 
 def new_loop(
@@ -162,11 +127,6 @@ def new_loop(
     )
 
 
-def new_root_session(session: str, now: datetime) -> SessionRow:
-    """A conversation that does not exist yet; the doors let nobody name one of others."""
-    return SessionRow(session, *parse_session_id(session), Label.TRUSTED, now)
-
-
 def attempt_session(loop: LoopRow, root: SessionRow, now: datetime) -> SessionRow:
     """The session of the attempts: its people are those of the conversation that started it (C12)."""
     return SessionRow(
@@ -185,16 +145,14 @@ def attempt_session(loop: LoopRow, root: SessionRow, now: datetime) -> SessionRo
 def attempt_input(loop: LoopRow, now: datetime) -> InboxRow:
     """The message that begins the attempt; its names follow from loop and number, so the journal takes it once."""
     turn = loop.turn_id(loop.attempt)
-    external = f"{loop.id}/{loop.attempt}"
-    said = attempt_message(loop)
     return InboxRow(
         turn,
         LOOP_CHANNEL,
         "",
-        external,
+        f"{loop.id}/{loop.attempt}",
         loop.session,
         loop.sender,
-        said,
+        attempt_message(loop),
         loop.label,
         turn,
         now,

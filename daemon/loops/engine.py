@@ -12,7 +12,7 @@ from daemon.agent.spec.registry import AgentRegistry, unknown_agent
 from daemon.core.clock import Clock
 from daemon.core.errors import StoreUnavailable
 from daemon.core.event_bus import EventBus, LiveItem, Quarantined, TurnFinished
-from daemon.core.ids import NewId
+from daemon.core.ids import NewId, parse_session_id
 from daemon.core.journal import ReadTx, Store, Tx
 from daemon.core.rows import (
     REVIEW_QUESTION,
@@ -23,17 +23,16 @@ from daemon.core.rows import (
     SessionRow,
     TurnRow,
 )
+from daemon.core.trust import Label
 from daemon.loops.config import (
-    CriterionChecker,
-    CriterionResult,
     LoopBusy,
     LoopNotStarted,
     UnknownAgent,
+    check_criterion,
     new_loop,
-    new_root_session,
     resolve_settings,
 )
-from daemon.loops.events import LoopAgentStatus, LoopEvents, loop_events
+from daemon.loops.events import LoopEvents, loop_event, loop_events
 from daemon.loops.journal import (
     LoopChange,
     answer_review,
@@ -46,6 +45,7 @@ from daemon.loops.journal import (
 )
 from daemon.loops.transitions import SHUTDOWN_REASON, AttemptResult, attempt_result
 from daemon.sessions.manager import SessionManager
+from daemon.tools.criteria_checks import CheckResult, CriteriaChecker
 
 log = logging.getLogger(__name__)
 REVIEW_POLL_S = 0.5
@@ -55,12 +55,12 @@ LoopWork = Callable[[Tx], LoopChange | None]
 
 @dataclass(slots=True)
 class LoopEngine:
-    """The only owner of loops' tasks. What happens is published in `hub`."""
+    """The only owner of loops' tasks; changes are published in `hub`."""
 
     store: Store
     sessions: SessionManager
     specs: AgentRegistry
-    criteria: CriterionChecker
+    criteria: CriteriaChecker
     clock: Clock
     new_id: NewId
     live: EventBus
@@ -71,7 +71,7 @@ class LoopEngine:
     _closing: bool = False
 
     async def start(self, order: LoopOrder) -> LoopRow:
-        """It is in the journal when this returns, and at work. Raises ConfigError, LoopRefused, UsageError."""
+        """It is in the journal when this returns, and runs. Raises ConfigError, LoopNotStarted, UsageError."""
         if self._closing:
             raise LoopNotStarted("the daemon is stopping; start the loop when it runs again")
         if order.agent not in (names := self.specs.names()):
@@ -84,27 +84,29 @@ class LoopEngine:
                 raise LoopBusy(
                     f"the agent {order.agent} is at loop {busy[0].id} already; stop that one first, or resume it"
                 )
-            root = tx.get_session(order.session) or new_root_session(order.session, now)
+            root = tx.get_session(order.session) or SessionRow(
+                order.session, *parse_session_id(order.session), Label.TRUSTED, now
+            )
             loop = new_loop(order, settings, root, name, now)
-            if obstacle := self.criteria.obstacle(loop):
-                raise LoopNotStarted(obstacle)
+            if loop.criterion == "test_pass" and self.criteria.obstacle:
+                raise LoopNotStarted(self.criteria.obstacle)
             return begin_loop(tx, loop, root, settings.warnings(), now)
 
-        moved = await self.store.write(work)
-        self.hub.publish(LoopAgentStatus(moved.after.id, moved.after.agent, "running"))
-        self._deliver(moved)
-        self.run_loop(moved.after.id)
-        return moved.after
+        change = await self.store.write(work)
+        self.hub.publish(loop_event(change.after, "agent:status", status="running"))
+        self._announce(change)
+        self.run_loop(change.after.id)
+        return change.after
 
     async def recover(self) -> list[str]:
-        """Go on with the loops of a daemon that died, after its sessions were taken up; gives their ids."""
+        """Resume the loops of a daemon that died, after its sessions; returns their ids."""
         rows = await self.store.read(lambda tx: tx.list_running_loops())
         for row in rows:
             self.run_loop(row.id)
         return [row.id for row in rows]
 
     def run_loop(self, loop_id: str) -> None:
-        """Work on it in this process until it is over."""
+        """Run it in this process until it is over."""
         if loop_id not in self._tasks and not self._closing:
             self._change_signals[loop_id] = asyncio.Event()
             task = self._tasks[loop_id] = asyncio.create_task(
@@ -113,59 +115,51 @@ class LoopEngine:
             task.add_done_callback(lambda done: self._forget_task(loop_id, done))
 
     async def pause(self, loop_id: str) -> LoopRow | None:
-        """Not another attempt; the one that runs is let finish. None when there is nothing to pause."""
+        """No further attempt; the running one finishes. None when there is nothing to pause."""
         return await self._apply(loop_id, lambda tx: pause_loop(tx, loop_id))
 
     async def resume(self, loop_id: str) -> LoopRow | None:
-        """Go on after a pause, or with what a crash cut off and nobody has taken up. None when it is over, or at work already."""
+        """Resume after a pause, or what a crash cut off. None when it is over, or runs already."""
         resumed = await self._apply(loop_id, lambda tx: resume_loop(tx, loop_id, self.clock.now()))
         if loop_id in self._tasks:
             return resumed
-        return await self._take_over(loop_id)
-
-    async def _take_over(self, loop_id: str) -> LoopRow | None:
-        """A loop that a former process left, with its lane."""
 
         def look(tx: ReadTx) -> tuple[LoopRow | None, SessionRow | None]:
             row = tx.get_loop(loop_id)
             return row, tx.get_session(row.session) if row else None
 
-        row, lane = await self.store.read(look)
-        if row is None or lane is None or row.is_over:
+        row, session = await self.store.read(look)
+        if row is None or session is None or row.is_over:
             return None
-        self.sessions.wake_turn(lane, row.turn_id(row.attempt))
+        self.sessions.wake_turn(session, row.turn_id(row.attempt))
         self.run_loop(loop_id)
         return row
 
     async def review(
         self, loop_id: str, *, approved: bool, by: str, reason: str = ""
     ) -> LoopRow | None:
-        """A person says whether the attempt will do; None when that is not asked, or not any more."""
+        """A person says whether the attempt will do; None when that is not asked."""
         return await self._apply(
             loop_id, lambda tx: answer_review(tx, loop_id, approved, by, reason, self.clock.now())
         )
 
     async def stop(self, loop_id: str, why: str) -> LoopRow | None:
-        """End it now: its attempt is stopped as by /stop, an open review counts as a no. None when it is over already."""
+        """End it and its attempt now; an open review counts as a no. None when it is over already."""
 
-        def work(tx: Tx) -> LoopChange | None:
-            return end_loop(tx, loop_id, why, self.clock.now())
-
+        now = self.clock.now()
         try:
-            moved = await self.store.write(work)
+            change = await self.store.write(lambda tx: end_loop(tx, loop_id, why, now))
         except StoreUnavailable as exc:
             log.error("loop %s is stopped, but a restart may undo it: %s", loop_id, exc)
             await self._stop_attempt(await self.store.read(lambda tx: tx.get_loop(loop_id)), why)
             raise
-        if moved is None:
+        if change is None:
             return None
-        await self._stop_attempt(moved.before, why)
-        self._publish(moved)
-        self._deliver(moved)
-        return moved.after
+        await self._stop_attempt(change.before, why)
+        self._announce(change)
+        return change.after
 
     async def _stop_attempt(self, loop: LoopRow | None, why: str) -> None:
-        """Nothing of it goes on in this process."""
         if loop is None:
             return
         task = self._tasks.get(loop.id)
@@ -176,7 +170,7 @@ class LoopEngine:
             self.sessions.cancel(lane, loop.turn_id(loop.attempt), why)
 
     async def stop_loops_of(self, session: str, why: str) -> list[str]:
-        """End the loops that this conversation started; gives the turns of their attempts."""
+        """End the loops that this conversation started; returns the turns of their attempts."""
         rows = await self.store.read(
             lambda tx: [row for row in tx.list_running_loops() if row.root == session]
         )
@@ -184,7 +178,7 @@ class LoopEngine:
         return [row.turn_id(row.attempt) for row in stopped if row]
 
     async def aclose(self) -> None:
-        """A stop of the daemon in good order ends its loops (C6); only what a crash cut off goes on."""
+        """An orderly stop of the daemon ends its loops (C6); a crash does not."""
         self._closing = True
         tasks = dict(self._tasks)
         for loop_id in tasks:
@@ -202,19 +196,19 @@ class LoopEngine:
                 if not await self._step(loop_id):
                     return
             except StoreUnavailable as exc:
-                log.error("loop %s rests: %s", loop_id, exc)
+                log.error("loop %s waits: %s", loop_id, exc)
                 await asyncio.sleep(STORE_RETRY_S)
             except Exception as error:  # the border of a loop's task: it ends, and says why
-                log.error("loop %s broke off", loop_id, exc_info=error)
+                log.error("loop %s failed", loop_id, exc_info=error)
                 await self.stop(
                     loop_id, f"an error in the program itself: {type(error).__name__}: {error}"
                 )
                 return
 
     async def _step(self, loop_id: str) -> bool:
-        """The one thing that is next, as the journal says; False when the loop is over."""
-        moved = self._change_signals[loop_id]
-        moved.clear()  # before looking: what moves it meanwhile sets it again
+        """Do what comes next, by the journal; False when the loop is over."""
+        changed = self._change_signals[loop_id]
+        changed.clear()  # before the read: a change meanwhile sets it again
         loop = await self.store.read(lambda tx: tx.get_loop(loop_id))
         if loop is None or loop.is_over:
             return False
@@ -222,16 +216,18 @@ class LoopEngine:
             case LoopStage.RUNNING:
                 await self._await_attempt(loop)
             case LoopStage.REVIEWING:
-                await self._wait_for_review(loop, moved)
+                await self._wait_for_review(loop, changed)
             case _:
-                await moved.wait()
+                await changed.wait()
         return True
 
     async def _await_attempt(self, loop: LoopRow) -> None:
-        """Wait for the end of the attempt, look whether it will do, write down what follows."""
+        """Wait for the end of the attempt, check the criterion, record what follows."""
         came = attempt_result(await self._wait_for_turn(loop.turn_id(loop.attempt)))
         verdict = (
-            CriterionResult(False) if came.error else await self.criteria.check(loop, came.output)
+            CheckResult(False)
+            if came.error
+            else await check_criterion(self.criteria, loop, came.output)
         )
         if verdict.warning:
             log.warning("loop %s: %s: %s", loop.id, loop.criterion, verdict.warning)
@@ -241,7 +237,7 @@ class LoopEngine:
         )
 
     async def _wait_for_turn(self, turn: str) -> TurnRow | None:
-        """The attempt's turn once it is over; None when it was set aside before it began."""
+        """The turn once it is over; None when it was set aside before it began."""
 
         def look(tx: ReadTx) -> tuple[TurnRow | None, InboxRow | None]:
             return tx.get_turn(turn), tx.get_turn_input(turn)
@@ -253,8 +249,8 @@ class LoopEngine:
                 begun, _ = await self.store.read(look)
         return begun
 
-    async def _wait_for_review(self, loop: LoopRow, moved: asyncio.Event) -> None:
-        """Questions are answered at many doors, so this looks; 30 days at most."""
+    async def _wait_for_review(self, loop: LoopRow, changed: asyncio.Event) -> None:
+        """Answers come by every channel, so this polls the journal; for 30 days at most."""
         now = self.clock.now()
         asked = await self.store.read(
             lambda tx: tx.get_approval(loop.turn_id(loop.attempt), REVIEW_QUESTION)
@@ -263,36 +259,33 @@ class LoopEngine:
             await self._apply(loop.id, lambda tx: settle_review(tx, loop.id, now))
             return
         try:
-            await asyncio.wait_for(moved.wait(), REVIEW_POLL_S)
+            await asyncio.wait_for(changed.wait(), REVIEW_POLL_S)
         except TimeoutError:
             return
 
     async def _apply(
         self, loop_id: str, work: LoopWork, came: AttemptResult | None = None
     ) -> LoopRow | None:
-        moved = await self.store.write(work)
-        if moved is None:
+        change = await self.store.write(work)
+        if change is None:
             return None
-        self._publish(moved, came)
-        self._deliver(moved)
+        self._announce(change, came)
         if loop_id in self._change_signals:
             self._change_signals[loop_id].set()
-        return moved.after
+        return change.after
 
-    def _publish(self, moved: LoopChange, came: AttemptResult | None = None) -> None:
-        for event in loop_events(moved.before, moved.after, came):
+    def _announce(self, change: LoopChange, came: AttemptResult | None = None) -> None:
+        """To watchers, and to the session of its next attempt."""
+        for event in loop_events(change.before, change.after, came):
             self.hub.publish(event)
-
-    def _deliver(self, moved: LoopChange) -> None:
-        """The attempt's message is on disk: its lane takes it up."""
-        if moved.session and moved.message and moved.message.state == "new":
-            self.sessions.deliver(moved.session, moved.message, stream=False)
+        if change.session and change.message and change.message.state == "new":
+            self.sessions.deliver(change.session, change.message, stream=False)
 
     def _forget_task(self, loop_id: str, task: asyncio.Task[None]) -> None:
         self._tasks.pop(loop_id, None)
         self._change_signals.pop(loop_id, None)
         if not task.cancelled() and (error := task.exception()):
-            log.error("loop %s broke off and goes on at the next start", loop_id, exc_info=error)
+            log.error("loop %s failed; the next start resumes it", loop_id, exc_info=error)
 
 
 def _is_turn_over(item: LiveItem) -> bool:

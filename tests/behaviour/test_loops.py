@@ -20,7 +20,7 @@ from daemon.core.journal import ReadTx, Store, Tx
 from daemon.core.rows import LoopOrder, LoopRow, LoopStage
 from daemon.core.trust import Effect, Label
 from daemon.loops.config import LoopBusy, LoopNotEnabled
-from daemon.loops.events import LoopEvent, to_payload
+from daemon.loops.events import LoopEvent
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import ToolOutput
 from daemon.tools.signature import bind, tool
@@ -265,7 +265,7 @@ async def test_everything_is_told_to_watchers_by_name_c4(tmp_path: Path, model: 
     async with house(tmp_path, model, looping("regex", "done")) as it:
         with it.house.loops.hub.watch() as happening:
             loop = await begin(it)
-            seen = [to_payload(event) for event in await up_to_the_end(happening)]
+            seen = [(event.name, event.payload) for event in await up_to_the_end(happening)]
     about = {"agentId": "default", "loopId": loop.id}
     assert seen == [
         ("agent:status", about | {"status": "running"}),
@@ -287,7 +287,7 @@ async def test_a_review_and_a_failure_are_told_to_watchers_by_name_c4(
             loop = await begin(it)
             await until(it, loop, LoopStage.REVIEWING)
             await it.house.loops.review(loop.id, approved=False, by="me")
-            seen = [to_payload(event) for event in await up_to_the_end(happening)]
+            seen = [(event.name, event.payload) for event in await up_to_the_end(happening)]
     about = {"agentId": "default", "loopId": loop.id}
     assert seen[-3:] == [
         ("manual_approval_required", about | {"iteration": 1, "output": "look"}),
@@ -301,7 +301,7 @@ async def up_to_the_end(happening: AsyncIterator[LoopEvent]) -> list[LoopEvent]:
     async with asyncio.timeout(30):
         async for event in happening:
             seen.append(event)
-            if to_payload(event)[1].get("status") in ("idle", "error"):
+            if event.payload.get("status") in ("idle", "error"):
                 return seen
     return seen
 

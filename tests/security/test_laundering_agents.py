@@ -7,7 +7,6 @@ import pytest
 
 from daemon.core.events import ChildSpawned
 from daemon.core.rows import LoopOrder, LoopRow
-from daemon.loops.events import ProgressLogged
 from tests.fakes.openai import Step, by
 from tests.security.laundering import (
     BOB,
@@ -151,9 +150,9 @@ async def looped(at: Desk, message: str) -> list[Ran]:
         row: LoopRow = await at.it.house.loops.start(LoopOrder("default", message, "web:one"))
         tries.append(await at.ended(row.turn_id(1)))
         async for event in happened:
-            if isinstance(event, ProgressLogged) and len(tries) == row.max_iterations:
+            if event.name == "progress" and len(tries) == row.max_iterations:
                 return tries
-            if isinstance(event, ProgressLogged):
+            if event.name == "progress":
                 tries.append(await at.ended(row.turn_id(len(tries) + 1)))
     return tries
 
