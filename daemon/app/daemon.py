@@ -7,8 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from daemon.agent.answer_checks import AnswerChecker
-from daemon.agent.answer_checks import CriterionChecker
+from daemon.agent.answer_checks import AnswerChecker, CriterionChecker
 from daemon.agent.auxiliary_model import AuxiliaryModel
 from daemon.agent.budgets import BudgetExtension, Budgets, DailyUsage
 from daemon.agent.context.builder import COMPACT, COMPACT_TOOLS, SYSTEM, ContextBuilder
