@@ -139,12 +139,12 @@ async def probe(workspace: Path) -> SandboxKind:
         "landlock": landlock.is_supported(),
     }
     for kind, found in kinds.items():
-        if found and await _works(Sandbox(workspace, kind)):
+        if found and await _is_usable(Sandbox(workspace, kind)):
             return kind
     return "none"
 
 
-async def _works(sandbox: Sandbox) -> bool:
+async def _is_usable(sandbox: Sandbox) -> bool:
     argv, cwd = sandbox.wrap(["/bin/sh", "-c", "echo works"]), sandbox.workspace
     try:
         result = await run_process(argv, cwd=cwd, env=sandbox.env, timeout_s=PROBE_S, max_chars=100)

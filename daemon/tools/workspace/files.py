@@ -209,30 +209,30 @@ def _list(place: SearchScope, path: str) -> tuple[list[str], str]:
     start = PurePosixPath(place.workspace.normalize(path))
     mounts = [] if start.parts else place.workspace.mount_names
     lines = []
-    with place.workspace.open_directory(path) as folder, explain_os_errors(path):
-        with os.scandir(folder) as entries:
-            names = sorted({*(entry.name for entry in entries), *mounts})
+    with (
+        place.workspace.open_directory(path) as folder,
+        explain_os_errors(path),
+        os.scandir(folder) as found,
+    ):
+        entries = {entry.name: entry for entry in found}
+        names = sorted({*entries, *mounts})
         for name in names[:MAX_LIST_ENTRIES]:
-            note = "/ (came with messages; read only)"
-            if name not in mounts:
-                protected = is_protected(start / name, place.protected)
-                note = _describe_entry(name, folder, protected)
+            if name in mounts:
+                note = "/ (came with messages; read only)"
+            elif entries[name].is_dir(follow_symlinks=False):
+                note = "/"
+            elif entries[name].is_symlink():
+                note = " (link, not followed)"
+            elif is_protected(start / name, place.protected):
+                note = " (protected)"
+            else:
+                note = " (gone)"
+                with suppress(OSError):
+                    note = f" {entries[name].stat(follow_symlinks=False).st_size}"
             lines.append(name + note)
     if len(names) > MAX_LIST_ENTRIES:
         lines.append(f"[{len(names) - MAX_LIST_ENTRIES} more]")
     return names, "\n".join(lines) or "(the directory is empty)"
-
-
-def _describe_entry(name: str, folder: int, protected: bool) -> str:
-    try:
-        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except OSError:
-        return " (gone)"
-    if stat.S_ISDIR(found.st_mode):
-        return "/"
-    if stat.S_ISLNK(found.st_mode):
-        return " (link, not followed)"
-    return " (protected)" if protected else f" {found.st_size}"
 
 
 def _collect(place: SearchScope, path: str) -> tuple[Texts, bool]:
