@@ -58,10 +58,8 @@ IPV4_IN_IPV6 = tuple(map(ip_network, ("::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff
 ISATAP = (0x00005EFE, 0x02005EFE)
 
 MAX_URL = 8000
-DEFAULT_PORTS = {"http": 80, "https": 443}
-URL_PARTS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//)?([^/?#]*)([^#]*)(?:#.*)?", re.DOTALL)
-IPV6_PLACE = re.compile(r"\[([0-9A-Fa-f:.]+)\](?::([0-9]{1,5}))?")
-NAME_PLACE = re.compile(r"([^:\[\]]+)(?::([0-9]{1,5}))?")
+WHOLE_URL = re.compile(r"(?i)https?://([^/?#]*)")
+PLACE = re.compile(r"(?a)(\[[0-9a-f:.]+\]|[^:\[\]]+)(:\d{1,5})?")
 HOST_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
 NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
@@ -130,67 +128,49 @@ def explain_blocked(address: Address) -> str:
 
 
 def parse_url(text: str) -> Target:
-    """Raises AddressRefused for what is no whole http(s) URL, or what has two readings."""
+    """Raises AddressRefused for what is no whole http(s) URL, or what hides where it leads.
+
+    The library that parses here is the one that sends, so there is one reading only.
+    """
     if len(text) > MAX_URL:
         raise AddressRefused(f"the URL is longer than {MAX_URL} characters")
     if any(char == "\\" or unicodedata.category(char)[0] in "CZ" for char in text):
         raise AddressRefused(
             "the URL holds a space, a backslash or an invisible character; write a space as %20"
         )
-    parts = URL_PARTS.fullmatch(text)
-    if parts is None or parts[1].lower() not in DEFAULT_PORTS or not parts[2]:
+    whole = WHOLE_URL.match(text)
+    if whole is None:
         raise AddressRefused(
             "only whole addresses that begin with http:// or https:// can be requested"
         )
-    scheme = parts[1].lower()
-    host, port = parse_host_port(parts[3], DEFAULT_PORTS[scheme])
-    place = f"[{host}]" if ":" in host else host
-    try:  # the library that sends must read the same in what we put together
-        url = URL(f"{scheme}://{place}:{port}{parts[4]}")
+    try:
+        url = URL(text).with_fragment(None)
+        host, port, user = url.raw_host or "", url.port or 0, url.raw_user
     except ValueError as error:
-        raise AddressRefused("the URL's path cannot be read") from error
-    if (url.scheme, url.raw_host, url.port, url.raw_user) != (scheme, host, port, None):
-        raise AddressRefused("the URL can be read in two ways")
-    return Target(url, host, port, parse_address(host))
-
-
-def parse_host_port(text: str, default_port: int = 0) -> tuple[str, int]:
-    """Raises AddressRefused for a host that is none, or that hides what it is."""
-    if "@" in text:
+        raise AddressRefused("the URL cannot be read") from error
+    place = whole[1].lower()
+    if user is not None or "@" in place:
         raise AddressRefused(
             "the URL holds a user name before its host; credentials go into a header"
         )
-    found = IPV6_PLACE.fullmatch(text) or NAME_PLACE.fullmatch(text)
-    if found is None:
-        raise AddressRefused("the URL has no host that can be read")
-    port = int(found[2]) if found[2] else default_port
-    if not 0 < port < 65536:
-        raise AddressRefused("the URL has no port between 1 and 65535")
-    if not text.startswith("["):
-        return _parse_name(found[1]), port
-    address = parse_address(found[1])
-    if address is None or address.version != 6:
-        raise AddressRefused("the URL's host stands in brackets and is no IPv6 address")
-    return str(address), port
-
-
-def _parse_name(text: str) -> str:
-    """A name in ASCII, or a plain IPv4 address; other spellings of an address are refused."""
-    name = text.lower()
-    if not text.isascii():
-        try:
-            host = unicodedata.normalize("NFKC", text)
-            name = URL.build(scheme="http", host=host).raw_host or ""
-        except (ValueError, UnicodeError) as error:
-            raise AddressRefused("the URL's host is no name") from error
-    name = name.removesuffix(".")
-    if not HOST_NAME.fullmatch(name):
+    if not PLACE.fullmatch(place) or not 0 < port < 65536:
+        raise AddressRefused("the URL has no host and port that can be read")
+    name, address = host.lower().removesuffix("."), parse_address(host)
+    if not (HOST_NAME.fullmatch(name) or (address and place.startswith("["))):
         raise AddressRefused("the URL's host is no name")
-    if NUMBER.fullmatch(name.rpartition(".")[2]) and (text != name or parse_address(name) is None):
+    if NUMBER.fullmatch(name.rpartition(".")[2]) and (host not in place or address is None):
         raise AddressRefused(
             "the URL's host is a number in disguise; an address is written like 93.184.215.14"
         )
-    return name
+    return Target(url, str(address or name), port, address)
+
+
+def parse_host_port(text: str) -> tuple[str, int]:
+    """Raises AddressRefused unless it is `host:port`."""
+    target = parse_url(f"http://{text}")
+    if target.url.explicit_port is None or not PLACE.fullmatch(text.lower()):
+        raise AddressRefused("there is no port")
+    return target.host, target.port
 
 
 async def system_resolve(host: str, port: int) -> Sequence[str]:
