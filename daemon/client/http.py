@@ -8,7 +8,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import field, fields
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import quote, urlencode, urlsplit
@@ -168,10 +168,8 @@ class HttpClient:
 
     async def _read_events(self, turn: str, position: str) -> AsyncGenerator[tuple[str, LiveEvent]]:
         """(id, event) of one connection. Id "12-2" is event 12 with two more parts; a draft has none."""
-        async with asyncio.timeout(REQUEST_S):
-            headers = {"Last-Event-ID": position}
-            status, reader, writer = await self._open("GET", f"{_run_path(turn)}/events", headers)
-        try:
+        headers = {"Last-Event-ID": position}
+        async with self._open("GET", f"{_run_path(turn)}/events", headers) as (status, reader):
             if status == 404:
                 raise KeyError(turn)
             if status != 200:
@@ -184,13 +182,8 @@ class HttpClient:
                 named = dict(line.split(": ", 1) for line in frame.strip().split("\n"))
                 event_id = named.get("id", "")
                 seq, _, rest = event_id.partition("-")
-                data = json.loads(named["data"])
-                yield (
-                    event_id,
-                    LiveEvent(named["event"], data, int(seq) if seq else None, int(rest or 0)),
-                )
-        finally:
-            writer.close()
+                numbers = int(seq) if seq else None, int(rest or 0)
+                yield event_id, LiveEvent(named["event"], json.loads(named["data"]), *numbers)
 
     async def get_transcript(self, turn: str) -> list[dict[str, object]]:
         return await self._request("GET", f"{_run_path(turn)}/transcript", none_for=(404,)) or []
@@ -315,12 +308,11 @@ class HttpClient:
     ) -> Any:  # the parsed JSON
         """The response; None for a status in `none_for`. Raises RequestRefused, DaemonStopped."""
         try:
-            async with asyncio.timeout(REQUEST_S):
-                status, reader, writer = await self._open(method, path, {}, body)
-                try:
-                    raw = await reader.read()
-                finally:
-                    writer.close()
+            async with (
+                asyncio.timeout(REQUEST_S),
+                self._open(method, path, {}, body) as (status, reader),
+            ):
+                raw = await reader.read()
         except LOST_CONNECTION as error:
             raise DaemonStopped from error
         if status in none_for:
@@ -332,16 +324,18 @@ class HttpClient:
         except ValueError as error:
             raise DaemonStopped from error  # the connection was cut in the middle of the response
 
+    @asynccontextmanager
     async def _open(
         self, method: str, path: str, headers: Mapping[str, str], body: Json | None = None
-    ) -> tuple[int, asyncio.StreamReader, asyncio.StreamWriter]:
-        """Send a request and read the head of its response."""
+    ) -> AsyncGenerator[tuple[int, asyncio.StreamReader], None]:
+        """Send a request and read the head of its response: the status, and a reader of the rest."""
         address = urlsplit(self.url)
         reader, writer = await asyncio.open_connection(
             address.hostname, address.port, limit=MAX_EVENT_BYTES
         )
         try:
-            content = b"" if body is None else json.dumps(_without_none(body)).encode()
+            given = {name: text for name, text in (body or {}).items() if text is not None}
+            content = b"" if body is None else json.dumps(given).encode()
             lines = {
                 "Host": address.netloc,
                 "Authorization": f"Bearer {self.token}",
@@ -351,12 +345,11 @@ class HttpClient:
             }
             head = "".join(f"{name}: {text}\r\n" for name, text in lines.items())
             writer.write(f"{method} {path} HTTP/1.0\r\n{head}\r\n".encode() + content)
-            await writer.drain()
-            status = (await reader.readuntil(b"\r\n\r\n")).split(b" ", 2)[1]
-        except BaseException:
+            async with asyncio.timeout(REQUEST_S):
+                status = (await reader.readuntil(b"\r\n\r\n")).split(b" ", 2)[1]
+            yield int(status), reader
+        finally:
             writer.close()
-            raise
-        return int(status), reader, writer
 
 
 def build_view(kind: type[ViewT], data: Json, **replaced: object) -> ViewT:
@@ -375,10 +368,6 @@ def loop_from_json(data: Json) -> LoopView:
 
 def _snake_case(data: Json) -> Json:
     return {UPPER.sub(r"_\1", name).lower(): data[name] for name in data}
-
-
-def _without_none(body: Json) -> Json:
-    return {name: given for name, given in body.items() if given is not None}
 
 
 def _refusal(status: int, raw: bytes) -> RequestRefused:

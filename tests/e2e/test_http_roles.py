@@ -191,7 +191,7 @@ async def test_managing_the_house_by_a_command_is_the_owners(daemon: Daemon) -> 
     for command in ("/people", "/people remove x", "/rules add never delete mail without asking"):
         for role in (Role.ADMIN, Role.EDITOR):
             reply = await told_as(daemon, role, command)
-            assert reply.endswith(f"here you are {NAMES[role]}, {role.value}. Nothing was done.")
+            assert reply.endswith(f"you are {NAMES[role]}, {role.value}. Nothing was done.")
 
 
 async def test_a_code_is_made_by_the_owner_and_people_are_listed_and_removed(
