@@ -402,10 +402,13 @@ class RedactedStream:
     redactor: Redactor
     _held: bytes = b""
     _cut: SpanRemover = field(default_factory=SpanRemover)
+    _index: SubstringIndex | None = None
 
     def feed(self, chunk: str) -> str:
         """What can be shown by now."""
-        needles = self.redactor.needles
+        if self._index is None:  # once: the source looks at a file each time
+            self._index = self.redactor.needles
+        needles = self._index
         if not (needles.names or self._held or self._cut.at):
             return chunk
         data = self._held + chunk.encode("utf-8", "surrogatepass")

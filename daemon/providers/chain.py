@@ -1,7 +1,7 @@
-"""Who is asked next when a model does not answer (A7). Nothing here counts against a turn's budget."""
+"""Which model is asked next when one does not answer (A7). Costs nothing of a turn's budget."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Protocol
 
 from daemon.core import value
@@ -27,7 +27,7 @@ RetryCallback = Callable[[ModelRetried], Awaitable[None]]
 
 @value
 class ModelRoute:
-    """A model, and whom to ask for it."""
+    """A model, and the provider to ask for it."""
 
     provider: Provider
     model: str
@@ -44,75 +44,8 @@ class Pricing(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class _Stream:
-    """Whether part of a reply has been shown that nobody may believe any more."""
-
-    on_text: TextCallback | None
-    on_reset: Callable[[], None] | None
-    shown: bool = False
-
-    def show(self, text: str) -> None:
-        self.shown = True
-        if self.on_text:
-            self.on_text(text)
-
-    def reset(self) -> None:
-        if self.shown and self.on_reset:
-            self.on_reset()
-        self.shown = False
-
-
-@dataclass(slots=True)
-class _Call:
-    """One call of the chain, and what has gone wrong in it so far."""
-
-    routes: Sequence[ModelRoute]
-    request: ModelRequest
-    draft: _Stream
-    on_retry: RetryCallback
-    failures: list[tuple[ModelRoute, ProviderError]] = field(default_factory=list)
-
-    async def ask(self, route: ModelRoute) -> ModelReply:
-        try:
-            return await route.provider.complete(
-                route.model, self.request, self.draft.show if self.draft.on_text else None
-            )
-        except ProviderError:
-            self.draft.reset()
-            raise
-
-    async def report_retry(
-        self, error: ProviderError, route: ModelRoute, following: ModelRoute, wait_s: float
-    ) -> None:
-        await self.on_retry(
-            ModelRetried(
-                provider=route.provider.name,
-                model=route.model,
-                error=error.kind.value,
-                message=str(error),
-                wait_s=wait_s,
-                next_provider=following.provider.name,
-                next_model=following.model,
-            )
-        )
-
-    def make_final_error(self) -> ProviderError:
-        """The last error, with the story of all."""
-        last = self.failures[-1][1]
-        if len(self.failures) == 1:
-            return last
-        story = "; then ".join(f"{route}: {error}" for route, error in self.failures)
-        return ProviderError(
-            last.kind,
-            f"no model answered. {story}",
-            retry_after=last.retry_after,
-            status=last.status,
-        )
-
-
 class ProviderChain:
-    """Asks the routes in order. `sleep` waits, `prices` fill in what the reply cost."""
+    """Asks the routes in order, each at most twice. `prices` fill in what the reply cost."""
 
     def __init__(self, *, sleep: Callable[[float], Awaitable[None]], prices: Pricing) -> None:
         self._sleep = sleep
@@ -127,41 +60,63 @@ class ProviderChain:
         on_reset: Callable[[], None] | None = None,
         on_retry: RetryCallback,
     ) -> ModelReply:
-        """The first reply that comes. `on_reset` says that what was shown is void; `on_retry` is awaited before each new try."""
-        call = _Call(routes, request, _Stream(on_text, on_reset), on_retry)
+        """The first reply. `on_reset` voids the text shown so far; `on_retry` precedes a retry."""
+        shown: list[str] = []
+
+        def show(text: str) -> None:
+            shown.append(text)
+            if on_text:
+                on_text(text)
+
+        failures: list[tuple[ModelRoute, ProviderError]] = []
         for position, route in enumerate(routes):
-            try:
-                return await self._ask_with_retry(call, route)
-            except ProviderError as error:
-                call.failures.append((route, error))
-                if not _tries_next_route(error.kind, first=position == 0):
-                    raise
-                if position + 1 < len(routes):
-                    await call.report_retry(error, route, routes[position + 1], 0.0)
-        raise (
-            call.make_final_error()
-            if routes
-            else ProviderError(ErrorClass.NOT_FOUND, "no model is configured")
-        )
+            for is_retry in (False, True):
+                try:
+                    reply = await route.provider.complete(
+                        route.model, request, show if on_text else None
+                    )
+                except ProviderError as error:
+                    if shown and on_reset:
+                        on_reset()
+                    shown.clear()
+                    wait_s = _get_wait(error)
+                    if error.kind in RETRYABLE and not is_retry:
+                        await on_retry(_describe_retry(error, route, route, wait_s))
+                        await self._sleep(wait_s)
+                        continue
+                    failures.append((route, error))
+                    if not _tries_next_route(error.kind, first=position == 0):
+                        raise
+                    if position + 1 < len(routes):
+                        await on_retry(_describe_retry(error, route, routes[position + 1], 0.0))
+                    break
+                usd = self._prices.get_usd(route.provider.name, route.model, reply.usage)
+                return replace(reply, usage=replace(reply.usage, usd=usd))
+        if not failures:
+            raise ProviderError(ErrorClass.NOT_FOUND, "no model is configured")
+        last = failures[-1][1]
+        if len(failures) == 1:
+            raise last
+        story = "no model answered. " + "; then ".join(f"{at}: {error}" for at, error in failures)
+        raise ProviderError(last.kind, story, retry_after=last.retry_after, status=last.status)
 
-    async def _ask_with_retry(self, call: _Call, route: ModelRoute) -> ModelReply:
-        try:
-            return await self._add_price(await call.ask(route), route)
-        except ProviderError as error:
-            if error.kind not in RETRYABLE:
-                raise
-            wait_s = _get_wait(error)
-            await call.report_retry(error, route, route, wait_s)
-        await self._sleep(wait_s)
-        return await self._add_price(await call.ask(route), route)
 
-    async def _add_price(self, reply: ModelReply, route: ModelRoute) -> ModelReply:
-        usd = self._prices.get_usd(route.provider.name, route.model, reply.usage)
-        return replace(reply, usage=replace(reply.usage, usd=usd))
+def _describe_retry(
+    error: ProviderError, route: ModelRoute, following: ModelRoute, wait_s: float
+) -> ModelRetried:
+    return ModelRetried(
+        provider=route.provider.name,
+        model=route.model,
+        error=error.kind.value,
+        message=str(error),
+        wait_s=wait_s,
+        next_provider=following.provider.name,
+        next_model=following.model,
+    )
 
 
 def _tries_next_route(kind: ErrorClass, *, first: bool) -> bool:
-    """A key that does not work is told at once; but a broken fallback does not hide the ones after it."""
+    """An invalid key is reported at once, but a broken fallback does not hide the next ones."""
     return (
         kind in RETRYABLE or kind is ErrorClass.NOT_FOUND or (not first and kind in ACCOUNT_ERRORS)
     )

@@ -12,51 +12,32 @@ from daemon.core.errors import AidaemonError, ErrorClass, ProviderError
 
 MAX_DETAIL = 300
 
-SPECIFIC_CODES = {
-    "context_length_exceeded": ErrorClass.CONTEXT_TOO_LONG,
-    "exceed_context_size_error": ErrorClass.CONTEXT_TOO_LONG,
-    "context_window_exceeded": ErrorClass.CONTEXT_TOO_LONG,
-    "request_too_large": ErrorClass.CONTEXT_TOO_LONG,
-    "insufficient_quota": ErrorClass.BILLING,
-    "insufficient_balance": ErrorClass.BILLING,
-    "insufficient_credits": ErrorClass.BILLING,
-    "billing_hard_limit_reached": ErrorClass.BILLING,
-    "billing_not_active": ErrorClass.BILLING,
-    "exceeded_current_quota_error": ErrorClass.BILLING,
-    "payment_required": ErrorClass.BILLING,
-    "billing_error": ErrorClass.BILLING,
-    "contract_spend_limit_reached": ErrorClass.BILLING,
-    "enforced_spend_limit_reached": ErrorClass.BILLING,
-    "linked_organization_spend_limit_reached": ErrorClass.BILLING,
-    "linked_organization_billing_unavailable": ErrorClass.BILLING,
-    "invalid_api_key": ErrorClass.AUTH,
-    "authentication_error": ErrorClass.AUTH,
-    "invalid_authentication_error": ErrorClass.AUTH,
-    "permission_error": ErrorClass.AUTH,
-    "api_key_invalid": ErrorClass.AUTH,
-    "unauthenticated": ErrorClass.AUTH,
-    "billing_disabled": ErrorClass.BILLING,
-    "unauthorized": ErrorClass.AUTH,
-    "overloaded_error": ErrorClass.OVERLOADED,
-    "engine_overloaded_error": ErrorClass.OVERLOADED,
-    "model_not_found": ErrorClass.NOT_FOUND,
-    "rate_limit_exceeded": ErrorClass.RATE_LIMIT,
-    "rate_limit_error": ErrorClass.RATE_LIMIT,
-}
-GENERAL_CODES = {
-    "invalid_request_error": ErrorClass.BAD_REQUEST,
-    "not_found_error": ErrorClass.NOT_FOUND,
-    "timeout": ErrorClass.TIMEOUT,
-    "timeout_error": ErrorClass.TIMEOUT,
-    "server_error": ErrorClass.SERVER,
-    "internal_error": ErrorClass.SERVER,
-    "internal_server_error": ErrorClass.SERVER,
-    "api_error": ErrorClass.SERVER,
-    "invalid_argument": ErrorClass.BAD_REQUEST,
-    "resource_exhausted": ErrorClass.RATE_LIMIT,
-    "deadline_exceeded": ErrorClass.TIMEOUT,
-    "unavailable": ErrorClass.OVERLOADED,
-}
+
+def _map_codes(**codes: str) -> dict[str, ErrorClass]:
+    return {code: ErrorClass[name] for name, listed in codes.items() for code in listed.split()}
+
+
+SPECIFIC_CODES = _map_codes(
+    CONTEXT_TOO_LONG="context_length_exceeded exceed_context_size_error context_window_exceeded "
+    "request_too_large",
+    BILLING="insufficient_quota insufficient_balance insufficient_credits billing_not_active "
+    "billing_hard_limit_reached exceeded_current_quota_error payment_required billing_error "
+    "contract_spend_limit_reached enforced_spend_limit_reached billing_disabled "
+    "linked_organization_spend_limit_reached linked_organization_billing_unavailable",
+    AUTH="invalid_api_key authentication_error invalid_authentication_error permission_error "
+    "api_key_invalid unauthenticated unauthorized",
+    OVERLOADED="overloaded_error engine_overloaded_error",
+    NOT_FOUND="model_not_found",
+    RATE_LIMIT="rate_limit_exceeded rate_limit_error",
+)
+GENERAL_CODES = _map_codes(
+    BAD_REQUEST="invalid_request_error invalid_argument",
+    NOT_FOUND="not_found_error",
+    TIMEOUT="timeout timeout_error deadline_exceeded",
+    SERVER="server_error internal_error internal_server_error api_error",
+    RATE_LIMIT="resource_exhausted",
+    OVERLOADED="unavailable",
+)
 CLASS_BY_STATUS = {
     401: ErrorClass.AUTH,
     402: ErrorClass.BILLING,
