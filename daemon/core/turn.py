@@ -1,25 +1,16 @@
-"""The parts of a turn's state: a call, a question of the house, a child, what was spent.
+"""A turn: one message being answered. Its state is a fold over its events, kept up incrementally (DESIGN 1)."""
 
-What the model is shown of events, always in the same bytes.
-
-Where the events of a turn go.
-
-A turn: one message being answered. Its state is a fold over its events, kept up incrementally (DESIGN 1).
-"""
-
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol, assert_never
+from typing import Any, Protocol
 
 from daemon.core.clock import run_to_completion
 from daemon.core.events import (
-    Alarm,
     ApprovalAnswered,
     ApprovalAsked,
     BudgetExtended,
     BudgetRaised,
-    CallEvent,
     CallJudged,
     ChildReturned,
     ChildSpawned,
@@ -46,7 +37,6 @@ from daemon.core.events import (
     TurnResumed,
     UserSaid,
     Verified,
-    WorkEvent,
 )
 from daemon.core.messages import Message, MessageRole, ToolCall, Usage
 from daemon.core.trust import APPROVALS, Effect, Label, Outcome
@@ -311,177 +301,169 @@ class Turn:
     def replay(self, recorded: RecordedEvent) -> None:
         """Fold one event of the journal into the state."""
         self.events.append(recorded)
-        self._fold(recorded.event, recorded.seq)
+        self._fold(recorded.event)
 
-    def _fold(self, event: Event, seq: int) -> None:
+    def _fold(self, event: Event) -> None:
         if not isinstance(event, NO_PROGRESS):
-            self.progress = seq
-        match event:
-            case UserSaid() | Steered() | Coached():
-                self._fold_said(event)
-            case ModelAsked() | ModelReplied() | ModelFailed() | Consulting() | Consulted():
-                self._fold_model(event, seq)
-            case (
-                CallJudged() | ApprovalAsked() | ApprovalAnswered() | ToolStarted() | ToolFinished()
-            ):
-                self._fold_call(event)
-            case BudgetExtended() | BudgetRaised() | IterationRefunded():
-                self._fold_budget(event)
-            case (
-                Classified()
-                | ChildSpawned()
-                | ChildReturned()
-                | TodosSet()
-                | HistoryCompressed()
-                | Verified()
-            ):
-                self._fold_work(event)
-            case Suspended() | TurnResumed() | TurnEnded():
-                self._fold_stage(event)
-            case ModelRetried() | ToolRetried() | Alarm():
-                pass
-            case _:
-                assert_never(event)
+            self.progress = self.seq
+        fold = FOLDS.get(type(event))
+        if fold:
+            fold(self, event)
 
-    def _fold_stage(self, event: Suspended | TurnResumed | TurnEnded) -> None:
-        self.suspended, self.last_input_seq = isinstance(event, Suspended), self.seq
-        if isinstance(event, TurnResumed):
-            self.label = self.label.join_with(event.label)
-        elif isinstance(event, TurnEnded):
-            self.ended = event
-        elif event.seconds is not None:
-            self.spent.seconds = event.seconds
+    def _begin(self, event: UserSaid) -> None:
+        self.awaiting_verdict = False
+        self.limits, self.spec = event.limits, event.terms
+        self.max_iterations = event.limits.max_iterations
+        self.memory_ids = tuple(hit.id for hit in event.memories)
+        self._append_user_message(render_user_message(event), event.initial_label, event.own_label)
+        self._set_intent(event)
 
-    def _fold_said(self, event: UserSaid | Steered | Coached) -> None:
+    def _steer(self, event: Steered) -> None:
         answered, self.awaiting_verdict = self.awaiting_verdict, False
-        match event:
-            case UserSaid():
-                self.limits, self.spec, self.max_iterations = (
-                    event.limits,
-                    event.terms,
-                    event.limits.max_iterations,
-                )
-                self.memory_ids = tuple(hit.id for hit in event.memories)
-                self._append_user_message(render_user_message(event), event.own_label, event.before)
-                self._set_intent(event.intent)
-            case Steered():
-                self.last_input_seq = self.seq
-                if answered and self.reply and self.reply.text:
-                    self.superseded.append(self.reply.text)
-                self._append_user_message(event.text, event.label)
-            case Coached():
-                self.coached[event.kind] = self.iterations
-                self._append_user_message(event.text, Label.TRUSTED)
+        self.last_input_seq = self.seq
+        if answered and self.reply and self.reply.text:
+            self.superseded.append(self.reply.text)
+        self._append_user_message(event.text, event.label, event.label)
 
-    def _set_intent(self, intent: Intent | None) -> None:
-        self.intent = intent
-        if intent in PLANNED_INTENTS and TODO_TOOL not in self.offered_tools:
+    def _coach(self, event: Coached) -> None:
+        self.awaiting_verdict = False
+        self.coached[event.kind] = self.iterations
+        self._append_user_message(event.text, Label.TRUSTED, Label.TRUSTED)
+
+    def _set_intent(self, event: UserSaid | Classified) -> None:
+        self.intent = event.intent
+        if event.intent in PLANNED_INTENTS and TODO_TOOL not in self.offered_tools:
             self.offered_tools.append(TODO_TOOL)
 
-    def _fold_model(
-        self, event: ModelAsked | ModelReplied | ModelFailed | Consulting | Consulted, seq: int
-    ) -> None:
-        match event:
-            case ModelAsked():
-                self.spent.add_reservation(self.open_request)
-                self.open_request, self.label = event, self.label.join_with(event.label)
-            case Consulting():
-                self.spent.add_reservation(self.open_consultation)
-                self.open_consultation = event
-            case Consulted():
-                self.open_consultation = None
-                self.consultations.append(event)
-                self.spent.add(event.usage, event.charged_usd, event.seconds)
-            case ModelReplied():
-                self._fold_reply(event, seq)
-            case ModelFailed():
-                self.failed = event
+    def _append_user_message(self, text: str, turn_label: Label, own: Label) -> None:
+        self.messages.append(Message(MessageRole.USER, text, label=own))
+        self.label = self.label.join_with(turn_label)
 
-    def _fold_budget(self, event: BudgetExtended | BudgetRaised | IterationRefunded) -> None:
-        match event:
-            case BudgetExtended():
-                self.max_iterations = event.max_iterations
-            case BudgetRaised():
-                self.limits, self.questions[event.question].settled = event.limits, True
-            case IterationRefunded():
-                self.iterations, self.refunds = self.iterations - 1, self.refunds + 1
+    def _request(self, event: ModelAsked) -> None:
+        self.spent.add_reservation(self.open_request)
+        self.open_request, self.label = event, self.label.join_with(event.label)
 
-    def _fold_work(self, event: WorkEvent) -> None:
-        match event:
-            case Classified():
-                self._set_intent(event.intent)
-            case ChildSpawned():
-                self.children[event.key] = ChildTurn(event)
-                self.last_input_seq = self.seq
-            case ChildReturned():
-                self.children[event.key].returned = event
-                self.label = self.label.join_with(event.label)
-            case TodosSet():
-                self.todos = event.items
-            case Verified():
-                self.verified.append(event)
-            case HistoryCompressed():
-                self._compress(event)
+    def _consult(self, event: Consulting) -> None:
+        self.spent.add_reservation(self.open_consultation)
+        self.open_consultation = event
+
+    def _end_consultation(self, event: Consulted) -> None:
+        self.open_consultation = None
+        self.consultations.append(event)
+        self.spent.add(event.usage, event.charged_usd, event.seconds)
+
+    def _take_reply(self, event: ModelReplied) -> None:
+        self.open_request, self.reply, text = None, event, event.text
+        self.spent.add(event.usage, event.charged_amount, event.seconds)
+        answer = Message(
+            MessageRole.ASSISTANT, text, event.calls, label=self.label, native=event.native
+        )
+        self.messages.append(answer)
+        ids = (f"{self.seq}.{index}" for index in range(len(event.calls)))
+        self.calls = list(map(CallState, ids, event.calls))
+        self.iterations += event.is_iteration
+        self.awaiting_verdict = not event.calls
+
+    def _fail(self, event: ModelFailed) -> None:
+        self.failed = event
+
+    def _judge(self, event: CallJudged) -> None:
+        self.call(event.call_id).judged = event
+
+    def _ask(self, event: ApprovalAsked) -> None:
+        if event.call_id[0].isdigit():
+            self.call(event.call_id).asked = event
+        else:
+            self.questions[event.call_id] = SystemQuestion(event)
+
+    def _take_answer(self, event: ApprovalAnswered) -> None:
+        is_call = event.call_id[0].isdigit()
+        asked = self.call(event.call_id) if is_call else self.questions[event.call_id]
+        asked.answered = event
+
+    def _start_tool(self, event: ToolStarted) -> None:
+        self.call(event.call_id).starts += 1
+
+    def _finish_tool(self, event: ToolFinished) -> None:
+        """Once all results are in, the model sees them together, in the order it asked (B5)."""
+        self.call(event.call_id).result = event
+        self.label = self.label.join_with(event.label)
+        self.offered_tools += [name for name in event.offers if name not in self.offered_tools]
+        if self.pending:
+            return
+        done = [(state.result, state.call) for state in self.calls if state.result]
+        self.spent.seconds += sum_seconds([result for result, _ in done])
+        self.settled_calls += done
+        self.messages += [build_result_message(call, result) for result, call in done]
+
+    def _extend_budget(self, event: BudgetExtended) -> None:
+        self.max_iterations = event.max_iterations
+
+    def _raise_budget(self, event: BudgetRaised) -> None:
+        self.limits, self.questions[event.question].settled = event.limits, True
+
+    def _refund(self, event: IterationRefunded) -> None:
+        self.iterations, self.refunds = self.iterations - 1, self.refunds + 1
+
+    def _spawn(self, event: ChildSpawned) -> None:
+        self.children[event.key] = ChildTurn(event)
+        self.last_input_seq = self.seq
+
+    def _end_child(self, event: ChildReturned) -> None:
+        self.children[event.key].returned = event
+        self.label = self.label.join_with(event.label)
+
+    def _set_todos(self, event: TodosSet) -> None:
+        self.todos = event.items
+
+    def _verify(self, event: Verified) -> None:
+        self.verified.append(event)
 
     def _compress(self, event: HistoryCompressed) -> None:
         self.compressed.append(event)
         self.kept_earlier = event.kept_earlier
-        self.messages[1 : 1 + event.dropped_own] = select_user_messages(
-            self.messages[1 : 1 + event.dropped_own], self.events
-        )
+        own = slice(1, 1 + event.dropped_own)
+        self.messages[own] = select_user_messages(self.messages[own], self.events)
         self.summary = build_summary_message(event) if event.summary else self.summary
 
-    def _append_user_message(self, text: str, label: Label, before: Label = Label.TRUSTED) -> None:
-        self.messages.append(Message(MessageRole.USER, text, label=label))
-        self.label = self.label.join_with(label).join_with(before)
+    def _suspend(self, event: Suspended) -> None:
+        self.suspended, self.last_input_seq = True, self.seq
+        if event.seconds is not None:
+            self.spent.seconds = event.seconds
 
-    def _fold_reply(self, event: ModelReplied, seq: int) -> None:
-        self.open_request, self.reply = None, event
-        self.spent.add(event.usage, event.charged_amount, event.seconds)
-        self.messages.append(
-            Message(
-                MessageRole.ASSISTANT,
-                event.text,
-                event.calls,
-                label=self.label,
-                native=event.native,
-            )
-        )
-        self.calls = [CallState(f"{seq}.{index}", call) for index, call in enumerate(event.calls)]
-        self.iterations += event.is_iteration
-        self.awaiting_verdict = not event.calls
-
-    def _fold_call(self, event: CallEvent) -> None:
-        if event.call_id[0].isdigit():
-            self._fold_of(self.call(event.call_id), event)
-        elif isinstance(event, ApprovalAsked):
-            self.questions[event.call_id] = SystemQuestion(event)
-        elif isinstance(event, ApprovalAnswered):
-            self.questions[event.call_id].answered = event
-
-    def _fold_of(self, state: CallState, event: CallEvent) -> None:
-        match event:
-            case CallJudged():
-                state.judged = event
-            case ApprovalAsked():
-                state.asked = event
-            case ApprovalAnswered():
-                state.answered = event
-            case ToolStarted():
-                state.starts += 1
-            case ToolFinished():
-                self._fold_result(state, event)
-
-    def _fold_result(self, state: CallState, event: ToolFinished) -> None:
-        state.result = event
+    def _resume(self, event: TurnResumed) -> None:
+        self.suspended, self.last_input_seq = False, self.seq
         self.label = self.label.join_with(event.label)
-        self.offered_tools.extend(name for name in event.offers if name not in self.offered_tools)
-        if not self.pending:
-            self._fold_results()
 
-    def _fold_results(self) -> None:
-        """All results are in: the model sees them together, in the order it asked (B5)."""
-        done = [(state.result, state.call) for state in self.calls if state.result]
-        self.spent.seconds += sum_seconds([result for result, _ in done])
-        self.settled_calls.extend(done)
-        self.messages.extend(build_result_message(call, result) for result, call in done)
+    def _end(self, event: TurnEnded) -> None:
+        self.suspended, self.last_input_seq, self.ended = False, self.seq, event
+
+
+FOLDS: dict[type, Callable[[Turn, Any], None]] = {
+    UserSaid: Turn._begin,
+    Classified: Turn._set_intent,
+    Steered: Turn._steer,
+    Coached: Turn._coach,
+    ModelAsked: Turn._request,
+    ModelReplied: Turn._take_reply,
+    ModelFailed: Turn._fail,
+    Consulting: Turn._consult,
+    Consulted: Turn._end_consultation,
+    CallJudged: Turn._judge,
+    ApprovalAsked: Turn._ask,
+    ApprovalAnswered: Turn._take_answer,
+    ToolStarted: Turn._start_tool,
+    ToolFinished: Turn._finish_tool,
+    BudgetExtended: Turn._extend_budget,
+    BudgetRaised: Turn._raise_budget,
+    IterationRefunded: Turn._refund,
+    ChildSpawned: Turn._spawn,
+    ChildReturned: Turn._end_child,
+    TodosSet: Turn._set_todos,
+    Verified: Turn._verify,
+    HistoryCompressed: Turn._compress,
+    Suspended: Turn._suspend,
+    TurnResumed: Turn._resume,
+    TurnEnded: Turn._end,
+}
+"""What each event changes; the others change nothing but the progress."""
