@@ -2,7 +2,8 @@
 
 A person's words as a full-text query that can never be a syntax error.
 
-The front door of memory: remember, recall, forget. One file, one connection, one thread that owns it.
+Memory: remember, recall, forget. One file, one connection, one thread that owns
+it.
 """
 
 import asyncio
@@ -20,7 +21,9 @@ from uuid import uuid4
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Something that was kept, as it was said. `label` tells what it may be trusted for, `owned` that the owner said it."""
+    """Something that was kept, as it was said. `label` tells what it may be trusted for, `owned`
+    that the owner said it.
+    """
 
     id: str
     text: str
@@ -106,7 +109,9 @@ class Memory:
 
     @classmethod
     async def open(cls, path: Path) -> "Memory":
-        """The memory in this file, made if need be. Close it with `aclose`. Raises sqlite3.Error for a file that is none."""
+        """The memory in this file, made if need be. Close it with `aclose`. Raises sqlite3.Error
+        for a file that is none.
+        """
         thread = ThreadPoolExecutor(1, thread_name_prefix="memory")
         try:
             database, empty = await asyncio.get_running_loop().run_in_executor(thread, _open, path)
@@ -118,17 +123,20 @@ class Memory:
     async def remember(
         self, text: str, *, at: datetime, source: str, label: str = "trusted", owned: bool = True
     ) -> str:
-        """Keep it; the same fact again only becomes newer, and trusted once somebody who is trusted has said it. Gives its id.
+        """Keep it; the same fact again only becomes newer, and trusted once somebody who is trusted
+        has said it. Gives its id.
 
-        Two that are the same to us may still differ in a sign ("a.b@c", "a-b@c"): the words of one who is trusted then count,
-        and before those the owner's (`owned`).
+        Two that are the same to us may still differ in a sign ("a.b@c", "a-b@c"): the words of one
+        who is trusted then count, and before those the owner's (`owned`).
         """
         self._empty = False
         row = (uuid4().hex, text, normalize(text), _format_time(at), source, label, int(owned))
         return await self._do(lambda database: _add(database, row))
 
     async def recall(self, query: str, limit: int) -> list[MemoryMatch]:
-        """What shares words with the query: rare words count more, and newer facts a little more than older ones."""
+        """What shares words with the query: rare words count more, and newer facts a little more
+        than older ones.
+        """
         words = "" if self._empty else build_query(query)
         if not words or limit < 1:
             return []
@@ -158,7 +166,9 @@ class Memory:
 
 
 def _open(path: Path) -> tuple[sqlite3.Connection, bool]:
-    """The file, and whether nothing is in it: a memory that is empty is asked before every turn, too."""
+    """The file, and whether nothing is in it: a memory that is empty is asked before every turn,
+    too.
+    """
     path.touch(mode=0o600)  # what is remembered is for its owner alone
     database = sqlite3.connect(path)
     try:

@@ -1,4 +1,6 @@
-"""Small tasks beside the work, which nobody waits for: each has an owner, and of one that breaks off the log tells."""
+"""Small tasks beside the work, which nobody waits for: each has an owner, and of one that breaks
+off the log tells.
+"""
 
 import asyncio
 import logging

@@ -1,4 +1,6 @@
-"""The tree of budgets: what a call may cost is held in every account above it before the call, and settled after (F2)."""
+"""The tree of budgets: what a call may cost is held in every account above it before the call, and
+settled after (F2).
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -31,7 +33,9 @@ class Cost:
 
 @value
 class Caps:
-    """What an account may use up: tokens sent, tokens of both kinds, USD. None is no limit of that kind."""
+    """What an account may use up: tokens sent, tokens of both kinds, USD. None is no limit of that
+    kind.
+    """
 
     input_tokens: int | None = None
     tokens: int | None = None
@@ -40,8 +44,8 @@ class Caps:
 
 @value
 class Shortage:
-    """Which account stands in the way, of what kind, and what it has used up of how much; `missing` is what there would have to
-    be on top, for the call that was meant.
+    """Which account stands in the way, of what kind, and what it has used up of how much; `missing`
+    is what there would have to be on top, for the call that was meant.
     """
 
     budget: str
@@ -53,7 +57,9 @@ class Shortage:
 
 @dataclass(slots=True, eq=False)
 class Budget:
-    """One node: a turn, or the day. Whatever is held or spent here is held and spent in all accounts above, too."""
+    """One node: a turn, or the day. Whatever is held or spent here is held and spent in all
+    accounts above, too.
+    """
 
     name: str
     caps: Caps = field(default_factory=Caps)
@@ -101,13 +107,14 @@ class Budget:
 
     def compute_remaining(self) -> Caps:
         """The least that any account from here up has left; None where none has a limit."""
-        rooms = [account._remaining() for account in self.iter_ancestors()]
+        remaining = [account._remaining() for account in self.iter_ancestors()]
         return Caps(
             min(
-                (room.input_tokens for room in rooms if room.input_tokens is not None), default=None
+                (one.input_tokens for one in remaining if one.input_tokens is not None),
+                default=None,
             ),
-            min((room.tokens for room in rooms if room.tokens is not None), default=None),
-            min((room.usd for room in rooms if room.usd is not None), default=None),
+            min((one.tokens for one in remaining if one.tokens is not None), default=None),
+            min((one.usd for one in remaining if one.usd is not None), default=None),
         )
 
     def get_ancestor(self, name: str) -> "Budget":

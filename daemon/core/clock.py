@@ -45,7 +45,9 @@ class SystemClock:
 
 @dataclass(slots=True)
 class FileClock:
-    """A wall clock read from a file (an ISO instant), looked at again every 100 ms; the stopwatch stays real."""
+    """A wall clock read from a file (an ISO instant), looked at again every 100 ms; the stopwatch
+    stays real.
+    """
 
     path: Path
     stopwatch: Callable[[], float] = monotonic
@@ -69,7 +71,9 @@ class FileClock:
 
 
 def system_clock() -> Clock:
-    """The machine's clock, or the file that tests write (CONTRACT, AIDAEMON_TEST_CLOCK). Raises ConfigError for a bad one."""
+    """The machine's clock, or the file that tests write (CONTRACT, AIDAEMON_TEST_CLOCK). Raises
+    ConfigError for a bad one.
+    """
     path = os.environ.get(TEST_CLOCK)
     if not path:
         return SystemClock()

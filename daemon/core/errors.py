@@ -1,4 +1,6 @@
-"""One tree of errors, by what the receiver can do about them. A class's docstring is its default message."""
+"""One tree of errors, by what the receiver can do about them. A class's docstring is its default
+message.
+"""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""What watchers of a turn see as it happens: drafts that are not written down, and events that are."""
+"""What watchers of a turn see as it happens: drafts, which are not stored, and events."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -67,7 +67,8 @@ class Subscriber:
 
 @dataclass(slots=True)
 class EventBus:
-    """One hub per process. Publishing never waits: a watcher that falls 10,000 items behind loses drafts, never an event.
+    """One hub per process. Publishing never waits: a watcher that falls 10,000 items behind loses
+    drafts, never an event.
 
     A draft is kept while it grows, so that whoever comes in the middle of it sees its beginning.
     """
@@ -77,7 +78,7 @@ class EventBus:
     _drafts: dict[str, list[TextDelta]] = field(default_factory=dict)
 
     def announce_turn(self, session: str, turn_id: str) -> None:
-        """A turn of this session begins, or is taken up again: followers can watch it from here on."""
+        """A turn of this session begins, or is resumed: listeners can watch it from here on."""
         for follow in self.turn_listeners:
             follow(session, turn_id)
 
@@ -98,7 +99,9 @@ class EventBus:
     def subscribe(
         self, turn_id: str, only: Callable[[LiveItem], bool] | None = None
     ) -> Iterator[AsyncIterator[LiveItem]]:
-        """Everything, or only this, that happens to the turn from now on. The watcher decides when it has seen the last."""
+        """Everything, or only this, that happens to the turn from now on. The watcher decides when
+        it has seen the last.
+        """
         watcher = Subscriber(only)
         if draft := self._drafts.get(turn_id):
             watcher.offer(TextDelta("".join(piece.text for piece in draft), draft[-1].after))

@@ -4,7 +4,8 @@ Events of talking to models: the calls of the loop itself, and the small ones be
 
 The facts of a turn: a closed union of frozen values.
 
-A call's identity within its turn is `call_id`: "SEQ.INDEX" of the reply that asked for it. Providers' own ids are only echoed.
+A call's identity within its turn is `call_id`: "SEQ.INDEX" of the reply that asked for it.
+Providers' own ids are only echoed.
 """
 
 from dataclasses import field
@@ -29,11 +30,13 @@ class CallJudged:
 
 @value
 class ApprovalAsked:
-    """A call waits for a person. The row beside it is the wait; `token_hash` is what an answer must match.
+    """A call waits for a person. The row beside it is the wait; `token_hash` is what an answer must
+    match.
 
-    The house asks in the same way when it needs a word itself; its questions are named, not numbered: "budget.1" (F2).
-    `preview` is what a person is shown beside the arguments; `paths` are the places in the workspace that the call is about,
-    where it is about nothing else: a standing permission may then be for places instead of for exactly this call.
+    The daemon asks for itself in the same way; its questions are named, not
+    numbered: "budget.1" (F2). `preview` is what a person is shown beside the arguments; `paths` are
+    the places in the workspace that the call is about, where it is about nothing else: a standing
+    permission may then be for places instead of for exactly this call.
     """
 
     call_id: str
@@ -79,9 +82,9 @@ class ToolRetried:
 
 @value
 class ToolFinished:
-    """The one result of a call. `offers` are tools that the model may use from now on (find_tools); `repeat_of` is the call
-    whose result this is, when the same thing was asked again and not run again. `owned`: nobody but the owner
-    wrote what it shows.
+    """The one result of a call. `offers` are tools that the model may use from now on (find_tools);
+    `repeat_of` is the call whose result this is, when the same thing was asked again and not run
+    again. `owned`: nobody but the owner wrote what it shows.
     """
 
     call_id: str
@@ -99,16 +102,14 @@ class ToolFinished:
     owned: bool = True
 
 
-ApprovalEvent = ApprovalAsked | ApprovalAnswered
-CallEvent = CallJudged | ApprovalAsked | ApprovalAnswered | ToolStarted | ToolFinished
-
-
 @value
 class ModelAsked:
-    """Written before each model call: what replay needs, and the reservation that counts as spent until settled.
+    """Written before each model call: what replay needs, and the reservation that counts as spent
+    until settled.
 
-    `reserved_usd` is None only in journals of before there was a worst case for unknown prices. `label` is that of the words in
-    which the tools are described: those of a server's tools are a stranger's (A22).
+    `reserved_usd` is None only in journals of before there was a worst case for unknown prices.
+    `label` is that of the words in which the tools are described: those of a server's tools are a
+    stranger's (A22).
     """
 
     iteration: int
@@ -128,7 +129,9 @@ class ModelAsked:
 
 @value
 class ModelRetried:
-    """A call failed and another follows, off-budget: the same model after `wait_s`, or `next_model` (A7)."""
+    """A call failed and another follows, off-budget: the same model after `wait_s`, or `next_model`
+    (A7).
+    """
 
     provider: str
     model: str
@@ -149,10 +152,11 @@ class ModelFailed:
 
 @value
 class ModelReplied:
-    """The reply, whole. A `closing` one makes no iteration, even when the model asks for tools that it was not given (A12).
+    """The reply, whole. A `closing` one makes no iteration, even when the model asks for tools that
+    it was not given (A12).
 
-    `cycle` says that it makes one even without a call (B3). `charged_usd` is what budgets count: the worst case where the
-    price is not known (F2).
+    `cycle` says that it makes one even without a call (B3). `charged_usd` is what budgets count:
+    the worst case where the price is not known (F2).
     """
 
     text: str
@@ -181,7 +185,9 @@ class ModelReplied:
 
 @value
 class Consulting:
-    """A small question to a model beside the loop is about to be asked: a summary, a verdict, a class, a reflection."""
+    """A small question to a model beside the loop is about to be asked: a summary, a verdict, a
+    class, a reflection.
+    """
 
     purpose: str
     provider: str
@@ -204,29 +210,11 @@ class Consulted:
     error: str = ""
 
 
-__all__ = [
-    "Answer",
-    "ApprovalAnswered",
-    "ApprovalAsked",
-    "CallJudged",
-    "Consulted",
-    "Consulting",
-    "Limits",
-    "ModelAsked",
-    "ModelFailed",
-    "ModelReplied",
-    "ModelRetried",
-    "Outcome",
-    "Stop",
-    "ToolFinished",
-    "ToolRetried",
-    "ToolStarted",
-]
-
-
 @value
 class MemoryHit:
-    """A memory that the turn was given, by id, so that replay can give it again. `owned`: the owner's, not somebody else's."""
+    """A memory that the turn was given, by id, so that replay can give it again. `owned`: the
+    owner's, not somebody else's.
+    """
 
     id: str
     text: str
@@ -236,11 +224,13 @@ class MemoryHit:
 
 @value
 class UserSaid:
-    """The message that began the turn, and what the turn is begun under. `intent` is None where the rules were not sure (E3).
+    """The message that began the turn, and what the turn is begun under. `intent` is None where the
+    rules were not sure (E3).
 
-    `label` is that of the words themselves, `before` that of what the model is shown from earlier turns. `composed` words are no
-    person's: another agent wrote them, or they hold what one said. `role` is what the person behind them is to the house: only an
-    owner's words are the owner's. `files` tells of the files that came with it: a stranger may have named them.
+    `label` is that of the words themselves, `before` that of what the model is shown from earlier
+    turns. `composed` words are no person's: another agent wrote them, or they hold what one said.
+    `role` is the role of the person behind them: only an owner's words are the owner's.
+    `files` tells of the files that came with it: a stranger may have named them.
     """
 
     text: str
@@ -264,7 +254,9 @@ class UserSaid:
 
     @property
     def own_label(self) -> Label:
-        """The label of the message as it is shown: what was said, and what memory had to say about it."""
+        """The label of the message as it is shown: what was said, and what memory had to say about
+        it.
+        """
         return join_all((self.label, *(hit.label for hit in self.memories)))
 
     @property
@@ -294,8 +286,8 @@ class Steered:
 
 @value
 class TurnResumed:
-    """A worker took the turn up again, after a restart or a wait. `label` is that of the conversation as it is shown from now on:
-    it may have gone on meanwhile.
+    """A worker took the turn up again, after a restart or a wait. `label` is that of the
+    conversation as it is shown from now on: it may have gone on meanwhile.
     """
 
     why: str
@@ -304,7 +296,7 @@ class TurnResumed:
 
 @value
 class Suspended:
-    """The turn waits for a person; its time stands still at so many `seconds` of work (DESIGN 3)."""
+    """The turn waits for a person; its clock stands at `seconds` of work (DESIGN 3)."""
 
     waiting_for: tuple[str, ...]
     seconds: float | None = None
@@ -321,7 +313,9 @@ class BudgetExtended:
 
 @value
 class BudgetRaised:
-    """A person let the turn use up more: the new limits of it, and of the day where that was what stopped it (F2)."""
+    """A person let the turn use up more: the new limits of it, and of the day where that was what
+    stopped it (F2).
+    """
 
     question: str
     limits: Limits
@@ -331,14 +325,16 @@ class BudgetRaised:
 
 @value
 class IterationRefunded:
-    """The last iteration was housekeeping only (a todo list kept, tools looked up): it does not count (E4)."""
+    """The last iteration was housekeeping only (a todo list kept, tools looked up): it does not
+    count (E4).
+    """
 
     call_ids: tuple[str, ...]
 
 
 @value
 class Coached:
-    """A message from the house to the model: a diagnosis, a nudge, feedback of a verifier."""
+    """A message from the daemon to the model: a diagnosis, a nudge, feedback of a verifier."""
 
     kind: str
     text: str
@@ -364,9 +360,9 @@ class TodosSet:
 class HistoryCompressed:
     """What the model is shown got shorter; the journal did not (B4).
 
-    Of the turns before, only the latest `kept_earlier` are still shown; of this turn, the first `dropped_own` messages after the
-    opening one are not, but for what people said. `summary`, where there is one, stands in the place of all that and of the
-    summary before it.
+    Of the turns before, only the latest `kept_earlier` are still shown; of this turn, the first
+    `dropped_own` messages after the opening one are not, but for what people said. `summary`, where
+    there is one, stands in the place of all that and of the summary before it.
     """
 
     strategy: str
@@ -380,7 +376,9 @@ class HistoryCompressed:
 
 @value
 class Verified:
-    """A final text was held against a criterion (E10, F6). `note` is added to the reply when it is delivered all the same."""
+    """A final text was held against a criterion (E10, F6). `note` is added to the reply when it is
+    delivered all the same.
+    """
 
     check: str
     passed: bool
@@ -390,10 +388,12 @@ class Verified:
 
 @value
 class ChildSpawned:
-    """Another agent was set to work; its message, its session and its row are written with this event, so it exists once.
+    """Another agent was set to work; its message, its session and its row are written with this
+    event, so it exists once.
 
-    `key` is the call that asked for it, or the step of a composite. What a background one finds out is told to the parent's
-    session in a message that begins the turn `report`; at most `max_chars` of it.
+    `key` is the call that asked for it, or the step of a composite. What a background one finds out
+    is told to the parent's session in a message that begins the turn `report`; at most `max_chars`
+    of it.
     """
 
     key: str
@@ -428,7 +428,9 @@ class ChildReturned:
 
 @value
 class Alarm:
-    """Something that the owner should look into: an agent that runs out of its budget again and again (D6)."""
+    """Something that the owner should look into: an agent that runs out of its budget again and
+    again (D6).
+    """
 
     kind: str
     text: str
@@ -436,8 +438,8 @@ class Alarm:
 
 @value
 class TurnEnded:
-    """The end: why, in the machine's and in the person's words, and the text that is delivered; `quiet`: it is not, for whoever
-    said it has been told by other means.
+    """The end: why, in the machine's and in the person's words, and the text that is delivered;
+    `quiet`: it is not, for whoever said it has been told by other means.
     """
 
     reason: Stop
@@ -446,7 +448,6 @@ class TurnEnded:
     quiet: bool = False
 
 
-WorkEvent = Classified | ChildSpawned | ChildReturned | TodosSet | HistoryCompressed | Verified
 Event = (
     UserSaid
     | Classified

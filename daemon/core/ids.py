@@ -13,7 +13,9 @@ ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
 def new_id() -> str:
-    """Sixteen characters of Crockford's base 32: nine of milliseconds, seven of chance. Sorts by time of birth."""
+    """Sixteen characters of Crockford's base 32: nine of milliseconds, seven of chance. Sorts by
+    time of birth.
+    """
     number = (time_ns() // 1_000_000 << 35) | secrets.randbits(35)
     return "".join(ALPHABET[number >> shift & 31] for shift in range(75, -5, -5))
 
@@ -30,15 +32,17 @@ def split_channel(channel: str) -> tuple[str, str]:
 
 
 def build_session_id(channel: str, chat: str) -> str:
-    """`{chat}` or `{chat}:{topic}` for Telegram, `slack:{chat}[:{thread}]`, `discord:{chat}`, behind a further account."""
+    """`{chat}` or `{chat}:{topic}` for Telegram, `slack:{chat}[:{thread}]`, `discord:{chat}`,
+    behind a further account.
+    """
     account, kind = split_channel(channel)
     own = chat if kind == DEFAULT_CHANNEL else f"{kind}:{chat}"
     return f"{account}{ACCOUNT_SEPARATOR}{own}" if account else own
 
 
 def parse_session_id(session: str) -> tuple[str, str]:
-    """(channel, chat): ("terminal", "main") of "terminal:main", ("work/slack", "C1:17.5") of "work/slack:C1:17.5"; bare numbers
-    are Telegram's.
+    """(channel, chat): ("terminal", "main") of "terminal:main", ("work/slack", "C1:17.5") of
+    "work/slack:C1:17.5"; bare numbers are Telegram's.
     """
     numbers = TELEGRAM_SESSION.fullmatch(session)
     if numbers:

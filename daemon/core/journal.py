@@ -1,8 +1,10 @@
-"""The seam between the house and its journal: one `Store`, whose work is done in functions over a `Tx`.
+"""The seam between the daemon and its journal: one `Store`, whose work is done in functions over a
+`Tx`.
 
-A function given to `write` runs as ONE atomic unit, in the order given, in the writer's own thread; it may run together
-with others in one disk commit (group commit), and has been flushed to disk when `write` returns. It must be quick, must not
-call back into the event loop, and is rolled back alone when it raises. Functions given to `read` see what is committed.
+A function given to `write` runs as ONE atomic unit, in the order given, in the writer's own thread;
+it may run together with others in one disk commit (group commit), and has been flushed to disk when
+`write` returns. It must be quick, must not call back into the event loop, and is rolled back alone
+when it raises. Functions given to `read` see what is committed.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -56,7 +58,9 @@ class ReadTx(Protocol):
         """Sessions of agents, loops and events that work for this conversation, oldest first."""
 
     def list_channel_sessions(self, channel: str, limit: int) -> list[SessionRow]:
-        """The conversations of this channel, those with the latest message first; those that work for others left out."""
+        """The conversations of this channel, those with the latest message first; those that work
+        for others left out.
+        """
 
     def get_input(self, input_id: str) -> InboxRow | None:
         """One accepted message."""
@@ -80,7 +84,9 @@ class ReadTx(Protocol):
         """Turns running or suspended, oldest first."""
 
     def list_unfinished_sessions(self) -> list[str]:
-        """Sessions with a message in state new, or a turn that has not ended: what a start has to take up again."""
+        """Sessions with a message in state new, or a turn that has not ended: what a start has to
+        take up again.
+        """
 
     def get_cancel_reason(self, turn_id: str) -> str:
         """Why somebody stopped this turn, which has not ended yet; "" when nobody did."""
@@ -101,10 +107,14 @@ class ReadTx(Protocol):
         """The agents at work for turns of this session, oldest first."""
 
     def list_recent_stops(self, agent: str, limit: int) -> list[Stop]:
-        """Why the latest turns of this agent ended, newest first, back to the one that raised an alarm (D6)."""
+        """Why the latest turns of this agent ended, newest first, back to the one that raised an
+        alarm (D6).
+        """
 
     def sum_unsettled(self, since: datetime) -> tuple[int, float]:
-        """Tokens and USD reserved since then for model calls that were cut off: they count as spent (F2)."""
+        """Tokens and USD reserved since then for model calls that were cut off: they count as spent
+        (F2).
+        """
 
     def sum_day_raises(self, since: datetime) -> tuple[int, float]:
         """Tokens and USD that people let the day cost beyond its limit since then (F2)."""
@@ -112,16 +122,22 @@ class ReadTx(Protocol):
     def list_approvals(
         self, state: str | None = None, session: str | None = None
     ) -> list[ApprovalRow]:
-        """Questions, oldest first, filtered by state and session where given; those of agents that work for it included."""
+        """Questions, oldest first, filtered by state and session where given; those of agents that
+        work for it included.
+        """
 
     def get_approval(self, turn_id: str, call_id: str) -> ApprovalRow | None:
         """The question about one call."""
 
     def find_approval(self, prefix: str) -> ApprovalRow | None:
-        """The question whose token's hash starts like this; None for less than 32 hexadecimal digits."""
+        """The question whose token's hash starts like this; None for less than 32 hexadecimal
+        digits.
+        """
 
     def list_grants(self, session: str) -> list[GrantRow]:
-        """Standing permissions that hold in this session: its own and those for everywhere; all of them for session "*"."""
+        """Standing permissions that hold in this session: its own and those for everywhere; all of
+        them for session "*".
+        """
 
     def is_grant_used(self, call: str) -> bool:
         """This call has used a standing permission that nobody has revoked since."""
@@ -147,11 +163,13 @@ class ReadTx(Protocol):
         """One delivery."""
 
     def list_unsent(self, channel: str) -> list[OutboxRow]:
-        """What this channel still has to deliver or to make sure of (new, sending, uncertain), in order of creation."""
+        """What this channel still has to deliver or to make sure of (new, sending, uncertain), in
+        order of creation.
+        """
 
     def find_delivery(self, channel: str, chat: str, message_id: str) -> OutboxRow | None:
-        """The latest delivery that became this message of the chat, or of a thread in it, for platforms do not always say which;
-        None for a message of somebody else's.
+        """The latest delivery that became this message of the chat, or of a thread in it, for
+        platforms do not always say which; None for a message of somebody else's.
         """
 
     def sum_usage(self, since: datetime, session: str | None = None) -> list[UsageRow]:
@@ -161,7 +179,9 @@ class ReadTx(Protocol):
         """How many turns ended since then, by stop reason (D6)."""
 
     def list_prunable(self, before: datetime, cited: Collection[str], limit: int) -> list[str]:
-        """Turns that ended before and whose texts nothing needs any more, oldest first; see store/pruning.py."""
+        """Turns that ended before and whose texts nothing needs any more, oldest first; see
+        store/pruning.py.
+        """
 
     def list_with_buttons(self) -> list[OutboxRow]:
         """Questions that stand in a chat with buttons, in order of creation."""
@@ -236,30 +256,40 @@ class Tx(ReadTx, Protocol):
         """Insert, or replace what stands there."""
 
     def accept_input(self, row: InboxRow) -> InboxRow:
-        """Insert the message. The same (channel, account, external_id) again changes nothing and gives the first one's row."""
+        """Insert the message. The same (channel, account, external_id) again changes nothing and
+        gives the first one's row.
+        """
 
     def set_input_state(self, input_id: str, state: str) -> None:
         """The message has come to this state; `steers` is emptied when the state is new again."""
 
     def claim_session(self, session: str, owner: str) -> int:
-        """Become the one worker of the session. Gives the new epoch, one more than the last; the former owner is fenced."""
+        """Become the one worker of the session. Gives the new epoch, one more than the last; the
+        former owner is fenced.
+        """
 
     def begin_turn(self, row: TurnRow, epoch: int) -> None:
         """A new turn; its input becomes taken. Raises Fenced, Conflict."""
 
     def add_attempt(self, turn_id: str, progress: int, blame: float = 1.0) -> float:
-        """A worker takes the turn up at this progress; gives how often that happened at the same one: 1, then `blame` more."""
+        """A worker takes the turn up at this progress; gives how often that happened at the same
+        one: 1, then `blame` more.
+        """
 
     def reset_attempts(self, turn_id: str) -> None:
         """The worker let go in good order: start counting anew."""
 
     def request_cancel(self, turn_id: str, why: str) -> None:
-        """Somebody stopped the turn, begun or not; the first word stands until it ends or is set aside."""
+        """Somebody stopped the turn, begun or not; the first word stands until it ends or is set
+        aside.
+        """
 
     def append_events(
         self, session: str, epoch: int, turn_id: str, recorded: Sequence[RecordedEvent]
     ) -> None:
-        """Write events, and what follows from them in the other tables (see store/project.py). Raises Fenced, UnknownTurn."""
+        """Write events, and what follows from them in the other tables (see store/project.py).
+        Raises Fenced, UnknownTurn.
+        """
 
     def quarantine(self, turn_id: str, at: datetime, notice: str) -> None:
         """Set the turn and its message aside for good; `notice` goes to the session's outbox."""
@@ -267,16 +297,22 @@ class Tx(ReadTx, Protocol):
     def answer_approval(
         self, turn_id: str, call_id: str, answer: Answer, by: str, reason: str, now: datetime
     ) -> ApprovalRow | None:
-        """Answer once: None when it is not pending any more or has expired (the row then turns expired)."""
+        """Answer once: None when it is not pending any more or has expired (the row then turns
+        expired).
+        """
 
     def open_question(self, turn_id: str, asked: ApprovalAsked, at: datetime) -> None:
-        """A question about a turn that has ended (C3); put to people like one of a turn. Raises UnknownTurn."""
+        """A question about a turn that has ended (C3); put to people like one of a turn. Raises
+        UnknownTurn.
+        """
 
     def set_approval_state(self, turn_id: str, call_id: str, state: str) -> None:
         """The question has come to this state."""
 
     def put_loop(self, row: LoopRow) -> None:
-        """Insert, or bring up what stands there. Raises Conflict where the agent is at another loop (C7)."""
+        """Insert, or bring up what stands there. Raises Conflict where the agent is at another loop
+        (C7).
+        """
 
     def add_grant(self, row: GrantRow) -> None:
         """A standing permission."""
@@ -285,15 +321,19 @@ class Tx(ReadTx, Protocol):
         """Take it back; False when there is none of that id."""
 
     def use_grant(self, grant_id: str, call: str, now: datetime) -> bool:
-        """Count one use of it, by this call; False when none is left, it has lapsed, or the call has used one already."""
+        """Count one use of it, by this call; False when none is left, it has lapsed, or the call
+        has used one already.
+        """
 
     def post_delivery(self, row: OutboxRow) -> None:
-        """Something to deliver that is not the outcome of an event; the part is chosen by the store when negative."""
+        """Something to deliver that is not the outcome of an event; the part is chosen by the store
+        when negative.
+        """
 
     def mark_delivery(
         self, turn_id: str, part: int, state: str, platform_message_id: str = "", error: str = ""
     ) -> None:
-        """The delivery has come to this state, `error` says why; `sending` counts one attempt more."""
+        """Set the state of a delivery; `error` says why. `sending` counts one more attempt."""
 
     def post_to_session(
         self, session: str, turn_id: str, kind: str, body: str, at: datetime
@@ -346,7 +386,9 @@ class Tx(ReadTx, Protocol):
         """They have sent the right one."""
 
     def add_stranger(self, name: str, now: datetime, within: timedelta, limit: int) -> bool:
-        """This stranger gets an answer; False when `limit` others have had one, less than `within` from now."""
+        """This stranger gets an answer; False when `limit` others have had one, less than `within`
+        from now.
+        """
 
     def put_owner_chat(self, row: OwnerChat) -> None:
         """An owner was met there."""
@@ -392,13 +434,17 @@ class Store(Protocol):
     """The journal."""
 
     async def write(self, work: Callable[[Tx], T]) -> T:
-        """Run as one atomic unit; on disk when this returns. Raises what `work` raised, or StoreUnavailable."""
+        """Run as one atomic unit; on disk when this returns. Raises what `work` raised, or
+        StoreUnavailable.
+        """
 
     async def read(self, look: Callable[[ReadTx], T]) -> T:
         """Run over what is committed."""
 
     def watch_outbox(self, told: Callable[[], None]) -> Callable[[], None]:
-        """Call `told` soon after each commit that holds something new to deliver, in the event loop; gives what ends that."""
+        """Call `told` soon after each commit that holds something new to deliver, in the event
+        loop; gives what ends that.
+        """
 
     @property
     def healthy(self) -> bool:

@@ -22,7 +22,9 @@ class MessageRole(StrEnum):
 
 @value
 class ToolCall:
-    """A call as the model wrote it. `provider_id` is only echoed back: some servers use the same one every time."""
+    """A call as the model wrote it. `provider_id` is only echoed back: some servers use the same
+    one every time.
+    """
 
     provider_id: str
     name: str
@@ -31,8 +33,9 @@ class ToolCall:
 
 @value
 class Native:
-    """A reply in its provider's own form, as JSON, kept so that it can be sent back unchanged: thinking blocks with their
-    signatures, reasoning items. It means something only to the same `provider` and `model`.
+    """A reply in its provider's own form, as JSON, kept so that it can be sent back unchanged:
+    thinking blocks with their signatures, reasoning items. It means something only to the same
+    `provider` and `model`.
     """
 
     provider: str
@@ -42,9 +45,11 @@ class Native:
 
 @value
 class Message:
-    """One entry of a conversation. A TOOL message answers the call with the same `provider_id` just before it.
+    """One entry of a conversation. A TOOL message answers the call with the same `provider_id` just
+    before it.
 
-    `native` is what the provider itself sent for this very message; whoever changes the message drops it.
+    `native` is what the provider itself sent for this very message; whoever changes the message
+    drops it.
     """
 
     role: MessageRole
@@ -78,7 +83,9 @@ class Usage:
 
 @value
 class ModelRequest:
-    """Everything one model call needs. `tools_allowed` false keeps the list but forbids its use (tool choice none)."""
+    """Everything one model call needs. `tools_allowed` false keeps the list but forbids its use
+    (tool choice none).
+    """
 
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
@@ -90,7 +97,7 @@ class ModelRequest:
 
 @value
 class ModelReply:
-    """What the model said, and what it cost. `finish` is the server's own word for why it stopped."""
+    """What the model said, and what it cost. `finish`: the server's word for why it stopped."""
 
     text: str
     calls: tuple[ToolCall, ...] = ()
@@ -130,14 +137,17 @@ CUES = (
     ),
 )
 ACKNOWLEDGEMENT = re.compile(
-    r"\W*(ok(ay)?|thanks?|thank you|thx|yes|no|yep|nope|sure|great|cool|nice|got it|hi|hello|hey|bye|good)\W*",
+    r"\W*(ok(ay)?|thanks?|thank you|thx|yes|no|yep|nope|sure|great|cool|nice|got it"
+    r"|hi|hello|hey|bye|good)\W*",
     re.IGNORECASE,
 )
 LONG_TEXT = 500
 
 
 def score_importance(role: MessageRole, text: str) -> float:
-    """The role's base, raised by what asks to be kept, lowered for a mere acknowledgement. Cues count in the first 500 signs."""
+    """The role's base, raised by what asks to be kept, lowered for a mere acknowledgement. Cues
+    count in the first 500 signs.
+    """
     if ACKNOWLEDGEMENT.fullmatch(text):
         return round(BASE[role] * 0.4, 2)
     beginning = text[:LONG_TEXT]

@@ -1,4 +1,5 @@
-"""Who wrote what in a conversation: the ground on which an argument of a call may stand (DESIGN 6, argument provenance).
+"""Who wrote what in a conversation: the ground on which an argument of a call may stand (DESIGN 6,
+argument provenance).
 
 Where text from outside came into a turn: what `show` marks, and `/status` gives as the reason (F3).
 """
@@ -37,8 +38,9 @@ class Origin(StrEnum):
 
 @value
 class SourcedText:
-    """One text of a conversation. `tool` is the one that was called, or whose result it is; `changes`: that call may have changed
-    something. `owned`: the owner said it, or it came up in what they asked for; words and errands of other people are not theirs.
+    """One text of a conversation. `tool` is the one that was called, or whose result it is;
+    `changes`: that call may have changed something. `owned`: the owner said it, or it came up in
+    what they asked for; words and errands of other people are not theirs.
     """
 
     text: str
@@ -51,8 +53,8 @@ class SourcedText:
 
 @value
 class TrustContext:
-    """What the calls of a turn stand in: its session's label, what was said before it, whether anybody may be asked, and the
-    conversation that it works for ("" for its own).
+    """What the calls of a turn stand in: its session's label, what was said before it, whether
+    anybody may be asked, and the conversation that it works for ("" for its own).
     """
 
     session_label: Label = Label.TRUSTED
@@ -62,7 +64,9 @@ class TrustContext:
 
 
 def is_owner_turn(turn: Turn) -> bool:
-    """The owner stands behind it: nobody else has said what to do in it. For a sub-agent that is who began it all."""
+    """The owner stands behind it: nobody else has said what to do in it. For a sub-agent that is
+    who began it all.
+    """
     return all(
         entry.event.role == OWNER_NAME
         for entry in turn.events
@@ -71,9 +75,11 @@ def is_owner_turn(turn: Turn) -> bool:
 
 
 def collect_texts(turn: Turn) -> tuple[SourcedText, ...]:
-    """Everything that was said in a turn, in order; what the model wrote as arguments of its calls, too.
+    """Everything that was said in a turn, in order; what the model wrote as arguments of its calls,
+    too.
 
-    What tools say in a turn of somebody else's counts as theirs: they may have had it written where it was found.
+    What tools say in a turn of somebody else's counts as theirs: they may have had it written where
+    it was found.
     """
     owned = is_owner_turn(turn)
     return tuple(said for entry in turn.events for said in _iter_event_texts(entry.event, owned))
@@ -123,7 +129,9 @@ MAX_SHOWN = 60
 
 @value
 class TaintSource:
-    """The first event by which a turn became untrusted. `inherited`: earlier turns of its session had made it so."""
+    """The first event by which a turn became untrusted. `inherited`: earlier turns of its session
+    had made it so.
+    """
 
     seq: int
     by: str

@@ -1,17 +1,21 @@
 """Half a surrogate pair is no text: JSON can carry one, but nothing can be written down with it.
 
-The ways in which a value may be written: as it is, and as programs write it when they pass it on (A6 of the reference).
+The ways in which a value may be written: as it is, and as programs write it when they pass it on
+(A6 of the reference).
 
-Looking for hundreds of strings at once in long texts: most texts hold none of them, and that is known fast.
+Looking for hundreds of strings at once in long texts: most texts hold none of them, and that is
+known fast.
 
-A text is cut into blocks of 8 bytes. Wherever a string of 15 bytes or more lies, one block lies wholly inside it, and its
-bytes are one of the string's first eight blocks; so one look-up of a block in a set settles it. Shorter strings have blocks
-of 4 bytes, and those of 6 are simply searched for.
+A text is cut into blocks of 8 bytes. Wherever a string of 15 bytes or more lies, one block lies
+wholly inside it, and its bytes are one of the string's first eight blocks; so one look-up of a
+block in a set settles it. Shorter strings have blocks of 4 bytes, and those of 6 are simply
+searched for.
 
-Secrets are taken out of every text that enters the journal, goes to a model, a log or a person (A6 of the reference).
+Secrets are taken out of every text that enters the journal, goes to a model, a log or a person (A6
+of the reference).
 
-By exact value and the usual ways of writing it; nothing is guessed from what merely looks like a secret. What is left of one
-is `[secret NAME]`. The text's label stays what it was.
+By exact value and the usual ways of writing it; nothing is guessed from what merely looks like a
+secret. What is left of one is `[secret NAME]`. The text's label stays what it was.
 """
 
 import base64
@@ -41,7 +45,8 @@ URL_SAFE = ";/?:@&=+$,#" + SCRIPT_SAFE
 
 
 def list_encodings(value: str) -> frozenset[str]:
-    """Plain, base64, hexadecimal, and as it stands in an address, in JSON, in a page, in a program's own listing.
+    """Plain, base64, hexadecimal, and as it stands in an address, in JSON, in a page, in a
+    program's own listing.
 
     What is shorter than SHORTEST characters is left out: it would be found where it is not meant.
     """
@@ -70,7 +75,7 @@ def _iter_lines(value: str) -> Iterator[str]:
 
 
 def _base64_forms(raw: bytes) -> Iterator[str]:
-    """What is the same whatever stands before and after it, and whether or not the end is padded."""
+    """The part that is the same whatever stands around it, padded or not."""
     for ahead in range(3):
         bits = 8 * ahead, 8 * (ahead + len(raw))
         inner = slice(-(-bits[0] // 6), bits[1] // 6)
@@ -122,7 +127,9 @@ Span = tuple[int, int, str]
 
 @value
 class BlockTable:
-    """Strings that are at least twice as long as a block, less one byte: where each possible block lies in which of them."""
+    """Strings that are at least twice as long as a block, less one byte: where each possible block
+    lies in which of them.
+    """
 
     width: int
     known: frozenset[int]
@@ -256,7 +263,9 @@ def build_index(secrets: Mapping[str, str]) -> SubstringIndex:
 
 @dataclass(slots=True)
 class Redactor:
-    """`source` gives the names by value, the same mapping as long as nothing changed; new ones are looked for at once."""
+    """`source` gives the names by value, the same mapping as long as nothing changed; new ones are
+    looked for at once.
+    """
 
     source: SecretSource = no_secrets
     _seen: Mapping[str, str] | None = field(default=None, repr=False)
@@ -281,7 +290,9 @@ class Redactor:
         return text if search.is_clean((text,)) else _redact_text(text, search.needles)
 
     def redact_value(self, thing: T) -> T:
-        """The same with every text in it cleaned: a dataclass, a tuple, a list, a mapping. The very thing if none is there."""
+        """The same with every text in it cleaned: a dataclass, a tuple, a list, a mapping. The very
+        thing if none is there.
+        """
         search = self._get_search()
         if not search.needles.names or search.is_clean(_iter_texts(thing)):
             return thing
@@ -298,7 +309,9 @@ class Redactor:
 
 @dataclass(slots=True)
 class SecretSearch:
-    """A search for these strings. Texts without any are known again: most are sent to a model many times over."""
+    """A search for these strings. Texts without any are known again: most are sent to a model many
+    times over.
+    """
 
     needles: SubstringIndex
     _clean: set[str] = field(default_factory=set)
@@ -373,13 +386,17 @@ def _is_same(items: list[object], old: tuple[object, ...] | list[object]) -> boo
 
 @dataclass(slots=True)
 class SpanRemover:
-    """Takes spans out of a text, piece by piece: `at` is how much of what comes is already gone, `last` what it was."""
+    """Takes spans out of a text, piece by piece: `at` is how much of what comes is already gone,
+    `last` what it was.
+    """
 
     at: int = 0
     last: str = ""
 
     def remove(self, data: bytes, spans: list[Span], until: int) -> str:
-        """The text up to there; a span that begins before and ends behind it is taken out with its whole."""
+        """The text up to there; a span that begins before and ends behind it is taken out with its
+        whole.
+        """
         kept: list[str] = []
         for start, end, name in spans:
             if end <= self.at or start >= until:
@@ -397,7 +414,9 @@ class SpanRemover:
 
 @dataclass(slots=True)
 class RedactedStream:
-    """A text in pieces. Held back is only what may be the beginning of a secret, at most the longest of them."""
+    """A text in pieces. Held back is only what may be the beginning of a secret, at most the
+    longest of them.
+    """
 
     redactor: Redactor
     _held: bytes = b""

@@ -1,6 +1,7 @@
 """The rows that stand beside the events: what the journal's tables hold, as values.
 
-A loop: one agent at one task, attempt after attempt, until its criterion holds (C1). Its row, and what is named after it.
+A loop: one agent at one task, attempt after attempt, until its criterion holds (C1). Its row, and
+what is named after it.
 
 Who may answer a question, and for how long a yes is to hold (DESIGN 6 Approvals). Pure.
 """
@@ -30,18 +31,21 @@ EVENT_CHANNEL = "event"
 REPORT_SUFFIX = ".report"
 HTTP_ROOT, NO_ROOT = "http", "nobody"
 UNSENT_STATES = ("new", "sending", "uncertain")  # deliveries that are on their way still
-OUTSIDE_SCOPE = "outside"  # the scope of a permission that was given for good to a conversation that came from outside
+OUTSIDE_SCOPE = "outside"  # of a lasting permission for a conversation from outside
 
 
 @value
 class InboxRow:
-    """One accepted message. `turn` is the turn it begins; `steers` the running turn it is meant to be folded into.
+    """One accepted message. `turn` is the turn it begins; `steers` the running turn it is meant to
+    be folded into.
 
-    state: new -> taken (its turn began) -> done, or steered:TURN, answered:TURN, quarantined; gone, where its sender was not
-    let in any more when the daemon started. Of a command: ordered -> command.
+    state: new -> taken (its turn began) -> done, or steered:TURN, answered:TURN, quarantined; gone,
+    where its sender was not let in any more when the daemon started. Of a command: ordered ->
+    command.
 
-    `role`: what its sender may do (core/roles.py): only an owner's words are the owner's. `attachments`: the files that came
-    with it, not fetched yet (core/files.py); "" for none. `message_id`: the platform's own id of it, to answer to.
+    `role`: what its sender may do (core/roles.py): only an owner's words are the owner's.
+    `attachments`: the files that came with it, not fetched yet (core/files.py); "" for none.
+    `message_id`: the platform's own id of it, to answer to.
     """
 
     id: str
@@ -63,11 +67,13 @@ class InboxRow:
 
 @value
 class SessionRow:
-    """One conversation and what was set for it by commands. `cleared_at`: history before it is not shown to the model.
+    """One conversation and what was set for it by commands. `cleared_at`: history before it is not
+    shown to the model.
 
-    `root` is the conversation that a sub-agent's, a loop's or an event's session works for: its people are asked and told,
-    there; "" for a conversation of its own. HTTP and NOBODY are no conversations: of HTTP, questions wait at /v1/approvals for
-    whoever has the owner's token, and nothing is delivered; of NOBODY, nothing is asked either.
+    `root` is the conversation that a sub-agent's, a loop's or an event's session works for: its
+    people are asked and told, there; "" for a conversation of its own. HTTP and NOBODY are no
+    conversations: of HTTP, questions wait at /v1/approvals for whoever has the owner's token, and
+    nothing is delivered; of NOBODY, nothing is asked either.
     """
 
     id: str
@@ -84,7 +90,9 @@ class SessionRow:
 
     @property
     def has_no_approver(self) -> bool:
-        """No person whom the house trusts stands behind it: what would have to be asked is refused (DESIGN 6)."""
+        """No trusted person stands behind it: what would have to be asked is refused
+        (DESIGN 6).
+        """
         return self.label is Label.UNTRUSTED and self.root in ("", NO_ROOT)
 
 
@@ -113,7 +121,9 @@ class TurnRow:
 
 @value
 class ChildRow:
-    """An agent that a turn set to work (A17). `turn` is the child's own turn; `done` once that has ended or was set aside."""
+    """An agent that a turn set to work (A17). `turn` is the child's own turn; `done` once that has
+    ended or was set aside.
+    """
 
     turn: str
     parent: str
@@ -131,7 +141,9 @@ class ChildRow:
 
 @value
 class ApprovalRow:
-    """A question to a person about one call. state: pending, answered, consumed, expired, void (its turn ended)."""
+    """A question to a person about one call. state: pending, answered, consumed, expired, void (its
+    turn ended).
+    """
 
     turn: str
     call_id: str
@@ -154,11 +166,12 @@ class ApprovalRow:
 
 @value
 class GrantRow:
-    """A standing permission: this tool with exactly these arguments, in one session or (session "") everywhere.
+    """A standing permission: this tool with exactly these arguments, in one session or (session "")
+    everywhere.
 
-    It is bounded by a number of uses or by time: `uses_left` None is any number, `expires` None only with a number of uses.
-    With `paths`, a pattern of places in the workspace, it is for every call of the tool there, whatever its other arguments.
-    `uses`: how often it has been used.
+    It is bounded by a number of uses or by time: `uses_left` None is any number, `expires` None
+    only with a number of uses. With `paths`, a pattern of places in the workspace, it is for every
+    call of the tool there, whatever its other arguments. `uses`: how often it has been used.
     """
 
     id: str
@@ -176,11 +189,12 @@ class GrantRow:
 
 @value
 class OutboxRow:
-    """Something to deliver. state: new, sending, sent, uncertain, failed. kind: reply, approval, notice, file.
+    """Something to deliver. state: new, sending, sent, uncertain, failed. kind: reply, approval,
+    notice, file.
 
-    `platform_message_id`: what the platform calls it; several, with spaces between, where it took several messages.
-    `error`: why it failed, or could not be sent the last time. `buttons`: a question that stands in a
-    chat with buttons.
+    `platform_message_id`: what the platform calls it; several, with spaces between, where it took
+    several messages. `error`: why it failed, or could not be sent the last time. `buttons`: a
+    question that stands in a chat with buttons.
     """
 
     turn: str
@@ -233,7 +247,7 @@ class OwnerChat:
 
 
 class LabelScope(StrEnum):
-    """What a label is about: a file and its name, a name alone, or a folder with everything in it."""
+    """What a label is about: a file and its name, a name alone, or a folder with its content."""
 
     FILE = "file"
     NAME = "name"
@@ -252,7 +266,8 @@ class FileLabel:
 
 @value
 class FileVersion:
-    """One change of one file. `old` and `new` are hashes of what it held; `label`, `mode` and `size` are the old content's.
+    """One change of one file. `old` and `new` are hashes of what it held; `label`, `mode` and
+    `size` are the old content's.
 
     `undoes` is the turn that this change took back; `undone`: this change has been taken back.
     """
@@ -295,7 +310,9 @@ class RuleRow:
 
 @value
 class UsageRow:
-    """What was used, summed: by model over a span of time. usd is None when any price in it is unknown."""
+    """What was used, summed: by model over a span of time. usd is None when any price in it is
+    unknown.
+    """
 
     provider: str
     model: str
@@ -326,10 +343,12 @@ ENDED_STAGES = (LoopStage.COMPLETED, LoopStage.FAILED)
 
 @value
 class LoopRow:
-    """One loop. `root` is the conversation that started it, `attempt` the one it is at, `learned` a line for each before.
+    """One loop. `root` is the conversation that started it, `attempt` the one it is at, `learned` a
+    line for each before.
 
-    `label` is the lowest of all that its attempts have read: what one has learned, the next is told. `role`:
-    what the one who began it is to the house; only an owner's task is the owner's words.
+    `label` is the lowest of all that its attempts have read: what one has learned, the next is
+    told. `role`: the role of whoever began it; only an owner's task is the owner's
+    words.
     """
 
     id: str
@@ -361,14 +380,16 @@ class LoopRow:
         return self.stage in ENDED_STAGES
 
     def turn_id(self, attempt: int) -> str:
-        """The turn that this attempt is: a name that follows from the loop, so that no attempt is ever begun twice."""
+        """The turn that this attempt is: a name that follows from the loop, so that no attempt is
+        ever begun twice.
+        """
         return f"{self.id}-{attempt}"
 
 
 @value
 class LoopOrder:
-    """`session` is the conversation that is asked and told, `role` what the sender is to the house. What is None is as the
-    agent's settings say.
+    """`session` is the conversation that is asked and told, `role` the sender's.
+    What is None is as the agent's settings say.
     """
 
     agent: str
@@ -392,7 +413,9 @@ class NotAllowedToAnswer(AidaemonError):
 
 @value
 class GrantBounds:
-    """How far a yes for longer goes, in a person's words: so many more times, for so long, in these places. 90 days at most."""
+    """How far a yes for longer goes, in a person's words: so many more times, for so long, in these
+    places. 90 days at most.
+    """
 
     uses: int | None = None
     duration: timedelta | None = None
@@ -403,7 +426,9 @@ EXACT_CALL = GrantBounds()
 
 
 def is_system_question(asked: ApprovalRow) -> bool:
-    """The house itself asks, for more budget or for a look at an answer: such a question is named, a call is numbered."""
+    """The daemon itself asks, for more budget or for a look at an answer: such a question is named,
+    a call is numbered.
+    """
     return not asked.call_id[:1].isdigit()
 
 
@@ -412,8 +437,9 @@ def may_answer_question(
 ) -> bool:
     """Whether this person, as they stand now, may give this answer (the table is core/roles.py).
 
-    `begun_by` is who sent the message that began the turn. The people of a session from outside are strangers, whatever names
-    they give: nothing there is anybody's own, and a yes is the owner's alone.
+    `begun_by` is who sent the message that began the turn. The people of a session from outside are
+    strangers, whatever names they give: nothing there is anybody's own, and a yes is the owner's
+    alone.
     """
     outside = session_label is Label.UNTRUSTED
     own = person.name == begun_by and not outside
@@ -433,9 +459,10 @@ def grant_from_answer(
     by: str,
     now: datetime,
 ) -> GrantRow | None:
-    """The standing permission that goes with an answer: exact and bounded, or none. `where` is the session; "" for everywhere.
+    """The standing permission that goes with an answer: exact and bounded, or none. `where` is the
+    session; "" for everywhere.
 
-    The house's own questions are asked anew each time.
+    The daemon's own questions are asked anew each time.
     """
     if answer not in LASTING_ANSWERS or is_system_question(asked):
         return None

@@ -1,4 +1,6 @@
-"""Questions that the daemon itself asks: more budget (F2), a look at an answer (E10) or at a loop's attempt (C3)."""
+"""Questions that the daemon itself asks: more budget (F2), a look at an answer (E10) or at a loop's
+attempt (C3).
+"""
 
 import json
 from collections.abc import Mapping

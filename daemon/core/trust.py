@@ -88,7 +88,7 @@ OWNER_NAME = "owner"
 
 
 class Role(StrEnum):
-    """What a person is to the house."""
+    """What a person is to the daemon."""
 
     OWNER = "owner"
     ADMIN = "admin"
@@ -100,9 +100,10 @@ class Role(StrEnum):
 class Right(StrEnum):
     """One thing that a person may be allowed.
 
-    KNOCK: be known, and ask whether the daemon is well. LOOK: read runs, conversations, questions and loops, those of others
-    too. TALK: say something in a conversation of their own. WORK: start, stop and approve loops, stop runs. ANSWER: say yes to
-    a call that can be undone. DANGER: say yes to any call, and for good. MANAGE: people, rules, grants, the config.
+    KNOCK: be known, and ask whether the daemon is well. LOOK: read runs, conversations, questions
+    and loops, those of others too. TALK: say something in a conversation of their own. WORK: start,
+    stop and approve loops, stop runs. ANSWER: say yes to a call that can be undone. DANGER: say yes
+    to any call, and for good. MANAGE: people, rules, grants, the config.
     """
 
     CONTACT = "knock"
@@ -131,7 +132,9 @@ REVERSIBLE_EFFECTS = (Effect.READ, Effect.FETCH, Effect.WRITE)
 
 @value
 class Person:
-    """Somebody whom a door has recognised. `name` is how they stand in the journal, as sender or as who answered."""
+    """Somebody who has been recognised. `name` is how they stand in the journal, as sender or as
+    who answered.
+    """
 
     name: str
     role: Role
@@ -146,17 +149,20 @@ def has_right(role: Role, right: Right) -> bool:
 
 
 def is_dangerous(effect: Effect, label: Label) -> bool:
-    """Only an owner says yes to it: it cannot be undone, or somebody outside may have thought of it."""
+    """Only an owner says yes to it: it cannot be undone, or somebody outside may have thought of
+    it.
+    """
     return effect not in REVERSIBLE_EFFECTS or label is Label.UNTRUSTED
 
 
 def may_answer(
     role: Role, effect: Effect, label: Label, answer: Answer, *, own: bool = False
 ) -> bool:
-    """Whether this person may give this answer to a question about a call of such an effect, in a turn of such a label.
+    """Whether this person may give this answer to a question about a call of such an effect, in a
+    turn of such a label.
 
-    `own` says that the turn is theirs: everyone who may talk may take back what they asked for themselves. A yes for good
-    ("always") is a rule of the house, and rules are the owner's.
+    `own` says that the turn is theirs: everyone who may talk may take back what they asked for
+    themselves. A yes for good ("always") is a rule, and rules are the owner's.
     """
     if answer is Answer.EXPIRED:
         return False  # nobody says that: it is what becomes of a question
@@ -167,5 +173,7 @@ def may_answer(
 
 
 def label_for_role(role: Role) -> Label:
-    """What the words of such a person are trusted for: those who may not talk are only ever read, never obeyed."""
+    """What the words of such a person are trusted for: those who may not talk are only ever read,
+    never obeyed.
+    """
     return Label.TRUSTED if has_right(role, Right.TALK) else Label.UNTRUSTED

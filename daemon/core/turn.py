@@ -1,4 +1,6 @@
-"""A turn: one message being answered. Its state is a fold over its events, kept up incrementally (DESIGN 1)."""
+"""A turn: one message being answered. Its state is a fold over its events, kept up incrementally
+(DESIGN 1).
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -68,7 +70,7 @@ class CallState:
 
 @dataclass(slots=True)
 class SystemQuestion:
-    """Something that the house itself asked a person: for more budget, for a look at the answer."""
+    """What the daemon itself asked a person: for more budget, for a look at the answer."""
 
     asked: ApprovalAsked
     answered: ApprovalAnswered | None = None
@@ -90,7 +92,8 @@ class ChildTurn:
 
 @dataclass(slots=True)
 class TurnUsage:
-    """What the turn itself has used up so far. `reserved_*` belong to calls that were asked and never settled.
+    """What the turn itself has used up so far. `reserved_*` belong to calls that were asked and
+    never settled.
 
     `usd` is what is known of the price; `charged_usd` is what budgets count.
     """
@@ -116,14 +119,16 @@ class TurnUsage:
         self.seconds += seconds
 
     def add_reservation(self, asked: ModelAsked | Consulting | None) -> None:
-        """A call was asked and nobody will ever say what it cost: its reservation counts as spent."""
+        """A call was cut off: its reservation counts as spent."""
         if asked:
             self.reserved_tokens += asked.reserved_tokens
             self.reserved_usd += asked.reserved_usd or 0.0
 
 
 def sum_seconds(results: Sequence[ToolFinished]) -> float:
-    """How long the calls of one reply took in all: effects one after the other, what only reads side by side."""
+    """How long the calls of one reply took in all: effects one after the other, what only reads
+    side by side.
+    """
     reads = [result.seconds for result in results if result.effect is Effect.READ]
     return sum(result.seconds for result in results if result.effect is not Effect.READ) + max(
         reads, default=0.0
@@ -147,7 +152,9 @@ def build_result_message(call: ToolCall, result: ToolFinished) -> Message:
 
 
 def render_user_message(said: UserSaid) -> str:
-    """The user's words and files, after what memory had to say about them; the same bytes in every later prompt."""
+    """The user's words and files, after what memory had to say about them; the same bytes in every
+    later prompt.
+    """
     if not said.memories:
         return said.full_text
     lines = "\n".join(f"- {hit.text}" for hit in said.memories)
@@ -162,7 +169,9 @@ def build_summary_message(event: HistoryCompressed) -> Message:
 def select_user_messages(
     messages: Iterable[Message], recorded: Sequence[RecordedEvent]
 ) -> list[Message]:
-    """Of messages that are to be shown no more, those of people: they are never lost. What the house said may go."""
+    """Of messages that are to be shown no more, those of people: they are never lost. What the
+    daemon said may go.
+    """
     said = {entry.event.text for entry in recorded if isinstance(entry.event, Steered)}
     return [
         message for message in messages if message.role is MessageRole.USER and message.text in said
@@ -176,7 +185,9 @@ def render_plan(todos: Sequence[Todo]) -> str:
 
 
 def append_plan(messages: tuple[Message, ...], todos: Sequence[Todo]) -> tuple[Message, ...]:
-    """The conversation, with the plan behind it: never in the middle, so that what was sent before stays as it was."""
+    """The conversation, with the plan behind it: never in the middle, so that what was sent before
+    stays as it was.
+    """
     if not todos or all(item.state == "done" for item in todos):
         return messages
     text = f"<todo>\n{render_plan(todos)}\n</todo>"
@@ -193,7 +204,9 @@ class EventSink(Protocol):
     """Where a turn's events are written, in one transaction, before anything follows from them."""
 
     async def append(self, turn_id: str, recorded: Sequence[RecordedEvent]) -> None:
-        """Durable when it returns. Raises Fenced when another worker owns the session, StoreUnavailable when the disk fails."""
+        """Durable when it returns. Raises Fenced when another worker owns the session,
+        StoreUnavailable when the disk fails.
+        """
         ...
 
 
@@ -204,12 +217,15 @@ TODO_TOOL = "todo"
 
 @dataclass(slots=True)
 class Turn:
-    """One inbound message until its reply. `record` believes an event at once; `commit` writes down what was recorded.
+    """One inbound message until its reply. `record` believes an event at once; `commit` writes down
+    what was recorded.
 
-    Commit before anything leaves the process: a model call, a tool start, a reply. `progress` is the seq of the latest event
-    that brought the turn further: asking again after a crash does not. `coached` says after which iteration each kind came last.
-    `kept_earlier` and `summary` are what compression left of the turns before; None is all of them. `news`: the seq at which
-    something last reached the turn from outside. `label` joins all that the model was shown, the words about its tools included.
+    Commit before anything leaves the process: a model call, a tool start, a reply. `progress` is
+    the seq of the latest event that brought the turn further: asking again after a crash does not.
+    `coached` says after which iteration each kind came last. `kept_earlier` and `summary` are what
+    compression left of the turns before; None is all of them. `news`: the seq at which something
+    last reached the turn from outside. `label` joins all that the model was shown, the words about
+    its tools included.
     """
 
     id: str
@@ -269,12 +285,14 @@ class Turn:
 
     @property
     def has_open_question(self) -> bool:
-        """The house has asked a person something and has no answer yet."""
+        """The daemon has asked a person something and has no answer yet."""
         return any(question.answered is None for question in self.questions.values())
 
     @property
     def answer(self) -> str:
-        """What the model has to say to the user: its latest text, after any that was complete when the user went on."""
+        """What the model has to say to the user: its latest text, after any that was complete when
+        the user went on.
+        """
         return "\n\n".join(
             text for text in (*self.superseded, self.reply.text if self.reply else "") if text
         )
@@ -290,7 +308,9 @@ class Turn:
         return recorded
 
     async def commit(self) -> None:
-        """Write down what was recorded since the last commit; on failure it stays staged for another try."""
+        """Write down what was recorded since the last commit; on failure it stays staged for
+        another try.
+        """
         if self._staged:
             await run_to_completion(self._write(tuple(self._staged)))
 

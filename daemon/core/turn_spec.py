@@ -1,4 +1,5 @@
-"""What a turn is begun under, and keeps to its end: limits, declared conditions, checks, the agent it is (B1, D1).
+"""What a turn is begun under, and keeps to its end: limits, declared conditions, checks, the agent
+it is (B1, D1).
 
 Regular expressions that people write into files.
 """
@@ -24,7 +25,9 @@ class Intent(StrEnum):
 
 @value
 class Limits:
-    """What a turn may use up: iterations, seconds of work, tokens in, USD. None is no limit of that kind."""
+    """What a turn may use up: iterations, seconds of work, tokens in, USD. None is no limit of that
+    kind.
+    """
 
     max_iterations: int = 10
     max_iterations_cap: int = 25
@@ -43,7 +46,9 @@ class TextIncludes:
 
 @value
 class ToolResult:
-    """A result of this tool, in the latest iteration, has this exit code AND contains this; None and "" ask nothing (B2)."""
+    """A result of this tool, in the latest iteration, has this exit code AND contains this; None
+    and "" ask nothing (B2).
+    """
 
     tool: str
     exit_code: int | None = None
@@ -66,7 +71,8 @@ Condition = TextIncludes | ToolResult | BudgetExhausted
 class AnswerCheck:
     """A criterion that a final answer is held against (E10).
 
-    value: the pattern, the text, the command, or what a judge is to look for; `tool` and `exit_code` belong to tool_result.
+    value: the pattern, the text, the command, or what a judge is to look for; `tool` and
+    `exit_code` belong to tool_result.
     """
 
     kind: Literal["regex", "contains", "test_pass", "tool_result", "manual", "judge"]
@@ -85,7 +91,9 @@ class Member:
 
 @value
 class Composite:
-    """Several agents at one task (B11). `judge` sums a debate up; an iterative one ends when its text has `until` in it."""
+    """Several agents at one task (B11). `judge` sums a debate up; an iterative one ends when its
+    text has `until` in it.
+    """
 
     strategy: Composition
     members: tuple[Member, ...]
@@ -96,10 +104,12 @@ class Composite:
 
 @value
 class TurnSpec:
-    """An agent's spec as far as a turn needs it. `cycles`: exactly max_iterations model calls, with tools in all of them (B3).
+    """An agent's spec as far as a turn needs it. `cycles`: exactly max_iterations model calls, with
+    tools in all of them (B3).
 
-    `tools` are patterns of names; empty: all. `critical`: a refusal of these ends the turn (D3). `output_schema`: JSON schema
-    that the answer must fit. `depth` counts how many agents are above this one (A17).
+    `tools` are patterns of names; empty: all. `critical`: a refusal of these ends the turn (D3).
+    `output_schema`: JSON schema that the answer must fit. `depth` counts how many agents are above
+    this one (A17).
     """
 
     agent: str = "default"

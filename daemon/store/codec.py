@@ -1,6 +1,8 @@
-"""How an event is stored: kind, schema version, and JSON without the fields that hold their defaults.
+"""How an event is stored: kind, schema version, and JSON without the fields that hold their
+defaults.
 
-So neither the kinds below nor the names and defaults of the events' fields ever change; classes may be renamed.
+So neither the kinds below nor the names and defaults of the events' fields ever change; classes may
+be renamed.
 """
 
 from functools import cache

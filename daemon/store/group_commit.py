@@ -21,8 +21,9 @@ WORK_ERRORS = (
 class WorkItem(Generic[R]):
     """One piece of work, and what it returned or raised, carried from its thread to its caller.
 
-    A context manager, because whatever the work raises is its caller's business and nobody else's; an error of the
-    disk, the file or another process passes: then the transaction as a whole has failed.
+    A context manager, because whatever the work raises is its caller's business and nobody else's;
+    an error of the disk, the file or another process passes: then the transaction as a whole has
+    failed.
     """
 
     def __init__(self, work: Callable[[SqliteTx], R]) -> None:
@@ -63,9 +64,11 @@ class WorkItem(Generic[R]):
 
 
 def commit_all(db: sqlite3.Connection, tx: SqliteTx, items: Sequence[WorkItem[object]]) -> bool:
-    """One transaction around all of them; work that raises is undone alone. True when something went to disk.
+    """One transaction around all of them; work that raises is undone alone. True when something
+    went to disk.
 
-    Raises sqlite3.DatabaseError when the transaction as a whole has failed: then nothing of it stands.
+    Raises sqlite3.DatabaseError when the transaction as a whole has failed: then nothing of it
+    stands.
     """
     before = db.total_changes
     try:

@@ -1,4 +1,6 @@
-"""One daemon per home directory (K26): an advisory lock that the kernel frees when its process dies, however it dies."""
+"""One daemon per home directory (K26): an advisory lock that the kernel frees when its process
+dies, however it dies.
+"""
 
 import fcntl
 import os
@@ -13,7 +15,9 @@ PAUSES_S = (0.02, 0.05, 0.0)
 
 
 class HomeLock:
-    """Held while the process works in HOME. The file stays; only the lock on it counts, so a dead owner is no obstacle."""
+    """Held while the process works in HOME. The file stays; only the lock on it counts, so a dead
+    owner is no obstacle.
+    """
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -58,7 +62,9 @@ def is_locked(home: Path) -> bool:
 
 
 def _try_lock(fd: int) -> bool:
-    """A command that looks whether a daemon runs shares the lock for a moment: that moment is waited out."""
+    """A command that looks whether a daemon runs shares the lock for a moment: that moment is
+    waited out.
+    """
     for pause_s in PAUSES_S:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -76,4 +82,7 @@ def _read_owner(fd: int) -> str:
 def _in_use_message(home: Path, owner: str) -> str:
     who = f"process {owner}" if owner else "another process"
     stop = f"stop it with `kill {owner}`" if owner else "wait until it has ended"
-    return f"{home} is in use by {who}; nothing was changed. Use the aidaemon that runs there, {stop}, or give another --home."
+    return (
+        f"{home} is in use by {who}; nothing was changed."
+        f" Use the aidaemon that runs there, {stop}, or give another --home."
+    )

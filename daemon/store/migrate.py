@@ -1,4 +1,6 @@
-"""Opening the journal's file: pragmas, a look for damage, and numbered migrations kept count of in `user_version` (K23)."""
+"""Opening the journal's file: pragmas, a look for damage, and numbered migrations kept count of in
+`user_version` (K23).
+"""
 
 import os
 import sqlite3
@@ -10,7 +12,7 @@ from daemon.core import value
 from daemon.core.errors import ConfigError
 
 MIGRATIONS_FOLDER = Path(__file__).parent / "migrations"
-BUSY_MS = 3_000  # how long another program's lock on the file is waited for, by SQLite's own bounded retries
+BUSY_MS = 3_000  # how long another program's lock on the file is waited for
 STATEMENTS = 256
 CHECKED_UP_TO = 64 * 2**20  # bytes; quick_check reads the whole file, and a start must stay quick
 WAL_KEPT = 16 * 2**20
@@ -44,7 +46,7 @@ def migrations(folder: Path = MIGRATIONS_FOLDER) -> list[Migration]:
 
 
 def open_writer(path: Path) -> sqlite3.Connection:
-    """The one connection that writes; the file is made where there is none. Raises JournalUnusable."""
+    """The one connection that writes; creates the file if needed. Raises JournalUnusable."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as exc:
@@ -76,12 +78,14 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def migrate(db: sqlite3.Connection, path: Path, steps: Sequence[Migration]) -> None:
-    """Bring the schema up to the newest step, each in a transaction of its own. Raises JournalUnusable for a newer file."""
+    """Bring the schema up to the newest step, each in a transaction of its own. Raises
+    JournalUnusable for a newer file.
+    """
     newest = steps[-1].number
     if _version(db) > newest:
         raise JournalUnusable(
-            f"{path}: written by a newer aidaemon (schema {_version(db)}; this one knows up to {newest}). Nothing was changed."
-            " Install the newer aidaemon again, or give another --home."
+            f"{path}: written by a newer aidaemon (schema {_version(db)}; this one knows up to"
+            f" {newest}). Nothing was changed. Install the newer aidaemon again, or give another --home."
         )
     for step in steps:
         if step.number > _version(db):

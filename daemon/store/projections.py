@@ -1,10 +1,11 @@
 """One transaction over all tables, and what follows from an event in the tables beside it."""
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
+from typing import Any
 
 from daemon.core.errors import UNBILLED
 from daemon.core.events import (
@@ -65,11 +66,14 @@ SHOWN_OF_APPROVAL = ("call_id", "tool", "arguments", "effect", "expires", "previ
 
 
 PRUNABLE = """SELECT id FROM turns WHERE ended_at < ? AND state <> 'pruned'
-    AND NOT EXISTS (SELECT 1 FROM outbox WHERE turn = turns.id AND state IN ('new', 'sending', 'uncertain'))
-    AND NOT EXISTS (SELECT 1 FROM approvals WHERE turn = turns.id AND state IN ('pending', 'answered'))
+    AND NOT EXISTS (SELECT 1 FROM outbox WHERE turn = turns.id AND state IN ('new', 'sending',
+    'uncertain'))
+    AND NOT EXISTS (SELECT 1 FROM approvals WHERE turn = turns.id AND state IN ('pending',
+    'answered'))
     AND NOT EXISTS (SELECT 1 FROM events WHERE turn = turns.id AND kind = 'ToolFinished'
         AND payload -> '$.outcome' = '"unknown"')
-    AND NOT EXISTS (SELECT 1 FROM grant_uses WHERE call >= turns.id || '/' AND call < turns.id || '0')
+    AND NOT EXISTS (SELECT 1 FROM grant_uses WHERE call >= turns.id || '/' AND call < turns.id ||
+    '0')
     ORDER BY n"""
 PRUNE = (
     "DELETE FROM events WHERE turn = ?",
@@ -118,9 +122,11 @@ class SqliteTx(
     def post_to_session(
         self, session: str, turn_id: str, kind: str, body: str, at: datetime
     ) -> None:
-        """A session that works for another has no people: the other's are told, but of its reply by that one.
+        """A session that works for another has no people: the other's are told, but of its reply by
+        that one.
 
-        What came of an event is a notice where the owner reads it, never an answer to its sender (A16).
+        What came of an event is a notice where the owner reads it, never an answer to its sender
+        (A16).
         """
         own = self.get_session(session)
         told = self.get_session(own.root) if own and own.root else own
@@ -146,62 +152,70 @@ class SqliteTx(
 
     def _project(self, session: str, turn_id: str, event: Event, at: datetime) -> None:
         """What the event changes in the tables beside it; most events change nothing there."""
-        label = Label.TRUSTED
-        match event:
-            case UserSaid():
-                self.take_input(event.input_id)
-                label = event.initial_label
-            case Steered():
-                self.set_input_state(event.input_id, f"steered:{turn_id}")
-                label = event.label
-            case ModelAsked() | Consulting():
-                self.lose_reservation(turn_id, at)
-                self.reserve(turn_id, event.reserved_tokens, event.reserved_usd or 0.0)
-                label = event.label if isinstance(event, ModelAsked) else label
-            case ModelReplied() | Consulted():
-                iterations = int(isinstance(event, ModelReplied) and event.is_iteration)
-                if not event.provider:  # it never reached a model
-                    self.reserve(turn_id, 0, 0.0)
-                else:
-                    self.charge(turn_id, event.usage, iterations)
-                    self.add_usage(session, event.provider, event.model, event.usage, at)
-            case ModelFailed() if event.error in UNBILLED:
-                self.reserve(turn_id, 0, 0.0)
-            case ToolFinished():
-                label = event.label
-                if (
-                    event.outcome is Outcome.UNKNOWN
-                ):  # the owner is told, whatever the model makes of it
-                    notice = UNKNOWN_OUTCOME.format(tool=event.tool)
-                    self.post_to_session(session, turn_id, "notice", notice, at)
-            case ChildReturned() | HistoryCompressed():
-                label = event.label
-            case IterationRefunded():
-                self.refund_iteration(turn_id)
-            case BudgetRaised() if event.day_tokens or event.day_usd:
-                self.add_day_raise(event.day_tokens, event.day_usd, at)
-            case ApprovalAsked():
-                self._open_approval(session, turn_id, event, at)
-            case ApprovalAnswered():
-                state = "expired" if event.answer is Answer.EXPIRED else "consumed"
-                self.close_approval(turn_id, event, state)
-            case Suspended():
-                self.set_turn_state(turn_id, "suspended")
-            case TurnResumed():
-                self.set_turn_state(turn_id, "running")
-                label = event.label
-            case ChildSpawned():
-                self._create_child(session, turn_id, event, at)
-            case Alarm():
-                self.post_to_session(session, turn_id, "notice", event.text, at)
-            case TurnEnded():
-                self._close(session, turn_id, event.reason, event.detail, event.reply, at)
-                if event.reply and not event.quiet:
-                    self.post_to_session(session, turn_id, "reply", event.reply, at)
-            case _:
-                pass
+        project = PROJECTIONS.get(type(event))
+        if project:
+            project(self, session, turn_id, event, at)
+        label = event.label if isinstance(event, TAINTING) else Label.TRUSTED
+        if isinstance(event, UserSaid):
+            label = event.initial_label
         if label is Label.UNTRUSTED:
             self.taint(turn_id)
+
+    def _begin(self, _: str, turn_id: str, event: UserSaid, at: datetime) -> None:
+        self.take_input(event.input_id)
+
+    def _steer(self, _: str, turn_id: str, event: Steered, at: datetime) -> None:
+        self.set_input_state(event.input_id, f"steered:{turn_id}")
+
+    def _open_call(
+        self, _: str, turn_id: str, event: ModelAsked | Consulting, at: datetime
+    ) -> None:
+        self.lose_reservation(turn_id, at)
+        self.reserve(turn_id, event.reserved_tokens, event.reserved_usd or 0.0)
+
+    def _settle_call(
+        self, session: str, turn_id: str, event: ModelReplied | Consulted, at: datetime
+    ) -> None:
+        if not event.provider:  # it never reached a model
+            self.reserve(turn_id, 0, 0.0)
+            return
+        iterations = int(isinstance(event, ModelReplied) and event.is_iteration)
+        self.charge(turn_id, event.usage, iterations)
+        self.add_usage(session, event.provider, event.model, event.usage, at)
+
+    def _fail_call(self, _: str, turn_id: str, event: ModelFailed, at: datetime) -> None:
+        if event.error in UNBILLED:
+            self.reserve(turn_id, 0, 0.0)
+
+    def _finish_tool(self, session: str, turn_id: str, event: ToolFinished, at: datetime) -> None:
+        if event.outcome is Outcome.UNKNOWN:  # the owner is told, whatever the model makes of it
+            notice = UNKNOWN_OUTCOME.format(tool=event.tool)
+            self.post_to_session(session, turn_id, "notice", notice, at)
+
+    def _refund(self, _: str, turn_id: str, event: IterationRefunded, at: datetime) -> None:
+        self.refund_iteration(turn_id)
+
+    def _raise_day(self, _: str, turn_id: str, event: BudgetRaised, at: datetime) -> None:
+        if event.day_tokens or event.day_usd:
+            self.add_day_raise(event.day_tokens, event.day_usd, at)
+
+    def _end_approval(self, _: str, turn_id: str, event: ApprovalAnswered, at: datetime) -> None:
+        state = "expired" if event.answer is Answer.EXPIRED else "consumed"
+        self.close_approval(turn_id, event, state)
+
+    def _suspend(self, _: str, turn_id: str, event: Suspended, at: datetime) -> None:
+        self.set_turn_state(turn_id, "suspended")
+
+    def _resume(self, _: str, turn_id: str, event: TurnResumed, at: datetime) -> None:
+        self.set_turn_state(turn_id, "running")
+
+    def _alarm(self, session: str, turn_id: str, event: Alarm, at: datetime) -> None:
+        self.post_to_session(session, turn_id, "notice", event.text, at)
+
+    def _end(self, session: str, turn_id: str, event: TurnEnded, at: datetime) -> None:
+        self._close(session, turn_id, event.reason, event.detail, event.reply, at)
+        if event.reply and not event.quiet:
+            self.post_to_session(session, turn_id, "reply", event.reply, at)
 
     def _open_approval(
         self, session: str, turn_id: str, asked: ApprovalAsked, at: datetime
@@ -220,7 +234,9 @@ class SqliteTx(
         self.post_to_session(session, turn_id, "approval", body, at)
 
     def _create_child(self, session: str, parent: str, spawned: ChildSpawned, at: datetime) -> None:
-        """The child's session, the message that begins its turn, and its row: with its event or not at all."""
+        """The child's session, the message that begins its turn, and its row: with its event or not
+        at all.
+        """
         behind = self.get_turn_input(parent)
         if self.get_session(spawned.session) is None:
             above = self.get_session(session) or SessionRow(session, "", "", Label.UNTRUSTED, at)
@@ -233,7 +249,8 @@ class SqliteTx(
         role = behind.role if behind else OWNER_NAME
         self.accept_input(
             InboxRow(
-                spawned.input_id, AGENT_CHANNEL, "", f"{parent}/{spawned.key}", spawned.session, spawned.sender,
+                spawned.input_id, AGENT_CHANNEL, "", f"{parent}/{spawned.key}", spawned.session,
+                spawned.sender,
                 spawned.task, spawned.label, spawned.child, at, role=role,
             )
         )  # fmt: skip
@@ -247,10 +264,11 @@ class SqliteTx(
     def _close(
         self, session: str, turn_id: str, reason: Stop | None, detail: str, reply: str, at: datetime
     ) -> None:
-        """Its questions are void, its message is done, what meant to steer it becomes a turn of its own.
+        """Its questions are void, its message is done, what meant to steer it becomes a turn of its
+        own.
 
-        A background child outlives its parent, unless the parent was stopped or quarantined (no `reason`). Who set this
-        turn to work hears of its end; but a stop sets nobody to work again.
+        A background child outlives its parent, unless the parent was stopped or quarantined (no
+        `reason`). Who set this turn to work hears of its end; but a stop sets nobody to work again.
         """
         self.lose_reservation(turn_id, at)
         self.close_turn(turn_id, reason, detail, reply, at)
@@ -277,10 +295,33 @@ class SqliteTx(
         label = join_all(row.label for row in (began, turn) if row)
         self.accept_input(
             InboxRow(
-                f"{child.report}{REPORT_SUFFIX}", AGENT_CHANNEL, "", f"{child.turn}/report", child.parent_session,
+                f"{child.report}{REPORT_SUFFIX}", AGENT_CHANNEL, "", f"{child.turn}/report",
+                child.parent_session,
                 began.sender, text, label, child.report, at, role=began.role,
             )
         )  # fmt: skip
+
+
+TAINTING = (Steered, ModelAsked, ToolFinished, ChildReturned, HistoryCompressed, TurnResumed)
+PROJECTIONS: dict[type, Callable[[SqliteTx, str, str, Any, datetime], None]] = {
+    UserSaid: SqliteTx._begin,
+    Steered: SqliteTx._steer,
+    ModelAsked: SqliteTx._open_call,
+    Consulting: SqliteTx._open_call,
+    ModelReplied: SqliteTx._settle_call,
+    Consulted: SqliteTx._settle_call,
+    ModelFailed: SqliteTx._fail_call,
+    ToolFinished: SqliteTx._finish_tool,
+    IterationRefunded: SqliteTx._refund,
+    BudgetRaised: SqliteTx._raise_day,
+    ApprovalAsked: SqliteTx._open_approval,
+    ApprovalAnswered: SqliteTx._end_approval,
+    Suspended: SqliteTx._suspend,
+    TurnResumed: SqliteTx._resume,
+    ChildSpawned: SqliteTx._create_child,
+    Alarm: SqliteTx._alarm,
+    TurnEnded: SqliteTx._end,
+}
 
 
 def render_report(child: ChildRow, reason: Stop | None, detail: str, reply: str) -> str:

@@ -29,10 +29,12 @@ class StoreConfig(BaseModel):
 
 
 async def prune(store: Store, clock: Clock, days: int, cited: Collection[str]) -> int:
-    """Remove the events and texts of turns that ended so long ago; returns how many turns those were.
+    """Remove the events and texts of turns that ended so long ago; returns how many turns those
+    were.
 
-    What guards against repeats stays (ids of messages, keys of deliveries), and daily sums. Whole turns stay that are open
-    or not delivered, that have an unknown outcome, and that a memory (`cited`) or a grant cites.
+    What guards against repeats stays (ids of messages, keys of deliveries), and daily sums. Whole
+    turns stay that are open or not delivered, that have an unknown outcome, and that a memory
+    (`cited`) or a grant cites.
     """
     before, count = clock.now() - timedelta(days=days), 0
     while turns := await store.read(lambda tx: tx.list_prunable(before, cited, BATCH)):

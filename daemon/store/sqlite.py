@@ -1,7 +1,8 @@
 """The journal in one SQLite file: one connection that writes in groups, one that reads (DESIGN 5).
 
-While commits are quick, both run in the event loop's thread: a hop to another thread costs more than they do. A slow disk, a
-lock of another program or a long read must not hold up the others: those run in threads.
+While commits are quick, both run in the event loop's thread: a hop to another thread costs more
+than they do. A slow disk, a lock of another program or a long read must not hold up the others:
+those run in threads.
 """
 
 import asyncio
@@ -56,7 +57,9 @@ class SqliteStore:
 
     @classmethod
     async def open(cls, path: Path, quick_s: float = QUICK_S) -> "SqliteStore":
-        """Open, or make, the file, and bring its schema up. Raises JournalUnusable, with what to do about it."""
+        """Open, or make, the file, and bring its schema up. Raises JournalUnusable, with what to do
+        about it.
+        """
         writer = await asyncio.to_thread(open_writer, path)
         return cls(path, writer, open_reader(path), quick_s)
 
@@ -66,7 +69,9 @@ class SqliteStore:
         return self._healthy
 
     async def write(self, work: Callable[[Tx], T]) -> T:
-        """Run as one atomic unit; on disk when this returns. It is done even if the caller is cancelled meanwhile."""
+        """Run as one atomic unit; on disk when this returns. It is done even if the caller is
+        cancelled meanwhile.
+        """
         if self._closing:
             raise StoreUnavailable(f"{self._path}: the journal is closed; nothing was written.")
         item, done = WorkItem(work), self._loop.create_future()
@@ -91,7 +96,9 @@ class SqliteStore:
         return item.result()
 
     def watch_outbox(self, told: Callable[[], None]) -> Callable[[], None]:
-        """Call `told` soon after each commit that holds something new to deliver: once for a whole batch."""
+        """Call `told` soon after each commit that holds something new to deliver: once for a whole
+        batch.
+        """
         self._watchers.append(told)
         return partial(self._unwatch, told)
 
@@ -182,9 +189,9 @@ class SqliteStore:
         for _, done in batch:
             if not done.done():
                 refusal = StoreUnavailable(
-                    f"{self._path}: the journal cannot be written: {cause}. Nothing of this was acknowledged and no tool"
-                    " was started; what was written before is safe. Make room on the disk or mend it: the daemon then"
-                    " goes on by itself."
+                    f"{self._path}: the journal cannot be written: {cause}. Nothing of this was"
+                    " acknowledged and no tool was started; what was written before is safe. Make"
+                    " space on the disk or repair it: the daemon then continues by itself."
                 )
                 refusal.__cause__ = cause
                 done.set_exception(refusal)

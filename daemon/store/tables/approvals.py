@@ -1,4 +1,6 @@
-"""Questions to a person about one call, asked once and answered once; standing permissions, exact, bounded and revocable."""
+"""Questions to a person about one call, asked once and answered once; standing permissions, exact,
+bounded and revocable.
+"""
 
 import re
 from datetime import datetime
@@ -19,7 +21,8 @@ ANSWER = """UPDATE approvals SET state = 'answered', answer = ?, answered_by = ?
 EXPIRE = (
     "UPDATE approvals SET state = 'expired' WHERE turn = ? AND call_id = ? AND state = 'pending'"
 )
-CLOSE = "UPDATE approvals SET state = ?, answer = ?, answered_by = ?, reason = ? WHERE turn = ? AND call_id = ?"
+CLOSE = """UPDATE approvals SET state = ?, answer = ?, answered_by = ?, reason = ? WHERE turn = ?
+    AND call_id = ?"""
 SET_STATE = "UPDATE approvals SET state = ? WHERE turn = ? AND call_id = ?"
 VOID = "UPDATE approvals SET state = 'void' WHERE turn = ? AND state IN ('pending', 'answered')"
 

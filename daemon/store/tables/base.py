@@ -1,4 +1,4 @@
-"""What every table uses: instants as numbers, rows as values, and one connection in its own thread."""
+"""What every table uses: instants as numbers, rows as values, and one connection."""
 
 import json
 import sqlite3
@@ -21,7 +21,9 @@ MICROSECOND = timedelta(microseconds=1)
 
 
 def to_db(instant: datetime) -> int:
-    """Whole microseconds since 1970, which compare as numbers. Raises TypeError for an instant without a time zone."""
+    """Whole microseconds since 1970, which compare as numbers. Raises TypeError for an instant
+    without a time zone.
+    """
     return (instant - EPOCH) // MICROSECOND
 
 
@@ -92,7 +94,9 @@ class RowMapper(Generic[R]):
 
 
 class Table:
-    """SQL over one connection. Each module adds the methods of its tables; `store/projections.py` joins them."""
+    """SQL over one connection. Each module adds the methods of its tables; `store/projections.py`
+    joins them.
+    """
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db

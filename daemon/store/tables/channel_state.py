@@ -1,4 +1,6 @@
-"""What channels need after a restart: cursors, updates that could not be read, drafts on screen, questions shown, reactions."""
+"""What channels need after a restart: cursors, updates that could not be read, drafts on screen,
+questions shown, reactions.
+"""
 
 from datetime import datetime
 

@@ -6,7 +6,8 @@ from daemon.core.rows import AnyPath, FileLabel, FileVersion, RunningCommand
 from daemon.store.tables.base import CONVERTERS, RowMapper, Table
 
 LABELS = RowMapper(FileLabel, "file_labels")
-REPLACE_LABEL = "ON CONFLICT (path) DO UPDATE SET label = excluded.label, turn = excluded.turn, scope = excluded.scope"
+REPLACE_LABEL = """ON CONFLICT (path) DO UPDATE SET label = excluded.label, turn = excluded.turn,
+    scope = excluded.scope"""
 REMOVE_LABEL = "DELETE FROM file_labels WHERE path = ?"
 VERSIONS = RowMapper(FileVersion, "file_versions")
 REPLACE_VERSION = "ON CONFLICT (name) DO UPDATE SET undone = excluded.undone"

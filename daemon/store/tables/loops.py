@@ -4,8 +4,9 @@ from daemon.core.rows import LoopRow
 from daemon.store.tables.base import RowMapper, Table
 
 LOOPS = RowMapper(LoopRow, "loops")
-UPDATE = """ON CONFLICT (id) DO UPDATE SET label = excluded.label, stage = excluded.stage, attempt = excluded.attempt,
-    learned = excluded.learned, final_output = excluded.final_output, error = excluded.error, ended_at = excluded.ended_at"""
+UPDATE = """ON CONFLICT (id) DO UPDATE SET label = excluded.label, stage = excluded.stage, attempt
+    = excluded.attempt, learned = excluded.learned, final_output = excluded.final_output, error =
+    excluded.error, ended_at = excluded.ended_at"""
 
 
 class LoopTable(Table):

@@ -12,7 +12,8 @@ IN_STATE = "state = ?1 AND (?2 IS NULL OR channel = ?2) AND (?3 IS NULL OR sessi
 DELIVERED_AS = """WHERE channel = ?1 AND (chat = ?2 OR (chat >= ?2 || ':' AND chat < ?2 || ';'))
     AND instr(' ' || platform_message_id || ' ', ' ' || ?3 || ' ') ORDER BY n DESC LIMIT 1"""
 MARK = """UPDATE outbox SET state = ?1, attempts = attempts + (?1 = 'sending'), error = ?5,
-    platform_message_id = CASE WHEN ?2 = '' THEN platform_message_id ELSE ?2 END WHERE turn = ?3 AND part = ?4"""
+    platform_message_id = CASE WHEN ?2 = '' THEN platform_message_id ELSE ?2 END WHERE turn = ?3
+    AND part = ?4"""
 SET_BUTTONS = "UPDATE outbox SET buttons = ? WHERE turn = ? AND part = ?"
 
 

@@ -1,4 +1,6 @@
-"""People who were let in by a code, codes that wait, strangers who were answered, where owners are, names to show."""
+"""People who were let in by a code, codes that wait, strangers who were answered, where owners are,
+names to show.
+"""
 
 from datetime import datetime, timedelta
 
@@ -23,7 +25,8 @@ REMOVE_OWNER_CHAT = "DELETE FROM owner_chats WHERE channel = ?"
 GET_NAME = "SELECT name FROM display_names WHERE person = ?"
 PUT_NAME = "INSERT OR REPLACE INTO display_names (person, name) VALUES (?, ?)"
 REPLACE_PERSON = "ON CONFLICT (name) DO UPDATE SET role = excluded.role, since = excluded.since"
-REPLACE_CHAT = """ON CONFLICT (channel) DO UPDATE SET session = excluded.session, person = excluded.person,
+REPLACE_CHAT = """ON CONFLICT (channel) DO UPDATE SET session = excluded.session, person =
+    excluded.person,
     at = excluded.at"""
 
 

@@ -4,7 +4,8 @@ from daemon.core.rows import RuleRow
 from daemon.store.tables.base import RowMapper, Table
 
 RULES = RowMapper(RuleRow, "rules")
-ADD_RULE = "INSERT INTO rules (said, matcher, session, sender, confirmed) VALUES (?, ?, ?, ?, 0) RETURNING n"
+ADD_RULE = """INSERT INTO rules (said, matcher, session, sender, confirmed) VALUES (?, ?, ?, ?, 0)
+    RETURNING n"""
 CONFIRM_RULE = "UPDATE rules SET confirmed = 1 WHERE n = ?"
 REMOVE_RULE = "DELETE FROM rules WHERE n = ?"
 GET_PINS = "SELECT pins FROM mcp_pins WHERE server = ?"

@@ -6,11 +6,12 @@ from daemon.core.rows import SessionRow
 from daemon.store.tables.base import RowMapper, Table
 
 SESSIONS = RowMapper(SessionRow, "sessions")
-REPLACE = """ON CONFLICT (id) DO UPDATE SET channel = excluded.channel, chat = excluded.chat, label = excluded.label,
-    created_at = excluded.created_at, agent = excluded.agent, model = excluded.model, effort = excluded.effort,
-    paused = excluded.paused, cleared_at = excluded.cleared_at, root = excluded.root"""
-LATEST_FIRST = """WHERE channel = ? AND root = ''
-    ORDER BY COALESCE((SELECT MAX(n) FROM turns WHERE session = sessions.id), 0) DESC, n DESC LIMIT ?"""
+REPLACE = """ON CONFLICT (id) DO UPDATE SET channel = excluded.channel, chat = excluded.chat, label
+    = excluded.label, created_at = excluded.created_at, agent = excluded.agent, model =
+    excluded.model, effort = excluded.effort, paused = excluded.paused, cleared_at =
+    excluded.cleared_at, root = excluded.root"""
+LATEST_FIRST = """WHERE channel = ? AND root = '' ORDER BY COALESCE((SELECT MAX(n) FROM turns WHERE
+    session = sessions.id), 0) DESC, n DESC LIMIT ?"""
 PAGE = "WHERE ?1 IS NULL OR n < (SELECT n FROM sessions WHERE id = ?1) ORDER BY n DESC LIMIT ?2"
 CLAIM = """INSERT INTO leases (session, owner, epoch) VALUES (?, ?, 1)
     ON CONFLICT (session) DO UPDATE SET owner = excluded.owner, epoch = epoch + 1 RETURNING epoch"""
@@ -19,7 +20,9 @@ LEASE = """SELECT epoch, turns.n FROM leases LEFT JOIN turns ON turns.id = ?2 AN
 
 
 class SessionTable(Table):
-    """The sessions and leases tables. A lease's epoch rises with every claim and fences former owners (K19)."""
+    """The sessions and leases tables. A lease's epoch rises with every claim and fences former
+    owners (K19).
+    """
 
     def get_session(self, session: str) -> SessionRow | None:
         return self._one(SESSIONS, "WHERE id = ?", session)
@@ -41,7 +44,9 @@ class SessionTable(Table):
         return int(epoch)
 
     def check_lease(self, session: str, epoch: int, turn_id: str = "") -> None:
-        """Raises Fenced when another worker has claimed the session since, UnknownTurn for a turn that has not begun in it."""
+        """Raises Fenced when another worker has claimed the session since, UnknownTurn for a turn
+        that has not begun in it.
+        """
         found = self._db.execute(LEASE, (session, turn_id)).fetchone()
         if found is None or found[0] != epoch:
             raise Fenced()

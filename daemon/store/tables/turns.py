@@ -1,4 +1,6 @@
-"""Turns at a glance, their events, which agents they set to work; attempts without progress; which turns were stopped."""
+"""Turns at a glance, their events, which agents they set to work; attempts without progress; which
+turns were stopped.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -12,26 +14,32 @@ from daemon.store.codec import decode, encode
 from daemon.store.tables.base import RowMapper, Table, from_db, to_db
 
 TURNS = RowMapper(TurnRow, "turns")
-UNFINISHED_SESSIONS = """SELECT session FROM inbox WHERE state IN ('new', 'ordered') AND state = 'new'
+UNFINISHED_SESSIONS = """SELECT session FROM inbox WHERE state IN ('new', 'ordered') AND state =
+    'new'
     UNION SELECT session FROM turns WHERE ended_at IS NULL ORDER BY session"""
 COUNT_STOPS = """WITH RECURSIVE agents(agent) AS (
         SELECT MIN(agent) FROM turns WHERE stop_reason IS NOT NULL
-        UNION ALL SELECT (SELECT MIN(t.agent) FROM turns AS t WHERE t.stop_reason IS NOT NULL AND t.agent > agents.agent)
+        UNION ALL SELECT (SELECT MIN(t.agent) FROM turns AS t WHERE t.stop_reason IS NOT NULL AND
+        t.agent > agents.agent)
         FROM agents WHERE agents.agent IS NOT NULL)
     SELECT stop_reason, COUNT(*) FROM agents JOIN turns USING (agent)
     WHERE stop_reason IS NOT NULL AND ended_at >= ? GROUP BY stop_reason"""
-RECENT_STOPS = """SELECT stop_reason, EXISTS (SELECT 1 FROM events WHERE turn = id AND kind = 'Alarm') FROM turns
+RECENT_STOPS = """SELECT stop_reason, EXISTS (SELECT 1 FROM events WHERE turn = id AND kind =
+    'Alarm') FROM turns
     WHERE agent = ? AND stop_reason IS NOT NULL ORDER BY ended_at DESC, n DESC LIMIT ?"""
 SET_STATE = "UPDATE turns SET state = ? WHERE id = ?"
 TAINT = "UPDATE turns SET label = 'untrusted' WHERE id = ? AND label <> 'untrusted'"
 RESERVE = "UPDATE turns SET reserved_tokens = ?, reserved_usd = ? WHERE id = ?"
-CHARGE = """UPDATE turns SET iterations = iterations + ?, input_tokens = input_tokens + ?, output_tokens = output_tokens + ?,
-    cached_tokens = cached_tokens + ?, usd = usd + ?, reserved_tokens = 0, reserved_usd = 0 WHERE id = ?"""
+CHARGE = """UPDATE turns SET iterations = iterations + ?, input_tokens = input_tokens + ?,
+    output_tokens = output_tokens + ?, cached_tokens = cached_tokens + ?, usd = usd + ?,
+    reserved_tokens = 0, reserved_usd = 0 WHERE id = ?"""
 REFUND = "UPDATE turns SET iterations = iterations - 1 WHERE id = ?"
-END = """UPDATE turns SET state = ?, stop_reason = ?, detail = ?, reply = ?, ended_at = ?, reserved_tokens = 0,
+END = """UPDATE turns SET state = ?, stop_reason = ?, detail = ?, reply = ?, ended_at = ?,
+    reserved_tokens = 0,
     reserved_usd = 0 WHERE id = ?"""
 END_INPUT = "UPDATE inbox SET state = ? WHERE id = (SELECT input_id FROM turns WHERE id = ?)"
-ADD_ATTEMPT = """UPDATE inbox SET attempts = CASE WHEN progress = ?2 THEN attempts + ?3 ELSE 1 END, progress = ?2
+ADD_ATTEMPT = """UPDATE inbox SET attempts = CASE WHEN progress = ?2 THEN attempts + ?3 ELSE 1
+    END, progress = ?2
     WHERE turn = ?1"""
 ATTEMPTS = "SELECT attempts FROM inbox WHERE turn = ?"
 RESET_ATTEMPTS = "UPDATE inbox SET attempts = 0, progress = NULL WHERE turn = ? AND attempts > 0"

@@ -1,4 +1,6 @@
-"""What days cost: model calls that were settled, what people allowed beyond the limit, reservations of calls that were cut off."""
+"""What days cost: model calls that were settled, what people allowed beyond the limit, reservations
+of calls that were cut off.
+"""
 
 from datetime import datetime
 
@@ -7,26 +9,32 @@ from daemon.core.rows import UsageRow
 from daemon.store.tables.base import Table, to_db
 
 DAY = 86_400_000_000
-ADD_USAGE = """INSERT INTO daily_usage VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?)
-    ON CONFLICT (day, session, provider, model) DO UPDATE SET calls = calls + 1,
-    input_tokens = input_tokens + excluded.input_tokens, output_tokens = output_tokens + excluded.output_tokens,
-    cached_tokens = cached_tokens + excluded.cached_tokens, usd = usd + excluded.usd, unpriced = unpriced + excluded.unpriced"""
-SUM_USAGE = """SELECT provider, model, SUM(calls), SUM(input_tokens), SUM(output_tokens), SUM(cached_tokens),
-    CASE WHEN SUM(unpriced) = 0 THEN SUM(usd) END
-    FROM daily_usage WHERE day >= ?1 AND (?2 IS NULL OR session = ?2) GROUP BY provider, model ORDER BY provider, model"""
-ADD_RAISE = """INSERT INTO daily_totals (day, raised_tokens, raised_usd) VALUES (?, ?, ?) ON CONFLICT (day) DO UPDATE SET
-    raised_tokens = raised_tokens + excluded.raised_tokens, raised_usd = raised_usd + excluded.raised_usd"""
-SUM_RAISES = "SELECT COALESCE(SUM(raised_tokens), 0), COALESCE(SUM(raised_usd), 0.0) FROM daily_totals WHERE day >= ?"
-ADD_LOST = """INSERT INTO daily_totals (day, lost_tokens, lost_usd)
-    SELECT ?, reserved_tokens, reserved_usd FROM turns WHERE id = ? AND (reserved_tokens OR reserved_usd)
-    ON CONFLICT (day) DO UPDATE SET lost_tokens = lost_tokens + excluded.lost_tokens, lost_usd = lost_usd + excluded.lost_usd"""
+ADD_USAGE = """INSERT INTO daily_usage VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?) ON CONFLICT (day,
+    session, provider, model) DO UPDATE SET calls = calls + 1, input_tokens = input_tokens +
+    excluded.input_tokens, output_tokens = output_tokens + excluded.output_tokens, cached_tokens =
+    cached_tokens + excluded.cached_tokens, usd = usd + excluded.usd, unpriced = unpriced +
+    excluded.unpriced"""
+SUM_USAGE = """SELECT provider, model, SUM(calls), SUM(input_tokens), SUM(output_tokens),
+    SUM(cached_tokens), CASE WHEN SUM(unpriced) = 0 THEN SUM(usd) END FROM daily_usage WHERE day
+    >= ?1 AND (?2 IS NULL OR session = ?2) GROUP BY provider, model ORDER BY provider, model"""
+ADD_RAISE = """INSERT INTO daily_totals (day, raised_tokens, raised_usd) VALUES (?, ?, ?) ON
+    CONFLICT (day) DO UPDATE SET raised_tokens = raised_tokens + excluded.raised_tokens,
+    raised_usd = raised_usd + excluded.raised_usd"""
+SUM_RAISES = """SELECT COALESCE(SUM(raised_tokens), 0), COALESCE(SUM(raised_usd), 0.0) FROM
+    daily_totals WHERE day >= ?"""
+ADD_LOST = """INSERT INTO daily_totals (day, lost_tokens, lost_usd) SELECT ?, reserved_tokens,
+    reserved_usd FROM turns WHERE id = ? AND (reserved_tokens OR reserved_usd) ON CONFLICT (day)
+    DO UPDATE SET lost_tokens = lost_tokens + excluded.lost_tokens, lost_usd = lost_usd +
+    excluded.lost_usd"""
 SUM_LOST = """SELECT COALESCE(SUM(tokens), 0), COALESCE(SUM(usd), 0.0) FROM (
     SELECT lost_tokens AS tokens, lost_usd AS usd FROM daily_totals WHERE day >= ?
     UNION ALL SELECT reserved_tokens, reserved_usd FROM turns WHERE ended_at IS NULL)"""
 
 
 class UsageTable(Table):
-    """The daily_usage and daily_totals tables. Days are UTC; a span counts from the beginning of its first day."""
+    """The daily_usage and daily_totals tables. Days are UTC; a span counts from the beginning of
+    its first day.
+    """
 
     def sum_usage(self, since: datetime, session: str | None = None) -> list[UsageRow]:
         """A sum with an unknown price in it is unknown."""
@@ -60,5 +68,7 @@ class UsageTable(Table):
         return self._db.execute(SUM_LOST, (to_db(since) // DAY,)).fetchone()
 
     def lose_reservation(self, turn_id: str, at: datetime) -> None:
-        """The open model call of the turn was cut off: nobody will say what it cost, so its reservation counts."""
+        """The open model call of the turn was cut off: nobody will say what it cost, so its
+        reservation counts.
+        """
         self._run(ADD_LOST, to_db(at) // DAY, turn_id)
