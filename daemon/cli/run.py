@@ -50,7 +50,12 @@ def run(args: argparse.Namespace) -> int:
     logging.basicConfig(
         stream=sys.stderr, level=logging.DEBUG if args.verbose else logging.INFO, format=LINE
     )
-    return asyncio.run(serve(resolve_paths(args.home, args.config), _print_line))
+    try:
+        from uvloop import new_event_loop  # lazy: the extra `speed`  # pyrefly: ignore
+    except ModuleNotFoundError:
+        new_event_loop = asyncio.new_event_loop
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(serve(resolve_paths(args.home, args.config), _print_line))
 
 
 def _print_line(line: str) -> None:
