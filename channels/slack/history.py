@@ -9,15 +9,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from channels.base import RetryLater
-from channels.json_access import Json, find_object, find_objects, find_text
+from channels.json_access import find_text
 from channels.message import Address, Arrival, InboundMessage
 from channels.slack.events import EventParser, has_mention
 from channels.slack.web import SlackWeb
 from channels.transport import RecentDict
 
-MAX_THREADS, MAX_CHATS, MAX_PAGES, PAGE_SIZE = 2000, 60, 5, 200
+MAX_THREADS, MAX_CHATS, MAX_PAGES = 2000, 60, 5
 MAX_LOOKUPS, WINDOW_S = 20, 60.0
 """Slack allows some fifty of these calls a minute, and the backfill needs them too."""
+MISSED = "what is written meanwhile"
 CHAT_KINDS = "im,mpim,public_channel,private_channel"
 log = logging.getLogger(__name__)
 ThreadKey = tuple[str, str]
@@ -115,16 +116,14 @@ class SlackHistory:
             return False
         if not self._web.optional.has(feature) or not self._may_look_up():
             return False
-        replies = "conversations.replies"
         try:
             async with asyncio.timeout(self._lookup_s):
-                page = await self._web.optional.attempt(
-                    feature, self._web.read, replies, channel=key[0], ts=key[1], limit=PAGE_SIZE
-                )
+                method, asked = "conversations.replies", {"channel": key[0], "ts": key[1]}
+                rows = await self._web.read_all(feature, method, "messages", 1, **asked)
         except (RetryLater, TimeoutError):
             self._rests_until = time.monotonic() + WINDOW_S
             return False
-        for row in find_objects(page, "messages"):
+        for row in rows:
             is_ours = self._web.identity and self._web.identity.is_author(row)
             if is_ours or has_mention(find_text(row, "text"), self._parser.bot):
                 return True
@@ -139,9 +138,9 @@ class SlackHistory:
         """
         limit = limit or MAX_CHATS
         async with self._lock:
-            listed = await self._fetch_all(
-                "users.conversations", "channels", limit, types=CHAT_KINDS, exclude_archived="true"
-            )
+            asked = {"types": CHAT_KINDS, "exclude_archived": "true"}
+            method = "users.conversations"
+            listed = await self._web.read_all(MISSED, method, "channels", MAX_PAGES, limit, **asked)
             chats = [address.chat for address in known] + [find_text(row, "id") for row in listed]
             chats = list(dict.fromkeys(filter(None, chats)))[:limit]
             if seconds != self._oldest:
@@ -157,9 +156,9 @@ class SlackHistory:
         if (chat, thread) in self._read_chats:
             return
         oldest = max(0.0, self._oldest)
-        rows = await self._fetch_all(
-            method, "messages", channel=chat, oldest=f"{oldest:.6f}", ts=thread
-        )
+        asked = {"channel": chat, "oldest": f"{oldest:.6f}", "ts": thread}
+        feature = f"{MISSED} ({method}/{chat[:1]})"
+        rows = await self._web.read_all(feature, method, "messages", MAX_PAGES, **asked)
         for row in sorted(rows, key=lambda row: find_text(row, "ts")):
             try:
                 if float(find_text(row, "ts")) <= oldest:
@@ -177,32 +176,3 @@ class SlackHistory:
                 if member := next((one for one in people if self._threads.is_member(one)), ""):
                     self._threads.join(Address(self._parser.channel, chat, begun), member)
         self._read_chats.add((chat, thread))
-
-    async def _fetch_all(
-        self, method: str, key: str, enough: int = 0, *, channel: str = "", **asked: object
-    ) -> list[Json]:
-        """`enough`: no more than so many are needed. A page may be short though there is more.
-        Without the scope for it there is nothing to be had. Raises RetryLater, Revoked.
-        """
-        rows = []
-        cursor, feature = "", f"what is written meanwhile ({method}/{channel[:1]})"
-        for _ in range(MAX_PAGES):
-            page = await self._web.optional.attempt(
-                feature,
-                self._web.read,
-                method,
-                channel=channel,
-                cursor=cursor,
-                limit=PAGE_SIZE,
-                **asked,
-            )
-            rows += find_objects(page, key)
-            cursor = find_text(find_object(page, "response_metadata"), "next_cursor")
-            if not cursor or 0 < enough <= len(rows):
-                return rows
-        log.warning(
-            "Slack: %s: there is more in %s than is read; some of it may be missed",
-            method,
-            channel or "the list of chats",
-        )
-        return rows

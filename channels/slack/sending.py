@@ -4,12 +4,12 @@
 
 import contextlib
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from channels.base import DeliveryUnknown, Rejected
-from channels.json_access import Json, find_object, find_objects, find_text, get_text
+from channels.json_access import Json, find_object, find_text, get_text
 from channels.message import Address, Choice, MessagePart
 from channels.slack.history import ThreadMembership
 from channels.slack.web import SlackError, SlackWeb
@@ -21,7 +21,7 @@ MAX_SECTION, MAX_LABEL, MAX_VALUE, MAX_BUTTONS = 3000, 75, 2000, 25
 STYLES = {"good": "primary", "bad": "danger"}
 CLOCK_MARGIN = timedelta(seconds=60)
 """Slack's clock and ours are not the same."""
-FIND_PAGES, PAGE_SIZE = 10, 200
+FIND_PAGES = 10
 MAX_STREAMED = 11_000
 """Slack streams 12,000 characters; the finished text, in parts, replaces them anyway."""
 MAX_STREAMS = 500
@@ -116,16 +116,18 @@ class SlackMessages:
         """The ts of our message with this key. What a crash has left of a stream carries none: it
         is deleted, so that it does not stand beside the answer. Raises RetryLater, Revoked.
         """
-        recent = {"oldest": f"{(since - CLOCK_MARGIN).timestamp():.6f}"}
-        own = [row async for row in self._own_messages(address, recent, FIND_PAGES)]
-        found = next((find_text(row, "ts") for row in own if _key_of(row) == key), "")
+        identity = self._web.identity or await self._web.get_identity()
+        method = "conversations.replies" if address.thread else "conversations.history"
+        asked = {"channel": address.chat, "ts": address.thread, "include_all_metadata": "true"}
+        oldest, read = f"{(since - CLOCK_MARGIN).timestamp():.6f}", self._web.read_all
+        rows = await read(FIND, method, "messages", FIND_PAGES, oldest=oldest, **asked)
+        own = [row for row in rows if identity.is_author(row)]
+        found = _find_key(own, key)
         if not found and self.can_find:  # our clock may have jumped
-            pages = (
-                FIND_PAGES if address.thread else 1
-            )  # threads are listed from their beginning, chats from the end
-            async for row in self._own_messages(address, {}, pages):
-                if _key_of(row) == key:
-                    found = find_text(row, "ts")
+            # threads are listed from their beginning, chats from the end
+            pages = FIND_PAGES if address.thread else 1
+            rows = await read(FIND, method, "messages", pages, **asked)
+            found = _find_key(filter(identity.is_author, rows), key)
         for row in own:
             place = address.chat, find_text(row, "ts")
             if "streaming_state" in row and not _key_of(row) and place not in self._streams:
@@ -135,30 +137,6 @@ class SlackMessages:
         if found:
             self._with_key[address.chat, found] = None
         return found
-
-    async def _own_messages(
-        self, address: Address, more: Mapping[str, object], pages: int
-    ) -> AsyncIterator[Json]:
-        method = "conversations.replies" if address.thread else "conversations.history"
-        asked = {
-            "channel": address.chat,
-            "ts": address.thread,
-            "include_all_metadata": "true",
-            **more,
-        }
-        identity, cursor = self._web.identity or await self._web.get_identity(), ""
-        for _ in range(pages):
-            page = await self._web.optional.attempt(
-                FIND, self._web.read, method, limit=PAGE_SIZE, cursor=cursor, **asked
-            )
-            if not page:
-                return
-            for row in find_objects(page, "messages"):
-                if identity.is_author(row):
-                    yield row
-            cursor = find_text(find_object(page, "response_metadata"), "next_cursor")
-            if not cursor:
-                return
 
     async def show_draft(
         self, address: Address, key: str, text: str, shown: str, end: MessagePart
@@ -240,6 +218,10 @@ def defuse_mentions(text: str) -> str:
 def _metadata(key: str) -> dict[str, object]:
     """Seen by programs only: by it a message is found again."""
     return {"event_type": METADATA_TYPE, "event_payload": {"key": key}}
+
+
+def _find_key(rows: Iterable[Json], key: str) -> str:
+    return next((find_text(row, "ts") for row in rows if _key_of(row) == key), "")
 
 
 def _key_of(row: Json) -> str:

@@ -1,10 +1,11 @@
 """Calls of Slack's web API: one try each; every failure is a ChannelError (K13)."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from channels.base import ChannelError, Rejected, RetryLater, Revoked, Unsupported
-from channels.json_access import Json, find_text, get_text
+from channels.json_access import Json, find_object, find_objects, find_text, get_text
 from channels.transport import HttpAnswer, OptionalCalls, PlatformClient, lost_answer, parse_seconds
 
 REVOKED_CODES = frozenset(
@@ -35,7 +36,8 @@ HINTS = {
     "cannot_dm_bot": "bots do not talk to each other",
     "invalid_blocks": "Slack does not take the buttons",
 }
-DEFAULT_WAIT_S = 5.0
+DEFAULT_WAIT_S, PAGE_SIZE = 5.0, 200
+log = logging.getLogger(__name__)
 CHECK_TOKENS = (
     "check app_token and bot_token in [slack], and that the app is still installed in the workspace"
 )
@@ -91,6 +93,27 @@ class SlackWeb:
         """Ask for something. Raises SlackError, RetryLater, Revoked."""
         given = {key: str(value) for key, value in _without_empty(arguments).items()}
         return await self._call("GET", method, False, self.headers, params=given)
+
+    async def read_all(
+        self, feature: str, method: str, key: str, pages: int, enough: int = 0, **asked: object
+    ) -> list[Json]:
+        """The rows at `key`, of so many pages; `enough`: no more rows than that are needed. Without the scope for it
+        there are none. Raises RetryLater, Revoked.
+        """
+        rows: list[Json] = []
+        cursor = ""
+        for _ in range(pages):
+            page = await self.optional.attempt(
+                feature, self.read, method, cursor=cursor, limit=PAGE_SIZE, **asked
+            )
+            rows += find_objects(page, key)
+            cursor = find_text(find_object(page, "response_metadata"), "next_cursor")
+            if not cursor or 0 < enough <= len(rows):
+                return rows
+        if pages > 1:
+            where = asked.get("channel", "the list of chats")
+            log.warning("%s: there is more in %s than is read; some may be missed", method, where)
+        return rows
 
     async def get_identity(self) -> SlackIdentity:
         """Who we are. Raises RetryLater, Revoked."""
