@@ -112,7 +112,7 @@ class Host(Protocol):
         ...
 
     async def press_button(self, press: ButtonPress) -> str:
-        """What to show to the person who pressed (a toast, an ephemeral text). Raises NotAccepted."""
+        """What to show to who pressed (a toast, an ephemeral text). Raises NotAccepted."""
         ...
 
     async def run_command(self, inbound: InboundMessage) -> str:

@@ -1,5 +1,6 @@
-"""Values in JSON that came from a platform. `get_...` is strict, for events: what is there must be of
-its type, so that nothing is lost in silence; `find_...` is lenient, for answers to our own calls.
+"""Values in JSON that came from a platform. `get_...` is strict, for events: what is there must be
+of its type, so that nothing is lost in silence; `find_...` is lenient, for answers to our own
+calls.
 """
 
 import json

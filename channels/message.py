@@ -100,7 +100,7 @@ class Reaction:
 
 @dataclass(frozen=True, slots=True)
 class UnreadableUpdate:
-    """What the platform sent and nobody can read: set aside, so that it holds up nothing behind it."""
+    """What the platform sent and nobody can read; set aside, it holds up nothing behind it."""
 
     channel: str
     external_id: str
@@ -124,7 +124,7 @@ Arrival = InboundMessage | ButtonPress | Reaction | UnreadableUpdate
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A button. `data` comes back in a `ButtonPress`: at most 64 bytes. style: "", "good", "bad"."""
+    """A button. A `ButtonPress` brings its `data`, at most 64 bytes. style: "", "good", "bad"."""
 
     label: str
     data: str

@@ -175,7 +175,7 @@ class PlatformClient:
         sends: bool,
         **options: Any,
     ) -> HttpAnswer:
-        """One try. Raises RetryLater, and DeliveryUnknown where it `sends` and the answer is lost."""
+        """One try. Raises RetryLater; DeliveryUnknown where it `sends` and the answer is lost."""
         options.setdefault("proxy", self.proxy)
         with self.translate_errors(what, sends=sends):
             async with asyncio.timeout(timeout_s):

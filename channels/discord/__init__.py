@@ -1,0 +1,1 @@
+"""Discord: gateway in, REST out: `channel.Discord`, `config.DiscordConfig`."""

@@ -214,7 +214,7 @@ def _path(address: Address, message_id: str = "") -> str:
 
 
 def _nonce(key: str) -> dict[str, Any]:
-    """Within minutes, Discord answers the same nonce with the first message; at most 25 characters."""
+    """Within minutes, the same nonce gives the first message; at most 25 characters."""
     return {"nonce": blake2b(key.encode(), digest_size=12).hexdigest(), "enforce_nonce": True}
 
 

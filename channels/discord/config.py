@@ -41,7 +41,7 @@ class DiscordAccount(BotAccount):
     )
     guild_id: Annotated[int | str, AfterValidator(_check_guild)] = Field(
         "",
-        description="listen in this server (guild) and in direct messages only, and have the commands"
+        description="listen in this server (guild) and in direct messages only, with the commands"
         " in its menu at once; empty: every server the bot is in, and the commands everywhere",
     )
     api_url: Annotated[str, AfterValidator(_check_api)] = Field(
@@ -49,7 +49,7 @@ class DiscordAccount(BotAccount):
     )
     gateway_url: Annotated[str, AfterValidator(_check_gateway)] = Field(
         "",
-        description="where the bot listens; empty: Discord's gateway, or what another api_url names",
+        description="where the bot listens; empty: Discord's gateway, or what api_url names",
     )
 
     @property

@@ -44,6 +44,18 @@ class ChannelDirectory:
         guilds = {str(guild["id"]) for guild in payload.get("guilds") or ()}
         self.pending = guilds & {self.only} if self.only else guilds
 
+    def on_event(self, event: str, payload: Json) -> None:
+        """A channel or thread that was created, changed or deleted."""
+        match event:
+            case "CHANNEL_CREATE" | "THREAD_CREATE" | "THREAD_UPDATE":
+                self.update(payload)
+            case "CHANNEL_DELETE" | "THREAD_DELETE":
+                self._channels.pop(str(payload["id"]), None)
+            case "THREAD_LIST_SYNC":
+                self._on_thread_list(payload)
+            case "THREAD_MEMBER_UPDATE":
+                self.join(str(payload["id"]))
+
     def get(self, channel: str) -> ChannelInfo | None:
         """What is known of it."""
         return self._channels.get(channel)
@@ -58,7 +70,7 @@ class ChannelDirectory:
         return bool(self.only and guild not in (None, "", self.only))
 
     def on_guild(self, payload: Json) -> Iterator[tuple[str, ChannelInfo]]:
-        """A guild with its channels; those in which something may have been missed, as it was away."""
+        """A guild; its channels in which something may have been missed, as it was away."""
         if payload.get("unavailable"):
             return  # and it still is
         guild = str(payload["id"])
@@ -102,7 +114,7 @@ class ChannelDirectory:
         self._channels[channel] = info
         return info
 
-    def on_thread_list(self, payload: Json) -> None:
+    def _on_thread_list(self, payload: Json) -> None:
         """The threads of a channel that the bot now sees."""
         mine = {str(member.get("id")) for member in payload.get("members") or ()}
         for thread in payload["threads"]:
@@ -116,7 +128,3 @@ class ChannelDirectory:
         info = self._channels.get(channel)
         if info and info.is_thread:
             self._channels[channel] = replace(info, is_member=True)
-
-    def remove(self, payload: Json) -> None:
-        """It was deleted."""
-        self._channels.pop(str(payload["id"]), None)

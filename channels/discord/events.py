@@ -28,7 +28,7 @@ MESSAGE_TYPES = (0, 19)
 VOICE_FLAG = 1 << 13
 FORWARD_TYPE = 1
 PRIVATE_CHANNEL_CONTEXT = 2
-"""A command was used in a chat of people without the bot: nothing can be sent there but the reply."""
+"""A command in a chat without the bot: nothing can be sent there but the reply."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,8 @@ HEARTBEAT = 1
 FATAL_CODES = (4010, 4011, 4012, 4013)
 NOT_RESUMABLE = (1000, 4004, 4014, *FATAL_CODES)
 INTENTS_HELP = (
-    "Discord does not give the bot what people write: switch on Message Content Intent in the developer "
-    "portal (Bot, Privileged Gateway Intents), and start again. What came in before is kept."
+    "Discord does not give the bot what people write: switch on Message Content Intent in the "
+    "developer portal (Bot, Privileged Gateway Intents), and start again. What came in before is kept."
 )
 
 
@@ -45,7 +45,8 @@ class GatewayConnection:
         self._session_id = self._resume_url = self._url = ""
         self._sequence: int | None = None
         self._is_up = False
-        self._up_at = 0.0
+        self._is_acknowledged = True
+        self._up_at = self._due_at = self._sent_at = self._interval_s = 0.0
 
     async def run(self) -> None:
         """One connection after another, until cancelled. Raises Revoked."""
@@ -123,48 +124,57 @@ class GatewayConnection:
 
     async def _receive(self, socket: ClientWebSocketResponse) -> str:
         """Until the connection ends; why it ended. Raises Revoked, RetryLater."""
-        loop, timing = asyncio.get_running_loop(), self._timing
-        ready_at = due_at = loop.time() + timing.ready_s
-        interval_s = sent_at = 0.0
-        is_acknowledged = True
-        while True:
+        loop, ends = asyncio.get_running_loop(), ""
+        self._due_at = ready_at = loop.time() + self._timing.ready_s
+        self._is_acknowledged = True
+        while not ends:
+            due_at = self._due_at if self._is_up else min(self._due_at, ready_at)
             try:
-                async with asyncio.timeout_at(due_at if self._is_up else min(due_at, ready_at)):
+                async with asyncio.timeout_at(due_at):
                     message = await socket.receive()
             except TimeoutError:
-                if not is_acknowledged or not (self._is_up or loop.time() < ready_at):
+                if not self._is_acknowledged or not (self._is_up or loop.time() < ready_at):
                     raise RetryLater("Discord's gateway does not answer any more") from None
                 await socket.send_json({"op": HEARTBEAT, "d": self._sequence})
-                is_acknowledged, sent_at, due_at = False, loop.time(), loop.time() + timing.ack_s
+                self._is_acknowledged, self._sent_at = False, loop.time()
+                self._due_at = self._sent_at + self._timing.ack_s
                 continue
             if message.type is WSMsgType.BINARY:
                 raise RetryLater("Discord's gateway sent something that cannot be read")
             if message.type is not WSMsgType.TEXT:
                 return self._on_close(socket.close_code)
-            frame = parse_json(message.data)
-            if not isinstance(frame, dict):
-                self._on_event("frame", message.data)
-                continue
-            match frame.get("op"):
-                case 0:
-                    self._dispatch(frame)
-                case 1:
-                    await socket.send_json({"op": HEARTBEAT, "d": self._sequence})
-                case 7:
-                    return "Discord asked for a new connection"
-                case 9:
-                    if not frame.get("d"):
-                        self._session_id = ""
-                        await asyncio.sleep(random.uniform(*timing.invalid_s))
-                    return "Discord ended the session"
-                case 10:
-                    interval_s = frame["d"]["heartbeat_interval"] / 1000
-                    due_at = loop.time() + interval_s * random.random()
-                    await socket.send_json(self._greeting())
-                case 11:
-                    is_acknowledged, due_at = True, sent_at + interval_s
+            ends = await self._handle_frame(socket, message.data)
             if self._is_up:
                 self._host.report_alive()
+        return ends
+
+    async def _handle_frame(self, socket: ClientWebSocketResponse, text: str) -> str:
+        """Why the connection is to end; "" where it goes on."""
+        frame = parse_json(text)
+        if not isinstance(frame, dict):
+            self._on_event("frame", text)
+            return ""
+        match frame.get("op"):
+            case 0:
+                self._dispatch(frame)
+            case 1:
+                await socket.send_json({"op": HEARTBEAT, "d": self._sequence})
+            case 7:
+                return "Discord asked for a new connection"
+            case 9:
+                if not frame.get("d"):
+                    self._session_id = ""
+                    await asyncio.sleep(random.uniform(*self._timing.invalid_s))
+                return "Discord ended the session"
+            case 10:
+                self._interval_s = frame["d"]["heartbeat_interval"] / 1000
+                self._due_at = (
+                    asyncio.get_running_loop().time() + self._interval_s * random.random()
+                )
+                await socket.send_json(self._greeting())
+            case 11:
+                self._is_acknowledged, self._due_at = True, self._sent_at + self._interval_s
+        return ""
 
     def _greeting(self) -> dict[str, Any]:
         token = self._config.bot_token

@@ -27,7 +27,7 @@ from channels.discord.rest import (
     snowflake_at,
     snowflake_before,
 )
-from channels.json_access import Json, UnreadablePayload
+from channels.json_access import Json, UnreadablePayload, find_text
 from channels.message import Arrival, UnreadableUpdate
 from channels.transport import Backoff, RecentDict
 
@@ -170,14 +170,8 @@ class DiscordIntake:
     def _dispatch(self, event: str, payload: Json) -> None:
         directory = self._directory
         match event:
-            case (
-                "MESSAGE_CREATE"
-                | "MESSAGE_UPDATE"
-                | "MESSAGE_REACTION_ADD"
-                | "MESSAGE_REACTION_REMOVE"
-            ):
-                author = payload.get("author")
-                if isinstance(author, dict) and author.get("id") == directory.bot_id:
+            case _ if event.startswith("MESSAGE_"):
+                if find_text(payload.get("author"), "id") == directory.bot_id:
                     directory.join(str(payload.get("channel_id")))
                 else:
                     self._enqueue(event, payload)
@@ -189,28 +183,21 @@ class DiscordIntake:
             case "READY":
                 self._on_new_session()
                 directory.on_ready(payload)
-                if not self._has_menu:
-                    self._has_menu = True
-                    application = str(
-                        (payload.get("application") or {}).get("id") or directory.bot_id
-                    )
-                    commands = self._host.list_commands()
-                    menu = register_menu(self._rest, application, directory.only, commands)
-                    self.tasks.create_task(menu)
+                self._start_menu(find_text(payload.get("application"), "id") or directory.bot_id)
             case "GUILD_CREATE":
                 for channel, info in directory.on_guild(payload):
                     self._on_channel(channel, info)
             case "GUILD_DELETE":
                 self._note_missing()
                 directory.on_guild_delete(payload)
-            case "CHANNEL_CREATE" | "THREAD_CREATE" | "THREAD_UPDATE":
-                directory.update(payload)
-            case "CHANNEL_DELETE" | "THREAD_DELETE":
-                directory.remove(payload)
-            case "THREAD_LIST_SYNC":
-                directory.on_thread_list(payload)
-            case "THREAD_MEMBER_UPDATE":
-                directory.join(str(payload["id"]))
+            case _:
+                directory.on_event(event, payload)
+
+    def _start_menu(self, application: str) -> None:
+        if not self._has_menu:
+            self._has_menu = True
+            guild, commands = self._directory.only, self._host.list_commands()
+            self.tasks.create_task(register_menu(self._rest, application, guild, commands))
 
     async def run(self) -> None:
         """Hand on what comes. Raises Revoked."""
@@ -327,7 +314,7 @@ class DiscordIntake:
                 self._open_gap(address.chat)
 
     async def _read_page(self, channel: str, gap: HistoryGap) -> None:
-        """One page of what was written in a channel since; then the next, or what came meanwhile."""
+        """One page of what was written in a channel; then the next, or what came since."""
         gap.reread = False
         try:
             page = await self._fetch_page(channel, gap.after)

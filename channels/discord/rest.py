@@ -15,15 +15,15 @@ USER_AGENT = "DiscordBot (https://pypi.org/project/aidaemon, 1)"
 EPOCH = datetime(2015, 1, 1, tzinfo=UTC)
 SNOWFLAKE_BITS = 22
 UNKNOWN_TOKEN = (
-    "Discord does not accept bot_token (any more). What came in before is kept. Make a new token in "
-    "the developer portal (Bot, Reset Token), put it into config.toml, and start again."
+    "Discord does not accept bot_token (any more). What came in before is kept. Make a new token "
+    "in the developer portal (Bot, Reset Token), put it into config.toml, and start again."
 )
 HINTS = {
     10003: "the channel is gone",
     10008: "the message is gone",
-    50001: "the bot may not see this channel: give it View Channel there, or invite it to the server again",
+    50001: "the bot may not see this channel: give it View Channel, or invite it again",
     50007: "this person takes no direct messages from the bot",
-    50013: "the bot lacks rights in the channel: Send Messages, Attach Files, Add Reactions, Read History",
+    50013: "the bot lacks rights there: Send Messages, Attach Files, Add Reactions, Read History",
     50027: "a button or command can be answered for 15 minutes only",
     50035: "the message is malformed",
     40005: "the file is too big for Discord",

@@ -57,7 +57,7 @@ class Block:
 def block_lines(
     block: Block, more: frozenset[str] = NO_MARKS
 ) -> Iterator[tuple[str, Sequence[Span]]]:
-    """Each line of a block: what is before it, and its spans, with these marks and no line break."""
+    """Each line: what is before it, and its spans, with these marks and no line break."""
     deeper = "› " * (block.quote - 1)
     lead = deeper + " " * block.indent + (block.marker + " " if block.marker else "")
     line = []

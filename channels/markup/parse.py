@@ -143,7 +143,7 @@ def cell_width(text: str) -> int:
     """Columns in a monospaced font."""
     if text.isascii():
         return len(text)
-    from wcwidth import width  # noqa: PLC0415 # lazy: 20 ms, and seldom needed
+    from wcwidth import width  # lazy: 20 ms, and seldom needed
 
     return width(text)
 

@@ -64,10 +64,8 @@ def find_suspicious(text: str) -> list[str]:
     mixed = find_mixed_scripts(text)
     hosts = [host for host in dict.fromkeys(HOST.findall(text)) if not host.isascii()]
     found = [f"letters of different alphabets that look alike: {_punycode(word)}" for word in mixed]
-    for host in hosts:
-        if host not in mixed:
-            found.append(f"a host in other letters than a to z: {_punycode(host)}")
-    return found
+    shown = [_punycode(host) for host in hosts if host not in mixed]
+    return found + [f"a host in other letters than a to z: {host}" for host in shown]
 
 
 def _punycode(host: str) -> str:

@@ -117,7 +117,7 @@ def _cut_position(block: Block, most: int) -> int:
     if at <= 0:
         at = max(text.rfind(space, most // 4, most + 1) for space in (" ", "\t", "\u3000"))
     if at <= 0:
-        from wcwidth import grapheme_boundary_before  # noqa: PLC0415 # lazy: 20 ms, and seldom needed
+        from wcwidth import grapheme_boundary_before  # lazy: 20 ms, and seldom needed
 
         at = grapheme_boundary_before(text, most + 1)
         at = at if at > max(most - MAX_GRAPHEME, 0) else most

@@ -1,1 +1,1 @@
-"""Slack: Socket Mode in, web API out."""
+"""Slack: Socket Mode in, web API out: `channel.Slack`, `config.SlackConfig`."""

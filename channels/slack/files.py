@@ -62,13 +62,13 @@ class SlackFiles:
         first = next(iter(find_objects(completed, "files")), {})
         if sent := _message_of(first, address.chat):
             return sent
-        try:  # Slack puts a file into its chat a little later: the file's id then stands for the message
+        try:  # Slack posts a file a little later: until then its id stands for the message
             return await self._find_message(file_id, address.chat) or file_id
         except ChannelError:
             return file_id
 
     async def find(self, address: Address, key: str) -> str:
-        """The message with a file whose answer was lost; "" for none. Raises RetryLater, Revoked."""
+        """The message with a file whose answer was lost, or "". Raises RetryLater, Revoked."""
         for file_id in self._lost.get(key, ()):
             with contextlib.suppress(SlackError):
                 if sent := await self._find_message(file_id, address.chat):

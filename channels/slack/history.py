@@ -170,7 +170,7 @@ class SlackHistory:
                 self._threads.join(read.address, read.sender.id)
                 self._found[read.external_id] = read
             if (begun := find_text(row, "thread_ts")) and chat.startswith("D"):
-                # a thread in a private chat is one with the assistant, even if only its first message is known
+                # in a private chat each thread is with the assistant
                 replied = row.get("reply_users")
                 people = [find_text(row, "user"), *(replied if isinstance(replied, list) else ())]
                 if member := next((one for one in people if self._threads.is_member(one)), ""):

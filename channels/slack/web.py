@@ -97,8 +97,8 @@ class SlackWeb:
     async def read_all(
         self, feature: str, method: str, key: str, pages: int, enough: int = 0, **asked: object
     ) -> list[Json]:
-        """The rows at `key`, of so many pages; `enough`: no more rows than that are needed. Without the scope for it
-        there are none. Raises RetryLater, Revoked.
+        """The rows at `key`, of so many pages; `enough`: no more rows than that are needed. Without
+        the scope for it there are none. Raises RetryLater, Revoked.
         """
         rows: list[Json] = []
         cursor = ""

@@ -1,1 +1,1 @@
-"""Telegram as a front door (A14): `channel.Telegram`, `config.TelegramConfig`."""
+"""Telegram (A14): `channel.Telegram`, `config.TelegramConfig`."""

@@ -15,7 +15,7 @@ from channels.transport import PlatformClient, lost_answer, parse_seconds
 READ_S = 30.0
 PACED = ("sendMessage", "sendMessageDraft", "sendDocument", "editMessageText")
 REVOKED = (
-    "Telegram does not accept the bot's token (any more). Messages to the bot wait there for a day. "
+    "Telegram does not accept the bot's token (any more). Messages to it wait there for a day. "
     "Ask @BotFather for a token and put it into bot_token in [telegram]"
 )
 Params = Mapping[str, object]

@@ -31,7 +31,7 @@ class TelegramAccount(BotAccount):
         0.0,
         ge=0,
         le=1000,
-        description="send at most so many messages a second, over all chats; 0: as the platform allows",
+        description="send at most so many messages a second; 0: as the platform allows",
     )
 
 

@@ -132,7 +132,7 @@ def _parse_message(message: Json, me: TelegramIdentity, *, edited: bool) -> Inbo
     text, is_named = strip_mention(words, me.username)
     replied = get_object(message, "reply_to_message")
     if replied.get("forum_topic_created") is not None:
-        replied = {}  # in a topic, a message that replies to nothing else replies to the topic's opening
+        replied = {}  # in a topic, all that replies to nothing else replies to its opening
     author = get_object(replied, "from").get("id")
     entities = get_objects(message, "entities") + get_objects(message, "caption_entities")
     is_ours = author == me.id
