@@ -39,7 +39,7 @@ from daemon.core.system_questions import ANSWER_REVIEW_TOOL
 from daemon.core.trust import Answer, Stop
 from daemon.core.turn import Turn
 from daemon.core.turn_spec import AnswerCheck, Intent
-from daemon.tools.criteria_checks import CheckResult, CriteriaChecker
+from daemon.tools.criteria_checks import CriterionResult, CriteriaChecker
 from daemon.tools.results import truncate_middle
 
 JUDGE_TOKENS = 1000
@@ -139,7 +139,7 @@ def _render_record(turn: Turn) -> Iterator[str]:
         yield json.dumps([head, *parts], ensure_ascii=False)
 
 
-def _report(name: str, result: CheckResult, failed: str) -> Verified:
+def _report(name: str, result: CriterionResult, failed: str) -> Verified:
     if result.met:
         return Verified(name, True)
     if result.not_checked:

@@ -1,30 +1,26 @@
-"""Criteria that the owner set: a pattern in a text, a command that succeeds in the workspace (C3, E10)."""
+"""Criteria set by the owner: a pattern in a text, a command that succeeds in the workspace (C3, E10)."""
 
-import asyncio
 import json
 import re
 import sys
 
 from daemon.core import value
-from daemon.tools.shell.process import run_process
+from daemon.tools.shell.process import exchange, run_process
 from daemon.tools.shell.sandbox import Sandbox
 
 COMMAND_S, PATTERN_S = 60.0, 10.0
 OUTPUT_CHARS = 1000
 NOT_RUNNABLE = (126, 127)
-MATCH = "import json, re, sys; p, t = json.load(sys.stdin); sys.exit(0 if re.search(p, t, re.IGNORECASE) else 1)"
+MATCH = "import json, re, sys; p, t = json.load(sys.stdin); print(bool(re.search(p, t, re.I)))"
 NO_SANDBOX = (
-    "test_pass runs what the model wrote without asking, so it needs a sandbox, and this machine has none:"
-    " install bubblewrap, or choose another criterion"
+    "test_pass runs what the model wrote without asking, so it needs a sandbox, and this machine"
+    " has none: install bubblewrap, or choose another criterion"
 )
 
 
 @value
-class CheckResult:
-    """Whether it is met, and what the command printed. `warning` is what a person should know of how it was looked at.
-
-    `unmade`: it could not be looked at, through no fault of whoever did the work; `warning` says why.
-    """
+class CriterionResult:
+    """`not_checked`: no check was possible, through no fault of the work; `warning` says why."""
 
     met: bool
     output: str = ""
@@ -34,7 +30,7 @@ class CheckResult:
 
 @value
 class CriteriaChecker:
-    """Looks. The command is the owner's, so nobody is asked; what it runs may be the model's, so it runs fenced in."""
+    """The command is the owner's, so nobody is asked; it may run the model's code, so in a sandbox."""
 
     sandbox: Sandbox
     command_s: float = COMMAND_S
@@ -42,75 +38,51 @@ class CriteriaChecker:
 
     @property
     def obstacle(self) -> str:
-        """Why commands cannot be looked at on this machine; empty when they can."""
+        """Why commands cannot be checked on this machine; empty when they can."""
         return NO_SANDBOX if self.sandbox.kind == "none" else ""
 
-    async def run_command(self, command: str) -> CheckResult:
-        """Split on white space, never a shell; 60 seconds."""
+    async def run_command(self, command: str) -> CriterionResult:
+        """The command is split at white space and runs without a shell."""
         if self.obstacle:
-            return CheckResult(False, warning=self.obstacle, not_checked=True)
+            return _not_checked(self.obstacle)
+        sandbox = self.sandbox
         try:
             ran = await run_process(
-                self.sandbox.wrap(command.split()), cwd=self.sandbox.workspace, env=self.sandbox.env,
-                timeout_s=self.command_s, max_chars=OUTPUT_CHARS, on_output=lambda text: None,
-            )  # fmt: skip
-        except (OSError, ValueError) as error:  # the second: it holds a NUL
-            return CheckResult(
-                False,
-                warning=f"the command could not be started: {_describe_error(error)}",
-                not_checked=True,
+                sandbox.wrap(command.split()),
+                cwd=sandbox.workspace,
+                env=sandbox.env,
+                timeout_s=self.command_s,
+                max_chars=OUTPUT_CHARS,
+                on_output=lambda text: None,
             )
+        except (OSError, ValueError) as error:  # ValueError: it contains a NUL
+            return _not_checked(f"the command could not be started: {_describe_error(error)}")
+        warning = ""
         if ran.timed_out:
-            return CheckResult(
-                False,
-                ran.output,
-                f"the command took longer than {self.command_s:g} s and was killed",
-            )
-        warning = (
-            f"the command could not be run: {ran.output.strip()}"
-            if ran.exit_code in NOT_RUNNABLE
-            else ""
-        )
-        return CheckResult(ran.exit_code == 0, ran.output, warning)
+            warning = f"the command took longer than {self.command_s:g} s and was killed"
+        elif ran.exit_code in NOT_RUNNABLE:
+            warning = f"the command could not be run: {ran.output.strip()}"
+        return CriterionResult(ran.exit_code == 0 and not ran.timed_out, ran.output, warning)
 
-    async def match_pattern(self, pattern: str, text: str) -> CheckResult:
-        """Case does not matter. In a process of its own: a pattern can take for ever, and would stop the whole daemon."""
+    async def match_pattern(self, pattern: str, text: str) -> CriterionResult:
+        """Ignores case. In a process of its own, because a pattern can run forever."""
         try:
             re.compile(pattern)
+            data = json.dumps([pattern, text]).encode()
+            argv = (sys.executable, "-I", "-S", "-c", MATCH)
+            output = await exchange(argv, data, self.pattern_s)
         except (re.error, RecursionError, OverflowError) as error:
-            return CheckResult(
-                False, warning=f"{pattern!r} is no regular expression ({error})", not_checked=True
-            )
-        try:
-            return await _search_in_process(pattern, text, self.pattern_s)
+            return _not_checked(f"{pattern!r} is no regular expression ({error})")
         except OSError as error:
-            return CheckResult(
-                False,
-                warning=f"it could not be looked for: {_describe_error(error)}",
-                not_checked=True,
-            )
+            return _not_checked(f"the pattern could not be searched: {_describe_error(error)}")
+        if output is None:
+            return _not_checked(f"the pattern took longer than {self.pattern_s:g} s, or failed")
+        return CriterionResult(output.strip() == b"True")
+
+
+def _not_checked(why: str) -> CriterionResult:
+    return CriterionResult(False, warning=why, not_checked=True)
 
 
 def _describe_error(error: OSError | ValueError) -> str:
     return (isinstance(error, OSError) and error.strerror) or str(error)
-
-
-async def _search_in_process(pattern: str, text: str, seconds: float) -> CheckResult:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-I", "-S", "-c", MATCH,
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        async with asyncio.timeout(seconds):
-            await process.communicate(json.dumps([pattern, text]).encode())
-    except TimeoutError:
-        return CheckResult(
-            False,
-            warning=f"the pattern took longer than {seconds:g} s to look for",
-            not_checked=True,
-        )
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    return CheckResult(process.returncode == 0)

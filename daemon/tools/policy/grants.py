@@ -1,4 +1,4 @@
-"""Standing permissions: which calls each of them allows, and until when (DESIGN 6). Pure."""
+"""Standing permissions: which calls each of them allows, and until when (DESIGN 6)."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -8,12 +8,10 @@ from daemon.core import value
 from daemon.core.rows import GrantRow
 from daemon.tools.base import ToolMeta
 
-ANY_DEPTH = "**"
-
 
 @value
 class GrantRequest:
-    """A call that would have to be asked about. `paths`: the places it is about, when it is about nothing else."""
+    """A call that needs a question or a grant; `paths` if it concerns nothing but these places."""
 
     tool: str
     args_hash: str
@@ -22,41 +20,35 @@ class GrantRequest:
 
 
 def grantable_paths(meta: ToolMeta, arguments: Mapping[str, object]) -> tuple[str, ...]:
-    """The places a call is about; () when more than places decides where its effect goes, or one is left out."""
+    """The places of a call; () when more than places decides where its effect goes."""
     if not meta.paths or meta.critical is None or not set(meta.critical) <= set(meta.paths):
         return ()
     given = [arguments.get(name) for name in meta.paths]
-    return (
-        tuple(str(path) for path in given)
-        if all(isinstance(path, str) and path for path in given)
-        else ()
-    )
+    complete = all(isinstance(path, str) and path for path in given)
+    return tuple(map(str, given)) if complete else ()
 
 
 def covers(grant: GrantRow, wanted: GrantRequest, now: datetime) -> bool:
-    """The permission stands and is for this call. One for places is never for a session from outside."""
+    """The grant is active and allows this call; one for paths never in a session from outside."""
     if grant.tool != wanted.tool or not is_active(grant, now):
         return False
     if not grant.paths:
         return grant.args_hash == wanted.args_hash
-    return (
-        not wanted.untrusted
-        and bool(wanted.paths)
-        and all(matches_pattern(path, grant.paths) for path in wanted.paths)
-    )
+    inside = all(matches_pattern(path, grant.paths) for path in wanted.paths)
+    return not wanted.untrusted and bool(wanted.paths) and inside
 
 
 def is_active(grant: GrantRow, now: datetime) -> bool:
-    """It has a bound, and has not come to it."""
-    unbounded = grant.uses_left is None and grant.expires is None
-    used_up = grant.uses_left is not None and grant.uses_left <= 0
-    return not (unbounded or used_up or (grant.expires is not None and grant.expires <= now))
+    """It has a bound, and has not reached it."""
+    uses, expires = grant.uses_left, grant.expires
+    bounded = uses is not None or expires is not None
+    return bounded and (uses is None or uses > 0) and (expires is None or expires > now)
 
 
 def matching_grants(
     grants: Sequence[GrantRow], wanted: GrantRequest, now: datetime
 ) -> list[GrantRow]:
-    """Those that cover the call; a counted one is used only where no other does, and the one that lapses first before others."""
+    """Those that cover the call: uncounted ones first, then whichever expires first."""
     covering = [grant for grant in grants if covers(grant, wanted, now)]
     return sorted(
         covering,
@@ -65,48 +57,49 @@ def matching_grants(
 
 
 def matches_pattern(path: str, pattern: str) -> bool:
-    """The place is one of the pattern's: `*` is for a part of one name, `**` for any number of folders between."""
-    parts = _path_parts(path)
-    return bool(parts) and _match_parts(parts, _path_parts(pattern))
+    """`*` stands for a part of one name, `**` for any number of folders."""
+    names, wanted = _path_parts(path), _path_parts(pattern)
+    places = {0}  # how far the pattern may have been matched
+    for name in names:
+        places = _skip_folders(wanted, places)
+        places = {
+            place + (wanted[place] != "**")
+            for place in places
+            if place < len(wanted) and (wanted[place] == "**" or fnmatchcase(name, wanted[place]))
+        }
+    return bool(names) and len(wanted) in _skip_folders(wanted, places)
+
+
+def _skip_folders(wanted: Sequence[str], places: set[int]) -> set[int]:
+    """`**` may stand for no folder."""
+    found = set(places)
+    for place, name in enumerate(wanted):
+        if name == "**" and place in found:
+            found.add(place + 1)
+    return found
 
 
 def pattern_error(pattern: str, paths: Sequence[str]) -> str:
-    """What is wrong with a pattern that a person gave for a call about these places; "" when nothing is."""
+    """Why a person's pattern does not fit a call about these places; "" when it does."""
     if not paths:
         return "this call cannot be allowed by paths, for more than a path decides what it does"
     parts = _path_parts(pattern)
     if not parts:
-        return f"{pattern!r} is no path inside the workspace: write one like reports/*.md, without .. and without / at its head"
-    if all(not part.strip("*?") for part in parts):
         return (
-            f"{pattern!r} would be everything: name a folder or an ending, as in reports/* or *.md"
+            f"{pattern!r} is no path inside the workspace: write one like reports/*.md, without .."
+            " and without / at its head"
         )
+    if not any(part.strip("*?") for part in parts):
+        example = "name a folder or an ending, as in reports/* or *.md"
+        return f"{pattern!r} would be everything: {example}"
     outside = [path for path in paths if not matches_pattern(path, pattern)]
-    return (
-        f"{pattern!r} does not match {outside[0]!r}, which is what was asked about"
-        if outside
-        else ""
-    )
+    if outside:
+        return f"{pattern!r} does not match {outside[0]!r}, which is what was asked about"
+    return ""
 
 
 def _path_parts(path: str) -> list[str]:
-    """The names in a relative path; none at all for a path that leads out, or that is not what it looks like."""
+    """The names in a relative path; none for a path that leads out or looks odd."""
     parts = [part for part in path.split("/") if part not in ("", ".")]
-    odd = path.startswith(("/", "~")) or ".." in parts or "\\" in path or "\0" in path
+    odd = path.startswith(("/", "~")) or {"..", "\\", "\0"} & {*parts, *path}
     return [] if odd else parts
-
-
-def _match_parts(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Runs along both from the front; of several `**` only the last one tried needs to be gone back to."""
-    at = place = 0
-    star, held = -1, 0
-    while at < len(parts):
-        if place < len(pattern) and pattern[place] == ANY_DEPTH:
-            star, held, place = place, at, place + 1
-        elif place < len(pattern) and fnmatchcase(parts[at], pattern[place]):
-            at, place = at + 1, place + 1
-        elif star >= 0:
-            held, at, place = held + 1, held + 1, star + 1
-        else:
-            return False
-    return all(part == ANY_DEPTH for part in pattern[place:])

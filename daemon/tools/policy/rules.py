@@ -1,4 +1,4 @@
-"""The pinned rules, held outside every conversation, and a rule in words for its owner to confirm (F5)."""
+"""The pinned rules, held outside every conversation; a rule in words for its owner (F5)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ MAX_SENTENCE = 120
 
 
 def describe_rule(rule: RuleMatcher) -> str:
-    """`ask before every call that may change or delete anything, about mail (mailbox, inbox ...)`."""
+    """`ask before every call that sends something out, about mail (mailbox, inbox ...)`."""
     effects = [] if rule.effects == set(Effect) else [one for one in Effect if one in rule.effects]
     does = [EFFECT_TEXT[effect] for effect in effects]
     if rule.verbs:
@@ -47,8 +47,9 @@ UNREADABLE_RULE = RuleMatcher(action=Decision.ASK, effects=frozenset(Effect) - {
 
 @value
 class PinnedRule:
-    """A pinned rule: the sentence, what it was read as, for which chat ("" for all), from whom, and whether they said
-    that it was read rightly. One that cannot be read any more has a fault, and asks before everything but reading.
+    """A rule, the chat it holds for ("" for all), and whether its owner confirmed the reading.
+
+    An unreadable one has a `fault`, and asks before everything but reading.
     """
 
     name: str
@@ -61,7 +62,7 @@ class PinnedRule:
 
 
 def read_rule(row: RuleRow) -> PinnedRule:
-    """A rule that cannot be read any more is not forgotten: it asks."""
+    """The rule of a stored row; one that can no longer be read asks."""
     try:
         guard = RuleMatcher.model_validate_json(row.matcher)
     except ValueError as error:
@@ -72,26 +73,26 @@ def read_rule(row: RuleRow) -> PinnedRule:
 
 @dataclass(slots=True)
 class RuleSet:
-    """All rules, at hand for every call. Whoever writes one to the journal puts it here as well, in that order."""
+    """All rules, in memory for every call. A change is written to the journal first."""
 
     tools: ToolRegistry
     _known: dict[str, PinnedRule] = field(default_factory=dict)
 
     def load(self, rows: Iterable[RuleRow]) -> None:
-        """What the journal keeps, at the start."""
+        """Take the rules of the journal."""
         self._known = {str(row.n): read_rule(row) for row in rows}
 
     def put(self, rule: PinnedRule) -> None:
-        """From now on this holds, too."""
+        """Add or replace a rule."""
         self._known[rule.name] = rule
 
     def drop(self, name: str) -> None:
-        """From now on it does not."""
+        """Remove a rule."""
         self._known.pop(name, None)
 
     def all(self) -> list[PinnedRule]:
-        """In the order in which they were made."""
-        return sorted(self._known.values(), key=lambda rule: (len(rule.name), rule.name))
+        """In the order of their creation."""
+        return sorted(self._known.values(), key=lambda rule: int(rule.name))
 
     def get(self, name: str) -> PinnedRule | None:
         """The rule of this number."""
@@ -100,32 +101,25 @@ class RuleSet:
     def ruling(
         self, session: str, root: str, tool: Tool, arguments: Mapping[str, object]
     ) -> tuple[Decision, str] | None:
-        """What the rules say of this call, ASK or DENY, and why; None when none means it. No grant changes it.
+        """ASK or DENY and the reason; None when no rule means the call. No grant overrides it.
 
         `root` is the chat that `session` works for, or "".
         """
-        found = find_strictest(
-            (
-                (rule.name, rule.guard)
-                for rule in self._known.values()
-                if rule.session in ("", session, root)
-            ),
-            tool,
-            arguments,
-        )
+        scopes = ("", session, root)
+        rules = [rule for rule in self._known.values() if rule.session in scopes]
+        found = find_strictest(((rule.name, rule.guard) for rule in rules), tool, arguments)
         if found is None:
             return None
-        decision, rule = found[0], self._known[found[1]]
+        decision, name = found
         does = "forbids this" if decision is Decision.DENY else "wants a person to be asked first"
-        said = rule.said
-        if len(said) > MAX_SENTENCE:
-            said = f"{said[:MAX_SENTENCE]}..."
-        return decision, f"rule {rule.name} ({said!r}) {does}"
+        said = self._known[name].said
+        said = said if len(said) <= MAX_SENTENCE else f"{said[:MAX_SENTENCE]}..."
+        return decision, f"rule {name} ({said!r}) {does}"
 
     def covered_tools(self, guard: RuleMatcher) -> list[str]:
-        """Names of the tools there are that the rule may mean, whatever its conditions on arguments."""
-        anywhere = guard.model_copy(
-            update={"paths": (), "values": (), "commands": (), "above": None}
+        """The tools that the rule may mean, whatever its conditions on arguments."""
+        anywhere = RuleMatcher(
+            action=guard.action, effects=guard.effects, verbs=guard.verbs, about=guard.about
         )
-        tools = (tool for name in self.tools.names() if (tool := self.tools.get(name)))
+        tools = filter(None, map(self.tools.get, self.tools.names()))
         return [tool.name for tool in tools if anywhere.decide(tool, {})]
