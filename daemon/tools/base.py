@@ -31,7 +31,8 @@ class ServiceUnavailable(RetryableToolError):
 
 @value
 class ToolOutput:
-    """What a tool returns. `events` are recorded with the result; `offers` are tools to add to the list.
+    """What a tool returns. `events` are recorded with the result; `offers` are tools to add to the
+    list.
 
     `seconds` is the time it worked, where that is less than it took, because it waited for a
     person. `from_owner` is False for what another person wrote, however trusted: no argument may
@@ -50,7 +51,9 @@ class ToolOutput:
 
 @value
 class ToolContext:
-    """What the executor knows of the call, never filled in by the model (A10). `record_event` commits."""
+    """What the executor knows of the call, never filled in by the model (A10). `record_event`
+    commits.
+    """
 
     session_id: str
     turn: Turn
@@ -107,10 +110,12 @@ def no_preview(arguments: Mapping[str, object]) -> str:
 
 @value
 class Tool:
-    """A tool ready to run. `run` takes the model's arguments, without any that start with `_`; raises ToolError for bad ones.
+    """A tool ready to run. `run` takes the model's arguments, without any that start with `_`;
+    raises ToolError for bad ones.
 
-    `check` raises the same ToolError before anybody is asked; `is_safe` knows arguments that need no approval (DESIGN 6);
-    `preview` is what a person is shown beside the arguments before they say yes: a change as a diff, a command explained.
+    `check` raises the same ToolError before anybody is asked; `is_safe` knows arguments that need
+    no approval (DESIGN 6); `preview` is what a person is shown beside the arguments before they say
+    yes: a change as a diff, a command explained.
     """
 
     spec: ToolSpec

@@ -1,4 +1,6 @@
-"""[tools] and [tools.shell] in config.toml; [tools.http] and [tools.web] are in tools/web/config.py."""
+"""[tools] and [tools.shell] in config.toml; [tools.http] and [tools.web] are in
+tools/web/config.py.
+"""
 
 from pathlib import PurePosixPath
 from typing import Annotated

@@ -3,48 +3,32 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from daemon.core.errors import ConfigError, UsageError
 from daemon.core.trust import Effect
 from daemon.tools.base import Tool, ToolError
-from daemon.tools.signature import ToolDefinition, bind, tool
+from daemon.tools.signature import bind, tool
+
+if TYPE_CHECKING:
+    from daemon.settings.edit import ConfigChange
 
 Value = str | int | float | bool | list | dict | None
 
 
-class ConfigChange(Protocol):
-    """An edit that is in order."""
-
-    @property
-    def diff(self) -> str:
-        """What it changes, line by line; "" for nothing."""
-        ...
-
-    @property
-    def guarded_keys(self) -> tuple[str, ...]:
-        """Keys of it that only the owner changes."""
-        ...
-
-    @property
-    def exposed_keys(self) -> tuple[str, ...]:
-        """Keys whose secret would stand in the file."""
-        ...
-
-
 class ConfigFile(Protocol):
-    """The config file. Raises ConfigError and UsageError, which name the key and what was expected."""
+    """The config file. Raises ConfigError and UsageError, which name the key."""
 
     def show(self, key: str) -> str:
-        """The value in force, no secret in it; "" asks for all."""
+        """The effective value without secrets; of all keys for ""."""
         ...
 
-    def plan_change(self, key: str, value: object) -> ConfigChange:
-        """What setting this would change; nothing is written."""
+    def plan_change(self, key: str, value: object) -> "ConfigChange":
+        """What setting this key would change; nothing is written."""
         ...
 
     def write_change(self, key: str, value: object) -> str:
-        """Set it; gives what is to be told of it."""
+        """Set the key; the text for the user."""
         ...
 
 
@@ -59,13 +43,16 @@ async def config_get(settings: ConfigFile, key: str = "") -> str:
 
 @tool(effect=Effect.DESTRUCTIVE, critical=None)
 async def config_set(settings: ConfigFile, _untrusted_source: bool, key: str, value: Value) -> str:
-    """Change one of the assistant's own settings, for example agent.max_iterations; null: back to the default."""
+    """Change one of the assistant's own settings, for example agent.max_iterations;
+    null: back to the default.
+    """
     try:
         plan = await asyncio.to_thread(_plan_change, settings, key, value)
         if _untrusted_source and plan.guarded_keys:
             raise ToolError(
-                f"{', '.join(plan.guarded_keys)} can be changed only where nothing from outside has been read: nothing was changed. "
-                "The owner can do it in a fresh conversation (/clear), or with aidaemon config set"
+                f"{', '.join(plan.guarded_keys)} can be changed only where nothing from outside has"
+                " been read: nothing was changed. The owner can do it in a fresh conversation"
+                " (/clear), or with aidaemon config set"
             )
         return await asyncio.to_thread(settings.write_change, key, value)
     except (ConfigError, UsageError) as error:
@@ -73,8 +60,8 @@ async def config_set(settings: ConfigFile, _untrusted_source: bool, key: str, va
 
 
 def config_tools(settings: ConfigFile) -> list[Tool]:
-    """Both, over this file; a person is shown the diff before the yes, and a bad value is refused before anybody is asked."""
-    reading, writing = bind(DEFINITIONS, {ConfigFile: settings})
+    """Both tools. A bad value is refused before anybody is asked; a person is shown the diff."""
+    reading, writing = bind((config_get, config_set), {ConfigFile: settings})
 
     def check(arguments: Mapping[str, object]) -> None:
         writing.check(arguments)
@@ -85,17 +72,15 @@ def config_tools(settings: ConfigFile) -> list[Tool]:
 
     def preview(arguments: Mapping[str, object]) -> str:
         try:
-            return (
-                settings.plan_change(str(arguments.get("key")), arguments.get("value")).diff
-                or "This changes nothing."
-            )
+            plan = settings.plan_change(str(arguments.get("key")), arguments.get("value"))
         except (ConfigError, UsageError) as error:
             return f"This would be refused: {error}"
+        return plan.diff or "This changes nothing."
 
     return [reading, replace(writing, check=check, preview=preview)]
 
 
-def _plan_change(settings: ConfigFile, key: str, value: object) -> ConfigChange:
+def _plan_change(settings: ConfigFile, key: str, value: object) -> "ConfigChange":
     plan = settings.plan_change(key, value)
     if plan.exposed_keys:
         raise ToolError(
@@ -103,6 +88,3 @@ def _plan_change(settings: ConfigFile, key: str, value: object) -> ConfigChange:
             'Its owner keeps it with: aidaemon secret set NAME; then set "secret:NAME" here'
         )
     return plan
-
-
-DEFINITIONS: tuple[ToolDefinition, ...] = (config_get, config_set)

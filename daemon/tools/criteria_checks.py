@@ -1,4 +1,6 @@
-"""Criteria set by the owner: a pattern in a text, a command that succeeds in the workspace (C3, E10)."""
+"""Criteria set by the owner: a pattern in a text, a command that succeeds in the workspace (C3,
+E10).
+"""
 
 import json
 import re

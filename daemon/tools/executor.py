@@ -1,4 +1,6 @@
-"""Executes the tool calls of one model reply: validate, authorize, record the start, run, record the result."""
+"""Executes the tool calls of one model reply: validate, authorize, record the start, run, record
+the result.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -102,7 +104,9 @@ class ToolExecutor:
     async def _admit(
         self, turn: Turn, state: CallState, setting: TrustContext
     ) -> AdmittedCall | None:
-        """The call if it may run now; else the event recorded in its place is a result or a question."""
+        """The call if it may run now; else the event recorded in its place is a result or a
+        question.
+        """
         if state.is_waiting:
             return None
         name = state.call.name

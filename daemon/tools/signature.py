@@ -1,4 +1,6 @@
-"""A tool is one decorated function: the model fills in plain parameters, the daemon the others (A10)."""
+"""A tool is one decorated function: the model fills in plain parameters, the daemon the others
+(A10).
+"""
 
 import types
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -203,7 +205,9 @@ def tool(
 
 
 def bind(definitions: Iterable[ToolDefinition], parts: Mapping[type, object]) -> list[Tool]:
-    """The tools, ready to run. Raises TypeError for a wrong definition, LookupError for a missing part."""
+    """The tools, ready to run. Raises TypeError for a wrong definition, LookupError for a missing
+    part.
+    """
     return [_bind_one(definition, parts) for definition in definitions]
 
 

@@ -1,4 +1,6 @@
-"""The client of MCP servers, over pipes or HTTP, by the `mcp` package (an extra); both protocol generations."""
+"""The client of MCP servers, over pipes or HTTP, by the `mcp` package (an extra); both protocol
+generations.
+"""
 
 import asyncio
 import json
@@ -154,7 +156,9 @@ class _Pipes:
             pass  # nobody listens any more; but what it still says would keep it from being seen to end
 
     async def _forward(self, line: bytes, arriving: MemoryObjectSendStream[Incoming]) -> None:
-        """Some servers greet on the wrong pipe; one that goes on doing so is cut off, or it would keep us from all else."""
+        """Some servers greet on the wrong pipe; one that goes on doing so is cut off, or it would
+        keep us from all else.
+        """
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
@@ -173,7 +177,9 @@ class _Pipes:
                 await self.process.stdin.drain()
 
     async def listen(self) -> None:
-        """What it prints on its stderr is read to the end, so that it never waits for us; the first of it is told."""
+        """What it prints on its stderr is read to the end, so that it never waits for us; the first
+        of it is told.
+        """
         assert self.process.stderr
         room = STDERR_BYTES
         while piece := await self.process.stderr.read(4096):
@@ -183,7 +189,9 @@ class _Pipes:
 
 
 async def _end_process(process: asyncio.subprocess.Process) -> None:
-    """The end of its input tells it to go; what of its group is still there after a while, or behind it, is killed."""
+    """The end of its input tells it to go; what of its group is still there after a while, or
+    behind it, is killed.
+    """
     assert process.stdin
     process.stdin.close()
     with suppress(TimeoutError):

@@ -1,4 +1,6 @@
-"""The tools of a server as its owner approved them: pinned when the server is first met, then by a yes to a diff (A22)."""
+"""The tools of a server as its owner approved them: pinned when the server is first met, then by a
+yes to a diff (A22).
+"""
 
 import difflib
 import json

@@ -1,4 +1,6 @@
-"""MCP servers kept running: started in a sandbox, reconnected, their tools compared whenever they may have changed."""
+"""MCP servers kept running: started in a sandbox, reconnected, their tools compared whenever they
+may have changed.
+"""
 
 import asyncio
 import logging
@@ -68,7 +70,7 @@ class SandboxMissing(AidaemonError):
 def load_client() -> Connect:
     """The function that connects to a server. Raises ConfigError without the package `mcp`."""
     try:
-        from daemon.tools.mcp.client import connect  # lazy: the package `mcp` is an extra
+        from daemon.tools.mcp.client import connect  # noqa: PLC0415 # lazy: the package `mcp` is an extra
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"[mcp] needs the package {error.name!r}, which is not installed:"

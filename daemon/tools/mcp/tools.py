@@ -1,4 +1,6 @@
-"""Tools of MCP servers as our own: what they do is what the config says, never what the server says (A22)."""
+"""Tools of MCP servers as our own: what they do is what the config says, never what the server says
+(A22).
+"""
 
 import json
 import re
@@ -95,7 +97,9 @@ def _check_exact(text: str) -> str:
 
 
 def exposed_name(server: str, tool: str) -> str:
-    """`SERVER__tool`, fit for every provider; a changed name ends with a hash, so none is used twice."""
+    """`SERVER__tool`, fit for every provider; a changed name ends with a hash, so none is used
+    twice.
+    """
     fit = f"{server}__" + re.sub(r"[^A-Za-z0-9_-]", "_", tool)
     if fit == f"{server}__{tool}" and tool and len(fit) <= MAX_NAME_CHARS:
         return fit

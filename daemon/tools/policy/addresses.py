@@ -1,4 +1,6 @@
-"""Mail and web addresses in a text, each as a whole; and whether a text mentions a value in any spelling."""
+"""Mail and web addresses in a text, each as a whole; and whether a text mentions a value in any
+spelling.
+"""
 
 import html
 import json

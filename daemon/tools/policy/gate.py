@@ -80,7 +80,7 @@ class PolicyGate:
         )
         if case.rule not in (TableRule.IF_OWNED, TableRule.IF_READ):
             return case
-        from daemon.tools.policy.provenance import Evidence  # lazy: most turns never need it
+        from daemon.tools.policy.provenance import Evidence  # noqa: PLC0415 # lazy: rarely used
 
         texts = (*setting.earlier, *collect_texts(turn))
         evidence = Evidence(texts, self.registry, self.contacts())

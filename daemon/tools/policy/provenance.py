@@ -1,4 +1,6 @@
-"""Provenance of the arguments of a call: the owner's words, memory and contacts, or what was read (DESIGN 6)."""
+"""Provenance of the arguments of a call: the owner's words, memory and contacts, or what was read
+(DESIGN 6).
+"""
 
 import re
 import unicodedata
@@ -101,31 +103,30 @@ class Evidence:
                 if key in tool.meta.critical or (declared and key not in declared)
             }
         known = _schema_names(tool.spec.parameters)
-        not_owned = not_read = ""
-        for key, argument in critical.items():
-            for name, found in iter_values(argument, key, known):
-                if _is_choice(tool, declared.get(key), found):
-                    continue
-                if not self.is_owners(name, found, tool.name):
-                    not_owned = not_owned or str(found)
-                    if not self.was_read(str(found)):
-                        not_read = not_read or str(found)
-        for key in tool.meta.critical or ():
-            if arguments.get(key) is True:  # nobody says a yes in so many words
-                not_owned = not_owned or f"{key} = true"
+        strangers = [
+            found
+            for key, argument in critical.items()
+            for name, found in iter_values(argument, key, known)
+            if not _is_choice(tool, declared.get(key), found)
+            and not self.is_owners(name, found, tool.name)
+        ]
+        not_owned = [str(found) for found in strangers]
+        flags = [key for key in tool.meta.critical or () if arguments.get(key) is True]
+        not_owned += [f"{key} = true" for key in flags]  # nobody says a yes in so many words
         if tool.meta.effect is Effect.EGRESS and not not_owned:
-            carried = (
-                leaf
-                for key, argument in arguments.items()
-                if key not in critical
-                for _, leaf in iter_values(argument, key)
-            )
-            for leaf in carried:
-                addresses = find_addresses(str(leaf))
-                for address in (*addresses.links, *sorted(addresses.mails)):
-                    if not not_owned and not self.is_owners("", address, tool.name):
-                        not_owned = address
-        return Provenance(not_owned, not_read)
+            carried = {key: text for key, text in arguments.items() if key not in critical}
+            not_owned += self._find_foreign_addresses(carried, tool.name)
+        not_read = (str(found) for found in strangers if not self.was_read(str(found)))
+        return Provenance(next(iter(not_owned), ""), next(not_read, ""))
+
+    def _find_foreign_addresses(self, carried: Mapping[str, object], tool: str) -> Iterator[str]:
+        """Addresses in the other arguments that are not the owner's."""
+        for key, argument in carried.items():
+            for _, leaf in iter_values(argument, key):
+                found = find_addresses(str(leaf))
+                for address in (*found.links, *sorted(found.mails)):
+                    if not self.is_owners("", address, tool):
+                        yield address
 
     def is_owners(self, name: str, found: str | float, tool: str) -> bool:
         """A person said it, or memory or a trusted tool knows it.
@@ -158,13 +159,15 @@ class Evidence:
                     return False
                 continue
             source = self.registry.get(text.tool) if text.origin is Origin.RESULT else None
-            if source:
-                meta = source.meta
-                if text.changes and meta.source:
-                    written.add(meta.source)
-                if meta.returns_outside_text and meta.source not in written:
-                    if find_addresses(text.text).links_to(address):
-                        return True
+            if source and text.changes and source.meta.source:
+                written.add(source.meta.source)
+            if (
+                source
+                and source.meta.returns_outside_text
+                and source.meta.source not in written
+                and find_addresses(text.text).links_to(address)
+            ):
+                return True
             owners = text.origin in OWNER_ORIGINS and text.owned
             named = named or (owners and address.host in find_addresses(text.text).hosts)
         return False

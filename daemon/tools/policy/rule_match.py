@@ -34,9 +34,10 @@ class Match(IntEnum):
 
 
 class RuleMatcher(BaseModel):
-    """Calls with one of `effects`, or of a tool named by one of `verbs`, that concern one of the nouns in `about` and meet
-    every other condition; an empty field is no condition. `values` are addresses, hosts or handles; all words of a command in
-    `commands` must occur; `above` is an amount of money.
+    """Calls with one of `effects`, or of a tool named by one of `verbs`, that concern one of the
+    nouns in `about` and meet every other condition; an empty field is no condition. `values` are
+    addresses, hosts or handles; all words of a command in `commands` must occur; `above` is an
+    amount of money.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -150,7 +151,9 @@ def _iter_texts(arguments: Mapping[str, object]) -> Iterator[str]:
 
 
 def _match_paths(texts: Iterable[str], patterns: Sequence[str], commands: bool) -> Match:
-    """A path equals one of the patterns, lies under one or holds one. With `commands` a text may be a command line."""
+    """A path equals one of the patterns, lies under one or holds one. With `commands` a text may be
+    a command line.
+    """
     wanted = [_split_path(pattern) for pattern in patterns]
     found = Match.NO
     for text in texts:
@@ -198,7 +201,9 @@ def _match_amount(arguments: Mapping[str, object], above: float) -> Match:
 
 
 def _iter_numbers(value: object) -> Iterator[float]:
-    """Every reading of a number: "1.000,50" is "1,000.50" to its writer. One that is not finite exceeds any."""
+    """Every reading of a number: "1.000,50" is "1,000.50" to its writer. One that is not finite
+    exceeds any.
+    """
     if isinstance(value, int | float) and not isinstance(value, bool):
         try:
             yield float(value) if math.isfinite(value) else math.inf

@@ -54,7 +54,9 @@ def list_stems(text: str) -> frozenset[str]:
 
 
 def split_words(text: str) -> list[str]:
-    """Its words as they stand: names are cut at `_`, `-`, `.` and where a capital letter begins a word."""
+    """Its words as they stand: names are cut at `_`, `-`, `.` and where a capital letter begins a
+    word.
+    """
     return WORD.findall(E_MAIL.sub("email", text))
 
 

@@ -24,8 +24,8 @@ class Taint(IntEnum):
 
 
 class TableRule(Enum):
-    """YES; yes if every address was read or is the owner's; yes if every argument that decides where
-    the effect goes is the owner's; yes for a command of the safe grammar; ASK.
+    """YES; yes if every address was read or is the owner's; yes if every argument that decides
+    where the effect goes is the owner's; yes for a command of the safe grammar; ASK.
     """
 
     YES = "yes"
@@ -63,7 +63,9 @@ EFFECT_TEXT: Mapping[Effect, str] = {
 
 @value
 class Provenance:
-    """The first argument value that is not the owner's, and the first that was not read before; "" for none."""
+    """The first argument value that is not the owner's, and the first that was not read before; ""
+    for none.
+    """
 
     not_owned: str = ""
     not_read: str = ""

@@ -67,7 +67,8 @@ DateParts = tuple[int | None, int, int]
 
 @value
 class ArgumentKinds:
-    """`own`: the kinds in an argument's name; `all`: if that says nothing, those in its tool's name.
+    """`own`: the kinds in an argument's name; `all`: if that says nothing, those in its tool's
+    name.
 
     `measures` may follow a number ("30 minutes"); an id has none.
     """
