@@ -13,10 +13,10 @@ from daemon.core.rows import (
     LoopRow,
     SessionRow,
 )
-from daemon.tools.criteria_checks import CheckResult, CriteriaChecker
+from daemon.tools.criteria_checks import CriteriaChecker, CriterionResult
 
 
-async def check_criterion(checks: CriteriaChecker, loop: LoopRow, output: str) -> CheckResult:
+async def check_criterion(checks: CriteriaChecker, loop: LoopRow, output: str) -> CriterionResult:
     """`max_iterations` and `manual` are never met by themselves."""
     match loop.criterion:
         case "regex":
@@ -24,7 +24,7 @@ async def check_criterion(checks: CriteriaChecker, loop: LoopRow, output: str) -
         case "test_pass":
             return await checks.run_command(loop.value)
         case "max_iterations" | "manual":
-            return CheckResult(False)
+            return CriterionResult(False)
 
 
 class LoopsConfig(BaseModel):

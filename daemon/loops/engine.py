@@ -45,7 +45,7 @@ from daemon.loops.journal import (
 )
 from daemon.loops.transitions import SHUTDOWN_REASON, AttemptResult, attempt_result
 from daemon.sessions.manager import SessionManager
-from daemon.tools.criteria_checks import CheckResult, CriteriaChecker
+from daemon.tools.criteria_checks import CriteriaChecker, CriterionResult
 
 log = logging.getLogger(__name__)
 REVIEW_POLL_S = 0.5
@@ -225,7 +225,7 @@ class LoopEngine:
         """Wait for the end of the attempt, check the criterion, record what follows."""
         came = attempt_result(await self._wait_for_turn(loop.turn_id(loop.attempt)))
         verdict = (
-            CheckResult(False)
+            CriterionResult(False)
             if came.error
             else await check_criterion(self.criteria, loop, came.output)
         )

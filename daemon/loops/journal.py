@@ -18,7 +18,7 @@ from daemon.core.trust import Answer
 from daemon.loops.config import attempt_input, attempt_session
 from daemon.loops.events import render_notices, review_question
 from daemon.loops.transitions import AttemptResult, apply_attempt, apply_review, fail_loop
-from daemon.tools.criteria_checks import CheckResult
+from daemon.tools.criteria_checks import CriterionResult
 
 
 @value
@@ -45,7 +45,7 @@ def begin_loop(
 
 
 def settle_attempt(
-    tx: Tx, seen: LoopRow, came: AttemptResult, verdict: CheckResult, token: str, now: datetime
+    tx: Tx, seen: LoopRow, came: AttemptResult, verdict: CriterionResult, token: str, now: datetime
 ) -> LoopChange | None:
     """An attempt is over: what was learned, and the next attempt or the end. None when it was settled, or ended, meanwhile.
     `token` is for the question, if there is one.

@@ -31,7 +31,7 @@ TIMEOUT_S = 60.0
 
 @value
 class RuleReader:
-    """The model is not asked where only an embedded one is configured; its cost counts for the day."""
+    """An embedded model is not asked. The cost of a call counts for the day."""
 
     chain: RedactingChain
     routing: ModelRouting

@@ -1,4 +1,4 @@
-"""Which calls of one reply run together (E5), are answered from before (A11), or are retried (E6)."""
+"""Which calls of a reply run together (E5), repeat an earlier one (A11) or are retried (E6)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

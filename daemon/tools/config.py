@@ -30,7 +30,8 @@ def _check_workspace(workspace: str) -> str:
         not place.parts or ".." in place.parts or place.parts[0] in RESERVED_FOLDERS
     ):
         raise ValueError(
-            "expected a folder with nothing of the daemon's in it: one under HOME, or the whole path of another"
+            "expected a folder with nothing of the daemon's in it: one under HOME, or the whole"
+            " path of another"
         )
     return workspace
 
@@ -48,7 +49,8 @@ class ShellConfig(BaseModel):
     )
     allowed: list[Annotated[str, AfterValidator(_check_program)]] = Field(
         [],
-        description="programs that need no approval when all their arguments are harmless: ls, cat, grep, git ...",
+        description="programs that need no approval when all their arguments are harmless:"
+        " ls, cat, grep, git ...",
     )
     sandbox: SandboxChoice = Field(
         "auto", description='"auto": the best there is; "bubblewrap": without it no command runs'

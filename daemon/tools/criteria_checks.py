@@ -32,7 +32,7 @@ class CriterionResult:
 
 @value
 class CriteriaChecker:
-    """The command is the owner's, so nobody is asked; it may run the model's code, so in a sandbox."""
+    """The owner's command needs no approval; it may run the model's code, so in a sandbox."""
 
     sandbox: Sandbox
     command_s: float = COMMAND_S

@@ -44,7 +44,7 @@ class Signature:
     parameters: tuple[Parameter, ...]
 
     def check(self, given: Mapping[str, object]) -> dict[str, object]:
-        """The model's arguments as typed values. Raises BadArguments, which says what was expected."""
+        """The model's arguments as typed values. Raises BadArguments with the usage."""
         try:
             read = self.arguments.model_validate(dict(given))
         except ValidationError as error:
@@ -81,7 +81,7 @@ class Signature:
 
 
 def read_signature(tool: str, function: Callable[..., object]) -> Signature:
-    """Sort the parameters of a tool's function. Raises TypeError for one that nobody can fill in."""
+    """Sort the parameters of a function. Raises TypeError for one that nobody can fill in."""
     given: list[Parameter] = []
     context, hidden, parts = [], [], {}
     for name, parameter in signature(function, eval_str=True).parameters.items():
@@ -101,7 +101,7 @@ def read_signature(tool: str, function: Callable[..., object]) -> Signature:
             parts[name] = kind
         else:
             raise TypeError(
-                f"tool {tool}: parameter {name} needs a type that the model or the daemon can fill in"
+                f"tool {tool}: parameter {name} needs a type that the model or daemon can fill in"
             )
     config = ConfigDict(extra="forbid", coerce_numbers_to_str=True, defer_build=True)
     fields = {}

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -118,8 +119,8 @@ async def _start_process(place: ProcessAddress) -> asyncio.subprocess.Process:
     """A cancellation waits for the start, because asyncio would leave the pipes open."""
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
-            *place.argv, env=dict(place.env), cwd=place.cwd, start_new_session=True, limit=MAX_MESSAGE_BYTES,
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            *place.argv, env=dict(place.env), cwd=place.cwd, start_new_session=True,
+            limit=MAX_MESSAGE_BYTES, stdin=PIPE, stdout=PIPE, stderr=PIPE,
         )
     )  # fmt: skip
     try:
@@ -148,12 +149,12 @@ class _Pipes:
                     line := await self.process.stdout.readline()
                 ):
                     await self._forward(line, arriving)
-                many = f"it printed {MAX_STRAY_LINES} lines that are no messages; logs belong on stderr"
+                many = f"it printed {MAX_STRAY_LINES} lines that are no messages; logs go to stderr"
                 self.wire.close(many if self.stray_lines >= MAX_STRAY_LINES else "it ended")
             except ValueError:
                 self.wire.close(f"it sent a message of more than {MAX_MESSAGE_BYTES >> 20} MB")
         while await self.process.stdout.read(MAX_MESSAGE_BYTES):
-            pass  # nobody listens any more; but what it still says would keep it from being seen to end
+            pass  # unread output would hide the end of the process
 
     async def _forward(self, line: bytes, arriving: MemoryObjectSendStream[Incoming]) -> None:
         """Some servers greet on the wrong pipe; one that goes on doing so is cut off, or it would

@@ -9,7 +9,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from daemon.core.trust import Effect
 
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]|_(?!_)){0,30}(?<!_)")
-EXPECTED_NAME = "1 to 31 letters, digits, '-' and single '_', for it stands before the '__' in the names of its tools"
+EXPECTED_NAME = (
+    "1 to 31 letters, digits, '-' and single '_', for it stands before the '__' in the names"
+    " of its tools"
+)
 
 
 def _check_name(name: str) -> str:
@@ -45,7 +48,7 @@ class McpConfig(BaseModel):
     headers: dict[str, str] = Field({}, description="sent to that address with every request")
     default_effect: Effect = Field(
         Effect.DESTRUCTIVE,
-        description="what a tool does that is not named in effects; the default asks before every call",
+        description="the effect of a tool not named in effects; the default asks before every call",
     )
     effects: dict[str, Effect] = Field(
         {}, description='by tool: "read", "fetch", "write", "egress" or "destructive"'
@@ -62,7 +65,7 @@ class McpConfig(BaseModel):
     network: bool = Field(False, description="in the sandbox, a command may reach the network")
     paths: list[str] = Field(
         [],
-        description="in the sandbox, what a command may read and write beside the system's programs",
+        description="in the sandbox, what a command may read and write beside system programs",
     )
 
     @model_validator(mode="after")

@@ -40,7 +40,7 @@ class ServerPins:
 
     @property
     def code(self) -> str:
-        """Identifies exactly what waits, so that a yes is to nothing else; "" when nothing waits."""
+        """Identifies exactly what waits, so that a yes is to nothing else; "" for nothing."""
         digests = sorted(pin.digest for pin in self.waiting.values())
         text = "".join((self.salt, *digests))
         return sha256(text.encode()).hexdigest()[:CODE_CHARS] if digests else ""

@@ -1,4 +1,4 @@
-"""What the client of MCP servers and its users share: addresses, tool definitions, answers, errors."""
+"""Shared by the MCP client and its users: addresses, tool definitions, answers, errors."""
 
 import json
 from collections.abc import Callable, Mapping

@@ -70,7 +70,7 @@ class SandboxMissing(AidaemonError):
 def load_client() -> Connect:
     """The function that connects to a server. Raises ConfigError without the package `mcp`."""
     try:
-        from daemon.tools.mcp.client import connect  # noqa: PLC0415 # lazy: the package `mcp` is an extra
+        from daemon.tools.mcp.client import connect  # lazy: the package `mcp` is an extra
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"[mcp] needs the package {error.name!r}, which is not installed:"
@@ -102,7 +102,7 @@ class ServerManager:
             self._tasks.append(asyncio.create_task(server.run(), name=f"mcp {name}"))
 
     async def ready(self, seconds: float) -> bool:
-        """Wait until every server has listed its tools or failed once; False after these seconds."""
+        """Wait until every server listed its tools or failed once; False after these seconds."""
         try:
             async with asyncio.timeout(seconds):
                 for server in self._servers.values():
@@ -332,8 +332,8 @@ def server_address(
         return ProcessAddress(inner, {"PATH": PATH, **passed, **config.env}, str(folder))
     if sandbox.kind == "none":
         raise SandboxMissing(
-            f"the MCP server {name} is not started: this machine has no sandbox. Install bubblewrap,"
-            f' or set sandbox = "off" in [mcp.{name}] if it may do all that you may do'
+            f"the MCP server {name} is not started: this machine has no sandbox. Install"
+            f' bubblewrap, or set sandbox = "off" in [mcp.{name}] if it may do all that you may do'
         )
     env = {"PATH": PATH, "HOME": str(folder), "LANG": "C.UTF-8", **config.env}
     argv = sandbox.wrap_server(

@@ -122,7 +122,7 @@ class ToolChanged(ToolError):
 
 @value
 class ToolMaker:
-    """Makes the tools of one server. `call` asks the server; raises NotSent, NoAnswer, ToolChanged."""
+    """Makes the tools of one server. `call` raises NotSent, NoAnswer, ToolChanged."""
 
     server: str
     config: McpConfig

@@ -1,4 +1,4 @@
-"""The gate that every tool call passes: it collects what is known of the call, and `judge` decides."""
+"""The gate that every tool call passes: it collects the facts, and `judge` decides."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -80,7 +80,7 @@ class PolicyGate:
         )
         if case.rule not in (TableRule.IF_OWNED, TableRule.IF_READ):
             return case
-        from daemon.tools.policy.provenance import Evidence  # noqa: PLC0415 # lazy: rarely used
+        from daemon.tools.policy.provenance import Evidence  # lazy: rarely used
 
         texts = (*setting.earlier, *collect_texts(turn))
         evidence = Evidence(texts, self.registry, self.contacts())

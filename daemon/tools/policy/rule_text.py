@@ -17,8 +17,8 @@ RULE_FORMS = """A rule has one of these forms:
   ask before ACTION TARGET: ask before deleting mail; ask before writing to reports/
   never run git push in this chat
   ask effect=destructive about=mail; deny effect=write path=reports/*
-Actions: delete, send, post, share, pay, buy, write, change, run, visit, read, use, cancel, deploy ..."""
-INSTRUCTIONS = """Translate the owner's rule for an assistant into one JSON object; answer with it alone.
+Actions: delete, send, post, share, pay, write, change, run, visit, read, use, cancel ..."""
+INSTRUCTIONS = """Translate the owner's rule into one JSON object, and answer with it alone.
 "action": "ask" (a person is asked first) or "deny" (never).
 "effects": what the calls do, of "read", "fetch", "write", "egress" (sends out), "destructive".
 "verbs": English verbs that name the action (delete, send ...).

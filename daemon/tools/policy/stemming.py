@@ -1,4 +1,4 @@
-"""Words, made comparable: `deleteEmails`, `delete_email` and "deletes e-mails" hold the same two."""
+"""Comparable words: `deleteEmails`, `delete_email` and "deletes e-mails" are the same."""
 
 import re
 from functools import lru_cache
@@ -7,7 +7,8 @@ WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_]+")
 E_MAIL = re.compile(r"(?<![A-Za-z])e[-_]mail", re.IGNORECASE)
 VOWEL = re.compile(r"[aeiouy]")
 IRREGULAR = {
-    "sent": "send", "paid": "pay", "bought": "buy", "spent": "spend", "ran": "run", "wrote": "write", "written": "write",
+    "sent": "send", "paid": "pay", "bought": "buy", "spent": "spend", "ran": "run",
+    "wrote": "write", "written": "write",
     "people": "person", "children": "child", "media": "medium",
 }  # fmt: skip
 SYNONYMS = (
@@ -15,7 +16,8 @@ SYNONYMS = (
     "message chat dm sms text conversation channel thread",
     "file folder directory document doc path attachment",
     "calendar event meeting appointment invite invitation agenda schedule",
-    "money payment pay transaction transfer invoice bill bank banking fund purchase buy price card iban wallet "
+    "money payment pay transaction transfer invoice bill bank banking fund purchase buy price card"
+    " iban wallet "
     "subscription checkout amount spend spending donation refund shop cart usd euro dollar billing",
     "contact address",
     "command shell terminal bash exec script process program console",

@@ -105,7 +105,7 @@ Judge = Callable[[PolicyInput], Verdict]
 
 
 def judge(case: PolicyInput) -> Verdict:
-    """Whether the call may run, and why. Rules, protected paths and `approvals` only ever tighten."""
+    """Whether the call may run, and why. Rules, protected paths and `approvals` only tighten."""
     if case.meta is None:
         return DENY, "there is no tool of that name"
     decision, reason = _apply_table(case, case.meta.effect)

@@ -1,4 +1,4 @@
-"""Words, numbers, dates and times in a text, with what makes them stand for something (DESIGN 6)."""
+"""Words, numbers, dates and times in a text, and what they stand for (DESIGN 6)."""
 
 import re
 import unicodedata
@@ -53,12 +53,14 @@ CLOCK_TIME = re.compile(
     re.I,
 )
 DURATION = re.compile(
-    r"\b(?P<n>\d{1,4}(?:\.\d{1,4})?|an?|one|two|three|four|five|six|half an)[\s-]*(?P<unit>hour|hr|h|minute|min)s?\b",
+    r"\b(?P<n>\d{1,4}(?:\.\d{1,4})?|an?|one|two|three|four|five|six|half an)[\s-]*"
+    r"(?P<unit>hour|hr|h|minute|min)s?\b",
     re.I,
 )
 NUMBER_WORDS = ("half an", "one", "two", "three", "four", "five", "six")
 DATE_VALUE = re.compile(
-    r"(?P<date>\d{4}-\d{1,2}-\d{1,2})?[T ]?(?P<time>\d{1,2}:\d{2}(?::\d{2})?)?(?:Z|[+-]\d{2}:?\d{2})?"
+    r"(?P<date>\d{4}-\d{1,2}-\d{1,2})?[T ]?(?P<time>\d{1,2}:\d{2}(?::\d{2})?)?"
+    r"(?:Z|[+-]\d{2}:?\d{2})?"
 )
 DAY_S = 24 * 3600
 
@@ -114,7 +116,7 @@ class Word:
         return len(self.text) > 1 and any(char.isupper() for char in self.text[start:])
 
     def matches(self, wanted: str) -> bool:
-        """It is this, with nothing but punctuation around it; case is free in ordinary words only."""
+        """It is this, but for punctuation around it; only ordinary words ignore case."""
         mine = self.raw
         if ORDINARY.fullmatch(wanted):
             mine, wanted = lowercase(mine), lowercase(wanted)
