@@ -87,28 +87,8 @@ FIND_TESTS = {
     "-size": re.compile(r"[+-]?\d{1,9}[cwbkMG]?"),
     "-newer": PATH,
 }
-FIND_WORDS = (
-    "!", "-not", "-o", "-or", "-a", "-and", "(", ")", "-empty", "-print", "-print0", "-ls",
-    "-prune", "-depth", "-quit",
-)  # fmt: skip
-
-
-class FindGrammar:
-    """Places first, then tests and the actions that only print."""
-
-    def allows(self, words: Sequence[str]) -> bool:
-        """Every place lies inside, every test is known."""
-        waiting = list(words)
-        while waiting and not (waiting[0] in FIND_WORDS or waiting[0].startswith("-")):
-            if not matches(PATH, waiting.pop(0)):
-                return False
-        while waiting:
-            kind = FIND_TESTS.get(word := waiting.pop(0))
-            if word in FIND_WORDS:
-                continue
-            if kind is None or not waiting or not matches(kind, waiting.pop(0)):
-                return False
-        return True
+# Places, tests and the actions that only print; `(`, `)` and `!` pass for places.
+FIND = ProgramGrammar("-(not|o(r)?|a(nd)?|empty|print0?|ls|prune|depth|quit)", FIND_TESTS)
 
 
 REVISION = re.compile(r"(?![-/~:])[\w./@^~{}:,=+* -]{1,300}")

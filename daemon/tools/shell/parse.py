@@ -55,9 +55,12 @@ BY_ARGUMENT = {
     ),
     "git": dict.fromkeys(("-c", "--ext-diff", "--exec-path", "--upload-pack"), RUNS_PROGRAM),
 }  # fmt: skip
-BARE = re.compile(r"(?!~)(?:(?![:=]~)[\w./,:=@%+^~-])+")
+# Plain and quoted words that a shell would not expand; no assignment before them.
+PLAIN_LINE = re.compile(
+    r"(?![ \t]*\w+=)"
+    r"""(?:(?:(?!~)(?:(?![:=]~)[\w./,:=@%+^~-])++|'[^'\n]*+'|"[^"\\$`\n]*+")++|[ \t]++)++"""
+)
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
-NOT_IN_QUOTES = re.compile(r'["\\$`]')
 COMMAND_NODES = (
     "command", "declaration_command", "unset_command", "test_command", "function_definition",
     "variable_assignment",
@@ -110,8 +113,8 @@ def parse_line(line: str) -> ParsedLine:
     source = line.encode("utf-8", "replace")
     if len(source) > MAX_LINE_BYTES:
         return ParsedLine(invalid=True)
-    import tree_sitter_bash  # noqa: PLC0415 # lazy: 15 ms
-    from tree_sitter import Language, Parser  # noqa: PLC0415 # lazy: 15 ms
+    import tree_sitter_bash  # lazy: 15 ms
+    from tree_sitter import Language, Parser  # lazy: 15 ms
 
     root = Parser(Language(tree_sitter_bash.language())).parse(source).root_node
     if root.has_error:
@@ -122,7 +125,11 @@ def parse_line(line: str) -> ParsedLine:
         for text, remarks in found
     )
     has_remarks = any(remarks for _, remarks in found)
-    return ParsedLine(tuple(lines), _plain_words(root, line), has_remarks)
+    plain = None
+    is_command = root.child_count == 1 and root.children[0].type == "command"
+    if is_command and PLAIN_LINE.fullmatch(line) and not CONTROL.search(line):
+        plain = tuple(shlex.split(line))
+    return ParsedLine(tuple(lines), plain, has_remarks)
 
 
 def _find_commands(root: "Node") -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -152,38 +159,6 @@ def _redirects_of(node: "Node") -> list[str]:
 
 def _body(node: "Node") -> "Node":
     return node.child_by_field_name("body") or node
-
-
-def _plain_words(root: "Node", line: str) -> tuple[str, ...] | None:
-    """The words of a line that is one command of plain and quoted words, if shlex agrees."""
-    command = root.children[0] if root.child_count == 1 else root
-    if CONTROL.search(line) or command.type != "command" or _text(command) != line.strip():
-        return None
-    words = [_word(child) for child in command.children]
-    try:
-        return tuple(shlex.split(line)) if words and shlex.split(line) == words else None
-    except ValueError:
-        return None
-
-
-def _word(node: "Node") -> str | None:
-    """What the shell makes of a word that needs no expansion; None for others."""
-    text = _text(node)
-    match node.type:
-        case "command_name" if node.child_count == 1:
-            return _word(node.children[0])
-        case "word" | "number":
-            return text if BARE.fullmatch(text) else None
-        case "raw_string":
-            return text[1:-1]
-        case "string":
-            return None if NOT_IN_QUOTES.search(text[1:-1]) else text[1:-1]
-        case "concatenation":
-            parts = [part for child in node.children if (part := _word(child)) is not None]
-            whole = len(parts) == node.child_count and not text.startswith("~")
-            return "".join(parts) if whole else None
-        case _:
-            return None
 
 
 def _text(node: "Node") -> str:

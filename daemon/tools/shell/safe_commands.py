@@ -13,10 +13,10 @@ from daemon.core import value
 from daemon.tools.arguments import is_protected
 from daemon.tools.shell.command_grammar import (
     ANY,
+    FIND,
     NUMBER,
     PATH,
     TEXT,
-    FindGrammar,
     GitGrammar,
     Grammar,
     Pattern,
@@ -76,7 +76,7 @@ PROGRAMS: Mapping[str, Grammar] = {
     "strings": _reader("-a", {"-n": SMALL}),
     "od": _reader("-[bcdoxv]+", {"-A": TEXT, "-t": TEXT, "-N": NUMBER, "-j": NUMBER}),
     "hexdump": _reader("-[Cbcdox]+", {"-n": NUMBER, "-s": NUMBER}),
-    "find": FindGrammar(),
+    "find": FIND,
     "git": GitGrammar(),
     **dict.fromkeys(("grep", "egrep", "fgrep"), GREP),
     "rg": _reader(

@@ -27,6 +27,13 @@ READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CL
 MAX_FILE_BYTES = 16_000_000
 NEW_FILE_MODE = 0o644
 IDENTITY = attrgetter("st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
+PROBLEMS = {
+    errno.ENOENT: "no such file or directory; list_dir shows what there is",
+    errno.ENOTDIR: "a part of it is no directory, or a symbolic link, which is not followed",
+    errno.EISDIR: "this is a directory; use list_dir",
+    errno.ELOOP: "a symbolic link, which is not followed; use the real path",
+    errno.EILSEQ: "the path or the text holds broken characters; nothing was changed",
+}
 INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0]")
 
 
@@ -266,21 +273,7 @@ def explain_os_errors(path: str) -> Iterator[None]:
     """Turns errors of the file system into words for the model."""
     try:
         yield
-    except FileNotFoundError as error:
-        problem, cause = "no such file or directory; list_dir shows what there is", error
-    except NotADirectoryError as error:
-        problem, cause = (
-            "a part of it is no directory, or a symbolic link, which is not followed",
-            error,
-        )
-    except IsADirectoryError as error:
-        problem, cause = "this is a directory; use list_dir", error
-    except UnicodeEncodeError as error:
-        problem, cause = "the path or the text holds broken characters; nothing was changed", error
-    except OSError as error:
-        problem, cause = f"{error.strerror or error}; nothing was changed", error
-        if error.errno == errno.ELOOP:
-            problem = "a symbolic link, which is not followed; use the real path"
-    else:
-        return
-    raise ToolError(f"{path}: {problem}") from cause
+    except (OSError, UnicodeEncodeError) as error:
+        number = error.errno if isinstance(error, OSError) else errno.EILSEQ
+        problem = PROBLEMS.get(number or 0, f"{os.strerror(number or 0)}; nothing was changed")
+        raise ToolError(f"{path}: {problem}") from error
