@@ -13,6 +13,7 @@ from channels.base import Channel
 from channels.discord.config import DiscordConfig
 from channels.slack.config import SlackConfig
 from channels.telegram.config import TelegramConfig
+from daemon.access.chat_ids import account_name
 from daemon.access.directory import roles_of_config
 from daemon.addons import BUILTIN, list_addons, load_class
 from daemon.agent.config import AgentConfig, BudgetConfig, SubagentsConfig
@@ -22,7 +23,6 @@ from daemon.core.redaction import Redactor
 from daemon.core.trust import Role
 from daemon.http.config import HttpConfig
 from daemon.loops.config import LoopsConfig
-from daemon.outbox.message import account_name
 from daemon.providers.config import ProviderConfig
 from daemon.settings.last_good import ConfigChoice, LastGood, choose_config
 from daemon.settings.load import LoadedConfig, Parse, parse_model

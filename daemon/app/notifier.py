@@ -3,13 +3,13 @@
 import logging
 from collections.abc import Callable
 
+from daemon.access.chat_ids import NOTICE
 from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.ids import NewId
 from daemon.core.journal import ReadTx, Store, Tx
 from daemon.core.rows import OutboxRow, SessionRow
 from daemon.core.trust import Label
-from daemon.outbox.message import NOTICE
 
 log = logging.getLogger(__name__)
 TERMINAL_CHANNEL = "terminal"

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 
 from channels.message import Address, InboundMessage, Sender
+from daemon.access.chat_ids import NOTICE, chat_id, session_id
 from daemon.access.directory import Directory, person_name
 from daemon.commands.registry import parse_command
 from daemon.core.clock import Clock
@@ -15,7 +16,6 @@ from daemon.core.ids import NewId, split_channel
 from daemon.core.journal import Store, Tx
 from daemon.core.rows import OutboxRow, OwnerChat
 from daemon.core.trust import Person, Right, Role, has_right
-from daemon.outbox.message import NOTICE, chat_id, session_id
 
 log = logging.getLogger(__name__)
 PAIR_COMMAND = "pair"
@@ -133,7 +133,9 @@ class Admission:
         ):
             return
         name, at = person_name(*self._access_name(inbound.sender)), self.clock.now()
-        await self.store.write(lambda tx: tx.put_owner_chat(OwnerChat(self.channel, session, name, at)))
+        await self.store.write(
+            lambda tx: tx.put_owner_chat(OwnerChat(self.channel, session, name, at))
+        )
         self._owner_chat = session, now
 
     def _may_try_code(self, sender: str) -> bool:

@@ -2,6 +2,7 @@
 
 from channels.markup.approval_prompt import is_complete
 from channels.message import ButtonPress
+from daemon.access.chat_ids import chat_id, parse_button, session_id
 from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.errors import UsageError
@@ -9,7 +10,6 @@ from daemon.core.events import Answer
 from daemon.core.journal import ReadTx, Store, Tx
 from daemon.core.rows import ApprovalRow, NotAllowedToAnswer, OutboxRow, is_system_question
 from daemon.core.trust import Person, Right, has_right
-from daemon.outbox.message import chat_id, parse_button, session_id
 from daemon.services.approvals import (
     ApprovalService,
     is_allowed_to_answer,

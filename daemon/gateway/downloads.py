@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Mapping
+from typing import Protocol
 
-from channels.base import ChannelError, RetryLater
-from channels.message import Attachment
+from channels.base import Channel, ChannelError, RetryLater
+from channels.message import Address, Attachment
 from daemon.core import value
 from daemon.core.rows import InboxRow
-from daemon.outbox.channel_supervisor import ChannelState
 from daemon.tools.workspace.attachment_names import (
     attachments_from_json,
     describe_missing_file,
@@ -21,11 +21,43 @@ GONE = "its channel is not connected now"
 PAUSES, LONGEST_PAUSE = (0.0, 1.0, 5.0), 30.0
 
 
+class ExtraCalls(Protocol):
+    """Bounds calls that a platform need not serve."""
+
+    def try_acquire(self, address: Address) -> bool:
+        """Whether one is free now."""
+        ...
+
+
+class ChannelLink(Protocol):
+    """One connected channel, as its inbound side needs it; `ChannelState` is one."""
+
+    channel: Channel
+
+    @property
+    def name(self) -> str:
+        """Of the channel."""
+        ...
+
+    @property
+    def rate_limit(self) -> ExtraCalls:
+        """For calls beside the messages."""
+        ...
+
+    def mark_alive(self) -> None:
+        """The platform has answered."""
+        ...
+
+    def mark_failing(self, why: str) -> None:
+        """It does not answer as it should."""
+        ...
+
+
 @value
 class AttachmentDownloader:
     """Fetches them one after the other; what cannot be had is said, and the message is worked on all the same."""
 
-    outlets: Mapping[str, ChannelState]
+    outlets: Mapping[str, ChannelLink]
     inbox: InboxFolder
 
     async def __call__(self, row: InboxRow) -> str:
@@ -41,7 +73,7 @@ class AttachmentDownloader:
             ]
         )
 
-    async def _one(self, outlet: ChannelState, row: InboxRow, file: Attachment, name: str) -> str:
+    async def _one(self, outlet: ChannelLink, row: InboxRow, file: Attachment, name: str) -> str:
         most = outlet.channel.capabilities.max_download
         if file.size > most:
             return describe_missing_file(name, describe_too_big(file.size, most))
@@ -59,7 +91,7 @@ class AttachmentDownloader:
         return describe_missing_file(name, why)
 
     async def _fetched(
-        self, outlet: ChannelState, row: InboxRow, file: Attachment, name: str
+        self, outlet: ChannelLink, row: InboxRow, file: Attachment, name: str
     ) -> str:
         day = row.received_at.date()
         async with self.inbox.create(

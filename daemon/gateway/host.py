@@ -19,6 +19,7 @@ from channels.message import (
     Reaction,
     UnreadableUpdate,
 )
+from daemon.access.chat_ids import chat_id, parse_address, session_id
 from daemon.commands.registry import COMMANDS, CommandCall, parse_command
 from daemon.commands.run import CommandRunner
 from daemon.core.background import BackgroundTasks
@@ -30,8 +31,7 @@ from daemon.core.rows import InboxRow
 from daemon.core.trust import Label, Person
 from daemon.gateway.admission import PAIR_COMMAND, Admission, welcome_text
 from daemon.gateway.buttons import ButtonHandler
-from daemon.outbox.channel_supervisor import ChannelState
-from daemon.outbox.message import chat_id, parse_address, session_id
+from daemon.gateway.downloads import ChannelLink
 from daemon.sessions.inbox import Inbox
 from daemon.sessions.inbox import InboxMessage as Message
 from daemon.tools.workspace.attachment_names import attachments_to_json, make_safe_name
@@ -94,7 +94,7 @@ UNKNOWN_PERSON = "I only talk to people I know. Nothing was done."
 class ChannelHost:
     """`channels.base.Host`, for one channel."""
 
-    state: ChannelState
+    state: ChannelLink
     store: Store
     clock: Clock
     inbox: Inbox
@@ -184,15 +184,11 @@ class ChannelHost:
 
     async def load_cursor(self) -> str:
         """How far this account has been read."""
-        return await _as_not_accepted(
-            self.store.read(lambda tx: tx.get_cursor(self.state.name))
-        )
+        return await _as_not_accepted(self.store.read(lambda tx: tx.get_cursor(self.state.name)))
 
     async def save_cursor(self, cursor: str) -> None:
         """On disk when it returns. Raises NotTaken."""
-        await _as_not_accepted(
-            self.store.write(lambda tx: tx.put_cursor(self.state.name, cursor))
-        )
+        await _as_not_accepted(self.store.write(lambda tx: tx.put_cursor(self.state.name, cursor)))
 
     async def list_conversations(self) -> Sequence[Address]:
         """Where this channel has talked before, latest first."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from channels.base import ChannelError, Rejected
 from channels.markup.sanitize import escape_markdown
+from daemon.access.chat_ids import parse_address
 from daemon.core.background import BackgroundTasks
 from daemon.core.errors import StoreUnavailable
 from daemon.core.event_bus import EventBus, LiveItem, Quarantined, TurnFinished
@@ -14,7 +15,6 @@ from daemon.core.events import Answer, RecordedEvent, Suspended, TurnEnded
 from daemon.core.journal import ReadTx, Store
 from daemon.core.rows import ApprovalRow, OutboxRow
 from daemon.outbox.channel_supervisor import ChannelState
-from daemon.outbox.message import parse_address
 from daemon.outbox.render import describe_origin, parse_call_id, render_question
 
 log = logging.getLogger(__name__)

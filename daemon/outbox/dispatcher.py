@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from channels.message import Address
+from daemon.access.chat_ids import parse_address
 from daemon.core.background import BackgroundTasks
 from daemon.core.errors import StoreUnavailable
 from daemon.core.journal import ReadTx, Store
 from daemon.core.rows import OutboxRow
 from daemon.outbox.channel_supervisor import ChannelState
-from daemon.outbox.message import parse_address
 from daemon.outbox.sender import OutboxSender
 
 log = logging.getLogger(__name__)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from channels.base import ChannelError, DeliveryUnknown, RetryLater
 from channels.message import Address
+from daemon.access.chat_ids import parse_address
 from daemon.core.background import BackgroundTasks
 from daemon.core.clock import Clock
 from daemon.core.errors import StoreUnavailable
@@ -34,7 +35,7 @@ from daemon.core.events import (
 from daemon.core.journal import ReadTx, Store
 from daemon.core.rows import UNSENT_STATES, SessionRow
 from daemon.outbox.channel_supervisor import ChannelState
-from daemon.outbox.message import GONE, REPLY, draft_key, parse_address
+from daemon.outbox.message import GONE, REPLY, draft_key
 
 log = logging.getLogger(__name__)
 TYPING_AFTER_S, DRAFT_AFTER_S, LOOK_EVERY_S = 0.4, 1.2, 0.3

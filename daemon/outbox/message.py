@@ -1,53 +1,18 @@
 """A message on its way out: its address, its buttons, the keys under which it is sent. Pure."""
 
-import re
 from collections.abc import Sequence
 from datetime import datetime
 from hashlib import sha256
 
 from channels.message import Address, Choice
+from daemon.access.chat_ids import BUTTONS
 from daemon.core import value
-from daemon.core.events import Answer
-from daemon.core.ids import ACCOUNT_SEPARATOR, build_session_id
 from daemon.core.rows import ApprovalRow, OutboxRow, is_system_question, may_answer_question
 from daemon.core.trust import Label, Person, Role
-
-THREAD = ":"
-
-
-def account_name(kind: str, account: str = "") -> str:
-    """What a channel is called in this house: "slack", or "work/slack" for the further account "work"."""
-    return f"{account}{ACCOUNT_SEPARATOR}{kind}" if account else kind
-
-
-def chat_id(address: Address) -> str:
-    """As sessions and deliveries keep it: CHAT, or CHAT:THREAD."""
-    return f"{address.chat}{THREAD}{address.thread}" if address.thread else address.chat
-
-
-def parse_address(channel: str, chat: str) -> Address:
-    """Back from there."""
-    where, _, thread = chat.partition(THREAD)
-    return Address(channel, where, thread)
-
-
-def session_id(address: Address) -> str:
-    """The session of this conversation (A13)."""
-    return build_session_id(address.channel, chat_id(address))
-
 
 REPLY, APPROVAL, FILE, DRAFT = "reply", "approval", "file", "draft"
 GONE = "-"
 """In place of a draft's id: what was shown goes away by itself."""
-NOTICE = "notice-"
-"""How the names of the house's own notices begin, which belong to no turn."""
-PRESSED = re.compile(r"ask:([osad]):([0-9a-f]{32})")
-BUTTONS = {
-    "o": (Answer.ONCE, "Once", "good"),
-    "s": (Answer.SESSION, "This session", "good"),
-    "a": (Answer.ALWAYS, "Always", "good"),
-    "d": (Answer.DENY, "Deny", "bad"),
-}
 
 
 @value
@@ -102,12 +67,6 @@ def build_choices(asked: ApprovalRow, names: Sequence[str]) -> tuple[Choice, ...
         _, label, style = BUTTONS[name]
         choices.append(Choice(labels.get(name, label), f"ask:{name}:{token}", style))
     return tuple(choices)
-
-
-def parse_button(data: str) -> tuple[Answer, str] | None:
-    """(answer, token) of a button's data; None for what no button of ours says."""
-    found = PRESSED.fullmatch(data)
-    return (BUTTONS[found[1]][0], found[2]) if found else None
 
 
 def role_or_guest(role: str) -> Role:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from channels.markup.approval_prompt import approval_prompt
 from channels.markup.sanitize import escape_markdown
+from daemon.access.chat_ids import parse_address
 from daemon.core.journal import ReadTx
 from daemon.core.rows import ApprovalRow, InboxRow, OutboxRow, is_system_question
 from daemon.core.system_questions import parse_system_question
@@ -18,7 +19,6 @@ from daemon.outbox.message import (
     OutboundMessage,
     build_choices,
     list_buttons,
-    parse_address,
     role_or_guest,
 )
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from channels.base import Channel, ChannelError, DeliveryUnknown, Rejected, RetryLater, Revoked
 from channels.message import MessagePart
+from daemon.access.chat_ids import NOTICE
 from daemon.core.clock import Clock
 from daemon.core.errors import StoreUnavailable
 from daemon.core.journal import Store, Tx
@@ -22,15 +23,7 @@ from daemon.core.rows import UNSENT_STATES, OutboxRow
 from daemon.outbox.approval_messages import ApprovalMessages
 from daemon.outbox.channel_supervisor import ChannelState
 from daemon.outbox.live_drafts import LiveDrafts
-from daemon.outbox.message import (
-    APPROVAL,
-    FILE,
-    NOTICE,
-    REPLY,
-    OutboundMessage,
-    draft_key,
-    message_key,
-)
+from daemon.outbox.message import APPROVAL, FILE, REPLY, OutboundMessage, draft_key, message_key
 from daemon.outbox.render import build_message
 
 log = logging.getLogger(__name__)
