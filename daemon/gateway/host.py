@@ -1,7 +1,4 @@
-"""A message of a platform as the journal keeps it: its words, whose they are, and the files that came with it.
-
-The house as one channel sees it: what comes in is written down, in order per conversation, and only then acknowledged (F1).
-"""
+"""What a channel hands over is written to the inbox, in order per conversation, and only then acknowledged (F1)."""
 
 import asyncio
 import logging
@@ -13,7 +10,6 @@ from channels.base import ChannelError, NotAccepted
 from channels.message import (
     Address,
     Arrival,
-    Attachment,
     ButtonPress,
     InboundMessage,
     Reaction,
@@ -42,26 +38,6 @@ QUOTED_OWN_TEXT = "{text}\n\n[this answers a message of my own]\n{quoted}\n[end 
 EDITED_TEXT = "(I have edited my message; it now reads:)\n{text}"
 
 
-def clean_arrival(arrival: Arrival) -> Arrival:
-    """Without halves of surrogate pairs: those are no text, and nothing can be written down with them."""
-    match arrival:
-        case InboundMessage():
-            return clean_message(arrival)
-        case Reaction():
-            return replace(arrival, emoji=drop_lone_surrogates(arrival.emoji))
-        case _:
-            return arrival
-
-
-def clean_message(inbound: InboundMessage) -> InboundMessage:
-    """The same for a message."""
-    return replace(
-        inbound,
-        text=drop_lone_surrogates(inbound.text),
-        quoted=drop_lone_surrogates(inbound.quoted),
-    )
-
-
 def message_text(inbound: InboundMessage) -> str:
     """The text of the turn. Words of others are marked, and their label says the same (DESIGN 6)."""
     text = FORWARDED_TEXT.format(text=inbound.text) if inbound.forwarded else inbound.text
@@ -72,11 +48,6 @@ def message_text(inbound: InboundMessage) -> str:
     return EDITED_TEXT.format(text=text) if inbound.edits else text
 
 
-def attachments_json(files: Sequence[Attachment]) -> str:
-    """For the journal; names are made safe before anybody reads them."""
-    return attachments_to_json([replace(file, name=make_safe_name(file.name)) for file in files])
-
-
 ArrivalT = TypeVar("ArrivalT", bound=Arrival)
 ResultT = TypeVar("ResultT")
 
@@ -85,8 +56,10 @@ MAX_QUARANTINED, MAX_RAW_CHARS, MAX_EMOJI_CHARS = 100, 4000, 32
 MAX_CONVERSATIONS = 200
 MARK_SEEN_TIMEOUT_S = 10.0
 COMMAND_WAIT_S, CLOSE_TIMEOUT_S = 2.0, 2.0
-MESSAGE_FAILED = "I could not take in what you wrote: a fault of mine, which my log tells of. It is set aside; say it in other words."
-PRESS_FAILED = "A fault of mine, which my log tells of: I cannot tell whether this counted. Look whether it still waits."
+MESSAGE_FAILED = (
+    "An internal error stopped me from reading your message (see the log). Please rephrase it."
+)
+PRESS_FAILED = "An internal error (see the log): it is unknown whether this counted. Check whether it still waits."
 UNKNOWN_PERSON = "I only talk to people I know. Nothing was done."
 
 
@@ -106,18 +79,18 @@ class ChannelHost:
     _running_commands: set[str] = field(default_factory=set)
 
     async def accept(self, arrivals: Sequence[Arrival]) -> None:
-        """In order per conversation; conversations side by side, so that one commit serves many. Raises NotTaken."""
-        lanes: dict[object, list[Arrival]] = {}
+        """In order per conversation; conversations in parallel, so that one commit serves many. Raises NotAccepted."""
+        chats: dict[object, list[Arrival]] = {}
         for arrival in arrivals:
-            lanes.setdefault(
+            chats.setdefault(
                 arrival.channel if isinstance(arrival, UnreadableUpdate) else arrival.address, []
             ).append(arrival)
-        done = await asyncio.gather(*map(self._in_order, lanes.values()), return_exceptions=True)
-        for trouble in done:
-            if isinstance(trouble, StoreUnavailable):
-                raise NotAccepted(str(trouble)) from trouble
-            if trouble is not None:
-                raise trouble
+        done = await asyncio.gather(*map(self._in_order, chats.values()), return_exceptions=True)
+        for error in done:
+            if isinstance(error, StoreUnavailable):
+                raise NotAccepted(str(error)) from error
+            if error is not None:
+                raise error
 
     async def _in_order(self, arrivals: Sequence[Arrival]) -> None:
         for arrival in arrivals:
@@ -129,27 +102,26 @@ class ChannelHost:
     async def _isolate_failures(
         self, arrival: ArrivalT, work: Callable[[ArrivalT], Awaitable[ResultT]], *, broken: ResultT
     ) -> ResultT:
-        """What came of it. What the house cannot take is set aside, and holds up nothing behind it: that is `broken`."""
+        """The result of `work`. An arrival that it fails on is set aside and delays nothing behind it; then `broken`."""
         try:
             return await work(arrival)
         except StoreUnavailable:
             raise
         except Exception as error:
-            log.exception("%s: something came that breaks me", self.state.name)
+            log.exception("%s: an incoming update failed", self.state.name)
             await self._quarantine(_unreadable_update(self.state.name, arrival, error))
             return broken
 
     async def _report_failure(self, inbound: InboundMessage) -> bool:
-        """Whoever may talk to me learns that this came to nothing."""
+        """Tell a known sender that their message failed."""
         if inbound.addressed and await self.admission.identify(inbound.sender):
             await self.admission.post_once(inbound, MESSAGE_FAILED)
         return True
 
     async def _handle(self, arrival: Arrival) -> bool:
-        arrival = clean_arrival(arrival)
         match arrival:
             case InboundMessage():
-                await self._handle_message(arrival)
+                await self._handle_message(_drop_surrogates(arrival))
             case ButtonPress():
                 await self._handle_press(arrival)
             case Reaction():
@@ -159,39 +131,39 @@ class ChannelHost:
         return True
 
     async def press_button(self, press: ButtonPress) -> str:
-        """What to show to who pressed. Raises NotTaken."""
+        """What to show to who pressed. Raises NotAccepted."""
         return await _as_not_accepted(
             self._isolate_failures(press, self._handle_press, broken=PRESS_FAILED)
         )
 
     async def run_command(self, inbound: InboundMessage) -> str:
-        """The reply of a command that the platform wants at once. Raises NotTaken."""
+        """The reply of a command that the platform wants at once. Raises NotAccepted."""
         return await _as_not_accepted(
             self._isolate_failures(inbound, self._run_command_now, broken=MESSAGE_FAILED)
         )
 
     async def _run_command_now(self, inbound: InboundMessage) -> str:
-        inbound = clean_message(inbound)
-        person, spoken = await self.admission.identify(inbound.sender), parse_command(inbound.text)
+        inbound = _drop_surrogates(inbound)
+        person, command = await self.admission.identify(inbound.sender), parse_command(inbound.text)
         if person is None:
-            return await self.admission.pair(inbound, spoken) or UNKNOWN_PERSON
-        if spoken is None:
+            return await self.admission.pair(inbound, command) or UNKNOWN_PERSON
+        if command is None:
             return UNKNOWN_PERSON
-        if spoken[0] == PAIR_COMMAND:
+        if command[0] == PAIR_COMMAND:
             return welcome_text(person)
         await self.admission.save_owner_chat(inbound, person)
-        return await self._accept_command(inbound, person, *spoken, shown=True)
+        return await self._accept_command(inbound, person, *command, shown=True)
 
     async def load_cursor(self) -> str:
-        """How far this account has been read."""
+        """Up to where this account has been read."""
         return await _as_not_accepted(self.store.read(lambda tx: tx.get_cursor(self.state.name)))
 
     async def save_cursor(self, cursor: str) -> None:
-        """On disk when it returns. Raises NotTaken."""
+        """On disk when it returns. Raises NotAccepted."""
         await _as_not_accepted(self.store.write(lambda tx: tx.put_cursor(self.state.name, cursor)))
 
     async def list_conversations(self) -> Sequence[Address]:
-        """Where this channel has talked before, latest first."""
+        """The chats of this channel, latest first."""
         rows = await _as_not_accepted(
             self.store.read(lambda tx: tx.list_channel_sessions(self.state.name, MAX_CONVERSATIONS))
         )
@@ -219,52 +191,50 @@ class ChannelHost:
             await self.admission.handle_stranger(inbound)
             return
         await self.admission.save_owner_chat(inbound, person)
-        spoken = None if inbound.forwarded else parse_command(inbound.text)
-        if spoken and spoken[0] == PAIR_COMMAND:
+        command = None if inbound.forwarded else parse_command(inbound.text)
+        if command and command[0] == PAIR_COMMAND:
             await self.admission.welcome(inbound, person)
-        elif spoken:
-            await self._accept_command(inbound, person, *spoken, shown=False)
+        elif command:
+            await self._accept_command(inbound, person, *command, shown=False)
         elif (inbound.text.strip() or inbound.attachments) and not await self.admission.refuse_work(
             inbound, person
         ):
-            await self._accept_message(inbound, person)
-
-    async def _accept_message(self, inbound: InboundMessage, person: Person) -> None:
-        busy = self.inbox.sessions.running_turn(session_id(inbound.address))
-        taken = await self.inbox.accept(self._inbox_message(inbound, person))
-        if busy and not taken.duplicate:
-            self._background.start(self._mark_seen(inbound), f"mark of {self.state.name}")
+            busy = self.inbox.sessions.running_turn(session_id(inbound.address))
+            receipt = await self.inbox.accept(self._inbox_message(inbound, person))
+            if busy and not receipt.duplicate:
+                self._background.start(self._mark_seen(inbound), f"mark of {self.state.name}")
 
     async def _accept_command(
         self, inbound: InboundMessage, person: Person, name: str, argument: str, *, shown: bool
     ) -> str:
-        """Out of band: it waits for no turn (E7), and nobody waits for one that takes its time. The same again is dropped."""
-        taken = await self.inbox.accept(self._inbox_message(inbound, person), command=True)
-        row = taken.row
+        """Run it without waiting for a turn (E7); the same command again is dropped."""
+        receipt = await self.inbox.accept(self._inbox_message(inbound, person), command=True)
+        row = receipt.row
         session = await self.store.read(lambda tx: tx.get_session(row.session))
-        if session is None or (taken.duplicate and row.id in self._running_commands):
+        if session is None or (receipt.duplicate and row.id in self._running_commands):
             return ""
-        if taken.duplicate:
+        if receipt.duplicate:
             await self.commands.report_if_interrupted(row)
             return await self.commands.earlier_reply(row) if shown else ""
-        spoken = CommandCall(
+        command = CommandCall(
             session, person.name, name, self.redactor.redact_text(argument), person.role
         )
         task = self._background.start(
-            self._run_command(row, spoken, shown=shown), f"command /{name} of {self.state.name}"
+            self._run_command(row, command, shown=shown), f"command /{name} of {self.state.name}"
         )
         done, _ = await asyncio.wait([task], timeout=None if shown else COMMAND_WAIT_S)
         return task.result() if done else ""
 
-    async def _run_command(self, row: InboxRow, spoken: CommandCall, *, shown: bool) -> str:
+    async def _run_command(self, row: InboxRow, command: CommandCall, *, shown: bool) -> str:
         self._running_commands.add(row.id)
         try:
-            return await self.commands.run(row, spoken, shown=shown)
+            return await self.commands.run(row, command, shown=shown)
         finally:
             self._running_commands.discard(row.id)
 
     def _inbox_message(self, inbound: InboundMessage, person: Person) -> Message:
         address = inbound.address
+        files = [replace(one, name=make_safe_name(one.name)) for one in inbound.attachments]
         own = not inbound.forwarded and (inbound.quotes_own or not inbound.quoted)
         return Message(
             channel=address.channel,
@@ -276,13 +246,13 @@ class ChannelHost:
             label=Label.TRUSTED if own else Label.UNTRUSTED,
             stream=self.state.channel.capabilities.drafts,
             role=person.role.value,
-            attachments=attachments_json(inbound.attachments),
+            attachments=attachments_to_json(files),
             message_id="" if inbound.private else inbound.message_id,
             session_label=Label.TRUSTED,
         )
 
     async def _mark_seen(self, inbound: InboundMessage) -> None:
-        """A message that has to wait is marked, where the platform has a way to."""
+        """Mark a message that has to wait, where the platform can."""
         channel = self.state.channel
         if not channel.capabilities.reactions or not self.state.rate_limit.try_acquire(
             inbound.address
@@ -299,7 +269,7 @@ class ChannelHost:
         return await self.buttons.answer(press, await self.admission.identify(press.sender))
 
     async def _handle_reaction(self, reaction: Reaction) -> None:
-        """Kept beside the turn whose reply it is about."""
+        """Store it with the turn that it is about."""
         if await self.admission.identify(reaction.sender) is None:
             return
         where = reaction.address.channel, chat_id(reaction.address), reaction.message_id
@@ -307,26 +277,38 @@ class ChannelHost:
         def work(tx: Tx) -> None:
             said = tx.find_delivery(*where)
             if said:
-                tx.put_reaction(said.turn, reaction.sender.id, reaction.emoji[:MAX_EMOJI_CHARS])
+                tx.put_reaction(
+                    said.turn,
+                    reaction.sender.id,
+                    drop_lone_surrogates(reaction.emoji)[:MAX_EMOJI_CHARS],
+                )
 
         await self.store.write(work)
 
-    async def _quarantine(self, poison: UnreadableUpdate) -> None:
-        """Set aside, the latest hundred; the daemon's log tells of it."""
+    async def _quarantine(self, update: UnreadableUpdate) -> None:
+        """Keep the latest hundred."""
         log.warning(
-            "%s: something came that I cannot read (%s); it is set aside",
-            poison.channel,
-            poison.reason,
+            "%s: an unreadable update is set aside (%s)",
+            update.channel,
+            update.reason,
         )
-        name, now = f"{poison.channel}/{poison.external_id}", self.clock.now()
+        name, now = f"{update.channel}/{update.external_id}", self.clock.now()
         why, raw = (
-            self.redactor.redact_text(text)[:MAX_RAW_CHARS] for text in (poison.reason, poison.raw)
+            self.redactor.redact_text(text)[:MAX_RAW_CHARS] for text in (update.reason, update.raw)
         )
         await self.store.write(lambda tx: tx.add_unreadable(name, now, why, raw, MAX_QUARANTINED))
 
     async def aclose(self) -> None:
-        """Errands that are not done in a moment are left; of a command it is told at the next start."""
+        """What takes too long is left; the next start reports interrupted commands."""
         await self._background.aclose(CLOSE_TIMEOUT_S)
+
+
+def _drop_surrogates(inbound: InboundMessage) -> InboundMessage:
+    """Halves of surrogate pairs cannot be stored."""
+    text, quoted = drop_lone_surrogates(inbound.text), drop_lone_surrogates(inbound.quoted)
+    if text == inbound.text and quoted == inbound.quoted:
+        return inbound
+    return replace(inbound, text=text, quoted=quoted)
 
 
 def _unreadable_update(channel: str, arrival: Arrival, error: Exception) -> UnreadableUpdate:
