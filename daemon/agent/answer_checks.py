@@ -57,7 +57,7 @@ UNMADE = '(The check "{check}" could not be made: {why}.)'
 
 
 @value
-class CriterionChecker:
+class AnswerCriteria:
     """Makes one check. A manual one is a question to a person, put elsewhere."""
 
     checks: CriteriaChecker
@@ -182,7 +182,7 @@ class AnswerChecker:
     Each is made once for each reply; what was found out is an event, so that nothing is done twice after a crash.
     """
 
-    criteria: CriterionChecker
+    criteria: AnswerCriteria
     reflector: Reflector
     clock: Clock
     new_token: Callable[[], str]

@@ -18,7 +18,8 @@ from daemon.core.messages import Message, ModelRequest, Usage
 from daemon.core.turn import Turn
 
 log = logging.getLogger(__name__)
-PATIENCE_S = 60.0
+INTENT = "intent"
+PATIENCE_S, INTENT_PATIENCE_S = 60.0, 10.0
 
 
 @dataclass(slots=True)
@@ -38,10 +39,9 @@ class AuxiliaryModel:
         messages: Sequence[Message],
         *,
         max_tokens: int,
-        work: Work = "primary",
-        patience_s: float = PATIENCE_S,
     ) -> str | None:
         """The model's words; None when nobody answered in time, or there is no budget for it."""
+        work: Work = "fast" if purpose == INTENT else "primary"
         route = self.routing.list_routes(scene.model or turn.spec.model, work)[0]
         sent = estimate_tokens(messages) * 4 // 3 + estimate_extra_tokens(messages)
         usd = self.routing.estimate_max_cost(route, sent, max_tokens)
@@ -57,7 +57,7 @@ class AuxiliaryModel:
         try:
             turn.record(asked, self.clock.now())
             await turn.commit()
-            async with asyncio.timeout(patience_s):
+            async with asyncio.timeout(INTENT_PATIENCE_S if purpose == INTENT else PATIENCE_S):
                 reply = await self.chain.complete((route,), request, on_retry=log_retry)
             usage = reply.usage
             charged = self.routing.usage.charge(usage)

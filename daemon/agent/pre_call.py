@@ -1,6 +1,6 @@
 """Records what comes before a model call: the kind of work, the advice to plan, a history that fits (E3, B4)."""
 
-from daemon.agent.auxiliary_model import AuxiliaryModel
+from daemon.agent.auxiliary_model import INTENT, AuxiliaryModel
 from daemon.agent.context.builder import SHRINK, PromptPlan, TurnContext
 from daemon.agent.context.compaction import HistoryCompactor
 from daemon.agent.context.history import is_nearly_full
@@ -13,7 +13,6 @@ from daemon.core.messages import Message, MessageRole
 from daemon.core.turn import Turn
 
 CLASS_TOKENS = 16
-PATIENCE_S = 10.0
 TODO = "todo"
 
 
@@ -40,10 +39,7 @@ class PreCall:
             said = turn.events[0].event
             asked = build_intent_prompt(said.full_text if isinstance(said, UserSaid) else "")
             message = [Message(MessageRole.USER, asked)]
-            words = await self.auxiliary.ask(
-                turn, scene, "intent", message,
-                max_tokens=CLASS_TOKENS, work="fast", patience_s=PATIENCE_S,
-            )  # fmt: skip
+            words = await self.auxiliary.ask(turn, scene, INTENT, message, max_tokens=CLASS_TOKENS)
             if words and (intent := parse_intent(words)):
                 turn.record(Classified(intent), self.clock.now())
         if advice := _advise(turn):
@@ -66,7 +62,7 @@ class PreCall:
         if turn.reply or turn.intent or scene.model or turn.spec.model:
             return False
         cheaper = self.routing.model_for_work("fast") != self.routing.model_for_work("primary")
-        return cheaper and not any(one.purpose == "intent" for one in turn.consultations)
+        return cheaper and not any(one.purpose == INTENT for one in turn.consultations)
 
 
 def _advise(turn: Turn) -> str:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from daemon.agent.answer_checks import AnswerChecker, CriterionChecker
+from daemon.agent.answer_checks import AnswerChecker, AnswerCriteria
 from daemon.agent.auxiliary_model import AuxiliaryModel
 from daemon.agent.budgets import BudgetExtension, Budgets, DailyUsage
 from daemon.agent.context.builder import COMPACT, COMPACT_TOOLS, SYSTEM, ContextBuilder
@@ -38,8 +38,7 @@ from daemon.commands.sessions import SessionCommands
 from daemon.commands.status import StatusCommands
 from daemon.commands.undo import UndoCommand
 from daemon.core import value
-from daemon.core.background import BackgroundTasks
-from daemon.core.clock import Clock, system_clock
+from daemon.core.clock import BackgroundTasks, Clock, system_clock
 from daemon.core.event_bus import EventBus
 from daemon.core.ids import NewId, new_id
 from daemon.core.journal import Store
@@ -240,7 +239,7 @@ class DaemonBuilder:
         await stops.load(self.store, list(self.agents.names()))
         auxiliary = AuxiliaryModel(chain, routes, self.budgets, clock)
         self.rule_reader = RuleReader(chain, routes, self.budgets, self.store, clock, local)
-        checks = CriterionChecker(CriteriaChecker(self.tools.sandbox), auxiliary)
+        checks = AnswerCriteria(CriteriaChecker(self.tools.sandbox), auxiliary)
         self.routes, self.recall = routes, MemoryRecall(self.memory, clock)
         self.warmup = ModelWarmup(routes.choice.primary, context)
         self.stack.push_async_callback(self.warmup.aclose)

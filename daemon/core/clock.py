@@ -1,12 +1,10 @@
-"""Time, passed in: what the wall says, and what a stopwatch says.
-
-Waiting that a cancellation cannot cut in two.
-"""
+"""Clocks, passed in; tasks that a cancellation cannot cut in two, and tasks in the background."""
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
@@ -15,6 +13,7 @@ from typing import Protocol, TypeVar
 from daemon.core import value
 from daemon.core.errors import ConfigError
 
+log = logging.getLogger(__name__)
 TEST_CLOCK = "AIDAEMON_TEST_CLOCK"
 
 
@@ -105,3 +104,31 @@ async def run_to_completion(work: Coroutine[object, object, T]) -> T:
     if cancelled:
         raise cancelled
     return result
+
+
+@dataclass(slots=True)
+class BackgroundTasks:
+    """Owns small tasks that nobody waits for, and logs those that fail."""
+
+    _tasks: set[asyncio.Task[object]] = field(default_factory=set)
+
+    def start(self, work: Coroutine[None, None, T], name: str) -> asyncio.Task[T]:
+        """Start it; returns the task."""
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._on_done)
+        return task
+
+    def _on_done(self, task: asyncio.Task[object]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            log.error("%s broke off", task.get_name(), exc_info=error)
+
+    async def aclose(self, patience_s: float = 0.0) -> None:
+        """Cancel what is not done in so many seconds."""
+        if self._tasks and patience_s:
+            await asyncio.wait(self._tasks, timeout=patience_s)
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

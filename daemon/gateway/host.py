@@ -18,8 +18,7 @@ from channels.message import (
 from daemon.access.chat_ids import chat_id, parse_address, session_id
 from daemon.commands.registry import COMMANDS, CommandCall, parse_command
 from daemon.commands.run import CommandRunner
-from daemon.core.background import BackgroundTasks
-from daemon.core.clock import Clock
+from daemon.core.clock import BackgroundTasks, Clock
 from daemon.core.errors import StoreUnavailable
 from daemon.core.journal import Store, Tx
 from daemon.core.redaction import Redactor, drop_lone_surrogates

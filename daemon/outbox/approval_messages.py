@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from channels.base import ChannelError, Rejected
 from channels.markup.sanitize import escape_markdown
 from daemon.access.chat_ids import parse_address
-from daemon.core.background import BackgroundTasks
+from daemon.core.clock import BackgroundTasks
 from daemon.core.errors import StoreUnavailable
 from daemon.core.event_bus import EventBus, LiveItem, Quarantined, TurnFinished
 from daemon.core.events import Answer, RecordedEvent, Suspended, TurnEnded

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from channels.message import Address
 from daemon.access.chat_ids import parse_address
-from daemon.core.background import BackgroundTasks
+from daemon.core.clock import BackgroundTasks
 from daemon.core.errors import StoreUnavailable
 from daemon.core.journal import ReadTx, Store
 from daemon.core.rows import OutboxRow

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from channels.base import ChannelError, DeliveryUnknown, RetryLater
 from channels.message import Address
 from daemon.access.chat_ids import parse_address
-from daemon.core.background import BackgroundTasks
-from daemon.core.clock import Clock
+from daemon.core.clock import BackgroundTasks, Clock
 from daemon.core.errors import StoreUnavailable
 from daemon.core.event_bus import (
     DROPPABLE,

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from daemon.agent.auxiliary_model import AuxiliaryModel
 from daemon.agent.context.builder import TurnContext
 from daemon.agent.context.history import History, ReadOnlySink
-from daemon.agent.routing import Work
 from daemon.core.events import (
     Coached,
     Event,
@@ -106,8 +105,6 @@ class Consultant(AuxiliaryModel):
         messages: Sequence[Message],
         *,
         max_tokens: int,
-        work: Work = "primary",
-        patience_s: float = 0,
     ) -> str | None:
         self.asked.append(messages)
         return self.words.pop(0) if self.words else None

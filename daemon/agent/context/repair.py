@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from daemon.core.messages import Message, MessageRole
-from daemon.core.trust import join_all
 
 STRIPPED = "[a tool call that was cut off]"
 
@@ -23,7 +22,10 @@ def merge(history: Sequence[Message]) -> list[Message]:
     merged: list[Message] = []
     for message in history:
         if merged and merged[-1].role is message.role is not MessageRole.TOOL:
-            merged[-1] = _joined(merged[-1], message)
+            last = merged[-1]
+            text = "\n\n".join(part for part in (last.text, message.text) if part)
+            label, calls = last.label.join_with(message.label), last.calls + message.calls
+            merged[-1] = replace(last, text=text, calls=calls, label=label, native=None)
         else:
             merged.append(message)
     return merged
@@ -41,34 +43,16 @@ def pair(history: Sequence[Message]) -> Iterator[Message]:
         while index < len(history) and history[index].role is MessageRole.TOOL:
             results.append(history[index])
             index += 1
-        yield from _settled(message, results) if message.calls else _kept(message)
-
-
-def _settled(message: Message, results: list[Message]) -> Iterator[Message]:
-    answered = []
-    for call in message.calls:
-        found = next((result for result in results if result.provider_id == call.provider_id), None)
-        if found:
-            results.remove(found)
-            answered.append((call, found))
-    whole = len(answered) == len(message.calls)
-    yield from _kept(
-        message
-        if whole
-        else replace(message, calls=tuple(call for call, _ in answered), native=None)
-    )
-    for _, result in answered:
-        yield result
-
-
-def _kept(message: Message) -> Iterator[Message]:
-    if message.text or message.calls:
-        yield message
-    elif message.role is MessageRole.ASSISTANT:
-        yield replace(message, text=STRIPPED, native=None)
-
-
-def _joined(left: Message, right: Message) -> Message:
-    text = "\n\n".join(part for part in (left.text, right.text) if part)
-    label = join_all((left.label, right.label))
-    return replace(left, text=text, calls=left.calls + right.calls, label=label, native=None)
+        calls, paired = [], []
+        for call in message.calls:
+            ids = [result.provider_id for result in results]
+            if call.provider_id in ids:
+                calls.append(call)
+                paired.append(results.pop(ids.index(call.provider_id)))
+        if len(calls) < len(message.calls):
+            message = replace(message, calls=tuple(calls), native=None)
+        if message.text or message.calls:
+            yield message
+        elif message.role is MessageRole.ASSISTANT:
+            yield replace(message, text=STRIPPED, native=None)
+        yield from paired
