@@ -21,7 +21,7 @@ def parse_token(value: str, expected: str) -> str:
     return bare
 
 
-def parse_url(value: str, schemes: tuple[str, ...], example: str) -> str:
+def parse_url(value: str, example: str, schemes: tuple[str, ...] = ("http", "https")) -> str:
     """Where a server is, without a slash at the end. Raises ValueError."""
     try:
         url = urlsplit(value)

@@ -1,6 +1,7 @@
 """[discord] in config.toml, and how long things may take."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
@@ -15,12 +16,8 @@ def _check_token(value: str) -> str:
     return parse_token(value.strip().removeprefix("Bot "), expected)
 
 
-def _check_api(value: str) -> str:
-    return parse_url(value, ("http", "https"), DEFAULT_API)
-
-
 def _check_gateway(value: str) -> str:
-    return value and parse_url(value, ("ws", "wss"), "wss://gateway.discord.gg")
+    return value and parse_url(value, "wss://gateway.discord.gg", ("ws", "wss"))
 
 
 def _check_guild(value: int | str) -> str:
@@ -44,7 +41,7 @@ class DiscordAccount(BotAccount):
         description="listen in this server (guild) and in direct messages only, with the commands"
         " in its menu at once; empty: every server the bot is in, and the commands everywhere",
     )
-    api_url: Annotated[str, AfterValidator(_check_api)] = Field(
+    api_url: Annotated[str, AfterValidator(partial(parse_url, example=DEFAULT_API))] = Field(
         DEFAULT_API, description="Discord's API, with /api/v10"
     )
     gateway_url: Annotated[str, AfterValidator(_check_gateway)] = Field(

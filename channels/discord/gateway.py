@@ -25,7 +25,7 @@ FATAL_CODES = (4010, 4011, 4012, 4013)
 NOT_RESUMABLE = (1000, 4004, 4014, *FATAL_CODES)
 INTENTS_HELP = (
     "Discord does not give the bot what people write: switch on Message Content Intent in the "
-    "developer portal (Bot, Privileged Gateway Intents), and start again. What came in before is kept."
+    "developer portal (Bot, Privileged Gateway Intents), and start again. What came before is kept."
 )
 
 

@@ -1,21 +1,19 @@
 """[slack] in config.toml, and how long things may take."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 
 from channels.settings import Accounts, BotAccount, check_distinct_bots, parse_token, parse_url
 
+TOKENS = "a token such as xapp-1-A0... or xoxb-0..."
 EXAMPLE = "https://slack.com/api/"
 
 
-def _check_token(value: str) -> str:
-    return parse_token(value, "a token such as xapp-1-A0... or xoxb-0...")
-
-
 def _check_api(value: str) -> str:
-    url = parse_url(value, ("http", "https"), EXAMPLE) + "/"
+    url = parse_url(value, EXAMPLE) + "/"
     if not url.endswith("/api/"):
         raise ValueError(f"expected an address that ends in /api/, such as {EXAMPLE}")
     return url
@@ -24,10 +22,10 @@ def _check_api(value: str) -> str:
 class SlackAccount(BotAccount):
     """One workspace: the app's two tokens, and who may write to it there (A14)."""
 
-    app_token: Annotated[str, AfterValidator(_check_token)] = Field(
+    app_token: Annotated[str, AfterValidator(partial(parse_token, expected=TOKENS))] = Field(
         "", repr=False, description="xapp-..., with connections:write: for Socket Mode"
     )
-    bot_token: Annotated[str, AfterValidator(_check_token)] = Field(
+    bot_token: Annotated[str, AfterValidator(partial(parse_token, expected=TOKENS))] = Field(
         "",
         repr=False,
         description="xoxb-..., of the app's installation in the workspace; empty: not started",

@@ -1,29 +1,25 @@
 """[telegram] in config.toml."""
 
+from functools import partial
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 
 from channels.settings import Accounts, BotAccount, check_distinct_bots, parse_token, parse_url
 
-
-def _check_token(value: str) -> str:
-    return parse_token(value, "the token that @BotFather gave out, such as 123456:ABC-DEF")
-
-
-def _check_root(value: str) -> str:
-    return parse_url(value, ("http", "https"), "https://api.telegram.org, without /bot")
+EXPECTED = "the token that @BotFather gave out, such as 123456:ABC-DEF"
+EXAMPLE = "https://api.telegram.org, without /bot"
 
 
 class TelegramAccount(BotAccount):
     """One bot."""
 
-    bot_token: Annotated[str, AfterValidator(_check_token)] = Field(
+    bot_token: Annotated[str, AfterValidator(partial(parse_token, expected=EXPECTED))] = Field(
         "",
         repr=False,
         description="the bot's token from @BotFather; empty: this bot is not started",
     )
-    base_url: Annotated[str, AfterValidator(_check_root)] = Field(
+    base_url: Annotated[str, AfterValidator(partial(parse_url, example=EXAMPLE))] = Field(
         "https://api.telegram.org",
         description="the Bot API's server, without /bot; its files are at /file/bot",
     )
