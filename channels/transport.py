@@ -3,8 +3,8 @@
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -184,6 +184,33 @@ class PlatformClient:
                 ) as answer:
                     value = parse_json(await answer.read())
                     return HttpAnswer(answer.status, answer.headers, value)
+
+    @asynccontextmanager
+    async def open_socket(
+        self,
+        url: str | URL,
+        within_s: float,
+        close_s: float,
+        *,
+        autoping: bool = True,
+        code: int = 1000,
+    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        """A WebSocket; closed with `code`, with 1000 when cancelled. Raises RetryLater when it is
+        lost.
+        """
+        ending = aiohttp.ClientWSTimeout(ws_close=close_s)
+        with self.translate_errors("when events were asked for", sends=False):
+            async with asyncio.timeout(within_s):
+                socket = await self.session.ws_connect(
+                    url, proxy=self.proxy, max_msg_size=0, autoping=autoping, timeout=ending
+                )
+            try:
+                yield socket
+            except asyncio.CancelledError:
+                code = 1000
+                raise
+            finally:
+                await socket.close(code=code)
 
     async def upload(
         self, url: str, form: Mapping[str, str], field: str, file: Path, name: str, **options: Any

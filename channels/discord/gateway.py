@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from aiohttp import ClientWebSocketResponse, ClientWSTimeout, WSMsgType
+from aiohttp import ClientWebSocketResponse, WSMsgType
 from yarl import URL
 
 from channels.base import ChannelError, Host, Rejected, RetryLater, Revoked
@@ -72,25 +72,11 @@ class GatewayConnection:
 
     async def _connect(self) -> str:
         """From one connection to its end; why it ended. Raises Revoked, RetryLater."""
-        timing, http = self._timing, self._rest.http
-        is_cancelled = False
-        socket: ClientWebSocketResponse | None = None
-        try:
-            with http.translate_errors("at its gateway", sends=False):
-                async with asyncio.timeout(timing.ready_s):
-                    socket = await http.session.ws_connect(
-                        await self._address(),
-                        proxy=http.proxy,
-                        max_msg_size=0,
-                        timeout=ClientWSTimeout(ws_close=timing.close_s),
-                    )
-                return await self._receive(socket)
-        except asyncio.CancelledError:
-            is_cancelled = True
-            raise
-        finally:
-            if socket is not None:  # a code other than 1000 keeps the session, to be resumed
-                await socket.close(code=1000 if is_cancelled else 4000)
+        timing, address = self._timing, await self._address()
+        # a code other than 1000 keeps the session, to be resumed
+        opening = self._rest.http.open_socket(address, timing.ready_s, timing.close_s, code=4000)
+        async with opening as socket:
+            return await self._receive(socket)
 
     async def _address(self) -> URL:
         """Where to resume, or to start anew: never Discord's own gateway for another server's

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
-from aiohttp import ClientError, ClientWebSocketResponse, ClientWSTimeout, WSMsgType
+from aiohttp import ClientError, ClientWebSocketResponse, WSMsgType
 
 from channels.base import DeliveryUnknown, Host, NotAccepted, RetryLater
 from channels.json_access import (
@@ -56,9 +56,8 @@ class SlackListener:
         self._events = asyncio.Queue[tuple[Json, Callable[[], Awaitable[None]]]]()
         self._accepted = RecentDict[str, None](MAX_REMEMBERED)
         self._tasks = asyncio.TaskGroup()
-        self._may_accept = (
-            asyncio.Event()
-        )  # cleared while what was missed is fetched: that comes first
+        # cleared while what was missed is fetched: that comes first
+        self._may_accept = asyncio.Event()
         self._catching_up: asyncio.Task[None] | None = None
         self._is_behind = False
         self._received_at = self._checked_at = self._probed_at = 0.0
@@ -85,31 +84,23 @@ class SlackListener:
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from None
         finally:
-            with contextlib.suppress(
-                TimeoutError
-            ):  # an older one only means that more is read again
+            # without it, more is read again
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._timing.close_s):
                     await self._cursor.save(at_once=True)
 
     async def _connect(self) -> None:
         """One connection, from beginning to end. Raises RetryLater, Revoked."""
-        url, http, timing = await self._web.open_socket(), self._web.http, self._timing
+        url, timing = await self._web.open_socket(), self._timing
         self._may_accept.clear()
-        socket: ClientWebSocketResponse | None = None
+        opening = self._web.http.open_socket(url, timing.hello_s, timing.close_s, autoping=False)
         try:
-            with http.translate_errors("when events were asked for", sends=False):
-                async with asyncio.timeout(timing.hello_s):
-                    ending = ClientWSTimeout(ws_close=timing.close_s)
-                    socket = await http.session.ws_connect(
-                        url, autoping=False, max_msg_size=0, proxy=http.proxy, timeout=ending
-                    )
+            async with opening as socket:
                 await self._receive(socket)
         finally:
             if self._catching_up is not None and not self._catching_up.done():
                 self._catching_up.cancel()
                 await asyncio.wait([self._catching_up])
-            if socket is not None:
-                await socket.close()
 
     async def _receive(self, socket: ClientWebSocketResponse) -> None:
         """Until Slack wants a new connection. Raises RetryLater when it is lost, Revoked."""

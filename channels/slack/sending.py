@@ -92,9 +92,8 @@ class SlackMessages:
             await self._stop(address, message_id)  # begun before a restart
             await self._update(address, message_id, part, choices, key)
         except DeliveryUnknown:
-            if (
-                stream
-            ):  # some servers stream, but cannot edit what was streamed: then it is sent anew
+            if stream:
+                # some servers stream, but cannot edit what was streamed: then it is sent anew
                 stream.failures += 1
                 if stream.failures > 1:
                     await self.delete(address, message_id)
@@ -201,9 +200,8 @@ class SlackMessages:
 
     async def _stop(self, address: Address, message_id: str, stream: _Stream | None = None) -> None:
         metadata = _metadata(stream.key if stream else REPLACED_KEY)
-        with contextlib.suppress(
-            Rejected
-        ):  # it was over already; what counts is the edit that follows
+        # it was over already; what counts is the edit that follows
+        with contextlib.suppress(Rejected):
             target = {"channel": address.chat, "ts": message_id}
             await self._web.write("chat.stopStream", **target, metadata=metadata)
         if stream:
