@@ -1,4 +1,6 @@
-"""The channels of the config: what comes in goes to the house, what the outbox holds goes out (DESIGN 3)."""
+"""The channels of the config: what comes in goes to the house, what the outbox holds goes out
+(DESIGN 3).
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -30,8 +32,9 @@ from daemon.tools.workspace.inbox_folder import InboxFolder
 
 @value
 class ChannelTimeouts:
-    """How long things may take, in seconds: until a channel that is silent, or ails, counts as down, and until the owner is told;
-    until a message is given up; until a platform that refused us is asked again; until what is to go out at the end has gone.
+    """How long things may take, in seconds: until a channel that is silent, or ails, counts as
+    down, and until the owner is told; until a message is given up; until a platform that refused us
+    is asked again; until what is to go out at the end has gone.
     """
 
     silent_s: float = SILENT_S
@@ -48,14 +51,12 @@ async def run_channels(
     accounts: Sequence[ConfiguredAccount] | None = None,
     times: ChannelTimeouts | None = None,
 ) -> AsyncIterator[None]:
-    """The channels of the config, or these, listen, and the outbox is emptied as long as this is open; what is ready then still
-    goes out. Raises ConfigError for a channel that cannot be made.
+    """The channels of the config, or these, listen, and the outbox is emptied as long as this is
+    open; what is ready then still goes out. Raises ConfigError for a channel that cannot be made.
     """
     times = times or ChannelTimeouts()
-    accounts, store = (
-        list_accounts(daemon.config) if accounts is None else accounts,
-        daemon.store,
-    )
+    accounts = list_accounts(daemon.config) if accounts is None else accounts
+    store = daemon.store
     await asyncio.to_thread(InboxFolder(daemon.paths.inbox).remove_unfinished)
     await delete_stale_copies(store, daemon.paths.outbox)
     for one in accounts:

@@ -70,7 +70,7 @@ class Config(BaseModel):
     )
     contacts: dict[str, list[str]] = Field(
         {},
-        description="people by name, with their addresses: what is sent there was meant to go there",
+        description="people by name, with their addresses: the assistant may write to these",
     )
     mcp: dict[ServerName, McpConfig] = Field(
         {}, description="MCP servers, whose tools the assistant may use"

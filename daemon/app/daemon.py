@@ -1,4 +1,4 @@
-"""Composition root: a config becomes a daemon; every part gets what it needs, one stack closes all."""
+"""Composition root: builds a daemon from a config; one stack closes all parts."""
 
 import asyncio
 import os
@@ -363,7 +363,7 @@ class DaemonBuilder:
 async def open_daemon(
     paths: Paths, choice: ConfigChoice[Config] | Loaded, overrides: Overrides | None = None
 ) -> AsyncIterator[Daemon]:
-    """At the end running turns get `drain_seconds` to finish; then they are cut and resume later."""
+    """At the end running turns get `drain_seconds` to finish; cut ones resume later."""
     if isinstance(choice, LoadedConfig):
         choice = ConfigChoice(choice)
     async with AsyncExitStack() as stack:

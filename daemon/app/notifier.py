@@ -17,8 +17,8 @@ TERMINAL_CHANNEL = "terminal"
 
 @value
 class OwnerNotifier:
-    """Posts a notice where the owner was last, on a channel that works if there is one; a log line where there is no such place
-    yet.
+    """Posts a notice where the owner was last, on a channel that works if there is one; a log line
+    where there is no such place yet.
     """
 
     store: Store
@@ -44,7 +44,9 @@ class OwnerNotifier:
         return where is not None
 
     def _find_session(self, tx: ReadTx, not_on: str) -> SessionRow | None:
-        """The owner's own chats, those of channels that work first; else their terminal, which shows it when it is opened."""
+        """The owner's own chats, those of channels that work first; else their terminal, which
+        shows it when it is opened.
+        """
         known = [row for chat in tx.list_owner_chats() if (row := tx.get_session(chat.session))]
         rows = [row for row in known if row.channel != not_on]
         working = [row for row in rows if self.is_working(row.channel)]

@@ -13,7 +13,7 @@ from daemon.settings.paths import Paths, resolve_paths
 
 if TYPE_CHECKING:
     from daemon.app.config import Config
-    from daemon.ops.doctor import ChannelAccount, CheckResult, DoctorInput
+    from daemon.ops.doctor import ChannelAccount, Finding, DoctorInput
 
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
@@ -81,7 +81,7 @@ def _channels(config: "Config") -> "list[ChannelAccount]":
     ]
 
 
-def _show(checks: "Sequence[CheckResult]") -> None:
+def _show(checks: "Sequence[Finding]") -> None:
     from rich.console import Console
     from rich.text import Text
 

@@ -1,4 +1,6 @@
-"""A backup is one private .tar.gz: the databases as of one moment, the config, agents and skills, and the hash of each."""
+"""A backup is one private .tar.gz: the databases as of one moment, the config, agents and skills,
+and the hash of each.
+"""
 
 import hashlib
 import json
@@ -37,7 +39,9 @@ class BackupSource:
 
 @value
 class BackupArchive:
-    """A backup that was made or looked at: what is in it (name -> SHA-256), and what is wrong with it."""
+    """A backup that was made or looked at: what is in it (name -> SHA-256), and what is wrong with
+    it.
+    """
 
     path: Path
     files: dict[str, str]
@@ -45,7 +49,9 @@ class BackupArchive:
 
 
 def create_backup(source: BackupSource, target: Path, at: datetime) -> BackupArchive:
-    """Write the backup; the daemon may run meanwhile. Raises BackupFailed; an existing file is never overwritten."""
+    """Write the backup; the daemon may run meanwhile. Raises BackupFailed; an existing file is
+    never overwritten.
+    """
     if target.exists():
         raise BackupFailed(f"{target} exists already; nothing was written. Choose another name.")
     try:
@@ -56,7 +62,7 @@ def create_backup(source: BackupSource, target: Path, at: datetime) -> BackupArc
 
 
 def verify_backup(path: Path) -> BackupArchive:
-    """Every hash and every database of the backup, looked at again; nothing is unpacked into place."""
+    """Check every hash and every database of the backup; nothing is restored."""
     try:
         with (
             tempfile.TemporaryDirectory(prefix="aidaemon-verify-") as name,
@@ -181,4 +187,5 @@ def _compare_hashes(expected: dict[str, str], found: dict[str, str]) -> Iterator
         elif name not in expected:
             yield f"{name}: is not in the manifest"
         elif expected[name] != found[name]:
-            yield f"{name}: was changed (SHA-256 {found[name][:12]}..., expected {expected[name][:12]}...)"
+            hashes = f"SHA-256 {found[name][:12]}..., expected {expected[name][:12]}..."
+            yield f"{name}: was changed ({hashes})"

@@ -1,4 +1,5 @@
-"""Checks of `aidaemon doctor`: each says what it found and, where something is wrong, what to do about it.
+"""Checks of `aidaemon doctor`: each says what it found and, where something is wrong, what to do
+about it.
 
 Network checks have five seconds each; no answer is a finding too.
 """
@@ -35,7 +36,7 @@ CheckState = Literal["ok", "warn", "fail"]
 
 
 @value
-class CheckResult:
+class Finding:
     """Result of one check. `advice` is empty where all is well."""
 
     name: str
@@ -129,7 +130,9 @@ NETWORK = "look at the network; the daemon tries again by itself"
 
 @value
 class ChannelAccount:
-    """One account of the config. `section` is its place there; `allowed` and `owners` are how many people it lists."""
+    """One account of the config. `section` is its place there; `allowed` and `owners` are how many
+    people it lists.
+    """
 
     name: str
     section: str
@@ -138,47 +141,47 @@ class ChannelAccount:
     owners: int
 
 
-def check_muted_sections(sections: Sequence[str]) -> list[CheckResult]:
+def check_muted_sections(sections: Sequence[str]) -> list[Finding]:
     """Warn about channels that list people but have no token."""
     found, advice = (
         "people are listed, but bot_token is empty: it is not started",
         "put the bot's token there, as secret:NAME",
     )
     return [
-        CheckResult(name, "warn", found, f"{advice}; `aidaemon config get {name}` shows what holds")
+        Finding(name, "warn", found, f"{advice}; `aidaemon config get {name}` shows what holds")
         for name in sections
     ]
 
 
-async def check_channels(lines: Sequence[ChannelAccount]) -> list[CheckResult]:
+async def check_channels(lines: Sequence[ChannelAccount]) -> list[Finding]:
     """All of them at once."""
     return [
         check for checks in await asyncio.gather(*map(_check_account, lines)) for check in checks
     ]
 
 
-async def _check_account(line: ChannelAccount) -> list[CheckResult]:
+async def _check_account(line: ChannelAccount) -> list[Finding]:
     return [await _check_token(line), *_check_people(line)]
 
 
-async def _check_token(line: ChannelAccount) -> CheckResult:
+async def _check_token(line: ChannelAccount) -> Finding:
     try:
         channel = line.open()
     except ConfigError as error:
-        return CheckResult(line.name, "fail", str(error), f"see [{line.section}]")
+        return Finding(line.name, "fail", str(error), f"see [{line.section}]")
     try:
         async with asyncio.timeout(CHANNEL_TIMEOUT_S):
-            return CheckResult(line.name, "ok", f"the token is good: {await channel.check()}")
+            return Finding(line.name, "ok", f"the token is good: {await channel.check()}")
     except Revoked as error:
-        return CheckResult(
+        return Finding(
             line.name, "fail", str(error), f"mend that in [{line.section}], or at the platform"
         )
     except TimeoutError:
-        return CheckResult(
+        return Finding(
             line.name, "fail", f"no answer within {CHANNEL_TIMEOUT_S:g} seconds", NETWORK
         )
     except ChannelError as error:
-        return CheckResult(line.name, "fail", str(error), NETWORK)
+        return Finding(line.name, "fail", str(error), NETWORK)
     finally:
         await _close(channel)
 
@@ -191,22 +194,20 @@ async def _close(channel: Channel) -> None:
         return
 
 
-def _check_people(line: ChannelAccount) -> list[CheckResult]:
+def _check_people(line: ChannelAccount) -> list[Finding]:
     """Warn about a channel that lists nobody, or nobody who may approve."""
     name = f"{line.name} people"
     if not line.allowed and not line.owners:
         nobody = "nobody is listed: only those who had a code (`aidaemon pair`) are let in"
         return [
-            CheckResult(name, "warn", nobody, f"put your own id into owner_ids of [{line.section}]")
+            Finding(name, "warn", nobody, f"put your own id into owner_ids of [{line.section}]")
         ]
     if not line.owners and line.allowed > 1:
         headless = (
             f"{line.allowed} people may talk, and none of them may approve what cannot be undone"
         )
         return [
-            CheckResult(
-                name, "warn", headless, f"put your own id into owner_ids of [{line.section}]"
-            )
+            Finding(name, "warn", headless, f"put your own id into owner_ids of [{line.section}]")
         ]
     return []
 
@@ -217,7 +218,8 @@ LOW_SPACE, NO_SPACE = 1 << 30, 100 << 20
 
 @value
 class DoctorInput:
-    """What is examined. `provider` is None where the config does not load; `config_fault` says why then.
+    """What is examined. `provider` is None where the config does not load; `config_fault` says why
+    then.
 
     `daemon_json` is the text of that file; empty where no daemon says that it runs.
     """
@@ -235,7 +237,7 @@ class DoctorInput:
     muted: Sequence[str] = ()
 
 
-async def run_checks(given: DoctorInput) -> list[CheckResult]:
+async def run_checks(given: DoctorInput) -> list[Finding]:
     """Run all checks, in the order in which a person would look."""
     checks = [check_python(), check_config(given), check_agents(given.agents)]
     checks += [check_home(given.home), check_disk(given.home)]
@@ -249,65 +251,65 @@ async def run_checks(given: DoctorInput) -> list[CheckResult]:
     return checks
 
 
-def check_python() -> CheckResult:
+def check_python() -> Finding:
     """The interpreter is new enough."""
     found = platform.python_version()
     if sys.version_info[:2] >= OLDEST:
-        return CheckResult("python", "ok", found)
-    return CheckResult(
+        return Finding("python", "ok", found)
+    return Finding(
         "python", "fail", found, "install Python 3.11 or newer and make a new venv with it"
     )
 
 
-def check_config(given: DoctorInput) -> CheckResult:
+def check_config(given: DoctorInput) -> Finding:
     """The config file loads."""
     if given.config_error:
-        return CheckResult(
+        return Finding(
             "config",
             "fail",
             given.config_error,
             f"mend {given.config}; `aidaemon config check` looks again",
         )
-    return CheckResult(
+    return Finding(
         "config",
         "ok",
         str(given.config) if given.config.exists() else "no file: the defaults hold",
     )
 
 
-def check_agents(agents: AgentRegistry) -> CheckResult:
+def check_agents(agents: AgentRegistry) -> Finding:
     """Every file of an agent can be used."""
     if faults := agents.errors():
-        return CheckResult(
+        return Finding(
             "agents", "fail", "\n".join(faults), "mend that; `aidaemon config check` looks again"
         )
     if warnings := agents.warnings():
-        return CheckResult(
+        return Finding(
             "agents", "warn", "\n".join(warnings), "mend that, or leave it so if it is meant"
         )
-    return CheckResult("agents", "ok", ", ".join(agents.names()))
+    return Finding("agents", "ok", ", ".join(agents.names()))
 
 
-def check_home(home: Path) -> CheckResult:
+def check_home(home: Path) -> Finding:
     """Nobody else can read what is said here."""
     if not home.exists():
-        return CheckResult("home", "ok", f"{home} is made at the first start")
+        return Finding("home", "ok", f"{home} is made at the first start")
     mode = stat.S_IMODE(home.stat().st_mode)
     if mode & 0o077:
-        return CheckResult(
+        return Finding(
             "home", "fail", f"{home} is open to others (mode {mode:o})", f"chmod 700 {home}"
         )
-    return CheckResult("home", "ok", f"{home}, for you alone")
+    return Finding("home", "ok", f"{home}, for you alone")
 
 
-def check_disk(home: Path) -> CheckResult:
+def check_disk(home: Path) -> Finding:
     """There is room to write things down."""
     place = next(folder for folder in (home, *home.parents) if folder.exists())
     free = shutil.disk_usage(place).free
     found = f"{free / (1 << 30):.1f} GiB free at {place}"
     if free >= LOW_SPACE:
-        return CheckResult("disk", "ok", found)
-    return CheckResult(
+        return Finding("disk", "ok", found)
+    return Finding(
         "disk",
         "fail" if free < NO_SPACE else "warn",
         found,
@@ -315,15 +317,15 @@ def check_disk(home: Path) -> CheckResult:
     )
 
 
-def check_databases(home: Path) -> Iterator[CheckResult]:
+def check_databases(home: Path) -> Iterator[Finding]:
     """The journal and the memory open, and SQLite finds no fault in them."""
     for name in ("journal", "memory"):
         path = home / f"{name}.db"
         said = check_integrity(path, quick=True) if path.exists() else "none yet"
         if said in ("ok", "none yet"):
-            yield CheckResult(name, "ok", f"{path}: {said}")
+            yield Finding(name, "ok", f"{path}: {said}")
         else:
-            yield CheckResult(
+            yield Finding(
                 name,
                 "fail",
                 f"{path}: {said}",
@@ -331,45 +333,44 @@ def check_databases(home: Path) -> Iterator[CheckResult]:
             )
 
 
-async def check_sandbox(workspace: Path) -> CheckResult:
+async def check_sandbox(workspace: Path) -> Finding:
     """Commands run in a sandbox."""
     with tempfile.TemporaryDirectory(prefix="aidaemon-doctor-") as spare:
         kind = await probe(_existing_folder(workspace, Path(spare)))
     if kind == "bubblewrap":
-        return CheckResult("sandbox", "ok", DESCRIPTIONS[kind])
+        return Finding("sandbox", "ok", DESCRIPTIONS[kind])
     advice = "install bubblewrap (Debian, Ubuntu: apt install bubblewrap) and allow user namespaces"
-    return CheckResult("sandbox", "warn", DESCRIPTIONS[kind], advice)
+    return Finding("sandbox", "warn", DESCRIPTIONS[kind], advice)
 
 
-def check_servers(servers: Mapping[str, McpConfig], *, sandboxed: bool) -> Iterator[CheckResult]:
+def check_servers(servers: Mapping[str, McpConfig], *, sandboxed: bool) -> Iterator[Finding]:
     """MCP servers can be started, as far as can be seen without starting them."""
     if servers and importlib.util.find_spec("mcp") is None:
-        yield CheckResult(
-            "mcp", "fail", "its package is not installed", "pip install 'aidaemon[mcp]'"
-        )
+        yield Finding("mcp", "fail", "its package is not installed", "pip install 'aidaemon[mcp]'")
     for name, config in servers.items():
         what = f"mcp {name}"
         if config.url:
-            yield CheckResult(what, "ok", f"at {urlsplit(config.url).hostname}")
+            yield Finding(what, "ok", f"at {urlsplit(config.url).hostname}")
         elif shutil.which(Path(config.command).expanduser()) is None:
             advice = f"install it, or write its whole path in [mcp.{name}] command"
-            yield CheckResult(what, "fail", f"there is no program {config.command}", advice)
+            yield Finding(what, "fail", f"there is no program {config.command}", advice)
         elif config.sandbox == "off":
             advice = 'sandbox = "auto" fences it in; paths and network say what it may reach'
-            yield CheckResult(what, "warn", f"{config.command} runs without a sandbox", advice)
+            yield Finding(what, "warn", f"{config.command} runs without a sandbox", advice)
         elif not sandboxed:
-            yield CheckResult(
+            yield Finding(
                 what, "fail", "it is not started: this machine has no sandbox", "see sandbox above"
             )
         else:
-            yield CheckResult(
+            yield Finding(
                 what,
                 "ok",
-                f"{config.command}, in the sandbox, {'with' if config.network else 'without'} the network",
+                f"{config.command}, in the sandbox, {'with' if config.network else 'without'} "
+                "the network",
             )
 
 
-async def check_provider(provider: ProviderConfig, models: Path) -> list[CheckResult]:
+async def check_provider(provider: ProviderConfig, models: Path) -> list[Finding]:
     """The model answers, or would: the first one, and what it falls back on."""
     checks = await _check_route("model", provider, provider.get_model(), models)
     for index, fallback in enumerate(provider.fallbacks):
@@ -379,7 +380,7 @@ async def check_provider(provider: ProviderConfig, models: Path) -> list[CheckRe
 
 async def _check_route(
     name: str, provider: ProviderConfig | FallbackConfig, model: str, models: Path
-) -> list[CheckResult]:
+) -> list[Finding]:
     if provider.kind == "local":
         return [check_extra(), check_weights(name, model or DEFAULT_MODEL, models)]
     headers = provider.extra_headers if isinstance(provider, ProviderConfig) else {}
@@ -389,51 +390,49 @@ async def _check_route(
     return [_describe_probe(name, model, provider.base_url, reached)]
 
 
-def check_extra() -> CheckResult:
+def check_extra() -> Finding:
     """The runtime of embedded models is installed."""
     try:
         check_runtime()
     except ConfigError as error:
-        return CheckResult("extras", "fail", str(error), "pip install 'aidaemon[local]'")
-    return CheckResult("extras", "ok", "local: the runtime of embedded models is installed")
+        return Finding("extras", "fail", str(error), "pip install 'aidaemon[local]'")
+    return Finding("extras", "ok", "local: the runtime of embedded models is installed")
 
 
-def check_weights(name: str, model: str, models: Path) -> CheckResult:
+def check_weights(name: str, model: str, models: Path) -> Finding:
     """The embedded model's file is here, and there is memory to run it."""
     try:
         wanted = find_model(model)
         check_memory(get_free_memory())
     except ConfigError as error:
-        return CheckResult(name, "fail", str(error), "aidaemon model list")
+        return Finding(name, "fail", str(error), "aidaemon model list")
     except ProviderError as error:
-        return CheckResult(
+        return Finding(
             name,
             "warn",
             str(error),
             'end other programs, or set kind = "openai" and base_url in [provider]',
         )
     if not wanted.is_present(models):
-        return CheckResult(
+        return Finding(
             name,
             "warn",
             f"{model} is not in {models}",
             f"aidaemon model pull {model}, or let `aidaemon chat` fetch it",
         )
-    return CheckResult(name, "ok", f"{model} in {models}")
+    return Finding(name, "ok", f"{model} in {models}")
 
 
-def _describe_probe(name: str, model: str, address: str, reached: ProbeResult) -> CheckResult:
+def _describe_probe(name: str, model: str, address: str, reached: ProbeResult) -> Finding:
     section = (
         "provider" if name == "model" else f"provider.{name.replace('fallback ', 'fallbacks.')}"
     )
     if reached.status in (401, 403):
         refused = f"{address} refuses the key (HTTP {reached.status})"
-        return CheckResult(
-            name, "fail", refused, f"set {section}.api_key to a key that is good there"
-        )
+        return Finding(name, "fail", refused, f"set {section}.api_key to a key that is good there")
     if not reached.status or reached.status >= 500:
         trouble = reached.error or f"HTTP {reached.status}"
-        return CheckResult(
+        return Finding(
             name,
             "fail",
             f"{address}: {trouble}",
@@ -444,23 +443,23 @@ def _describe_probe(name: str, model: str, address: str, reached: ProbeResult) -
         advice = (
             f"it lists {some}; see {section}.{'models.primary' if name == 'model' else 'model'}"
         )
-        return CheckResult(name, "warn", f"{address} answers, but does not list {model}", advice)
-    return CheckResult(name, "ok", f"{address} answers; model {model}")
+        return Finding(name, "warn", f"{address} answers, but does not list {model}", advice)
+    return Finding(name, "ok", f"{address} answers; model {model}")
 
 
-async def check_daemon(daemon_json: str) -> CheckResult:
+async def check_daemon(daemon_json: str) -> Finding:
     """The daemon, if one runs here, is healthy."""
     if not daemon_json:
-        return CheckResult("daemon", "ok", "none runs on this home directory")
+        return Finding("daemon", "ok", "none runs on this home directory")
     health = await probe_daemon(daemon_json)
     if health.status == 200:
-        return CheckResult("daemon", "ok", f"runs at {health.url} and is healthy")
+        return Finding("daemon", "ok", f"runs at {health.url} and is healthy")
     if health.status:
         unwell = f"runs at {health.url} and is not well: {health.error}"
-        return CheckResult(
+        return Finding(
             "daemon", "fail", unwell, "mend that; the daemon recovers by itself, or start it again"
         )
-    return CheckResult(
+    return Finding(
         "daemon",
         "warn",
         f"is said to run, but does not answer: {health.error}",

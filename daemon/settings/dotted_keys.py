@@ -1,4 +1,6 @@
-"""Keys as people write them: `provider.prices."my-model".input`, `provider.fallbacks.0.model`; and what changed, key by key."""
+"""Keys as people write them: `provider.prices."my-model".input`, `provider.fallbacks.0.model`; and
+what changed, key by key.
+"""
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,12 +36,15 @@ def parse_literals(text: str) -> list[object]:
 
 
 def replace_value(table: object, steps: KeyPath, value: object) -> object:
-    """The same table with this value at this place; None takes out what is there. Raises UsageError where there is no place."""
+    """The same table with this value at this place; None takes out what is there. Raises UsageError
+    where there is no place.
+    """
     step, below = steps[0], steps[1:]
     if isinstance(table, list):
         if not step.isdecimal() or int(step) >= len(table):
             raise UsageError(
-                f"there is no entry {step!r}: the list has {len(table)}, counted from 0. Give the whole list"
+                f"there is no entry {step!r}: the list has {len(table)}, counted from 0. Give "
+                "the whole list"
             )
         at = int(step)
         inner = (
@@ -63,7 +68,9 @@ def find_changes(before: Mapping[str, object], after: Mapping[str, object]) -> l
 
 
 def iter_leaves(value: object, above: KeyPath = ()) -> Iterator[tuple[KeyPath, tuple[str, object]]]:
-    """(place, (kind, value)) of everything that is no table and no list; an empty one counts as a value."""
+    """(place, (kind, value)) of everything that is no table and no list; an empty one counts as a
+    value.
+    """
     if isinstance(value, Mapping) and value:
         for name, inner in value.items():
             yield from iter_leaves(inner, (*above, str(name)))

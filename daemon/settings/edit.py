@@ -1,4 +1,6 @@
-"""One key of config.toml is changed: checked as the daemon would load it, shown as a diff, written whole, the old kept (A20)."""
+"""One key of config.toml is changed: checked as the daemon would load it, shown as a diff, written
+whole, the old kept (A20).
+"""
 
 import fcntl
 import os
@@ -62,7 +64,9 @@ class ConfigChange:
 
     @property
     def guarded_keys(self) -> tuple[str, ...]:
-        """Keys that only the owner changes, by their full path: all but a few that are merely taste."""
+        """Keys that only the owner changes, by their full path: all but a few that are merely
+        taste.
+        """
         return tuple(format_key(steps) for steps in self.keys if steps not in UNGUARDED_KEYS)
 
     @property
@@ -84,7 +88,8 @@ class ConfigEditor:
     parse: Parse[BaseModel]
 
     def plan(self, key: str, value: object) -> ConfigChange:
-        """This value at this key; None goes back to the default, a text may be TOML. Writes nothing.
+        """This value at this key; None goes back to the default, a text may be TOML. Writes
+        nothing.
 
         Raises ConfigError with every fault the file would have, UsageError for a key that is none.
         """
@@ -105,7 +110,8 @@ class ConfigEditor:
         after = set_value_in_text(before, steps, value) if wanted != raw else before
         if tomllib.loads(after) != wanted:
             raise ConfigError(
-                f"{self.path}: {format_key(steps)}: cannot be changed by itself as it is written; edit it by hand"
+                f"{self.path}: {format_key(steps)}: cannot be changed by itself as it is "
+                "written; edit it by hand"
             )
         return ConfigChange(
             before,
@@ -123,11 +129,15 @@ class ConfigEditor:
         return text
 
     def write(self, change: ConfigChange) -> None:
-        """Replace the file in one step; what it held is its newest backup. Raises ConfigError when somebody was faster."""
+        """Replace the file in one step; what it held is its newest backup. Raises ConfigError when
+        somebody was faster.
+        """
         self._replace_file(change.before, change.loaded.text)
 
     def restore(self, number: int = 0) -> ConfigChange:
-        """Bring a backup back, 0 the newest; what the file held is kept. Raises ConfigError for one that does not load."""
+        """Bring a backup back, 0 the newest; what the file held is kept. Raises ConfigError for one
+        that does not load.
+        """
         kept = self._backup_path(number)
         if not kept.exists():
             raise ConfigError(f"there is no {kept}; nothing was changed")
@@ -146,7 +156,8 @@ class ConfigEditor:
         with _lock_folder(self.path.parent):
             if read_text(self.path) != before:
                 raise ConfigError(
-                    f"{self.path}: somebody else has just changed it; nothing was written. Look, and try again"
+                    f"{self.path}: somebody else has just changed it; nothing was written. "
+                    "Look, and try again"
                 )
             for newer, older in ((1, 2), (0, 1)):
                 if self._backup_path(newer).exists():

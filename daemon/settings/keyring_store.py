@@ -39,6 +39,7 @@ class KeyringStore:
     def _unavailable_error(self, error: KeyringError) -> ConfigError:
         words = str(error).partition(". ")[0].strip() or type(error).__name__
         return ConfigError(
-            f"the keyring cannot be used here: {words}. Servers have none as a rule: leave --keyring out, and the secret is "
+            f"the keyring cannot be used here: {words}. Servers have none as a rule: leave "
+            "--keyring out, and the secret is "
             "kept in secrets.toml, which only you can read"
         )

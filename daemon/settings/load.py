@@ -62,7 +62,7 @@ def parse_model(
 
 
 class _Interpolator:
-    """Fills in the values of a config; `errors` are keys that it could not fill, with the reason."""
+    """Fills in values; `errors` are the keys that it could not fill, with the reason."""
 
     def __init__(self, env: Mapping[str, str], secrets: Mapping[str, str]) -> None:
         self._env, self._secrets = env, secrets

@@ -30,7 +30,9 @@ TomlTable = tomlkit.TOMLDocument | AbstractTable | OutOfOrderTableProxy
 
 
 def set_value_in_text(text: str, steps: KeyPath, value: object) -> str:
-    """The text with this value at this place; None takes out what is there. Raises ConfigError for what TOML cannot hold."""
+    """The text with this value at this place; None takes out what is there. Raises ConfigError for
+    what TOML cannot hold.
+    """
     document = tomlkit.parse(text)
     try:
         set_value(document, steps, value)
@@ -77,9 +79,11 @@ def is_reference(text: str) -> bool:
 
 
 def render_value(loaded: LoadedConfig[C], key: str, *, expanded: bool = True) -> str:
-    """The value in force at this key, or a whole section; the whole config for "". Raises UsageError for a key there is not.
+    """The value in force at this key, or a whole section; the whole config for "". Raises
+    UsageError for a key there is not.
 
-    Without `expanded` a value that stands elsewhere is shown as the file names it: `secret:NAME`, `${NAME}`.
+    Without `expanded` a value that stands elsewhere is shown as the file names it: `secret:NAME`,
+    `${NAME}`.
     """
     value: object = loaded.config.model_dump(mode="json")
     raw: object = tomllib.loads(loaded.text)
@@ -121,7 +125,8 @@ def _format(value: object) -> str:
 
 
 def mask_text(text: str, known: str | None = None) -> str:
-    """The file's text with every secret left out; one that does not stand in the text `known` is marked as new.
+    """The file's text with every secret left out; one that does not stand in the text `known` is
+    marked as new.
 
     Of a text that is not TOML no value is shown at all.
     """

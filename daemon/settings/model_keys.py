@@ -10,7 +10,9 @@ from pydantic.fields import FieldInfo
 
 
 def iter_keys(root: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """Every dotted key that holds a value, in order; `*` stands for a number or a name of the user's choice."""
+    """Every dotted key that holds a value, in order; `*` stands for a number or a name of the
+    user's choice.
+    """
     for name, info in _fields(root).items():
         inner = _list_models(info.annotation)
         if not inner:
@@ -20,7 +22,9 @@ def iter_keys(root: type[BaseModel], prefix: str = "") -> Iterator[str]:
 
 
 def find_nearest(root: type[BaseModel], key: str) -> str:
-    """The known key that was probably meant: one beside it of a similar name, else one elsewhere; empty when there is none."""
+    """The known key that was probably meant: one beside it of a similar name, else one elsewhere;
+    empty when there is none.
+    """
     *parents, name = key.split(".")
     beside = get_close_matches(name, list_names(root, parents), n=1)
     if beside:
@@ -31,7 +35,9 @@ def find_nearest(root: type[BaseModel], key: str) -> str:
 
 
 def list_names(root: type[BaseModel], parents: Sequence[str]) -> list[str]:
-    """The names known in the table at this place; none where there is no table, or where the user chooses the names."""
+    """The names known in the table at this place; none where there is no table, or where the user
+    chooses the names.
+    """
     models, many = [root], False
     for part in parents:
         if many:
@@ -58,7 +64,7 @@ def _fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
 
 
 def _list_models(annotation: object) -> list[type[BaseModel]]:
-    """The model itself, or those inside `list[Model]`, `One | Other`, `Model | None` and the like."""
+    """The model itself, or those inside `list[Model]`, `One | Other`, `Model | None`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     if _holds_many(annotation) or get_origin(annotation) in (Union, UnionType, Annotated):

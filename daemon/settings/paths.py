@@ -10,7 +10,9 @@ from daemon.core import value
 
 
 def write_private_file(path: Path, text: str) -> None:
-    """Replace the file's content in one step, mode 0600: a crash leaves the old file or the new one, never half of one."""
+    """Replace the file's content in one step, mode 0600: a crash leaves the old file or the new
+    one, never half of one.
+    """
     import tempfile  # lazy: clients read paths only
 
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

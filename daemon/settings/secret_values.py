@@ -1,6 +1,8 @@
-"""What the process itself keeps to itself: no secret in a log line, none for who looks into its memory.
+"""What the process itself keeps to itself: no secret in a log line, none for who looks into its
+memory.
 
-Every secret that is in use: what the store holds, and what the config holds in keys whose values are nobody's business.
+Every secret that is in use: what the store holds, and what the config holds in keys whose values
+are nobody's business.
 """
 
 import ctypes
@@ -40,7 +42,9 @@ def redact_logs(redactor: Redactor) -> None:
 
 
 def disable_core_dumps() -> None:
-    """No other process of the same user can read this one's memory or environment, and no crash leaves them on disk."""
+    """No other process of the same user can read this one's memory or environment, and no crash
+    leaves them on disk.
+    """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
@@ -56,7 +60,9 @@ FileStamp = tuple[int, int, int]
 
 @dataclass(slots=True)
 class ActiveSecrets:
-    """Names by value. The store is read again when it has changed; what was a secret once stays one until the next start."""
+    """Names by value. The store is read again when it has changed; what was a secret once stays one
+    until the next start.
+    """
 
     secrets: SecretStore
     configured: Mapping[str, str] = field(repr=False)
@@ -116,7 +122,9 @@ def _join_key(key: str, name: str) -> str:
 
 
 def _extract_secrets(key: str, value: str) -> Iterator[str]:
-    """Of a header the word behind `Bearer`; most headers, and most variables of a program, are no secrets at all."""
+    """Of a header the word behind `Bearer`; most headers, and most variables of a program, are no
+    secrets at all.
+    """
     if value and not HEADER_OR_VARIABLE.search(key):
         yield value
     elif value and SECRET_NAME.search(key.rsplit(".", 1)[-1]):

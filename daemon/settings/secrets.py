@@ -30,7 +30,9 @@ ENTRY_KEYS = {"value", "hosts", "keyring"}
 
 @value
 class SecretEntry:
-    """A secret: `hosts` are those that tools may send it to, none by default. Its value may lie in the keyring instead."""
+    """A secret: `hosts` are those that tools may send it to, none by default. Its value may lie in
+    the keyring instead.
+    """
 
     name: str
     value: str = field(default="", repr=False)
@@ -40,7 +42,9 @@ class SecretEntry:
 
 @value
 class SecretStore:
-    """What stands in the file at `path`. Values never appear in messages. It is read anew each time: an edit holds at once."""
+    """What stands in the file at `path`. Values never appear in messages. It is read anew each
+    time: an edit holds at once.
+    """
 
     path: Path
 
@@ -68,9 +72,11 @@ class SecretStore:
         return {name: self._resolve_value(entry) for name, entry in self.list_entries().items()}
 
     def get_for_host(self, name: str, host: str) -> str:
-        """The value, to be sent to this `host` or `host:port`. What is bound to a host may go to each of its ports.
+        """The value, to be sent to this `host` or `host:port`. What is bound to a host may go to
+        each of its ports.
 
-        Raises SecretRefused for a name that nobody knows and for a host that it is not bound to, ConfigError.
+        Raises SecretRefused for a name that nobody knows and for a host that it is not bound to,
+        ConfigError.
         """
         entries = self.list_entries()
         entry = entries.get(name)
@@ -78,7 +84,8 @@ class SecretStore:
             near = get_close_matches(name, entries, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise SecretRefused(
-                f"there is no secret named {name!r}{hint}. The owner can add it: aidaemon secret set {name}"
+                f"there is no secret named {name!r}{hint}. The owner can add it: aidaemon "
+                f"secret set {name}"
             )
         plain = normalize_host(host)
         if plain not in entry.hosts and PORT.sub("", plain) not in entry.hosts:
@@ -91,7 +98,9 @@ class SecretStore:
     def put(
         self, name: str, value: str, hosts: Sequence[str] = (), *, keyring: bool = False
     ) -> None:
-        """Keep this value under this name, for these hosts; the file is replaced whole, mode 0600. Raises ConfigError."""
+        """Keep this value under this name, for these hosts; the file is replaced whole, mode 0600.
+        Raises ConfigError.
+        """
         if not NAME.fullmatch(name):
             raise ConfigError(
                 f"{name!r} is no name for a secret; expected letters, digits, '_', '-', '.'"
@@ -166,7 +175,8 @@ class SecretStore:
         in_order = isinstance(value, str) and isinstance(hosts, list) and isinstance(keyring, bool)
         if not in_order or not table.keys() <= ENTRY_KEYS or ("value" in table) == keyring:
             raise ConfigError(
-                f'{self.path}: {name}: expected {name} = "value", or a table [{name}] with value = "..." and hosts = ["..."]'
+                f'{self.path}: {name}: expected {name} = "value", or a table [{name}] with '
+                'value = "..." and hosts = ["..."]'
                 " (a name with a dot in it stands in quotes)"
             )
         return SecretEntry(
@@ -182,16 +192,20 @@ class SecretStore:
     def _check_mode(self, mode: int) -> None:
         if mode & 0o077:
             raise ConfigError(
-                f"{self.path}: others can read it (mode {mode:o}), expected 600. Run: chmod 600 {self.path}"
+                f"{self.path}: others can read it (mode {mode:o}), expected 600. Run: chmod "
+                f"600 {self.path}"
             )
 
 
 def check_host(host: str) -> str:
-    """A host as it is kept. Raises ConfigError for an address, a pattern, anything that is not one host."""
+    """A host as it is kept. Raises ConfigError for an address, a pattern, anything that is not one
+    host.
+    """
     plain = normalize_host(host)
     if not HOST.fullmatch(plain):
         raise ConfigError(
-            f"{host!r} is no host; expected one like api.example.com or api.example.com:8443, without patterns"
+            f"{host!r} is no host; expected one like api.example.com or api.example.com:8443, "
+            "without patterns"
         )
     return plain
 

@@ -28,7 +28,7 @@ def read_text(path: Path) -> str:
 
 
 def parse_table(text: str, path: Path) -> dict[str, object]:
-    """What stands in it; `path` is only named in messages. Raises ConfigError with line and column."""
+    """Its table; `path` is only for messages. Raises ConfigError with line and column."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -65,7 +65,9 @@ def config_error(path: Path, faults: Sequence[tuple[str, str]]) -> ConfigError:
 
 
 def _one_line(text: str) -> str:
-    """Keys and names of files may hold anything; what is told of them is one line, and not without end."""
+    """Keys and names of files may hold anything; what is told of them is one line, and not without
+    end.
+    """
     shown = "".join(
         sign if sign.isprintable() else sign.encode("unicode_escape").decode()
         for sign in text[:MAX_LINE]

@@ -1,4 +1,6 @@
-"""What pydantic says of a config, in words for the person who wrote the file: which key, what was found, what was expected."""
+"""What pydantic says of a config, in words for the person who wrote the file: which key, what was
+found, what was expected.
+"""
 
 import json
 import re
@@ -58,7 +60,8 @@ def is_secret_key(key: str) -> bool:
 
 
 def mask_credentials(text: str, known: Container[str] | None = None) -> str:
-    """An address, or a text with addresses in it, without the passwords and keys that some of them carry.
+    """An address, or a text with addresses in it, without the passwords and keys that some of them
+    carry.
 
     Those that are not among the `known` are marked as new.
     """
@@ -80,7 +83,9 @@ def find_credentials(address: str) -> list[str]:
 def explain_errors(
     error: ValidationError, root: type[BaseModel], raw: Mapping[str, object]
 ) -> list[tuple[str, str]]:
-    """(dotted key, what is wrong) of every fault, each key once; `raw` is the file as written, nothing expanded."""
+    """(dotted key, what is wrong) of every fault, each key once; `raw` is the file as written,
+    nothing expanded.
+    """
     found: dict[str, str] = {}
     for detail in error.errors(include_url=False):
         steps = [*_strip_union_tags(detail["loc"], root, raw), *_find_named_key(detail, root, raw)]
@@ -106,7 +111,8 @@ def _strip_union_tags(
 def _locate(
     steps: Sequence[str | int], raw: Mapping[str, object], *, absent: bool
 ) -> tuple[str, object]:
-    """The dotted key as it stands in the file, and what was written there; pydantic's own tags of unions are left out.
+    """The dotted key as it stands in the file, and what was written there; pydantic's own tags of
+    unions are left out.
 
     With `absent` the last step counts although nothing is written there.
     """

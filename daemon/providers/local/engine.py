@@ -1,4 +1,6 @@
-"""The llama.cpp runtime inside our process: opened late, one slot, quiet, and never with less memory than it needs."""
+"""The llama.cpp runtime inside our process: opened late, one slot, quiet, and never with less
+memory than it needs.
+"""
 
 import importlib
 import importlib.util
@@ -27,7 +29,9 @@ class LocalEngine(Protocol):
     """A loaded model. `stream` blocks its thread; a callback that answers True ends it soon."""
 
     def stream(self, body: Mapping[str, object], on_chunk: ChunkCallback) -> None:
-        """Run one chat completion, giving each piece to the callback. Raises ValueError for a body it cannot take."""
+        """Run one chat completion, giving each piece to the callback. Raises ValueError for a body
+        it cannot take.
+        """
         ...
 
 
@@ -52,16 +56,21 @@ class _Server(Protocol):
 
 
 def check_runtime() -> None:
-    """For start-up. Raises ConfigError with the pip command when the `local` extra is not installed."""
+    """For start-up. Raises ConfigError with the pip command when the `local` extra is not
+    installed.
+    """
     if importlib.util.find_spec(RUNTIME) is None:
         raise ConfigError(
-            "the embedded model needs an extra that is not installed: pip install 'aidaemon[local]'. "
+            "the embedded model needs an extra that is not installed: pip install "
+            "'aidaemon[local]'. "
             "Or choose a model that runs elsewhere: aidaemon init"
         )
 
 
 def open_llama(path: Path) -> LocalEngine:
-    """Load the file; blocks for seconds. Raises ProviderError when there is no runtime or too little memory for it."""
+    """Load the file; blocks for seconds. Raises ProviderError when there is no runtime or too
+    little memory for it.
+    """
     try:
         check_runtime()
     except ConfigError as exc:
@@ -78,7 +87,7 @@ def open_llama(path: Path) -> LocalEngine:
     settings.warmup, settings.verbosity = False, -1
     for cpu in (settings.cpuparams, settings.cpuparams_batch):
         cpu.n_threads, cpu.poll = count_threads(), 0
-    # The runtime opens a port on loopback whether one wants it or not: nobody is given the key to it.
+    # The runtime always opens a port on loopback: nobody gets the key to it.
     settings.api_keys = [secrets.token_urlsafe(32)]
     settings.ui = settings.endpoint_slots = settings.endpoint_props = settings.endpoint_metrics = (
         False
@@ -92,24 +101,31 @@ def open_llama(path: Path) -> LocalEngine:
 
 
 def count_threads() -> int:
-    """One for each core that this process may use: more of them wait for each other and are many times slower."""
+    """One for each core that this process may use: more of them wait for each other and are many
+    times slower.
+    """
     mine = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(mine, MAX_THREADS)
 
 
 def check_memory(free: int | None) -> None:
-    """Raises ProviderError when less is free than the model needs; None is a machine that does not tell."""
+    """Raises ProviderError when less is free than the model needs; None is a machine that does not
+    tell.
+    """
     if free is None or free >= NEEDED_MEMORY:
         return
     raise ProviderError(
         ErrorClass.NOT_FOUND,
-        f"the embedded model needs 3 GiB of free memory and {free / (1 << 30):.1f} GiB are free; it was not loaded. "
+        f"the embedded model needs 3 GiB of free memory and {free / (1 << 30):.1f} GiB are "
+        "free; it was not loaded. "
         "Free some memory, or choose a model that runs elsewhere: aidaemon init",
     )
 
 
 def get_free_memory(meminfo: Path = MEMINFO, cgroup: Path = CGROUP) -> int | None:
-    """Bytes that a new process could have: the machine's, or what the container leaves, whichever is less."""
+    """Bytes that a new process could have: the machine's, or what the container leaves, whichever
+    is less.
+    """
     known = [size for size in (_read_meminfo(meminfo), _read_cgroup(cgroup)) if size is not None]
     return min(known, default=None)
 

@@ -1,10 +1,13 @@
-"""One step of the embedded model: a JSON object that names a tool and its arguments, read whole or as it grows.
+"""One step of the embedded model: a JSON object that names a tool and its arguments, read whole or
+as it grows.
 
 A tool's JSON schema, cut down to what a llama.cpp grammar can hold a model to.
 
-What the embedded model is shown: a compact prompt, fixed examples, the conversation as steps, and a schema of them.
+What the embedded model is shown: a compact prompt, fixed examples, the conversation as steps, and a
+schema of them.
 
-Everything up to the newest message is the same bytes from call to call: the runtime keeps what it has already read.
+Everything up to the newest message is the same bytes from call to call: the runtime keeps what it
+has already read.
 """
 
 import json
@@ -197,7 +200,10 @@ def _as_names(value: object) -> list[str]:
     return [str(name) for name in _as_list(value)]
 
 
-INTRODUCTION = "You are aidaemon, an assistant that runs on the user's machine. Be brief. You work in steps; each step is one JSON object."
+INTRODUCTION = (
+    "You are aidaemon, an assistant that runs on the user's machine. Be brief. "
+    "You work in steps; each step is one JSON object."
+)
 RULES = (
     "reply(text): answer the user. Use a tool only when it is needed; "
     "after a tool's result, use reply to tell the user what you found."
@@ -210,7 +216,9 @@ SENTENCE = re.compile(r".*?[.!?](?=\s|$)", re.DOTALL)
 
 @value
 class PromptLine:
-    """One entry of the prompt; `starts` is a place where the user began to speak, and history may be cut."""
+    """One entry of the prompt; `starts` is a place where the user began to speak, and history may
+    be cut.
+    """
 
     role: str
     content: str
@@ -223,7 +231,9 @@ class PromptLine:
 
     @property
     def estimate_tokens(self) -> int:
-        """A careful guess of its size: a token is at least three bytes of most texts, and a frame of four goes round it."""
+        """A careful guess of its size: a token is at least three bytes of most texts, and a frame
+        of four goes round it.
+        """
         return len(self.content.encode()) // 3 + 4
 
 
@@ -249,7 +259,9 @@ EXAMPLES: tuple[PromptLine, ...] = (
 
 
 def build_opening(request: ModelRequest) -> tuple[PromptLine, ...]:
-    """The part that never changes in a conversation. A short system text of the house is kept; a long one is replaced by ours."""
+    """The part that never changes in a conversation. A short system text of the house is kept; a
+    long one is replaced by ours.
+    """
     said = "\n".join(
         message.text for message in request.messages if message.role is MessageRole.SYSTEM
     )
@@ -261,7 +273,9 @@ def build_opening(request: ModelRequest) -> tuple[PromptLine, ...]:
 
 
 def build_conversation(request: ModelRequest) -> tuple[PromptLine, ...]:
-    """The messages as steps and results. The last line of a call without tools says so, so that nothing before it changes."""
+    """The messages as steps and results. The last line of a call without tools says so, so that
+    nothing before it changes.
+    """
     lines: list[PromptLine] = []
     waiting: list[ToolCall] = []
     for message in request.messages:
@@ -289,7 +303,9 @@ def build_conversation(request: ModelRequest) -> tuple[PromptLine, ...]:
 
 
 def build_schema(request: ModelRequest) -> dict[str, object]:
-    """The JSON schema of a step: one of the tools with its arguments, or a reply; only a reply when tools are not allowed."""
+    """The JSON schema of a step: one of the tools with its arguments, or a reply; only a reply when
+    tools are not allowed.
+    """
     tools = request.tools if request.tools_allowed else ()
     branches = [_schema_branch(tool.name, simplify_schema(tool.parameters)) for tool in tools]
     answer = {
@@ -302,9 +318,11 @@ def build_schema(request: ModelRequest) -> dict[str, object]:
 
 
 def fit_lines(lines: Sequence[PromptLine], room: int, block: int) -> tuple[PromptLine, ...] | None:
-    """The newest lines that fit into `room` tokens; None when not even those since the user last spoke do.
+    """The newest lines that fit into `room` tokens; None when not even those since the user last
+    spoke do.
 
-    The oldest go first, a block of tokens at a time: the next calls then begin at the same line and find their prefix read.
+    The oldest go first, a block of tokens at a time: the next calls then begin at the same line and
+    find their prefix read.
     """
     sizes = [line.estimate_tokens for line in lines]
     surplus = sum(sizes) - room
@@ -335,7 +353,7 @@ def _schema_branch(name: str, args: Mapping[str, object]) -> dict[str, object]:
 
 
 def _result_lines(message: Message, waiting: list[ToolCall]) -> tuple[PromptLine, ...]:
-    """A result behind the call it answers; ids repeat, so the first open call of that id is meant."""
+    """A result behind its call. Ids repeat: the first open call of that id is meant."""
     call = next((call for call in waiting if call.provider_id == message.provider_id), None)
     text = ("error: " if message.is_error else "") + _truncate(replace_surrogates(message.text))
     if call is None:

@@ -1,4 +1,6 @@
-"""The embedded model: a provider that needs no network and no key. One slot, calls in order, tools by constrained steps."""
+"""The embedded model: a provider that needs no network and no key. One slot, calls in order, tools
+by constrained steps.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -79,7 +81,9 @@ class _Chunk(_Wire):
 
 @dataclass(slots=True)
 class _Run:
-    """One run of the engine, as it comes in. Fed in the worker's thread, read in the loop's after the end."""
+    """One run of the engine, as it comes in. Fed in the worker's thread, read in the loop's after
+    the end.
+    """
 
     loop: asyncio.AbstractEventLoop
     on_progress: Callable[[str], None]
@@ -111,7 +115,8 @@ class _Run:
 
 
 class Local:
-    """Loads its model at the first call, in a worker thread. `silence_s` is the longest time without a sign of life.
+    """Loads its model at the first call, in a worker thread. `silence_s` is the longest time
+    without a sign of life.
 
     Raises ConfigError at once when the `local` extra is not installed.
     """
@@ -141,7 +146,9 @@ class Local:
     async def complete(
         self, model: str, request: ModelRequest, on_text: TextCallback | None = None
     ) -> ModelReply:
-        """One step: a reply, or one tool call. Raises ProviderError. Cancelling stops the run within a prompt batch."""
+        """One step: a reply, or one tool call. Raises ProviderError. Cancelling stops the run
+        within a prompt batch.
+        """
         path = self._find_model(model)
         async with self._slot:
             engine = await self._get_engine(path)
@@ -184,7 +191,9 @@ class Local:
     async def _run_fitted(
         self, engine: LocalEngine, request: ModelRequest, on_text: TextCallback | None
     ) -> _Run:
-        """The engine counts tokens exactly where we guess: when it finds the prompt too long, a shorter one is tried once."""
+        """The engine counts tokens exactly where we guess: when it finds the prompt too long, a
+        shorter one is tried once.
+        """
         most = min(request.max_tokens or DEFAULT_TOKENS, MAX_TOKENS)
         first, rest = build_opening(request), build_conversation(request)
         room = CONTEXT - most - sum(line.estimate_tokens for line in first)
@@ -256,7 +265,9 @@ def _make_body(
 
 
 def _make_reply(answer: _Run, model: str) -> ModelReply:
-    """What the step means. A reply that ran out of tokens is given as far as it came; a tool call is not."""
+    """What the step means. A reply that ran out of tokens is given as far as it came; a tool call
+    is not.
+    """
     usage = Usage(
         input_tokens=answer.usage.prompt_tokens,
         output_tokens=answer.usage.completion_tokens,
