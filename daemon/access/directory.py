@@ -1,25 +1,43 @@
-"""Where the owner can be told things, the private chats in which they were met; and what people of channels call themselves.
+"""Who may talk on a channel (DESIGN 6): people in its config, and those who sent a one-time code."""
 
-Who may speak on a channel (DESIGN 6): those whom its config lists, and those who had a code; nobody by coming first.
-"""
-
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from datetime import datetime
+import hmac
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from hashlib import sha256
 from urllib.parse import quote
 
-from daemon.access.pairing import (
-    CODE_VALID_FOR,
-    MAX_WRONG_CODES,
-    WRONG_CODE_WINDOW,
-    find_matching,
-    hash_code,
-    new_code,
-)
 from daemon.core import value
 from daemon.core.clock import Clock
+from daemon.core.ids import ALPHABET
 from daemon.core.journal import ReadTx, Store, Tx
 from daemon.core.rows import PairingCode, PersonRow
 from daemon.core.trust import Role
+
+CODE_VALID_FOR = timedelta(minutes=10)
+MAX_WRONG_CODES, WRONG_CODE_WINDOW = 5, timedelta(hours=1)
+CODE_LENGTH = 8
+LOOKALIKES = str.maketrans("OILU", "011V", "-")
+
+
+def new_code() -> str:
+    """Forty random bits, to be read out and typed: K7QF-2M9X."""
+    signs = "".join(secrets.choice(ALPHABET) for _ in range(CODE_LENGTH)).upper()
+    return f"{signs[:4]}-{signs[4:]}"
+
+
+def hash_code(code: str) -> str:
+    """As it is stored: useless to who reads the journal, usable for who reads O for 0."""
+    typed = "".join(code[:100].upper().split()).translate(LOOKALIKES)
+    return sha256(typed.encode("utf-8", "replace")).hexdigest()
+
+
+def find_matching(codes: Iterable[PairingCode], code: str) -> PairingCode | None:
+    """The stored code that is this one. All are compared, so that the time tells nothing."""
+    digest, found = hash_code(code), None
+    for one in codes:
+        found = one if hmac.compare_digest(one.digest, digest) else found
+    return found
 
 
 @value
@@ -33,7 +51,7 @@ class PairedPerson:
 
 @value
 class NewCode:
-    """A code as it is told, once; the journal has only its digest."""
+    """A code, shown once; the journal has only its digest."""
 
     code: str
     role: str
@@ -42,48 +60,39 @@ class NewCode:
 
 
 def person_name(channel: str, account: str, sender: str) -> str:
-    """Names from outside may hold anything; of these no two are the same that are not."""
+    """Unique, whatever the parts contain."""
     return "/".join(quote(part, safe="@+~") for part in (channel, account, sender))
 
 
 def roles_of_config(
     allowed: Iterable[str | int] = (), owners: Iterable[str | int] = ()
 ) -> dict[str, Role]:
-    """What a channel's config says: whom it allows may talk and work, its owners are owners; so is a single one whom it allows
-    where it names no owner. Nobody is by being one of several.
-    """
+    """Allowed people may talk and work, owners are owners; a single allowed person is the owner where none is named."""
     members, heads = [str(one) for one in allowed], [str(one) for one in owners]
     if not heads and len(set(members)) == 1:
         heads = members
     return dict.fromkeys(members, Role.EDITOR) | dict.fromkeys(heads, Role.OWNER)
 
 
-async def do_nothing() -> None:
-    """Nobody works on what people have said."""
-
-
 @value
 class Directory:
-    """The front door of every channel. Raises StoreUnavailable where the journal cannot be written. `on_removal`: what is to be
-    done when somebody is a stranger again.
-    """
+    """For all channels. Raises StoreUnavailable."""
 
     store: Store
     clock: Clock
     new_code: Callable[[], str] = new_code
-    on_removal: Callable[[], Awaitable[None]] = do_nothing
 
     async def role_of(
         self, channel: str, account: str, sender: str, config: Mapping[str, Role] | None = None
     ) -> Role | None:
-        """What this sender is to the house; None for a stranger. `config` is what the channel's config says, and goes first."""
+        """None for a stranger. `config`: the roles of the channel's config, which go first."""
         if config and sender in config:
             return config[sender]
         name = person_name(channel, account, sender)
         return _role_of(await self.store.read(lambda tx: tx.get_person(name)))
 
     async def invite(self, role: Role, channel: str = "") -> NewCode:
-        """A code that makes whoever sends it first such a person; good for ten minutes, on this channel or on any."""
+        """A code that gives this role to its first sender; valid for ten minutes, on this channel or on any."""
         code, now = self.new_code(), self.clock.now()
         waiting = PairingCode(hash_code(code), role.value, channel, now + CODE_VALID_FOR)
 
@@ -111,7 +120,7 @@ class Directory:
         ]
 
     async def remove(self, name: str) -> bool:
-        """They are strangers again; False when nobody is known by this name."""
+        """False when nobody is known by this name."""
 
         def work(tx: Tx) -> bool:
             for chat in tx.list_owner_chats():
@@ -119,30 +128,22 @@ class Directory:
                     tx.remove_owner_chat(chat.channel)
             return tx.remove_person(name)
 
-        removed = await self.store.write(work)
-        if removed:
-            await self.on_removal()
-        return removed
+        return await self.store.write(work)
 
     async def drop_former_owners(self, config: Mapping[str, Mapping[str, Role]]) -> None:
-        """Nothing more is told to those who are owners no longer. `config`: what it says of people, by channel and by name."""
+        """Former owners get no more notices. `config`: its roles, by channel and by name."""
 
-        def left(tx: ReadTx) -> list[str]:
-            return [
-                chat.channel
-                for chat in tx.list_owner_chats()
-                if not owns(tx, config.get(chat.channel), chat.person)
-            ]
+        def work(tx: Tx) -> None:
+            for chat in tx.list_owner_chats():
+                here = config.get(chat.channel)
+                if here is None or current_role(tx, chat.person, here) is not Role.OWNER:
+                    tx.remove_owner_chat(chat.channel)
 
-        def owns(tx: ReadTx, here: Mapping[str, Role] | None, person: str) -> bool:
-            return here is not None and current_role(tx, person, here) is Role.OWNER
-
-        for channel in await self.store.read(left):
-            await self.store.write(lambda tx, channel=channel: tx.remove_owner_chat(channel))
+        await self.store.write(work)
 
 
 def current_role(tx: ReadTx, person: str, config: Mapping[str, Role]) -> Role | None:
-    """What somebody is to the house, by the name that is theirs here; None for a stranger. `config`: by name; it goes first."""
+    """The role of this name; None for a stranger. `config`: roles by name, which go first."""
     return config.get(person) or _role_of(tx.get_person(person))
 
 

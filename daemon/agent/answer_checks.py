@@ -18,6 +18,7 @@ from daemon.agent.claim_check import find_false_claims, render_correction, rende
 from daemon.agent.context.builder import TurnContext
 from daemon.agent.reflection import Reflector
 from daemon.agent.spec.json_schema import retry_prompt, validate_reply
+from daemon.agent.system_questions import ANSWER_REVIEW_TOOL
 from daemon.agent.termination.confidence import check_confidence
 from daemon.core import value
 from daemon.core.clock import Clock
@@ -35,11 +36,10 @@ from daemon.core.events import (
     Verified,
 )
 from daemon.core.messages import Message, MessageRole, ToolCall
-from daemon.core.system_questions import ANSWER_REVIEW_TOOL
 from daemon.core.trust import Answer, Stop
 from daemon.core.turn import Turn
 from daemon.core.turn_spec import AnswerCheck, Intent
-from daemon.tools.criteria_checks import CriterionResult, CriteriaChecker
+from daemon.tools.criteria_checks import CriteriaChecker, CriterionResult
 from daemon.tools.results import truncate_middle
 
 JUDGE_TOKENS = 1000

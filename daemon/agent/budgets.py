@@ -10,6 +10,7 @@ from math import ceil
 from daemon.agent.config import BudgetConfig
 from daemon.agent.context.builder import TurnContext
 from daemon.agent.context.history import rebuild_turn
+from daemon.agent.system_questions import EXTEND_TOOL
 from daemon.agent.termination.halt import DAY
 from daemon.core import value
 from daemon.core.budget import Budget, Caps, Cost, Shortage
@@ -17,7 +18,6 @@ from daemon.core.clock import Clock
 from daemon.core.events import ApprovalAsked, BudgetRaised
 from daemon.core.journal import ReadTx, Store
 from daemon.core.messages import Usage
-from daemon.core.system_questions import EXTEND_TOOL
 from daemon.core.trust import Effect, Label
 from daemon.core.turn import Turn
 from daemon.core.turn_spec import Limits

@@ -7,11 +7,11 @@ from typing import Any
 from rich.text import Text
 from rich.tree import Tree
 
+from daemon.agent.system_questions import parse_system_question
 from daemon.cli.runs import COLORS, format_local_time
 from daemon.client.protocol import UsageView, describe_budget
 from daemon.client.views import RunBundle
 from daemon.core.events import Todo
-from daemon.core.system_questions import parse_system_question
 from daemon.core.turn import render_plan
 
 HEAD_LINES, HEAD_CHARS = 6, 600

@@ -52,7 +52,7 @@ ANSWER_ELSEWHERE = "Questions because of this conversation are not answered here
 QUESTION_GONE = "That question has expired, or was answered."
 
 
-class BadArguments(UsageError):
+class BadApproval(UsageError):
     """The command was not understood; nothing was answered."""
 
 
@@ -99,7 +99,7 @@ class ApprovalCommands:
         """Yes to the only question, to one of the list, or to all that were listed; `show` shows one whole."""
         try:
             given = parse_approve(call.argument)
-        except BadArguments as error:
+        except BadApproval as error:
             return str(error)
         pending = await self._load_pending(call)
         if isinstance(pending, str):
@@ -203,22 +203,22 @@ class ApprovalCommands:
 
 
 def parse_approve(argument: str) -> ApproveArguments:
-    """`[show] [N|all] [once|session|always] [BOUNDS]`. Raises BadArguments."""
+    """`[show] [N|all] [once|session|always] [BOUNDS]`. Raises BadApproval."""
     match = APPROVE_ARGUMENTS.fullmatch(argument.strip())
     if match is None:
-        raise BadArguments(APPROVE_USAGE)
+        raise BadApproval(APPROVE_USAGE)
     show, which, scope, bounds_text = match.groups()
     which = (which or "").lower()
     if show:
         if scope:
-            raise BadArguments("Use /approve show 2, with a number of the list, or /approve show.")
+            raise BadApproval("Use /approve show 2, with a number of the list, or /approve show.")
         return ApproveArguments(which, show=True)
     answer = ANSWERS.get(scope.lower()) if scope else Answer.ONCE
     if answer is None:
-        raise BadArguments(APPROVE_USAGE)
+        raise BadApproval(APPROVE_USAGE)
     bounds = _parse_bounds(bounds_text)
     if bounds != EXACT_CALL and answer not in LASTING_ANSWERS:
-        raise BadArguments(f"A yes for once has no bounds. {APPROVE_USAGE}")
+        raise BadApproval(f"A yes for once has no bounds. {APPROVE_USAGE}")
     return ApproveArguments(which, answer, bounds)
 
 
@@ -235,7 +235,7 @@ def _parse_bounds(text: str) -> GrantBounds:
     while position < len(text):
         match = BOUND.match(text, position)
         if match is None:
-            raise BadArguments(f"Unknown bound {text[position:].strip()!r}. {APPROVE_USAGE}")
+            raise BadApproval(f"Unknown bound {text[position:].strip()!r}. {APPROVE_USAGE}")
         position = match.end()
         if match["paths"]:
             bounds = replace(bounds, paths=match["paths"])
@@ -247,14 +247,14 @@ def _parse_bounds(text: str) -> GrantBounds:
 def _parse_limit(bounds: GrantBounds, number: int, unit: str) -> GrantBounds:
     if unit in ("time", "times", "x"):
         if not 1 <= number <= MAX_GRANT_USES:
-            raise BadArguments(f"{number} times: expected 1 to {MAX_GRANT_USES} times.")
+            raise BadApproval(f"{number} times: expected 1 to {MAX_GRANT_USES} times.")
         return replace(bounds, uses=number)
     seconds = UNIT_SECONDS.get(unit.removesuffix("s"))
     if seconds is None:
-        raise BadArguments(f"Unknown bound {number} {unit!r}. {APPROVE_USAGE}")
+        raise BadApproval(f"Unknown bound {number} {unit!r}. {APPROVE_USAGE}")
     duration = timedelta(seconds=number * seconds)
     if not timedelta(0) < duration <= MAX_GRANT_TERM:
-        raise BadArguments(
+        raise BadApproval(
             f"{number} {unit}: expected more than none, and at most {MAX_GRANT_TERM.days} days."
         )
     return replace(bounds, duration=duration)

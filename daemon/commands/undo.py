@@ -41,9 +41,7 @@ class UndoCommand:
         chat = call.session.id
         sessions = {
             chat,
-            *await self.store.read(
-                lambda tx: [row.id for row in tx.list_subsessions(chat)]
-            ),
+            *await self.store.read(lambda tx: [row.id for row in tx.list_subsessions(chat)]),
         }
         own = [one for one in self.files.history.entries if one.session in sessions]
         if call.argument == "list":

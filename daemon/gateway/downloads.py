@@ -81,7 +81,7 @@ class AttachmentDownloader:
         for pause in PAUSES:
             await asyncio.sleep(max(pause, min(wanted, LONGEST_PAUSE)))
             try:
-                return await self._fetched(outlet, row, file, name)
+                return await self._download(outlet, row, file, name)
             except RetryLater as error:
                 why, wanted = str(error), error.after_s
             except (ChannelError, FileTooBig) as error:
@@ -90,7 +90,7 @@ class AttachmentDownloader:
                 return describe_missing_file(name, f"it cannot be kept: {error.strerror or error}")
         return describe_missing_file(name, why)
 
-    async def _fetched(
+    async def _download(
         self, outlet: ChannelLink, row: InboxRow, file: Attachment, name: str
     ) -> str:
         day = row.received_at.date()

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from daemon.agent.system_questions import LOOP_REVIEW_TOOL
 from daemon.core import value
 from daemon.core.events import ApprovalAsked
 from daemon.core.rows import REVIEW_QUESTION, LoopRow, LoopStage
-from daemon.core.system_questions import LOOP_REVIEW_TOOL
 from daemon.core.trust import Effect
 from daemon.loops.transitions import AttemptResult
 from daemon.tools.arguments import args_hash, canonical_json

@@ -7,9 +7,9 @@ from dataclasses import replace
 from channels.markup.approval_prompt import approval_prompt
 from channels.markup.sanitize import escape_markdown
 from daemon.access.chat_ids import parse_address
+from daemon.agent.system_questions import parse_system_question
 from daemon.core.journal import ReadTx
 from daemon.core.rows import ApprovalRow, InboxRow, OutboxRow, is_system_question
-from daemon.core.system_questions import parse_system_question
 from daemon.core.trust import OWNER, Label, Person
 from daemon.outbox.message import (
     APPROVAL,

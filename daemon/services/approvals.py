@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from channels.markup.sanitize import escape_invisible, find_suspicious
+from daemon.agent.system_questions import parse_system_question
 from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.errors import UsageError
@@ -23,7 +24,6 @@ from daemon.core.rows import (
     is_system_question,
     may_answer_question,
 )
-from daemon.core.system_questions import parse_system_question
 from daemon.core.trust import Label, Person
 from daemon.sessions.manager import SessionManager
 from daemon.tools.policy.grants import is_active, pattern_error

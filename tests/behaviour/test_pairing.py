@@ -12,13 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.access.directory import Directory, person_name, roles_of_config
-from daemon.access.pairing import (
+from daemon.access.directory import (
     CODE_VALID_FOR,
     MAX_WRONG_CODES,
     WRONG_CODE_WINDOW,
+    Directory,
     hash_code,
     new_code,
+    person_name,
+    roles_of_config,
 )
 from daemon.core.journal import ReadTx, Store, Tx
 from daemon.core.rows import PairingCode, PersonRow

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.commands.approvals import ApproveArguments, BadArguments, parse_approve, parse_deny
+from daemon.commands.approvals import ApproveArguments, BadApproval, parse_approve, parse_deny
 from daemon.core.rows import (
     MAX_GRANT_TERM,
     ApprovalRow,
@@ -135,7 +135,7 @@ def test_A15_what_is_said_behind_approve(words: str, said: ApproveArguments) -> 
 
 @pytest.mark.parametrize("words", UNCLEAR)
 def test_A15_what_is_not_understood_answers_nothing(words: str) -> None:
-    with pytest.raises(BadArguments):
+    with pytest.raises(BadApproval):
         parse_approve(words)
 
 

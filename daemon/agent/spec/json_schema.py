@@ -89,7 +89,7 @@ def check_schema(schema: object) -> list[str]:
 def _make_validator(schema: object) -> "Draft202012Validator":
     """It gives up after so many references, for nested alternatives can take for ever."""
     from jsonschema import Draft202012Validator  # lazy: 60 ms
-    from jsonschema.validators import extend
+    from jsonschema.validators import extend  # lazy: 60 ms
 
     left = MAX_REFS
 

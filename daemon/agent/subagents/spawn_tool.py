@@ -72,13 +72,13 @@ def _check(children: SubagentManager, turn: Turn, task: str, background: bool) -
         raise ToolError(
             "nobody would hear of it: only the agent that the user talks to can work in the background"
         )
-    if background and _told(turn):
+    if background and _follows_report(turn):
         raise ToolError(
             "this turn was begun by a report, and the user has not spoken since: do it without background"
         )
 
 
-def _told(turn: Turn) -> bool:
+def _follows_report(turn: Turn) -> bool:
     """Each report begins a turn with a budget of its own: one must not lead to the next for ever (F2)."""
     said = turn.events[0].event
     spoken = any(isinstance(entry.event, Steered) for entry in turn.events)

@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from daemon.agent.system_questions import EXTEND_TOOL, parse_system_question
 from daemon.cli.terminal.items import ApprovalQuestion
 from daemon.client.protocol import ApprovalView
-from daemon.core.system_questions import EXTEND_TOOL, parse_system_question
 from daemon.core.trust import Answer, Person, Role
 
 TERMINAL_OWNER = Person("terminal", Role.OWNER)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from channels.markup.sanitize import shorten_line, summarize_call
+from daemon.agent.system_questions import QuestionText, parse_system_question
 from daemon.cli.terminal.items import (
     Activity,
     AssistantText,
@@ -20,7 +21,6 @@ from daemon.cli.terminal.items import (
     ToolLine,
 )
 from daemon.client.protocol import COMPLETED, EventData, LiveEvent, describe_budget
-from daemon.core.system_questions import QuestionText, parse_system_question
 
 TAIL, CALL_CHARS, NOTE_CHARS = 2000, 160, 80
 ERROR_TEXTS = {

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from daemon.agent.system_questions import ANSWER_REVIEW_TOOL as REVIEW
+from daemon.agent.system_questions import EXTEND_TOOL as EXTEND
 from daemon.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -18,8 +20,6 @@ from daemon.core.events import (
     TurnEnded,
     UserSaid,
 )
-from daemon.core.system_questions import ANSWER_REVIEW_TOOL as REVIEW
-from daemon.core.system_questions import EXTEND_TOOL as EXTEND
 from daemon.core.trust import APPROVALS
 from tests.e2e.crash.model import is_summary, markers, names
 from tests.e2e.crash.remains import Remains
