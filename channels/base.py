@@ -1,6 +1,9 @@
-"""What a channel is, what it needs of the daemon, and what can go wrong. To write a channel of your
-own, implement `Channel`, beside a pydantic model of its config (`channels.settings` has the common
-keys).
+"""What a channel is, what it needs of the daemon, and what can go wrong.
+
+A channel of your own is a class that implements `Channel`, has its settings as `Config`, a pydantic
+model (`channels.settings.BotAccount` has the common keys), and is made by `YourChannel(config, *,
+name)`; an entry point of the group `aidaemon.channels` names it. `channels.telegram.channel` is an
+example, `channels.transport` has HTTP calls, pauses and downloads to build on.
 
 A channel talks to one account of one platform and stores nothing. It acknowledges what came in to
 the platform only when `Host.accept` has returned; the daemon keeps what goes out until the channel

@@ -62,6 +62,8 @@ def _utc_now() -> datetime:
 class Discord:
     """One bot. channels.base.Channel."""
 
+    Config = DiscordAccount
+
     def __init__(
         self,
         config: DiscordAccount,

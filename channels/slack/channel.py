@@ -34,6 +34,8 @@ DEFAULT_STATUS, MAX_STATUS = "is thinking…", 100
 class Slack:
     """channels.base.Channel."""
 
+    Config = SlackAccount
+
     def __init__(
         self,
         config: SlackAccount,

@@ -45,6 +45,8 @@ log = logging.getLogger(__name__)
 class Telegram:
     """channels.base.Channel."""
 
+    Config = TelegramAccount
+
     def __init__(
         self,
         config: TelegramAccount,
