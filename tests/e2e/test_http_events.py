@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.fakes.daemon_process import Daemon, error_of
-from tests.fakes.openai import calls, gate, says
+from tests.fakes.openai import calls, gate, says, trickles
 from tests.fakes.sse import Sent
 from tests.fakes.wordy_model import Script
 
@@ -46,7 +46,7 @@ async def test_events_have_b5s_names_and_end_with_run_completed(
 async def test_a_reply_is_seen_as_it_is_written(daemon: Daemon, script: Script) -> None:
     go_on = asyncio.Event()
     turn = await daemon.begin(
-        script.on("drafted", gate(go_on, says("a long enough reply", delay=0.1))), "draft"
+        script.on("drafted", gate(go_on, trickles(4, 0.1))), "draft"
     )
     pieces: list[str] = []
     async for sent in daemon.stream(turn):
@@ -54,7 +54,7 @@ async def test_a_reply_is_seen_as_it_is_written(daemon: Daemon, script: Script) 
             go_on.set()
         if sent.name == "model.delta":
             pieces.append(str(sent.data["text"]))
-    assert len(pieces) > 1 and "".join(pieces) == "a long enough reply"
+    assert len(pieces) > 1 and "".join(pieces) == "word " * 4
 
 
 async def test_a_stream_resumed_anywhere_gives_each_event_exactly_once(

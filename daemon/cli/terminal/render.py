@@ -113,7 +113,7 @@ def render_item(item: ScreenItem) -> RenderableType:
 
 
 def _render_question(item: ApprovalQuestion) -> Panel:
-    body = Text(f"{item.title}\n" if item.title and not item.text else "", "bold")
+    body = Text().append(f"{item.title}\n" if item.title and not item.text else "", "bold")
     for line in item.body():
         body.append(line + "\n", "yellow" if line.startswith("! ") else "")
     body.append(item.hint, "dim")
