@@ -12,7 +12,9 @@ OK, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command line. The exit code: 0 ok, 1 failed, 2 wrong usage or config, 130 interrupted."""
+    """Run one command line. The exit code: 0 ok, 1 failed, 2 wrong usage or config, 130
+    interrupted.
+    """
     _reopen_closed_streams()
     words = list(sys.argv[1:] if argv is None else argv)
     if words == ["--version"]:
@@ -30,7 +32,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _reopen_closed_streams() -> None:
-    """Under cron or `<&-` a standard stream may be closed: without this the journal could get its number."""
+    """Under cron or `<&-` a standard stream may be closed: without this the journal could get its
+    number.
+    """
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
             mode = "r" if name == "stdin" else "w"

@@ -47,8 +47,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     restore = actions.add_parser(
         "restore", help="bring back what the file was before the last change; the change is kept"
     )
-    restore.add_argument("number", metavar="N", nargs="?", type=int, choices=range(len(BACKUPS)), default=0,
-                         help="0: the newest backup (config.toml.bak), 1: the one before, 2: the oldest")  # fmt: skip
+    which = "0: the newest backup (config.toml.bak), 1: the one before, 2: the oldest"
+    numbers = range(len(BACKUPS))
+    restore.add_argument(
+        "number", metavar="N", nargs="?", type=int, choices=numbers, default=0, help=which
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -97,8 +100,8 @@ def _set(paths: Paths, key: str, value: str) -> None:
     editor.write(change)
     _tell(paths, change)
     for exposed in change.exposed_keys:
-        print(f'{exposed}: a secret stands in the file itself; better: aidaemon secret set NAME, and "secret:NAME" here',
-              file=sys.stderr)  # fmt: skip
+        better = 'better: aidaemon secret set NAME, and "secret:NAME" here'
+        print(f"{exposed}: a secret stands in the file itself; {better}", file=sys.stderr)
 
 
 def _tell(paths: Paths, change: ConfigChange) -> None:

@@ -193,7 +193,9 @@ def _print_status(line: str) -> None:
 
 @dataclass(slots=True)
 class LoopFollower:
-    """Polls, so it does not matter where the loop runs, nor who else answers. `remote`: a daemon runs it."""
+    """Polls, so it does not matter where the loop runs, nor who else answers. `remote`: a daemon
+    runs it.
+    """
 
     client: DaemonClient
     loop: LoopView

@@ -44,9 +44,8 @@ def run(args: argparse.Namespace) -> int:
     match args.action:
         case "list":
             for model in CATALOGUE:
-                print(
-                    f"{_about(model)}, {model.path(folder) if model.is_present(folder) else 'not here'}"
-                )
+                where = model.path(folder) if model.is_present(folder) else "not here"
+                print(f"{_about(model)}, {where}")
         case "pull":
             model = find_model(args.name or DEFAULT_MODEL)
             print(_fetch(model, folder))
@@ -60,9 +59,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def ensure_model(name: str) -> Path:
-    """The file of this embedded model; when it is not here, say what it is and fetch it, without asking. For `chat`.
+    """The file of this embedded model; when it is not here, say what it is and fetch it, without
+    asking. For `chat`.
 
-    Raises AidaemonError: no such model, nothing to run it with or too little memory for it, or no source that gives it.
+    Raises AidaemonError: no such model, nothing to run it with or too little memory for it, or no
+    source that gives it.
     """
     from daemon.ops.models import find_model, models_dir
     from daemon.providers.local.engine import check_memory, check_runtime, get_free_memory
@@ -92,7 +93,9 @@ def _fetch(model: "EmbeddedModel", folder: Path) -> Path:
 
 @contextmanager
 def show_progress(size: int) -> Iterator["FetchObserver"]:
-    """Someone to show a fetch of this size to: a bar on a terminal, plain lines elsewhere; on stderr."""
+    """Someone to show a fetch of this size to: a bar on a terminal, plain lines elsewhere; on
+    stderr.
+    """
     if not sys.stderr.isatty():
         yield _ProgressLines(size)
         return

@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
         f"Send it to the assistant{where} within 10 minutes: /pair {invited.code}", file=sys.stderr
     )
     print(
-        "It is for channels where people write from elsewhere; the terminal and HTTP know you already.",
+        "It is for chat platforms; the terminal and HTTP know you already.",
         file=sys.stderr,
     )
     print(

@@ -1,6 +1,7 @@
 """The command line: common options, and one module per command, imported only when it runs.
 
-A command's module has add_arguments(parser) and run(args) -> exit code. Light: --help imports this and argparse only.
+A command's module has add_arguments(parser) and run(args) -> exit code. Light: --help imports this
+and argparse only.
 """
 
 import argparse
@@ -22,7 +23,7 @@ COMMANDS = {
     "show": "show one run, step by step",
     "loop": "repeat one task until it is done: start|stop|pause|resume|status|approve|reject",
     "doctor": "check the installation and the config, and say what to do",
-    "config": "check the config and the agents, show or change a value, print the path, restore a backup",
+    "config": "check the config and the agents, show or change a value, restore a backup",
     "secret": "keep, list and delete passwords and keys: the model never sees them",
     "pair": "print a one-time code with which a person gets access",
     "mcp": "MCP servers: list their tools, approve what they have changed",

@@ -19,8 +19,10 @@ YOUNG_THRESHOLD, OLD_THRESHOLD = 5_000, 1_000_000
 
 @contextmanager
 def gc_free_import() -> Iterator[None]:
-    """What is imported stays: only what is new is swept through, for to look through all of it again and again takes a tenth of
-    the start, and a pause now and then later. Nor does pydantic look through all that is installed for plugins of its own.
+    """What is imported stays: only what is new is swept through, for to look through all of it
+    again and again takes a tenth of
+    the start, and a pause now and then later. Nor does pydantic look through all that is installed
+    for plugins of its own.
     """
     os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
     usual = gc.get_threshold()
@@ -43,7 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until SIGTERM or SIGINT, which lets running turns finish for a while; `ready URL` and logs go to stderr."""
+    """Serve until SIGTERM or SIGINT, which lets running turns finish for a while; `ready URL` and
+    logs go to stderr.
+    """
     with gc_free_import():
         from daemon.app.serve import serve
 

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     put.add_argument("name", metavar="NAME", help="letters, digits, '_', '-', '.'")
     put.add_argument(
         "--host", action="append", metavar="H",
-        help="where tools may send it, HOST or HOST:PORT; more than once for several; not given: those that it had",
+        help="where tools may send it, HOST or HOST:PORT, any number; default: no change",
     )  # fmt: skip
     put.add_argument(
         "--keyring",
@@ -84,7 +84,7 @@ def _value(name: str) -> str:
     value = value.removesuffix("\n").removesuffix("\r")
     if not value.strip():
         raise UsageError(
-            f"a value is needed: type it, or give it on standard input: aidaemon secret set {name} < FILE"
+            f"a value is needed: type it, or give it on stdin: aidaemon secret set {name} < FILE"
         )
     if len(value) > MAX_CHARS:
         raise UsageError(f"the value is longer than {MAX_CHARS} characters; nothing was kept")
@@ -109,18 +109,16 @@ def _report(secrets: "SecretStore", entry: "SecretEntry", value: str) -> None:
     where = "the keyring" if entry.keyring else secrets.path
     print(f"kept {entry.name} in {where}")
     if entry.hosts:
-        print(
-            f"Tools may send it to {', '.join(entry.hosts)}, where the model writes {format_handle(entry.name)}; to nobody else."
-        )
+        hosts, handle = ", ".join(entry.hosts), format_handle(entry.name)
+        print(f"Tools may send it to {hosts}, where the model writes {handle}; to nobody else.")
     else:
-        print(
-            f"Tools may send it to no host. To let them: aidaemon secret set {entry.name} --host HOST"
-        )
+        allow = f"aidaemon secret set {entry.name} --host HOST"
+        print(f"Tools may send it to no host. To let them: {allow}")
     print(f'config.toml may use it as "secret:{entry.name}".')
     if not is_usable(value, [entry.name]):
         print(
-            f"It is too short or too common to be taken out of texts (at least {MIN_LENGTH} characters): "
-            "where it is printed, the model and the journal see it.",
+            f"It is too short or too common to be redacted (at least {MIN_LENGTH} characters):"
+            " where it is printed, the model and the journal see it.",
             file=sys.stderr,
         )
 

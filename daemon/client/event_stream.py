@@ -1,4 +1,6 @@
-"""Recorded events of a run as the events that clients see: chat, HTTP and page (`LiveEvent` lists them)."""
+"""Recorded events of a run as the events that clients see: chat, HTTP and page (`LiveEvent` lists
+them).
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -70,7 +72,9 @@ FORMATS: Mapping[type[Event], tuple[str, str]] = {
 
 @dataclass(slots=True)
 class EventFormatter:
-    """Formats one run from its first event on; keeps what single events do not say: counts, sums, the label."""
+    """Formats one run from its first event on; keeps what single events do not say: counts, sums,
+    the label.
+    """
 
     iteration: int = 0
     cycles: bool = False

@@ -1,6 +1,7 @@
 """A client of a daemon that runs in another process on this machine, over HTTP.
 
-Light: `aidaemon runs` and `aidaemon chat` import it before anything else of the daemon, so it speaks HTTP/1.0 on asyncio's own
+Light: `aidaemon runs` and `aidaemon chat` import it before anything else of the daemon, so it
+speaks HTTP/1.0 on asyncio's own
 streams: one connection a request, each response up to the end of its connection.
 """
 
@@ -48,8 +49,14 @@ RECONNECT_DELAYS = (0.1, 0.3, 1.0, 2.0)
 LOST_CONNECTION = (OSError, EOFError)
 INVALID_TYPES = ("invalid", "no_agent", "not_enabled")
 DRAFT_EVENTS = ("model.delta", "model.response", "model.reset")
-NOT_SENT = "the daemon cannot be reached, so the message was not taken: start the daemon again and repeat it"
-MAYBE_SENT = "the daemon stopped while it was taking the message: start it again and look whether the message is there"
+NOT_SENT = (
+    "the daemon cannot be reached, so the message was not taken: start the daemon again and"
+    " repeat it"
+)
+MAYBE_SENT = (
+    "the daemon stopped while it was taking the message: start it again and look whether the"
+    " message is there"
+)
 UPPER = re.compile("([A-Z])")
 
 ViewT = TypeVar("ViewT")
@@ -59,7 +66,8 @@ Json = Mapping[str, Any]  # a JSON object as it came; `build_view` picks the kno
 def find_running_daemon(paths: Paths) -> "HttpClient | None":
     """A client of the daemon that holds the lock of HOME.
 
-    A daemon that was killed leaves its address behind. The address counts only while the lock is its own: by now a chat may
+    A daemon that was killed leaves its address behind. The address counts only while the lock is
+    its own: by now a chat may
     hold the lock, and another program listen at the address.
     """
     if not is_locked(paths.home):
@@ -107,7 +115,9 @@ class HttpClient:
         stream: bool = True,
         by: Person = OWNER,
     ) -> SendResult:
-        """Only to terminal and web sessions. Raises DaemonStopped, saying whether the message can have been accepted."""
+        """Only to terminal and web sessions. Raises DaemonStopped, saying whether the message can
+        have been accepted.
+        """
         channel, _, name = session.partition(":")
         if channel not in ("terminal", "web"):
             raise UsageError(
@@ -143,7 +153,8 @@ class HttpClient:
         return build_view(RunView, run, calls=calls, usage=build_view(UsageView, run["usage"]))
 
     async def stream_events(self, turn: str, after: int = 0) -> AsyncIterator[LiveEvent]:
-        """Each event once, over lost connections too. Raises DaemonStopped after several in a row."""
+        """Each event once, over lost connections too. Raises DaemonStopped after several in a row.
+        """
         position, is_drafting, failures = str(after), False, 0
         while True:
             cause: BaseException | None = None
@@ -167,7 +178,9 @@ class HttpClient:
                 yield LiveEvent("model.reset", {})
 
     async def _read_events(self, turn: str, position: str) -> AsyncGenerator[tuple[str, LiveEvent]]:
-        """(id, event) of one connection. Id "12-2" is event 12 with two more parts; a draft has none."""
+        """(id, event) of one connection. Id "12-2" is event 12 with two more parts; a draft has
+        none.
+        """
         headers = {"Last-Event-ID": position}
         async with self._open("GET", f"{_run_path(turn)}/events", headers) as (status, reader):
             if status == 404:
@@ -328,7 +341,8 @@ class HttpClient:
     async def _open(
         self, method: str, path: str, headers: Mapping[str, str], body: Json | None = None
     ) -> AsyncGenerator[tuple[int, asyncio.StreamReader], None]:
-        """Send a request and read the head of its response: the status, and a reader of the rest."""
+        """Send a request and read the head of its response: the status, and a reader of the rest.
+        """
         address = urlsplit(self.url)
         reader, writer = await asyncio.open_connection(
             address.hostname, address.port, limit=MAX_EVENT_BYTES

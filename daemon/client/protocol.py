@@ -1,6 +1,7 @@
 """What a client can ask of the daemon, in this process or over HTTP, and the views that it gets.
 
-Light: commands that ask a running daemon import this. The views' names and forms are CONTRACT's; HTTP sends them as they are.
+Light: commands that ask a running daemon import this. The views' names and forms are CONTRACT's;
+HTTP sends them as they are.
 """
 
 import re
@@ -57,9 +58,11 @@ class CallView:
 
 @value
 class RunView:
-    """One run. state: queued, running, suspended, ended, quarantined. `children`: runs of its sub-agents.
+    """One run. state: queued, running, suspended, ended, quarantined. `children`: runs of its sub-
+    agents.
 
-    `tainted`: what made it untrusted, and at which event; "" while it is trusted. `reactions`: emojis that people put on its
+    `tainted`: what made it untrusted, and at which event; "" while it is trusted. `reactions`:
+    emojis that people put on its
     replies.
     """
 
@@ -98,7 +101,9 @@ class RunLine:
 
 @value
 class ApprovalView:
-    """A question that waits for a person. `preview` is shown beside the arguments: a change as a diff, say."""
+    """A question that waits for a person. `preview` is shown beside the arguments: a change as a
+    diff, say.
+    """
 
     turn: str
     call_id: str
@@ -113,7 +118,9 @@ class ApprovalView:
 
 @value
 class GrantView:
-    """A standing permission. session "" is everywhere, paths "" is exactly these arguments, uses_left None any number."""
+    """A standing permission. session "" is everywhere, paths "" is exactly these arguments,
+    uses_left None any number.
+    """
 
     id: str
     session: str
@@ -154,7 +161,8 @@ EventData = Mapping[str, object]
 
 @value
 class LiveEvent:
-    """One event of a run, by B5's names. Drafts have no `seq`: nobody resumes from them. One recorded event may become
+    """One event of a run, by B5's names. Drafts have no `seq`: nobody resumes from them. One
+    recorded event may become
     several; `rest` says how many of them follow, for a client that resumes in between.
 
     cycle.start {iteration, max_iterations, model}     model.delta {text}     model.reset {}
@@ -173,7 +181,8 @@ class LiveEvent:
     history.compressed {strategy, summary, tokens_before, tokens_after}
     model.consulted {purpose, model, error, usage}
     agent.started {key, turn, session, agent, task, background}: its own run tells what it does
-    agent.ended {key, turn, stop_reason, text}: a step of a composite; else `tool_result` of call `key`, or a message, says so
+    agent.ended {key, turn, stop_reason, text}: a step of a composite; else `tool_result` of call
+    `key`, or a message, says so
     alarm {kind, text}
     run.suspended {waiting_for}              run.resumed {why}
     run.terminated_by {reason, detail, ok}
@@ -216,7 +225,9 @@ class CriteriaView:
 
 @value
 class LoopView:
-    """A loop. status: running, paused, completed, failed; `review` is the question that waits for a person."""
+    """A loop. status: running, paused, completed, failed; `review` is the question that waits for a
+    person.
+    """
 
     loop_id: str
     agent: str
@@ -264,7 +275,9 @@ def _camel_case(name: str) -> str:
 
 
 def find_loop(loops: Sequence[LoopView], name: str, *, open_only: bool) -> LoopView | None:
-    """The loop of this id, or the latest of this agent, or for "" the latest. `open_only`: one that has not ended."""
+    """The loop of this id, or the latest of this agent, or for "" the latest. `open_only`: one that
+    has not ended.
+    """
     found = (v for v in loops if name in ("", v.loop_id, v.agent) and not (open_only and v.ended))
     return next(found, None)
 
@@ -288,7 +301,9 @@ class RunReader(Protocol):
         ...
 
     async def get_transcript(self, turn: str) -> list[dict[str, object]]:
-        """The events as they are in the journal: {seq, at, kind, ...payload}; none for an unknown run."""
+        """The events as they are in the journal: {seq, at, kind, ...payload}; none for an unknown
+        run.
+        """
         ...
 
     async def list_runs(self, session: str | None = None, limit: int = 50) -> list[RunLine]:
@@ -328,22 +343,29 @@ class DaemonClient(RunReader, Protocol):
         stream: bool = True,
         by: Person = OWNER,
     ) -> SendResult:
-        """Send a text to a session. It is durable when this returns; the same client_id again gets the same result.
+        """Send a text to a session. It is durable when this returns; the same client_id again gets
+        the same result.
 
         `stream` false: nobody watches the draft, so the model is asked for the reply in one piece.
         """
         ...
 
     async def set_agent(self, session: str, agent: str) -> None:
-        """This agent answers in the session, from the next message on. Raises UsageError for one that cannot be used."""
+        """This agent answers in the session, from the next message on. Raises UsageError for one
+        that cannot be used.
+        """
         ...
 
     async def wait_until_ended(self, turn: str) -> RunView:
-        """The run once it has ended or is quarantined, however long that takes. Raises KeyError for no such run."""
+        """The run once it has ended or is quarantined, however long that takes. Raises KeyError for
+        no such run.
+        """
         ...
 
     def stream_events(self, turn: str, after: int = 0) -> AsyncIterator[LiveEvent]:
-        """Events after event `after`, then new ones, until run.completed. Raises KeyError for no such run."""
+        """Events after event `after`, then new ones, until run.completed. Raises KeyError for no
+        such run.
+        """
         ...
 
     async def cancel_run(self, turn: str) -> bool:
@@ -369,7 +391,9 @@ class DaemonClient(RunReader, Protocol):
         reason: str = "",
         bounds: "GrantBounds | None" = None,
     ) -> bool:
-        """Answer one; False when it is not pending. Raises NotAllowedToAnswer, and UsageError for wrong bounds."""
+        """Answer one; False when it is not pending. Raises NotAllowedToAnswer, and UsageError for
+        wrong bounds.
+        """
         ...
 
     async def list_grants(self) -> list[GrantView]:

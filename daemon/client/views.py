@@ -123,7 +123,9 @@ def row_from_turn(turn: Turn) -> TurnRow:
 
 
 def queued_view(row: InboxRow, child: ChildRow | None = None) -> RunView:
-    """A message whose run has not begun or never will. `child` is there when it is a task of a sub-agent."""
+    """A message whose run has not begun or never will. `child` is there when it is a task of a sub-
+    agent.
+    """
     state, notice = _inbox_state(row)
     return RunView(
         turn=row.turn,
@@ -199,7 +201,9 @@ def _attempt_view(tx: ReadTx, row: LoopRow, number: int) -> AttemptView:
 
 
 def transcript_line(recorded: RecordedEvent) -> dict[str, object]:
-    """An event as the transcript shows it: {seq, at, kind, ...payload}. A payload's own `kind` is called `kind_`."""
+    """An event as the transcript shows it: {seq, at, kind, ...payload}. A payload's own `kind` is
+    called `kind_`.
+    """
     kind, at = STORED_AS[type(recorded.event)], recorded.at.isoformat()
     line: dict[str, object] = {"seq": recorded.seq, "at": at, "kind": kind}
     for name, field in to_json(recorded.event).items():

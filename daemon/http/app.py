@@ -117,7 +117,9 @@ class HttpServer:
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     async def aclose(self) -> None:
-        """Stop listening; requests under way get half a second, streams are cut and resume elsewhere."""
+        """Stop listening; requests under way get half a second, streams are cut and resume
+        elsewhere.
+        """
         if self._runner is not None:
             runner, self._runner = self._runner, None
             await runner.cleanup()

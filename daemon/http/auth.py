@@ -1,4 +1,6 @@
-"""Checks each request: Host and Origin against pages of other sites, the token, and the person's right."""
+"""Checks each request: Host and Origin against pages of other sites, the token, and the person's
+right.
+"""
 
 import hmac
 from collections import deque
@@ -23,7 +25,8 @@ WINDOW_S = 60.0
 class Authenticator:
     """`people` and `senders` of events by their tokens, `rights` by route.
 
-    Only wrong tokens are limited: the right one always works, so that an old script cannot lock its owner out.
+    Only wrong tokens are limited: the right one always works, so that an old script cannot lock its
+    owner out.
     """
 
     token: str = field(repr=False)
@@ -45,7 +48,8 @@ class Authenticator:
     def authenticate(self, request: web.Request) -> None:
         """Put the person into the request under PERSON.
 
-        Raises HttpError: 403 for a foreign Host or Origin or a missing right, 401 without a token, 429 after many wrong ones.
+        Raises HttpError: 403 for a foreign Host or Origin or a missing right, 401 without a token,
+        429 after many wrong ones.
         """
         host = request.headers.get("Host", "")
         address = _parse_url(f"//{host}")

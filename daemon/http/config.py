@@ -27,7 +27,7 @@ class UserConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     name: str = Field(
-        description="their name in the journal; their conversations are web:NAME and web:NAME.anything"
+        description="their name; their conversations are web:NAME and web:NAME.anything"
     )
     role: Role = Field(description='"owner", "admin", "editor", "viewer" or "guest"')
     token: HeaderToken = Field(
@@ -65,7 +65,7 @@ class HttpConfig(BaseModel):
     token: HeaderToken = Field(
         "",
         repr=False,
-        description="the token of the owner's requests; generated and kept in secrets.toml when empty",
+        description="the owner's token; generated and kept in secrets.toml when empty",
     )
     users: list[UserConfig] = Field(
         default_factory=list, description="other people, each with a role and a token"
@@ -76,7 +76,8 @@ class HttpConfig(BaseModel):
     def _check_loopback(cls, host: str) -> str:
         if not is_loopback(host):
             raise ValueError(
-                f"{host!r} is not an address of this machine alone; expected 127.0.0.1, ::1 or localhost"
+                f"{host!r} is not an address of this machine alone;"
+                " expected 127.0.0.1, ::1 or localhost"
             )
         return host
 

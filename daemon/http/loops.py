@@ -75,8 +75,9 @@ async def start_loop(client: DaemonClient, request: web.Request) -> web.Response
     is_command = body.value is not None and body.criterion in (None, "test_pass")
     if is_command and not has_right(person.role, Right.DANGER):
         raise forbidden(
-            "the value of test_pass is a command that runs without a question, so only the owner may give it: start the loop"
-            " with the agent's own criterion, or with regex or manual; nothing was started"
+            "the value of test_pass is a command that runs without a question, so only the owner"
+            " may give it: start the loop with the agent's own criterion, or with regex or manual;"
+            " nothing was started"
         )
     agent, value, limit = request.match_info["agent"], body.value, body.max_iterations
     name, role = person.name, person.role.value

@@ -1,4 +1,6 @@
-"""What each address asks of a person (C9). An address without a right in the table is refused to everybody."""
+"""What each address asks of a person (C9). An address without a right in the table is refused to
+everybody.
+"""
 
 from collections.abc import Awaitable, Callable
 
@@ -38,12 +40,15 @@ def require_right(person: Person, right: Right | None) -> None:
         what = RIGHT_TEXTS.get(right, "do this") if right else "do this"
         article = "an" if person.role.value[0] in "aeo" else "a"
         raise forbidden(
-            f"{person.name} is {article} {person.role.value} here and may not {what}; nothing was done"
+            f"{person.name} is {article} {person.role.value} here and may not {what};"
+            " nothing was done"
         )
 
 
 def require_own_session(person: Person, session: str) -> None:
-    """Raises HttpError unless the person may write in this session: the owner in all, others in those of their name."""
+    """Raises HttpError unless the person may write in this session: the owner in all, others in
+    those of their name.
+    """
     own = f"web:{person.name}"
     if person.role is not Role.OWNER and session != own and not session.startswith(f"{own}."):
         raise forbidden(

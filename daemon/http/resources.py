@@ -1,4 +1,6 @@
-"""Handlers of the HTTP API: messages, runs, approvals, grants, sessions, deliveries, people, health and events."""
+"""Handlers of the HTTP API: messages, runs, approvals, grants, sessions, deliveries, people, health
+and events.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -116,7 +118,8 @@ async def _accept_message(
 async def _wait_for_run(client: DaemonClient, request: web.Request, turn: str) -> RunView:
     """The run when it has ended. A client that disconnects ends the waiting, never the run.
 
-    aiohttp does not cancel handlers of closed connections, because that could cut a write to the journal in two.
+    aiohttp does not cancel handlers of closed connections, because that could cut a write to the
+    journal in two.
     """
     waiting = asyncio.ensure_future(client.wait_until_ended(turn))
     try:
@@ -345,13 +348,17 @@ class EventIntake(Protocol):
 
 @value
 class EventEndpoint:
-    """POST /v1/events/{name}: untrusted JSON (A13, A16). `tokens`: by name of the sender; they open nothing else."""
+    """POST /v1/events/{name}: untrusted JSON (A13, A16). `tokens`: by name of the sender; they open
+    nothing else.
+    """
 
     events: EventIntake
     tokens: Mapping[str, str] = field(repr=False)
 
     async def post_event(self, request: web.Request) -> web.Response:
-        """202 once the event is on disk; the same Idempotency-Key gets the same response, whatever the body."""
+        """202 once the event is on disk; the same Idempotency-Key gets the same response, whatever
+        the body.
+        """
         key, name = request.headers.get(KEY_HEADER), request.match_info["name"]
         if key is not None and not (
             key.isascii() and key.isprintable() and 0 < len(key) <= MAX_KEY_LENGTH

@@ -1,4 +1,6 @@
-"""Requests and responses as JSON: bodies checked against a model, query values, and one form for every error."""
+"""Requests and responses as JSON: bodies checked against a model, query values, and one form for
+every error.
+"""
 
 import asyncio
 from typing import TypeVar

@@ -1,4 +1,6 @@
-"""GET /v1/runs/{turn}/events: the events of a run as server-sent events; a client that reconnects resumes."""
+"""GET /v1/runs/{turn}/events: the events of a run as server-sent events; a client that reconnects
+resumes.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, Generator
@@ -23,7 +25,9 @@ HEADERS = {
 
 @value
 class EventStreamEndpoint:
-    """Sends each recorded event exactly once to a client that resumes; drafts have no id and are not repeated."""
+    """Sends each recorded event exactly once to a client that resumes; drafts have no id and are
+    not repeated.
+    """
 
     heartbeat_s: float = HEARTBEAT_S
 
@@ -62,7 +66,9 @@ async def _send(response: web.StreamResponse, data: bytes) -> None:
 
 
 def format_sse(event: LiveEvent) -> bytes:
-    """One server-sent event. Its id is SEQ, or SEQ-REST when REST more events of the same record follow."""
+    """One server-sent event. Its id is SEQ, or SEQ-REST when REST more events of the same record
+    follow.
+    """
     rest = f"-{event.rest}" if event.rest else ""
     event_id = b"" if event.seq is None else f"id: {event.seq}{rest}\n".encode()
     return b"%bevent: %b\ndata: %b\n\n" % (event_id, event.name.encode(), to_json(event.data))
@@ -81,7 +87,9 @@ def _start_position(request: web.Request) -> tuple[int, int]:
 
 @contextmanager
 def _abort_on_error(request: web.Request) -> Generator[None, None, None]:
-    """A stream that has begun cannot report an error: the connection is aborted, and the client resumes."""
+    """A stream that has begun cannot report an error: the connection is aborted, and the client
+    resumes.
+    """
     complete = False
     try:
         yield

@@ -1,4 +1,6 @@
-"""Questions in a chat: how they are put, what an answer means, and answers that the command line gives."""
+"""Questions in a chat: how they are put, what an answer means, and answers that the command line
+gives.
+"""
 
 import argparse
 from collections.abc import Awaitable, Callable
@@ -99,7 +101,9 @@ class QuestionNumbers:
 
 @dataclass(slots=True)
 class AutoAnswer:
-    """The answer of --yes or --deny-all. A yes raises a run's budget once only (F2), and is never given for a stranger's run (A6)."""
+    """The answer of --yes or --deny-all. A yes raises a run's budget once only (F2), and is never
+    given for a stranger's run (A6).
+    """
 
     answer: Answer | None
     _raised: set[str] = field(default_factory=set)

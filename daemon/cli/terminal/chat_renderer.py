@@ -1,4 +1,6 @@
-"""Renders the events of a run as items of a screen: events in, finished items out, and what the run is doing now."""
+"""Renders the events of a run as items of a screen: events in, finished items out, and what the run
+is doing now.
+"""
 
 import json
 import time
@@ -306,7 +308,8 @@ class ChatRenderer:
 
 @dataclass(slots=True)
 class SubagentRenderer:
-    """A sub-agent's run in the chat of its parent's (A17). Its texts are for its parent, so they are not shown.
+    """A sub-agent's run in the chat of its parent's (A17). Its texts are for its parent, so they
+    are not shown.
 
     `background`: the parent does not wait for it.
     """

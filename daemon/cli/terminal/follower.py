@@ -1,6 +1,8 @@
-"""Follows the runs of a session for a screen: shows their events, puts their questions, marks what was shown as delivered.
+"""Follows the runs of a session for a screen: shows their events, puts their questions, marks what
+was shown as delivered.
 
-The sub-agents of a run are followed with it: what they do is shown, what they ask is asked here (A17).
+The sub-agents of a run are followed with it: what they do is shown, what they ask is asked here
+(A17).
 """
 
 import asyncio
@@ -80,7 +82,9 @@ class RunFollower(Generic[ScreenT]):
 
     @asynccontextmanager
     async def follow_subagents(self) -> AsyncGenerator[asyncio.TaskGroup, None]:
-        """Meanwhile sub-agents are followed too, those in the background beyond the end of their run."""
+        """Meanwhile sub-agents are followed too, those in the background beyond the end of their
+        run.
+        """
         async with asyncio.TaskGroup() as self._group:
             yield self._group
             for task in self._subagents:
@@ -89,7 +93,9 @@ class RunFollower(Generic[ScreenT]):
     async def follow(
         self, turn: str, renderer: ChatRenderer | SubagentRenderer | None = None, agent: str = ""
     ) -> EventData:
-        """Show this run to its end; the data of `run.completed`, nothing for a run that is shown already."""
+        """Show this run to its end; the data of `run.completed`, nothing for a run that is shown
+        already.
+        """
         if turn in self._following or turn in self._finished:
             return {}
         renderer = renderer or ChatRenderer(now=self.clock.monotonic)
@@ -153,7 +159,9 @@ class RunFollower(Generic[ScreenT]):
         await self.close_question(turn, call_id)
 
     async def poll_questions(self) -> None:
-        """Put questions of sub-agents and loops of this session (A17, C12) whose runs are not followed here."""
+        """Put questions of sub-agents and loops of this session (A17, C12) whose runs are not
+        followed here.
+        """
         views = await self.client.list_approvals(session=self.session)
         gone = self._open - {(view.turn, view.call_id) for view in views}
         for turn, call_id in gone:
@@ -174,7 +182,9 @@ class RunFollower(Generic[ScreenT]):
             await self.show_question(replace(question, outside=outside))
 
     async def show_undelivered(self, *, of: str = "", without: Collection[str] = ()) -> None:
-        """Show texts that were not shown yet; of one run, or of all. Replies of followed runs come with their events."""
+        """Show texts that were not shown yet; of one run, or of all. Replies of followed runs come
+        with their events.
+        """
         for text in await self.client.list_undelivered(self.session):
             waits = text.turn in self._following or text.turn in without
             if of in ("", text.turn) and not (waits and text.kind != "notice"):

@@ -20,8 +20,10 @@ COMMAND = re.compile(r"\s*/[A-Za-z_]+(@\w+)?(\s|$)")
 QUIT_COMMANDS = {"/quit", "/exit"}
 KEYS = """
 
-Keys: Enter sends, Alt-Enter or Esc Enter starts a new line, Tab completes commands, the arrow keys show what was typed before.
-Ctrl-C stops what runs, and leaves when pressed again; Ctrl-D or /quit leaves. You may type while it works: it gets to know."""
+Keys: Enter sends, Alt-Enter or Esc Enter starts a new line, Tab completes commands, the arrow keys
+show what was typed before.
+Ctrl-C stops what runs, and leaves when pressed again; Ctrl-D or /quit leaves. You may type while it
+works: it gets to know."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,7 +34,9 @@ class InteractiveChat(RunFollower[TerminalScreen]):
     _runs: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 
     async def run(self, greeting: str, leaving: str = "", notice: str = "") -> None:
-        """Greet, show what was missed, then talk until the person leaves. `leaving` is said when something runs then."""
+        """Greet, show what was missed, then talk until the person leaves. `leaving` is said when
+        something runs then.
+        """
         with self.screen.raw_mode():
             notices = [ErrorLine(notice)] if notice else []
             await self.screen.show(StatusNote(greeting), *notices)

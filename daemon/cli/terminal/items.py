@@ -23,7 +23,9 @@ PlanSteps = tuple[tuple[str, str], ...]
 
 @dataclass(slots=True)
 class Activity:
-    """One running turn: what it does since when, what it has said so far, what its tool prints, its plan as (step, state)."""
+    """One running turn: what it does since when, what it has said so far, what its tool prints, its
+    plan as (step, state).
+    """
 
     doing: str = ""
     since: float = 0.0
@@ -42,7 +44,9 @@ class UserText:
 
 @value
 class AssistantText:
-    """A finished text of the assistant. `interim`: more work follows; `past`: shown again from an earlier visit."""
+    """A finished text of the assistant. `interim`: more work follows; `past`: shown again from an
+    earlier visit.
+    """
 
     text: str
     interim: bool = False
@@ -84,7 +88,9 @@ class ToolLine:
 
 @value
 class SubagentLine:
-    """An agent at work for the run: its task; and once it is over, how it ended and what it answered. One line."""
+    """An agent at work for the run: its task; and once it is over, how it ended and what it
+    answered. One line.
+    """
 
     agent: str
     task: str
@@ -109,11 +115,15 @@ class ErrorLine:
 
 @value
 class ApprovalQuestion:
-    """A call that waits for a yes or no. `until` says when the question lapses, in the person's words.
+    """A call that waits for a yes or no. `until` says when the question lapses, in the person's
+    words.
 
-    A question of the house itself has a `title` in words, and a `text` that it is about, which is always shown whole. `agent`
-    is the one at work that asks, where it is not the run itself. `preview` is shown beside the arguments: a change as a diff,
-    say. `place` is "2 of 3" where several wait. `outside`: it is asked because of something that a stranger sent.
+    A question of the house itself has a `title` in words, and a `text` that it is about, which is
+    always shown whole. `agent`
+    is the one at work that asks, where it is not the run itself. `preview` is shown beside the
+    arguments: a change as a diff,
+    say. `place` is "2 of 3" where several wait. `outside`: it is asked because of something that a
+    stranger sent.
     """
 
     turn: str

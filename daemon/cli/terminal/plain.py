@@ -1,4 +1,6 @@
-"""Chat without a screen: one message a line, or one in all; replies on stdout, everything else on stderr."""
+"""Chat without a screen: one message a line, or one in all; replies on stdout, everything else on
+stderr.
+"""
 
 import asyncio
 import codecs
@@ -37,7 +39,9 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class LineReader:
-    """Lines of a file descriptor, read in a thread: files, pipes and terminals alike, and the exit waits for none."""
+    """Lines of a file descriptor, read in a thread: files, pipes and terminals alike, and the exit
+    waits for none.
+    """
 
     descriptor: int
     _queue: asyncio.Queue[str | None] = field(default_factory=asyncio.Queue)
@@ -129,7 +133,8 @@ class PlainChat(RunFollower[PlainScreen]):
     _asking: dict[tuple[str, str], asyncio.Task[None]] = field(default_factory=dict)
 
     async def run(self) -> int:
-        """Every line is a message, until there are no more; first what an earlier visit left open."""
+        """Every line is a message, until there are no more; first what an earlier visit left open.
+        """
         self.lines.start()
         async with self._polling_questions():
             await self._catch_up()
@@ -219,7 +224,9 @@ class PlainChat(RunFollower[PlainScreen]):
             self.screen.write_status(f"aidaemon: {escape_controls(why)}\n")
 
     async def show_question(self, question: ApprovalQuestion) -> None:
-        """By the command line; else by a person, in their own time; else no. A stranger's run waits for a person."""
+        """By the command line; else by a person, in their own time; else no. A stranger's run waits
+        for a person.
+        """
         answered = self.auto.answer_for(question)
         if answered is None and self.can_ask and self._group:
             task = self._group.create_task(self._ask_person(question))

@@ -66,7 +66,9 @@ class FittedLine:
 
 
 class ChatMarkdown(Markdown):
-    """Markdown as a chat means it: a line break breaks the line, and what looks like HTML is text and is not swallowed."""
+    """Markdown as a chat means it: a line break breaks the line, and what looks like HTML is text
+    and is not swallowed.
+    """
 
     elements: ClassVar = Markdown.elements | {
         "heading_open": LeftHeading,

@@ -1,6 +1,8 @@
-"""Keys of the terminal are never lost: what is typed while something is drawn, or before the prompt stands, waits for it.
+"""Keys of the terminal are never lost: what is typed while something is drawn, or before the prompt
+stands, waits for it.
 
-The part of the screen that moves: the draft as it comes, the spinner with what it is doing, the hint.
+The part of the screen that moves: the draft as it comes, the spinner with what it is doing, the
+hint.
 
 The terminal: lines that stay scroll up, below them what moves now and the line being typed.
 """
@@ -41,7 +43,8 @@ from daemon.core import value
 class RawInput(Vt100Input):
     """An input that stays raw while lines are drawn above it.
 
-    In the usual ("cooked") state meanwhile the terminal itself would act on a Ctrl-D or Ctrl-C and echo letters into the text.
+    In the usual ("cooked") state meanwhile the terminal itself would act on a Ctrl-D or Ctrl-C and
+    echo letters into the text.
     """
 
     def cooked_mode(self) -> AbstractContextManager[None]:
@@ -73,7 +76,9 @@ class StatusArea:
     frames: str = FRAMES
 
     def lines(self, width: int, height: int, now: float) -> list[StyledLine]:
-        """(style, text) from top to bottom, at most `height` of them and none wider than the terminal."""
+        """(style, text) from top to bottom, at most `height` of them and none wider than the
+        terminal.
+        """
         drafts: list[StyledLine] = []
         below: list[StyledLine] = []
         for activity in self.activities.values():
@@ -99,7 +104,9 @@ class StatusArea:
 
 
 def render_plan(plan: PlanSteps, width: int) -> list[StyledLine]:
-    """The plan as a small check list, gone once all is done; of a long one what is at hand, and how much there is beside."""
+    """The plan as a small check list, gone once all is done; of a long one what is at hand, and how
+    much there is beside.
+    """
     if all(state == "done" for _, state in plan):
         return []
     at = next((place for place, (_, state) in enumerate(plan) if state != "done"), 0)
@@ -177,7 +184,9 @@ def open_history(path: Path) -> FileHistory:
 
 
 def create_quiet_output(stream: TextIO) -> Output:
-    """A terminal that is never asked where its cursor is: the answer would mix with what is typed ahead."""
+    """A terminal that is never asked where its cursor is: the answer would mix with what is typed
+    ahead.
+    """
     term = os.environ.get("TERM")
     whole = Vt100_Output.from_pty(stream, term=term)
     return Vt100_Output(stream, whole.get_size, term=term, enable_cpr=False)
@@ -185,7 +194,8 @@ def create_quiet_output(stream: TextIO) -> Output:
 
 @dataclass(slots=True)
 class TerminalScreen:
-    """The screen of an interactive chat. `inputs` gets what is typed, at any time; None for Ctrl-C."""
+    """The screen of an interactive chat. `inputs` gets what is typed, at any time; None for Ctrl-C.
+    """
 
     history: Path
     commands: Mapping[str, str]
@@ -246,7 +256,9 @@ class TerminalScreen:
         self._refresh()
 
     def ask(self, asking: bool, what: str = "allow? ") -> None:
-        """The next line is an answer: what stood in the input is put aside, so that nobody says yes with half a sentence."""
+        """The next line is an answer: what stood in the input is put aside, so that nobody says yes
+        with half a sentence.
+        """
         self.asking, self.prompt_text = asking, what
         if self._session is None:
             return
