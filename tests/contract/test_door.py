@@ -254,6 +254,8 @@ async def test_runs_and_sessions_are_listed_newest_first(room: Room) -> None:
     assert [line.turn for line in await room.door.list_runs()] == turns[::-1]
     assert [line.turn for line in await room.door.list_runs(limit=1)] == turns[1:]
     assert [view.id for view in await room.door.list_sessions()] == ["web:b", "terminal:a"]
+    assert [view.id for view in await room.door.list_sessions(1)] == ["web:b"]
+    assert [view.id for view in await room.door.list_sessions(1, "web:b")] == ["terminal:a"]
 
 
 async def test_the_transcript_is_the_journal_itself(room: Room) -> None:

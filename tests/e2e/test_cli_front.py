@@ -51,6 +51,15 @@ def test_one_command_imports_no_other_command():
     assert loaded == {"daemon.cli.parsing", "daemon.cli.config"}
 
 
+def test_a_client_of_a_running_daemon_imports_none_of_it():
+    code = "import sys, daemon.cli.runs, daemon.cli.chat; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    heavy = {"pydantic", "aiohttp", "rich", "prompt_toolkit", "sqlite3", "daemon.app", "daemon.agent"}
+    assert not heavy & set(done.stdout.split())
+
+
 def test_a_chat_of_its_own_brings_no_server_and_no_provider_that_nobody_asked_for():
     code = "import sys, daemon.app; print(*sys.modules)"
     done = subprocess.run(
