@@ -120,8 +120,8 @@ def test_the_progress_goes_to_stderr_in_plain_lines_where_there_is_no_terminal(
 
 def test_on_a_terminal_a_bar_is_drawn(tmp_path: Path):
     code = (
-        "from daemon.cli.model import progress_shown\n"
-        "with progress_shown(2_000_000) as watcher:\n"
+        "from daemon.cli.model import show_progress\n"
+        "with show_progress(2_000_000) as watcher:\n"
         "    watcher.say('fetching it')\n"
         "    watcher.advance(2_000_000)\n"
     )
