@@ -62,7 +62,7 @@ class RuleCommands:
         rule = PinnedRule(str(number), sentence, read.guard, session, call.sender)
         self.rules.put(rule)
         where = " In this chat only." if rule.session else ""
-        tools = self.rules.covered_tools(rule.guard)
+        tools = self.rules.list_matching_tools(rule.guard)
         more = f" and {len(tools) - MAX_TOOLS_NAMED} more" if len(tools) > MAX_TOOLS_NAMED else ""
         return "\n".join(
             (

@@ -31,11 +31,11 @@ from daemon.tools.registry import ToolRegistry, is_allowed
 from daemon.tools.results import (
     MAX_CHARS,
     failure_output,
+    make_rejection,
     make_result,
-    rejected_result,
+    make_unknown,
     to_printable,
     truncate_middle,
-    unknown_result,
 )
 
 COMMIT_DELAY_S = 0.05
@@ -95,7 +95,7 @@ class ToolExecutor:
         for state in turn.pending:
             effect = state.judged.effect if state.judged else Effect.DESTRUCTIVE
             if state.call_id in turn.children or (state.starts and effect is not Effect.READ):
-                result = unknown_result(state)
+                result = make_unknown(state)
             else:
                 text = f"Not run: {why}."
                 result = make_result(state, Outcome.NOT_RUN, text, error_class="NotRun")
@@ -113,7 +113,7 @@ class ToolExecutor:
         tool = self.registry.get(name) if is_allowed(name, turn.spec.tools) else None
         event: Event | None
         if state.starts and not (tool and is_repeatable(tool.meta)):
-            event = unknown_result(state)
+            event = make_unknown(state)
         elif tool is None:
             event = self._reject_unknown(turn, state, setting)
         else:
@@ -150,16 +150,16 @@ class ToolExecutor:
             turn.record(judged, now)
         assert judged
         if judged.decision is Decision.DENY:
-            return rejected_result(state, judged.reason)
+            return make_rejection(state, judged.reason)
         if state.approved:
             asked = state.asked  # the yes is to exactly these arguments (A6)
             if asked is None or asked.args_hash != args_hash(state.call.name, call.arguments):
-                return rejected_result(state, ARGUMENTS_CHANGED)
+                return make_rejection(state, ARGUMENTS_CHANGED)
             return None
         if judged.decision is Decision.ALLOW:
             return None
         if state.answered:
-            return rejected_result(state, refusal_reason(state))
+            return make_rejection(state, refusal_reason(state))
         trusted = setting.session_label is Label.TRUSTED
         minutes = self.approval_minutes if trusted else self.untrusted_approval_hours * 60
         return make_question(call, judged, token=self.new_token(), now=now, minutes=minutes)
@@ -172,7 +172,7 @@ class ToolExecutor:
             judged = CallJudged(state.call_id, name, Effect.DESTRUCTIVE, decision, reason)
             turn.record(judged, self.clock.now())
         if turn.label.join_with(setting.session_label) is Label.UNTRUSTED:
-            return rejected_result(state, reason, error_class="UnknownTool")
+            return make_rejection(state, reason, error_class="UnknownTool")
         near = self.registry.nearest(name)
         hint = f"; nearest: {near}" if near else ""
         text = f"no tool named {name}{hint}. find_tools lists others."

@@ -59,13 +59,13 @@ def make_result(
     )
 
 
-def rejected_result(state: CallState, reason: str, error_class: str = "Rejected") -> ToolFinished:
+def make_rejection(state: CallState, reason: str, error_class: str = "Rejected") -> ToolFinished:
     """The refusal of a person or the gate: data for the model, not an exception."""
     text = json.dumps({"rejected": True, "reason": reason}, ensure_ascii=False)
     return make_result(state, Outcome.REJECTED, text, error_class=error_class)
 
 
-def unknown_result(state: CallState) -> ToolFinished:
+def make_unknown(state: CallState) -> ToolFinished:
     """The call was cut off, so its effect may or may not have happened (promise 3)."""
     text = UNKNOWN.format(tool=state.call.name)
     return make_result(state, Outcome.UNKNOWN, text, error_class="UnknownOutcome")

@@ -6,13 +6,12 @@ import types
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import field
 from inspect import Parameter, getdoc, signature
-from typing import Annotated, Literal, Union, get_args, get_origin
+from typing import Annotated, Literal, ParamSpec, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from daemon.core import value
 from daemon.core.messages import ToolSpec
-from daemon.core.trust import Effect
 from daemon.tools.arguments import BadArguments
 from daemon.tools.base import (
     IsSafe,
@@ -30,6 +29,7 @@ SCHEMA_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
 HIDDEN_TYPES: Mapping[str, type] = {"_session_id": str, "_untrusted_source": bool}
 DROPPED_KEYS = ("title", "additionalProperties")
 Function = Callable[..., Awaitable[str | ToolOutput]]
+P = ParamSpec("P")
 
 
 @value
@@ -181,27 +181,19 @@ class ToolDefinition:
         return " ".join(paragraph.split())
 
 
-def tool(
-    *,
-    effect: Effect,
-    parallel: bool = False,
-    idempotent: bool = False,
-    retries: int = 0,
-    timeout_s: float = 60,
-    critical: tuple[str, ...] | None = None,
-    paths: tuple[str, ...] = (),
-    volatile: bool = False,
-    max_chars: int = 0,
-    outside: bool = False,
-) -> Callable[[Function], ToolDefinition]:
-    """Make an async function a tool: plain parameters are the model's, ToolContext and `_...` the
-    daemon's, the rest are parts for `bind`.
-    """
-    meta = ToolMeta(
-        effect, parallel, idempotent, retries, timeout_s, critical, paths,
-        volatile=volatile, max_chars=max_chars, returns_outside_text=outside,
-    )  # fmt: skip
-    return lambda function: ToolDefinition(function, meta)
+def _make_decorator(
+    make_meta: Callable[P, ToolMeta],
+) -> Callable[P, Callable[[Function], ToolDefinition]]:
+    def tool(*args: P.args, **kwargs: P.kwargs) -> Callable[[Function], ToolDefinition]:
+        meta = make_meta(*args, **kwargs)
+        return lambda function: ToolDefinition(function, meta)
+
+    return tool
+
+
+# `@tool(effect=..., ...)`, with the fields of ToolMeta, makes an async function a tool: its plain
+# parameters are the model's, ToolContext and `_...` the daemon's, the rest are parts for `bind`.
+tool = _make_decorator(ToolMeta)
 
 
 def bind(definitions: Iterable[ToolDefinition], parts: Mapping[type, object]) -> list[Tool]:

@@ -12,7 +12,7 @@ from daemon.tools.mcp.pins import escape_hidden
 from daemon.tools.mcp.tools import (
     HIDDEN_CHARS,
     UnfitSchema,
-    exposed_name,
+    make_tool_name,
     sanitize,
     sanitize_line,
     sanitize_schema,
@@ -27,7 +27,7 @@ TAGS = "".join(chr(0xE0000 + ord(letter)) for letter in "obey")
 
 @given(SERVERS, st.text())
 def test_a_name_is_fit_for_every_provider_and_tells_whose_it_is(server: str, tool: str) -> None:
-    name = exposed_name(server, tool)
+    name = make_tool_name(server, tool)
     assert FIT.fullmatch(name)
     assert name.startswith(f"{server}__")
 
@@ -35,18 +35,18 @@ def test_a_name_is_fit_for_every_provider_and_tells_whose_it_is(server: str, too
 @given(SERVERS, SERVERS, st.text(max_size=20), st.text(max_size=20))
 def test_A22_two_tools_never_share_a_name(one: str, other: str, first: str, second: str) -> None:
     if (one, first) != (other, second):
-        assert exposed_name(one, first) != exposed_name(other, second)
+        assert make_tool_name(one, first) != make_tool_name(other, second)
 
 
 @pytest.mark.parametrize(
     "pair", [("a.b", "a_b"), ("a b", "a.b"), ("x" * 70, "x" * 71), ("sénd", "s\u0117nd"), ("", "_")]
 )
 def test_A22_names_that_only_look_alike_stay_apart(pair: tuple[str, str]) -> None:
-    assert len({exposed_name("desk", name) for name in pair}) == 2
+    assert len({make_tool_name("desk", name) for name in pair}) == 2
 
 
 def test_a_plain_name_stays_as_it_is() -> None:
-    assert exposed_name("desk", "send_mail-2") == "desk__send_mail-2"
+    assert make_tool_name("desk", "send_mail-2") == "desk__send_mail-2"
 
 
 @given(st.text(), st.integers(100, 300))

@@ -11,7 +11,7 @@ from hashlib import sha256
 from daemon.core import value
 from daemon.core.journal import Store
 from daemon.tools.mcp.protocol import ServerTool, stable_json
-from daemon.tools.mcp.tools import HIDDEN_CHARS, exposed_name
+from daemon.tools.mcp.tools import HIDDEN_CHARS, make_tool_name
 
 STORED_CHARS = 20_000
 CODE_CHARS = 8
@@ -50,7 +50,7 @@ class ServerPins:
         return [
             name
             for name in self.waiting
-            if not tools or name in tools or exposed_name(server, name) in tools
+            if not tools or name in tools or make_tool_name(server, name) in tools
         ]
 
 
@@ -164,7 +164,7 @@ def render_overview(
         if known is None:
             lines.append(f"{server}: not met yet" + (f"; {problem}" if problem else ""))
             continue
-        names = ", ".join(exposed_name(server, name) for name in known.approved) or "no tools"
+        names = ", ".join(make_tool_name(server, name) for name in known.approved) or "no tools"
         line = f"{server}: {names}"
         if known.waiting:
             line += f"; {len(known.waiting)} changed or new, which wait for you: /mcp {server}"
@@ -188,7 +188,7 @@ def render_change(
     shown = [line for diff in diffs for line in _cut(diff, lines)]
     if lines and any(len(diff) > lines + 1 for diff in diffs):
         shown.append(f"All of it: /mcp whole {server}")
-    words = [pins.code, *(exposed_name(server, name) for name in names if tools)]
+    words = [pins.code, *(make_tool_name(server, name) for name in names if tools)]
     return "\n".join((*shown, f"Approve exactly this: /mcp approve {server} {' '.join(words)}"))
 
 

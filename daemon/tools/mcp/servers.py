@@ -244,10 +244,10 @@ class McpServer:
 
     def _publish(self, listing: ToolListing) -> None:
         maker = ToolMaker(self.name, self.config, self.call)
-        tools = [maker.usable(tool) for tool in listing.usable]
+        tools = [maker.make_usable(tool) for tool in listing.usable]
         for pin in listing.disabled:
             known = pin.definition.name in listing.pins.approved
-            tools.append(maker.disabled(pin.definition, known=known))
+            tools.append(maker.make_disabled(pin.definition, known=known))
         before, self._listing = self._listing, listing
         if before and (before.usable, before.disabled) == (listing.usable, listing.disabled):
             return

@@ -96,7 +96,7 @@ def _check_exact(text: str) -> str:
     return text
 
 
-def exposed_name(server: str, tool: str) -> str:
+def make_tool_name(server: str, tool: str) -> str:
     """`SERVER__tool`, fit for every provider; a changed name ends with a hash, so none is used
     twice.
     """
@@ -110,7 +110,7 @@ def exposed_name(server: str, tool: str) -> str:
 def describe_disabled(server: str, tool: str) -> str:
     """The error text of a tool that is not as its owner approved it."""
     return (
-        f"{exposed_name(server, tool)} is switched off, and nothing was done: the MCP server"
+        f"{make_tool_name(server, tool)} is switched off, and nothing was done: the MCP server"
         f" {server} describes it otherwise than its owner has approved. Tell the user: `/mcp`"
         " shows the change, and what to say to approve it."
     )
@@ -128,7 +128,7 @@ class ToolMaker:
     config: McpConfig
     call: Callable[[ServerTool, Mapping[str, object]], Awaitable[CallAnswer]] = field(repr=False)
 
-    def usable(self, tool: ServerTool) -> Tool:
+    def make_usable(self, tool: ServerTool) -> Tool:
         """A tool that can be called. Raises UnfitSchema."""
 
         async def run(arguments: Mapping[str, object], context: ToolContext) -> ToolOutput:
@@ -136,7 +136,7 @@ class ToolMaker:
 
         return Tool(_tool_spec(self.server, tool), self._meta(tool.name), run)
 
-    def disabled(self, tool: ServerTool, *, known: bool) -> Tool:
+    def make_disabled(self, tool: ServerTool, *, known: bool) -> Tool:
         """A tool that only says why it cannot be called; a known one keeps its approved text."""
         text = describe_disabled(self.server, tool.name)
 
@@ -147,7 +147,7 @@ class ToolMaker:
             raise ToolChanged(text)
 
         empty: dict[str, object] = {"type": "object", "properties": {}}
-        name = exposed_name(self.server, tool.name)
+        name = make_tool_name(self.server, tool.name)
         spec = ToolSpec(name, "Switched off until its owner approves it.", empty)
         if known:
             spec = _tool_spec(self.server, tool)
@@ -170,7 +170,7 @@ class ToolMaker:
         )
 
     async def _run(self, tool: ServerTool, arguments: Mapping[str, object]) -> ToolOutput:
-        name = exposed_name(self.server, tool.name)
+        name = make_tool_name(self.server, tool.name)
         sent = {key: argument for key, argument in arguments.items() if not key.startswith("_")}
         try:
             answer = await self.call(tool, sent)
@@ -205,5 +205,5 @@ def why_unfit(tool: ServerTool) -> str:
 
 def _tool_spec(server: str, tool: ServerTool) -> ToolSpec:
     described = sanitize(tool.description[:DESCRIPTION_CHARS], DESCRIPTION_CHARS)
-    name = exposed_name(server, tool.name)
+    name = make_tool_name(server, tool.name)
     return ToolSpec(name, described, sanitize_schema(json.loads(tool.schema)))

@@ -116,7 +116,7 @@ class RuleSet:
         said = said if len(said) <= MAX_SENTENCE else f"{said[:MAX_SENTENCE]}..."
         return decision, f"rule {name} ({said!r}) {does}"
 
-    def covered_tools(self, guard: RuleMatcher) -> list[str]:
+    def list_matching_tools(self, guard: RuleMatcher) -> list[str]:
         """The tools that the rule may mean, whatever its conditions on arguments."""
         anywhere = RuleMatcher(
             action=guard.action, effects=guard.effects, verbs=guard.verbs, about=guard.about

@@ -54,7 +54,7 @@ class WebPage:
 
 @tool(
     effect=Effect.FETCH, parallel=True, idempotent=True, retries=2, timeout_s=90,
-    critical=("url",), max_chars=MAX_RESULT_CHARS, outside=True,
+    critical=("url",), max_chars=MAX_RESULT_CHARS, returns_outside_text=True,
 )  # fmt: skip
 async def web_fetch(reader: PageReader, url: str) -> ToolOutput:
     """Read a web page or text file: its title, text and links."""

@@ -30,7 +30,7 @@ def hands(outside: Outside, moment: Moment, long_looks: int) -> list[Tool]:
         moment("after look")
         return f"saw {text} {HISTORY * long_looks}"
 
-    @tool(effect=Effect.READ, outside=True)
+    @tool(effect=Effect.READ, returns_outside_text=True)
     async def hear(context: ToolContext, text: str) -> ToolOutput:
         """Hear what a stranger says."""
         return ToolOutput(f"heard {text}", label=Label.UNTRUSTED)
