@@ -48,9 +48,9 @@ def test_a_machine_that_tells_nothing_is_unknown():
 
 
 def test_there_is_a_thread_for_each_core_that_the_process_may_use():
-    own = "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]); from daemon.providers.local.engine import threads"
+    own = "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]); from daemon.providers.local.engine import count_threads"
     ran = subprocess.run(
-        [sys.executable, "-c", f"{own}; print(threads())"],
+        [sys.executable, "-c", f"{own}; print(count_threads())"],
         capture_output=True,
         text=True,
         timeout=60,
