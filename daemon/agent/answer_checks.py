@@ -64,9 +64,11 @@ class AnswerCriteria:
     auxiliary: AuxiliaryModel
 
     async def check(
-        self, check: AnswerCheck, turn: Turn, scene: TurnContext, answer: str
+        self, check: AnswerCheck, turn: Turn, context: TurnContext, answer: str
     ) -> Verified:
-        """Passed; failed, with feedback for the model; or not to be made, with a note for the user."""
+        """Passed; failed, with feedback for the model; or not to be made, with a note for the
+        user.
+        """
         name = describe_check(check)
         met, feedback = True, ""
         match check.kind:
@@ -83,7 +85,7 @@ class AnswerCriteria:
                 wanted = " and ".join(_list_wanted(check)) or "that it worked"
                 feedback = f"No result of {check.tool} shows {wanted} yet"
             case "judge":
-                return await self._ask_judge(name, check, turn, scene, answer)
+                return await self._ask_judge(name, check, turn, context, answer)
             case "manual":
                 pass
             case _:
@@ -91,11 +93,11 @@ class AnswerCriteria:
         return Verified(name, met, "" if met else feedback)
 
     async def _ask_judge(
-        self, name: str, check: AnswerCheck, turn: Turn, scene: TurnContext, answer: str
+        self, name: str, check: AnswerCheck, turn: Turn, context: TurnContext, answer: str
     ) -> Verified:
         """What cannot be read as a verdict is none."""
         prompt = build_judge_prompt(check, turn, answer)
-        words = await self.auxiliary.ask(turn, scene, "judge", prompt, max_tokens=JUDGE_TOKENS)
+        words = await self.auxiliary.ask(turn, context, "judge", prompt, max_tokens=JUDGE_TOKENS)
         verdict = VERDICT.match(words or "")
         if words is None or verdict is None:
             why = "no model answered" if words is None else "it gave no verdict"
@@ -112,7 +114,9 @@ def describe_check(check: AnswerCheck) -> str:
 
 
 def build_judge_prompt(check: AnswerCheck, turn: Turn, answer: str) -> list[Message]:
-    """What the judge is asked. Nobody who wrote a part of it can have known the mark: it is made of all of them."""
+    """What the judge is asked. Nobody who wrote a part of it can have known the mark: it is made
+    of all of them.
+    """
     said = (entry.event for entry in turn.events if isinstance(entry.event, UserSaid | Steered))
     people = (event.full_text if isinstance(event, UserSaid) else event.text for event in said)
     parts = {
@@ -167,7 +171,10 @@ def _list_wanted(check: AnswerCheck) -> list[str]:
 CLAIMS, SCHEMA, VERIFY = "claims", "schema", "verify"
 MOST_ROUNDS = 3
 REVIEW_HOURS = 24
-AGAIN = 'Your answer does not hold against the check "{check}". {feedback}\nPut it right, then answer again.'
+AGAIN = (
+    'Your answer does not hold against the check "{check}". {feedback}\nPut it right, then '
+    "answer again."
+)
 FAILED = '(The check "{check}" did not pass: {feedback})'
 MISFIT = "(This answer does not have the form that it must have: {faults})"
 UNCHECKED = "(It ended before this could be checked: {checks})"
@@ -177,9 +184,11 @@ NOT_CONTENT = "The user is not content with it."
 
 @value
 class AnswerChecker:
-    """Every check in turn: the first that fails has the model try again; the last word is honest about what did not pass.
+    """Every check in turn: the first that fails has the model try again; the last word is honest
+    about what did not pass.
 
-    Each is made once for each reply; what was found out is an event, so that nothing is done twice after a crash.
+    Each is made once for each reply; what was found out is an event, so that nothing is done twice
+    after a crash.
     """
 
     criteria: AnswerCriteria
@@ -188,9 +197,10 @@ class AnswerChecker:
     new_token: Callable[[], str]
 
     async def check(
-        self, turn: Turn, scene: TurnContext, end: TurnEnded | None = None
+        self, turn: Turn, context: TurnContext, end: TurnEnded | None = None
     ) -> Sequence[Event]:
-        """What follows: an end, a correction for the model, or a question to a person. Never nothing.
+        """What follows: an end, a correction for the model, or a question to a person. Never
+        nothing.
 
         `end` is one that was declared, or that other agents came to; without it the reply itself is the end.
         """
@@ -203,15 +213,16 @@ class AnswerChecker:
         if end is None and not events:
             events = self._check_claims(turn, text)
         for check in turn.spec.checks:
-            events = events or await self._check_one(check, turn, scene, text)
+            events = events or await self._check_one(check, turn, context, text)
         events = events or [end or TurnEnded(Stop.DONE, "", text)]
         worked = turn.reply is not None and turn.intent is not Intent.TRIVIAL
         if isinstance(events[-1], TurnEnded) and turn.spec.reflect and worked:
-            await self.reflector.reflect(turn, scene)
+            await self.reflector.reflect(turn, context)
         return events
 
     def annotate(self, turn: Turn, end: TurnEnded) -> TurnEnded:
-        """The end with notes on its text: claims that no result shows, checks that did not pass (F6, E10).
+        """The end with notes on its text: claims that no result shows, checks that did not pass
+        (F6, E10).
 
         A text that must have a form stays as it is; the end's detail has the notes.
         """
@@ -254,17 +265,17 @@ class AnswerChecker:
         return [Verified(CLAIMS, False, correction), Coached(CLAIMS, correction)] if claims else []
 
     async def _check_one(
-        self, check: AnswerCheck, turn: Turn, scene: TurnContext, text: str
+        self, check: AnswerCheck, turn: Turn, context: TurnContext, text: str
     ) -> Sequence[Event] | None:
         if check.kind == "manual":
-            return self._review(check, turn, scene, text)
+            return self._review(check, turn, context, text)
         name = describe_check(check)
         for entry in _since_reply(turn):
             one = entry.event
             if isinstance(one, Verified) and one.check == name and (one.passed or one.note):
                 return None
         await turn.commit()  # the reply has cost something, and a check may take a minute
-        verified = await self.criteria.check(check, turn, scene, text)
+        verified = await self.criteria.check(check, turn, context, text)
         if verified.passed or verified.note:
             return [verified]
         return self._send_back(turn, verified, text)
@@ -279,9 +290,11 @@ class AnswerChecker:
         return [verified, TurnEnded(Stop.REJECTED, detail, f"{text}\n\n{FAILED.format(**parts)}")]
 
     def _review(
-        self, check: AnswerCheck, turn: Turn, scene: TurnContext, text: str
+        self, check: AnswerCheck, turn: Turn, context: TurnContext, text: str
     ) -> Sequence[Event] | None:
-        """A person looks at each answer: asked once per reply and check; a no is feedback, silence is the end."""
+        """A person looks at each answer: asked once per reply and check; a no is feedback, silence
+        is the end.
+        """
         title = describe_check(check)
         nobody = [
             Verified(title, False, NOBODY),
@@ -293,7 +306,7 @@ class AnswerChecker:
         name = f"review.{next(seqs, 0)}" + (f".{before}" if before else "")
         question = turn.questions.get(name)
         if question is None:
-            if not scene.trust.can_ask:
+            if not context.trust.can_ask:
                 return nobody
             about = {"answer": text, "look_at": check.value} if check.value else {"answer": text}
             expires = self.clock.now() + timedelta(hours=REVIEW_HOURS)

@@ -34,7 +34,7 @@ class AuxiliaryModel:
     async def ask(
         self,
         turn: Turn,
-        scene: TurnContext,
+        context: TurnContext,
         purpose: str,
         messages: Sequence[Message],
         *,
@@ -42,12 +42,12 @@ class AuxiliaryModel:
     ) -> str | None:
         """The model's words; None when nobody answered in time, or there is no budget for it."""
         work: Work = "fast" if purpose == INTENT else "primary"
-        route = self.routing.list_routes(scene.model or turn.spec.model, work)[0]
+        route = self.routing.list_routes(context.model or turn.spec.model, work)[0]
         sent = estimate_tokens(messages) * 4 // 3 + estimate_extra_tokens(messages)
         usd = self.routing.estimate_max_cost(route, sent, max_tokens)
         actual = held = Cost(sent, max_tokens, usd)
         try:
-            await self.budgets.hold(scene.account, held)
+            await self.budgets.hold(context.account, held)
         except BudgetExceeded as error:
             log.info("turn %s: no budget for a %s (%s)", turn.id, purpose, error)
             return None
@@ -73,7 +73,7 @@ class AuxiliaryModel:
                 Cost(),
             )
         finally:
-            self.budgets.settle(scene.account, held, actual)
+            self.budgets.settle(context.account, held, actual)
         turn.record(done, self.clock.now())
         return None if done.error else done.text
 

@@ -1,4 +1,6 @@
-"""Budgets of turns and of the day, in tokens and USD; the question whether more may be used up (A19, F2)."""
+"""Budgets of turns and of the day, in tokens and USD; the question whether more may be used up
+(A19, F2).
+"""
 
 import asyncio
 import json
@@ -45,7 +47,9 @@ EVER = datetime(1, 1, 1, tzinfo=UTC)
 
 @value
 class UsageToday:
-    """What the whole daemon has used up since midnight UTC, and what it may. `unpriced`: calls of unknown price come on top."""
+    """What the whole daemon has used up since midnight UTC, and what it may. `unpriced`: calls of
+    unknown price come on top.
+    """
 
     tokens: int = 0
     usd: float = 0.0
@@ -81,7 +85,9 @@ class DailyUsage:
         self._cap()
 
     def charge(self, usage: Usage) -> float:
-        """What budgets count for a call: its price, or the worst case where that is not known; and it is noted."""
+        """What budgets count for a call: its price, or the worst case where that is not known; and
+        it is noted.
+        """
         if usage.usd is not None:
             self._known += usage.usd
             return usage.usd
@@ -146,7 +152,9 @@ class Budgets:
     _settled: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def open(self, turn: Turn) -> Budget:
-        """The account of a turn that runs now; those above it are rebuilt from the journal where need be."""
+        """The account of a turn that runs now; those above it are rebuilt from the journal where
+        need be.
+        """
         account = await self._load(turn.id, turn)
         account.caps = compute_caps(turn.limits)
         self._ended.discard(turn.id)
@@ -179,7 +187,9 @@ class Budgets:
                 self._accounts.pop(one, None)
 
     async def hold(self, account: Budget, cost: Cost) -> None:
-        """Set aside what a call may cost. Raises BudgetExceeded when it is not there, and no other call may give it back."""
+        """Set aside what a call may cost. Raises BudgetExceeded when it is not there, and no other
+        call may give it back.
+        """
         while True:
             self.daily.roll_over()
             short = account.find_shortage(cost)
@@ -192,7 +202,9 @@ class Budgets:
             await self._settled.wait()
 
     def hold_more(self, account: Budget, held: Cost, more: Cost) -> Cost:
-        """Add to what a running call holds; gives all that is held for it. Never waits, for it would wait for itself, too."""
+        """Add to what a running call holds; gives all that is held for it. Never waits, for it
+        would wait for itself, too.
+        """
         self.daily.roll_over()
         if short := account.find_shortage(more):
             raise BudgetExceeded(short)
@@ -253,13 +265,17 @@ class BudgetExtension:
     minutes: float
 
     def build_question(
-        self, turn: Turn, scene: TurnContext, short: Shortage
+        self, turn: Turn, context: TurnContext, short: Shortage
     ) -> ApprovalAsked | None:
-        """The question, where somebody may be asked and has not said no yet: not for sub-agents, not for strangers."""
+        """The question, where somebody may be asked and has not said no yet: not for sub-agents,
+        not for strangers.
+        """
         asked = [one for one in turn.questions.values() if one.asked.tool == EXTEND_TOOL]
         refused = any(one.answered and not one.agreed for one in asked)
         nobody = turn.parent or turn.session.startswith("loop:")
-        theirs = short.budget not in (turn.id, DAY) or scene.trust.session_label is Label.UNTRUSTED
+        theirs = (
+            short.budget not in (turn.id, DAY) or context.trust.session_label is Label.UNTRUSTED
+        )
         if turn.spec.on_budget != "ask" or refused or theirs or nobody:
             return None
         whose, money, missing = TURN, short.kind == "usd", short.missing
@@ -280,7 +296,7 @@ class BudgetExtension:
         name = f"budget.{len(turn.questions) + 1}"
         return build_system_question(name, EXTEND_TOOL, about, self.new_token(), expires)
 
-    def apply_answer(self, turn: Turn, scene: TurnContext) -> BudgetRaised | None:
+    def apply_answer(self, turn: Turn, context: TurnContext) -> BudgetRaised | None:
         """What a yes means for the limits; the accounts know it at once."""
         agreed = [item for item in turn.questions.items() if item[1].agreed and not item[1].settled]
         open_ones = [(name, one) for name, one in agreed if one.asked.tool == EXTEND_TOOL]
@@ -299,6 +315,6 @@ class BudgetExtension:
         else:
             tokens = (limits.max_input_tokens or 0) + int(more)
             raised = replace(raised, limits=replace(limits, max_input_tokens=tokens))
-        scene.account.caps = compute_caps(raised.limits)
+        context.account.caps = compute_caps(raised.limits)
         self.daily.raise_caps(raised)
         return raised

@@ -1,4 +1,6 @@
-"""Finds statements in a reply that something was done although no tool result of the turn shows it (F6, E10)."""
+"""Finds statements in a reply that something was done although no tool result of the turn shows it
+(F6, E10).
+"""
 
 import re
 from collections.abc import Sequence
@@ -20,28 +22,38 @@ KINDS = (
      "send mail email message reply forward notify post upload publish share submit deploy push",
      (Effect.EGRESS, Effect.DESTRUCTIVE)),
     ("anything was deleted",
-     r"(?:deleted|erased|wiped|emptied|removed)(?! nothing)(?!.*\b(?:text|sentences?|paragraphs?|words?)\b)",
+     r"(?:deleted|erased|wiped|emptied|removed)(?! "
+     r"nothing)(?!.*\b(?:text|sentences?|paragraphs?|words?)\b)",
      "delete remove erase trash clear forget", (Effect.WRITE, Effect.EGRESS, Effect.DESTRUCTIVE)),
     ("anything was saved or changed",
      r"saved(?! (?:you|time|some))|stored|updated|renamed|moved|copied|downloaded"
-     r"|(?:wrote|written|added|put|created|changed|edited)(?= .*\b(?:files?|folders?|calendar|memory|(?:to|on) (?:the|your|my) (?:\w+ )?list|\w+\.\w{1,5})\b)"
+     r"|(?:wrote|written|added|put|created|changed|edited)(?= "
+     r".*\b(?:files?|folders?|calendar|memory|(?:to|on) (?:the|your|my) (?:\w+ "
+     r")?list|\w+\.\w{1,5})\b)"
      r"|noted(?= (?:that|down|it))|turned (?:on|off)",
      "write edit save create append move rename copy remember todo",
      (Effect.WRITE, Effect.EGRESS, Effect.DESTRUCTIVE)),
-    ("anything was scheduled", r"(?:re)?scheduled(?! tasks)|cancell?ed|set(?= (?:a|an|the|up) .*(?:reminder|alarm|timer))",
+    ("anything was scheduled", r"(?:re)?scheduled(?! tasks)|cancell?ed|set(?= (?:a|an|the|up) "
+                               r".*(?:reminder|alarm|timer))",
      "schedule remind cancel event", (Effect.WRITE, Effect.EGRESS, Effect.DESTRUCTIVE)),
     ("anything was paid or booked",
-     r"paid(?! attention)|booked|bought|purchased|reserved|transferred|ordered(?!.* by\b)(?! the list)",
+     r"paid(?! attention)|booked|bought|purchased|reserved|transferred|ordered(?!.* by\b)(?! the "
+     r"list)",
      "pay buy order book reserve transfer", (Effect.EGRESS, Effect.DESTRUCTIVE)),
     ("anything was run", r"executed|ran(?! into| out)|installed|restarted", "run install", (Effect.DESTRUCTIVE,)),
 )  # fmt: skip
 VERBS = "|".join(f"(?P<k{index}>{verbs})" for index, (_, verbs, _, _) in enumerate(KINDS))
 ADVERBS = r"(?:(?:just|now|also|already|successfully|then|finally|went ahead and|gone ahead and) )*"
-THING = r"(?:the |your |an? )?(?:[\w-]+ )?(?:e-?mails?|messages?|files?|folders?|reminders?|meetings?|invoices?|it|that|they)"
+THING = (
+    r"(?:the |your |an? )?(?:[\w-]+ "
+    r")?(?:e-?mails?|messages?|files?|folders?|reminders?|meetings?|invoices?|it|that|they)"
+)
 CLAIM = re.compile(
     rf"(?:^|[,;–—-] |\b(?:and|so|but) )(?P<own>I(?:'ve| have)? {ADVERBS})(?:{VERBS})\b"
-    rf"|^(?P<passive>(?:the|your|it|both|all|everything|that)\b[^,;:]*(?:'s|\bhas|\bhave) been {ADVERBS})(?:{VERBS.replace('<k', '<p')})\b"
-    rf"|^(?P<bare>(?:{THING} )?)(?:{VERBS.replace('<k', '<b')})(?=[.!]|$| (?:to|the|it|them|your|for)\b)",
+    rf"|^(?P<passive>(?:the|your|it|both|all|everything|that)\b[^,;:]*(?:'s|\bhas|\bhave) been "
+    rf"{ADVERBS})(?:{VERBS.replace('<k', '<p')})\b"
+    rf"|^(?P<bare>(?:{THING} )?)(?:{VERBS.replace('<k', '<b')})(?=[.!]|$| "
+    rf"(?:to|the|it|them|your|for)\b)",
     re.IGNORECASE,
 )
 LEAD = re.compile(
@@ -49,7 +61,8 @@ LEAD = re.compile(
 )
 DOUBT = re.compile(
     r"\?\W*$|\b(?:if|when|once|until|would|could|should|will|can|may|might|not|never|no|nothing|nobody|yesterday"
-    r"|earlier|last|ago|as soon as|previously|think|said|says?|told|by|according|perhaps|first)\b|n't\b|\b(?:1[89]|20)\d\d\b",
+    r"|earlier|last|ago|as soon "
+    r"as|previously|think|said|says?|told|by|according|perhaps|first)\b|n't\b|\b(?:1[89]|20)\d\d\b",
     re.IGNORECASE,
 )
 NOT_OWN = re.compile(
@@ -73,7 +86,9 @@ class Claim:
 def find_false_claims(
     reply: str, past: Sequence[tuple[ToolFinished, ToolCall]]
 ) -> tuple[Claim, ...]:
-    """One claim of each kind that no result shows. A passive sentence may be news that a tool read."""
+    """One claim of each kind that no result shows. A passive sentence may be news that a tool
+    read.
+    """
     read = any(
         result.outcome is Outcome.OK
         and result.effect in (Effect.READ, Effect.FETCH)
@@ -95,7 +110,8 @@ def render_correction(claims: Sequence[Claim]) -> str:
         for claim in claims
     )
     return (
-        f"Your reply says that something was done, and the record of this turn does not show it:\n{lines}\n"
+        f"Your reply says that something was done, and the record of this turn does not show "
+        f"it:\n{lines}\n"
         "Either do it now with a tool, or answer again and say plainly that it is not done. "
         "If it was done in an earlier turn, say so."
     )
@@ -129,7 +145,9 @@ def _find_claims(reply: str) -> tuple[tuple[int, str, bool], ...]:
 
 
 def _is_shown(kind: int, past: Sequence[tuple[ToolFinished, ToolCall]]) -> bool:
-    """A result may stand for the claim: by its effect, by its tool's name, or because a command ran."""
+    """A result may stand for the claim: by its effect, by its tool's name, or because a command
+    ran.
+    """
     _, _, names, effects = KINDS[kind]
     for result, call in past:
         words = frozenset(re.findall(r"[a-z]+", call.name.rpartition("__")[2].lower()))

@@ -1,4 +1,6 @@
-"""What the user is told when a turn ends without the model's own last word; an alarm where that happens often (D6)."""
+"""What the user is told when a turn ends without the model's own last word; an alarm where that
+happens often (D6).
+"""
 
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
@@ -16,7 +18,8 @@ from daemon.core.turn import Turn
 NEXT = {
     Stop.CANCELLED: "Say what you want instead, or ask again.",
     Stop.DEADLINE: "Ask me to go on, or raise max_seconds in [agent].",
-    Stop.OVER_BUDGET: "Ask me to go on when there is budget again, or raise the limit in [agent] or [budget].",
+    Stop.OVER_BUDGET: "Ask me to go on when there is budget again, or raise the limit in [agent] "
+    "or [budget].",
     Stop.MAX_ITERATIONS: "Ask me to go on, or raise max_iterations in [agent].",
     Stop.STALLED: "Tell me another way to try.",
     Stop.REPEATING: "Ask again in other words, or try another model with /model.",
@@ -26,10 +29,13 @@ NEXT = {
 ADVICE = {
     ErrorClass.AUTH: "The provider refused the key. Check api_key in [provider], then ask again.",
     ErrorClass.BILLING: "The provider wants to be paid. Check the account's credit, then ask again.",
-    ErrorClass.NOT_FOUND: "The provider does not know this model. Check primary in [provider.models], or use /model.",
-    ErrorClass.CONTEXT_TOO_LONG: "The conversation is too long for this model. /clear starts afresh.",
+    ErrorClass.NOT_FOUND: "The provider does not know this model. Check primary in "
+    "[provider.models], or use /model.",
+    ErrorClass.CONTEXT_TOO_LONG: "The conversation is too long for this model. /clear starts "
+    "afresh.",
     ErrorClass.RATE_LIMIT: "The provider is limiting requests. Ask again in a minute.",
-    ErrorClass.BAD_REQUEST: "The provider did not accept the request. Check the model's name and settings in [provider].",
+    ErrorClass.BAD_REQUEST: "The provider did not accept the request. Check the model's name and "
+    "settings in [provider].",
 }
 HEADS = {
     Outcome.OK: "Done",
@@ -42,8 +48,13 @@ HAPPENED = (Outcome.OK, Outcome.UNKNOWN)
 CHECK_FIRST = "A sub-agent was at work: look at what it did before you ask for the same again."
 EARLIER = 5
 BY_STOP = "stopped by /stop"
-"""Why a turn was stopped by whoever said /stop in its own conversation, and was told there what that stopped."""
-LATER = "Your message is kept. Ask again when the provider can be reached; a fallback can be set in [[provider.fallbacks]]."
+"""Why a turn was stopped by whoever said /stop in its own conversation, and was told there what
+that stopped.
+"""
+LATER = (
+    "Your message is kept. Ask again when the provider can be reached; a fallback can be set "
+    "in [[provider.fallbacks]]."
+)
 
 
 def render_stop(turn: Turn, halt: Halt, subagent_work: Sequence[tuple[str, Outcome]] = ()) -> str:
@@ -66,7 +77,9 @@ def user_knows_stop(turn: Turn, halt: Halt) -> bool:
 
 
 def render_final_reply(turn: Turn, stop: str) -> str:
-    """What the closing call brought; below it, or in its place if it is no answer, the text `stop` (see render_stop)."""
+    """What the closing call brought; below it, or in its place if it is no answer, the text `stop`
+    (see render_stop).
+    """
     said = turn.reply.text if turn.reply else ""
     earlier = islice(iterate_replies(turn), 1, 1 + EARLIER)
     known = (normalize_text(reply.text) for reply, _ in earlier)
@@ -115,19 +128,24 @@ LATEST = 10
 TOO_OFTEN = 3
 EXHAUSTED = (Stop.MAX_ITERATIONS, Stop.OVER_BUDGET, Stop.DEADLINE)
 ALARM = (
-    "The agent {agent} ran out of its budget in {count} of its last {of} turns ({reasons}). Its limits may be too low for what "
+    "The agent {agent} ran out of its budget in {count} of its last {of} turns ({reasons}). Its "
+    "limits may be too low for what "
     "it is asked, or it goes about it badly: `aidaemon runs` shows them."
 )
 
 
 @dataclass(slots=True)
 class StopStats:
-    """The latest ends of each agent, kept beside the rows that they come from. One alarm for each time the mark is reached."""
+    """The latest ends of each agent, kept beside the rows that they come from. One alarm for each
+    time the mark is reached.
+    """
 
     _ends: dict[str, deque[Stop]] = field(default_factory=dict)
 
     async def load(self, store: Store, agents: list[str]) -> None:
-        """Read the latest ends from the journal; those that led to the last alarm lead to no other."""
+        """Read the latest ends from the journal; those that led to the last alarm lead to no
+        other.
+        """
         stops = await store.read(lambda tx: [tx.list_recent_stops(one, LATEST) for one in agents])
         for agent, latest in zip(agents, stops, strict=True):
             self._ends[agent] = deque(reversed(latest), maxlen=LATEST)

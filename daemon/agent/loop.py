@@ -1,4 +1,6 @@
-"""The agent loop: look at the turn, do the one thing it needs next, record it, look again (DESIGN 1)."""
+"""The agent loop: look at the turn, do the one thing it needs next, record it, look again (DESIGN
+1).
+"""
 
 import logging
 from collections.abc import Sequence
@@ -50,7 +52,9 @@ MAX_REFUNDS = 5
 
 @value(kw_only=True)
 class AgentLoop:
-    """Drives a turn to its end, or to where it waits for a person. A turn that was cut short goes on when run again."""
+    """Drives a turn to its end, or to where it waits for a person. A turn that was cut short goes
+    on when run again.
+    """
 
     model_caller: ModelCaller
     tools: ToolExecutor
@@ -62,8 +66,10 @@ class AgentLoop:
     stop_stats: StopStats
     clock: Clock
 
-    async def run(self, turn: Turn, scene: TurnContext, control: TurnControl) -> None:
-        """Everything that was recorded is on disk when this returns. Raises Fenced when another worker took the session over."""
+    async def run(self, turn: Turn, context: TurnContext, control: TurnControl) -> None:
+        """Everything that was recorded is on disk when this returns. Raises Fenced when another
+        worker took the session over.
+        """
         while not turn.ended and not turn.suspended:
             if control.is_paused:
                 await turn.commit()
@@ -72,36 +78,38 @@ class AgentLoop:
                 await self._end_cut(turn, halt)
             elif turn.has_open_question:
                 self._suspend(turn, control)
-            elif turn.questions and (raised := self.budget_extension.apply_answer(turn, scene)):
+            elif turn.questions and (raised := self.budget_extension.apply_answer(turn, context)):
                 self._record(turn, raised)
-            elif (short := self._find_shortage(turn, scene)) and not ends_by_condition(turn, short):
-                await self._handle_shortage(turn, scene, short)
+            elif (short := self._find_shortage(turn, context)) and not ends_by_condition(
+                turn, short
+            ):
+                await self._handle_shortage(turn, context, short)
             else:
-                await self._step(turn, scene, control)
+                await self._step(turn, context, control)
         control.accepts_steers = False
         await turn.commit()
 
-    async def _step(self, turn: Turn, scene: TurnContext, control: TurnControl) -> None:
+    async def _step(self, turn: Turn, context: TurnContext, control: TurnControl) -> None:
         """One thing, when nothing stands in the way."""
         spec = turn.spec
         if turn.pending:
-            await self._run_tools(turn, scene, control)
+            await self._run_tools(turn, context, control)
         elif spec.composite:
-            await self._run_composite(turn, scene, control)
+            await self._run_composite(turn, context, control)
         elif (
             spec.conditions
-            and (halt := find_declared_stop(turn, scene.account.spent.usd))
+            and (halt := find_declared_stop(turn, context.account.spent.usd))
             and not is_sent_back(turn)
         ):
-            await self._end_declared(turn, scene, control, halt)
+            await self._end_declared(turn, context, control, halt)
         elif turn.awaiting_verdict and spec.conditions and not check_iterations(turn):
             self._record(turn, Coached("nudge", render_nudge(turn)))
         elif turn.awaiting_verdict and not spec.conditions and not await control.has_steers():
-            await self._check_answer(turn, scene, control)
+            await self._check_answer(turn, context, control)
         elif (halt := find_halt(turn)) and not (control.steers and halt.coachable):
-            await self._halt(turn, scene, control, halt)
+            await self._halt(turn, context, control, halt)
         else:
-            await self._continue(turn, scene, control)
+            await self._continue(turn, context, control)
 
     def _find_cut(self, turn: Turn, control: TurnControl) -> Halt | None:
         if control.cancel_reason:
@@ -111,12 +119,14 @@ class AgentLoop:
             return None
         return Halt(Stop.DEADLINE, f"the time for one turn is used up ({limit:g} s)")
 
-    def _find_shortage(self, turn: Turn, scene: TurnContext) -> Shortage | None:
+    def _find_shortage(self, turn: Turn, context: TurnContext) -> Shortage | None:
         """What has nothing left; for an answer that is complete nothing more is needed."""
-        return None if turn.awaiting_verdict else self.budgets.find_shortage(scene.account)
+        return None if turn.awaiting_verdict else self.budgets.find_shortage(context.account)
 
     async def _end_cut(self, turn: Turn, halt: Halt) -> None:
-        """Unstarted calls are not run. A complete answer is delivered all the same, unless the user said stop."""
+        """Unstarted calls are not run. A complete answer is delivered all the same, unless the
+        user said stop.
+        """
         if turn.pending:
             self.tools.settle_cut(turn, halt.detail)
         answer = turn.answer if turn.awaiting_verdict and halt.reason is not Stop.CANCELLED else ""
@@ -130,9 +140,9 @@ class AgentLoop:
         work = await self.crew.subagents.list_unreported_work(turn) if turn.children else []
         return render_stop(turn, halt, work)
 
-    async def _handle_shortage(self, turn: Turn, scene: TurnContext, short: Shortage) -> None:
+    async def _handle_shortage(self, turn: Turn, context: TurnContext, short: Shortage) -> None:
         """Ask for more, where somebody may say yes; else stop (F2)."""
-        if question := self.budget_extension.build_question(turn, scene, short):
+        if question := self.budget_extension.build_question(turn, context, short):
             self._record(turn, question)
         else:
             await self._end_cut(turn, halt_over_budget(turn, short))
@@ -141,9 +151,9 @@ class AgentLoop:
         control.stop_clock()
         self._record(turn, Suspended(turn.waiting, round(control.active_seconds, 4)))
 
-    async def _run_tools(self, turn: Turn, scene: TurnContext, control: TurnControl) -> None:
+    async def _run_tools(self, turn: Turn, context: TurnContext, control: TurnControl) -> None:
         async with control.time_limit(turn.limits.max_seconds):
-            await self.tools.run_pending(turn, scene.trust)
+            await self.tools.run_pending(turn, context.trust)
         if turn.waiting and not self._find_cut(turn, control):
             self._suspend(turn, control)
         elif not turn.pending and not turn.spec.cycles and turn.refunds < MAX_REFUNDS:
@@ -151,18 +161,18 @@ class AgentLoop:
             if names and names.issubset(HOUSEKEEPING):
                 self._record(turn, IterationRefunded(tuple(state.call_id for state in turn.calls)))
 
-    async def _run_composite(self, turn: Turn, scene: TurnContext, control: TurnControl) -> None:
+    async def _run_composite(self, turn: Turn, context: TurnContext, control: TurnControl) -> None:
         """What the user says meanwhile is for the next turn."""
         control.accepts_steers = False
         async with control.time_limit(turn.limits.max_seconds):
-            events = await self.crew.advance(turn, scene)
+            events = await self.crew.advance(turn, context)
             ends = [one for one in events if isinstance(one, TurnEnded) and one.reason is Stop.DONE]
             if ends:
-                events = await self.answer_checker.check(turn, scene, ends[0])
+                events = await self.answer_checker.check(turn, context, ends[0])
             self._record_all(turn, events)
 
     async def _end_declared(
-        self, turn: Turn, scene: TurnContext, control: TurnControl, halt: Halt
+        self, turn: Turn, context: TurnContext, control: TurnControl, halt: Halt
     ) -> None:
         """An end that says that the goal is reached must pass the author's checks, too (D2)."""
         text = turn.answer or await self._render_stop(turn, halt)
@@ -171,12 +181,12 @@ class AgentLoop:
             self._record_all(turn, [end])
             return
         async with control.time_limit(turn.limits.max_seconds):
-            self._record_all(turn, await self.answer_checker.check(turn, scene, end))
+            self._record_all(turn, await self.answer_checker.check(turn, context, end))
 
-    async def _check_answer(self, turn: Turn, scene: TurnContext, control: TurnControl) -> None:
+    async def _check_answer(self, turn: Turn, context: TurnContext, control: TurnControl) -> None:
         """The turn does not end when the user has just said something more."""
         async with control.time_limit(turn.limits.max_seconds):
-            events = await self.answer_checker.check(turn, scene)
+            events = await self.answer_checker.check(turn, context)
             if control.steers or await control.has_steers():
                 events = [event for event in events if not isinstance(event, TurnEnded)]
             control.accepts_steers = not any(isinstance(event, TurnEnded) for event in events)
@@ -189,8 +199,12 @@ class AgentLoop:
             else:
                 self._record(turn, event)
 
-    async def _halt(self, turn: Turn, scene: TurnContext, control: TurnControl, halt: Halt) -> None:
-        """Coach where the condition gives another chance; else one closing call without tools, so that there is an answer."""
+    async def _halt(
+        self, turn: Turn, context: TurnContext, control: TurnControl, halt: Halt
+    ) -> None:
+        """Coach where the condition gives another chance; else one closing call without tools, so
+        that there is an answer.
+        """
         self._record_steers(turn, control)
         if halt.coach:
             self._record(turn, Coached(halt.reason.value, halt.coach))
@@ -200,31 +214,31 @@ class AgentLoop:
         else:
             if "closing" not in turn.coached:
                 self._record(turn, Coached("closing", CLOSING.format(detail=halt.detail)))
-            await self._call_model(turn, scene, control, closing=halt)
+            await self._call_model(turn, context, control, closing=halt)
 
-    async def _continue(self, turn: Turn, scene: TurnContext, control: TurnControl) -> None:
+    async def _continue(self, turn: Turn, context: TurnContext, control: TurnControl) -> None:
         self._record_steers(turn, control)
-        plan = self.model_caller.context.plan(turn, scene)
-        if self.pre_call.is_due(turn, scene, plan):
+        plan = self.model_caller.context.plan(turn, context)
+        if self.pre_call.is_due(turn, context, plan):
             async with control.time_limit(turn.limits.max_seconds):
-                await self.pre_call.prepare(turn, scene)
+                await self.pre_call.prepare(turn, context)
             self._record_steers(turn, control)  # what was said meanwhile, too (E7)
             plan = None
             if self._find_cut(turn, control):
                 return
-        await self._call_model(turn, scene, control, plan)
+        await self._call_model(turn, context, control, plan)
 
     async def _call_model(
         self,
         turn: Turn,
-        scene: TurnContext,
+        context: TurnContext,
         control: TurnControl,
         plan: PromptPlan | None = None,
         closing: Halt | None = None,
     ) -> None:
         try:
             async with control.time_limit(turn.limits.max_seconds):
-                await self.model_caller.call(turn, scene, plan, closing=closing is not None)
+                await self.model_caller.call(turn, context, plan, closing=closing is not None)
                 if closing:
                     if turn.pending:
                         self.tools.settle_cut(turn, closing.detail)
@@ -235,15 +249,15 @@ class AgentLoop:
             if closing:
                 await self._end_cut(turn, closing)
             else:
-                await self._handle_shortage(turn, scene, error.shortage)
+                await self._handle_shortage(turn, context, error.shortage)
         except ProviderError as error:
-            await self._handle_failure(turn, scene, error, closing)
+            await self._handle_failure(turn, context, error, closing)
 
     async def _handle_failure(
-        self, turn: Turn, scene: TurnContext, error: ProviderError, closing: Halt | None
+        self, turn: Turn, context: TurnContext, error: ProviderError, closing: Halt | None
     ) -> None:
         if error.kind is ErrorClass.CONTEXT_TOO_LONG and (
-            shorter := self.pre_call.shrink(turn, scene)
+            shorter := self.pre_call.shrink(turn, context)
         ):
             self._record(turn, shorter)
             return

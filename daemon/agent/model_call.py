@@ -1,4 +1,5 @@
-"""One model call of a turn: its cost reserved and written down before, its text shown while it comes, its reply recorded.
+"""One model call of a turn: its cost reserved and written down before, its text shown while it
+comes, its reply recorded.
 
 Secrets are redacted from requests, drafts, replies and errors (A6).
 """
@@ -30,7 +31,8 @@ T = TypeVar("T", Message, ModelReply)
 
 @dataclass(slots=True)
 class Draft:
-    """The text of a reply while it comes: redacted and published as long as somebody watches the turn.
+    """The text of a reply while it comes: redacted and published as long as somebody watches the
+    turn.
 
     A secret that comes in pieces is held back until it is complete.
     """
@@ -80,7 +82,9 @@ class RedactingChain:
         on_reset: Callable[[], None] | None = None,
         on_retry: RetryCallback,
     ) -> ModelReply:
-        """The reply of the first route that answers. Texts come as the model wrote them. Raises ProviderError."""
+        """The reply of the first route that answers. Texts come as the model wrote them. Raises
+        ProviderError.
+        """
         texts = [tool.description for tool in request.tools]
         for message in request.messages:
             texts.append(message.text)
@@ -126,36 +130,38 @@ class ModelCaller:
     async def call(
         self,
         turn: Turn,
-        scene: TurnContext,
+        context: TurnContext,
         plan: PromptPlan | None = None,
         *,
         closing: bool = False,
     ) -> None:
-        """Record ModelAsked, call, record ModelReplied. Raises ProviderError when nobody answers, and BudgetExceeded."""
-        prompt = self.context.build_prompt(turn, scene, plan, tools_allowed=not closing)
+        """Record ModelAsked, call, record ModelReplied. Raises ProviderError when nobody answers,
+        and BudgetExceeded.
+        """
+        prompt = self.context.build_prompt(turn, context, plan, tools_allowed=not closing)
         try:
-            await self._call_once(turn, scene, prompt, closing)
+            await self._call_once(turn, context, prompt, closing)
         except ProviderError as error:
             notice = await self.routing.on_failure(error.kind)
             if not notice:
                 raise
-            route, was = self._list_routes(turn, scene)[0], turn.open_request
+            route, was = self._list_routes(turn, context)[0], turn.open_request
             name, model = (was.provider, was.model) if was else ("", "")
             retried = ModelRetried(
                 name, model, error.kind.value, notice, 0.0, route.provider.name, route.model
             )
             turn.record(retried, self.clock.now())
-            await self._call_once(turn, scene, prompt, closing)
+            await self._call_once(turn, context, prompt, closing)
 
-    def _list_routes(self, turn: Turn, scene: TurnContext) -> Sequence[ModelRoute]:
-        return self.routing.list_routes(scene.model or turn.spec.model, turn.intent)
+    def _list_routes(self, turn: Turn, context: TurnContext) -> Sequence[ModelRoute]:
+        return self.routing.list_routes(context.model or turn.spec.model, turn.intent)
 
     async def _call_once(
-        self, turn: Turn, scene: TurnContext, prompt: Prompt, closing: bool
+        self, turn: Turn, context: TurnContext, prompt: Prompt, closing: bool
     ) -> None:
-        routes = self._list_routes(turn, scene)
+        routes = self._list_routes(turn, context)
         first = routes[0]
-        request, held = await self._reserve(scene, prompt, first)
+        request, held = await self._reserve(context, prompt, first)
         actual: Cost | None = None  # until we know better: a call that was cut counts as spent
         asked = ModelAsked(
             iteration=turn.iterations + 1,
@@ -175,7 +181,7 @@ class ModelCaller:
 
         async def retry(event: ModelRetried) -> None:
             nonlocal held
-            held = self._cover(scene, routes, held, event)
+            held = self._cover(context, routes, held, event)
             turn.record(event, self.clock.now())
             await turn.commit()
 
@@ -183,7 +189,7 @@ class ModelCaller:
             turn.record(asked, self.clock.now())
             await turn.commit()
             started = self.clock.monotonic()
-            reply = await self._complete(turn, scene, routes, request, retry)
+            reply = await self._complete(turn, context, routes, request, retry)
             charged = self.routing.usage.charge(reply.usage)
             seconds = round(self.clock.monotonic() - started, 4)
             self._record_reply(turn, reply, charged, seconds, closing)
@@ -192,7 +198,7 @@ class ModelCaller:
             actual = Cost() if error.kind in UNBILLED else None
             raise
         finally:
-            self.budgets.settle(scene.account, held, held if actual is None else actual)
+            self.budgets.settle(context.account, held, held if actual is None else actual)
         if (reply.provider, reply.model) == (first.provider.name, first.model):
             await (
                 self.routing.on_success()
@@ -201,12 +207,12 @@ class ModelCaller:
     async def _complete(
         self,
         turn: Turn,
-        scene: TurnContext,
+        context: TurnContext,
         routes: Sequence[ModelRoute],
         request: ModelRequest,
         retry: RetryCallback,
     ) -> ModelReply:
-        if not (scene.stream or self.live.is_watched(turn.id)):
+        if not (context.stream or self.live.is_watched(turn.id)):
             return await self.chain.complete(routes, request, on_retry=retry)
         redactor = self.chain.redactor
         draft = Draft(self.live, turn, redactor, redactor.open_stream())
@@ -236,9 +242,10 @@ class ModelCaller:
         turn.record(event, self.clock.now())
 
     async def _reserve(
-        self, scene: TurnContext, prompt: Prompt, route: ModelRoute
+        self, context: TurnContext, prompt: Prompt, route: ModelRoute
     ) -> tuple[ModelRequest, Cost]:
-        """The request and the most that it can cost, set aside. With little left, the reply must be short.
+        """The request and the most that it can cost, set aside. With little left, the reply must
+        be short.
 
         Raises BudgetExceeded.
         """
@@ -246,10 +253,10 @@ class ModelCaller:
         wanted = (request.max_tokens or OUTPUT) + THOUGHTS.get(request.effort or "", 0)
         held = Cost(sent, wanted, self.routing.estimate_max_cost(route, sent, wanted))
         try:
-            await self.budgets.hold(scene.account, held)
+            await self.budgets.hold(context.account, held)
             return request, held
         except BudgetExceeded:
-            room, output = scene.account.compute_remaining(), wanted
+            room, output = context.account.compute_remaining(), wanted
         if room.tokens is not None:
             output = min(output, room.tokens - sent)
         if room.usd is not None:
@@ -258,16 +265,16 @@ class ModelCaller:
             output = min(output, int((room.usd - before) / each)) if each > 0 else output
         output = max(min(wanted, LEAST_OUTPUT), output)
         held = Cost(sent, output, self.routing.estimate_max_cost(route, sent, output))
-        await self.budgets.hold(scene.account, held)
+        await self.budgets.hold(context.account, held)
         return replace(request, max_tokens=output, effort=None), held
 
     def _cover(
-        self, scene: TurnContext, routes: Sequence[ModelRoute], held: Cost, event: ModelRetried
+        self, context: TurnContext, routes: Sequence[ModelRoute], held: Cost, event: ModelRetried
     ) -> Cost:
         """What is held now: a fallback that is asked next may cost more. Raises BudgetExceeded."""
         for route in routes:
             if (route.provider.name, route.model) == (event.next_provider, event.next_model):
                 usd = self.routing.estimate_max_cost(route, held.input_tokens, held.output_tokens)
                 more = Cost(usd=max(0.0, usd - held.usd))
-                held = self.budgets.hold_more(scene.account, held, more)
+                held = self.budgets.hold_more(context.account, held, more)
         return held

@@ -1,4 +1,6 @@
-"""Which models are asked, in which order; what the first answer, or the first refusal, says about the config (A7, A8)."""
+"""Which models are asked, in which order; what the first answer, or the first refusal, says about
+the config (A7, A8).
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +34,9 @@ class ModelChoice:
 
 @dataclass(slots=True)
 class ModelRouting:
-    """The models of the running config. The callbacks tell the owner of the config how it went, once each."""
+    """The models of the running config. The callbacks tell the owner of the config how it went,
+    once each.
+    """
 
     choice: ModelChoice
     prices: PriceList
@@ -42,7 +46,9 @@ class ModelRouting:
     _proven: bool = field(default=False)
 
     def list_routes(self, chosen: str, work: Work | Intent | None = None) -> Sequence[ModelRoute]:
-        """The chosen model first, else the one for this work (A2); then the primary, then the fallbacks."""
+        """The chosen model first, else the one for this work (A2); then the primary, then the
+        fallbacks.
+        """
         chosen = chosen or self.model_for_work(work)
         primary = self.choice.primary
         first = () if chosen == primary.model else (ModelRoute(primary.provider, chosen),)
@@ -72,7 +78,9 @@ class ModelRouting:
         await self.confirm_config()
 
     async def on_failure(self, kind: ErrorClass) -> str:
-        """The first call failed for good: where the last good config takes over, its routes from now on, and a notice."""
+        """The first call failed for good: where the last good config takes over, its routes from
+        now on, and a notice.
+        """
         found = None if self._proven else await self.load_last_good(kind)
         if found is None:
             return ""

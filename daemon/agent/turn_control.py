@@ -11,7 +11,9 @@ from daemon.core.rows import InboxRow
 
 @dataclass(slots=True)
 class TurnControl:
-    """One per running turn. `reserved` counts texts on their way to disk that will steer it: it does not end before them."""
+    """One per running turn. `reserved` counts texts on their way to disk that will steer it: it
+    does not end before them.
+    """
 
     monotonic: Callable[[], float]
     sender: str = ""
@@ -77,7 +79,9 @@ class TurnControl:
         self._active_seconds, self._active_since = self.active_seconds, -1.0
 
     def hold_clock(self, name: str) -> None:
-        """Somebody below waits for a person: the clock stands still, and so does the deadline of what runs now."""
+        """Somebody below waits for a person: the clock stands still, and so does the deadline of
+        what runs now.
+        """
         if not self._waiting_children and self._active_since >= 0:
             self.stop_clock()
             if self._scope and not self.cancel_reason and not self._scope.expired():
@@ -104,7 +108,9 @@ class TurnControl:
 
     @asynccontextmanager
     async def time_limit(self, max_seconds: float) -> AsyncIterator[None]:
-        """Run the body until the turn's time is up or somebody interrupts; then it is cancelled and simply left."""
+        """Run the body until the turn's time is up or somebody interrupts; then it is cancelled
+        and simply left.
+        """
         self._max_seconds = max_seconds
         try:
             async with asyncio.timeout(max(0.0, max_seconds - self.active_seconds)) as self._scope:

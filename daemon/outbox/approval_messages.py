@@ -1,4 +1,6 @@
-"""Questions that are settled lose their buttons, wherever they were put, however they were answered (A15)."""
+"""Questions that are settled lose their buttons, wherever they were put, however they were
+answered (A15).
+"""
 
 import asyncio
 import logging
@@ -30,8 +32,9 @@ OUTCOMES = {
 
 @dataclass(slots=True)
 class ApprovalMessages:
-    """Looks at the questions of a turn when it goes on, and when it then stops again. The journal has what stands open, so that a
-    crash leaves nothing behind. After a refusal a button stays: pressed, it says that it is settled.
+    """Looks at the questions of a turn when it goes on, and when it then stops again. The journal
+    has what stands open, so that a crash leaves nothing behind. After a refusal a button stays:
+    pressed, it says that it is settled.
     """
 
     store: Store
@@ -48,12 +51,16 @@ class ApprovalMessages:
             self.add_turn(turn)
 
     def add_turn(self, turn: str) -> None:
-        """A question of this turn was posted: remove its buttons if it is settled already, else when it is."""
+        """A question of this turn was posted: remove its buttons if it is settled already, else
+        when it is.
+        """
         self._open.add(turn)
         self._tasks.start(self._close(turn), f"closing questions of {turn}")
 
     def on_delivery(self, turn: str) -> None:
-        """A message about this turn was sent: a notice may settle what was asked after the turn was over."""
+        """A message about this turn was sent: a notice may settle what was asked after the turn
+        was over.
+        """
         if turn in self._open:
             self._tasks.start(self._close(turn), f"closing questions of {turn}")
 

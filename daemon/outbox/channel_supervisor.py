@@ -1,4 +1,6 @@
-"""Keeps channels running, each in its own task; knows which work, and tells the owner of one that is down."""
+"""Keeps channels running, each in its own task; knows which work, and tells the owner of one that
+is down.
+"""
 
 import asyncio
 import logging
@@ -16,7 +18,9 @@ SILENT_S, FAILING_S = 75.0, 15.0
 
 @dataclass(slots=True)
 class ChannelState:
-    """A channel and what is known of it. `up` is set while it answers; who waits for it to come back waits on that."""
+    """A channel and what is known of it. `up` is set while it answers; who waits for it to come
+    back waits on that.
+    """
 
     channel: Channel
     clock: Clock
@@ -65,7 +69,9 @@ class ChannelState:
         return silent if silent > self.silent_s or not self.up.is_set() else 0.0
 
     def describe_problem(self) -> str:
-        """What to say of it to those who watch over the daemon; "" while all is well, or has been unwell for a moment only."""
+        """What to say of it to those who watch over the daemon; "" while all is well, or has been
+        unwell for a moment only.
+        """
         if self.refused:
             return f"{self.name}: {self.why} (since {_at(self.since)})"
         if self.down_for <= self.failing_s:
@@ -135,7 +141,9 @@ class ChannelSupervisor:
                 log.warning("%s did not close in order: %s", state.name, error)
 
     async def _watch(self) -> None:
-        """The owner is told of a channel that is down for five minutes, and when it is back after that."""
+        """The owner is told of a channel that is down for five minutes, and when it is back after
+        that.
+        """
         while True:
             await asyncio.sleep(min(LOOK_EVERY_S, self.tell_after_s))
             for state in self.channels.values():

@@ -68,7 +68,9 @@ class OutboxDispatcher:
             await asyncio.wait(workers, timeout=seconds)
 
     async def _collect(self) -> None:
-        """New rows go to the end of their conversation's queue; those that are queued already stay where they are."""
+        """New rows go to the end of their conversation's queue; those that are queued already stay
+        where they are.
+        """
 
         def look(tx: ReadTx) -> list[OutboxRow]:
             return [row for name in self.channels for row in tx.list_unsent(name)]
@@ -102,7 +104,9 @@ class OutboxDispatcher:
             del self._workers[address], self._queues[address]
 
     async def _deliver(self, channel: ChannelState, row: OutboxRow, since: float) -> None:
-        """After an error it is tried again from what the journal has; after the third it has failed."""
+        """After an error it is tried again from what the journal has; after the third it has
+        failed.
+        """
         tries = 0
         while True:
             try:

@@ -1,6 +1,8 @@
-"""Shows a running turn in its conversation: typing, the text as it grows, the tool that runs (E12).
+"""Shows a running turn in its conversation: typing, the text as it grows, the tool that runs
+(E12).
 
-A draft that stays at the platform is noted in the journal before it is made: the reply replaces it, after a crash too.
+A draft that stays at the platform is noted in the journal before it is made: the reply replaces it,
+after a crash too.
 """
 
 import asyncio
@@ -169,7 +171,8 @@ class DraftUpdater:
         """Noted before it is made; the note holds its id as soon as that is known."""
         if self.noted is None:
             if await self._load() == "":
-                self.mute = True  # a crash came before its id was known: the reply finds out what became of it
+                # a crash came before its id was known: the reply finds out what became of it
+                self.mute = True
                 return
             await self._note(self.message)
         draft = self.channel.channel.show_draft(
@@ -179,7 +182,9 @@ class DraftUpdater:
         await self._note(self.message or GONE)
 
     async def _load(self) -> str | None:
-        """What the journal has of a draft that a former daemon showed, and whether nobody else reads the chat."""
+        """What the journal has of a draft that a former daemon showed, and whether nobody else
+        reads the chat.
+        """
         known, begun = await self.store.read(
             lambda tx: (tx.get_draft(self.turn), tx.get_turn_input(self.turn))
         )
@@ -239,7 +244,9 @@ class LiveDrafts:
             del self._updaters[turn]
 
     async def finish(self, turn: str) -> None:
-        """No draft of this turn is shown any more once this returns; one that is being shown is waited for, for a while."""
+        """No draft of this turn is shown any more once this returns; one that is being shown is
+        waited for, for a while.
+        """
         if turn not in self._updaters:
             return
         updater, task = self._updaters[turn]
@@ -275,7 +282,9 @@ class LiveDrafts:
 
 
 def _list_leftovers(tx: ReadTx) -> list[tuple[str, Address, str]]:
-    """(turn, address, message) of drafts whose turn has ended without a reply on its way; "" or GONE: nothing to delete."""
+    """(turn, address, message) of drafts whose turn has ended without a reply on its way; "" or
+    GONE: nothing to delete.
+    """
     found = []
     for name, message in tx.list_drafts().items():
         turn, rows = tx.get_turn(name), tx.list_turn_outbox(name)

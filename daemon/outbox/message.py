@@ -17,7 +17,8 @@ GONE = "-"
 
 @value
 class OutboundMessage:
-    """What is to be sent where. `choices` stand under the last piece; `reply_to` is the message that the first one answers.
+    """What is to be sent where. `choices` stand under the last piece; `reply_to` is the message
+    that the first one answers.
 
     `row` is as the journal has it now. `copy` goes out beside it: the same question, where somebody is who may say yes.
     `draft` is the message that shows it as far as it had grown: "" for one whose id is not known, None for none;
@@ -60,7 +61,9 @@ def list_buttons(
 
 
 def build_choices(asked: ApprovalRow, names: Sequence[str]) -> tuple[Choice, ...]:
-    """Buttons by the question's own token: their meaning does not depend on where they stand (A15)."""
+    """Buttons by the question's own token: their meaning does not depend on where they stand
+    (A15).
+    """
     labels = {"o": "Yes", "d": "No"} if is_system_question(asked) else {}
     token, choices = asked.token_hash[:32], []
     for name in names:

@@ -1,4 +1,6 @@
-"""How fast one may write to a conversation: as the platform has it, and slower for a while after it has complained."""
+"""How fast one may write to a conversation: as the platform has it, and slower for a while after
+it has complained.
+"""
 
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -14,7 +16,9 @@ SLOW = RateLimit(25, 1.0)
 
 @dataclass(slots=True)
 class RateWindow:
-    """When the latest messages went: in no stretch of the rate's length are there ever more of them than its count."""
+    """When the latest messages went: in no stretch of the rate's length are there ever more of
+    them than its count.
+    """
 
     rate: RateLimit
     gone: deque[float] = field(default_factory=deque)
@@ -34,7 +38,9 @@ class RateWindow:
 
 @dataclass(slots=True)
 class RateLimiter:
-    """One per channel, for threads share their chat's rate. `monotonic` in seconds; `sleep` takes seconds."""
+    """One per channel, for threads share their chat's rate. `monotonic` in seconds; `sleep` takes
+    seconds.
+    """
 
     rate: Callable[[Address], RateLimit]
     monotonic: Callable[[], float]
@@ -53,7 +59,8 @@ class RateLimiter:
             await self.sleep(wait)
 
     def try_acquire(self, address: Address) -> bool:
-        """Whether something that may be left out (a draft, a sign of typing) can go now; takes its place if so.
+        """Whether something that may be left out (a draft, a sign of typing) can go now; takes its
+        place if so.
 
         The last places, one at least, are kept for messages.
         """
@@ -66,12 +73,16 @@ class RateLimiter:
         return True
 
     def on_error(self, address: Address, error: Exception, *, spare: bool = False) -> None:
-        """The error may be that it was too much. Messages do not wait for what may be left out (`spare`)."""
+        """The error may be that it was too much. Messages do not wait for what may be left out
+        (`spare`).
+        """
         if isinstance(error, RetryLater) and error.after_s:
             self.slow_down(address, error.after_s, hold=not spare)
 
     def slow_down(self, address: Address, after_s: float, *, hold: bool = True) -> None:
-        """The platform said that it was too much: nothing there for so long, and everything slowly for a minute."""
+        """The platform said that it was too much: nothing there for so long, and everything slowly
+        for a minute.
+        """
         now = self.monotonic()
         if hold:
             window, _ = self._find_wait(address, now)

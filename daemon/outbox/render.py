@@ -1,4 +1,6 @@
-"""Turns a row of the outbox into a message: a reply as it is, a question with its buttons, a notice word for word."""
+"""Turns a row of the outbox into a message: a reply as it is, a question with its buttons, a
+notice word for word.
+"""
 
 import json
 from collections.abc import Callable
@@ -34,7 +36,9 @@ WHOSE = "It is for {who}, in {where}."
 def build_message(
     tx: ReadTx, channel: str, row: OutboxRow, *, buttons: bool, is_up: Callable[[str], bool]
 ) -> OutboundMessage:
-    """The message as things stand now: a question that was answered meanwhile has no buttons any more."""
+    """The message as things stand now: a question that was answered meanwhile has no buttons any
+    more.
+    """
     row, begun = tx.get_delivery(row.turn, row.part) or row, tx.get_turn_input(row.turn)
     since = min(begun.received_at, row.created_at) if begun else row.created_at
     address = parse_address(channel, row.chat)
@@ -63,7 +67,9 @@ def _build_question(
     buttons: bool,
     is_up: Callable[[str], bool],
 ) -> OutboundMessage:
-    """Who may not approve here is told who has been asked; a button is shown only where it may count."""
+    """Who may not approve here is told who has been asked; a button is shown only where it may
+    count.
+    """
     row = plain.row
     asked = tx.get_approval(row.turn, parse_call_id(row.body))
     if asked is None:
@@ -95,7 +101,8 @@ def _build_question(
 
 
 def describe_origin(tx: ReadTx, row: OutboxRow, asked: ApprovalRow) -> str:
-    """For whom it is asked, where that is another conversation than the one it is put in; "" where it is this one's own.
+    """For whom it is asked, where that is another conversation than the one it is put in; "" where
+    it is this one's own.
 
     What somebody calls themselves proves nothing: it never stands without who they are.
     """

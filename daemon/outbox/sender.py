@@ -1,7 +1,8 @@
 """Sends one delivery: from its row in the outbox to the platform's answer.
 
-Each message of it goes through: sending (on disk) -> the platform -> its id (on disk). What a crash or a lost answer leaves
-unsure is looked for at the platform, or sent again under the same key (promise 4; K12 to K14).
+Each message of it goes through: sending (on disk) -> the platform -> its id (on disk). What a crash
+or a lost answer leaves unsure is looked for at the platform, or sent again under the same key
+(promise 4; K12 to K14).
 """
 
 import asyncio
@@ -29,7 +30,9 @@ from daemon.outbox.render import build_message
 log = logging.getLogger(__name__)
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
 BLIND_PAUSES = (0.5, 2.0, 8.0, 32.0, 128.0)
-"""Between tries that a platform did not answer, where nobody can look whether they arrived: each may send a duplicate."""
+"""Between tries that a platform did not answer, where nobody can look whether they arrived: each
+may send a duplicate.
+"""
 NEW, SENDING, SENT, UNCERTAIN, FAILED = "new", "sending", "sent", "uncertain", "failed"
 KINDS = {REPLY: "a reply", APPROVAL: "a question", FILE: "a file", "notice": "a notice"}
 DOWN_PAUSE = 120.0
@@ -47,7 +50,9 @@ class AttachmentFile(BaseModel):
 
     @classmethod
     def load(cls, body: str, root: Path) -> "AttachmentFile":
-        """From the body of a delivery. Raises Rejected where the copy is gone, or was never under `root`."""
+        """From the body of a delivery. Raises Rejected where the copy is gone, or was never under
+        `root`.
+        """
         try:
             file = cls.model_validate_json(body)
         except ValidationError as error:
@@ -94,7 +99,8 @@ class DeliveryState:
 
 @dataclass(slots=True)
 class OutboxSender:
-    """Takes deliveries to their end: sent, or failed for good, and then the owner is told elsewhere, in the same step.
+    """Takes deliveries to their end: sent, or failed for good, and then the owner is told
+    elsewhere, in the same step.
 
     `tell(tx, text, not_on)` posts a notice to the owner; `is_up` says whether a channel works.
     """
@@ -109,7 +115,8 @@ class OutboxSender:
     give_up_s: float = GIVE_UP_S
 
     async def deliver(self, channel: ChannelState, row: OutboxRow, since: float) -> None:
-        """Until it is sent or has failed; it waits `since` (monotonic). Cancelled in between, it goes on at the next start.
+        """Until it is sent or has failed; it waits `since` (monotonic). Cancelled in between, it
+        goes on at the next start.
 
         Raises StoreUnavailable: then it is to be tried again.
         """
@@ -160,7 +167,9 @@ class OutboxSender:
         return DeliveryState(message, pieces, file, ids, now.state in (SENDING, UNCERTAIN))
 
     async def _send_next(self, channel: ChannelState, state: DeliveryState) -> None:
-        """One message more. What was in doubt is no longer, once the platform has said yes or a plain no."""
+        """One message more. What was in doubt is no longer, once the platform has said yes or a
+        plain no.
+        """
         message, index = state.message, len(state.ids)
         row, address, piece = message.row, message.address, state.pieces[index]
         key = message_key(row.turn, row.part, index)
@@ -184,7 +193,8 @@ class OutboxSender:
     async def _pause(
         self, channel: ChannelState, state: DeliveryState, error: ChannelError
     ) -> None:
-        """Wait as long as the platform wants, or until it is back; what is unsure stays so until it is known.
+        """Wait as long as the platform wants, or until it is back; what is unsure stays so until
+        it is known.
 
         Raises Rejected where one try more could only make it worse.
         """
@@ -238,7 +248,9 @@ class OutboxSender:
                 await asyncio.to_thread(path.unlink, missing_ok=True)
 
     async def _mark(self, state: DeliveryState, name: str, error: str = "") -> None:
-        """On disk when it returns: nothing is sent before, and nothing is forgotten after, however long the disk is full."""
+        """On disk when it returns: nothing is sent before, and nothing is forgotten after, however
+        long the disk is full.
+        """
         written = (name, len(state.ids))
         if state.written == written:
             return
@@ -270,7 +282,9 @@ class OutboxSender:
 
 
 async def _send(channel: Channel, state: DeliveryState, piece: MessagePart, key: str) -> str:
-    """The first message brings the file, takes the draft's place and is the answer; the last has the buttons."""
+    """The first message brings the file, takes the draft's place and is the answer; the last has
+    the buttons.
+    """
     message, first = state.message, not state.ids
     if state.file and first:
         return await channel.upload(message.address, state.file.path, state.file.name, piece, key)
@@ -294,9 +308,11 @@ async def _send(channel: Channel, state: DeliveryState, piece: MessagePart, key:
 
 
 async def _find_draft(channel: Channel, message: OutboundMessage, piece: MessagePart) -> str:
-    """A draft was begun, and its id is not known. Under the same key the platform gives the first one, or makes one.
+    """A draft was begun, and its id is not known. Under the same key the platform gives the first
+    one, or makes one.
 
-    Where there are keys nothing is searched for: a platform that finds by words could find an equal answer of before.
+    Where there are keys nothing is searched for: a platform that finds by words could find an equal
+    answer of before.
     """
     key, private = draft_key(message.row.turn), not message.reply_to
     if not channel.capabilities.idempotent:

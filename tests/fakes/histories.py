@@ -100,7 +100,7 @@ class Consultant(AuxiliaryModel):
     async def ask(
         self,
         turn: Turn,
-        scene: TurnContext,
+        context: TurnContext,
         purpose: str,
         messages: Sequence[Message],
         *,

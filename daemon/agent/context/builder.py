@@ -1,4 +1,6 @@
-"""Builds what the model sees: system prompt, earlier turns, this turn; the same bytes up to what is new."""
+"""Builds what the model sees: system prompt, earlier turns, this turn; the same bytes up to what
+is new.
+"""
 
 import json
 from collections.abc import Sequence
@@ -46,7 +48,8 @@ COMPACT_TOOLS = (
 COMPACT = "You are aidaemon, an assistant that runs on the user's machine. Be brief."
 
 CLOSING = (
-    "This was the last step you were allowed ({detail}). Answer the user now, without tools: say what was done, what was not, "
+    "This was the last step you were allowed ({detail}). Answer the user now, without tools: say "
+    "what was done, what was not, "
     "and what remains to do."
 )
 SHRINK = "shrink"
@@ -54,7 +57,9 @@ SHRINK = "shrink"
 
 @dataclass(slots=True)
 class OwnMessages:
-    """The running turn's own messages, measured and repaired as they come: no call looks at all of them again."""
+    """The running turn's own messages, measured and repaired as they come: no call looks at all of
+    them again.
+    """
 
     count: int = 0
     tokens: int = 0
@@ -65,7 +70,9 @@ class OwnMessages:
     _prefix: tuple[Message, ...] = ()
 
     def update(self, turn: Turn) -> None:
-        """Take in what is new. Nothing is repaired across a reply that follows something else than a reply."""
+        """Take in what is new. Nothing is repaired across a reply that follows something else than
+        a reply.
+        """
         if len(turn.compressed) != self._compressions:
             self.count = self.tokens = self.extra = self._settled = 0
             self._prefix, self._compressions = (), len(turn.compressed)
@@ -88,7 +95,9 @@ class OwnMessages:
 
 @value
 class TurnContext:
-    """What a turn stands in: what its calls are judged by, the turns before it, the tools found earlier, its account."""
+    """What a turn stands in: what its calls are judged by, the turns before it, the tools found
+    earlier, its account.
+    """
 
     trust: TrustContext = field(default_factory=TrustContext)
     history: HistoryWindow = field(default_factory=HistoryWindow)
@@ -102,7 +111,9 @@ class TurnContext:
 
 @value
 class Prompt:
-    """A request with what its event says of it. `extra`: what it can take beyond 4/3 of the estimated tokens."""
+    """A request with what its event says of it. `extra`: what it can take beyond 4/3 of the
+    estimated tokens.
+    """
 
     request: ModelRequest
     prompt_hash: str
@@ -113,8 +124,9 @@ class Prompt:
 
 @value
 class ToolList:
-    """A list of tools as it is sent, with its hash and an estimate of its tokens. `label` is that of the words that describe
-    them: a server describes its own, and one that is gone was a server's (A22).
+    """A list of tools as it is sent, with its hash and an estimate of its tokens. `label` is that
+    of the words that describe them: a server describes its own, and one that is gone was a
+    server's (A22).
     """
 
     specs: tuple[ToolSpec, ...]
@@ -126,7 +138,9 @@ class ToolList:
 
 @value
 class PromptPlan:
-    """All there is to send, and what it takes; `fixed` is what the system prompt and the tools take."""
+    """All there is to send, and what it takes; `fixed` is what the system prompt and the tools
+    take.
+    """
 
     tools: ToolList
     system: Message
@@ -139,7 +153,9 @@ class PromptPlan:
 
 @value
 class ContextBuilder:
-    """Builds the request of each call. `core` are the tools that are always shown; the rest is found by find_tools."""
+    """Builds the request of each call. `core` are the tools that are always shown; the rest is
+    found by find_tools.
+    """
 
     toolbox: ToolRegistry
     core: tuple[str, ...]
@@ -149,14 +165,14 @@ class ContextBuilder:
     _tool_lists: dict[tuple[int, tuple[str, ...]], ToolList] = field(default_factory=dict)
     _listed: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
 
-    def plan(self, turn: Turn, scene: TurnContext) -> PromptPlan:
+    def plan(self, turn: Turn, context: TurnContext) -> PromptPlan:
         """What the next request takes if no turn and no step has to be left out."""
-        own, spec = scene.own, turn.spec
+        own, spec = context.own, turn.spec
         own.update(turn)
-        tools = self._list_tools(turn, scene)
+        tools = self._list_tools(turn, context)
         text = f"{self.system}\n\n{spec.instructions}" if spec.instructions else self.system
         system = Message(MessageRole.SYSTEM, text)
-        earlier, window = scene.history.after_compaction(turn), self.window_of(turn)
+        earlier, window = context.history.after_compaction(turn), self.window_of(turn)
         fixed = estimate_tokens((system,)) + tools.tokens
         tokens = fixed + earlier.tokens + own.tokens
         messages: Sequence[Message] = turn.messages
@@ -168,21 +184,23 @@ class ContextBuilder:
     def build_prompt(
         self,
         turn: Turn,
-        scene: TurnContext,
+        context: TurnContext,
         plan: PromptPlan | None = None,
         *,
         tools_allowed: bool = True,
     ) -> Prompt:
-        """The request for the next call of this turn. The todo list goes behind everything, as it stands now (E3)."""
-        plan = plan or self.plan(turn, scene)
+        """The request for the next call of this turn. The todo list goes behind everything, as it
+        stands now (E3).
+        """
+        plan = plan or self.plan(turn, context)
         earlier, own, tokens = plan.earlier, plan.own, plan.tokens
         if tokens > plan.window:
             earlier, own = fit_history(turn, earlier, own, plan.window - plan.fixed)
             tokens = plan.fixed + earlier.tokens + estimate_tokens(own)
         whole = own is turn.messages
-        extra = earlier.extra + (scene.own.extra if whole else estimate_extra_tokens(own))
+        extra = earlier.extra + (context.own.extra if whole else estimate_extra_tokens(own))
         if meet_well(earlier.messages, own):
-            sound = (*earlier.messages, *(scene.own.repaired if whole else repair(own)))
+            sound = (*earlier.messages, *(context.own.repaired if whole else repair(own)))
         else:
             sound = tuple(repair((*earlier.messages, *own)))
         messages = plain = (plan.system, *sound)
@@ -190,19 +208,21 @@ class ContextBuilder:
             messages = append_plan(plain, turn.todos)
             last = len(plain) - 1
             tokens += estimate_tokens(messages[last:]) - estimate_tokens(plain[last:])
-        effort, tools = scene.effort or None, plan.tools
+        effort, tools = context.effort or None, plan.tools
         request = ModelRequest(messages, tools.specs, tools_allowed, self.max_tokens, effort)
         prompt_hash = hash_messages((plan.system, *own), earlier.digest).hex()
         return Prompt(request, prompt_hash, tools, tokens, extra)
 
     def window_of(self, turn: Turn) -> int:
-        """How many tokens may be sent for this turn; less than declared once a provider found that to be too much."""
+        """How many tokens may be sent for this turn; less than declared once a provider found that
+        to be too much.
+        """
         shrunk = (event.tokens_after for event in turn.compressed if event.strategy == SHRINK)
         return min((turn.spec.window or self.window, *shrunk))
 
-    def _list_tools(self, turn: Turn, scene: TurnContext) -> ToolList:
+    def _list_tools(self, turn: Turn, context: TurnContext) -> ToolList:
         """A spec that lists its tools has those from the beginning, and no others (B1)."""
-        only, found = turn.spec.tools, (*scene.offers, *turn.offered_tools)
+        only, found = turn.spec.tools, (*context.offers, *turn.offered_tools)
         if only and only not in self._listed:
             # "*" only says that all may be found
             asked = [pattern for pattern in only if pattern != "*"]

@@ -1,4 +1,5 @@
-"""History that grows towards the window gets shorter: oldest turns are dropped, or a summary takes their place (A5, B4, D7).
+"""History that grows towards the window gets shorter: oldest turns are dropped, or a summary takes
+their place (A5, B4, D7).
 
 Only what the model is shown changes; the journal keeps everything.
 """
@@ -42,9 +43,11 @@ Write in the language of the conversation, without introduction, in at most {wor
 def plan_drop(
     turn: Turn, earlier: HistoryWindow, tokens: int, target: int, *, keep: int = KEPT
 ) -> HistoryCompressed | None:
-    """Drop the oldest units until so many tokens are left: earlier turns first, then this turn's own iterations.
+    """Drop the oldest units until so many tokens are left: earlier turns first, then this turn's
+    own iterations.
 
-    The last `keep` units stay, and so does what people said in this turn. None when there is nothing to drop.
+    The last `keep` units stay, and so does what people said in this turn. None when there is
+    nothing to drop.
     """
     shown = earlier.after_compaction(turn)
     ends = [end for _, end in find_iterations(turn.messages)]
@@ -88,9 +91,11 @@ class HistoryCompactor:
     auxiliary: AuxiliaryModel
 
     async def compress(
-        self, turn: Turn, scene: TurnContext, prompt_tokens: int
+        self, turn: Turn, context: TurnContext, prompt_tokens: int
     ) -> HistoryCompressed | None:
-        """What to record; None when there is room enough. `prompt_tokens` is what all there is would take."""
+        """What to record; None when there is room enough. `prompt_tokens` is what all there is
+        would take.
+        """
         window = self.context.window_of(turn)
         if not is_nearly_full(prompt_tokens, window):
             return None
@@ -98,34 +103,34 @@ class HistoryCompactor:
         summaries = sum(bool(event.summary) for event in turn.compressed)
         if turn.spec.strategy == "periodic-summary" and summaries < SUMMARIES:
             most = min(max(window // 10, SHORTEST_SUMMARY), LONGEST_SUMMARY)
-            planned = plan_drop(turn, scene.history, prompt_tokens, target - most)
-            if planned and (event := await self._summarise(turn, scene, planned, most)):
+            planned = plan_drop(turn, context.history, prompt_tokens, target - most)
+            if planned and (event := await self._summarise(turn, context, planned, most)):
                 return event
-        return plan_drop(turn, scene.history, prompt_tokens, target)
+        return plan_drop(turn, context.history, prompt_tokens, target)
 
-    def shrink(self, turn: Turn, scene: TurnContext) -> HistoryCompressed | None:
+    def shrink(self, turn: Turn, context: TurnContext) -> HistoryCompressed | None:
         """What to record when a provider found the prompt too long; None when nothing can go."""
-        plan = self.context.plan(turn, scene)
-        sent = self.context.build_prompt(turn, scene, plan).tokens
+        plan = self.context.plan(turn, context)
+        sent = self.context.build_prompt(turn, context, plan).tokens
         history = sent - plan.fixed
         if history < LEAST_HISTORY:
             return None
         half = max(sent // 2, plan.fixed + history // 4)
         keep = 1 if find_iterations(turn.messages) else 0  # only the latest step is safe
-        planned = plan_drop(turn, scene.history, plan.tokens, half, keep=keep)
+        planned = plan_drop(turn, context.history, plan.tokens, half, keep=keep)
         if planned is None:
             return HistoryCompressed(SHRINK, sent, half, len(plan.earlier.groups))
         room = min(half * 4 // 3 if planned.tokens_after <= half else half, sent - 1)
         return replace(planned, strategy=SHRINK, tokens_before=sent, tokens_after=room)
 
     async def _summarise(
-        self, turn: Turn, scene: TurnContext, planned: HistoryCompressed, most: int
+        self, turn: Turn, context: TurnContext, planned: HistoryCompressed, most: int
     ) -> HistoryCompressed | None:
         """None when the model had nothing to say, or nothing shorter."""
-        gone = list_dropped(turn, scene.history, planned)
+        gone = list_dropped(turn, context.history, planned)
         room = self.context.window_of(turn) * DUE_PERCENT // 100 - most
         said = await self.auxiliary.ask(
-            turn, scene, "summary", build_summary_request(gone, most, room), max_tokens=most
+            turn, context, "summary", build_summary_request(gone, most, room), max_tokens=most
         )
         text = said or ""
         for tag in TAGS:  # nothing in a summary can close the place where it stands
@@ -135,14 +140,16 @@ class HistoryCompactor:
             return None
         label = join_all(message.label for message in gone)
         event = replace(planned, strategy="periodic-summary", summary=text, label=label)
-        before = scene.history.after_compaction(turn).summary
+        before = context.history.after_compaction(turn).summary
         more = estimate_tokens((build_summary_message(event),)) - (before.tokens if before else 0)
         event = replace(event, tokens_after=planned.tokens_after + more)
         return event if event.tokens_after < planned.tokens_before else None
 
 
 def build_summary_request(gone: Sequence[Message], most: int, room: int) -> list[Message]:
-    """What a model is asked for a summary of these, in so many tokens; long texts are shortened so that it fits in the room."""
+    """What a model is asked for a summary of these, in so many tokens; long texts are shortened so
+    that it fits in the room.
+    """
     told = "\n\n".join(line for message in shorten(gone, room) for line in render_message(message))
     return [
         Message(MessageRole.SYSTEM, SUMMARISE.format(words=int(most * WORDS_PER_TOKEN))),

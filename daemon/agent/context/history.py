@@ -1,4 +1,6 @@
-"""What a session said before: measured, hashed and repaired once per turn, the same bytes in every prompt (A5, B4)."""
+"""What a session said before: measured, hashed and repaired once per turn, the same bytes in every
+prompt (A5, B4).
+"""
 
 import logging
 from collections.abc import Sequence
@@ -39,7 +41,9 @@ def estimate_tokens(messages: Sequence[Message]) -> int:
 
 
 def estimate_extra_tokens(messages: Sequence[Message]) -> int:
-    """What messages can take beyond 4/3 of the estimate: other scripts, and the provider's form of each call and result."""
+    """What messages can take beyond 4/3 of the estimate: other scripts, and the provider's form of
+    each call and result.
+    """
     wide = sum(_count_bytes(m.text) - len(m.text) for m in messages if not m.text.isascii())
     return wide // 3 + AROUND_A_CALL * sum(len(m.calls) for m in messages)
 
@@ -66,7 +70,9 @@ def _count_bytes(text: str) -> int:
 
 @value
 class TurnMessages:
-    """One turn that ended, or the summary of turns that are left out: repaired, measured and hashed once."""
+    """One turn that ended, or the summary of turns that are left out: repaired, measured and
+    hashed once.
+    """
 
     messages: tuple[Message, ...]
     tokens: int
@@ -124,7 +130,9 @@ class HistoryWindow:
         return self._compacted[key]
 
     def fit(self, room: int) -> "HistoryWindow":
-        """What fits. If it is too much, the oldest go, down to half of the room, so that the prefix then stays the same."""
+        """What fits. If it is too much, the oldest go, down to half of the room, so that the
+        prefix then stays the same.
+        """
         if self.tokens <= room:
             return self
         summary = self.summary if self.summary and self.summary.tokens <= room else None
@@ -175,7 +183,9 @@ def rebuild_turn(
 
 
 def sum_progress(tx: ReadTx, turn: Turn) -> int:
-    """Its progress with that of all its sub-agents: who waits for one that gets further is not stuck (K25)."""
+    """Its progress with that of all its sub-agents: who waits for one that gets further is not
+    stuck (K25).
+    """
     if not turn.children:
         return turn.progress
     below = tx.list_children(turn.id)
@@ -185,7 +195,8 @@ def sum_progress(tx: ReadTx, turn: Turn) -> int:
 
 @dataclass(slots=True)
 class History:
-    """A session's turns that ended, oldest first, behind the summary of what is left out; and the tools it found.
+    """A session's turns that ended, oldest first, behind the summary of what is left out; and the
+    tools it found.
 
     `texts_by_turn` tells who wrote what; compression takes nothing from it.
     """
@@ -231,7 +242,9 @@ class History:
                 )
 
     def trim(self, most: int = 2 * TURNS, kept: int = TURNS) -> None:
-        """Keep memory bounded, by many turns at once, so that the prefix seldom changes; the journal keeps everything."""
+        """Keep memory bounded, by many turns at once, so that the prefix seldom changes; the
+        journal keeps everything.
+        """
         if len(self.groups) > most:
             self.groups[:] = take_latest(self.groups, kept)
         if len(self.texts_by_turn) > most:
@@ -239,7 +252,9 @@ class History:
 
 
 def load_history(tx: ReadTx, session: SessionRow) -> History:
-    """The latest turns since the session was last cleared, in the order in which they ended; unreadable ones are left out."""
+    """The latest turns since the session was last cleared, in the order in which they ended;
+    unreadable ones are left out.
+    """
     history = History()
     ended = [row for row in reversed(tx.list_turns(session.id, TURNS)) if row.state == "ended"]
     rows = [row for row in ended if not is_cleared(row.started_at, session)]

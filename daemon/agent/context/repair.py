@@ -1,7 +1,8 @@
-"""Three passes that make any history acceptable to any provider, just before a model call (A9, E8).
+"""Three passes that make any history acceptable to any provider, just before a model call (A9,
+E8).
 
-Calls and results belong together by place, not by id: some servers use the same id every time. Results stand directly behind the
-assistant message that asked for them. No user text is ever lost.
+Calls and results belong together by place, not by id: some servers use the same id every time.
+Results stand directly behind the assistant message that asked for them. No user text is ever lost.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,12 +14,16 @@ STRIPPED = "[a tool call that was cut off]"
 
 
 def repair(history: Sequence[Message]) -> list[Message]:
-    """Merge same-role neighbours; drop orphan results and strip orphan calls; merge again. Twice is the same as once."""
+    """Merge same-role neighbours; drop orphan results and strip orphan calls; merge again. Twice
+    is the same as once.
+    """
     return merge(list(pair(merge(history))))
 
 
 def merge(history: Sequence[Message]) -> list[Message]:
-    """Neighbours of the same role become one message, their tool calls one list; tool results stay single."""
+    """Neighbours of the same role become one message, their tool calls one list; tool results stay
+    single.
+    """
     merged: list[Message] = []
     for message in history:
         if merged and merged[-1].role is message.role is not MessageRole.TOOL:
@@ -32,7 +37,9 @@ def merge(history: Sequence[Message]) -> list[Message]:
 
 
 def pair(history: Sequence[Message]) -> Iterator[Message]:
-    """Every assistant call directly followed by its result, every result preceded by its call; the rest goes."""
+    """Every assistant call directly followed by its result, every result preceded by its call; the
+    rest goes.
+    """
     index = 0
     while index < len(history):
         message = history[index]

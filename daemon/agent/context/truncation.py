@@ -1,4 +1,6 @@
-"""Cuts what cannot be dropped whole, so that a request is never larger than the window (D7). The journal keeps every word."""
+"""Cuts what cannot be dropped whole, so that a request is never larger than the window (D7). The
+journal keeps every word.
+"""
 
 import json
 import sys
@@ -22,7 +24,9 @@ LEAST_ROOM = 100
 
 
 def find_iterations(messages: Sequence[Message]) -> list[tuple[int, int]]:
-    """Where each iteration of a turn begins and ends: a reply, the results of its calls, what was said then."""
+    """Where each iteration of a turn begins and ends: a reply, the results of its calls, what was
+    said then.
+    """
     begins = [
         index
         for index, message in enumerate(messages)
@@ -32,7 +36,9 @@ def find_iterations(messages: Sequence[Message]) -> list[tuple[int, int]]:
 
 
 def limit_user_texts(messages: Sequence[Message], most: int) -> Sequence[Message]:
-    """With the middle left out of user texts of more than so many tokens: they would leave no room for the work itself."""
+    """With the middle left out of user texts of more than so many tokens: they would leave no room
+    for the work itself.
+    """
     shorter = [
         shorten((message,), most)[0] if message.role is MessageRole.USER else message
         for message in messages
@@ -44,7 +50,9 @@ def limit_user_texts(messages: Sequence[Message], most: int) -> Sequence[Message
 def fit_history(
     turn: Turn, earlier: HistoryWindow, own: Sequence[Message], room: int
 ) -> tuple[HistoryWindow, Sequence[Message]]:
-    """What can be sent of the turns before and of this one. Earlier turns go first, then old iterations; then texts are cut."""
+    """What can be sent of the turns before and of this one. Earlier turns go first, then old
+    iterations; then texts are cut.
+    """
     room = max(room, LEAST_ROOM)
     summary = earlier.summary.tokens if earlier.summary else 0
     left = room - summary if summary <= room // 4 else room
@@ -53,7 +61,9 @@ def fit_history(
 
 
 def shorten(messages: Sequence[Message], room: int) -> list[Message]:
-    """All of them in so many tokens: the middle of the longest texts is left out, with a mark in its place."""
+    """All of them in so many tokens: the middle of the longest texts is left out, with a mark in
+    its place.
+    """
     cut = list(messages)
     for most in _steps(room * CHARS_PER_TOKEN):
         if estimate_tokens(cut) <= room:
@@ -63,7 +73,9 @@ def shorten(messages: Sequence[Message], room: int) -> list[Message]:
 
 
 def _steps(chars: int) -> Iterator[int]:
-    """How long texts may be, less and less: always the same few lengths, so that the bytes seldom change."""
+    """How long texts may be, less and less: always the same few lengths, so that the bytes seldom
+    change.
+    """
     length = 1 << chars.bit_length()
     while length > LEAST_CHARS:
         yield from (length, length * 3 // 4)

@@ -12,7 +12,8 @@ EDGE, MAX_SHOWN = 4000, 120
 LATEST, FEWEST, RATE = 8, 6, 0.25
 TRIED = (Outcome.OK, Outcome.ERROR, Outcome.UNKNOWN)
 QUOTED = re.compile(
-    r"```.*?(?:```|\Z)|`[^`\n]*`|\"[^\"]*\"|“[^”]*”|(?<!\w)'(?:[^'\n]|(?<=\w)'(?=\w))*'(?!\w)|^[ \t]*>.*?$",
+    r"```.*?(?:```|\Z)|`[^`\n]*`|\"[^\"]*\"|“[^”]*”|(?<!\w)'(?:[^'\n]|(?<=\w)'(?=\w))*'(?!\w)|^[ "
+    r"\t]*>.*?$",
     re.DOTALL | re.MULTILINE,
 )
 LETTER = re.compile(
@@ -28,24 +29,34 @@ I_AM, CANNOT = (
     r"i(?:'m| am)",
     r"i(?: cannot| can't| can not| am unable to|'m unable to| am not able to)",
 )
-NO_IDEA = rf"(?:{I_AM} (?:not (?:sure|certain)|unsure|uncertain)|i (?:do not|don't|no longer) know|i have no idea|i can't figure out|it is (?:not clear|unclear)(?: to me)?|^(?:not sure|no idea))"
+NO_IDEA = (
+    rf"(?:{I_AM} (?:not (?:sure|certain)|unsure|uncertain)|i (?:do not|don't|no longer) "
+    rf"know|i have no idea|i can't figure out|it is (?:not clear|unclear)(?: to "
+    rf"me)?|^(?:not sure|no idea))"
+)
 CANNOT_GO_ON = re.compile(
-    rf"(?<![\w'])(?:{NO_IDEA} (?:how|what|where) (?:to|i (?:should|can)) (?:proceed|move forward|(?:continue|go on|go|do|try){END})"
+    rf"(?<![\w'])(?:{NO_IDEA} (?:how|what|where) (?:to|i (?:should|can)) (?:proceed|move "
+    rf"forward|(?:continue|go on|go|do|try){END})"
     rf"|{I_AM} (?:stuck|at a loss|out of ideas|going (?:around )?in circles){END}"
-    r"|i(?:'ve| have)? (?:run|ran) out of (?:ideas|options|things to try)|i(?:'ve| have)? exhausted (?:all |my |the )*options"
+    r"|i(?:'ve| have)? (?:run|ran) out of (?:ideas|options|things to try)|i(?:'ve| have)? "
+    r"exhausted (?:all |my |the )*options"
     rf"|i(?:'ve| have)? (?:hit|reached) a dead end{END}"
     rf"|{CANNOT} (?:proceed|continue|go on|move forward|make (?:any )?progress){END}"
-    r"|i (?:(?:do not|don't|cannot|can't) see (?:any|a)|see no)(?: other)? way (?:forward|to (?:proceed|continue|go on))"
+    r"|i (?:(?:do not|don't|cannot|can't) see (?:any|a)|see no)(?: other)? way (?:forward|to "
+    r"(?:proceed|continue|go on))"
     rf"|there(?:'s| is) nothing(?: more| else)?(?: that)? i can (?:try|do){END}|i give up{END})"
 )
 DEPENDS = re.compile(r"\b(?:if|when|whenever|in case|until|unless|without)\b")
 SOLVED = re.compile(
-    r" (?:if|when|unless|until)\b|(?:,? (?:so|but|therefore)|[;:—–-]) (?:first,? )?(?:i(?:'ll|'d| will| would)|i am going to|let me|let's|here(?:'s| is))\b"
+    r" (?:if|when|unless|until)\b|(?:,? (?:so|but|therefore)|[;:—–-]) (?:first,? )?(?:i(?:'ll|'d| "
+    r"will| would)|i am going to|let me|let's|here(?:'s| is))\b"
 )
 
 
 def check_confidence(turn: Turn) -> Halt | None:
-    """Going on blindly would not help: the user is told. Void when the user steers meanwhile, never coached."""
+    """Going on blindly would not help: the user is told. Void when the user steers meanwhile,
+    never coached.
+    """
     latest = next(iterate_replies(turn), None)
     sentence = find_low_confidence(latest[0].text) if latest and latest[0].text else ""
     if sentence:
@@ -58,7 +69,9 @@ def check_confidence(turn: Turn) -> Halt | None:
 
 @lru_cache(maxsize=64)
 def find_low_confidence(text: str) -> str:
-    """The sentence that says "I cannot go on", or "". In a long reply it stands at the beginning or the end. English only."""
+    """The sentence that says "I cannot go on", or "". In a long reply it stands at the beginning
+    or the end. English only.
+    """
     if len(text) > 2 * EDGE:
         text = f"{text[:EDGE]}\n{text[-EDGE:]}"
     text = QUOTED.sub(" … ", text.replace("’", "'").replace("‘", "'"))

@@ -1,4 +1,6 @@
-"""The ends that a spec declares for its runs (B2), and the word to a model that heads for none of them (B6)."""
+"""The ends that a spec declares for its runs (B2), and the word to a model that heads for none of
+them (B6).
+"""
 
 from typing import assert_never
 
@@ -15,7 +17,9 @@ NUDGE = """You made no tool call, and nothing that ends this run has happened ye
 
 
 def find_declared_stop(turn: Turn, usd: float) -> Halt | None:
-    """The first that holds after an iteration, in the order of the spec; `usd` is what the run has cost, children included."""
+    """The first that holds after an iteration, in the order of the spec; `usd` is what the run has
+    cost, children included.
+    """
     if turn.reply is None or turn.pending:
         return None
     for condition in turn.spec.conditions:
@@ -34,8 +38,8 @@ def find_declared_stop(turn: Turn, usd: float) -> Halt | None:
 
 
 def ends_by_condition(turn: Turn, short: Shortage) -> bool:
-    """The run's own money is used up and a condition says that this is its end: the cycle's tools still run, and where several
-    conditions hold now, the first of them counts (B2).
+    """The run's own money is used up and a condition says that this is its end: the cycle's tools
+    still run, and where several conditions hold now, the first of them counts (B2).
     """
     if short.kind != "usd" or short.budget != turn.id or turn.reply is None:
         return False
@@ -70,7 +74,9 @@ def render_nudge(turn: Turn) -> str:
 
 
 def _has_result(condition: ToolResult, state: CallState) -> bool:
-    """Exit code AND text, where both are asked for; a call that was refused or never ran has no result."""
+    """Exit code AND text, where both are asked for; a call that was refused or never ran has no
+    result.
+    """
     result = state.result
     if result is None or result.outcome not in RAN or not (state.starts or result.repeat_of):
         return False

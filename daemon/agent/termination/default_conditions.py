@@ -18,14 +18,17 @@ from daemon.core.turn import Turn
 RUNNING = 3
 SHOWN = 200
 DENIED = re.compile(
-    r"permission denied|operation not permitted|access (?:is |was )?denied|\b(?:EACCES|EPERM)\b|\b403 forbidden",
+    r"permission denied|operation not permitted|access (?:is |was "
+    r")?denied|\b(?:EACCES|EPERM)\b|\b403 forbidden",
     re.IGNORECASE,
 )
 SERVER_ERROR = re.compile(r"(?:Service)?Unavailable|(?:http|status)?[_ ]?5\d\d", re.IGNORECASE)
 
 
 def find_halt(turn: Turn) -> Halt | None:
-    """The first condition that holds: unrecoverable errors, the limit of iterations, loops, a model that sees no way on."""
+    """The first condition that holds: unrecoverable errors, the limit of iterations, loops, a
+    model that sees no way on.
+    """
     if turn.reply is None:
         return check_iterations(turn)
     found = (condition(turn) for condition in CONDITIONS)
@@ -33,7 +36,9 @@ def find_halt(turn: Turn) -> Halt | None:
 
 
 def check_unrecoverable(turn: Turn) -> Halt | None:
-    """Nothing that the model does next can help: a critical tool was denied, or a service fails again and again."""
+    """Nothing that the model does next can help: a critical tool was denied, or a service fails
+    again and again.
+    """
     latest = next(iterate_results(turn), ())
     for result, call in latest:
         if call.name in turn.spec.critical and is_denied(result):

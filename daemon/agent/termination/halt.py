@@ -1,4 +1,6 @@
-"""Why a turn stops (D1, E1), and its latest events for the conditions: read backwards, no further than needed."""
+"""Why a turn stops (D1, E1), and its latest events for the conditions: read backwards, no further
+than needed.
+"""
 
 from collections.abc import Iterator
 
@@ -22,7 +24,8 @@ DAY = "day"
 
 @value
 class Halt:
-    """Stop, for this reason. `coach` is a message to try first, when the condition gives the model another chance.
+    """Stop, for this reason. `coach` is a message to try first, when the condition gives the model
+    another chance.
 
     A `coachable` one is void when the user steers meanwhile: that is a new chance, too.
     """
@@ -34,7 +37,9 @@ class Halt:
 
 
 def halt_over_budget(turn: Turn, short: Shortage) -> Halt:
-    """The tokens or USD of the turn, of its parent, or of the day are used up (A19, F2); a condition may declare that (B2)."""
+    """The tokens or USD of the turn, of its parent, or of the day are used up (A19, F2); a
+    condition may declare that (B2).
+    """
     money = short.kind == "usd"
     form = "${:.4f} of ${:g}" if money else "{:,.0f} of {:,.0f}"
     used = form.format(short.used, short.cap)
@@ -85,7 +90,9 @@ def iterate_results(turn: Turn) -> Iterator[tuple[Done, ...]]:
 
 
 def has_new_results(turn: Turn) -> bool:
-    """The latest iteration succeeded, brought only new results, and said nothing: no loop can be in that."""
+    """The latest iteration succeeded, brought only new results, and said nothing: no loop can be
+    in that.
+    """
     reply = turn.reply
     if reply is None or reply.text or not reply.calls or not turn.settled_calls:
         return reply is None

@@ -1,7 +1,8 @@
-"""Loops (A11, E9, D7): the same calls with the same results, or the same words, with nothing new beside them.
+"""Loops (A11, E9, D7): the same calls with the same results, or the same words, with nothing new
+beside them.
 
-Counted once per iteration, so that parallel calls and healthy repetition do not trip it. The model is told first, and stopped
-when it goes on.
+Counted once per iteration, so that parallel calls and healthy repetition do not trip it. The model
+is told first, and stopped when it goes on.
 """
 
 import json
@@ -33,16 +34,21 @@ MEMORY = WINDOW * max(PERIODS)
 NOISE = re.compile(r"\s+|[\"'`]")
 NUMBER = re.compile(r"\d+")
 ROUND = (
-    "You have gone round {times} times between {tools}, with the same arguments and the same results each time. Going on like "
-    "that will not change them. Say what you learned, then try another way, or tell the user what stands in the way."
+    "You have gone round {times} times between {tools}, with the same arguments and the same "
+    "results each time. Going on like "
+    "that will not change them. Say what you learned, then try another way, or tell the user what "
+    "stands in the way."
 )
 FAILING = (
-    "{tool} has now failed {times} times running in the same way, whatever arguments it was given. Other arguments will not "
+    "{tool} has now failed {times} times running in the same way, whatever arguments it was "
+    "given. Other arguments will not "
     "help. Do it without this tool, or tell the user what stands in the way."
 )
 COACHING = (
-    "You have now called {tool} {times} times running with the same arguments and got the same result. Doing it again will not "
-    "change that. Say what you learned from it, then try another way, or tell the user what stands in the way."
+    "You have now called {tool} {times} times running with the same arguments and got the same "
+    "result. Doing it again will not "
+    "change that. Say what you learned from it, then try another way, or tell the user what "
+    "stands in the way."
 )
 
 REPLIES = 3
@@ -56,18 +62,22 @@ CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 NO_PROSE = re.compile(r"(?: {4}|\t)|\s*(?:[-*+•>|#]|\d+[.):]|\[)|.*\S\s*\|\s*\S")
 SENTENCE = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n")
 SAME_REPLY = (
-    "You have now given the same reply {times} times running, and nothing new came of it. Do the next step with a tool, say "
+    "You have now given the same reply {times} times running, and nothing new came of it. Do the "
+    "next step with a tool, say "
     "something new, or tell the user what stands in the way."
 )
 SAME_SENTENCE = (
-    "Your last reply repeated one passage over and over. Say it once. Then do the next step, or tell the user what stands in "
+    "Your last reply repeated one passage over and over. Say it once. Then do the next step, or "
+    "tell the user what stands in "
     "the way."
 )
 
 
 @value(order=True)
 class CallOutcome:
-    """One call and what came of it. `failure` is the kind of it, "" if it went well; `changes`: it may have changed something."""
+    """One call and what came of it. `failure` is the kind of it, "" if it went well; `changes`: it
+    may have changed something.
+    """
 
     tool: str
     arguments: str
@@ -80,7 +90,9 @@ Outcomes = list[frozenset[CallOutcome]]
 
 
 def check_circling(turn: Turn) -> Halt | None:
-    """The same call again, back and forth, or one tool failing in the same way whatever it is given (A11, E9)."""
+    """The same call again, back and forth, or one tool failing in the same way whatever it is
+    given (A11, E9).
+    """
     if has_new_results(turn) or is_just_coached(turn):
         return None
     if tool := find_repeated_call(turn):
@@ -128,7 +140,9 @@ def collect_outcomes(turn: Turn, done: Iterable[Done]) -> frozenset[CallOutcome]
 
 
 def find_repeated_call(turn: Turn) -> str:
-    """The tool that was called in each of the last iterations with similar arguments and the same outcome; or ""."""
+    """The tool that was called in each of the last iterations with similar arguments and the same
+    outcome; or "".
+    """
     recent = _list_outcomes(turn, MEMORY)
     if len(recent) < WINDOW:
         return ""
@@ -142,7 +156,9 @@ def find_repeated_call(turn: Turn) -> str:
 
 
 def find_ping_pong(turn: Turn) -> str:
-    """The tools of a round of two to four steps that was gone three times running to the same outcomes: "a and b"; or ""."""
+    """The tools of a round of two to four steps that was gone three times running to the same
+    outcomes: "a and b"; or "".
+    """
     recent = _list_outcomes(turn, MEMORY)
     for period in PERIODS:
         window = WINDOW * period
@@ -161,7 +177,9 @@ def find_ping_pong(turn: Turn) -> str:
 
 
 def find_repeated_failure(turn: Turn) -> str:
-    """The tool that failed in the same way in each of the last iterations, whatever its arguments; or ""."""
+    """The tool that failed in the same way in each of the last iterations, whatever its arguments;
+    or "".
+    """
     recent = _list_outcomes(turn, MEMORY)
     if len(recent) < FAILURES or any(not n.failure for n in _find_news(recent, FAILURES - 1)):
         return ""
@@ -196,7 +214,9 @@ def _find_original(turn: Turn, result: ToolFinished) -> ToolFinished:
 
 @lru_cache(maxsize=256)
 def _make_outcome(result: ToolFinished, tool: str, arguments: str) -> CallOutcome:
-    """Arguments without key order, white space, quotes, case. An exit code says little: what was printed belongs to it."""
+    """Arguments without key order, white space, quotes, case. An exit code says little: what was
+    printed belongs to it.
+    """
     with suppress(ValueError, RecursionError):
         arguments = json.dumps(json.loads(arguments), sort_keys=True)
     asked = NOISE.sub("", arguments).casefold()
@@ -211,7 +231,9 @@ def _make_outcome(result: ToolFinished, tool: str, arguments: str) -> CallOutcom
 
 
 def find_repeated_reply(turn: Turn) -> str:
-    """What the last replies said, when it was the same but for numbers and they brought nothing new; or ""."""
+    """What the last replies said, when it was the same but for numbers and they brought nothing
+    new; or "".
+    """
     recent = [
         (normalize_text(reply.text), collect_outcomes(turn, done))
         for reply, done in islice(iterate_replies(turn), REPLIES)
@@ -225,7 +247,9 @@ def find_repeated_reply(turn: Turn) -> str:
 
 
 def find_repeated_passage(text: str) -> str:
-    """The passage that most of a reply consists of, over and over; or "". Lists, tables and code may repeat themselves."""
+    """The passage that most of a reply consists of, over and over; or "". Lists, tables and code
+    may repeat themselves.
+    """
     text = text[-LONGEST:]
     lines = [line for line in CODE.sub("\n", text).split("\n") if not NO_PROSE.match(line)]
     prose = " ".join(" ".join(lines).casefold().split())
@@ -242,7 +266,9 @@ def normalize_text(text: str) -> str:
 
 
 def _find_frequent_sentence(prose: str, whole: int) -> str:
-    """Of the sentences that come often enough, the most frequent one, when together they are most of the whole."""
+    """Of the sentences that come often enough, the most frequent one, when together they are most
+    of the whole.
+    """
     units = (" ".join(unit.split()) for unit in SENTENCE.split(prose))
     counted = Counter(unit for unit in units if unit)
     often = [(times, unit) for unit, times in counted.items() if times >= TIMES]
