@@ -46,13 +46,14 @@ class MemoryMatch:
 
 
 WORD = re.compile(r"\w+")
-STOPWORDS = frozenset({
-    "a", "about", "am", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by", "can", "could", "did", "do",
-    "does", "for", "from", "had", "has", "have", "he", "her", "his", "how", "i", "if", "in", "is", "it", "its", "me", "my",
-    "of", "on", "or", "our", "she", "so", "some", "that", "the", "their", "them", "there", "they", "this", "to", "us", "was",
-    "we", "were", "what", "when", "where", "which", "who", "whom", "whose", "why", "will", "with", "would", "you", "your",
-    "please", "tell", "know", "remember", "recall",
-})  # fmt: skip
+STOPWORDS = frozenset(
+    WORD.findall("""
+    a about am an and any are as at be been but by can could did do does for from had has have
+    he her his how i if in is it its me my of on or our she so some that the their them there
+    they this to us was we were what when where which who whom whose why will with would you
+    your please tell know remember recall
+    """)
+)
 MAX_WORDS = 32
 
 
@@ -98,7 +99,7 @@ HALF_LIFE_DAYS = 30.0
 
 
 class Memory:
-    """What was kept of former conversations. Each call is one hop to the thread that owns the file."""
+    """Facts of former conversations. Each call is one hop to the thread that owns the file."""
 
     def __init__(
         self, database: sqlite3.Connection, thread: ThreadPoolExecutor, *, empty: bool

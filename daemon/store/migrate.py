@@ -85,7 +85,8 @@ def migrate(db: sqlite3.Connection, path: Path, steps: Sequence[Migration]) -> N
     if _version(db) > newest:
         raise JournalUnusable(
             f"{path}: written by a newer aidaemon (schema {_version(db)}; this one knows up to"
-            f" {newest}). Nothing was changed. Install the newer aidaemon again, or give another --home."
+            f" {newest}). Nothing was changed. Install the newer aidaemon again, or give another"
+            " --home."
         )
     for step in steps:
         if step.number > _version(db):

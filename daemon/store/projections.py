@@ -49,18 +49,18 @@ from daemon.store.tables.base import to_db
 from daemon.store.tables.channel_state import ChannelStateTable
 from daemon.store.tables.file_state import FileStateTable
 from daemon.store.tables.inbox import InboxTable
-from daemon.store.tables.loops import LoopTable
 from daemon.store.tables.outbox import OutboxTable
 from daemon.store.tables.people import PeopleTable
 from daemon.store.tables.policies import PolicyTable
-from daemon.store.tables.sessions import SessionTable
+from daemon.store.tables.sessions import LoopTable, SessionTable
 from daemon.store.tables.turns import ChildTable, EventTable, TurnTable
 from daemon.store.tables.usage import UsageTable
 
 AGENT_CHANNEL = "agent"
 MAX_TASK_CHARS = 500
 UNKNOWN_OUTCOME = (
-    "I was cut off while {tool} ran: it may or may not have happened, and I did not run it again. Please look."
+    "I was cut off while {tool} ran: it may or may not have happened, and I did not run it again."
+    " Please look."
 )  # fmt: skip
 SHOWN_OF_APPROVAL = ("call_id", "tool", "arguments", "effect", "expires", "preview")
 
@@ -86,8 +86,8 @@ PRUNE = (
 
 
 class SqliteTx(
-    SessionTable, InboxTable, TurnTable, ChildTable, EventTable, ApprovalTable, GrantTable, OutboxTable,
-    UsageTable, LoopTable, ChannelStateTable, PeopleTable, FileStateTable, PolicyTable,
+    SessionTable, InboxTable, TurnTable, ChildTable, EventTable, ApprovalTable, GrantTable,
+    OutboxTable, UsageTable, LoopTable, ChannelStateTable, PeopleTable, FileStateTable, PolicyTable,
 ):  # fmt: skip
     """`Tx` of SQLite. Transactions are begun and ended outside (store/group_commit.py)."""
 
@@ -223,9 +223,9 @@ class SqliteTx(
         """The wait is a row; its label is what the turn had read when it asked."""
         turn = self.get_turn(turn_id)
         row = ApprovalRow(
-            turn_id, asked.call_id, session, asked.tool, asked.arguments, asked.args_hash, asked.effect,
-            turn.label if turn else Label.UNTRUSTED, asked.token_hash, at, asked.expires,
-            preview=asked.preview, paths=asked.paths,
+            turn_id, asked.call_id, session, asked.tool, asked.arguments, asked.args_hash,
+            asked.effect, turn.label if turn else Label.UNTRUSTED, asked.token_hash, at,
+            asked.expires, preview=asked.preview, paths=asked.paths,
         )  # fmt: skip
         self.put_approval(row)
         shown = {name: getattr(asked, name) for name in SHOWN_OF_APPROVAL}
@@ -243,7 +243,8 @@ class SqliteTx(
             root = above.root or (NO_ROOT if above.label is Label.UNTRUSTED else session)
             self.put_session(
                 replace(
-                    above, id=spawned.session, created_at=at, agent=spawned.agent, root=root, cleared_at=None
+                    above, id=spawned.session, created_at=at, agent=spawned.agent, root=root,
+                    cleared_at=None,
                 )
             )  # fmt: skip
         role = behind.role if behind else OWNER_NAME
@@ -256,8 +257,8 @@ class SqliteTx(
         )  # fmt: skip
         self.insert_child(
             ChildRow(
-                spawned.child, parent, spawned.key, spawned.session, session, spawned.agent, spawned.task,
-                spawned.depth, spawned.limits, spawned.max_chars, spawned.report,
+                spawned.child, parent, spawned.key, spawned.session, session, spawned.agent,
+                spawned.task, spawned.depth, spawned.limits, spawned.max_chars, spawned.report,
             )
         )  # fmt: skip
 
@@ -325,7 +326,7 @@ PROJECTIONS: dict[type, Callable[[SqliteTx, str, str, Any, datetime], None]] = {
 
 
 def render_report(child: ChildRow, reason: Stop | None, detail: str, reply: str) -> str:
-    """What the parent's session is told of a background agent: its task, how it ended, its answer."""
+    """What the parent's session is told of a background agent: task, end and answer."""
     stop = reason.value if reason else "quarantined"
     how = f"{stop}: {detail}" if detail else stop
     task = _truncate(child.task, MAX_TASK_CHARS)

@@ -33,7 +33,6 @@ USE = """UPDATE grants SET uses_left = uses_left - 1, uses = uses + 1
     WHERE id = ? AND (uses_left IS NULL OR uses_left > 0) AND (expires IS NULL OR expires > ?)"""
 ADD_USE = "INSERT INTO grant_uses (call, grant_id) VALUES (?, ?)"
 USED = "SELECT 1 FROM grant_uses WHERE call = ?"
-EVERYWHERE = "*"
 
 
 class ApprovalTable(Table):
