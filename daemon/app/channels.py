@@ -1,6 +1,4 @@
-"""The channels of the config: what comes in goes to the house, what the outbox holds goes out
-(DESIGN 3).
-"""
+"""Runs the channels of the config: messages in, the outbox out (DESIGN 3)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -80,7 +78,7 @@ async def run_channels(
     hosts = {one.name: _make_host(daemon, one) for one in accounts}
     supervisor = ChannelSupervisor(
         daemon.channel_states,
-        lambda outlet: hosts[outlet.name],
+        lambda state: hosts[state.name],
         daemon.notifier,
         times.tell_after_s,
         times.refused_pause_s,

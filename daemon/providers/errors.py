@@ -1,4 +1,4 @@
-"""What a server means by its error: one of the classes of A7, whatever its dialect."""
+"""Classes of a server's errors (A7), whatever its wire format."""
 
 import json
 import math

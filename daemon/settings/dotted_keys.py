@@ -1,6 +1,4 @@
-"""Keys as people write them: `provider.prices."my-model".input`, `provider.fallbacks.0.model`; and
-what changed, key by key.
-"""
+"""Dotted keys as people write them, `provider.prices."my-model".input`; changes key by key."""
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,6 +1,4 @@
-"""One key of config.toml is changed: checked as the daemon would load it, shown as a diff, written
-whole, the old kept (A20).
-"""
+"""Edits one key of config.toml: checked, shown as a diff, written whole, a backup kept (A20)."""
 
 import fcntl
 import os

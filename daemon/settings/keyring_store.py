@@ -1,4 +1,4 @@
-"""Secrets in the desktop's own store, through the `keyring` extra."""
+"""Secrets in the desktop's keyring, with the `keyring` extra."""
 
 import keyring
 from keyring.errors import KeyringError, PasswordDeleteError

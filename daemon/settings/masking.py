@@ -1,7 +1,4 @@
-"""A place in the text of a TOML file is changed; comments, order and spelling of all else stay.
-
-What is shown of a config: never a secret (A20).
-"""
+"""Changes values in a TOML text; shows a config without its secrets (A20)."""
 
 import json
 import re

@@ -1,7 +1,4 @@
-"""Files that only their owner may read, replaced whole or not at all.
-
-Where things lie under HOME (CONTRACT, "Files under HOME").
-"""
+"""Where files are under HOME (CONTRACT, "Files under HOME"); private files, replaced whole."""
 
 import os
 from pathlib import Path
@@ -75,7 +72,7 @@ class Paths:
 
     @property
     def undo(self) -> Path:
-        """What files of the workspace held before the house changed them (F8)."""
+        """Former content of workspace files that tools changed (F8)."""
         return self.home / "undo"
 
     @property

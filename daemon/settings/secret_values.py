@@ -1,9 +1,4 @@
-"""What the process itself keeps to itself: no secret in a log line, none for who looks into its
-memory.
-
-Every secret that is in use: what the store holds, and what the config holds in keys whose values
-are nobody's business.
-"""
+"""Secrets in use, of the store and the config; logs and memory of the process kept private."""
 
 import ctypes
 import logging

@@ -1,4 +1,4 @@
-"""The secret store: HOME/secrets.toml, for the owner's eyes alone."""
+"""The secret store HOME/secrets.toml, readable by its owner only."""
 
 import fcntl
 import os

@@ -1,6 +1,4 @@
-"""The llama.cpp runtime inside our process: opened late, one slot, quiet, and never with less
-memory than it needs.
-"""
+"""The llama.cpp runtime in our process: loaded late, one slot, never with too little memory."""
 
 import importlib
 import importlib.util

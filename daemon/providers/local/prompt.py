@@ -1,10 +1,4 @@
-"""One step of the embedded model: a JSON object that names a tool and its arguments, read whole or
-as it grows.
-
-A tool's JSON schema, cut down to what a llama.cpp grammar can hold a model to.
-
-What the embedded model is shown: a compact prompt, fixed examples, the conversation as steps, and a
-schema of them.
+"""The prompt of the embedded model: compact, with fixed examples, steps as JSON, and a schema.
 
 Everything up to the newest message is the same bytes from call to call: the runtime keeps what it
 has already read.
@@ -259,7 +253,7 @@ EXAMPLES: tuple[PromptLine, ...] = (
 
 
 def build_opening(request: ModelRequest) -> tuple[PromptLine, ...]:
-    """The part that never changes in a conversation. A short system text of the house is kept; a
+    """The part that never changes in a conversation. A short system text is kept; a
     long one is replaced by ours.
     """
     said = "\n".join(

@@ -1,6 +1,4 @@
-"""The embedded model: a provider that needs no network and no key. One slot, calls in order, tools
-by constrained steps.
-"""
+"""The embedded model as a provider: no network, no key; one call at a time, tools by JSON steps."""
 
 import asyncio
 from collections.abc import Callable
