@@ -1,4 +1,6 @@
-"""What both directions of a channel share: ids of accounts, chats and sessions, and the data in approval buttons."""
+"""What both directions of a channel share: ids of accounts, chats and sessions, and the data in
+approval buttons.
+"""
 
 import re
 

@@ -67,7 +67,9 @@ def person_name(channel: str, account: str, sender: str) -> str:
 def roles_of_config(
     allowed: Iterable[str | int] = (), owners: Iterable[str | int] = ()
 ) -> dict[str, Role]:
-    """Allowed people may talk and work, owners are owners; a single allowed person is the owner where none is named."""
+    """Allowed people may talk and work, owners are owners; a single allowed person is the owner
+    where none is named.
+    """
     members, heads = [str(one) for one in allowed], [str(one) for one in owners]
     if not heads and len(set(members)) == 1:
         heads = members
@@ -92,7 +94,9 @@ class Directory:
         return _role_of(await self.store.read(lambda tx: tx.get_person(name)))
 
     async def invite(self, role: Role, channel: str = "") -> NewCode:
-        """A code that gives this role to its first sender; valid for ten minutes, on this channel or on any."""
+        """A code that gives this role to its first sender; valid for ten minutes, on this channel
+        or on any.
+        """
         code, now = self.new_code(), self.clock.now()
         waiting = PairingCode(hash_code(code), role.value, channel, now + CODE_VALID_FOR)
 
@@ -104,10 +108,11 @@ class Directory:
         return NewCode(code, role.value, channel, waiting.expires.isoformat())
 
     async def pair(self, channel: str, account: str, sender: str, code: str) -> Role | None:
-        """The role that the code gave, once; None for a wrong one, and for any after five wrong ones within the hour.
+        """The role that the code gave, once; None for a wrong one, and for any after five wrong
+        ones within the hour.
 
-        Code and person change in one atomic write: of two who send it at once one is let in, and a crash leaves the code
-        whole or used.
+        Code and person change in one atomic write: of two who send it at once one is let in, and
+        a crash leaves the code whole or used.
         """
         name, now = person_name(channel, account, sender), self.clock.now()
         return await self.store.write(lambda tx: _use_code(tx, name, channel, code, now))

@@ -1,4 +1,6 @@
-"""People who were taken off the list: what waits of them is not worked on, and former owners are told nothing more (DESIGN 6)."""
+"""People who were taken off the list: what waits of them is not worked on, and former owners are
+told nothing more (DESIGN 6).
+"""
 
 import logging
 from collections.abc import Mapping
@@ -16,7 +18,8 @@ REMOVED_STATE = "gone"
 async def drop_queued(people: Directory, channel: str, roles: Mapping[str, Role]) -> list[InboxRow]:
     """Settle what waits of them; gives it. `roles` is what the channel's config says now.
 
-    A turn of theirs that had begun goes on: what it asks is answered by people as they stand then. Raises StoreUnavailable.
+    A turn of theirs that had begun goes on: what it asks is answered by people as they stand
+    then. Raises StoreUnavailable.
     """
     here = roles_by_name(channel, roles)
 
@@ -44,7 +47,9 @@ async def drop_queued(people: Directory, channel: str, roles: Mapping[str, Role]
 
 
 async def apply_removals(people: Directory, config: Mapping[str, Mapping[str, Role]]) -> None:
-    """Before anything is taken up. `config`: what it says of people now, by channel. Raises StoreUnavailable."""
+    """Before anything is taken up. `config`: what it says of people now, by channel. Raises
+    StoreUnavailable.
+    """
     await people.drop_former_owners(
         {channel: roles_by_name(channel, roles) for channel, roles in config.items()}
     )

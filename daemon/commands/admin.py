@@ -11,12 +11,17 @@ from daemon.tools.mcp.pins import PinStore
 from daemon.tools.mcp.servers import ServerManager
 
 PEOPLE_USAGE = "Use /people, or /people remove NAME with a name of that list."
-NOBODY = "Nobody has been let in by a code. `aidaemon pair` prints one. People in config.toml are not listed here."
+NOBODY = (
+    "Nobody has been let in by a code. `aidaemon pair` prints one. People in config.toml"
+    " are not listed here."
+)
 
 
 @value
 class ReloadResult:
-    """Keys whose value in the file has changed: those that apply now, and those that need a restart."""
+    """Keys whose value in the file has changed: those that apply now, and those that need a
+    restart.
+    """
 
     live: tuple[str, ...] = ()
     restart: tuple[str, ...] = ()
@@ -57,7 +62,10 @@ class AdminCommands:
         if not await self.people.remove(name):
             return f"Nobody is known as {name}. {PEOPLE_USAGE}"
         if self.people.is_in_config(name):
-            return f"The code of {name} is revoked, but config.toml still lists them: remove them there, too."
+            return (
+                f"The code of {name} is revoked, but config.toml still lists them: remove"
+                " them there, too."
+            )
         return f"{name} is removed."
 
     async def mcp(self, call: CommandCall) -> str:

@@ -58,7 +58,9 @@ class BadApproval(UsageError):
 
 @value
 class ApproveArguments:
-    """`which`: a number of the list, "all", or "" for the only one; `show` shows it instead of answering."""
+    """`which`: a number of the list, "all", or "" for the only one; `show` shows it instead of
+    answering.
+    """
 
     which: str = ""
     answer: Answer = Answer.ONCE
@@ -96,7 +98,9 @@ class ApprovalCommands:
         return {"approve": self.approve, "deny": self.deny, "grants": self.list_or_revoke}
 
     async def approve(self, call: CommandCall) -> str:
-        """Yes to the only question, to one of the list, or to all that were listed; `show` shows one whole."""
+        """Yes to the only question, to one of the list, or to all that were listed; `show` shows
+        one whole.
+        """
         try:
             given = parse_approve(call.argument)
         except BadApproval as error:
@@ -116,7 +120,10 @@ class ApprovalCommands:
             numbered = ref_of(row) in shown.listed and len(pending.rows) > 1
             number = f" {shown.listed.index(ref_of(row)) + 1}" if numbered else ""
             lines.append(
-                f"Not answered yet: {_render_call(row)}\nIt is long: see it whole first by /approve show{number}."
+                (
+                    f"Not answered yet: {_render_call(row)}\nIt is long: see it whole first by"
+                    f" /approve show{number}."
+                )
             )
         newer = [row for row in pending.rows if ref_of(row) not in shown.listed]
         if given.which == "all" and shown.listed and newer:
@@ -199,7 +206,10 @@ class ApprovalCommands:
             if done.grant
             else ""
         )
-        return f"{'Denied' if given.answer is Answer.DENY else 'Approved'}: {_render_call(row)}{bounds}"
+        return (
+            f"{'Denied' if given.answer is Answer.DENY else 'Approved'}:"
+            f" {_render_call(row)}{bounds}"
+        )
 
 
 def parse_approve(argument: str) -> ApproveArguments:
@@ -223,7 +233,9 @@ def parse_approve(argument: str) -> ApproveArguments:
 
 
 def parse_deny(argument: str, listed: int) -> tuple[str, str]:
-    """`[N|all] [reason]` as (which, reason); a number that is not on the list is part of the reason."""
+    """`[N|all] [reason]` as (which, reason); a number that is not on the list is part of the
+    reason.
+    """
     first, _, rest = argument.partition(" ")
     if first.lower() == "all" or (first.isdecimal() and 1 <= int(first) <= listed):
         return first.lower(), rest.strip()

@@ -1,4 +1,6 @@
-"""/model /models /auto /effort /agent: who answers this chat, and how hard it thinks (A2, B1, E13)."""
+"""/model /models /auto /effort /agent: who answers this chat, and how hard it thinks (A2, B1,
+E13).
+"""
 
 from dataclasses import replace
 
@@ -56,7 +58,10 @@ class ModelCommands:
     async def set_effort(self, call: CommandCall) -> str:
         """/effort LEVEL"""
         if call.argument not in EFFORTS:
-            return f"Effort: {call.session.effort or 'as configured'}. /effort {'|'.join(EFFORTS)} changes it."
+            return (
+                f"Effort: {call.session.effort or 'as configured'}. /effort"
+                f" {'|'.join(EFFORTS)} changes it."
+            )
         await self.sessions.edit(call.session, lambda row: replace(row, effort=call.argument))
         return f"Effort: {call.argument}"
 

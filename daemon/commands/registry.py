@@ -1,4 +1,6 @@
-"""The chat commands of every channel: names, help and rights. They are handled out of band; the model never sees them."""
+"""The chat commands of every channel: names, help and rights. They are handled out of band; the
+model never sees them.
+"""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -69,7 +71,10 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command(
             "approve",
             "say yes or no to a question",
-            "/approve [2|all|show 2] [once|session|always [5 times] [30 minutes] [paths reports/*]]",
+            (
+                "/approve [2|all|show 2] [once|session|always [5 times] [30 minutes] [paths"
+                " reports/*]]"
+            ),
         ),
         Command("deny", "say yes or no to a question", "/deny [2|all] [reason]"),
         Command("grants", "what is allowed without a question", "/grants, /grants revoke ID"),

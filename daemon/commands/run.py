@@ -1,4 +1,6 @@
-"""Run a command from beginning to end: the journal has it before it is carried out, and its reply afterwards."""
+"""Run a command from beginning to end: the journal has it before it is carried out, and its reply
+afterwards.
+"""
 
 from datetime import datetime
 
@@ -18,8 +20,14 @@ from daemon.core.trust import Right, has_right
 from daemon.sessions.inbox import COMMAND_STATE
 
 DONE_STATE, REPLY_KIND = "command", "command"
-RESULT_UNKNOWN = "This command came before, and it is unknown whether it was carried out. Check, and repeat it if needed."
-INTERRUPTED = "A restart interrupted {text!r}; it is unknown whether it was carried out. Check, and repeat it if needed."
+RESULT_UNKNOWN = (
+    "This command came before, and it is unknown whether it was carried out."
+    " Check, and repeat it if needed."
+)
+INTERRUPTED = (
+    "A restart interrupted {text!r}; it is unknown whether it was carried out."
+    " Check, and repeat it if needed."
+)
 
 
 @value
@@ -31,7 +39,9 @@ class CommandRunner:
     handlers: Handlers
 
     async def run(self, row: InboxRow, call: CommandCall, *, shown: bool) -> str:
-        """Carry it out; returns the reply. `shown`: the caller shows it, else it is sent to the conversation."""
+        """Carry it out; returns the reply. `shown`: the caller shows it, else it is sent to the
+        conversation.
+        """
         reply = await self.dispatch(call)
         said = _reply_row(row, call.session, reply, self.clock.now(), "sent" if shown else "new")
 
@@ -47,7 +57,10 @@ class CommandRunner:
         name = ALIASES.get(call.name, call.name)
         command = COMMANDS.get(name)
         if not has_right(call.role, command.right if command else Right.TALK):
-            return f"You may not use /{call.name}: you are {call.sender}, {call.role.value}. Nothing was done."
+            return (
+                f"You may not use /{call.name}: you are {call.sender}, {call.role.value}."
+                " Nothing was done."
+            )
         if command is None:
             return describe_unknown(call.name)
         return render_help(call.argument) if name == "help" else await self.handlers[name](call)

@@ -1,4 +1,6 @@
-"""/stop /cancel /pause /resume /clear /loop: what runs, what waits, what starts over (C1, C6, D5, E7)."""
+"""/stop /cancel /pause /resume /clear /loop: what runs, what waits, what starts over (C1, C6, D5,
+E7).
+"""
 
 from dataclasses import replace
 
@@ -78,7 +80,9 @@ class SessionCommands:
         return "Cleared: the next message starts a new conversation. Memories and the journal stay."
 
     async def loop(self, call: CommandCall) -> str:
-        """/loop [start MESSAGE|stop|pause|resume]; without a verb, the state of this chat's latest loop."""
+        """/loop [start MESSAGE|stop|pause|resume]; without a verb, the state of this chat's latest
+        loop.
+        """
         verb, _, rest = call.argument.partition(" ")
         if verb == "start":
             return await self._start_loop(call, rest.strip())
@@ -109,7 +113,10 @@ class SessionCommands:
             )
         except (ConfigError, UsageError, LoopNotStarted) as error:
             return str(error)
-        return f"Loop {loop.id} has started: at most {loop.max_iterations} attempts, each is reported here. /loop stop ends it."
+        return (
+            f"Loop {loop.id} has started: at most {loop.max_iterations} attempts, each is"
+            " reported here. /loop stop ends it."
+        )
 
     async def _find_loop(self, session: str) -> LoopRow | None:
         """The chat's own: a running one first, else the latest."""
@@ -120,7 +127,10 @@ class SessionCommands:
 
 
 def _describe_loop(row: LoopRow) -> str:
-    head = f"Loop {row.id} of {row.agent}: {row.stage.value}, attempt {row.attempt} of {row.max_iterations}."
+    head = (
+        f"Loop {row.id} of {row.agent}: {row.stage.value}, attempt {row.attempt} of"
+        f" {row.max_iterations}."
+    )
     log = [f"{number}. {line}" for number, line in enumerate(row.learned, 1)]
     tail = {LoopStage.FAILED: row.error, LoopStage.REVIEWING: "Use /approve or /deny."}.get(
         row.stage, ""

@@ -1,4 +1,6 @@
-"""/undo: files get back the content they had before a turn changed them (F8). For people only; the model has no such tool."""
+"""/undo: files get back the content they had before a turn changed them (F8). For people only; the
+model has no such tool.
+"""
 
 from collections.abc import Sequence
 from itertools import groupby

@@ -1,4 +1,6 @@
-"""Who stands at the door of a channel (DESIGN 6, A13): those whom its config lists, and those who had a code; nobody else."""
+"""Who stands at the door of a channel (DESIGN 6, A13): those whom its config lists, and those who
+had a code; nobody else.
+"""
 
 import logging
 from collections import deque
@@ -54,7 +56,9 @@ class Admission:
     _paused_until: float = 0.0
 
     async def identify(self, sender: Sender) -> Person | None:
-        """Who that is to the house, as things stand now; None for a stranger. A name says nothing here, the id does."""
+        """Who that is to the house, as things stand now; None for a stranger. A name says nothing
+        here, the id does.
+        """
         role = await self.people.role_of(*self._access_name(sender), self.roles)
         if role is None:
             return None
@@ -76,7 +80,9 @@ class Admission:
             self._names[person] = shown
 
     async def handle_stranger(self, inbound: InboundMessage) -> None:
-        """A stranger: a code may let them in, else they get one polite line a day, and nothing that they say is kept."""
+        """A stranger: a code may let them in, else they get one polite line a day, and nothing
+        that they say is kept.
+        """
         said = await self.pair(inbound, parse_command(inbound.text), post=True)
         if said is None:
             await self._notify_daily(inbound, STRANGER_NOTICE)
@@ -84,7 +90,9 @@ class Admission:
     async def pair(
         self, inbound: InboundMessage, spoken: tuple[str, str] | None, *, post: bool = False
     ) -> str | None:
-        """What is said to somebody who tries a code, "" for nothing; None for whoever says something else. `post`: it is sent."""
+        """What is said to somebody who tries a code, "" for nothing; None for whoever says
+        something else. `post`: it is sent.
+        """
         if spoken is None or spoken[0] not in (PAIR_COMMAND, "start") or not spoken[1]:
             return None
         if not self._may_try_code(inbound.sender.id):
@@ -102,7 +110,9 @@ class Admission:
         return said
 
     async def welcome(self, inbound: InboundMessage, person: Person) -> None:
-        """They sent a code, and are known: it came twice perhaps, or a crash came before they were told."""
+        """They sent a code, and are known: it came twice perhaps, or a crash came before they were
+        told.
+        """
         await self.post_once(inbound, welcome_text(person))
 
     async def post_once(self, inbound: InboundMessage, said: str) -> None:
@@ -123,7 +133,9 @@ class Admission:
         return True
 
     async def save_owner_chat(self, inbound: InboundMessage, person: Person) -> None:
-        """Where the owner can be told things: in the private chat of each channel in which they spoke last."""
+        """Where the owner can be told things: in the private chat of each channel in which they
+        spoke last.
+        """
         session, now = session_id(inbound.address), self.clock.monotonic()
         known, noted = self._owner_chat
         if (

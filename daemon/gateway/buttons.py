@@ -1,4 +1,6 @@
-"""A button was pressed: an answer to one question, by whoever may give it, once; what is stale says so (A15)."""
+"""A button was pressed: an answer to one question, by whoever may give it, once; what is stale
+says so (A15).
+"""
 
 from channels.markup.approval_prompt import is_complete
 from channels.message import ButtonPress

@@ -1,4 +1,6 @@
-"""The files of a message, fetched from its platform into the inbox, and what the model is told of each."""
+"""The files of a message, fetched from its platform into the inbox, and what the model is told of
+each.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -55,7 +57,9 @@ class ChannelLink(Protocol):
 
 @value
 class AttachmentDownloader:
-    """Fetches them one after the other; what cannot be had is said, and the message is worked on all the same."""
+    """Fetches them one after the other; what cannot be had is said, and the message is worked on
+    all the same.
+    """
 
     outlets: Mapping[str, ChannelLink]
     inbox: InboxFolder

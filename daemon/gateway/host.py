@@ -1,4 +1,6 @@
-"""What a channel hands over is written to the inbox, in order per conversation, and only then acknowledged (F1)."""
+"""What a channel hands over is written to the inbox, in order per conversation, and only then
+acknowledged (F1).
+"""
 
 import asyncio
 import logging
@@ -58,7 +60,10 @@ COMMAND_WAIT_S, CLOSE_TIMEOUT_S = 2.0, 2.0
 MESSAGE_FAILED = (
     "An internal error stopped me from reading your message (see the log). Please rephrase it."
 )
-PRESS_FAILED = "An internal error (see the log): it is unknown whether this counted. Check whether it still waits."
+PRESS_FAILED = (
+    "An internal error (see the log): it is unknown whether this counted. Check"
+    " whether it still waits."
+)
 UNKNOWN_PERSON = "I only talk to people I know. Nothing was done."
 
 
@@ -78,7 +83,9 @@ class ChannelHost:
     _running_commands: set[str] = field(default_factory=set)
 
     async def accept(self, arrivals: Sequence[Arrival]) -> None:
-        """In order per conversation; conversations in parallel, so that one commit serves many. Raises NotAccepted."""
+        """In order per conversation; conversations in parallel, so that one commit serves many.
+        Raises NotAccepted.
+        """
         chats: dict[object, list[Arrival]] = {}
         for arrival in arrivals:
             chats.setdefault(
@@ -101,7 +108,9 @@ class ChannelHost:
     async def _isolate_failures(
         self, arrival: ArrivalT, work: Callable[[ArrivalT], Awaitable[ResultT]], *, broken: ResultT
     ) -> ResultT:
-        """The result of `work`. An arrival that it fails on is set aside and delays nothing behind it; then `broken`."""
+        """The result of `work`. An arrival that it fails on is set aside and delays nothing behind
+        it; then `broken`.
+        """
         try:
             return await work(arrival)
         except StoreUnavailable:

@@ -1,4 +1,6 @@
-"""A loop's settings: [loops] in config.toml, the order against the agent's spec, what each attempt is told (C1, C2, C7)."""
+"""A loop's settings: [loops] in config.toml, the order against the agent's spec, what each attempt
+is told (C1, C2, C7).
+"""
 
 from datetime import datetime
 
@@ -43,8 +45,9 @@ class LoopsConfig(BaseModel):
 SUMMARY_CHARS = 300
 NO_OUTPUT = "(it said nothing)"
 ADVICE = (
-    "Iteration {attempt} of {most}. Earlier attempts did not finish this; the log above is all that is left of them."
-    " Review the work that is there first, then improve on it: do better than the attempts before."
+    "Iteration {attempt} of {most}. Earlier attempts did not finish this; the log above is all that"
+    " is left of them. Review the work that is there first, then improve on it: do better than the"
+    " attempts before."
 )
 
 
@@ -59,7 +62,9 @@ def summarize_output(output: str) -> str:
 
 
 def attempt_message(loop: LoopRow) -> str:
-    """What the attempt is told: the first one the message and nothing else, later ones what came before, too."""
+    """What the attempt is told: the first one the message and nothing else, later ones what came
+    before, too.
+    """
     if loop.attempt == 1:
         return loop.message
     log = "\n".join(f"{number}. {line}" for number, line in enumerate(loop.learned, 1))
@@ -143,7 +148,9 @@ def attempt_session(loop: LoopRow, root: SessionRow, now: datetime) -> SessionRo
 
 
 def attempt_input(loop: LoopRow, now: datetime) -> InboxRow:
-    """The message that begins the attempt; its names follow from loop and number, so the journal takes it once."""
+    """The message that begins the attempt; its names follow from loop and number, so the journal
+    takes it once.
+    """
     turn = loop.turn_id(loop.attempt)
     return InboxRow(
         turn,

@@ -1,6 +1,8 @@
-"""Whether an attempt will do (C3): a pattern in what it said, or a command that succeeds in the workspace.
+"""Whether an attempt will do (C3): a pattern in what it said, or a command that succeeds in the
+workspace.
 
-Loops at work: one task each, which looks in the journal what is next and does that; so a crash anywhere changes nothing.
+Loops at work: one task each, which looks in the journal what is next and does that; so a crash
+anywhere changes nothing.
 """
 
 import asyncio
@@ -71,7 +73,9 @@ class LoopEngine:
     _closing: bool = False
 
     async def start(self, order: LoopOrder) -> LoopRow:
-        """It is in the journal when this returns, and runs. Raises ConfigError, LoopNotStarted, UsageError."""
+        """It is in the journal when this returns, and runs. Raises ConfigError, LoopNotStarted,
+        UsageError.
+        """
         if self._closing:
             raise LoopNotStarted("the daemon is stopping; start the loop when it runs again")
         if order.agent not in (names := self.specs.names()):
@@ -82,7 +86,10 @@ class LoopEngine:
         def work(tx: Tx) -> LoopChange:
             if busy := tx.list_running_loops(order.agent):
                 raise LoopBusy(
-                    f"the agent {order.agent} is at loop {busy[0].id} already; stop that one first, or resume it"
+                    (
+                        f"the agent {order.agent} is at loop {busy[0].id} already; stop that one"
+                        " first, or resume it"
+                    )
                 )
             root = tx.get_session(order.session) or SessionRow(
                 order.session, *parse_session_id(order.session), Label.TRUSTED, now

@@ -81,7 +81,10 @@ def render_notices(before: LoopRow, after: LoopRow, warning: str = "") -> Iterat
     elif after.stage is LoopStage.FAILED:
         yield f"Failed at attempt {after.attempt}: {after.error}"
     elif after.stage is LoopStage.REVIEWING:
-        yield f"Attempt {after.attempt} needs your review: /approve completes the loop, /deny ends it."
+        yield (
+            f"Attempt {after.attempt} needs your review: /approve completes the loop, /deny"
+            " ends it."
+        )
 
 
 def loop_events(

@@ -1,4 +1,6 @@
-"""What a loop writes down, each in one transaction: nothing of it happens in part, however the daemon dies (B5)."""
+"""What a loop writes down, each in one transaction: nothing of it happens in part, however the
+daemon dies (B5).
+"""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -47,8 +49,8 @@ def begin_loop(
 def settle_attempt(
     tx: Tx, seen: LoopRow, came: AttemptResult, verdict: CriterionResult, token: str, now: datetime
 ) -> LoopChange | None:
-    """An attempt is over: what was learned, and the next attempt or the end. None when it was settled, or ended, meanwhile.
-    `token` is for the question, if there is one.
+    """An attempt is over: what was learned, and the next attempt or the end. None when it was
+    settled, or ended, meanwhile. `token` is for the question, if there is one.
     """
     loop = tx.get_loop(seen.id)
     if (
@@ -120,7 +122,9 @@ def settle_review(tx: Tx, loop_id: str, now: datetime) -> LoopChange | None:
 
 
 def end_loop(tx: Tx, loop_id: str, why: str, now: datetime) -> LoopChange | None:
-    """Stopped: the attempt with it, so that a restart does not undo it (E7), and the question, if one is open."""
+    """Stopped: the attempt with it, so that a restart does not undo it (E7), and the question, if
+    one is open.
+    """
     loop = tx.get_loop(loop_id)
     if loop is None or loop.is_over:
         return None

@@ -1,4 +1,6 @@
-"""What follows from how an attempt ended, or from what a person said: pure, from row to row (C3, C5)."""
+"""What follows from how an attempt ended, or from what a person said: pure, from row to row (C3,
+C5).
+"""
 
 from dataclasses import replace
 from datetime import datetime
@@ -23,7 +25,9 @@ class AttemptResult:
 
 
 def attempt_result(turn: TurnRow | None) -> AttemptResult:
-    """An attempt that hit a limit counts with what it said; one that failed, was stopped or could not begin ends the loop."""
+    """An attempt that hit a limit counts with what it said; one that failed, was stopped or could
+    not begin ends the loop.
+    """
     if turn is None:
         return AttemptResult(error="the attempt was set aside before it began")
     match turn.stop_reason:
@@ -59,7 +63,9 @@ def apply_attempt(loop: LoopRow, came: AttemptResult, *, met: bool, now: datetim
 
 
 def apply_review(loop: LoopRow, asked: ApprovalRow | None, output: str, now: datetime) -> LoopRow:
-    """The loop once a person has said what they think of the attempt, or did not for too long; else as it was."""
+    """The loop once a person has said what they think of the attempt, or did not for too long;
+    else as it was.
+    """
     if asked is None:
         return fail_loop(loop, REVIEW_EXPIRED, now)
     if asked.state == "answered":

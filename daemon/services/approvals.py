@@ -1,4 +1,6 @@
-"""Questions to people: who may answer, how they are shown, and what an answer permits from then on (A6, A15, B8)."""
+"""Questions to people: who may answer, how they are shown, and what an answer permits from then on
+(A6, A15, B8).
+"""
 
 import json
 from collections.abc import Sequence
@@ -65,9 +67,11 @@ class ApprovalService:
         reason: str = "",
         bounds: GrantBounds = EXACT_CALL,
     ) -> AnsweredCall | None:
-        """Answer one question, once; None when it is not pending. Raises NotAllowedToAnswer, and UsageError for bounds.
+        """Answer one question, once; None when it is not pending. Raises NotAllowedToAnswer, and
+        UsageError for bounds.
 
-        `by` is who was recognised just now: a person removed since the question was asked may not answer it.
+        `by` is who was recognised just now: a person removed since the question was asked may
+        not answer it.
         """
         now, name = self.clock.now(), self.new_id()[-6:]
 
@@ -121,9 +125,11 @@ class ApprovalService:
 
 @value
 class ShownApprovals:
-    """What a person was last shown in a conversation: its questions in the order of their numbers, and those shown whole.
+    """What a person was last shown in a conversation: its questions in the order of their numbers,
+    and those shown whole.
 
-    A number keeps its meaning: a question that is gone leaves its number to no other (A6). Each person has their own.
+    A number keeps its meaning: a question that is gone leaves its number to no other (A6). Each
+    person has their own.
     """
 
     listed: tuple[ApprovalRef, ...] = ()
@@ -168,7 +174,9 @@ def save_shown(
 
 
 def needs_full_view(row: ApprovalRow) -> bool:
-    """A list shows only its beginning, so a person has to see it whole before a yes; system questions are always whole."""
+    """A list shows only its beginning, so a person has to see it whole before a yes; system
+    questions are always whole.
+    """
     texts = (escape_invisible(row.arguments), _indent(row.preview))
     return not is_system_question(row) and any(len(text) > MAX_CHARS for text in texts)
 
@@ -181,7 +189,9 @@ def render_list(rows: Sequence[ApprovalRow], session: str) -> str:
 
 
 def render_approval(row: ApprovalRow, session: str, *, whole: bool = False) -> str:
-    """The tool, its effect, where the question comes from, exactly what would be done, and warnings."""
+    """The tool, its effect, where the question comes from, exactly what would be done, and
+    warnings.
+    """
     terms = [row.effect.value, f"until {row.expires:%d %b %H:%M} UTC"]
     if row.session != session:
         terms.append(f"asked by {make_visible(row.session)}")
@@ -197,9 +207,11 @@ def render_approval(row: ApprovalRow, session: str, *, whole: bool = False) -> s
 
 
 def make_visible(text: str, most: int = MAX_CHARS) -> str:
-    """The text on one line with invisible characters spelled out; a long one is cut, and the cut is told. `most` 0: all.
+    """The text on one line with invisible characters spelled out; a long one is cut, and the cut
+    is told. `most` 0: all.
 
-    Warnings about what looks like something else stand below it; they are about the whole text, cut or not.
+    Warnings about what looks like something else stand below it; they are about the whole text,
+    cut or not.
     """
     return _cut(escape_invisible(text).replace("\n", ""), text, most)
 
@@ -233,8 +245,8 @@ def _check_bounds(row: ApprovalRow, answer: Answer, bounds: GrantBounds) -> None
 
 
 def _grant_scope(tx: Tx, session: str, answer: Answer) -> str:
-    """For the session: the chat that a sub-agent works for, but never for one from outside. For good: the owner's chats, or
-    conversations from outside; neither includes the other.
+    """For the session: the chat that a sub-agent works for, but never for one from outside. For
+    good: the owner's chats, or conversations from outside; neither includes the other.
     """
     own = tx.get_session(session)
     trusted = own is not None and own.label is Label.TRUSTED

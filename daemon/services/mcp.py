@@ -28,7 +28,9 @@ async def answer_mcp(
     problems: Mapping[str, str] | None = None,
     approve: ApproveServer | None = None,
 ) -> str:
-    """The reply to /mcp TEXT; `names` are the configured servers, `approve` that of a running daemon."""
+    """The reply to /mcp TEXT; `names` are the configured servers, `approve` that of a running
+    daemon.
+    """
     verb, words = "", text.split()
     if words and words[0] in MCP_VERBS:
         verb, *words = words
@@ -40,12 +42,18 @@ async def answer_mcp(
         )
     server, *rest = words
     if server not in names:
-        return f"There is no MCP server {server}; configured: {', '.join(names) or 'none'}. {MCP_USAGE}"
+        return (
+            f"There is no MCP server {server}; configured: {', '.join(names) or 'none'}."
+            f" {MCP_USAGE}"
+        )
     if verb == "approve" and rest and MCP_CODE.fullmatch(rest[0]):
         approved = await (approve or pins.approve)(server, rest[0], rest[1:])
         if approved:
             return f"Approved, of {server}: {', '.join(map(escape_hidden, approved))}"
-        return f"Nothing was approved: {rest[0]} is not the code of the current changes. /mcp {server} shows them."
+        return (
+            f"Nothing was approved: {rest[0]} is not the code of the current changes. /mcp"
+            f" {server} shows them."
+        )
     return render_change(
         server, await pins.get(server), rest, lines=0 if verb == "whole" else DIFF_LINES
     )

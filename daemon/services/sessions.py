@@ -18,8 +18,9 @@ STOPPED_BY_OTHER = "{why}, requested by somebody else"
 
 @value
 class StopTargets:
-    """`turns`: to be stopped, queued ones too; `texts`: those that texts on their way into them would begin; `below`: sub-agents
-    of theirs; `of_others`: those of them that somebody else asked for, who is then told about it with the turn.
+    """`turns`: to be stopped, queued ones too; `texts`: those that texts on their way into them
+    would begin; `below`: sub-agents of theirs; `of_others`: those of them that somebody else
+    asked for, who is then told about it with the turn.
     """
 
     turns: list[str]
@@ -38,7 +39,9 @@ class SessionService:
     specs: AgentRegistry
 
     async def stop_session(self, session: SessionRow, why: str, by: str = "") -> list[str]:
-        """Stop what runs, waits for an answer or is queued, loops too; returns the turns. `by`: who asked, where it matters."""
+        """Stop what runs, waits for an answer or is queued, loops too; returns the turns. `by`:
+        who asked, where it matters.
+        """
 
         def find(tx: ReadTx) -> StopTargets:
             waiting = tx.list_waiting_inputs(session.id)
@@ -71,7 +74,9 @@ class SessionService:
     async def _stop(
         self, session: SessionRow, find: Callable[[ReadTx], StopTargets], why: str
     ) -> list[str]:
-        """First in the journal, so that a restart does not undo it. A full disk does not delay a stop."""
+        """First in the journal, so that a restart does not undo it. A full disk does not delay a
+        stop.
+        """
 
         def request(tx: Tx) -> StopTargets:
             found = find(tx)
@@ -119,7 +124,9 @@ class SessionService:
         self.sessions.update_session(row)
 
     async def choose_agent(self, session: SessionRow, name: str) -> list[str]:
-        """It answers from the next message on; returns warnings about it. Raises ConfigError: nothing has changed."""
+        """It answers from the next message on; returns warnings about it. Raises ConfigError:
+        nothing has changed.
+        """
         warnings = self.specs.warnings_of(name)
         await self.edit(session, lambda row: replace(row, agent=name))
         return warnings

@@ -1,4 +1,6 @@
-"""The way in: a message becomes a row on disk, once; only then is it acknowledged and worked on (B4.1)."""
+"""The way in: a message becomes a row on disk, once; only then is it acknowledged and worked on
+(B4.1).
+"""
 
 from contextlib import nullcontext
 from dataclasses import field, replace
@@ -19,10 +21,12 @@ COMMAND_STATE = "ordered"
 
 @value
 class InboxMessage:
-    """A message as a channel or the HTTP door hands it over. `external_id` is the sender's own: the same one twice is dropped.
+    """A message as a channel or the HTTP door hands it over. `external_id` is the sender's own:
+    the same one twice is dropped.
 
-    `label` is that of the words; the conversation is trusted by how it is reached (`reached`), whatever is said in it first.
-    `attachments` are written as core/files.py has it; `message_id` is what a reply is to answer to, "" for nothing.
+    `label` is that of the words; the conversation is trusted by how it is reached (`reached`),
+    whatever is said in it first. `attachments` are written as core/files.py has it; `message_id`
+    is what a reply is to answer to, "" for nothing.
     """
 
     channel: str
@@ -42,7 +46,9 @@ class InboxMessage:
 
 @value
 class InboxReceipt:
-    """What became of it. `answered` says that it rejected an open question of that turn; `again` that it had come before."""
+    """What became of it. `answered` says that it rejected an open question of that turn; `again`
+    that it had come before.
+    """
 
     row: InboxRow
     duplicate: bool = False
@@ -103,7 +109,9 @@ class Inbox:
 def _write(
     tx: Tx, inbound: InboxMessage, row: InboxRow
 ) -> tuple[SessionRow, InboxRow, SessionRow | None]:
-    """The session, the row as it stands, and where a question was asked that it answers: by a sub-agent perhaps."""
+    """The session, the row as it stands, and where a question was asked that it answers: by a sub-
+    agent perhaps.
+    """
     session = tx.get_session(inbound.session)
     if session is None:
         reached = inbound.session_label or inbound.label
@@ -130,10 +138,12 @@ def _write(
 
 
 def _find_open_question(tx: Tx, row: InboxRow) -> ApprovalRow | None:
-    """The latest question that is open here and that this sender may answer: of their own turn; the owner's of any.
+    """The latest question that is open here and that this sender may answer: of their own turn;
+    the owner's of any.
 
-    What is asked here because of something from outside is no part of the conversation: it waits for a yes or no that is meant
-    for it, and the owner goes on talking meanwhile. Nor do those who may not give orders answer anything.
+    What is asked here because of something from outside is no part of the conversation: it waits
+    for a yes or no that is meant for it, and the owner goes on talking meanwhile. Nor do those
+    who may not give orders answer anything.
     """
     if row.label is Label.UNTRUSTED:
         return None

@@ -78,7 +78,9 @@ class SessionManager:
             self.deliver(session, row, stream=False)
 
     async def finish_children(self, turn_id: str) -> None:
-        """The turn has ended, on disk: its sub-agents are stopped now, and the report that it makes is delivered."""
+        """The turn has ended, on disk: its sub-agents are stopped now, and the report that it
+        makes is delivered.
+        """
         self.deps.children.forget(turn_id)
 
         def look(tx: ReadTx) -> tuple[list[tuple[SessionRow, str]], str]:
@@ -101,7 +103,9 @@ class SessionManager:
         return turn_id in self.deps.owned_turns
 
     def drop(self, row: InboxRow, why: str) -> None:
-        """A message is not to be worked on, and the journal says so. One in no queue is about to begin: it is stopped."""
+        """A message is not to be worked on, and the journal says so. One in no queue is about to
+        begin: it is stopped.
+        """
         worker = self._workers.get(row.session)
         if worker is None:
             return
@@ -150,7 +154,9 @@ class SessionManager:
             self._wake(worker)
 
     async def recover(self, only: str | None = None) -> list[str]:
-        """Resume what a former daemon left unfinished, in all sessions or in one; returns the sessions."""
+        """Resume what a former daemon left unfinished, in all sessions or in one; returns the
+        sessions.
+        """
 
         def look(tx: ReadTx) -> tuple[list[SessionRow], int]:
             ids = [only] if only else tx.list_unfinished_sessions()
@@ -164,7 +170,9 @@ class SessionManager:
         return [row.id for row in rows]
 
     async def aclose(self, drain_s: float) -> None:
-        """Start nothing new, let running turns finish for so long, then cut them: the next start resumes them."""
+        """Start nothing new, let running turns finish for so long, then cut them: the next start
+        resumes them.
+        """
         self.deps.stopping.set()
         if self._maintenance:
             self._maintenance.cancel()
@@ -246,7 +254,9 @@ class SessionManager:
             self.deps.approvals_pending.set()
 
     def _sweep_workers(self) -> None:
-        """Drop workers that were idle for a while, for the journal has it all; wake those that failed."""
+        """Drop workers that were idle for a while, for the journal has it all; wake those that
+        failed.
+        """
         horizon = self.deps.clock.monotonic() - IDLE_WORKER_S
         for name, since in list(self._idle_since.items()):
             worker = self._workers.get(name)

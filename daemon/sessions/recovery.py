@@ -118,8 +118,8 @@ async def start_attempt(
 ) -> float | None:
     """Count an attempt at this progress, over restarts too; returns how many there were.
 
-    `blame`: the former daemon may have died of this turn. One that it may have died of twice waits until others had their
-    turn; None when the daemon stops meanwhile.
+    `blame`: the former daemon may have died of this turn. One that it may have died of twice
+    waits until others had their turn; None when the daemon stops meanwhile.
     """
     if blame and await store.read(lambda tx: tx.count_attempts(turn_id)) >= SUSPECT_ATTEMPTS:
         if await wait_for_stop(stopping, SUSPECT_DELAY_S):

@@ -1,4 +1,6 @@
-"""What a turn begins with: its agent's settings and limits, intent, memories, and inherited sources (A3, A4, E3)."""
+"""What a turn begins with: its agent's settings and limits, intent, memories, and inherited
+sources (A3, A4, E3).
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import field, replace
@@ -43,8 +45,8 @@ class TurnPreparer:
         child: ChildRow | None = None,
         parent_spec: TurnSpec | None = None,
     ) -> tuple[UserSaid, str]:
-        """With the error when the agent cannot be used. `child` and `parent_spec` are set for a sub-agent; `files` tells
-        of the message's files, which it may well be about.
+        """With the error when the agent cannot be used. `child` and `parent_spec` are set for a
+        sub-agent; `files` tells of the message's files, which it may well be about.
         """
         error, intent, memories = "", None, ()
         try:
@@ -106,7 +108,9 @@ def serves_another(session: SessionRow, turn: Turn) -> bool:
 
 
 def load_inherited_sources(tx: ReadTx, session: SessionRow, turn: Turn) -> tuple[SourcedText, ...]:
-    """The texts behind such a turn, oldest first: the person's who began it all, then those of the turns above it."""
+    """The texts behind such a turn, oldest first: the person's who began it all, then those of the
+    turns above it.
+    """
     texts: tuple[SourcedText, ...] = ()
     parent, where = turn.parent, session
     while parent and (row := tx.get_turn(parent)):

@@ -58,10 +58,11 @@ FetchFiles = Callable[[InboxRow], Awaitable[str]]
 
 @value
 class SessionDeps:
-    """What every worker needs. `stopping` is set when the daemon stops, `approvals_pending` while a question is open.
+    """What every worker needs. `stopping` is set when the daemon stops, `approvals_pending` while
+    a question is open.
 
-    `owned_turns`: accepted by this process and not finished. `fetch` brings in the files of a message and describes them
-    for the model; it may be called again for the same message.
+    `owned_turns`: accepted by this process and not finished. `fetch` brings in the files of a
+    message and describes them for the model; it may be called again for the same message.
     """
 
     store: Store
@@ -83,10 +84,11 @@ class SessionDeps:
 
 @dataclass(slots=True)
 class SessionWorker:
-    """One session's queue. It reads the journal once, when it wakes; after that it is told what happens.
+    """One session's queue. It reads the journal once, when it wakes; after that it is told what
+    happens.
 
-    `unattempted`: inputs, and `interrupted`: turns, that a former daemon left; it may have died of one. `failures`: how
-    often a turn failed in this process, and at which progress.
+    `unattempted`: inputs, and `interrupted`: turns, that a former daemon left; it may have died
+    of one. `failures`: how often a turn failed in this process, and at which progress.
     """
 
     session: SessionRow
@@ -115,7 +117,9 @@ class SessionWorker:
             self.inputs.append(row)
 
     def find_steerable(self, sender: str) -> TurnControl | None:
-        """The running turn, when a text of this sender may join it; it overtakes none of their earlier messages."""
+        """The running turn, when a text of this sender may join it; it overtakes none of their
+        earlier messages.
+        """
         control = self.control
         if control is None or control.cancel_reason or not control.accepts_steers:
             return None
@@ -129,7 +133,9 @@ class SessionWorker:
         return self.history is not None and not self.running and self._next_job() is None
 
     async def work(self) -> None:
-        """All there is to do, in order. Returns when idle, or when the daemon stops. Raises Fenced, StoreUnavailable."""
+        """All there is to do, in order. Returns when idle, or when the daemon stops. Raises
+        Fenced, StoreUnavailable.
+        """
         if self.history is None:
             await self._load()
         while (job := self._next_job()) and not self.deps.stopping.is_set():
@@ -141,7 +147,9 @@ class SessionWorker:
                 await self._run_guarded(job.turn, job)
 
     def _next_job(self) -> InboxRow | str | None:
-        """A turn to resume, else a message. In a paused session only one that was stopped, for it ends without a step."""
+        """A turn to resume, else a message. In a paused session only one that was stopped, for it
+        ends without a step.
+        """
         if not self.session.paused:
             return self.wakes[0] if self.wakes else self.inputs[0] if self.inputs else None
         stopped = (turn for turn in self.wakes if turn in self.cancels)
@@ -185,7 +193,9 @@ class SessionWorker:
             self.push(row)
 
     async def _run_guarded(self, turn_id: str, row: InboxRow | None) -> None:
-        """Run one job; one that fails is tried again, and set aside after three failures without progress."""
+        """Run one job; one that fails is tried again, and set aside after three failures without
+        progress.
+        """
         store = self.deps.store
         try:
             known = turn_id in self.failures and await store.read(lambda tx: tx.get_turn(turn_id))
@@ -296,7 +306,9 @@ class SessionWorker:
         return History() if self.session.id.startswith(LOOP_PREFIX) else self.history or History()
 
     async def _resume(self, turn_id: str) -> None:
-        """Continue a turn that a crash cut off or a person answered, or end one that is to be stopped."""
+        """Continue a turn that a crash cut off or a person answered, or end one that is to be
+        stopped.
+        """
 
         def look(tx: ReadTx) -> tuple[Turn, list[ApprovalRow], int]:
             row, events = tx.get_turn(turn_id), tx.list_events(turn_id)

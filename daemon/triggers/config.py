@@ -26,7 +26,10 @@ def _check_names(named: dict[str, str]) -> dict[str, str]:
     wrong = next((name for name in named if not EVENT_NAME.fullmatch(name)), None)
     if wrong is not None:
         raise ValueError(
-            f"{wrong!r} is no name for an event; expected letters, digits, '_', '-', '.', at most 64"
+            (
+                f"{wrong!r} is no name for an event; expected letters, digits, '_', '-', '.', at"
+                " most 64"
+            )
         )
     return named
 
@@ -53,7 +56,9 @@ ByEventName = Annotated[dict[str, str], AfterValidator(_check_names)]
 
 
 class EventsConfig(BaseModel):
-    """Who may set the assistant to work from outside, and who is told what came of it (A16). Such work is never trusted."""
+    """Who may set the assistant to work from outside, and who is told what came of it (A16). Such
+    work is never trusted.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 

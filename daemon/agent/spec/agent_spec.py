@@ -1,4 +1,6 @@
-"""AgentSpec: what an agent's author declares in agents/NAME.toml (B1); and the default one, made of [agent]."""
+"""AgentSpec: what an agent's author declares in agents/NAME.toml (B1); and the default one, made
+of [agent].
+"""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -27,7 +29,10 @@ from daemon.settings.validation_errors import explain_errors
 
 DEFAULT = "default"
 BUDGET_EXHAUSTED = "budget-exhausted"
-EXCLUSIVE = "iteration and [composite] exclude each other: one agent that loops, or several at one task; leave one of them out"
+EXCLUSIVE = (
+    "iteration and [composite] exclude each other: one agent that loops, or several at"
+    " one task; leave one of them out"
+)
 BUDGET_NEEDED = 'is needed: a termination condition has kind = "budget-exhausted"'
 
 
@@ -59,7 +64,9 @@ class AgentSpec(BaseModel):
 
     @property
     def _ends_on_budget(self) -> bool:
-        """Its author says that the end of the money is an end like others: nobody is asked for more."""
+        """Its author says that the end of the money is an end like others: nobody is asked for
+        more.
+        """
         conditions = self.iteration.termination_conditions if self.iteration else []
         return any(part.kind == BUDGET_EXHAUSTED for part in conditions)
 
@@ -101,7 +108,9 @@ class AgentSpec(BaseModel):
         )
 
     def limits(self, defaults: AgentConfig) -> Limits:
-        """What a turn of it may use up. With an iteration block its cycles are exact: nothing adds to them (B3)."""
+        """What a turn of it may use up. With an iteration block its cycles are exact: nothing adds
+        to them (B3).
+        """
         usual, budget = defaults.limits(), self.model_policy.budget
         cycles = self.iteration.max_cycles if self.iteration else None
         return Limits(
@@ -149,7 +158,9 @@ def parse_spec(text: str, path: Path) -> AgentSpec:
 
 
 def _check_raw(raw: Mapping[str, object], stem: str) -> Iterator[tuple[str, str]]:
-    """What is wrong across tables, read off the file itself: it is told also where single keys are wrong."""
+    """What is wrong across tables, read off the file itself: it is told also where single keys are
+    wrong.
+    """
     name = get_child(raw.get("identity"), "name")
     if isinstance(name, str) and name != stem:
         yield "identity.name", f'found "{name}", expected "{stem}", as the file is called'

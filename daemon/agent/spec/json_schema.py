@@ -1,7 +1,8 @@
 """A final answer is held against the JSON schema that its agent declares (D3).
 
-A schema with a keyword outside KEYWORDS is refused when its agent is loaded, so that nothing is silently left unchecked;
-`pattern` is one, since a text of the model's could keep it busy for ever.
+A schema with a keyword outside KEYWORDS is refused when its agent is loaded, so that nothing is
+silently left unchecked; `pattern` is one, since a text of the model's could keep it busy for
+ever.
 """
 
 import json
@@ -46,7 +47,10 @@ KEYWORDS: dict[str, object] = {
 }
 META = {"type": ["object", "boolean"], "properties": KEYWORDS, "additionalProperties": False}
 CODE_FENCE = re.compile(r"```[ \t]*(?:json)?[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL | re.IGNORECASE)
-RETRY_PROMPT = "Your answer does not have the required form:\n{errors}\nAnswer again with the whole JSON value, and nothing else."
+RETRY_PROMPT = (
+    "Your answer does not have the required form:\n{errors}\nAnswer again with the"
+    " whole JSON value, and nothing else."
+)
 MAX_ERRORS, MAX_REFS, MAX_CHARS = 5, 20_000, 300
 
 

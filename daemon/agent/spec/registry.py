@@ -34,7 +34,9 @@ class CachedSpec:
 
 @dataclass(slots=True)
 class AgentRegistry:
-    """Reads a file again once it was edited; a turn keeps what it began with. A wrong file disturbs no other."""
+    """Reads a file again once it was edited; a turn keeps what it began with. A wrong file
+    disturbs no other.
+    """
 
     folder: Path
     defaults: AgentConfig
@@ -47,7 +49,9 @@ class AgentRegistry:
 
     @classmethod
     def open(cls, folder: Path, defaults: AgentConfig) -> "AgentRegistry":
-        """Over a folder that may be absent; what is wrong in it is logged now, and told to whoever asks for that agent."""
+        """Over a folder that may be absent; what is wrong in it is logged now, and told to whoever
+        asks for that agent.
+        """
         specs = cls(folder, defaults)
         for line in specs.errors():
             log.warning("%s", line)
@@ -62,7 +66,9 @@ class AgentRegistry:
         return sorted(path.stem for path in self.folder.glob("*.toml") if path.is_file())
 
     def get(self, name: str) -> AgentSpec:
-        """The agent as its file says now, all that it sets to work included. Raises ConfigError: file, key, what was expected."""
+        """The agent as its file says now, all that it sets to work included. Raises ConfigError:
+        file, key, what was expected.
+        """
         spec = self._load(name)
         faults = list(self._check_members(spec, (name,), {}))
         if faults:
@@ -97,7 +103,9 @@ class AgentRegistry:
         self._cached.clear()
 
     def set_tools(self, tools: Sequence[str]) -> None:
-        """These are the tools there are; who speaks of another one is warned about, now and whenever that agent is chosen."""
+        """These are the tools there are; who speaks of another one is warned about, now and
+        whenever that agent is chosen.
+        """
         self.tools = tuple(tools)
         for line in self.warnings():
             log.warning("%s", line)
@@ -144,7 +152,9 @@ class AgentRegistry:
     def _check_members(
         self, spec: AgentSpec, above: Sequence[str], known: dict[str, list[str]]
     ) -> Iterator[SpecError]:
-        """What is wrong with the agents that a composite sets to work, by the key that names them; each is looked at once."""
+        """What is wrong with the agents that a composite sets to work, by the key that names them;
+        each is looked at once.
+        """
         for key, name in spec.composite.agent_references() if spec.composite else ():
             if name in above:
                 yield key, f"{name} would work for itself: {' -> '.join((*above, name))}"

@@ -217,14 +217,18 @@ class CompositeSection(BaseModel):
 
 
 class LoopSection(BaseModel):
-    """Whether and how `aidaemon loop` runs it again and again (C7). An invalid regex only means: keep going (C3)."""
+    """Whether and how `aidaemon loop` runs it again and again (C7). An invalid regex only means:
+    keep going (C3).
+    """
 
     model_config = STRICT
 
     enabled: bool = Field(False, description="must be true to start a loop")
     criterion: Literal["max_iterations", "regex", "test_pass", "manual"] = Field(
         "max_iterations",
-        description="when it is done: at the last attempt; a pattern; a command's exit 0; a person's yes",
+        description=(
+            "when it is done: at the last attempt; a pattern; a command's exit 0; a person's yes"
+        ),
     )
     value: str = Field("", description="the pattern of regex, the command of test_pass")
     max_iterations: int = Field(10, ge=1, le=100, description="attempts at most")
@@ -239,7 +243,10 @@ class LoopSection(BaseModel):
         """What will not do what was probably meant."""
         fault = check_pattern(self.value) if self.criterion == "regex" else ""
         shown = self.value if len(self.value) <= MAX_SHOWN else f"{self.value[:MAX_SHOWN]}..."
-        told = f"loop.value: {shown!r} is no regular expression ({fault}): the loop goes on to its last attempt"
+        told = (
+            f"loop.value: {shown!r} is no regular expression ({fault}): the loop goes on to"
+            " its last attempt"
+        )
         return [told] if fault else []
 
 
@@ -290,7 +297,9 @@ Pattern = Annotated[Text, AfterValidator(validate_pattern)]
 
 
 class TextCheckSection(BaseModel):
-    """The answer contains this text, or this command exits with 0, or a model that is asked this about it says yes (E10)."""
+    """The answer contains this text, or this command exits with 0, or a model that is asked this
+    about it says yes (E10).
+    """
 
     model_config = STRICT
 

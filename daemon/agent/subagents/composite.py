@@ -1,4 +1,5 @@
-"""Several agents at one task: in sequence, in parallel, in a debate, or in rounds until it is done (B11).
+"""Several agents at one task: in sequence, in parallel, in a debate, or in rounds until it is done
+(B11).
 
 `CompositePlan` is pure: the same results give the same next steps, before a crash and after it.
 """
@@ -26,7 +27,10 @@ REVISE_PROMPT = (
 DECORATION = " \t\r\n.!:*_`\"'()[]<>-"
 RECENT_MESSAGES, MAX_MESSAGE_CHARS = 6, 800
 TASK_IN_CONTEXT = "<conversation>\n{said}\n</conversation>\nThe user now says:\n{text}"
-TOO_DEEP = "I cannot begin: agents may be nested {most} deep (max_depth in [subagents]), and I am that deep."
+TOO_DEEP = (
+    "I cannot begin: agents may be nested {most} deep (max_depth in [subagents]), and I"
+    " am that deep."
+)
 
 Answers = Sequence[tuple[str, ChildReturned]]
 
@@ -72,7 +76,9 @@ class CompositePlan:
         )
 
     def budget_share(self) -> float:
-        """The part of the remaining budget that each of the next steps may use, so that enough is left for the later ones."""
+        """The part of the remaining budget that each of the next steps may use, so that enough is
+        left for the later ones.
+        """
         return 1 / max(1, sum(key not in self.results for key in self.list_keys()))
 
     def partial_answers(self) -> str:
@@ -196,7 +202,9 @@ class CompositeRunner:
     now: Callable[[], datetime]
 
     async def advance(self, turn: Turn, context: TurnContext) -> Sequence[Event]:
-        """The end, where all results are known; else nothing, once the next steps have run and are recorded."""
+        """The end, where all results are known; else nothing, once the next steps have run and are
+        recorded.
+        """
         composite, first = turn.spec.composite, turn.events[0].event
         if composite is None or not isinstance(first, UserSaid):
             return []
@@ -254,7 +262,9 @@ class CompositeRunner:
 
 
 def task_in_context(text: str, context: TurnContext) -> str:
-    """The user's words after the last messages of this conversation, of which other agents know nothing."""
+    """The user's words after the last messages of this conversation, of which other agents know
+    nothing.
+    """
     speakers = {MessageRole.USER: "User", MessageRole.ASSISTANT: "Assistant"}
     recent = [
         message for message in context.history.messages if message.role in speakers and message.text

@@ -1,4 +1,6 @@
-"""Sub-agents: started by a recorded event, waited for, and reported when their parent ends early (A17)."""
+"""Sub-agents: started by a recorded event, waited for, and reported when their parent ends early
+(A17).
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -34,7 +36,8 @@ class TooManySubagents(AidaemonError):
 
 @dataclass(slots=True)
 class SubagentManager:
-    """For all sessions. The clock of a running turn stops while a child that it waits for waits for a person.
+    """For all sessions. The clock of a running turn stops while a child that it waits for waits
+    for a person.
 
     `_parent_of`: the turns that wait, by the child that they wait for.
     """
@@ -61,7 +64,8 @@ class SubagentManager:
     ) -> ChildSpawned:
         """The event of a new child. Its id follows from the key, so that there cannot be two.
 
-        `caps`: its share of the parent's budget; without it, all that the parent has left. Raises ConfigError.
+        `caps`: its share of the parent's budget; without it, all that the parent has left.
+        Raises ConfigError.
         """
         spent, config = turn.spent, self.config
         caps = caps or remaining_caps(turn.limits, spent.input_tokens, spent.charged_usd)
@@ -105,7 +109,10 @@ class SubagentManager:
             running = sum(bool(row.report) for row in rows)
             if running >= self.config.max_background:
                 raise TooManySubagents(
-                    f"{running} agents run in the background already, which is the most; wait for their results"
+                    (
+                        f"{running} agents run in the background already, which is the most; wait"
+                        " for their results"
+                    )
                 )
             await write(event)
 
@@ -131,9 +138,11 @@ class SubagentManager:
         return ChildReturned(event.key, event.child, stop, text, row.label)
 
     async def list_unreported_work(self, turn: Turn) -> list[tuple[str, Outcome]]:
-        """What the sub-agents whose result is missing have done: for a turn that ends before them (A17).
+        """What the sub-agents whose result is missing have done: for a turn that ends before them
+        (A17).
 
-        (tool, outcome) of their calls, `unknown` for running ones, and for a sub-agent that may still do something.
+        (tool, outcome) of their calls, `unknown` for running ones, and for a sub-agent that may
+        still do something.
         """
         settled = {
             result.call_id
@@ -220,7 +229,9 @@ def _least(own: N | None, cap: N | None) -> N | None:
 
 
 def _load_state(tx: ReadTx, event: ChildSpawned) -> tuple[TurnRow | None, bool, bool]:
-    """Its turn, where it has begun; whether it is over, for it may be set aside before it begins; whether it waits."""
+    """Its turn, where it has begun; whether it is over, for it may be set aside before it begins;
+    whether it waits.
+    """
     row, child, session = (
         tx.get_turn(event.child),
         tx.get_child(event.child),

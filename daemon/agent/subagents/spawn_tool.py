@@ -26,8 +26,9 @@ async def spawn_agent(
     agent: str = DEFAULT,
     background: bool = False,
 ) -> ToolOutput:
-    """Give a task of its own to a sub-agent, which knows nothing of this conversation but the task. Returns its answer; in the
-    background, returns at once and the answer comes as a message later.
+    """Give a task of its own to a sub-agent, which knows nothing of this conversation but the
+    task. Returns its answer; in the background, returns at once and the answer comes as a
+    message later.
     """
     turn = context.turn
     known = turn.children.get(context.call_id)
@@ -70,16 +71,24 @@ def _check(children: SubagentManager, turn: Turn, task: str, background: bool) -
         )
     if background and (depth or turn.session.startswith("loop:")):
         raise ToolError(
-            "nobody would hear of it: only the agent that the user talks to can work in the background"
+            (
+                "nobody would hear of it: only the agent that the user talks to can work in the"
+                " background"
+            )
         )
     if background and _follows_report(turn):
         raise ToolError(
-            "this turn was begun by a report, and the user has not spoken since: do it without background"
+            (
+                "this turn was begun by a report, and the user has not spoken since: do it without"
+                " background"
+            )
         )
 
 
 def _follows_report(turn: Turn) -> bool:
-    """Each report begins a turn with a budget of its own: one must not lead to the next for ever (F2)."""
+    """Each report begins a turn with a budget of its own: one must not lead to the next for ever
+    (F2).
+    """
     said = turn.events[0].event
     spoken = any(isinstance(entry.event, Steered) for entry in turn.events)
     return isinstance(said, UserSaid) and said.input_id.endswith(REPORT_SUFFIX) and not spoken
