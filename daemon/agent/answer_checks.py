@@ -1,7 +1,4 @@
-"""One criterion, one final text: does it hold? (E10, D2)
-
-A final text is held against what was asked for before anybody is told (E10, F6, D2, D3, D4).
-"""
+"""Checks a final text before delivery: claims, form, the author's criteria (E10, F6, D2 to D4)."""
 
 import json
 import re

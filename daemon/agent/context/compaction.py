@@ -150,8 +150,8 @@ def build_summary_request(gone: Sequence[Message], most: int, room: int) -> list
     """What a model is asked for a summary of these, in so many tokens; long texts are shortened so
     that it fits in the room.
     """
-    told = "\n\n".join(line for message in shorten(gone, room) for line in render_message(message))
+    text = "\n\n".join(line for message in shorten(gone, room) for line in render_message(message))
     return [
         Message(MessageRole.SYSTEM, SUMMARISE.format(words=int(most * WORDS_PER_TOKEN))),
-        Message(MessageRole.USER, told),
+        Message(MessageRole.USER, text),
     ]
