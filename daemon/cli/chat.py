@@ -121,7 +121,7 @@ async def _run_interactive(
 ) -> int:
     import logging  # lazy: for the screen only
 
-    from daemon.app.config import make_redactor
+    from daemon.app.config import make_redactor  # lazy: brings the config
     from daemon.cli.terminal.interactive import InteractiveChat  # lazy: brings rich
     from daemon.cli.terminal.screen import TerminalScreen  # lazy: brings prompt_toolkit
     from daemon.settings.secret_values import redact_logs  # lazy: brings the config

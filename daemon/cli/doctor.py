@@ -6,14 +6,14 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
+from daemon.agent.spec.registry import AgentRegistry
+from daemon.app.config import Config, find_muted_sections, list_accounts, load_config
 from daemon.core.errors import ConfigError
+from daemon.ops.doctor import ChannelAccount, DoctorInput, Finding, run_checks
+from daemon.ops.models import models_dir
 from daemon.settings.paths import Paths, resolve_paths
-
-if TYPE_CHECKING:
-    from daemon.app.config import Config
-    from daemon.ops.doctor import ChannelAccount, Finding, DoctorInput
+from daemon.settings.secrets import SecretStore
 
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
@@ -25,8 +25,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it; 1 when a check fails."""
-    from daemon.ops.doctor import run_checks
-
     checks = asyncio.run(run_checks(_patient(resolve_paths(args.home, args.config))))
     if args.json:
         print(json.dumps([asdict(check) for check in checks], ensure_ascii=False))
@@ -35,14 +33,8 @@ def run(args: argparse.Namespace) -> int:
     return int(any(check.state == "fail" for check in checks))
 
 
-def _patient(paths: Paths) -> "DoctorInput":
+def _patient(paths: Paths) -> DoctorInput:
     """Fact-finding that cannot fail: a config that does not load is a finding."""
-    from daemon.agent.spec.registry import AgentRegistry
-    from daemon.app.config import Config, find_muted_sections, load_config
-    from daemon.ops.doctor import DoctorInput
-    from daemon.ops.models import models_dir
-    from daemon.settings.secrets import SecretStore
-
     config, fault = Config(), ""
     try:
         config = load_config(
@@ -65,10 +57,7 @@ def _patient(paths: Paths) -> "DoctorInput":
     )
 
 
-def _channels(config: "Config") -> "list[ChannelAccount]":
-    from daemon.app.config import list_accounts
-    from daemon.ops.doctor import ChannelAccount
-
+def _channels(config: Config) -> list[ChannelAccount]:
     return [
         ChannelAccount(
             one.name,
@@ -81,9 +70,9 @@ def _channels(config: "Config") -> "list[ChannelAccount]":
     ]
 
 
-def _show(checks: "Sequence[Finding]") -> None:
-    from rich.console import Console
-    from rich.text import Text
+def _show(checks: Sequence[Finding]) -> None:
+    from rich.console import Console  # lazy: --json does without
+    from rich.text import Text  # lazy: --json does without
 
     console = Console(highlight=False, soft_wrap=True)
     width = max(len(check.name) for check in checks) + 2

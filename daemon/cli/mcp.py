@@ -68,11 +68,11 @@ async def _run_verb(args: argparse.Namespace, say: Callable[[str], Awaitable[str
         print(await say("/mcp list"))
         return 0
     shown = await say(f"/mcp whole {args.name} {args.tool}".rstrip())
-    told, _, last = shown.rpartition("\n")  # before that a server may have written what it likes
+    text, _, last = shown.rpartition("\n")  # before that a server may have written what it likes
     code = CODE.search(last)
     if code is None:
         raise UsageError(shown)
-    print(told)
+    print(text)
     if not args.yes and not _confirm():
         print("Nothing was approved.", file=sys.stderr)
         return 1

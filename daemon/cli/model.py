@@ -10,11 +10,20 @@ from typing import TYPE_CHECKING, assert_never
 
 from daemon.core import value
 from daemon.core.errors import AidaemonError
+from daemon.ops.models import (
+    CATALOGUE,
+    DEFAULT_MODEL,
+    EmbeddedModel,
+    FetchObserver,
+    fetch_model,
+    find_model,
+    models_dir,
+    remove_model,
+)
+from daemon.providers.local.engine import check_memory, check_runtime, get_free_memory
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
-
-    from daemon.ops.models import EmbeddedModel, FetchObserver
 
 STEP = 0.05
 
@@ -38,8 +47,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it."""
-    from daemon.ops.models import CATALOGUE, DEFAULT_MODEL, find_model, models_dir, remove_model
-
     folder = models_dir()
     match args.action:
         case "list":
@@ -65,9 +72,6 @@ def ensure_model(name: str) -> Path:
     Raises AidaemonError: no such model, nothing to run it with or too little memory for it, or no
     source that gives it.
     """
-    from daemon.ops.models import find_model, models_dir
-    from daemon.providers.local.engine import check_memory, check_runtime, get_free_memory
-
     model, folder = find_model(name), models_dir()
     if model.is_present(folder):
         return model.path(folder)
@@ -80,27 +84,25 @@ def ensure_model(name: str) -> Path:
     return _fetch(model, folder)
 
 
-def _about(model: "EmbeddedModel") -> str:
+def _about(model: EmbeddedModel) -> str:
     return f"{model.name}, {model.size / 1e9:.2f} GB, licence {model.licence}"
 
 
-def _fetch(model: "EmbeddedModel", folder: Path) -> Path:
-    from daemon.ops.models import fetch_model
-
+def _fetch(model: EmbeddedModel, folder: Path) -> Path:
     with show_progress(model.size) as watcher:
         return fetch_model(model, folder, watcher)
 
 
 @contextmanager
-def show_progress(size: int) -> Iterator["FetchObserver"]:
+def show_progress(size: int) -> Iterator[FetchObserver]:
     """Someone to show a fetch of this size to: a bar on a terminal, plain lines elsewhere; on
     stderr.
     """
     if not sys.stderr.isatty():
         yield _ProgressLines(size)
         return
-    from rich.console import Console
-    from rich.progress import (
+    from rich.console import Console  # lazy: for a terminal only
+    from rich.progress import (  # lazy: for a terminal only
         BarColumn,
         DownloadColumn,
         Progress,
@@ -130,14 +132,14 @@ class _ProgressLines:
     """One line for each twentieth, where there is no terminal to draw on."""
 
     size: int
-    told: float = field(default=0.0)
+    printed: float = field(default=0.0)
 
     def say(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
     def advance(self, done: int) -> None:
         share = done / self.size
-        if share - self.told < STEP and not (share == 1.0 > self.told):
+        if share - self.printed < STEP and not (share == 1.0 > self.printed):
             return
-        self.told = share
+        self.printed = share
         self.say(f"{share:4.0%}  {done / 1e6:,.0f} of {self.size / 1e6:,.0f} MB")

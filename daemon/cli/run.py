@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     logs go to stderr.
     """
     with gc_free_import():
-        from daemon.app.serve import serve
+        from daemon.app.serve import serve  # lazy: imported without garbage collection
 
     logging.basicConfig(
         stream=sys.stderr, level=logging.DEBUG if args.verbose else logging.INFO, format=LINE

@@ -5,13 +5,12 @@ import json
 import sys
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, assert_never
+from typing import assert_never
 
 from daemon.core.errors import AidaemonError, UsageError
+from daemon.core.redaction import MIN_LENGTH, format_handle, is_usable
 from daemon.settings.paths import resolve_paths
-
-if TYPE_CHECKING:
-    from daemon.settings.secrets import SecretEntry, SecretStore
+from daemon.settings.secrets import NAME, SecretEntry, SecretStore, check_host
 
 MAX_CHARS = 64 * 1024
 
@@ -40,8 +39,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it. A daemon that runs sees the change with its next call."""
-    from daemon.settings.secrets import SecretStore
-
     secrets = SecretStore(resolve_paths(args.home, args.config).secrets)
     match args.action:
         case "set":
@@ -55,9 +52,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _set(secrets: "SecretStore", args: argparse.Namespace) -> None:
-    from daemon.settings.secrets import NAME, check_host
-
+def _set(secrets: SecretStore, args: argparse.Namespace) -> None:
     if not NAME.fullmatch(args.name):
         raise UsageError(
             f"{args.name!r} is no name for a secret; expected letters, digits, '_', '-', '.'"
@@ -76,7 +71,7 @@ def _set(secrets: "SecretStore", args: argparse.Namespace) -> None:
 def _value(name: str) -> str:
     """Never from the command line, where other users and the shell's history would see it."""
     if sys.stdin.isatty():
-        from getpass import getpass
+        from getpass import getpass  # lazy: for a terminal only
 
         value = getpass(f"Value of {name} (not shown): ")
     else:
@@ -95,17 +90,13 @@ def _value(name: str) -> str:
 
 def _check_names(value: str, names: set[str]) -> None:
     """Names are shown."""
-    from daemon.core.redaction import MIN_LENGTH
-
     if len(value) >= MIN_LENGTH and any(value in name for name in names):
         raise UsageError(
             "a name must not give the value away; choose another name; nothing was kept"
         )
 
 
-def _report(secrets: "SecretStore", entry: "SecretEntry", value: str) -> None:
-    from daemon.core.redaction import MIN_LENGTH, format_handle, is_usable
-
+def _report(secrets: SecretStore, entry: SecretEntry, value: str) -> None:
     where = "the keyring" if entry.keyring else secrets.path
     print(f"kept {entry.name} in {where}")
     if entry.hosts:
@@ -123,7 +114,7 @@ def _report(secrets: "SecretStore", entry: "SecretEntry", value: str) -> None:
         )
 
 
-def _list(entries: Mapping[str, "SecretEntry"], *, as_json: bool) -> None:
+def _list(entries: Mapping[str, SecretEntry], *, as_json: bool) -> None:
     if as_json:
         shown = [
             {"name": one.name, "hosts": list(one.hosts), "keyring": one.keyring}
@@ -139,7 +130,7 @@ def _list(entries: Mapping[str, "SecretEntry"], *, as_json: bool) -> None:
         print(f"{one.name:<{width}}  {', '.join(one.hosts) or '-'}{held}")
 
 
-def _delete(secrets: "SecretStore", name: str) -> None:
+def _delete(secrets: SecretStore, name: str) -> None:
     if secrets.delete(name):
         print(f"deleted {name}")
         return

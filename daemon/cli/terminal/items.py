@@ -118,7 +118,7 @@ class ApprovalQuestion:
     """A call that waits for a yes or no. `until` says when the question lapses, in the person's
     words.
 
-    A question of the house itself has a `title` in words, and a `text` that it is about, which is
+    A question of the daemon itself has a `title` in words, and a `text` that it is about, which is
     always shown whole. `agent`
     is the one at work that asks, where it is not the run itself. `preview` is shown beside the
     arguments: a change as a diff,
