@@ -10,20 +10,11 @@ from typing import TYPE_CHECKING, assert_never
 
 from daemon.core import value
 from daemon.core.errors import AidaemonError
-from daemon.ops.models import (
-    CATALOGUE,
-    DEFAULT_MODEL,
-    EmbeddedModel,
-    FetchObserver,
-    fetch_model,
-    find_model,
-    models_dir,
-    remove_model,
-)
-from daemon.providers.local.engine import check_memory, check_runtime, get_free_memory
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
+
+    from daemon.ops.models import EmbeddedModel, FetchObserver
 
 STEP = 0.05
 
@@ -47,6 +38,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it."""
+    from daemon.ops.models import (
+        CATALOGUE,
+        DEFAULT_MODEL,
+        find_model,
+        models_dir,
+        remove_model,
+    )  # lazy: brings urllib
+
     folder = models_dir()
     match args.action:
         case "list":
@@ -72,6 +71,13 @@ def ensure_model(name: str) -> Path:
     Raises AidaemonError: no such model, nothing to run it with or too little memory for it, or no
     source that gives it.
     """
+    from daemon.ops.models import find_model, models_dir  # lazy: brings urllib
+    from daemon.providers.local.engine import (
+        check_memory,
+        check_runtime,
+        get_free_memory,
+    )  # lazy: brings urllib
+
     model, folder = find_model(name), models_dir()
     if model.is_present(folder):
         return model.path(folder)
@@ -84,17 +90,19 @@ def ensure_model(name: str) -> Path:
     return _fetch(model, folder)
 
 
-def _about(model: EmbeddedModel) -> str:
+def _about(model: "EmbeddedModel") -> str:
     return f"{model.name}, {model.size / 1e9:.2f} GB, licence {model.licence}"
 
 
-def _fetch(model: EmbeddedModel, folder: Path) -> Path:
+def _fetch(model: "EmbeddedModel", folder: Path) -> Path:
+    from daemon.ops.models import fetch_model  # lazy: brings urllib
+
     with show_progress(model.size) as watcher:
         return fetch_model(model, folder, watcher)
 
 
 @contextmanager
-def show_progress(size: int) -> Iterator[FetchObserver]:
+def show_progress(size: int) -> Iterator["FetchObserver"]:
     """Someone to show a fetch of this size to: a bar on a terminal, plain lines elsewhere; on
     stderr.
     """

@@ -56,7 +56,15 @@ def test_a_client_of_a_running_daemon_imports_none_of_it():
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     )
-    heavy = {"pydantic", "aiohttp", "rich", "prompt_toolkit", "sqlite3", "daemon.app", "daemon.agent"}
+    heavy = {
+        "pydantic",
+        "aiohttp",
+        "rich",
+        "prompt_toolkit",
+        "sqlite3",
+        "daemon.app",
+        "daemon.agent.loop",
+    }
     assert not heavy & set(done.stdout.split())
 
 
