@@ -237,10 +237,9 @@ def test_a_registered_contact_is_the_owners() -> None:
         == ""
     )
     assert (
-        not grounds(contacts=("bob@example.com",))
+        grounds(contacts=("bob@example.com",))
         .check(SEND, {"to": ["bob@example.com", "eve@evil.example"]})
         .not_owned
-        == ""
     )
 
 
@@ -266,10 +265,7 @@ def test_a_value_from_the_tools_own_list_carries_nothing() -> None:
         == ""
     )
     assert (
-        not grounds(person("share it with Bob"))
-        .check(choose, {"to": "Bob", "rights": "all"})
-        .not_owned
-        == ""
+        grounds(person("share it with Bob")).check(choose, {"to": "Bob", "rights": "all"}).not_owned
     )
 
 

@@ -47,7 +47,7 @@ class WebAddress:
 
     @property
     def is_site(self) -> bool:
-        """Only a web host, and not the name of a file ("readme.md")."""
+        """Only a web host, and not the name of a file, such as one that ends in .md or .py."""
         return self.is_web and not self.rest and self.host.rpartition(".")[2] not in FILE_ENDINGS
 
 
