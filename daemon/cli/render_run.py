@@ -1,4 +1,4 @@
-"""A run as a tree of its iterations, with the runs of its sub-agents as trees within it (B9, A17)."""
+"""A run as a tree of its iterations, with the runs of its sub-agents (B9, A17)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -87,7 +87,7 @@ class RunTree:
     shown_replies: set[str] = field(default_factory=set)
 
     def add(self, line: Line) -> None:
-        """Add one line of the transcript where it belongs: at its call, its iteration or the run."""
+        """Add a line of the transcript where it belongs: at its call, its iteration or run."""
         kind, parent = line["kind"], self.root
         call = self.calls.get(str(line.get("call_id")))
         if kind in CALL_KINDS or kind == "ToolFinished":

@@ -133,7 +133,7 @@ class PlainChat(RunFollower[PlainScreen]):
     _asking: dict[tuple[str, str], asyncio.Task[None]] = field(default_factory=dict)
 
     async def run(self) -> int:
-        """Every line is a message, until there are no more; first what an earlier visit left open."""
+        """Every line is a message; first what an earlier visit left open."""
         self.lines.start()
         async with self._polling_questions():
             await self._catch_up()
