@@ -223,7 +223,7 @@ class OutboxSender:
             await asyncio.wait_for(channel.up.wait(), DOWN_PAUSE)
 
     async def mark_failed(self, channel: ChannelState, row: OutboxRow, why: str) -> None:
-        """It has failed for good. A failed notice causes no other notice: that would have no end."""
+        """It has failed for good. A failed notice causes no other notice."""
         log.warning("%s: %s to %s cannot be sent: %s", channel.name, row.kind, row.session, why)
         kind = KINDS.get(row.kind, "a message")
         text = f"I could not deliver {kind} to {row.session} on {channel.name}: {why}."
