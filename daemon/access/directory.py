@@ -1,4 +1,4 @@
-"""Who may talk on a channel (DESIGN 6): people in its config, and those who sent a one-time code."""
+"""Who may talk on a channel (DESIGN 6): people in its config or with a one-time code."""
 
 import hmac
 import secrets

@@ -138,7 +138,7 @@ class TurnControl:
         self.steers.append(row)
 
     async def has_steers(self) -> bool:
-        """Whether texts are waiting to be folded in; waits for those that are being written down."""
+        """Whether texts wait to join the turn; waits for those that are being written."""
         while self.pending_steers:
             self._steer_settled.clear()
             await self._steer_settled.wait()

@@ -120,10 +120,8 @@ class ApprovalCommands:
             numbered = ref_of(row) in shown.listed and len(pending.rows) > 1
             number = f" {shown.listed.index(ref_of(row)) + 1}" if numbered else ""
             lines.append(
-                (
-                    f"Not answered yet: {_render_call(row)}\nIt is long: see it whole first by"
-                    f" /approve show{number}."
-                )
+                f"Not answered yet: {_render_call(row)}\nIt is long: see it whole first by"
+                f" /approve show{number}."
             )
         newer = [row for row in pending.rows if ref_of(row) not in shown.listed]
         if given.which == "all" and shown.listed and newer:

@@ -50,7 +50,7 @@ class RuleCommands:
                 return f"{RULES_USAGE}\n{RULE_FORMS}"
 
     async def _add(self, call: CommandCall, sentence: str) -> str:
-        """It applies at once, since a rule can only restrict; its owner then confirms the reading."""
+        """It applies at once, since a rule can only restrict; its owner then confirms it."""
         read = await self.reader.read(call.session.id, sentence)
         if isinstance(read, RuleRefusal):
             return f"No rule was added. {read.text}"

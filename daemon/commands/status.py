@@ -123,7 +123,7 @@ class StatusCommands:
 
 
 def find_taint_reason(tx: ReadTx, session: SessionRow) -> str:
-    """How text from outside came into this chat since it was last cleared; "" when none did (F3)."""
+    """How outside text came into this chat since it was last cleared; "" when none did (F3)."""
     rows = [
         row
         for row in reversed(tx.list_turns(session.id, TURNS))

@@ -29,7 +29,7 @@ MAX_CODE_TRIES, CODE_WINDOW_S = 6, 3600.0
 MAX_STRANGERS = 1000
 """So many strangers are answered in a day, and so many may try codes at a time."""
 MAX_GROUP_NOTICES = 5
-"""So many such lines a group hears in a day: it takes few messages, and they are for those who are known there."""
+"""Per group and day: a group takes few messages, and they are for known people."""
 STRANGER_NOTICE = (
     "I only talk to people I know. If you were given a code for me, send it like this: /pair CODE"
 )

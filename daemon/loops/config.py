@@ -133,7 +133,7 @@ def new_loop(
 
 
 def attempt_session(loop: LoopRow, root: SessionRow, now: datetime) -> SessionRow:
-    """The session of the attempts: its people are those of the conversation that started it (C12)."""
+    """The session of the attempts, with the people of the conversation that started it (C12)."""
     return SessionRow(
         loop.session,
         root.channel,

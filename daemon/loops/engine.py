@@ -86,10 +86,8 @@ class LoopEngine:
         def work(tx: Tx) -> LoopChange:
             if busy := tx.list_running_loops(order.agent):
                 raise LoopBusy(
-                    (
-                        f"the agent {order.agent} is at loop {busy[0].id} already; stop that one"
-                        " first, or resume it"
-                    )
+                    f"the agent {order.agent} is at loop {busy[0].id} already; stop that one"
+                    " first, or resume it"
                 )
             root = tx.get_session(order.session) or SessionRow(
                 order.session, *parse_session_id(order.session), Label.TRUSTED, now
@@ -151,7 +149,7 @@ class LoopEngine:
         )
 
     async def stop(self, loop_id: str, why: str) -> LoopRow | None:
-        """End it and its attempt now; an open review counts as a no. None when it is over already."""
+        """End it and its attempt now; an open review counts as a no. None when it is over."""
 
         now = self.clock.now()
         try:

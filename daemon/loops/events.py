@@ -54,7 +54,7 @@ async def _iterate_queue(queue: asyncio.Queue[LoopEvent]) -> AsyncIterator[LoopE
 
 
 def review_question(loop: LoopRow, output: str, token: str, now: datetime) -> ApprovalAsked:
-    """Whether the attempt will do, in the form of all questions. `token`: what its buttons carry."""
+    """Whether the attempt will do, as a question. `token`: what its buttons carry."""
     arguments = {"loopId": loop.id, "iteration": loop.attempt, "output": output}
     return ApprovalAsked(
         REVIEW_QUESTION,

@@ -36,7 +36,7 @@ class LoopChange:
 def begin_loop(
     tx: Tx, loop: LoopRow, root: SessionRow, warnings: Iterable[str], now: datetime
 ) -> LoopChange:
-    """The loop, its session, its first attempt. Raises Conflict when the agent is at another one."""
+    """The loop, its session, its first attempt. Raises Conflict when the agent runs another."""
     if tx.get_session(root.id) is None:
         tx.put_session(root)
     lane = attempt_session(loop, root, now)

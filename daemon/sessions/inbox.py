@@ -62,7 +62,7 @@ class InboxReceipt:
 
 @value
 class Inbox:
-    """One for all channels. A secret that somebody types is taken out before anything is written."""
+    """One for all channels. Secrets are redacted before anything is written."""
 
     store: Store
     sessions: SessionManager

@@ -9,7 +9,7 @@ from daemon.agent.context.history import History
 from daemon.agent.turn_control import TurnControl
 from daemon.core.errors import Fenced, StoreUnavailable
 from daemon.core.event_bus import Quarantined
-from daemon.core.journal import ReadTx
+from daemon.core.journal import ReadTx, Tx
 from daemon.core.rows import InboxRow, SessionRow
 from daemon.sessions.recovery import MIN_BLAME, Lease
 from daemon.sessions.worker import SessionDeps, SessionWorker
@@ -224,13 +224,15 @@ class SessionManager:
                 if (
                     not self.deps.store.healthy
                 ):  # retried without traffic, so that it is healthy soon
-                    owner = self.deps.owner
-                    await self.deps.store.write(lambda tx: tx.claim_session(HEALTH_LEASE, owner))
+                    await self.deps.store.write(self._probe)
                     log.info("the journal can be written again")
                 if self.deps.approvals_pending.is_set():
                     await self._wake_expired()
             except StoreUnavailable as exc:
                 log.debug("the journal is not available: %s", exc)
+
+    def _probe(self, tx: Tx) -> None:
+        tx.claim_session(HEALTH_LEASE, self.deps.owner)
 
     async def _wake_expired(self) -> None:
         """Turns whose question nobody answered in time continue without an answer."""

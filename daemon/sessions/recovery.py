@@ -121,9 +121,9 @@ async def start_attempt(
     `blame`: the former daemon may have died of this turn. One that it may have died of twice
     waits until others had their turn; None when the daemon stops meanwhile.
     """
-    if blame and await store.read(lambda tx: tx.count_attempts(turn_id)) >= SUSPECT_ATTEMPTS:
-        if await wait_for_stop(stopping, SUSPECT_DELAY_S):
-            return None
+    suspect = blame and await store.read(lambda tx: tx.count_attempts(turn_id)) >= SUSPECT_ATTEMPTS
+    if suspect and await wait_for_stop(stopping, SUSPECT_DELAY_S):
+        return None
 
     def work(tx: Tx) -> tuple[int, float]:
         return lease.claim(tx), tx.add_attempt(turn_id, progress, blame.share if blame else 1.0)

@@ -56,9 +56,7 @@ class TurnPreparer:
         except ConfigError as exc:
             spec, limits, error = TurnSpec(agent=session.agent), Limits(), str(exc)
         else:
-            if (
-                child and parent_spec
-            ):  # what its author wants to be asked about applies to whomever its model chooses, too (B8)
+            if child and parent_spec:  # its author's approvals apply to the child, too (B8)
                 always = "always" in (parent_spec.approvals, spec.approvals)
                 protected = dict.fromkeys((*parent_spec.protected_paths, *spec.protected_paths))
                 spec, limits = (

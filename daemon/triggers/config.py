@@ -18,7 +18,8 @@ def _check_notify(notify: str) -> str:
     if notify in ("", HTTP_ROOT) or (channel.rpartition("/")[2] in NOTIFY_CHANNELS and chat):
         return bare
     raise ValueError(
-        f'expected "{HTTP_ROOT}", or a conversation such as "terminal:main" or "123456789" (a Telegram chat)'
+        f'expected "{HTTP_ROOT}", or a conversation such as "terminal:main"'
+        ' or "123456789" (a Telegram chat)'
     )
 
 
@@ -26,10 +27,8 @@ def _check_names(named: dict[str, str]) -> dict[str, str]:
     wrong = next((name for name in named if not EVENT_NAME.fullmatch(name)), None)
     if wrong is not None:
         raise ValueError(
-            (
-                f"{wrong!r} is no name for an event; expected letters, digits, '_', '-', '.', at"
-                " most 64"
-            )
+            f"{wrong!r} is no name for an event; expected letters, digits, '_', '-', '.', at"
+            " most 64"
         )
     return named
 
@@ -65,7 +64,8 @@ class EventsConfig(BaseModel):
     enabled: bool = Field(False, description="take events at POST /v1/events/NAME")
     notify: Annotated[str, AfterValidator(_check_notify)] = Field(
         "",
-        description='the conversation that is told and asked, such as "terminal:main"; "http": nobody is told, questions wait at'
+        description='the conversation that is told and asked, such as "terminal:main"; "http":'
+        " nobody is told, questions wait at"
         " /v1/approvals; empty: nobody is told or asked, and what would need asking is refused",
     )
     tokens: Annotated[ByEventName, AfterValidator(_check_tokens)] = Field(

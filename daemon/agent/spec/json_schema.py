@@ -26,7 +26,7 @@ BY_NAME: dict[str, object] = {"type": "object", "additionalProperties": SCHEMA}
 COUNT: dict[str, object] = {"type": "integer", "minimum": 0}
 NUMBER: dict[str, object] = {"type": "number"}
 KEYWORDS: dict[str, object] = {
-    **dict.fromkeys(ANNOTATIONS.split(), {}),
+    **{name: {} for name in ANNOTATIONS.split()},
     **dict.fromkeys(("additionalProperties", "items", "not"), SCHEMA),
     **dict.fromkeys(("anyOf", "oneOf", "allOf", "prefixItems"), SCHEMAS),
     **dict.fromkeys(("properties", "$defs", "definitions"), BY_NAME),

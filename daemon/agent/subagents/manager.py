@@ -109,10 +109,8 @@ class SubagentManager:
             running = sum(bool(row.report) for row in rows)
             if running >= self.config.max_background:
                 raise TooManySubagents(
-                    (
-                        f"{running} agents run in the background already, which is the most; wait"
-                        " for their results"
-                    )
+                    f"{running} agents run in the background already, which is the most; wait"
+                    " for their results"
                 )
             await write(event)
 
@@ -249,12 +247,12 @@ def _list_work(tx: ReadTx, turn_id: str) -> list[tuple[str, Outcome]]:
     if row is None:
         return work
     turn = rebuild_turn(turn_id, row.session, tx.list_events(turn_id))
-    for result, _ in turn.settled_calls:
-        if result.call_id not in turn.children:
-            work.append((result.tool, result.outcome))
-    for state in turn.pending:
-        if state.starts and state.call_id not in turn.children:
-            work.append((state.call.name, Outcome.UNKNOWN))
+    settled = (result for result, _ in turn.settled_calls if result.call_id not in turn.children)
+    work += [(result.tool, result.outcome) for result in settled]
+    running = (
+        state for state in turn.pending if state.starts and state.call_id not in turn.children
+    )
+    work += [(state.call.name, Outcome.UNKNOWN) for state in running]
     for child in turn.children.values():
         work += _list_work(tx, child.spawned.child)
     return work

@@ -71,17 +71,13 @@ def _check(children: SubagentManager, turn: Turn, task: str, background: bool) -
         )
     if background and (depth or turn.session.startswith("loop:")):
         raise ToolError(
-            (
-                "nobody would hear of it: only the agent that the user talks to can work in the"
-                " background"
-            )
+            "nobody would hear of it: only the agent that the user talks to can work in the"
+            " background"
         )
     if background and _follows_report(turn):
         raise ToolError(
-            (
-                "this turn was begun by a report, and the user has not spoken since: do it without"
-                " background"
-            )
+            "this turn was begun by a report, and the user has not spoken since: do it without"
+            " background"
         )
 
 
