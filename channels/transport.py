@@ -136,11 +136,12 @@ class OptionalCalls:
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """An HTTP answer. `value`: the JSON in it, or None."""
+    """An HTTP answer. `value`: the JSON in `body`, or None."""
 
     status: int
     headers: Mapping[str, str]
     value: object
+    body: bytes = b""
 
     @property
     def fields(self) -> Json:
@@ -182,8 +183,8 @@ class PlatformClient:
                 async with self.session.request(
                     method, url, allow_redirects=False, **options
                 ) as answer:
-                    value = parse_json(await answer.read())
-                    return HttpAnswer(answer.status, answer.headers, value)
+                    body = await answer.read()
+                    return HttpAnswer(answer.status, answer.headers, parse_json(body), body)
 
     @asynccontextmanager
     async def open_socket(
@@ -216,11 +217,8 @@ class PlatformClient:
         self, url: str, form: Mapping[str, str], field: str, file: Path, name: str, **options: Any
     ) -> HttpAnswer:
         """Send a form with a file. Raises as `request`."""
-        data = aiohttp.FormData(form, quote_fields=False)
-        # only what has to be is escaped: simple servers do not read %20 as a space
-        escaped = UNSAFE_IN_FILENAME.sub(_percent, name)
         with await asyncio.to_thread(file.open, "rb") as content:
-            data.add_field(field, content, filename=escaped)
+            data = make_form(form, {field: (name, content, None)})
             return await self.request("POST", url, data=data, sends=True, **options)
 
     async def download(
@@ -298,6 +296,18 @@ class PlatformClient:
             raise lost_answer(
                 f"{self.platform} did not answer {what} ({why})", sends=sends
             ) from None
+
+
+def make_form(
+    fields: Mapping[str, str], files: Mapping[str, tuple[str, Any, str | None]]
+) -> aiohttp.FormData:
+    """A form; each file is (name, content, media type)."""
+    form = aiohttp.FormData(fields, quote_fields=False)
+    for key, (name, content, mime) in files.items():
+        # only what has to be is escaped: simple servers do not read %20 as a space
+        escaped = UNSAFE_IN_FILENAME.sub(_percent, name)
+        form.add_field(key, content, filename=escaped, content_type=mime)
+    return form
 
 
 def _percent(match: re.Match[str]) -> str:
