@@ -36,7 +36,30 @@ PRIVATE_NAME = re.compile(rf"(?i)(?<![a-z])({PRIVATE})(?![a-z])")
 PRIVATE_TEXT = re.compile(
     r"(?i)\b(the house|house's|postman|parcel|the desk|crew|workshop|errands?|shelf|at the door|the door)\b"
 )
-TOKEN_BUDGETS: dict[str, int] = {}
+TOKEN_BUDGETS: dict[str, int] = {
+    "channels": 42_950,
+    "daemon": 1_400,
+    "daemon/access": 1_910,
+    "daemon/agent": 36_820,
+    "daemon/app": 10_470,
+    "daemon/cli": 25_260,
+    "daemon/client": 10_830,
+    "daemon/commands": 7_320,
+    "daemon/core": 16_640,
+    "daemon/gateway": 5_310,
+    "daemon/http": 7_820,
+    "daemon/loops": 5_500,
+    "daemon/ops": 6_610,
+    "daemon/outbox": 10_020,
+    "daemon/providers": 23_760,
+    "daemon/services": 3_650,
+    "daemon/sessions": 8_100,
+    "daemon/settings": 9_220,
+    "daemon/store": 12_640,
+    "daemon/tools": 61_530,
+    "daemon/triggers": 1_220,
+    "memory": 1_380,
+}
 TOP_LEVEL = {
     "pyproject.toml",
     "daemon",

@@ -1,4 +1,6 @@
-"""Calls of Telegram's Bot API through python-telegram-bot: one try each; every failure is a ChannelError."""
+"""Calls of Telegram's Bot API through python-telegram-bot: one try each; every failure is a
+ChannelError.
+"""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Who may talk on a channel (DESIGN 6): people in its config or with a one-time code."""
+"""Who may talk on a channel (trust.md): people in its config or with a one-time code."""
 
 import hmac
 import secrets

@@ -1,5 +1,5 @@
 """People who were taken off the list: what waits of them is not worked on, and former owners are
-told nothing more (DESIGN 6).
+told nothing more (trust.md).
 """
 
 import logging

@@ -30,7 +30,9 @@ from daemon.tools.policy.approvals import hash_token
 def build_system_question(
     name: str, what: str, about: Mapping[str, object], token: str, expires: datetime
 ) -> ApprovalAsked:
-    """Asked and answered like any approval; `name` is its call id and does not begin with a digit."""
+    """Asked and answered like any approval; `name` is its call id and does not begin with a
+    digit.
+    """
     arguments = json.dumps(about, ensure_ascii=False, sort_keys=True)
     return ApprovalAsked(
         name, what, arguments, args_hash(what, about), Effect.WRITE, hash_token(token), expires
@@ -229,7 +231,9 @@ def compute_caps(limits: Limits) -> Caps:
 
 
 def compute_spent(turn: Turn) -> Cost:
-    """What a turn itself has used up; what was reserved and never settled counts (DESIGN 1)."""
+    """What a turn itself has used up; what was reserved and never settled counts
+    (architecture.md).
+    """
     spent = turn.spent
     sent, usd = spent.input_tokens + spent.reserved_tokens, spent.charged_usd + spent.reserved_usd
     for lost in (turn.open_request, turn.open_consultation):

@@ -17,7 +17,8 @@ NO_NEWS = frozenset(("current_time", "find_tools", "request_more_iterations", "t
 # What is claimed; how it is said; the words of a tool's name and the effects that show it.
 KINDS = (
     ("anything was sent",
-     r"sent(?! nothing)|e-?mailed|mailed|forwarded|notified|texted|posted|uploaded|published|submitted"
+     r"sent(?! nothing)|e-?mailed|mailed|forwarded|notified|texted|posted|uploaded|published"
+    r"|submitted"
      r"|deployed|pushed",
      "send mail email message reply forward notify post upload publish share submit deploy push",
      (Effect.EGRESS, Effect.DESTRUCTIVE)),
@@ -40,7 +41,8 @@ KINDS = (
      r"paid(?! attention)|booked|bought|purchased|reserved|transferred|ordered(?!.* by\b)(?! the "
      r"list)",
      "pay buy order book reserve transfer", (Effect.EGRESS, Effect.DESTRUCTIVE)),
-    ("anything was run", r"executed|ran(?! into| out)|installed|restarted", "run install", (Effect.DESTRUCTIVE,)),
+    ("anything was run", r"executed|ran(?! into| out)|installed|restarted",
+     "run install", (Effect.DESTRUCTIVE,)),
 )  # fmt: skip
 VERBS = "|".join(f"(?P<k{index}>{verbs})" for index, (_, verbs, _, _) in enumerate(KINDS))
 ADVERBS = r"(?:(?:just|now|also|already|successfully|then|finally|went ahead and|gone ahead and) )*"

@@ -28,7 +28,7 @@ NEXT = {
 }
 ADVICE = {
     ErrorClass.AUTH: "The provider refused the key. Check api_key in [provider], then ask again.",
-    ErrorClass.BILLING: "The provider wants to be paid. Check the account's credit, then ask again.",
+    ErrorClass.BILLING: "The provider asks for payment. Check the account's credit and ask again.",
     ErrorClass.NOT_FOUND: "The provider does not know this model. Check primary in "
     "[provider.models], or use /model.",
     ErrorClass.CONTEXT_TOO_LONG: "The conversation is too long for this model. /clear starts "
@@ -151,7 +151,9 @@ class StopStats:
             self._ends[agent] = deque(reversed(latest), maxlen=LATEST)
 
     def record_stop(self, agent: str, reason: Stop) -> Alarm | None:
-        """Note it; an alarm when this end is the third in ten that exhausted the budget, or more."""
+        """Note it; an alarm when this end is the third in ten that exhausted the budget, or
+        more.
+        """
         ends = self._ends.setdefault(agent, deque(maxlen=LATEST))
         ends.append(reason)
         spent = [end for end in ends if end in EXHAUSTED]

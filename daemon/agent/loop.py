@@ -62,7 +62,7 @@ class AgentLoop:
     pre_call: PreCall
     answer_checker: AnswerChecker
     budget_extension: BudgetExtension
-    crew: CompositeRunner
+    composite: CompositeRunner
     stop_stats: StopStats
     clock: Clock
 
@@ -132,12 +132,12 @@ class AgentLoop:
         answer = turn.answer if turn.awaiting_verdict and halt.reason is not Stop.CANCELLED else ""
         if not answer:
             answer = await self._render_stop(turn, halt)
-        text = "\n\n".join(part for part in (answer, self.crew.partial_answers(turn)) if part)
+        text = "\n\n".join(part for part in (answer, self.composite.partial_answers(turn)) if part)
         self._end(turn, halt.reason, halt.detail, text, quiet=user_knows_stop(turn, halt))
 
     async def _render_stop(self, turn: Turn, halt: Halt) -> str:
         """With what sub-agents did whose result is not in this turn (promise 3)."""
-        work = await self.crew.subagents.list_unreported_work(turn) if turn.children else []
+        work = await self.composite.subagents.list_unreported_work(turn) if turn.children else []
         return render_stop(turn, halt, work)
 
     async def _handle_shortage(self, turn: Turn, context: TurnContext, short: Shortage) -> None:
@@ -165,7 +165,7 @@ class AgentLoop:
         """What the user says meanwhile is for the next turn."""
         control.accepts_steers = False
         async with control.time_limit(turn.limits.max_seconds):
-            events = await self.crew.advance(turn, context)
+            events = await self.composite.advance(turn, context)
             ends = [one for one in events if isinstance(one, TurnEnded) and one.reason is Stop.DONE]
             if ends:
                 events = await self.answer_checker.check(turn, context, ends[0])

@@ -19,7 +19,8 @@ from daemon.tools.results import truncate_middle
 LOOP = "loop:"
 TOKENS = 400
 LONGEST, LONGEST_TEXT = 24_000, 2_000
-ASKED = """Here is an assistant's work on one request, as it went. Write a reflection for the assistant, three short lines:
+ASKED = """Here is an assistant's work on one request, as it went. Write a reflection for the \
+assistant, three short lines:
 Goal: what was asked.
 Done: what was done, and what did not work.
 Left: what remains, or what to do otherwise next time.

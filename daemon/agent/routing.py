@@ -68,7 +68,9 @@ class ModelRouting:
         return tuple(dict.fromkeys((*map(self.model_for_work, works), *fallbacks)))
 
     def estimate_max_cost(self, route: ModelRoute, sent: int, received: int) -> float:
-        """What a call may cost, in USD; the configured worst case where the price is unknown (F2)."""
+        """What a call may cost, in USD; the configured worst case where the price is unknown
+        (F2).
+        """
         known = self.prices.get_usd(route.provider.name, route.model, Usage(sent, received))
         return self.usage.budget.worst(sent, received) if known is None else known
 

@@ -1,4 +1,4 @@
-"""Runs the channels of the config: messages in, the outbox out (DESIGN 3)."""
+"""Runs the channels of the config: messages in, the outbox out (architecture.md)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

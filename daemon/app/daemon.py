@@ -262,7 +262,7 @@ class DaemonBuilder:
             budget_extension=BudgetExtension(
                 self.usage, clock, new_token, config.tools.approval_minutes
             ),
-            crew=CompositeRunner(self.subagents, clock.now),
+            composite=CompositeRunner(self.subagents, clock.now),
             stop_stats=stops,
             clock=clock,
         )

@@ -153,7 +153,8 @@ class HttpClient:
         return build_view(RunView, run, calls=calls, usage=build_view(UsageView, run["usage"]))
 
     async def stream_events(self, turn: str, after: int = 0) -> AsyncIterator[LiveEvent]:
-        """Each event once, over lost connections too. Raises DaemonStopped after several in a row.
+        """Each event once, over lost connections too. Raises DaemonStopped after several in a
+        row.
         """
         position, is_drafting, failures = str(after), False, 0
         while True:
@@ -341,7 +342,8 @@ class HttpClient:
     async def _open(
         self, method: str, path: str, headers: Mapping[str, str], body: Json | None = None
     ) -> AsyncGenerator[tuple[int, asyncio.StreamReader], None]:
-        """Send a request and read the head of its response: the status, and a reader of the rest.
+        """Send a request and read the head of its response: the status, and a reader of the
+        rest.
         """
         address = urlsplit(self.url)
         reader, writer = await asyncio.open_connection(

@@ -229,7 +229,8 @@ def _is_last(item: LiveItem) -> bool:
 def _format_after(
     formatter: EventFormatter, recorded: Sequence[RecordedEvent], after: int
 ) -> list[LiveEvent]:
-    """The formatter sees all events, because it counts; the client gets those that it has not seen.
+    """The formatter sees all events, because it counts; the client gets those that it has not
+    seen.
     """
     events = [event for item in recorded for event in formatter.format(item)]
     return [event for event in events if event.seq is None or event.seq > after]

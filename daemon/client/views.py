@@ -79,7 +79,7 @@ def _to_json(field: object) -> object:
 def run_view(
     row: TurnRow, recorded: Sequence[RecordedEvent], reactions: Sequence[str] = ()
 ) -> RunView:
-    """The run as CONTRACT shows it: the row for its state, the events for its calls and notices."""
+    """The run as http.md shows it: the row for its state, the events for its calls and notices."""
     taint = find_taint(recorded)
     return _build(
         RunView,

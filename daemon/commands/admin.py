@@ -1,4 +1,4 @@
-"""/people /mcp /reload: for who manages the daemon (A20, A22, DESIGN 6)."""
+"""/people /mcp /reload: for who manages the daemon (A20, A22, trust.md)."""
 
 from typing import Protocol
 

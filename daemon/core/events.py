@@ -261,7 +261,7 @@ class UserSaid:
 
     @property
     def initial_label(self) -> Label:
-        """The label of all that the turn begins with, earlier turns included (DESIGN 6)."""
+        """The label of all that the turn begins with, earlier turns included (trust.md)."""
         return self.own_label.join_with(self.before)
 
 
@@ -296,7 +296,7 @@ class TurnResumed:
 
 @value
 class Suspended:
-    """The turn waits for a person; its clock stands at `seconds` of work (DESIGN 3)."""
+    """The turn waits for a person; its clock stands at `seconds` of work (architecture.md)."""
 
     waiting_for: tuple[str, ...]
     seconds: float | None = None

@@ -1,6 +1,6 @@
 """Names for things: short, unique, sortable by time of birth.
 
-What sessions are called, and where their people are: the one from the other (DESIGN 2, A13).
+What sessions are called, and where their people are: the one from the other (glossary.md, A13).
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Who wrote what in a conversation: the ground on which an argument of a call may stand (DESIGN 6,
+"""Who wrote what in a conversation: the ground on which an argument of a call may stand (trust.md,
 argument provenance).
 
 Where text from outside came into a turn: what `show` marks, and `/status` gives as the reason (F3).
@@ -40,7 +40,7 @@ class Origin(StrEnum):
 class SourcedText:
     """One text of a conversation. `tool` is the one that was called, or whose result it is;
     `changes`: that call may have changed something. `owned`: the owner said it, or it came up in
-    what they asked for; words and errands of other people are not theirs.
+    what they asked for; words and requests of other people are not theirs.
     """
 
     text: str

@@ -3,7 +3,7 @@
 A loop: one agent at one task, attempt after attempt, until its criterion holds (C1). Its row, and
 what is named after it.
 
-Who may answer a question, and for how long a yes is to hold (DESIGN 6 Approvals). Pure.
+Who may answer a question, and for how long a yes is to hold (trust.md Approvals). Pure.
 """
 
 from datetime import datetime, timedelta
@@ -91,7 +91,7 @@ class SessionRow:
     @property
     def has_no_approver(self) -> bool:
         """No trusted person stands behind it: what would have to be asked is refused
-        (DESIGN 6).
+        (trust.md).
         """
         return self.label is Label.UNTRUSTED and self.root in ("", NO_ROOT)
 

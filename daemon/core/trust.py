@@ -1,8 +1,8 @@
-"""What a text may be trusted for, and what a tool does to the world (DESIGN 2, 6).
+"""What a text may be trusted for, and what a tool does to the world (glossary.md, trust.md).
 
 How things end: a turn, a call, a question to a person.
 
-Who may do what (DESIGN 6 Roles, C9): five roles, one table, and nothing that is not in it.
+Who may do what (trust.md, C9): five roles, one table, and nothing that is not in it.
 """
 
 from collections.abc import Iterable
@@ -46,7 +46,7 @@ class Decision(StrEnum):
 
 
 class Stop(StrEnum):
-    """Why a turn ended (DESIGN 2)."""
+    """Why a turn ended (glossary.md)."""
 
     DONE = "done"
     MAX_ITERATIONS = "max_iterations"

@@ -1,5 +1,5 @@
 """A turn: one message being answered. Its state is a fold over its events, kept up incrementally
-(DESIGN 1).
+(architecture.md).
 """
 
 from collections.abc import Callable, Iterable, Sequence

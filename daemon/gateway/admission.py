@@ -1,4 +1,4 @@
-"""Who stands at the door of a channel (DESIGN 6, A13): those whom its config lists, and those who
+"""Who writes to a channel (trust.md, A13): those whom its config lists, and those who
 had a code; nobody else.
 """
 
@@ -56,7 +56,7 @@ class Admission:
     _paused_until: float = 0.0
 
     async def identify(self, sender: Sender) -> Person | None:
-        """Who that is to the house, as things stand now; None for a stranger. A name says nothing
+        """The person this sender is now; None for a stranger. A name says nothing
         here, the id does.
         """
         role = await self.people.role_of(*self._access_name(sender), self.roles)

@@ -40,7 +40,7 @@ EDITED_TEXT = "(I have edited my message; it now reads:)\n{text}"
 
 
 def message_text(inbound: InboundMessage) -> str:
-    """The text of the turn. Texts of others are marked, as their label is (DESIGN 6)."""
+    """The text of the turn. Texts of others are marked, as their label is (trust.md)."""
     text = FORWARDED_TEXT.format(text=inbound.text) if inbound.forwarded else inbound.text
     if inbound.quoted:
         text = (QUOTED_OWN_TEXT if inbound.quotes_own else QUOTED_TEXT).format(

@@ -59,7 +59,7 @@ def json_response(value: object, status: int = 200) -> web.Response:
 
 
 def error_response(error: HttpError) -> web.Response:
-    """An error in the form that CONTRACT gives."""
+    """An error in the form that http.md gives."""
     details = {"type": error.error_type, "message": str(error)}
     return json_response({"error": details}, error.status)
 

@@ -104,7 +104,9 @@ class ApprovalMessages:
 
 
 async def _edit(channel: ChannelState, row: OutboxRow, text: str) -> bool:
-    """Whether there is nothing left to do about it. As long as its channel is down, that can wait."""
+    """Whether there is nothing left to do about it. As long as its channel is down, that can
+    wait.
+    """
     address, message = parse_address(channel.name, row.chat), row.platform_message_id.split()[-1]
     last = channel.channel.render(text)[-1]
     for pause in (*PAUSES, 0.0):

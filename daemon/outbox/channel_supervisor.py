@@ -149,9 +149,10 @@ class ChannelSupervisor:
             for state in self.channels.values():
                 if state.down_for > self.tell_after_s:
                     await self._tell_down(state)
-                elif not state.down_for and state.name in self._told:
-                    if await self._tell(f"{state.name} works again.", state):
-                        self._told.discard(state.name)
+                    continue
+                is_news = not state.down_for and state.name in self._told
+                if is_news and await self._tell(f"{state.name} works again.", state):
+                    self._told.discard(state.name)
 
     async def _tell_down(self, state: ChannelState) -> None:
         if state.name in self._told:

@@ -1,4 +1,4 @@
-"""Sends the outbox: one worker per conversation, in order (F1, DESIGN 5)."""
+"""Sends the outbox: one worker per conversation, in order (F1, guarantees.md)."""
 
 import asyncio
 import logging
@@ -24,8 +24,8 @@ TRIES = 3
 class OutboxDispatcher:
     """Owner of the workers. What is not sent when it is closed stands in the outbox still.
 
-    `_known` holds what is queued; what is `_done` leaves it only after a look at the outbox that began later, for an earlier one
-    may still show it as unsent.
+    `_known` holds what is queued; what is `_done` leaves it only after a look at the outbox that
+    began later, for an earlier one may still show it as unsent.
     """
 
     store: Store

@@ -50,10 +50,11 @@ FADES_S = 20.0
 class DraftUpdater:
     """Watches one turn. Nothing here has to succeed.
 
-    `text` is the draft, that of a finished model call until the next one writes (`fresh`); `running` the tools at work;
-    `no_reply`: the turn stops without a reply, now at least. `message` is the one that shows the draft, "" while none is known;
-    `noted` is what the journal has of it. `showing` while the platform is asked to show one; after a refusal, and where
-    it is not known whether there is one, no more are tried (`mute`).
+    `text` is the draft, that of a finished model call until the next one writes (`fresh`);
+    `running` the tools at work; `no_reply`: the turn stops without a reply, now at least. `message`
+    is the one that shows the draft, "" while none is known; `noted` is what the journal has of it.
+    `showing` while the platform is asked to show one; after a refusal, and where it is not known
+    whether there is one, no more are tried (`mute`).
     """
 
     turn: str

@@ -20,9 +20,9 @@ class OutboundMessage:
     """What is to be sent where. `choices` stand under the last piece; `reply_to` is the message
     that the first one answers.
 
-    `row` is as the journal has it now. `copy` goes out beside it: the same question, where somebody is who may say yes.
-    `draft` is the message that shows it as far as it had grown: "" for one whose id is not known, None for none;
-    `overtaken`: it stands above what came after it.
+    `row` is as the journal has it now. `copy` goes out beside it: the same question, where somebody
+    is who may say yes. `draft` is the message that shows it as far as it had grown: "" for one
+    whose id is not known, None for none; `overtaken`: it stands above what came after it.
     """
 
     row: OutboxRow
@@ -37,7 +37,9 @@ class OutboundMessage:
 
 
 def message_key(turn: str, part: int, index: int) -> str:
-    """The name of one message, for ever the same: a platform that knows such names takes it once."""
+    """The name of one message, for ever the same: a platform that knows such names takes it
+    once.
+    """
     return sha256(f"{turn}.{part}.{index}".encode()).hexdigest()[:24]
 
 

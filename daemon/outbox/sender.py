@@ -83,8 +83,9 @@ async def delete_stale_copies(store: Store, root: Path) -> None:
 
 @dataclass(slots=True)
 class DeliveryState:
-    """`ids` are those of the messages that were sent, `unsure` says that the next one may have been sent, too; `lost` counts
-    the answers to it that were lost. `written` is what the journal has.
+    """`ids` are those of the messages that were sent, `unsure` says that the next one may have
+    been sent, too; `lost` counts the answers to it that were lost. `written` is what the
+    journal has.
     """
 
     message: OutboundMessage

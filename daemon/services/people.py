@@ -1,4 +1,4 @@
-"""People who may talk to the daemon: invite, list, remove (DESIGN 6)."""
+"""People who may talk to the daemon: invite, list, remove (trust.md)."""
 
 from collections.abc import Mapping
 

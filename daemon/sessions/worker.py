@@ -1,4 +1,4 @@
-"""The worker of one session: its messages in order, one turn at a time (DESIGN 3)."""
+"""The worker of one session: its messages in order, one turn at a time (architecture.md)."""
 
 import asyncio
 import logging

@@ -1,4 +1,5 @@
-"""The journal in one SQLite file: one connection that writes in groups, one that reads (DESIGN 5).
+"""The journal in one SQLite file: one connection that writes in groups, one that reads
+(guarantees.md).
 
 While commits are quick, both run in the event loop's thread: a hop to another thread costs more
 than they do. A slow disk, a lock of another program or a long read must not hold up the others:
@@ -246,7 +247,9 @@ async def _connect(connect: Callable[[], sqlite3.Connection]) -> aiosqlite.Conne
 def _run(
     thread: aiosqlite.Connection, work: Callable[..., T], *args: Any
 ) -> Coroutine[Any, Any, T]:
-    """Run it as a whole in the thread: a hop for each statement would cost 1.5 to 4 times as much."""
+    """Run it as a whole in the thread: a hop for each statement would cost 1.5 to 4 times as
+    much.
+    """
     return thread._execute(work, *args)
 
 

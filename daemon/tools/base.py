@@ -71,7 +71,7 @@ class ToolMeta:
     `paths`: arguments that are workspace paths. `warning`: added to the question to a person.
     `volatile`: a repeated call may give another result. `max_chars`: limit of the result, 0 for the
     default. `returns_outside_text`: an address in its result is one that the model has read, not
-    one that it made (DESIGN 6). `source`: the common origin of several tools.
+    one that it made (trust.md). `source`: the common origin of several tools.
     """
 
     effect: Effect = Effect.DESTRUCTIVE
@@ -114,7 +114,7 @@ class Tool:
     raises ToolError for bad ones.
 
     `check` raises the same ToolError before anybody is asked; `is_safe` knows arguments that need
-    no approval (DESIGN 6); `preview` is what a person is shown beside the arguments before they say
+    no approval (trust.md); `preview` is what a person is shown beside the arguments before they say
     yes: a change as a diff, a command explained.
     """
 

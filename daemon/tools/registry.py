@@ -70,7 +70,9 @@ class ToolRegistry:
         return tuple(name for name in CORE_TOOLS if name in self._tools)
 
     def specs(self, names: tuple[str, ...]) -> tuple[ToolSpec, ...]:
-        """The definitions of these, in this order. A tool that is gone stays listed (DESIGN 7)."""
+        """The definitions of these, in this order. A tool that is gone stays listed
+        (architecture.md).
+        """
         known = ((self._tools.get(name), self._gone.get(name)) for name in names)
         return tuple(spec for tool, gone in known if (spec := tool.spec if tool else gone))
 

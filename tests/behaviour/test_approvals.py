@@ -1,4 +1,4 @@
-"""Questions and standing permissions through the whole house: chat commands, the gate, the journal (A15, B8; DESIGN 6)."""
+"""Questions and standing permissions through the whole house: chat commands, the gate, the journal (A15, B8; trust.md)."""
 
 import asyncio
 from pathlib import Path

@@ -168,7 +168,7 @@ async def test_the_next_turn_is_shown_the_honest_line_f6(tmp_path: Path, model: 
 
 
 async def test_a_plain_answer_costs_one_call_f6(tmp_path: Path, model: FakeOpenAI) -> None:
-    """DESIGN 7: the check is no model call."""
+    """architecture.md: the check is no model call."""
     model.script(says("Eva's address is in your contacts."))
     async with living(tmp_path, model, parts=PARTS) as it:
         await it.ask("where does Eva live?")

@@ -406,7 +406,7 @@ async def test_a_restart_while_several_work_goes_on_with_those_who_are_left_b11(
 async def test_what_one_has_read_taints_the_others_and_the_whole_b11(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
-    """DESIGN 6."""
+    """trust.md."""
     model.otherwise(
         plays({"a": by(lambda body: says("I saw a sign") if did(body) else calls(("outside", {})))})
     )
@@ -422,7 +422,7 @@ async def test_what_one_has_read_taints_the_others_and_the_whole_b11(
 async def test_the_words_of_another_agent_are_not_the_owners_b11(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
-    """DESIGN 6: what a tainted agent says to the next one is nothing that may be sent without a question."""
+    """trust.md: what a tainted agent says to the next one is nothing that may be sent without a question."""
     sends = by(
         lambda body: (
             says("done") if did(body) else calls(("send", {"text": "the strange sign says PAY"}))

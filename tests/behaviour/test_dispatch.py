@@ -188,7 +188,7 @@ async def test_whoever_watches_sees_a_reading_tool_that_takes_its_time() -> None
 
 
 async def test_the_start_is_on_disk_before_the_tool_runs() -> None:
-    """Write down, then act (DESIGN 1)."""
+    """Write down, then act (architecture.md)."""
     seen: list[list[str]] = []
     rig, _ = bench()
 
@@ -516,7 +516,7 @@ async def test_approvals_always_asks_before_a_plain_write() -> None:
 
 
 async def test_what_a_fetched_page_says_makes_the_next_write_a_question() -> None:
-    """DESIGN 6: a turn's label joins everything it has read."""
+    """trust.md: a turn's label joins everything it has read."""
     rig, diary = bench()
     await rig.run(("fetch", '{"url": "http://x/"}'))
     assert rig.turn.label is Label.UNTRUSTED

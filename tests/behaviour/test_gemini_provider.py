@@ -297,7 +297,7 @@ def config(model: str = MODEL) -> dict[str, Any]:
 async def test_a_house_on_gemini_uses_tools_and_gives_signatures_back_unchanged(
     tmp_path: Path, stream: bool
 ) -> None:
-    """A9, E12, DESIGN 7: two turns; each request begins with the bytes of the one before, and Google would refuse none."""
+    """A9, E12, architecture.md: two turns; each request begins with the bytes of the one before, and Google would refuse none."""
     async with FakeGemini() as model:
         model.script(
             calls(

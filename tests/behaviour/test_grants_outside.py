@@ -1,4 +1,4 @@
-"""What the owner allows for good in their own chats is not allowed to strangers, nor the other way round (DESIGN 6, A15)."""
+"""What the owner allows for good in their own chats is not allowed to strangers, nor the other way round (trust.md, A15)."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""Files that came with messages: written by the house alone, read by tools as what strangers wrote (A14, F3, DESIGN 6)."""
+"""Files that came with messages: written by the house alone, read by tools as what strangers wrote (A14, F3, trust.md)."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What the journal survives, through real processes and disks: kill -9, full disks, damage, a second daemon (DESIGN 5; B5)."""
+"""What the journal survives, through real processes and disks: kill -9, full disks, damage, a second daemon (guarantees.md; B5)."""
 
 import asyncio
 import random

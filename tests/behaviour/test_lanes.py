@@ -1,4 +1,4 @@
-"""Lanes: order, parallel sessions, steering, stop, pause, suspension (DESIGN 3; E7, D5)."""
+"""Lanes: order, parallel sessions, steering, stop, pause, suspension (architecture.md; E7, D5)."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta

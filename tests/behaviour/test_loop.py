@@ -1,4 +1,4 @@
-"""The loop, through the real house: every way a turn goes on and ends (DESIGN 1; A6, A12, D1, E1, B7)."""
+"""The loop, through the real house: every way a turn goes on and ends (architecture.md; A6, A12, D1, E1, B7)."""
 
 import asyncio
 from datetime import UTC, datetime

@@ -119,7 +119,7 @@ async def test_what_could_not_be_fetched_is_said_and_the_turn_goes_on(
 async def test_the_name_of_a_file_is_not_the_owners_words(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
-    """DESIGN 6: a stranger may have chosen it."""
+    """trust.md: a stranger may have chosen it."""
     model.script(says("I see."))
     async with living(tmp_path, model) as it:
         connect(it, fetched)

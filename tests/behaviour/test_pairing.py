@@ -1,4 +1,4 @@
-"""Becoming known by a one-time code, over both journals (DESIGN 6): never by being first, never by guessing."""
+"""Becoming known by a one-time code, over both journals (trust.md): never by being first, never by guessing."""
 
 import asyncio
 from collections.abc import AsyncIterator

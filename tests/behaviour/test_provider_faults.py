@@ -232,7 +232,7 @@ async def test_a_stream_that_just_stops_is_a_network_fault_even_when_it_stops_po
 )
 @pytest.mark.parametrize("stream", [False, True], ids=["batch", "stream"])
 async def test_silence_is_a_timeout(make: Make, fake: FakeOpenAI, step: Step, stream: bool) -> None:
-    """CONTRACT: timeout_s is the longest silence, between bytes too."""
+    """README: timeout_s is the longest silence, between bytes too."""
     fake.script(step)
     error = await failure(
         make(timeout_s=0.2).complete("m", ASK, (lambda _: None) if stream else None)

@@ -110,7 +110,7 @@ async def test_another_session_finds_it_by_what_it_is_about_e10(
 async def test_what_a_tainted_turn_thinks_is_tainted_wherever_it_is_found_e10(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
-    """DESIGN 6: the label goes along into memory and into the next turns."""
+    """trust.md: the label goes along into memory and into the next turns."""
     model.otherwise(plays(says(THOUGHT), calls(("outside", {})), says("The valve was stuck.")))
     async with living(tmp_path, model, ON, Overrides(tools=bind([outside], {}))) as it:
         assert (await it.ask(WORK)).label == "untrusted"

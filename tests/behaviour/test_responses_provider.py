@@ -267,7 +267,7 @@ def config(**more: Any) -> dict[str, Any]:
 async def test_a_house_on_responses_uses_tools_and_gives_its_reasoning_back(
     tmp_path: Path, stream: bool
 ) -> None:
-    """A9, E12, DESIGN 7: two turns; each request begins with the bytes of the one before, and OpenAI would refuse none."""
+    """A9, E12, architecture.md: two turns; each request begins with the bytes of the one before, and OpenAI would refuse none."""
     async with FakeResponses() as model:
         model.script(
             calls(("current_time", {}), ("read_file", {"path": "no-such-file"})),

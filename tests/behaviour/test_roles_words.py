@@ -1,4 +1,4 @@
-"""Whose words count (DESIGN 6, roles): what somebody else than the owner says is never taken for the owner's own words."""
+"""Whose words count (trust.md, roles): what somebody else than the owner says is never taken for the owner's own words."""
 
 import asyncio
 import json

@@ -95,7 +95,7 @@ async def test_what_was_asked_for_is_sent_as_it_was_then_and_before_the_reply(
 
 
 async def test_a_file_that_nobody_asked_for_is_asked_about(tmp_path: Path) -> None:
-    """DESIGN 6: it leaves the house, so what is sent has to be the owner's word."""
+    """trust.md: it leaves the house, so what is sent has to be the owner's word."""
     async with desk(tmp_path) as at:
         turn = await at.hears("how are you?")
         await at.it.until(turn, "run.suspended")

@@ -1,4 +1,4 @@
-"""Agents at work for other agents, through the real house (A17, A13, DESIGN 6)."""
+"""Agents at work for other agents, through the real house (A17, A13, trust.md)."""
 
 import asyncio
 from pathlib import Path

@@ -608,7 +608,7 @@ async def test_after_more_words_of_the_user_the_latest_answer_alone_must_have_th
 async def test_words_typed_while_a_person_is_asked_are_the_reason_e10(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
-    """DESIGN 3."""
+    """architecture.md."""
     model.script(says("Hey Eva"), says("Dear Eva"))
     async with living(tmp_path, model, checked(MANUAL)) as it:
         turn = await it.say("write to Eva")

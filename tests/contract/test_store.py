@@ -1,4 +1,4 @@
-"""What every journal promises: rows in and out, order, duplicates, fencing, atomic works (DESIGN 5; B5)."""
+"""What every journal promises: rows in and out, order, duplicates, fencing, atomic works (guarantees.md; B5)."""
 
 from dataclasses import replace
 

@@ -416,7 +416,7 @@ async def test_the_questions_of_a_conversation_include_those_of_its_agents(store
 async def test_what_a_child_or_a_summary_brings_taints_the_turn(
     store: Store, read: ChildReturned | HistoryCompressed
 ) -> None:
-    """A17; B4; DESIGN 6."""
+    """A17; B4; trust.md."""
     epoch = await begun(store, said(), replace(read, label=Label.TRUSTED))
     first = await store.read(lambda tx: tx.get_turn("t1"))
     await add(store, epoch, read, first=3)

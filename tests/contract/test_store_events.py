@@ -46,7 +46,7 @@ from tests.contract.journal import (
 async def test_a_turn_that_has_read_something_untrusted_stays_untrusted(
     store: Store, taint: Event
 ) -> None:
-    """DESIGN 6: joins go downwards only."""
+    """trust.md: joins go downwards only."""
     epoch = await begun(store, taint)
     await add(store, epoch, steered("m3"), finished(), first=2)
     row = await store.read(lambda tx: tx.get_turn("t1"))
@@ -84,7 +84,7 @@ async def test_a_steering_message_ends_as_part_of_the_turn(store: Store) -> None
 async def test_a_steering_message_that_came_too_late_becomes_a_turn_of_its_own(
     store: Store,
 ) -> None:
-    """DESIGN 3: one outcome per accepted message."""
+    """architecture.md: one outcome per accepted message."""
     epoch = await begun(store, said())
     await store.write(
         lambda tx: (

@@ -1,4 +1,4 @@
-"""Standing permissions are used up one by one, whichever journal keeps them (DESIGN 6 Approvals)."""
+"""Standing permissions are used up one by one, whichever journal keeps them (trust.md Approvals)."""
 
 import asyncio
 from dataclasses import replace

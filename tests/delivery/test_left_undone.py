@@ -1,4 +1,4 @@
-"""What came in and is not worked on: of people who are strangers again, and what breaks the house (DESIGN 6; F1)."""
+"""What came in and is not worked on: of people who are strangers again, and what breaks the house (trust.md; F1)."""
 
 import asyncio
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What is to be sent arrives in order and once, wherever the daemon is killed (K12, #13; DESIGN 5 promise 4)."""
+"""What is to be sent arrives in order and once, wherever the daemon is killed (K12, #13; guarantees.md promise 4)."""
 
 import asyncio
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Who comes in, what becomes of what they say; nothing is lost and nobody is spammed (A13, A14, E7, F1; DESIGN 6)."""
+"""Who comes in, what becomes of what they say; nothing is lost and nobody is spammed (A13, A14, E7, F1; trust.md)."""
 
 import asyncio
 from dataclasses import replace

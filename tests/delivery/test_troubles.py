@@ -1,4 +1,4 @@
-"""What a platform does to a delivery, and what becomes of it (K14; DESIGN 5 promise 4; F1)."""
+"""What a platform does to a delivery, and what becomes of it (K14; guarantees.md promise 4; F1)."""
 
 import asyncio
 from collections.abc import Callable

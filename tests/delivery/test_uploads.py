@@ -1,4 +1,4 @@
-"""Files at platforms that do not answer, and what is said with them (DESIGN 5 promise 4; F1)."""
+"""Files at platforms that do not answer, and what is said with them (guarantees.md promise 4; F1)."""
 
 from dataclasses import replace
 from pathlib import Path

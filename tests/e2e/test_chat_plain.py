@@ -251,7 +251,7 @@ async def test_bytes_that_are_no_text_are_answered_like_any_other_text(tmp_path:
 async def test_a_conversation_s_name_is_held_to_the_same_rule_with_and_without_a_daemon(
     tmp_path: Path, name: str
 ) -> None:
-    """CONTRACT: wrong usage is 2, and says what was expected."""
+    """README: wrong usage is 2, and says what was expected."""
     ran = await asyncio.to_thread(
         aidaemon, "chat", "--session", name, "--once", "hi", home=tmp_path
     )

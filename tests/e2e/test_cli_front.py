@@ -78,7 +78,7 @@ def test_a_chat_of_its_own_brings_no_server_and_no_provider_that_nobody_asked_fo
 
 
 def test_the_embedded_model_is_not_fetched_where_nothing_can_run_it(tmp_path: Path):
-    """CONTRACT: a configured part whose extra is missing exits 2 with the pip command; before 1.1 GB, not after."""
+    """README: a configured part whose extra is missing exits 2 with the pip command; before 1.1 GB, not after."""
     without = "import sys; sys.modules['xllamacpp'] = None; from daemon.cli import main; sys.exit(main(sys.argv[1:]))"
     command = [
         sys.executable,

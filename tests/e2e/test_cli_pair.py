@@ -1,4 +1,4 @@
-"""`aidaemon pair` as a real process: beside a daemon, and alone (DESIGN 6 Roles)."""
+"""`aidaemon pair` as a real process: beside a daemon, and alone (trust.md)."""
 
 import re
 from contextlib import aclosing

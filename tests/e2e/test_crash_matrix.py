@@ -1,4 +1,4 @@
-"""Kill -9 at every moment of a turn with two tools, then a restart at which nobody types (F1; K1 to #16, #19; DESIGN 5)."""
+"""Kill -9 at every moment of a turn with two tools, then a restart at which nobody types (F1; K1 to #16, #19; guarantees.md)."""
 
 import asyncio
 import random

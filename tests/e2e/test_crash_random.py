@@ -1,4 +1,4 @@
-"""Several conversations at once, killed again and again at seeded moments until all is done (DESIGN 5; B5)."""
+"""Several conversations at once, killed again and again at seeded moments until all is done (guarantees.md; B5)."""
 
 import asyncio
 import random
@@ -77,7 +77,7 @@ async def test_whatever_moments_are_chosen_every_promise_is_kept(
     assert {"done", "steered", "answered"} <= set(states)
     with capsys.disabled():
         told = {state: states.count(state) for state in sorted(set(states))}
-        print(
+        print(  # noqa: T201
             f" [random: {killed.kills} kills in {monotonic() - began:.1f} s, messages {told}]",
             end="",
         )

@@ -1,4 +1,4 @@
-"""A message that breaks whoever works on it is set aside; everything else goes on (DESIGN 5, promise 5; K25)."""
+"""A message that breaks whoever works on it is set aside; everything else goes on (guarantees.md, promise 5; K25)."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Stopped in every way there is, and started again: kill -9, SIGTERM, a second daemon (DESIGN 5; K4, #24, #26)."""
+"""Stopped in every way there is, and started again: kill -9, SIGTERM, a second daemon (guarantees.md; K4, #24, #26)."""
 
 import asyncio
 from pathlib import Path
@@ -101,7 +101,7 @@ async def test_a_stop_in_good_order_counts_as_no_attempt(tmp_path: Path) -> None
 async def test_what_waited_before_the_restart_comes_before_what_is_said_after_it(
     tmp_path: Path,
 ) -> None:
-    """DESIGN 3: in order, also when the new message comes before the old ones have been read back."""
+    """architecture.md: in order, also when the new message comes before the old ones have been read back."""
     opened: list[FaultyStore] = []
 
     async def open_store(path: Path) -> Store:

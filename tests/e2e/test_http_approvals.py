@@ -109,7 +109,7 @@ async def test_an_answer_with_a_scope_nobody_knows_is_refused(daemon: Daemon) ->
 async def test_a_message_behind_a_suspended_run_is_a_run_of_its_own_or_its_answer(
     daemon: Daemon, script: Script
 ) -> None:
-    """DESIGN 3: text typed while an approval is the session's open question rejects it with that text as the reason."""
+    """architecture.md: text typed while an approval is the session's open question rejects it with that text as the reason."""
     turn = await daemon.begin(
         script.on("question", shell("echo z; rm -f z"), says("as you wish")), "typed"
     )

@@ -45,9 +45,7 @@ async def test_events_have_b5s_names_and_end_with_run_completed(
 
 async def test_a_reply_is_seen_as_it_is_written(daemon: Daemon, script: Script) -> None:
     go_on = asyncio.Event()
-    turn = await daemon.begin(
-        script.on("drafted", gate(go_on, trickles(4, 0.1))), "draft"
-    )
+    turn = await daemon.begin(script.on("drafted", gate(go_on, trickles(4, 0.1))), "draft")
     pieces: list[str] = []
     async for sent in daemon.stream(turn):
         if sent.name == "cycle.start":

@@ -1,4 +1,4 @@
-"""Messages in, runs out, over HTTP (CONTRACT). One daemon serves all of these tests."""
+"""Messages in, runs out, over HTTP (http.md). One daemon serves all of these tests."""
 
 import asyncio
 

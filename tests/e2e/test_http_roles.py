@@ -1,4 +1,4 @@
-"""Who may do what at the HTTP door (C9, DESIGN 6 Roles). One daemon serves all of these tests."""
+"""Who may do what at the HTTP door (C9, trust.md). One daemon serves all of these tests."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

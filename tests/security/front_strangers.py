@@ -1,4 +1,4 @@
-"""What strangers try at the front door of each platform, and whoever pretends to be the owner there (DESIGN 6, issue 5)."""
+"""What strangers try at the front door of each platform, and whoever pretends to be the owner there (trust.md, issue 5)."""
 
 from collections.abc import Callable
 from typing import cast

@@ -1,4 +1,4 @@
-"""Crowds at the front door cost little, and the owner is answered in their midst (DESIGN 6, issue 5)."""
+"""Crowds at the front door cost little, and the owner is answered in their midst (trust.md, issue 5)."""
 
 from pathlib import Path
 from time import perf_counter

@@ -1,4 +1,4 @@
-"""Nobody but the owner gets what is the owner's, on any platform (A6, A13, A15, DESIGN 6)."""
+"""Nobody but the owner gets what is the owner's, on any platform (A6, A13, A15, trust.md)."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What waits of people who were taken off the list is not worked on, and they are told nothing more (DESIGN 6)."""
+"""What waits of people who were taken off the list is not worked on, and they are told nothing more (trust.md)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

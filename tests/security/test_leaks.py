@@ -1,4 +1,4 @@
-"""What reading can carry out, and that ordinary reading and writing asks nobody anything (F3, DESIGN 6)."""
+"""What reading can carry out, and that ordinary reading and writing asks nobody anything (F3, trust.md)."""
 
 import json
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Every call of every kind of turn goes through the one gate: the code itself is looked at (DESIGN 6)."""
+"""Every call of every kind of turn goes through the one gate: the code itself is looked at (trust.md)."""
 
 import ast
 from collections.abc import Iterator

@@ -80,7 +80,7 @@ def test_any_repaired_history_is_accepted_and_no_user_text_is_lost_a9(
 def test_what_is_added_to_a_history_changes_nothing_before_it(
     history: list[Message], more: list[Message]
 ) -> None:
-    """DESIGN 7: after a whole exchange, whatever follows leaves its bytes and the name of its prefix as they were."""
+    """architecture.md: after a whole exchange, whatever follows leaves its bytes and the name of its prefix as they were."""
     done = [*repair(history), Message(MessageRole.ASSISTANT, "so be it")]
     asked = [*repair(done), Message(MessageRole.USER, "next")]
     short = encode_request(NEW, ModelRequest(tuple(asked), (LS,))).body

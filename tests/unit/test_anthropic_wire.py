@@ -481,7 +481,7 @@ def bare(sent: bytes) -> bytes:
 
 
 def test_each_call_begins_with_the_bytes_of_the_one_before() -> None:
-    """DESIGN 7: without MARK, the bytes up to the end of the messages begin those of the next call of the loop, and turn."""
+    """architecture.md: without MARK, the bytes up to the end of the messages begin those of the next call of the loop, and turn."""
     talk = [
         *HELLO,
         thought(PREFIX),
@@ -515,7 +515,7 @@ def test_each_call_begins_with_the_bytes_of_the_one_before() -> None:
 
 
 def test_a_call_marks_what_the_next_one_will_look_for() -> None:
-    """DESIGN 7: behind tools, system prompt, the newest message, and where the newest ended before."""
+    """architecture.md: behind tools, system prompt, the newest message, and where the newest ended before."""
     first, second = (
         body(ModelRequest(HELLO, (CLOCK, SHELL))),
         body(ModelRequest(TALK, (CLOCK, SHELL))),

@@ -1,4 +1,4 @@
-"""Who may answer a question, how it is shown, and what may be said to it (DESIGN 6 Approvals; A6 of the reference)."""
+"""Who may answer a question, how it is shown, and what may be said to it (trust.md Approvals; A6 of the reference)."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

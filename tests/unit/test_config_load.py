@@ -1,4 +1,4 @@
-"""A config file becomes a Config, or a list of everything that is wrong with it (CONTRACT, config.toml)."""
+"""A config file becomes a Config, or a list of everything that is wrong with it (http.md, config.toml)."""
 
 from pathlib import Path
 

@@ -424,7 +424,7 @@ def test_generations_are_told_by_name() -> None:
 
 
 def test_the_beginning_of_a_request_stays_the_same_bytes_from_call_to_call() -> None:
-    """DESIGN 7: providers cache by prefix; over iterations, a steering text, a new turn, and whatever varies behind it."""
+    """architecture.md: providers cache by prefix; over iterations, a steering text, a new turn, and whatever varies behind it."""
     steps = [
         *spoken(),
         Message(MessageRole.USER, "and?"),

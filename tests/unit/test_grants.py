@@ -1,4 +1,4 @@
-"""Standing permissions: exact, bounded, and for places only where places are all that counts (DESIGN 6 Approvals)."""
+"""Standing permissions: exact, bounded, and for places only where places are all that counts (trust.md Approvals)."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -157,7 +157,7 @@ async def test_F3_of_two_that_are_one_to_us_the_words_of_the_trusted_count(memor
 
 
 async def test_what_the_owner_says_stands_before_what_others_say(memory: Memory) -> None:
-    """DESIGN 6, roles: nobody else's word becomes the owner's by being the same, nor takes its place by being nearly so."""
+    """trust.md, roles: nobody else's word becomes the owner's by being the same, nor takes its place by being nearly so."""
 
     async def tell(text: str, owned: bool) -> None:
         await memory.remember(text, at=MONDAY, source="s", owned=owned)

@@ -167,7 +167,7 @@ async def test_streamed_text_comes_in_pieces_and_in_order(
 
 
 def test_the_beginning_of_a_request_stays_the_same_bytes_from_call_to_call() -> None:
-    """DESIGN 7: providers cache by prefix."""
+    """architecture.md: providers cache by prefix."""
     first = encode_request("m", ModelRequest(HELLO, (SHELL, CLOCK), max_tokens=5, seed=1))
     later = encode_request(
         "m",

@@ -1,4 +1,4 @@
-"""The gate: judge() over DESIGN 6's table. The laws are tried on every case there is, which is more than a sample of them."""
+"""The gate: judge() over trust.md's table. The laws are tried on every case there is, which is more than a sample of them."""
 
 from dataclasses import replace
 from itertools import product

@@ -81,7 +81,7 @@ def test_an_empty_section_means_the_embedded_model() -> None:
 
 
 def test_a_kind_and_an_address_are_enough() -> None:
-    """CONTRACT: enough to drive the daemon from outside."""
+    """README: enough to drive the daemon from outside."""
     config = ProviderConfig.model_validate({"kind": "openai", "base_url": "http://127.0.0.1:1/v1/"})
     assert (config.base_url, config.timeout_s) == ("http://127.0.0.1:1/v1", 120)
     assert config.get_model() == config.get_model("fast") == config.get_model("smart") != ""

@@ -1,4 +1,4 @@
-"""Argument provenance (DESIGN 6): whole values, as what they are; never a piece of another one."""
+"""Argument provenance (trust.md): whole values, as what they are; never a piece of another one."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Who may do what: one table, held from all sides (DESIGN 6, C9)."""
+"""Who may do what: one table, held from all sides (trust.md, C9)."""
 
 from itertools import pairwise, product
 

@@ -187,7 +187,7 @@ except KeyboardInterrupt:
 
 
 def test_each_commit_is_flushed_to_the_disk(tmp_path: Path) -> None:
-    """DESIGN 5: WAL with synchronous=FULL (2), so that a power cut cannot undo a tool's recorded start."""
+    """guarantees.md: WAL with synchronous=FULL (2), so that a power cut cannot undo a tool's recorded start."""
     with closing(open_writer(tmp_path / "journal.db")) as db:
         assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert db.execute("PRAGMA synchronous").fetchone() == (2,)
@@ -206,7 +206,7 @@ async def test_the_files_are_their_owners_alone(store: SqliteStore, tmp_path: Pa
 async def test_events_carry_their_schema_version_and_a_newer_one_is_refused(
     store: SqliteStore, raw: sqlite3.Connection
 ) -> None:
-    """DESIGN 2: payloads of a newer program are not guessed at."""
+    """glossary.md: payloads of a newer program are not guessed at."""
     await begun(store, said())
     assert raw.execute("SELECT kind, version FROM events").fetchall() == [("UserSaid", 1)]
     raw.execute("UPDATE events SET version = 99")

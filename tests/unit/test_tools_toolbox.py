@@ -158,7 +158,7 @@ async def test_what_is_remembered_can_be_recalled_in_another_conversation(tmp_pa
 
 
 async def test_a_memory_from_outside_taints_who_recalls_it(tmp_path: Path) -> None:
-    """DESIGN 6: laundering through memory does not wash."""
+    """trust.md: laundering through memory does not wash."""
     tools, memory = await house(tmp_path)
     keep, find = tools.get("remember"), tools.get("recall")
     assert keep

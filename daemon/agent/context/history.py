@@ -54,7 +54,9 @@ def is_nearly_full(tokens: int, window: int) -> bool:
 
 
 def hash_messages(messages: Sequence[Message], before: bytes = b"") -> bytes:
-    """A digest of exactly these messages; `before` is the digest of what stands in front of them."""
+    """A digest of exactly these messages; `before` is the digest of what stands in front of
+    them.
+    """
     digest = blake2b(before, digest_size=12)
     for message in messages:
         parts = [message.role, message.text, message.provider_id]

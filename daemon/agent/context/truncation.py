@@ -84,7 +84,9 @@ def _steps(chars: int) -> Iterator[int]:
 
 
 def _earlier(earlier: HistoryWindow, room: int) -> HistoryWindow:
-    """The turns before, as far as there is room; the latest of them in part, rather than nothing."""
+    """The turns before, as far as there is room; the latest of them in part, rather than
+    nothing.
+    """
     whole = earlier.fit(room)
     if whole.groups or not earlier.groups:
         return whole
@@ -116,7 +118,9 @@ def _cut(message: Message, most: int) -> Message:
 
 
 def _cut_call(call: ToolCall, most: int) -> ToolCall:
-    """Arguments stay a JSON object, whatever is left of them: some providers refuse anything else."""
+    """Arguments stay a JSON object, whatever is left of them: some providers refuse anything
+    else.
+    """
     if len(call.arguments) <= most:
         return call
     with suppress(ValueError, RecursionError):

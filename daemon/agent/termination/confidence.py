@@ -1,4 +1,6 @@
-"""Low confidence: the model says that it cannot go on, or nearly nothing that it tries works (D4)."""
+"""Low confidence: the model says that it cannot go on, or nearly nothing that it tries works
+(D4).
+"""
 
 import re
 from functools import lru_cache
@@ -21,7 +23,7 @@ LETTER = re.compile(
 )
 SENTENCE = re.compile(r"(?<=[.!?…])\s+|\n")
 ADVERBS = re.compile(
-    r" (?:else|really|honestly|still|just|quite|entirely|completely|currently|unfortunately|now|here|next|any ?more|any further"
+    r" (?:else|really|honestly|still|just|quite|entirely|completely|currently|unfortunately|now|here|next|any ?more|any further"  # noqa: E501
     r"|further|from here|at this point|with (?:this|the|my) task)\b"
 )
 END = r"(?= *(?:[.,;:!?…—–-]|$|(?:and|or|but|so)\b))"

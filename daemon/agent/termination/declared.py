@@ -13,7 +13,8 @@ from daemon.core.turn_spec import BudgetExhausted, Condition, TextIncludes, Tool
 RAN = (Outcome.OK, Outcome.ERROR)
 NUDGE = """You made no tool call, and nothing that ends this run has happened yet. It ends when:
 {ends}
-{used} of {cycles} cycles are used. Take the next step, or bring one of these about if the work is done."""
+{used} of {cycles} cycles are used. Take the next step, or bring one of these about if the work \
+is done."""
 
 
 def find_declared_stop(turn: Turn, usd: float) -> Halt | None:

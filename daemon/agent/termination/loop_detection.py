@@ -277,7 +277,9 @@ def _find_frequent_sentence(prose: str, whole: int) -> str:
 
 
 def _find_word_loop(words: list[str]) -> str:
-    """Words that come back after the same distance nearly all the time: a loop without full stops."""
+    """Words that come back after the same distance nearly all the time: a loop without full
+    stops.
+    """
     for period in range(1, min(LONGEST_ROUND, len(words) // TIMES) + 1):
         pairs = zip(words, words[period:], strict=False)
         if sum(one == other for one, other in pairs) > SHARE * len(words):

@@ -194,7 +194,9 @@ def create_quiet_output(stream: TextIO) -> Output:
 
 @dataclass(slots=True)
 class TerminalScreen:
-    """The screen of an interactive chat. `inputs` gets what is typed, at any time; None for Ctrl-C."""
+    """The screen of an interactive chat. `inputs` gets what is typed, at any time; None for
+    Ctrl-C.
+    """
 
     history: Path
     commands: Mapping[str, str]

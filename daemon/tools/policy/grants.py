@@ -1,4 +1,4 @@
-"""Standing permissions: which calls each of them allows, and until when (DESIGN 6)."""
+"""Standing permissions: which calls each of them allows, and until when (trust.md)."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime

@@ -1,5 +1,5 @@
 """Provenance of the arguments of a call: the owner's words, memory and contacts, or what was read
-(DESIGN 6).
+(trust.md).
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The policy table: one pure function decides every tool call of every kind of turn (DESIGN 6)."""
+"""The policy table: one pure function decides every tool call of every kind of turn (trust.md)."""
 
 from collections.abc import Callable, Mapping
 from enum import Enum, IntEnum

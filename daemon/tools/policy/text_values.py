@@ -1,4 +1,4 @@
-"""Words, numbers, dates and times in a text, and what they stand for (DESIGN 6)."""
+"""Words, numbers, dates and times in a text, and what they stand for (trust.md)."""
 
 import re
 import unicodedata

@@ -143,7 +143,7 @@ async def test_five_conversations_at_once_are_each_answered_in_their_own_place(i
 
 
 async def test_a_stranger_with_a_code_from_the_terminal_works_in_telegram(it: Whole) -> None:
-    """A13, DESIGN 6: strangers hear one polite line; the code of `aidaemon pair` makes one of them an editor, once."""
+    """A13, trust.md: strangers hear one polite line; the code of `aidaemon pair` makes one of them an editor, once."""
     await hears(it, "telegram", "do it", "I only talk to people I know")
     given = await code(it)
     await hears(it, "telegram", f"/pair {given}", "Welcome", "editor")

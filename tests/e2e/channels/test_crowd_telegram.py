@@ -1,4 +1,4 @@
-"""Thirty people on Telegram, and a daemon that is killed thirty times: every message is answered, in order (DESIGN 5; B5)."""
+"""Thirty people on Telegram, and a daemon that is killed thirty times: every message is answered, in order (guarantees.md; B5)."""
 
 from pathlib import Path
 

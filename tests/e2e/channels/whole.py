@@ -59,7 +59,9 @@ class Whole:
 
 @asynccontextmanager
 async def whole(
-    folder: Path, more: Tables = {}, env: Mapping[str, str] | None = None
+    folder: Path,
+    more: Tables = {},  # noqa: B006 - it is only read
+    env: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Whole]:
     """All is well, and everybody listens."""
     async with AsyncExitStack() as stack:

@@ -1,4 +1,4 @@
-"""The promise (DESIGN 5, B4), held against what really happened. Each check names what did not hold."""
+"""The promise (guarantees.md, B4), held against what really happened. Each check names what did not hold."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -119,6 +119,6 @@ def _turns(tx: ReadTx) -> tuple[dict[str, TurnRow], dict[str, list[RecordedEvent
 
 
 def _rows(db: sqlite3.Connection, table: str) -> list[Row]:
-    return [
-        {key: str(row[key]) for key in row.keys()} for row in db.execute(f"SELECT * FROM {table}")
-    ]
+    rows = db.execute(f"SELECT * FROM {table}")
+    names = [column[0] for column in rows.description]
+    return [{name: str(row[name]) for name in names} for row in rows]
