@@ -1,8 +1,13 @@
 """Calls of Slack's web API: one try each; every failure is a ChannelError (K13)."""
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
 
 from channels.base import ChannelError, Rejected, RetryLater, Revoked, Unsupported
 from channels.json_access import Json, find_object, find_objects, find_text, get_text
@@ -73,6 +78,14 @@ class SlackIdentity:
         return bool((user and user == self.user) or (bot and bot == self.bot))
 
 
+class _Client(AsyncWebClient):
+    """Without redirects: after one, a POST would be repeated as a GET."""
+
+    async def _request(self, *, http_verb: str, api_url: str, req_args: dict[str, Any]) -> Json:
+        req_args["allow_redirects"] = False
+        return await super()._request(http_verb=http_verb, api_url=api_url, req_args=req_args)
+
+
 class SlackWeb:
     """The web API of one workspace."""
 
@@ -82,6 +95,11 @@ class SlackWeb:
         self.headers = {"Authorization": f"Bearer {bot_token}"}
         self._app_headers = {"Authorization": f"Bearer {app_token}"}
         self._timeout_s = timeout_s
+        # it writes a log of its own, and would repeat what may have had its effect
+        silent = logging.Logger("slack_sdk", logging.CRITICAL + 1)
+        self._client = _Client(base_url=base_url, retry_handlers=[], logger=silent)
+        # else it takes any from the environment, and knows no exceptions
+        self._client.proxy = self.http.proxy
         self.optional = OptionalCalls("Slack")
         self.identity: SlackIdentity | None = None
 
@@ -136,21 +154,30 @@ class SlackWeb:
             raise Revoked(f"{error}; {hint}") from error
 
     async def _call(
-        self, verb: str, method: str, sends: bool, headers: Mapping[str, str], **options: object
+        self, verb: str, method: str, sends: bool, headers: Mapping[str, str], **options: Any
     ) -> Json:
-        url = self.base_url + method
-        answer = await self.http.request(
-            verb,
-            url,
-            what=method,
-            timeout_s=self._timeout_s,
-            sends=sends,
-            headers=headers,
-            **options,
-        )
-        if answer.status == 200 and answer.fields.get("ok"):
-            return answer.fields
+        self._client.session = self.http.session
+        answer = HttpAnswer(200, {}, None)
+        options.update(http_verb=verb, headers=dict(headers))
+        try:
+            with self.http.translate_errors(method, sends=sends):
+                async with asyncio.timeout(self._timeout_s):
+                    value = (await self._client.api_call(method, **options)).data
+            if isinstance(value, dict):
+                return value
+        except SlackApiError as error:
+            answer = _answer_of(error)
+        except (AttributeError, RecursionError, ValueError) as error:
+            # the library trips over what is not a JSON object
+            log.debug("Slack: %s: %r", method, error)
         raise _error_of(method, answer, sends=sends)
+
+
+def _answer_of(error: SlackApiError) -> HttpAnswer:
+    """Its `response` is the library's; aiohttp's where the answer is not JSON."""
+    response: Any = error.response
+    status = getattr(response, "status_code", None) or response.status
+    return HttpAnswer(status, response.headers, getattr(response, "data", None))
 
 
 def _without_empty(arguments: Json) -> dict[str, object]:
