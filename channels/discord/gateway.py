@@ -1,32 +1,104 @@
 """The connection that Discord's events come by: resumed where Discord allows it, else started anew
 (E12).
+
+discord.py speaks the protocol. When to give up a connection, and when to try again, is decided
+here. Its parsers are replaced: `on_event` sees the bare payloads, in the order in which they came.
 """
 
 import asyncio
+import logging
 import random
-import sys
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any
 
-from aiohttp import ClientWebSocketResponse, WSMsgType
+from aiohttp import ClientWebSocketResponse
 from yarl import URL
 
 from channels.base import ChannelError, Host, Rejected, RetryLater, Revoked
 from channels.discord.config import DEFAULT_API, DiscordAccount, DiscordTiming
 from channels.discord.rest import UNKNOWN_TOKEN, DiscordRest
-from channels.json_access import parse_json
 from channels.transport import Backoff
 
-DEFAULT_GATEWAY = URL("wss://gateway.discord.gg/")
-INTENTS = 1 << 0 | 1 << 9 | 1 << 10 | 1 << 12 | 1 << 13 | 1 << 15
-"""Guilds; messages and reactions there and in direct chats; what messages say."""
-HEARTBEAT = 1
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)
+    import discord
+    from discord.gateway import DiscordWebSocket, ReconnectWebSocket
+
+logging.getLogger("discord").setLevel(logging.INFO)  # DEBUG holds every message, and tokens
+discord.VoiceClient.warn_nacl = discord.VoiceClient.warn_dave = False  # no voice here
+
+DEFAULT_GATEWAY = DiscordWebSocket.DEFAULT_GATEWAY
 FATAL_CODES = (4010, 4011, 4012, 4013)
-NOT_RESUMABLE = (1000, 4004, 4014, *FATAL_CODES)
+MALFORMED = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 INTENTS_HELP = (
     "Discord does not give the bot what people write: switch on Message Content Intent in the "
     "developer portal (Bot, Privileged Gateway Intents), and start again. What came before is kept."
 )
+
+
+class _Parsers(dict[str, Callable[[Any], None]]):
+    """One for every event."""
+
+    def __init__(self, on_event: Callable[[str, object], None]) -> None:
+        super().__init__()
+        self._on_event = on_event
+
+    def __missing__(self, event: str) -> Callable[[Any], None]:
+        return partial(self._on_event, event)
+
+
+class _Client(discord.Client):
+    """What the library's socket wants to know; it never connects by itself."""
+
+    def __init__(
+        self,
+        token: str,
+        connect: Callable[[str], Awaitable[ClientWebSocketResponse]],
+        on_event: Callable[[str, object], None],
+    ) -> None:
+        intents = discord.Intents(guilds=True, messages=True, message_content=True, reactions=True)
+        super().__init__(intents=intents, max_messages=None, chunk_guilds_at_startup=False)
+        self.loop = asyncio.get_running_loop()
+        self.http: Any = self.http
+        self.http.token, self.http.ws_connect = token, connect
+        self._connection.parsers = _Parsers(on_event)
+
+    def dispatch(self, event: str, /, *args: Any, **kwargs: Any) -> None:
+        """Nobody listens to the library's own events."""
+
+
+class _Socket(DiscordWebSocket):
+    """It tells of heartbeats, and goes on after what it cannot read."""
+
+    on_beat: Callable[[], None] | None = None
+    unreadable: str | None = None
+    _text = ""
+
+    @property
+    def last_ack(self) -> float:
+        return self._keep_alive._last_ack if self._keep_alive else 0.0
+
+    async def send_heartbeat(self, data: Any) -> None:
+        if self.on_beat:
+            self.on_beat()
+        await super().send_heartbeat(data)
+
+    def log_receive(self, data: Any, /) -> None:
+        self._text = str(data)
+
+    async def received_message(self, msg: Any, /) -> None:
+        self._text = ""
+        try:
+            await super().received_message(msg)
+        except Exception as error:
+            if isinstance(msg, bytes) and not self._text:  # zlib's errors, or zstandard's
+                raise RetryLater("Discord's gateway sent something that cannot be read") from None
+            if not isinstance(error, MALFORMED):
+                raise
+            self.unreadable = self._text
 
 
 class GatewayConnection:
@@ -42,11 +114,11 @@ class GatewayConnection:
     ) -> None:
         self._rest, self._config, self._timing = rest, config, timing
         self._host, self._on_event = host, on_event
-        self._session_id = self._resume_url = self._url = ""
+        self._session_id: str | None = None
         self._sequence: int | None = None
+        self._resume_url: URL | None = None
         self._is_up = False
-        self._is_acknowledged = True
-        self._up_at = self._due_at = self._sent_at = self._interval_s = 0.0
+        self._up_at = 0.0
 
     async def run(self) -> None:
         """One connection after another, until cancelled. Raises Revoked."""
@@ -72,25 +144,63 @@ class GatewayConnection:
 
     async def _connect(self) -> str:
         """From one connection to its end; why it ended. Raises Revoked, RetryLater."""
-        timing, address = self._timing, await self._address()
-        # a code other than 1000 keeps the session, to be resumed
-        opening = self._rest.http.open_socket(address, timing.ready_s, timing.close_s, code=4000)
-        async with opening as socket:
-            return await self._receive(socket)
+        async with AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(self._timing.ready_s) as limit:
+                    await self._receive(stack, limit)
+            except ReconnectWebSocket as again:
+                if again.resume:
+                    return "Discord asked for a new connection"
+                self._session_id = None
+                await asyncio.sleep(random.uniform(*self._timing.invalid_s))
+                return "Discord ended the session"
+            except discord.ConnectionClosed as closed:
+                self._session_id = None
+                _raise_if_fatal(closed.code)
+            except TimeoutError:
+                raise RetryLater("Discord's gateway does not answer any more") from None
+        return "Discord closed the connection"
 
-    async def _address(self) -> URL:
-        """Where to resume, or to start anew: never Discord's own gateway for another server's
-        token.
-        """
-        url = await self._home()
-        resume, self._resume_url = (
-            self._resume_url,
-            "",
-        )  # if that is dead, the next try starts at home
-        if self._session_id and resume and _may_resume_at(URL(resume), url):
-            url = URL(resume)
-        self._url = str(url)
-        return url.update_query({"v": "10", "encoding": "json"})
+    async def _receive(self, stack: AsyncExitStack, limit: asyncio.Timeout) -> None:
+        """Raises whatever ends the connection."""
+        loop, timing = asyncio.get_running_loop(), self._timing
+
+        async def connect(url: str) -> ClientWebSocketResponse:
+            # a code other than 1000 keeps the session, to be resumed
+            opening = self._rest.http.open_socket(url, timing.ready_s, timing.close_s, code=4000)
+            return await stack.enter_async_context(opening)
+
+        def on_beat() -> None:
+            if limit.when() is None:
+                limit.reschedule(loop.time() + timing.ack_s)
+
+        home, session, resume = await self._home(), self._session_id, self._resume_url
+        self._resume_url = None  # if that is dead, the next try starts at home
+        socket = await _Socket.from_client(
+            _Client(self._config.bot_token, connect, self._dispatch),
+            gateway=resume if session and resume and _may_resume_at(resume, home) else home,
+            session=session,
+            sequence=self._sequence,
+            resume=bool(session),
+            initial=not session,
+        )
+        socket.on_beat = on_beat
+        try:
+            while True:
+                before = self._is_up, socket.last_ack
+                await socket.poll_event()
+                if self._is_up and before != (True, socket.last_ack):
+                    limit.reschedule(None)
+                if socket.unreadable is not None:
+                    self._on_event("frame", socket.unreadable)
+                    socket.unreadable = None
+                if self._is_up:
+                    self._host.report_alive()
+        finally:
+            self._session_id, self._sequence = socket.session_id, socket.sequence
+            self._resume_url = socket.gateway if self._is_up else None
+            if socket._keep_alive:
+                socket._keep_alive.stop()
 
     async def _home(self) -> URL:
         if self._config.gateway_url:
@@ -108,97 +218,23 @@ class GatewayConnection:
         ):  # a simple server has it at its root
             return URL(self._config.api_url.replace("http", "ws", 1)).with_path("/")
 
-    async def _receive(self, socket: ClientWebSocketResponse) -> str:
-        """Until the connection ends; why it ended. Raises Revoked, RetryLater."""
-        loop, ends = asyncio.get_running_loop(), ""
-        self._due_at = ready_at = loop.time() + self._timing.ready_s
-        self._is_acknowledged = True
-        while not ends:
-            due_at = self._due_at if self._is_up else min(self._due_at, ready_at)
-            try:
-                async with asyncio.timeout_at(due_at):
-                    message = await socket.receive()
-            except TimeoutError:
-                if not self._is_acknowledged or not (self._is_up or loop.time() < ready_at):
-                    raise RetryLater("Discord's gateway does not answer any more") from None
-                await socket.send_json({"op": HEARTBEAT, "d": self._sequence})
-                self._is_acknowledged, self._sent_at = False, loop.time()
-                self._due_at = self._sent_at + self._timing.ack_s
-                continue
-            if message.type is WSMsgType.BINARY:
-                raise RetryLater("Discord's gateway sent something that cannot be read")
-            if message.type is not WSMsgType.TEXT:
-                return self._on_close(socket.close_code)
-            ends = await self._handle_frame(socket, message.data)
-            if self._is_up:
-                self._host.report_alive()
-        return ends
-
-    async def _handle_frame(self, socket: ClientWebSocketResponse, text: str) -> str:
-        """Why the connection is to end; "" where it goes on."""
-        frame = parse_json(text)
-        if not isinstance(frame, dict):
-            self._on_event("frame", text)
-            return ""
-        match frame.get("op"):
-            case 0:
-                self._dispatch(frame)
-            case 1:
-                await socket.send_json({"op": HEARTBEAT, "d": self._sequence})
-            case 7:
-                return "Discord asked for a new connection"
-            case 9:
-                if not frame.get("d"):
-                    self._session_id = ""
-                    await asyncio.sleep(random.uniform(*self._timing.invalid_s))
-                return "Discord ended the session"
-            case 10:
-                self._interval_s = frame["d"]["heartbeat_interval"] / 1000
-                self._due_at = (
-                    asyncio.get_running_loop().time() + self._interval_s * random.random()
-                )
-                await socket.send_json(self._greeting())
-            case 11:
-                self._is_acknowledged, self._due_at = True, self._sent_at + self._interval_s
-        return ""
-
-    def _greeting(self) -> dict[str, Any]:
-        token = self._config.bot_token
-        if self._session_id:
-            return {
-                "op": 6,
-                "d": {"token": token, "session_id": self._session_id, "seq": self._sequence},
-            }
-        about = {"os": sys.platform, "browser": "aidaemon", "device": "aidaemon"}
-        return {"op": 2, "d": {"token": token, "properties": about, "intents": INTENTS}}
-
-    def _dispatch(self, frame: Mapping[str, Any]) -> None:
-        event, data = str(frame.get("t")), frame.get("d")
-        if isinstance(frame.get("s"), int):
-            self._sequence = frame["s"]
-        if event == "READY" and isinstance(data, dict):
-            self._session_id = str(data.get("session_id", ""))
-            self._resume_url = str(data.get("resume_gateway_url") or "")
-        elif event == "RESUMED":
-            self._resume_url = self._url
+    def _dispatch(self, event: str, data: object) -> None:
         if event != "RESUMED":
             self._on_event(event, data)
         if event in ("READY", "RESUMED"):
             self._is_up, self._up_at = True, asyncio.get_running_loop().time()
 
-    def _on_close(self, code: int | None) -> str:
-        """Why it ended. Raises Revoked for what no new connection mends."""
-        if code in NOT_RESUMABLE:
-            self._session_id = ""
-        if code == 4004:
-            raise Revoked(UNKNOWN_TOKEN)
-        if code == 4014:
-            raise Revoked(INTENTS_HELP)
-        if code in FATAL_CODES:
-            raise Revoked(
-                f"Discord's gateway rejects this bot (close code {code}); it may need an update."
-            )
-        return "Discord closed the connection"
+
+def _raise_if_fatal(code: int) -> None:
+    """Raises Revoked for what no new connection mends."""
+    if code == 4004:
+        raise Revoked(UNKNOWN_TOKEN) from None
+    if code == 4014:
+        raise Revoked(INTENTS_HELP) from None
+    if code in FATAL_CODES:
+        raise Revoked(
+            f"Discord's gateway rejects this bot (close code {code}); it may need an update."
+        ) from None
 
 
 def _may_resume_at(url: URL, home: URL) -> bool:
