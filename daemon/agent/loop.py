@@ -1,6 +1,4 @@
-"""The agent loop: look at the turn, do the one thing it needs next, record it, look again (DESIGN
-1).
-"""
+"""The agent loop: look at the turn, do the one thing it needs next, record it, look again."""
 
 import logging
 from collections.abc import Sequence
