@@ -421,13 +421,10 @@ class RedactedStream:
     redactor: Redactor
     _held: bytes = b""
     _cut: SpanRemover = field(default_factory=SpanRemover)
-    _index: SubstringIndex | None = None
 
     def feed(self, chunk: str) -> str:
         """What can be shown by now."""
-        if self._index is None:  # once: the source looks at a file each time
-            self._index = self.redactor.needles
-        needles = self._index
+        needles = self.redactor.needles
         if not (needles.names or self._held or self._cut.at):
             return chunk
         data = self._held + chunk.encode("utf-8", "surrogatepass")

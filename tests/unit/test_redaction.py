@@ -214,3 +214,12 @@ def test_100_kb_with_20_secrets_and_no_hit_take_less_than_a_millisecond():
         return time.perf_counter() - began
 
     assert min(once() for _ in range(40)) < 0.001 * len(text) / 100_000
+
+
+def test_A6_a_secret_that_is_added_while_a_stream_runs_is_taken_out_of_the_rest():
+    names = {"first-secret": "one"}
+    known = Redactor(lambda: names)
+    stream = known.open_stream()
+    assert stream.feed("begin ") == "begin "
+    names = {**names, PLAIN: "api"}
+    assert stream.feed(f"{PLAIN} ") + stream.flush() == f"{format_marker('api')} "

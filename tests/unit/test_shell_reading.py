@@ -42,6 +42,7 @@ def shown(line: str) -> list[str]:
         ("f() { rm x; }; f", ["- define f()", "- rm x", "- f"]),
         ("export PATH=.", ["- export PATH=."]),
         ("PATH=.", ["- PATH=."]),
+        ("PATH+=:. ls", ["- PATH+=:. ls"]),
         ("for i in a; do rm $i; done", ["- rm $i"]),
         ("ls\nrm x", ["- ls", "- rm x"]),
         ("cat <<E\n$(rm x)\nE", ["- cat <<E ⏎ $(rm x) ⏎ E", "- rm x"]),
