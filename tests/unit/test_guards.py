@@ -226,3 +226,12 @@ def test_words_are_found_in_names_of_every_style(name: str, word: str):
 )
 def test_only_whole_words_count(name: str, word: str):
     assert stem(word) not in list_stems(name) or stem(word) == stem(name)
+
+
+def test_F5_an_address_that_a_model_read_is_looked_for_by_its_host():
+    read = parse_model_rule(
+        '{"action": "deny", "effects": ["fetch"], "values": ["https://www.example.com/login"]}'
+    )
+    fetch = Tool(ToolSpec("web_fetch", "", {}), ToolMeta(effect=Effect.FETCH), run)
+    assert isinstance(read, ParsedRule)
+    assert read.guard.decide(fetch, {"url": "http://example.com/"}) is Decision.DENY

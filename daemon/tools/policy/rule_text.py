@@ -136,7 +136,12 @@ def parse_model_rule(reply: str) -> ParsedRule | RuleRefusal:
         verbs = " ".join(words for words, _, _ in families).split()
         effects = {Effect(name) for _, names, _ in families for name in names.split()}
         guard = guard.model_copy(
-            update={"verbs": tuple(dict.fromkeys(verbs)), "effects": guard.effects | effects}
+            update={
+                "verbs": tuple(dict.fromkeys(verbs)),
+                "effects": guard.effects | effects,
+                "about": tuple(map(str.lower, guard.about)),
+                "values": tuple(map(normalize_value, guard.values)),
+            }
         )
         return ParsedRule(guard, here)
     except (ValueError, TypeError, AttributeError) as error:
