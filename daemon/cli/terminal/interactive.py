@@ -20,10 +20,10 @@ COMMAND = re.compile(r"\s*/[A-Za-z_]+(@\w+)?(\s|$)")
 QUIT_COMMANDS = {"/quit", "/exit"}
 KEYS = """
 
-Keys: Enter sends, Alt-Enter or Esc Enter starts a new line, Tab completes commands, the arrow keys
-show what was typed before.
-Ctrl-C stops what runs, and leaves when pressed again; Ctrl-D or /quit leaves. You may type while it
-works: it gets to know."""
+Keys: Enter sends. Alt-Enter or Esc Enter starts a new line.
+Tab completes commands. The arrow keys show earlier input.
+Ctrl-C stops the current work; a second Ctrl-C leaves. Ctrl-D or /quit leaves.
+You may type during the work: the text joins it."""
 
 
 @dataclass(slots=True, kw_only=True)
