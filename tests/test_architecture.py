@@ -30,11 +30,11 @@ PARTICIPLE = re.compile(
 )
 PRIVATE = (
     "house|doors?|rooms?|desk|postman|parcel|letters?|crew|workshop|toolworks|agentworks|works|pen|shelf"
-    "|visitors?|reception|errands?|outlet"
+    "|visitors?|reception|errands?|outlets?"
 )
 PRIVATE_NAME = re.compile(rf"(?i)(?<![a-z])({PRIVATE})(?![a-z])")
 PRIVATE_TEXT = re.compile(
-    r"(?i)\b(the house|house's|postman|parcel|the desk|crew|workshop|errands?|shelf|at the door|the door)\b"
+    r"(?i)\b(the house|house's|postman|parcel|the desk|crew|workshop|errands?|shelf|at the door|the door|HTTP door|a door|outlets?)\b"
 )
 TOKEN_BUDGETS: dict[str, int] = {
     "channels": 43_300,
@@ -77,7 +77,7 @@ BORDERS = {
     "daemon/loops/engine.py": "a loop that breaks off ends as failed and says so; it blocks nobody and nothing else",
     "daemon/outbox/dispatcher.py": "what breaks one delivery must not hold up those behind it",
     "daemon/outbox/channel_supervisor.py": "what one channel breaks is its own; it is begun again, and the others go on",
-    "daemon/gateway/host.py": "a message that breaks the house must not hold up those behind it",
+    "daemon/gateway/host.py": "a message that breaks the gateway must not hold up those behind it",
     "daemon/http/app.py": "whatever goes wrong in a request, the daemon goes on",
 }
 MAKERS = {

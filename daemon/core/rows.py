@@ -43,8 +43,8 @@ class InboxRow:
     where its sender was not let in any more when the daemon started. Of a command: ordered ->
     command.
 
-    `role`: what its sender may do (core/roles.py): only an owner's words are the owner's.
-    `attachments`: the files that came with it, not fetched yet (core/files.py); "" for none.
+    `role`: what its sender may do (core/trust.py): only an owner's words are the owner's.
+    `attachments`: the files that came with it, not fetched yet (channels/message.py); "" for none.
     `message_id`: the platform's own id of it, to answer to.
     """
 
@@ -435,7 +435,7 @@ def is_system_question(asked: ApprovalRow) -> bool:
 def may_answer_question(
     asked: ApprovalRow, answer: Answer, person: Person, *, begun_by: str, session_label: Label
 ) -> bool:
-    """Whether this person, as they stand now, may give this answer (the table is core/roles.py).
+    """Whether this person, as they stand now, may give this answer (the table is core/trust.py).
 
     `begun_by` is who sent the message that began the turn. The people of a session from outside are
     strangers, whatever names they give: nothing there is anybody's own, and a yes is the owner's

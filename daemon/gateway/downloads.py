@@ -61,31 +61,31 @@ class AttachmentDownloader:
     all the same.
     """
 
-    outlets: Mapping[str, ChannelLink]
+    links: Mapping[str, ChannelLink]
     inbox: InboxFolder
 
     async def __call__(self, row: InboxRow) -> str:
         """A line for each file."""
-        files, outlet = attachments_from_json(row.attachments), self.outlets.get(row.channel)
+        files, link = attachments_from_json(row.attachments), self.links.get(row.channel)
         names = make_unique_names(file.name for file in files)
-        if outlet is None:
+        if link is None:
             return "\n".join(describe_missing_file(name, GONE) for name in names)
         return "\n".join(
             [
-                await self._one(outlet, row, file, name)
+                await self._one(link, row, file, name)
                 for file, name in zip(files, names, strict=True)
             ]
         )
 
-    async def _one(self, outlet: ChannelLink, row: InboxRow, file: Attachment, name: str) -> str:
-        most = outlet.channel.capabilities.max_download
+    async def _one(self, link: ChannelLink, row: InboxRow, file: Attachment, name: str) -> str:
+        most = link.channel.capabilities.max_download
         if file.size > most:
             return describe_missing_file(name, describe_too_big(file.size, most))
         why, wanted = GONE, 0.0
         for pause in PAUSES:
             await asyncio.sleep(max(pause, min(wanted, LONGEST_PAUSE)))
             try:
-                return await self._download(outlet, row, file, name)
+                return await self._download(link, row, file, name)
             except RetryLater as error:
                 why, wanted = str(error), error.after_s
             except (ChannelError, FileTooBig) as error:
@@ -94,12 +94,10 @@ class AttachmentDownloader:
                 return describe_missing_file(name, f"it cannot be kept: {error.strerror or error}")
         return describe_missing_file(name, why)
 
-    async def _download(
-        self, outlet: ChannelLink, row: InboxRow, file: Attachment, name: str
-    ) -> str:
+    async def _download(self, link: ChannelLink, row: InboxRow, file: Attachment, name: str) -> str:
         day = row.received_at.date()
         async with self.inbox.create(
-            name, day, row.turn, outlet.channel.capabilities.max_download
+            name, day, row.turn, link.channel.capabilities.max_download
         ) as place:
-            await outlet.channel.download(file, place)
+            await link.channel.download(file, place)
         return describe_saved_file(place.path, file.mime, place.size)

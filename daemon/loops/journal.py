@@ -106,7 +106,7 @@ def answer_review(
 
 
 def settle_review(tx: Tx, loop_id: str, now: datetime) -> LoopChange | None:
-    """What a person said at whatever door; None while nobody has."""
+    """What a person said at whatever channel; None while nobody has."""
     loop = tx.get_loop(loop_id)
     if loop is None or loop.stage is not LoopStage.REVIEWING:
         return None

@@ -1,5 +1,5 @@
 """The way in: a message becomes a row on disk, once; only then is it acknowledged and worked on
-(B4.1).
+(K1, K2).
 """
 
 from contextlib import nullcontext
@@ -21,11 +21,11 @@ COMMAND_STATE = "ordered"
 
 @value
 class InboxMessage:
-    """A message as a channel or the HTTP door hands it over. `external_id` is the sender's own:
+    """A message as a channel or HTTP hands it over. `external_id` is the sender's own:
     the same one twice is dropped.
 
     `label` is that of the words; the conversation is trusted by how it is reached (`reached`),
-    whatever is said in it first. `attachments` are written as core/files.py has it; `message_id`
+    whatever is said in it first. `attachments` are written as channels/message.py says; `message_id`
     is what a reply is to answer to, "" for nothing.
     """
 

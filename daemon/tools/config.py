@@ -24,7 +24,7 @@ def _check_program(program: str) -> str:
 
 
 def _check_workspace(workspace: str) -> str:
-    """Links and whole paths are looked at when HOME is known (config/workspace.py)."""
+    """Links and whole paths are looked at when HOME is known (settings/paths.py)."""
     place = PurePosixPath(workspace)
     if not place.is_absolute() and (
         not place.parts or ".." in place.parts or place.parts[0] in RESERVED_FOLDERS

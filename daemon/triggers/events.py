@@ -1,6 +1,6 @@
 """What a stranger sent, written so that a model can see where it begins and ends (A16). Pure.
 
-The untrusted door: an event becomes a session of its own, and a turn that may not act unasked
+Untrusted: an event becomes a session of its own, and a turn that may not act unasked
 (A13, A16).
 """
 
@@ -57,7 +57,7 @@ def _payload_json(payload: object, sized: int) -> str:
 
 @value
 class TriggerEvent:
-    """An event as a door hands it over. `key` is the sender's own: the same one twice is one
+    """An event as HTTP hands it over. `key` is the sender's own: the same one twice is one
     event. `sized`: its bytes.
     """
 
