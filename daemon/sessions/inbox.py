@@ -25,7 +25,7 @@ class InboxMessage:
     the same one twice is dropped.
 
     `label` is that of the words; the conversation is trusted by how it is reached (`reached`),
-    whatever is said in it first. `attachments` are written as channels/message.py says; `message_id`
+    whatever is said in it first. `attachments` are written as message.py says; `message_id`
     is what a reply is to answer to, "" for nothing.
     """
 
