@@ -71,11 +71,15 @@ PRUNABLE = """SELECT id FROM turns WHERE ended_at < ? AND state <> 'pruned'
     AND NOT EXISTS (SELECT 1 FROM approvals WHERE turn = turns.id AND state IN ('pending',
     'answered'))
     AND NOT EXISTS (SELECT 1 FROM events WHERE turn = turns.id AND kind = 'ToolFinished'
-        AND payload -> '$.outcome' = '"unknown"')
+        AND iif(json_valid(payload), payload ->> '$.outcome', 'unknown') = 'unknown')
     AND NOT EXISTS (SELECT 1 FROM grant_uses WHERE call >= turns.id || '/' AND call < turns.id ||
     '0')
+    AND NOT EXISTS (SELECT 1 FROM turns AS above WHERE id = turns.parent AND ended_at IS NULL)
+    AND NOT EXISTS (SELECT 1 FROM loops WHERE 'loop:' || id = turns.session AND ended_at IS NULL)
     ORDER BY n"""
 PRUNE = (
+    "UPDATE inbox SET body = '' WHERE id IN (SELECT payload ->> '$.input_id' FROM events"
+    " WHERE turn = ? AND kind = 'Steered' AND json_valid(payload))",
     "DELETE FROM events WHERE turn = ?",
     "UPDATE inbox SET body = '', attachments = '' WHERE turn = ?",
     "UPDATE outbox SET body = '' WHERE turn = ?",

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import sqlite3
 from collections.abc import Awaitable, Callable, Collection
 from datetime import timedelta
 
@@ -56,6 +57,6 @@ async def keep_pruning(
         try:
             if count := await prune(store, clock, days, await list_cited()):
                 log.info("the texts of %d turns older than %d days are removed", count, days)
-        except StoreUnavailable as error:
+        except (StoreUnavailable, sqlite3.Error) as error:
             log.warning("old turns are not removed now: %s", error)
         await asyncio.sleep(EVERY_S)

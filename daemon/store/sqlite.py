@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import aiosqlite
 
+from daemon.core.clock import run_to_completion
 from daemon.core.errors import StoreUnavailable
 from daemon.core.journal import ReadTx, Tx
 from daemon.store.group_commit import WorkItem, commit_all
@@ -112,7 +113,7 @@ class SqliteStore:
             await self.write(_do_nothing)
         self._committing = True
         try:
-            await _run(self._write_thread, self._vacuum)
+            await run_to_completion(_run(self._write_thread, self._vacuum))
         finally:
             self._go_on()
 
@@ -125,6 +126,7 @@ class SqliteStore:
         """Finish what is queued, then close."""
         self._closing = True
         if self._committing:
+            self._idle.clear()
             await self._idle.wait()
         await self._read_thread.close()
         await self._write_thread.close()
@@ -145,8 +147,8 @@ class SqliteStore:
         if self._is_quick():
             try:
                 self._finish(batch, self._commit_batch(batch))
-            except sqlite3.Error as exc:
-                if exc.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+            except Exception as exc:  # whoever waits must hear of it
+                if getattr(exc, "sqlite_errorcode", 0) != sqlite3.SQLITE_BUSY:
                     self._fail(batch, exc)
                     return
             else:
@@ -210,7 +212,7 @@ class SqliteStore:
         try:
             self._read(item)
         except sqlite3.OperationalError as exc:
-            if exc.sqlite_errorcode not in (sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_BUSY):
+            if getattr(exc, "sqlite_errorcode", 0) not in (sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_BUSY):
                 raise
             return False
         return True
@@ -222,7 +224,8 @@ class SqliteStore:
         self._long_reads += 1
         self._reader.set_progress_handler(None, 0)
         try:
-            await _run(self._read_thread, _run_patiently, self._reader, self._read, item)
+            work = _run(self._read_thread, _run_patiently, self._reader, self._read, item)
+            await run_to_completion(work)  # the connection is free only then
         finally:
             self._long_reads -= 1
 

@@ -1,15 +1,23 @@
 """`[store] keep_days`: what old turns said goes; what guards against repeats, and what somebody needs, stays."""
 
+import asyncio
+import sqlite3
+from contextlib import suppress
 from dataclasses import replace
+
+import pytest
 
 from daemon.core.events import Event, Outcome
 from daemon.core.journal import Store, Tx
-from daemon.store.pruning import prune
+from daemon.core.rows import LoopStage
+from daemon.store.pruning import keep_pruning, prune
 from tests.contract.journal import (
+    CHILD,
     HOME,
     NOW,
     after,
     begin,
+    begin_child,
     ended,
     finished,
     grant,
@@ -17,7 +25,10 @@ from tests.contract.journal import (
     recorded,
     replied,
     said,
+    spawned,
+    steered,
 )
+from tests.contract.test_store_loops import LOOP
 from tests.fakes.tools import SteadyClock
 
 DAY = 86_400
@@ -68,3 +79,48 @@ async def test_what_somebody_needs_is_not_pruned(store: Store) -> None:
     assert [row.id for row in rows if row.state == "pruned"] == ["t7"]
     assert await store.write(lambda tx: tx.revoke_grant("g1"))
     assert await prune(store, SteadyClock(after(31 * DAY)), 30, ()) == 2
+
+
+async def test_what_an_open_turn_or_loop_has_yet_to_read_is_not_pruned(store: Store) -> None:
+    """A parent takes its child's reply, and a loop its attempt's, at a later start perhaps."""
+
+    def work(tx: Tx) -> None:
+        epoch = begin(tx, "t1", channel="slack")
+        tx.append_events(HOME, epoch, "t1", recorded(said(), replied(calls=1), spawned()))
+        child = begin_child(tx)
+        tx.append_events(CHILD, child, "t2", recorded(said("m2"), ended("found it")))
+        paused = replace(LOOP, stage=LoopStage.PAUSED)
+        tx.put_loop(paused)
+        attempt = begin(tx, "t3", where=paused.session)
+        tx.append_events(paused.session, attempt, "t3", recorded(said("m3"), ended("passes")))
+        tx.mark_delivery("t3", 1, "sent")
+
+    await store.write(work)
+    clock = SteadyClock(after(31 * DAY))
+    assert await prune(store, clock, 30, ()) == 0
+    over = replace(LOOP, stage=LoopStage.FAILED, ended_at=NOW)
+    await store.write(lambda tx: tx.put_loop(over))
+    assert await prune(store, clock, 30, ()) == 1
+
+
+async def test_a_text_that_joined_a_turn_goes_with_it(store: Store) -> None:
+    await store.write(lambda tx: tx.accept_input(message("m9")))
+    await store.write(lambda tx: end(tx, "t1", steered("m9")))
+    assert await prune(store, SteadyClock(after(31 * DAY)), 30, ()) == 1
+    row = await store.read(lambda tx: tx.get_input("m9"))
+    assert row and (row.state, row.body) == ("steered:t1", "")
+
+
+async def test_a_vacuum_that_fails_does_not_end_pruning(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+
+    async def list_cited() -> tuple[str, ...]:
+        looks.append(1)
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr("daemon.store.pruning.EVERY_S", 0)
+    with suppress(TimeoutError):
+        await asyncio.wait_for(keep_pruning(store, SteadyClock(NOW), 30, list_cited), 0.05)
+    assert len(looks) > 1

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing, closing
 from pathlib import Path
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
 import pytest
 
@@ -331,3 +331,45 @@ async def test_a_field_that_holds_its_default_is_not_stored(
         "text", "sender", "input_id", "label", "importance", "limits",
     }  # fmt: skip
     assert await store.read(lambda tx: tx.list_events("t1")) == recorded(said())
+
+
+async def test_a_cancelled_long_read_disturbs_no_other(store: SqliteStore) -> None:
+    """Its thread still uses the connection that reads."""
+    count = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT 3000000)"
+    long = asyncio.create_task(
+        store.read(
+            lambda tx: cast(Any, tx)._db.execute(f"{count} SELECT COUNT(*) FROM c").fetchone()
+        )
+    )
+    await asyncio.sleep(0.05)
+    assert not long.done()
+    long.cancel()
+    await asyncio.sleep(0)
+    assert await store.read(lambda tx: tx.get_cursor("slack")) == ""
+    with pytest.raises(asyncio.CancelledError):
+        await long
+
+
+async def test_what_waits_behind_a_slow_commit_is_written_before_the_journal_closes(
+    tmp_path: Path,
+) -> None:
+    store = await SqliteStore.open(tmp_path / "journal.db", quick_s=0)
+    await store.write(lambda tx: tx.put_cursor("slack", "0"))
+    slow = asyncio.create_task(store.write(lambda _: time.sleep(0.2)))
+    await asyncio.sleep(0.05)
+    behind = asyncio.create_task(store.write(lambda tx: tx.put_cursor("slack", "1")))
+    await asyncio.sleep(0)
+    await store.aclose()
+    await asyncio.wait_for(asyncio.gather(slow, behind), 5)
+
+
+async def test_an_error_of_the_driver_itself_holds_up_nobody(store: SqliteStore) -> None:
+    """Text that is no UTF-8, of a damaged file: such an error has no number."""
+
+    def read_damaged(tx: Any) -> None:
+        tx._db.execute("SELECT CAST(x'ff' AS TEXT)").fetchone()
+
+    for access in (store.write, store.read):
+        with pytest.raises(StoreUnavailable):
+            await asyncio.wait_for(access(read_damaged), 5)
+    await asyncio.wait_for(store.write(lambda tx: tx.put_cursor("slack", "1")), 5)
