@@ -206,6 +206,8 @@ class SessionWorker:
         except Fenced:
             raise
         except StoreUnavailable:
+            self._park(turn_id)
+            self.failures.setdefault(turn_id, (0, 0))  # it may have begun
             self._requeue(turn_id, row)
             raise
         except Exception:  # a message that crashes its turn must not stop the session

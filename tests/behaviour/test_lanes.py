@@ -7,9 +7,14 @@ from time import monotonic
 
 import pytest
 
+from daemon.agent.context.builder import TurnContext
+from daemon.agent.loop import AgentLoop
+from daemon.agent.turn_control import TurnControl
 from daemon.app.daemon import Overrides
+from daemon.core.errors import StoreUnavailable
 from daemon.core.events import Answer, Steered, ToolStarted
 from daemon.core.trust import Effect
+from daemon.core.turn import Turn
 from daemon.tools.signature import bind, tool
 from tests.fakes.house import Living, living
 from tests.fakes.openai import FakeOpenAI, Json, Step, by, calls, gate, hangs, says
@@ -405,3 +410,29 @@ async def until_running(command: str) -> None:
     async with asyncio.timeout(10):
         while not running(command):
             await asyncio.sleep(0)
+
+
+async def test_a_text_to_a_turn_that_a_failing_disk_interrupts_is_still_folded_in(
+    tmp_path: Path, model: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, began = AgentLoop.run, asyncio.Event()
+
+    async def fail_once(
+        loop: AgentLoop, turn: Turn, context: TurnContext, control: TurnControl
+    ) -> None:
+        if not began.is_set():
+            await turn.commit()
+            began.set()
+            while not control.steers:
+                await asyncio.sleep(0.01)
+            raise StoreUnavailable()
+        await run(loop, turn, context, control)
+
+    monkeypatch.setattr(AgentLoop, "run", fail_once)
+    model.script(says("done both"))
+    async with living(tmp_path, model) as it:
+        turn = await it.say("do a thing")
+        await began.wait()
+        assert (await it.house.client.send("web:test", "and another thing")).steered == turn
+        await asyncio.wait_for(it.settled(turn), 10)
+        assert "and another thing" in str(model.requests[0]["messages"])
