@@ -147,7 +147,7 @@ class SqliteStore:
         if self._is_quick():
             try:
                 self._finish(batch, self._commit_batch(batch))
-            except Exception as exc:  # whoever waits must hear of it
+            except sqlite3.Error as exc:
                 if getattr(exc, "sqlite_errorcode", 0) != sqlite3.SQLITE_BUSY:
                     self._fail(batch, exc)
                     return
@@ -212,7 +212,8 @@ class SqliteStore:
         try:
             self._read(item)
         except sqlite3.OperationalError as exc:
-            if getattr(exc, "sqlite_errorcode", 0) not in (sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_BUSY):
+            code = getattr(exc, "sqlite_errorcode", 0)
+            if code not in (sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_BUSY):
                 raise
             return False
         return True
