@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from telegram.constants import UpdateType
+
 from channels.json_access import (
     Json,
     UnreadablePayload,
@@ -31,15 +33,7 @@ from channels.message import (
 )
 
 UPDATE_KINDS = ("message", "edited_message", "callback_query", "message_reaction")
-IGNORED_KINDS = frozenset(
-    (
-        *("channel_post", "edited_channel_post", "inline_query", "chosen_inline_result", "poll"),
-        *("shipping_query", "pre_checkout_query", "poll_answer", "my_chat_member", "chat_member"),
-        *("chat_join_request", "message_reaction_count", "chat_boost", "removed_chat_boost"),
-        *("business_connection", "business_message", "edited_business_message"),
-        *("deleted_business_messages", "purchased_paid_media"),
-    )
-)
+IGNORED_KINDS = frozenset(UpdateType)
 COMMAND = re.compile(r"(/[A-Za-z0-9_]+)@([A-Za-z0-9_]+)")
 CHANNEL_FORWARDER = 777000  # writes into groups what was posted in their channel
 FILE_KINDS = (

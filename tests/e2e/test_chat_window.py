@@ -237,14 +237,17 @@ async def test_B5_killed_in_the_middle_it_gives_the_answer_after_the_next_start_
             )
             assert (
                 screen.index("› a hard question")
-                < screen.index("picking up")
+                < screen.index("resuming the interrupted")
                 < screen.index("Here is your")
             )
             shown.types(CTRL_D)
             assert await shown.ends() == 0
         async with at.chat() as shown:
             screen = await shown.sees("Here is your answer.", PROMPT)
-            assert screen.count("Here is your answer.") == 1 and "picking up" not in screen
+            assert (
+                screen.count("Here is your answer.") == 1
+                and "resuming the interrupted" not in screen
+            )
 
 
 async def test_the_last_session_goes_on_and_another_name_is_another_one(tmp_path: Path) -> None:

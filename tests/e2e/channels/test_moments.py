@@ -107,7 +107,7 @@ async def test_B5_4_a_reply_takes_the_place_of_the_draft_that_a_crash_left(
     if (
         it.platform.name == "telegram" and left
     ):  # what was shown and never noted, nobody can find at Telegram
-        await it.until("SELECT value FROM kept WHERE kind = 'draft'", left[0])
+        await it.until("SELECT message FROM drafts", left[0])
     it.fate.kill()
     await it.fate.buried()
     await it.listening()

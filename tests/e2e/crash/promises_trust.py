@@ -11,7 +11,7 @@ from tests.e2e.crash.person import TIMES
 from tests.e2e.crash.remains import Remains
 from tests.e2e.crash.stranger import NAME
 
-TOLD = re.compile(r"I understood rule (\d+)")
+TOLD = re.compile(r"Rule (\d+) is understood")
 ADD = "/rules add "
 COUNTED = "pay"
 
