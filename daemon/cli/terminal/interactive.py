@@ -1,7 +1,9 @@
 """A chat on a screen: messages, commands, questions and runs, all at any time."""
 
 import asyncio
+import os
 import re
+import signal
 from dataclasses import dataclass, field, replace
 
 from daemon.cli.terminal.approvals import asks_for_view, is_answer_to, parse_answer
@@ -13,6 +15,7 @@ from daemon.cli.terminal.items import (
     StatusNote,
     UserText,
 )
+from daemon.cli.terminal.plain import INTERRUPTED
 from daemon.cli.terminal.screen import TerminalScreen
 
 POLL_S = 2.0
@@ -50,6 +53,8 @@ class InteractiveChat(RunFollower[TerminalScreen]):
                 for task in [*tasks, *self._runs.values()]:
                     task.cancel()
         if self._runs:
+            # nothing is lost by leaving at once: what runs is in the journal
+            asyncio.get_running_loop().add_signal_handler(signal.SIGINT, os._exit, INTERRUPTED)
             await self.screen.show(StatusNote(leaving))
 
     async def _catch_up(self, group: asyncio.TaskGroup) -> None:
