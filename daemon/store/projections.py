@@ -192,8 +192,7 @@ class SqliteTx(
             self.reserve(turn_id, 0, 0.0)
 
     def _finish_tool(self, session: str, turn_id: str, event: ToolFinished, at: datetime) -> None:
-        # the owner is told, whatever the model makes of it; the closing text tells of sub-agents
-        if event.outcome is Outcome.UNKNOWN and event.tool != "spawn_agent":
+        if event.outcome is Outcome.UNKNOWN:  # the owner is told, whatever the model makes of it
             notice = UNKNOWN_OUTCOME.format(tool=event.tool)
             self.post_to_session(session, turn_id, "notice", notice, at)
 

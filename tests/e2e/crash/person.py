@@ -256,6 +256,11 @@ class Person:
                 await self.door.start_loop(order)
             while (loop := (await self.door.list_loops())[0]).status not in ("completed", "failed"):
                 await self._see_to_loop(loop, task, happened)
+            # a stopped loop is over before its attempt is; what the attempt says counts, too
+            await self._see_to(
+                task.session,
+                [one.turn for one in loop.attempts if await self._goes_on(one.turn)],
+            )
 
     async def _see_to_loop(
         self, loop: LoopView, task: Task, happened: AsyncIterator[LoopEvent]
