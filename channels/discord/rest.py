@@ -11,7 +11,7 @@ from channels.base import ChannelError, Gone, Rejected, RetryLater, Revoked
 from channels.json_access import Json
 from channels.transport import PlatformClient, lost_answer, parse_seconds
 
-USER_AGENT = "DiscordBot (https://pypi.org/project/aidaemon, 1)"
+USER_AGENT = "DiscordBot (https://aidaemon.invalid, 1)"
 EPOCH = datetime(2015, 1, 1, tzinfo=UTC)
 SNOWFLAKE_BITS = 22
 UNKNOWN_TOKEN = (
