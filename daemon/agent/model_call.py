@@ -47,8 +47,12 @@ class Draft:
         """A piece has come."""
         self._pieces.append(text)
         if self.bus.is_watched(self.turn.id):
-            self._publish(self.stream.feed("".join(self._pieces)))
-            self._pieces.clear()
+            self.publish_pieces()
+
+    def publish_pieces(self) -> None:
+        """Show what nobody watched so far."""
+        self._publish(self.stream.feed("".join(self._pieces)))
+        self._pieces.clear()
 
     def finish(self) -> None:
         """Nothing more comes: show what was held back."""
@@ -216,9 +220,10 @@ class ModelCaller:
             return await self.chain.complete(routes, request, on_retry=retry)
         redactor = self.chain.redactor
         draft = Draft(self.live, turn, redactor, redactor.open_stream())
-        reply = await self.chain.complete(
-            routes, request, on_text=draft.add, on_reset=draft.drop, on_retry=retry
-        )
+        with self.live.on_subscribe(turn.id, draft.publish_pieces):
+            reply = await self.chain.complete(
+                routes, request, on_text=draft.add, on_reset=draft.drop, on_retry=retry
+            )
         draft.finish()
         return reply
 

@@ -76,6 +76,7 @@ class EventBus:
     turn_listeners: list[Callable[[str, str], None]] = field(default_factory=list)
     _watchers: dict[str, list[Subscriber]] = field(default_factory=dict)
     _drafts: dict[str, list[TextDelta]] = field(default_factory=dict)
+    _on_subscribe: dict[str, Callable[[], None]] = field(default_factory=dict)
 
     def announce_turn(self, session: str, turn_id: str) -> None:
         """A turn of this session begins, or is resumed: listeners can watch it from here on."""
@@ -96,6 +97,15 @@ class EventBus:
         return any(watcher.accepts is None for watcher in self._watchers.get(turn_id, ()))
 
     @contextmanager
+    def on_subscribe(self, turn_id: str, publish: Callable[[], None]) -> Iterator[None]:
+        """Call `publish` whenever somebody begins to watch the turn in the meantime."""
+        self._on_subscribe[turn_id] = publish
+        try:
+            yield
+        finally:
+            del self._on_subscribe[turn_id]
+
+    @contextmanager
     def subscribe(
         self, turn_id: str, only: Callable[[LiveItem], bool] | None = None
     ) -> Iterator[AsyncIterator[LiveItem]]:
@@ -103,6 +113,8 @@ class EventBus:
         it has seen the last.
         """
         watcher = Subscriber(only)
+        if only is None and (publish := self._on_subscribe.get(turn_id)):
+            publish()
         if draft := self._drafts.get(turn_id):
             watcher.offer(TextDelta("".join(piece.text for piece in draft), draft[-1].after))
         self._watchers.setdefault(turn_id, []).append(watcher)

@@ -13,6 +13,7 @@ from daemon.app.daemon import Daemon, open_daemon
 from daemon.http.app import HttpServer, build_app
 from daemon.http.config import HttpConfig
 from daemon.settings.paths import Paths
+from tests.fakes.chatting import streams
 from tests.fakes.daemon_process import TOKEN, scripted
 from tests.fakes.openai import FakeOpenAI, hangs
 
@@ -23,6 +24,7 @@ class Served:
 
     house: Daemon
     http: ClientSession
+    model: FakeOpenAI
 
 
 @pytest.fixture
@@ -40,7 +42,7 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
             async with ClientSession(
                 await server.start(), headers={"Authorization": f"Bearer {TOKEN}"}
             ) as http:
-                yield Served(house, http)
+                yield Served(house, http, model)
             await server.aclose()
 
 
@@ -63,3 +65,16 @@ async def test_a_watcher_who_left_is_let_go_while_the_run_goes_on(served: Served
             await (await served.http.get("/health")).read()
     run = await served.house.client.get_run(turn)
     assert run and run.state == "running"
+
+
+async def test_who_watches_late_sees_the_text_that_came_before(served: Served) -> None:
+    gate, written = asyncio.Event(), asyncio.Event()
+    served.model.script(streams("Slow ", gate, "answer.", written))
+    turn = (await served.house.client.send("web:late", "hi")).turn
+    await written.wait()
+    for _ in range(20):  # by then the daemon has read the piece
+        await (await served.http.get("/health")).read()
+    async with served.http.get(f"/v1/runs/{turn}/events") as response, asyncio.timeout(10):
+        while b"Slow" not in await response.content.readuntil(b"\n\n"):
+            pass
+        gate.set()

@@ -15,8 +15,10 @@ def write_config(home: Path, config: str) -> None:
     (home / "config.toml").write_text(config)
 
 
-def streams(first: str, gate: asyncio.Event, second: str) -> Step:
-    """Half of an answer; the other half when the gate opens."""
+def streams(
+    first: str, gate: asyncio.Event, second: str, written: asyncio.Event | None = None
+) -> Step:
+    """Half of an answer, then `written` is set; the other half when the gate opens."""
 
     def chunk(text: str, finish: str | None = None) -> bytes:
         choice = {"index": 0, "delta": {"content": text} if text else {}, "finish_reason": finish}
@@ -31,6 +33,8 @@ def streams(first: str, gate: asyncio.Event, second: str) -> Step:
     async def step(x: Exchange) -> web.StreamResponse:
         response = await x.open()
         await response.write(chunk(first))
+        if written:
+            written.set()
         await gate.wait()
         await response.write(chunk(second) + chunk("", "stop") + b"data: [DONE]\n\n")
         return response
