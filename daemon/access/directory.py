@@ -10,9 +10,9 @@ from urllib.parse import quote
 from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.ids import ALPHABET
-from daemon.core.journal import ReadTx, Store, Tx
 from daemon.core.rows import PairingCode, PersonRow
 from daemon.core.trust import Role
+from daemon.store.journal import Store, Tx
 
 CODE_VALID_FOR = timedelta(minutes=10)
 MAX_WRONG_CODES, WRONG_CODE_WINDOW = 5, timedelta(hours=1)
@@ -147,7 +147,7 @@ class Directory:
         await self.store.write(work)
 
 
-def current_role(tx: ReadTx, person: str, config: Mapping[str, Role]) -> Role | None:
+def current_role(tx: Tx, person: str, config: Mapping[str, Role]) -> Role | None:
     """The role of this name; None for a stranger. `config`: roles by name, which go first."""
     return config.get(person) or _role_of(tx.get_person(person))
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 from daemon.access.directory import Directory, current_role, person_name
 from daemon.core.ids import split_channel
-from daemon.core.journal import ReadTx, Tx
 from daemon.core.rows import InboxRow
 from daemon.core.trust import Right, Role, has_right
+from daemon.store.journal import Tx
 
 log = logging.getLogger(__name__)
 REMOVED_STATE = "gone"
@@ -23,7 +23,7 @@ async def drop_queued(people: Directory, channel: str, roles: Mapping[str, Role]
     """
     here = roles_by_name(channel, roles)
 
-    def theirs(tx: ReadTx) -> list[InboxRow]:
+    def theirs(tx: Tx) -> list[InboxRow]:
         return [
             row
             for row in tx.list_inputs("new")
@@ -57,7 +57,7 @@ async def apply_removals(people: Directory, config: Mapping[str, Mapping[str, Ro
         await drop_queued(people, channel, roles)
 
 
-def _may_talk(tx: ReadTx, row: InboxRow, here: Mapping[str, Role]) -> bool:
+def _may_talk(tx: Tx, row: InboxRow, here: Mapping[str, Role]) -> bool:
     account, kind = split_channel(row.channel)
     role = current_role(
         tx, person_name(kind, account, row.sender.removeprefix(f"{row.channel}:")), here

@@ -18,11 +18,11 @@ from daemon.core import value
 from daemon.core.budget import Budget, Caps, Cost, Shortage
 from daemon.core.clock import Clock
 from daemon.core.events import ApprovalAsked, BudgetRaised
-from daemon.core.journal import ReadTx, Store
 from daemon.core.messages import Usage
 from daemon.core.trust import Effect, Label
 from daemon.core.turn import Turn
 from daemon.core.turn_spec import Limits
+from daemon.store.journal import Store, Tx
 from daemon.tools.arguments import args_hash
 from daemon.tools.policy.approvals import hash_token
 
@@ -242,13 +242,13 @@ def compute_spent(turn: Turn) -> Cost:
     return Cost(sent, spent.output_tokens, usd)
 
 
-def _load_turn(tx: ReadTx, turn_id: str) -> Turn:
+def _load_turn(tx: Tx, turn_id: str) -> Turn:
     row, events = tx.get_turn(turn_id), tx.list_events(turn_id)
     session, parent = (row.session, row.parent) if row else ("", "")
     return rebuild_turn(turn_id, session, events, parent=parent)
 
 
-def _sum_children(tx: ReadTx, turn_id: str) -> Cost:
+def _sum_children(tx: Tx, turn_id: str) -> Cost:
     total = Cost()
     for child in tx.list_children(turn_id):
         total += compute_spent(_load_turn(tx, child.turn)) + _sum_children(tx, child.turn)

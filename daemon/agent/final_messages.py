@@ -11,9 +11,9 @@ from daemon.agent.termination.halt import Halt, iterate_replies
 from daemon.agent.termination.loop_detection import find_repeated_passage, normalize_text
 from daemon.core.errors import ErrorClass, ProviderError
 from daemon.core.events import Alarm, ChildSpawned, ModelAsked, Outcome
-from daemon.core.journal import Store
 from daemon.core.trust import Stop
 from daemon.core.turn import Turn
+from daemon.store.journal import Store
 
 NEXT = {
     Stop.CANCELLED: "Say what you want instead, or ask again.",

@@ -41,7 +41,6 @@ from daemon.core import value
 from daemon.core.clock import BackgroundTasks, Clock, system_clock
 from daemon.core.event_bus import EventBus
 from daemon.core.ids import NewId, new_id
-from daemon.core.journal import Store
 from daemon.core.redaction import Redactor
 from daemon.core.trust import Role
 from daemon.gateway.downloads import AttachmentDownloader
@@ -60,6 +59,7 @@ from daemon.sessions.worker import SessionDeps
 from daemon.settings.last_good import ConfigChoice
 from daemon.settings.load import LoadedConfig
 from daemon.settings.paths import Paths
+from daemon.store.journal import Store
 from daemon.store.pruning import keep_pruning
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import Tool

@@ -7,9 +7,9 @@ from daemon.access.chat_ids import NOTICE
 from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.ids import NewId
-from daemon.core.journal import ReadTx, Store, Tx
 from daemon.core.rows import OutboxRow, SessionRow
 from daemon.core.trust import Label
+from daemon.store.journal import Store, Tx
 
 log = logging.getLogger(__name__)
 TERMINAL_CHANNEL = "terminal"
@@ -43,7 +43,7 @@ class OwnerNotifier:
             )
         return where is not None
 
-    def _find_session(self, tx: ReadTx, not_on: str) -> SessionRow | None:
+    def _find_session(self, tx: Tx, not_on: str) -> SessionRow | None:
         """The owner's own chats, those of channels that work first; else their terminal, which
         shows it when it is opened.
         """

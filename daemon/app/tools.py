@@ -14,11 +14,11 @@ from daemon.core.clock import Clock
 from daemon.core.errors import ConfigError, SecretRefused
 from daemon.core.event_bus import EventBus
 from daemon.core.ids import NewId
-from daemon.core.journal import ReadTx, Store, Tx
 from daemon.core.redaction import Redactor
 from daemon.core.rows import OUTSIDE_SCOPE, GrantRow
 from daemon.settings.paths import Paths
 from daemon.settings.secrets import SecretStore
+from daemon.store.journal import Store, Tx
 from daemon.tools.base import Tool, ToolError
 from daemon.tools.builtin import build_tools
 from daemon.tools.config import RESERVED_FOLDERS
@@ -103,7 +103,7 @@ class StoredGrants:
         """Whether a person has allowed this; one use of the grant is spent with the answer."""
         wanted, now = GrantRequest(tool, args_hash, paths, untrusted), self.clock.now()
 
-        def list_candidates(tx: ReadTx) -> list[GrantRow]:
+        def list_candidates(tx: Tx) -> list[GrantRow]:
             held = tx.list_grants(session)
             if untrusted:
                 held = [row for row in tx.list_grants(OUTSIDE_SCOPE) + held if row.session]

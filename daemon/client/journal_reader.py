@@ -20,7 +20,7 @@ from daemon.client.views import (
     undelivered_view,
 )
 from daemon.core import value
-from daemon.core.journal import ReadTx, Store
+from daemon.store.journal import Store, Tx
 
 MAX_LOOPS = 20
 
@@ -32,7 +32,7 @@ class JournalReader(RunReader):
     store: Store
 
     async def get_run(self, turn: str) -> RunView | None:
-        def read(tx: ReadTx) -> RunView | None:
+        def read(tx: Tx) -> RunView | None:
             if row := tx.get_turn(turn):
                 return run_view(row, tx.list_events(turn), tx.list_reactions(turn))
             queued = tx.get_turn_input(turn)
@@ -46,7 +46,7 @@ class JournalReader(RunReader):
         ]
 
     async def list_runs(self, session: str | None = None, limit: int = 50) -> list[RunLine]:
-        def read(tx: ReadTx) -> list[RunLine]:
+        def read(tx: Tx) -> list[RunLine]:
             begun = {row.id: run_line(row) for row in tx.list_turns(session, limit)}
             sessions = [session] if session else tx.list_unfinished_sessions()
             waiting = [row for name in sessions for row in tx.list_waiting_inputs(name)]
@@ -56,7 +56,7 @@ class JournalReader(RunReader):
         return await self.store.read(read)
 
     async def list_unfinished(self, session: str) -> list[str]:
-        def read(tx: ReadTx) -> list[str]:
+        def read(tx: Tx) -> list[str]:
             turns = dict.fromkeys(row.id for row in tx.list_unfinished_turns(session))
             waiting = tx.list_waiting_inputs(session)
             return list(turns | dict.fromkeys(row.turn for row in waiting if not row.steers))

@@ -35,7 +35,6 @@ from daemon.core.events import (
     ToolStarted,
     Verified,
 )
-from daemon.core.journal import ReadTx
 from daemon.core.provenance import find_taint
 from daemon.core.rows import (
     REVIEW_QUESTION,
@@ -52,6 +51,7 @@ from daemon.core.rows import (
 from daemon.core.trust import Effect
 from daemon.core.turn import Turn
 from daemon.store.codec import STORED_AS, to_json
+from daemon.store.journal import Tx
 
 ViewT = TypeVar("ViewT")
 STOP_NOTICES = {
@@ -171,7 +171,7 @@ def undelivered_view(row: OutboxRow) -> UndeliveredText:
     return _build(UndeliveredText, row)
 
 
-def loop_view(tx: ReadTx, row: LoopRow) -> LoopView:
+def loop_view(tx: Tx, row: LoopRow) -> LoopView:
     """The loop with its attempts, and the full reply of each (C5)."""
     reviewing = row.stage is LoopStage.REVIEWING
     return _build(
@@ -192,7 +192,7 @@ def loop_view(tx: ReadTx, row: LoopRow) -> LoopView:
     )
 
 
-def _attempt_view(tx: ReadTx, row: LoopRow, number: int) -> AttemptView:
+def _attempt_view(tx: Tx, row: LoopRow, number: int) -> AttemptView:
     turn = tx.get_turn(row.turn_id(number))
     if turn is None:
         return AttemptView(number, row.turn_id(number), "queued")

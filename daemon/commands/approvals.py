@@ -9,7 +9,6 @@ from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.errors import UsageError
 from daemon.core.events import Answer
-from daemon.core.journal import ReadTx, Store
 from daemon.core.rows import (
     EXACT_CALL,
     LASTING_ANSWERS,
@@ -33,6 +32,7 @@ from daemon.services.approvals import (
     render_list,
     save_shown,
 )
+from daemon.store.journal import Store, Tx
 
 ANSWERS = {"once": Answer.ONCE, "session": Answer.SESSION, "always": Answer.ALWAYS}
 UNIT_SECONDS = {"min": 60, "minute": 60, "h": 3600, "hour": 3600, "d": 86400, "day": 86400}
@@ -165,7 +165,7 @@ class ApprovalCommands:
             return ANSWER_ELSEWHERE
         now = self.clock.now()
 
-        def look(tx: ReadTx) -> PendingApprovals:
+        def look(tx: Tx) -> PendingApprovals:
             rows = [
                 row for row in tx.list_approvals("pending", call.session.id) if row.expires > now
             ]

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from daemon.commands.registry import CommandCall, Handlers
 from daemon.core import value
-from daemon.core.journal import Store
 from daemon.services.rules import RuleReader
+from daemon.store.journal import Store
 from daemon.tools.policy.rule_text import RULE_FORMS, RuleRefusal
 from daemon.tools.policy.rules import (
     PinnedRule,

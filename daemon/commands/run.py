@@ -14,10 +14,10 @@ from daemon.commands.registry import (
 )
 from daemon.core import value
 from daemon.core.clock import Clock
-from daemon.core.journal import Store, Tx
 from daemon.core.rows import InboxRow, OutboxRow, SessionRow
 from daemon.core.trust import Right, has_right
 from daemon.sessions.inbox import COMMAND_STATE
+from daemon.store.journal import Store, Tx
 
 DONE_STATE, REPLY_KIND = "command", "command"
 RESULT_UNKNOWN = (

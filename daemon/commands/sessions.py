@@ -9,11 +9,11 @@ from daemon.commands.registry import CommandCall, Handlers
 from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.errors import ConfigError, UsageError
-from daemon.core.journal import Store
 from daemon.core.rows import LoopOrder, LoopRow, LoopStage
 from daemon.loops.config import LoopNotStarted
 from daemon.loops.engine import LoopEngine
 from daemon.services.sessions import SessionService
+from daemon.store.journal import Store
 
 LOOP_USAGE = (
     "Use /loop start MESSAGE, /loop stop, /loop pause, /loop resume, or /loop for its state."

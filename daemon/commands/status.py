@@ -9,11 +9,11 @@ from daemon.agent.routing import ModelRouting
 from daemon.commands.registry import CommandCall, Handlers
 from daemon.core import value
 from daemon.core.clock import Clock
-from daemon.core.journal import ReadTx, Store
 from daemon.core.provenance import find_taint
 from daemon.core.rows import ChildRow, SessionRow, TurnRow, UsageRow
 from daemon.core.trust import Label
 from daemon.core.turn import Turn, render_plan
+from daemon.store.journal import Store, Tx
 
 WEEK = timedelta(days=7)
 FAILING = "cannot be written, the disk may be full; nothing new is accepted"
@@ -42,7 +42,7 @@ class StatusCommands:
         """This chat at a glance."""
         session, since = call.session, self.clock.now() - WEEK
 
-        def look(tx: ReadTx) -> tuple[list[str], dict[str, int], str]:
+        def look(tx: Tx) -> tuple[list[str], dict[str, int], str]:
             counts = {
                 "started": len(tx.list_unfinished_turns(session.id)),
                 "queued": len(tx.list_waiting_inputs(session.id)),
@@ -83,7 +83,7 @@ class StatusCommands:
         """Use by model: today, seven days, this chat."""
         now = self.clock.now()
 
-        def look(tx: ReadTx) -> dict[str, list[UsageRow]]:
+        def look(tx: Tx) -> dict[str, list[UsageRow]]:
             return {
                 "Today": tx.sum_usage(utc_midnight(now)),
                 "Seven days": tx.sum_usage(now - WEEK),
@@ -98,7 +98,7 @@ class StatusCommands:
     async def tasks(self, call: CommandCall) -> str:
         """What is not finished: turns with their plans, and sub-agents."""
 
-        def look(tx: ReadTx) -> tuple[list[tuple[TurnRow, Turn]], list[ChildRow]]:
+        def look(tx: Tx) -> tuple[list[tuple[TurnRow, Turn]], list[ChildRow]]:
             rows = tx.list_unfinished_turns(call.session.id)
             turns = [
                 (row, rebuild_turn(row.id, row.session, tx.list_events(row.id))) for row in rows
@@ -122,7 +122,7 @@ class StatusCommands:
         return f"You are {call.sender}, {call.role.value}, in {session.id} ({session.label.value})."
 
 
-def find_taint_reason(tx: ReadTx, session: SessionRow) -> str:
+def find_taint_reason(tx: Tx, session: SessionRow) -> str:
     """How outside text came into this chat since it was last cleared; "" when none did (F3)."""
     rows = [
         row

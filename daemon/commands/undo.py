@@ -9,8 +9,8 @@ from operator import attrgetter
 from daemon.commands.registry import CommandCall, Handlers
 from daemon.core import value
 from daemon.core.ids import NewId
-from daemon.core.journal import Store
 from daemon.core.trust import Label
+from daemon.store.journal import Store
 from daemon.tools.workspace.file_store import (
     ChangeAuthor,
     FileStore,

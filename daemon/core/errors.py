@@ -36,6 +36,14 @@ class StoreUnavailable(AidaemonError):
     """The journal cannot be written; nothing was acknowledged and no tool was started."""
 
 
+class Conflict(AidaemonError):
+    """A row of this id stands in the journal already; nothing was written."""
+
+
+class UnknownTurn(AidaemonError):
+    """This turn has not begun in this session; nothing was written."""
+
+
 class ErrorClass(StrEnum):
     """What kind of trouble a provider is in; each has one answer (A7)."""
 

@@ -15,9 +15,9 @@ from daemon.access.directory import Directory, person_name
 from daemon.commands.registry import parse_command
 from daemon.core.clock import Clock
 from daemon.core.ids import NewId, split_channel
-from daemon.core.journal import Store, Tx
 from daemon.core.rows import OutboxRow, OwnerChat
 from daemon.core.trust import Person, Right, Role, has_right
+from daemon.store.journal import Store, Tx
 
 log = logging.getLogger(__name__)
 PAIR_COMMAND = "pair"

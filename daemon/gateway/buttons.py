@@ -9,7 +9,6 @@ from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.errors import UsageError
 from daemon.core.events import Answer
-from daemon.core.journal import ReadTx, Store, Tx
 from daemon.core.rows import ApprovalRow, NotAllowedToAnswer, OutboxRow, is_system_question
 from daemon.core.trust import Person, Right, has_right
 from daemon.services.approvals import (
@@ -20,6 +19,7 @@ from daemon.services.approvals import (
     render_approval,
     save_shown,
 )
+from daemon.store.journal import Store, Tx
 
 ANSWER_TEXT = {
     Answer.ONCE: "Approved, once.",
@@ -96,7 +96,7 @@ class ButtonHandler:
         return await self.store.write(work)
 
 
-def _find_question(tx: ReadTx, token: str) -> tuple[ApprovalRow | None, str]:
+def _find_question(tx: Tx, token: str) -> tuple[ApprovalRow | None, str]:
     """The question that the button is about, and what who answered it is called."""
     row = tx.find_approval(token)
     return row, tx.get_display_name(row.answered_by) if row else ""

@@ -22,7 +22,6 @@ from daemon.commands.registry import COMMANDS, CommandCall, parse_command
 from daemon.commands.run import CommandRunner
 from daemon.core.clock import BackgroundTasks, Clock
 from daemon.core.errors import StoreUnavailable
-from daemon.core.journal import Store, Tx
 from daemon.core.redaction import Redactor, drop_lone_surrogates
 from daemon.core.rows import InboxRow
 from daemon.core.trust import Label, Person
@@ -31,6 +30,7 @@ from daemon.gateway.buttons import ButtonHandler
 from daemon.gateway.downloads import ChannelLink
 from daemon.sessions.inbox import Inbox
 from daemon.sessions.inbox import InboxMessage as Message
+from daemon.store.journal import Store, Tx
 from daemon.tools.workspace.attachment_names import attachments_to_json, make_safe_name
 
 FORWARDED_TEXT = "[I pass on a message; somebody else wrote it]\n{text}\n[end of it]"

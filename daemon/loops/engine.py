@@ -15,7 +15,6 @@ from daemon.core.clock import Clock
 from daemon.core.errors import StoreUnavailable
 from daemon.core.event_bus import EventBus, LiveItem, Quarantined, TurnFinished
 from daemon.core.ids import NewId, parse_session_id
-from daemon.core.journal import ReadTx, Store, Tx
 from daemon.core.rows import (
     REVIEW_QUESTION,
     InboxRow,
@@ -47,6 +46,7 @@ from daemon.loops.journal import (
 )
 from daemon.loops.transitions import SHUTDOWN_REASON, AttemptResult, attempt_result
 from daemon.sessions.manager import SessionManager
+from daemon.store.journal import Store, Tx
 from daemon.tools.criteria_checks import CriteriaChecker, CriterionResult
 
 log = logging.getLogger(__name__)
@@ -129,7 +129,7 @@ class LoopEngine:
         if loop_id in self._tasks:
             return resumed
 
-        def look(tx: ReadTx) -> tuple[LoopRow | None, SessionRow | None]:
+        def look(tx: Tx) -> tuple[LoopRow | None, SessionRow | None]:
             row = tx.get_loop(loop_id)
             return row, tx.get_session(row.session) if row else None
 
@@ -244,7 +244,7 @@ class LoopEngine:
     async def _wait_for_turn(self, turn: str) -> TurnRow | None:
         """The turn once it is over; None when it was set aside before it began."""
 
-        def look(tx: ReadTx) -> tuple[TurnRow | None, InboxRow | None]:
+        def look(tx: Tx) -> tuple[TurnRow | None, InboxRow | None]:
             return tx.get_turn(turn), tx.get_turn_input(turn)
 
         with self.live.subscribe(turn, _is_turn_over) as glimpses:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import datetime
 
 from daemon.core import value
-from daemon.core.journal import ReadTx, Tx
 from daemon.core.rows import (
     REVIEW_QUESTION,
     InboxRow,
@@ -20,6 +19,7 @@ from daemon.core.trust import Answer
 from daemon.loops.config import attempt_input, attempt_session
 from daemon.loops.events import render_notices, review_question
 from daemon.loops.transitions import AttemptResult, apply_attempt, apply_review, fail_loop
+from daemon.store.journal import Tx
 from daemon.tools.criteria_checks import CriterionResult
 
 
@@ -146,7 +146,7 @@ def _save(tx: Tx, before: LoopRow, after: LoopRow, now: datetime, warning: str =
     return LoopChange(before, after, tx.get_session(after.session))
 
 
-def _is_asked_at_terminal(tx: ReadTx, loop: LoopRow) -> bool:
+def _is_asked_at_terminal(tx: Tx, loop: LoopRow) -> bool:
     root = tx.get_session(loop.root)
     return root is None or needs_no_delivery(root.channel, "approval")
 

@@ -14,10 +14,10 @@ from daemon.core.clock import BackgroundTasks
 from daemon.core.errors import StoreUnavailable
 from daemon.core.event_bus import EventBus, LiveItem, Quarantined, TurnFinished
 from daemon.core.events import Answer, RecordedEvent, Suspended, TurnEnded
-from daemon.core.journal import ReadTx, Store
 from daemon.core.rows import ApprovalRow, OutboxRow
 from daemon.outbox.channel_supervisor import ChannelState
 from daemon.outbox.render import describe_origin, parse_call_id, render_question
+from daemon.store.journal import Store, Tx
 
 log = logging.getLogger(__name__)
 CALL_S, PAUSES = 20.0, (1.0, 4.0, 15.0)
@@ -131,7 +131,7 @@ def _stops(item: LiveItem) -> bool:
     return isinstance(event, TurnFinished | Quarantined | Suspended | TurnEnded)
 
 
-def _load_settled(tx: ReadTx, turn: str) -> tuple[bool, list[tuple[OutboxRow, str]]]:
+def _load_settled(tx: Tx, turn: str) -> tuple[bool, list[tuple[OutboxRow, str]]]:
     """Whether any question is open still; those with buttons that are not, with their new text."""
     left, settled = False, []
     for row in tx.list_turn_outbox(turn):

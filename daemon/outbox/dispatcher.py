@@ -10,10 +10,10 @@ from channels.message import Address
 from daemon.access.chat_ids import parse_address
 from daemon.core.clock import BackgroundTasks
 from daemon.core.errors import StoreUnavailable
-from daemon.core.journal import ReadTx, Store
 from daemon.core.rows import OutboxRow
 from daemon.outbox.channel_supervisor import ChannelState
 from daemon.outbox.sender import OutboxSender
+from daemon.store.journal import Store, Tx
 
 log = logging.getLogger(__name__)
 PAUSE_S = 1.0
@@ -72,7 +72,7 @@ class OutboxDispatcher:
         where they are.
         """
 
-        def look(tx: ReadTx) -> list[OutboxRow]:
+        def look(tx: Tx) -> list[OutboxRow]:
             return [row for name in self.channels for row in tx.list_unsent(name)]
 
         done, self._done = self._done, set()

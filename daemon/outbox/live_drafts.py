@@ -33,10 +33,10 @@ from daemon.core.events import (
     ToolStarted,
     TurnEnded,
 )
-from daemon.core.journal import ReadTx, Store
 from daemon.core.rows import UNSENT_STATES, SessionRow
 from daemon.outbox.channel_supervisor import ChannelState
 from daemon.outbox.message import GONE, REPLY, draft_key
+from daemon.store.journal import Store, Tx
 
 log = logging.getLogger(__name__)
 TYPING_AFTER_S, DRAFT_AFTER_S, LOOK_EVERY_S = 0.4, 1.2, 0.3
@@ -282,7 +282,7 @@ class LiveDrafts:
         await self.store.write(lambda tx: tx.remove_draft(turn))
 
 
-def _list_leftovers(tx: ReadTx) -> list[tuple[str, Address, str]]:
+def _list_leftovers(tx: Tx) -> list[tuple[str, Address, str]]:
     """(turn, address, message) of drafts whose turn has ended without a reply on its way; "" or
     GONE: nothing to delete.
     """

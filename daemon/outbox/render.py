@@ -10,7 +10,6 @@ from channels.markup.approval_prompt import approval_prompt
 from channels.markup.sanitize import escape_markdown
 from daemon.access.chat_ids import parse_address
 from daemon.agent.system_questions import parse_system_question
-from daemon.core.journal import ReadTx
 from daemon.core.rows import ApprovalRow, InboxRow, OutboxRow, is_system_question
 from daemon.core.trust import OWNER, Label, Person
 from daemon.outbox.message import (
@@ -23,6 +22,7 @@ from daemon.outbox.message import (
     list_buttons,
     role_or_guest,
 )
+from daemon.store.journal import Tx
 
 WORDS = "Say /approve or /deny."
 OVER = "This question is settled."
@@ -34,7 +34,7 @@ WHOSE = "It is for {who}, in {where}."
 
 
 def build_message(
-    tx: ReadTx, channel: str, row: OutboxRow, *, buttons: bool, is_up: Callable[[str], bool]
+    tx: Tx, channel: str, row: OutboxRow, *, buttons: bool, is_up: Callable[[str], bool]
 ) -> OutboundMessage:
     """The message as things stand now: a question that was answered meanwhile has no buttons any
     more.
@@ -60,7 +60,7 @@ def build_message(
 
 
 def _build_question(
-    tx: ReadTx,
+    tx: Tx,
     plain: OutboundMessage,
     begun: InboxRow | None,
     *,
@@ -100,7 +100,7 @@ def _build_question(
     return replace(plain, markdown=text, choices=build_choices(asked, names), copy=copy)
 
 
-def describe_origin(tx: ReadTx, row: OutboxRow, asked: ApprovalRow) -> str:
+def describe_origin(tx: Tx, row: OutboxRow, asked: ApprovalRow) -> str:
     """For whom it is asked, where that is another conversation than the one it is put in; "" where
     it is this one's own.
 

@@ -19,13 +19,13 @@ from channels.message import MessagePart
 from daemon.access.chat_ids import NOTICE
 from daemon.core.clock import Clock
 from daemon.core.errors import StoreUnavailable
-from daemon.core.journal import Store, Tx
 from daemon.core.rows import UNSENT_STATES, OutboxRow
 from daemon.outbox.approval_messages import ApprovalMessages
 from daemon.outbox.channel_supervisor import ChannelState
 from daemon.outbox.live_drafts import LiveDrafts
 from daemon.outbox.message import APPROVAL, FILE, REPLY, OutboundMessage, draft_key, message_key
 from daemon.outbox.render import build_message
+from daemon.store.journal import Store, Tx
 
 log = logging.getLogger(__name__)
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0

@@ -13,7 +13,6 @@ from daemon.core.clock import Clock
 from daemon.core.errors import UsageError
 from daemon.core.events import Answer
 from daemon.core.ids import NewId
-from daemon.core.journal import ReadTx, Store, Tx
 from daemon.core.rows import (
     EXACT_CALL,
     LASTING_ANSWERS,
@@ -28,6 +27,7 @@ from daemon.core.rows import (
 )
 from daemon.core.trust import Label, Person
 from daemon.sessions.manager import SessionManager
+from daemon.store.journal import Store, Tx
 from daemon.tools.policy.grants import is_active, pattern_error
 
 MAX_CHARS = 500
@@ -108,7 +108,7 @@ class ApprovalService:
         """Active permissions: of this session and of conversations from outside, or all."""
         now = self.clock.now()
 
-        def look(tx: ReadTx) -> list[GrantRow]:
+        def look(tx: Tx) -> list[GrantRow]:
             outside = (
                 []
                 if session == ALL_SESSIONS
@@ -140,7 +140,7 @@ class ShownApprovals:
         return replace(self, whole=self.whole.union(map(ref_of, rows)))
 
 
-def is_allowed_to_answer(tx: ReadTx, row: ApprovalRow, answer: Answer, person: Person) -> bool:
+def is_allowed_to_answer(tx: Tx, row: ApprovalRow, answer: Answer, person: Person) -> bool:
     """This person may give this answer now."""
     first, session = tx.get_turn_input(row.turn), tx.get_session(row.session)
     label, begun_by = session.label if session else Label.UNTRUSTED, first.sender if first else ""
@@ -152,7 +152,7 @@ def ref_of(row: ApprovalRow) -> ApprovalRef:
     return row.turn, row.call_id
 
 
-def load_shown(tx: ReadTx, session: str, person: str) -> ShownApprovals:
+def load_shown(tx: Tx, session: str, person: str) -> ShownApprovals:
     """What this person was shown in this conversation."""
     text = tx.get_shown_questions(session, person)
     if text is None:

@@ -12,8 +12,8 @@ from daemon.core import value
 from daemon.core.budget import Cost
 from daemon.core.clock import Clock
 from daemon.core.errors import ProviderError
-from daemon.core.journal import Store
 from daemon.core.messages import Message, MessageRole, ModelRequest
+from daemon.store.journal import Store
 from daemon.tools.policy.rule_text import (
     INSTRUCTIONS,
     MAX_CHARS,

@@ -7,10 +7,10 @@ from dataclasses import replace
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.core import value
 from daemon.core.errors import StoreUnavailable
-from daemon.core.journal import ReadTx, Store, Tx
 from daemon.core.rows import SessionRow
 from daemon.loops.engine import LoopEngine
 from daemon.sessions.manager import SessionManager
+from daemon.store.journal import Store, Tx
 
 log = logging.getLogger(__name__)
 STOPPED_BY_OTHER = "{why}, requested by somebody else"
@@ -43,7 +43,7 @@ class SessionService:
         who asked, where it matters.
         """
 
-        def find(tx: ReadTx) -> StopTargets:
+        def find(tx: Tx) -> StopTargets:
             waiting = tx.list_waiting_inputs(session.id)
             running = [turn.id for turn in tx.list_unfinished_turns(session.id)]
             turns = list(
@@ -65,14 +65,14 @@ class SessionService:
     async def stop_turn(self, session: SessionRow, turn_id: str, why: str) -> bool:
         """Stop one turn, wherever it is; False when it has ended."""
 
-        def find(tx: ReadTx) -> StopTargets:
+        def find(tx: Tx) -> StopTargets:
             turn = tx.get_turn(turn_id)
             return StopTargets([] if turn and turn.ended_at else [turn_id], [], [], [])
 
         return bool(await self._stop(session, find, why))
 
     async def _stop(
-        self, session: SessionRow, find: Callable[[ReadTx], StopTargets], why: str
+        self, session: SessionRow, find: Callable[[Tx], StopTargets], why: str
     ) -> list[str]:
         """First in the journal, so that a restart does not undo it. A full disk does not delay a
         stop.
@@ -132,7 +132,7 @@ class SessionService:
         return warnings
 
 
-def list_descendants(tx: ReadTx, session: str) -> list[tuple[SessionRow, str]]:
+def list_descendants(tx: Tx, session: str) -> list[tuple[SessionRow, str]]:
     """The running sub-agents of this session and of those."""
     children = [
         (row, child.turn)

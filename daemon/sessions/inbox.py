@@ -9,11 +9,11 @@ from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.events import Answer
 from daemon.core.ids import NewId
-from daemon.core.journal import Store, Tx
 from daemon.core.redaction import Redactor, drop_lone_surrogates
 from daemon.core.rows import ApprovalRow, InboxRow, SessionRow
 from daemon.core.trust import Label
 from daemon.sessions.manager import SessionManager
+from daemon.store.journal import Store, Tx
 
 OWNER = "owner"
 COMMAND_STATE = "ordered"

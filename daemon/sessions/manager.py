@@ -9,10 +9,10 @@ from daemon.agent.context.history import History
 from daemon.agent.turn_control import TurnControl
 from daemon.core.errors import Fenced, StoreUnavailable
 from daemon.core.event_bus import Quarantined
-from daemon.core.journal import ReadTx, Tx
 from daemon.core.rows import InboxRow, SessionRow
 from daemon.sessions.recovery import MIN_BLAME, Lease
 from daemon.sessions.worker import SessionDeps, SessionWorker
+from daemon.store.journal import Tx
 
 log = logging.getLogger(__name__)
 MAINTENANCE_INTERVAL_S = 0.5
@@ -69,7 +69,7 @@ class SessionManager:
     async def deliver_child(self, turn_id: str) -> None:
         """Start a sub-agent, or deliver its report, unless that has happened."""
 
-        def look(tx: ReadTx) -> tuple[InboxRow | None, SessionRow | None]:
+        def look(tx: Tx) -> tuple[InboxRow | None, SessionRow | None]:
             row = tx.get_turn_input(turn_id)
             return row, tx.get_session(row.session) if row else None
 
@@ -83,7 +83,7 @@ class SessionManager:
         """
         self.deps.children.forget(turn_id)
 
-        def look(tx: ReadTx) -> tuple[list[tuple[SessionRow, str]], str]:
+        def look(tx: Tx) -> tuple[list[tuple[SessionRow, str]], str]:
             children = [row for row in tx.list_children(turn_id) if not row.done]
             stopped = [row for row in children if tx.get_cancel_reason(row.turn)]
             found = [
@@ -158,7 +158,7 @@ class SessionManager:
         sessions.
         """
 
-        def look(tx: ReadTx) -> tuple[list[SessionRow], int]:
+        def look(tx: Tx) -> tuple[list[SessionRow], int]:
             ids = [only] if only else tx.list_unfinished_sessions()
             rows = [row for session in ids if (row := tx.get_session(session))]
             return rows, _count_active_sessions(tx, rows)
@@ -240,7 +240,7 @@ class SessionManager:
 
         now = self.deps.clock.now()
 
-        def look(tx: ReadTx) -> tuple[bool, list[tuple[SessionRow, str]]]:
+        def look(tx: Tx) -> tuple[bool, list[tuple[SessionRow, str]]]:
             pending = tx.list_approvals("pending")
             rows = [(tx.get_session(row.session), row) for row in pending if row.expires <= now]
             return bool(pending), [(session, row.turn) for session, row in rows if session]
@@ -271,7 +271,7 @@ class SessionManager:
                 del self._idle_since[name]
 
 
-def _count_active_sessions(tx: ReadTx, rows: Sequence[SessionRow]) -> int:
+def _count_active_sessions(tx: Tx, rows: Sequence[SessionRow]) -> int:
     """Stops counting where the least blame is reached."""
     found = set[str]()
     for row in rows:

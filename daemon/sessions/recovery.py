@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from daemon.core.errors import StoreUnavailable
 from daemon.core.event_bus import EventBus
 from daemon.core.events import ChildSpawned, RecordedEvent, TurnResumed, UserSaid
-from daemon.core.journal import Store, Tx
+from daemon.store.journal import Store, Tx
 
 log = logging.getLogger(__name__)
 FIRST_WAIT, MAX_WAIT = 0.2, 2.0

@@ -13,13 +13,13 @@ from daemon.agent.spec.registry import AgentRegistry
 from daemon.core import value
 from daemon.core.errors import ConfigError
 from daemon.core.events import Limits, MemoryHit, UserSaid
-from daemon.core.journal import ReadTx
 from daemon.core.messages import MessageRole, score_importance
 from daemon.core.provenance import SourcedText, collect_texts, make_person_text
 from daemon.core.rows import LOOP_CHANNEL, ChildRow, InboxRow, SessionRow
 from daemon.core.trust import Label
 from daemon.core.turn import Turn
 from daemon.core.turn_spec import Intent, TurnSpec
+from daemon.store.journal import Tx
 
 AGENT = "agent"
 COMPOSED_CHANNELS = (AGENT, LOOP_CHANNEL)
@@ -105,7 +105,7 @@ def serves_another(session: SessionRow, turn: Turn) -> bool:
     return bool(turn.parent) or LOOP_CHANNEL in (session.channel, session.id.partition(":")[0])
 
 
-def load_inherited_sources(tx: ReadTx, session: SessionRow, turn: Turn) -> tuple[SourcedText, ...]:
+def load_inherited_sources(tx: Tx, session: SessionRow, turn: Turn) -> tuple[SourcedText, ...]:
     """The texts behind such a turn, oldest first: the person's who began it all, then those of the
     turns above it.
     """

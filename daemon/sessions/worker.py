@@ -26,7 +26,6 @@ from daemon.core.clock import Clock
 from daemon.core.errors import Fenced, StoreUnavailable
 from daemon.core.event_bus import EventBus, Quarantined, TurnFinished
 from daemon.core.events import Answer, ApprovalAnswered, Stop, TurnEnded, TurnResumed, UserSaid
-from daemon.core.journal import ReadTx, Store, Tx
 from daemon.core.rows import ApprovalRow, InboxRow, SessionRow, TurnRow
 from daemon.core.turn import Turn
 from daemon.sessions.recovery import (
@@ -45,6 +44,7 @@ from daemon.sessions.turn_setup import (
     load_inherited_sources,
     serves_another,
 )
+from daemon.store.journal import Store, Tx
 
 log = logging.getLogger(__name__)
 FETCH_TIMEOUT_S = 120.0
@@ -163,7 +163,7 @@ class SessionWorker:
             before = self.session
 
             def look(
-                tx: ReadTx,
+                tx: Tx,
             ) -> tuple[SessionRow, History, list[str], list[InboxRow], dict[str, str]]:
                 session = tx.get_session(self.session.id) or self.session
                 turns = [turn.id for turn in tx.list_unfinished_turns(session.id)]
@@ -312,7 +312,7 @@ class SessionWorker:
         stopped.
         """
 
-        def look(tx: ReadTx) -> tuple[Turn, list[ApprovalRow], int]:
+        def look(tx: Tx) -> tuple[Turn, list[ApprovalRow], int]:
             row, events = tx.get_turn(turn_id), tx.list_events(turn_id)
             parent = row.parent if row else ""
             turn = rebuild_turn(turn_id, self.session.id, events, self._make_sink(), parent)

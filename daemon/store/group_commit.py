@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Generic, TypeVar
 
-from daemon.core.journal import Conflict
-from daemon.store.projections import SqliteTx
+from daemon.core.errors import Conflict
+from daemon.store.journal import Tx
 
 R = TypeVar("R")
 
@@ -26,13 +26,13 @@ class WorkItem(Generic[R]):
     failed.
     """
 
-    def __init__(self, work: Callable[[SqliteTx], R]) -> None:
+    def __init__(self, work: Callable[[Tx], R]) -> None:
         self._work = work
         self._results: list[R] = []
         self.error: BaseException | None = None
         self.posted = False
 
-    def run(self, tx: SqliteTx) -> None:
+    def run(self, tx: Tx) -> None:
         """`posted` tells afterwards whether there is something new to deliver."""
         self.error = None
         tx.posted = False
@@ -63,7 +63,7 @@ class WorkItem(Generic[R]):
         return True
 
 
-def commit_all(db: sqlite3.Connection, tx: SqliteTx, items: Sequence[WorkItem[object]]) -> bool:
+def commit_all(db: sqlite3.Connection, tx: Tx, items: Sequence[WorkItem[object]]) -> bool:
     """One transaction around all of them; work that raises is undone alone. True when something
     went to disk.
 

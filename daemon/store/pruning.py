@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from daemon.core.clock import Clock
 from daemon.core.errors import StoreUnavailable
-from daemon.core.journal import Store
+from daemon.store.journal import Store
 from daemon.store.sqlite import SqliteStore
 
 BATCH = 50

@@ -20,10 +20,9 @@ import aiosqlite
 
 from daemon.core.clock import run_to_completion
 from daemon.core.errors import StoreUnavailable
-from daemon.core.journal import ReadTx, Tx
 from daemon.store.group_commit import WorkItem, commit_all
+from daemon.store.journal import Tx
 from daemon.store.migrate import BUSY_MS, open_reader, open_writer
-from daemon.store.projections import SqliteTx
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -47,8 +46,8 @@ class SqliteStore:
         self._path = path
         self._quick_s = quick_s
         self._write_thread, self._read_thread = writer, reader
-        self._writer, self._write_tx = writer._conn, SqliteTx(writer._conn)
-        self._reader, self._read_tx = reader._conn, SqliteTx(reader._conn)
+        self._writer, self._write_tx = writer._conn, Tx(writer._conn)
+        self._reader, self._read_tx = reader._conn, Tx(reader._conn)
         self._loop = asyncio.get_running_loop()
         self._slow_commit: asyncio.Task[bool] | None = None
         self._queue: Batch = []
@@ -87,7 +86,7 @@ class SqliteStore:
         await done
         return item.result()
 
-    async def read(self, look: Callable[[ReadTx], T]) -> T:
+    async def read(self, look: Callable[[Tx], T]) -> T:
         """Run over what is committed, in one snapshot."""
         if self._closing:
             raise StoreUnavailable(f"{self._path}: the journal is closed.")

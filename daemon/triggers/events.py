@@ -14,11 +14,11 @@ from uuid import UUID, uuid4
 from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.ids import NewId, parse_session_id
-from daemon.core.journal import Store, Tx
 from daemon.core.redaction import Redactor
 from daemon.core.rows import EVENT_CHANNEL, HTTP_ROOT, InboxRow, SessionRow
 from daemon.core.trust import Label
 from daemon.sessions.manager import SessionManager
+from daemon.store.journal import Store, Tx
 from daemon.triggers.config import EventsConfig
 
 EVENT_INTRODUCTION = (

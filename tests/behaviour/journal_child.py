@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from daemon.core.errors import StoreUnavailable
-from daemon.core.journal import Tx
+from daemon.store.journal import Tx
 from daemon.store.lock import HomeLock
 from daemon.store.sqlite import SqliteStore
 from tests.contract.journal import ended, message, recorded, replied, said, session, turn

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from daemon.core.errors import HomeInUse, StoreUnavailable
-from daemon.core.journal import ReadTx
+from daemon.store.journal import Tx
 from daemon.store.lock import HomeLock
 from daemon.store.migrate import JournalUnusable
 from daemon.store.sqlite import SqliteStore
@@ -75,7 +75,7 @@ async def test_kill_9_loses_nothing_that_was_acknowledged_and_leaves_no_half(
     assert len(promised) > KILLS * WRITERS
 
 
-def all_kept(promised: list[str], tx: ReadTx) -> None:
+def all_kept(promised: list[str], tx: Tx) -> None:
     for line in promised:
         what, name = line.split()
         row = tx.get_input(f"m{name}")

@@ -13,9 +13,9 @@ import pytest
 
 from daemon.app.daemon import Overrides
 from daemon.core.events import Answer, Steered, Suspended
-from daemon.core.journal import ReadTx, Store, Tx
 from daemon.core.trust import Effect
 from daemon.sessions.inbox import OWNER, InboxMessage
+from daemon.store.journal import Store, Tx
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import Tool
 from daemon.tools.signature import bind, tool
@@ -197,7 +197,7 @@ class SlowDesk:
             await self.done.wait()
         return await self.store.write(work)
 
-    async def read(self, look: Callable[[ReadTx], T]) -> T:
+    async def read(self, look: Callable[[Tx], T]) -> T:
         found = await self.store.read(look)
         if self.next_read_lies:
             self.next_read_lies = False

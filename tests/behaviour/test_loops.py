@@ -16,11 +16,11 @@ from daemon.app.config import load_config
 from daemon.app.daemon import Overrides, open_daemon
 from daemon.core.errors import StoreUnavailable, UsageError
 from daemon.core.events import Answer
-from daemon.core.journal import ReadTx, Store, Tx
 from daemon.core.rows import LoopOrder, LoopRow, LoopStage
 from daemon.core.trust import Effect, Label
 from daemon.loops.config import LoopBusy, LoopNotEnabled
 from daemon.loops.events import LoopEvent
+from daemon.store.journal import Store, Tx
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import ToolOutput
 from daemon.tools.signature import bind, tool
@@ -357,7 +357,7 @@ class FullDisk:
             raise StoreUnavailable
         return await self.inner.write(work)
 
-    async def read(self, look: Callable[[ReadTx], T]) -> T:
+    async def read(self, look: Callable[[Tx], T]) -> T:
         return await self.inner.read(look)
 
     def watch_outbox(self, told: Callable[[], None]) -> Callable[[], None]:
@@ -726,7 +726,7 @@ class Stumbling:
     async def write(self, work: Callable[[Tx], T]) -> T:
         return await self._store.write(work)
 
-    async def read(self, look: Callable[[ReadTx], T]) -> T:
+    async def read(self, look: Callable[[Tx], T]) -> T:
         found = await self._store.read(look)
         task = asyncio.current_task()
         if self.armed and task and task.get_name().startswith("loop "):

@@ -22,9 +22,9 @@ from daemon.access.directory import (
     person_name,
     roles_of_config,
 )
-from daemon.core.journal import ReadTx, Store, Tx
 from daemon.core.rows import PairingCode, PersonRow
 from daemon.core.trust import Role
+from daemon.store.journal import Store, Tx
 from daemon.store.sqlite import SqliteStore
 
 ANN = ("telegram", "", "42")
@@ -132,7 +132,7 @@ async def test_the_journal_holds_no_code_and_no_old_tries(
     invited = await people.invite(Role.ADMIN)
     await people.pair(*ANN, "WRONG")
 
-    def look(tx: ReadTx) -> tuple[str, int, int]:
+    def look(tx: Tx) -> tuple[str, int, int]:
         ann, bob = (tx.count_wrong_codes(person_name(*who)) for who in (ANN, BOB))
         return str(tx.list_pairing_codes()), ann, bob
 

@@ -7,7 +7,7 @@ import pytest
 
 from daemon.app.daemon import Overrides
 from daemon.core.errors import StoreUnavailable
-from daemon.core.journal import Store
+from daemon.store.journal import Store
 from daemon.store.sqlite import SqliteStore
 from tests.e2e.crash.journal import FaultyStore
 from tests.fakes.house import SESSION, living

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.core.journal import Store
+from daemon.store.journal import Store
 from daemon.store.sqlite import SqliteStore
 from tests.contract.channels import KINDS, Stage, stage_of
 

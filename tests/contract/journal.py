@@ -19,10 +19,10 @@ from daemon.core.events import (
     TurnEnded,
     UserSaid,
 )
-from daemon.core.journal import Store, Tx
 from daemon.core.messages import ToolCall, Usage
 from daemon.core.rows import GrantRow, InboxRow, OutboxRow, SessionRow, TurnRow
 from daemon.core.trust import Effect, Label
+from daemon.store.journal import Store, Tx
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)
 HOME = "terminal:home"

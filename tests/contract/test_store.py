@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from daemon.core.errors import Fenced
+from daemon.core.errors import Conflict, Fenced, UnknownTurn
 from daemon.core.events import Stop
-from daemon.core.journal import Conflict, Store, Tx, UnknownTurn
 from daemon.core.trust import Label
+from daemon.store.journal import Store, Tx
 from tests.contract.journal import (
     HOME,
     NOW,

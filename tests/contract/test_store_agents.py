@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from daemon.core.errors import Conflict
 from daemon.core.events import Alarm, Answer, ChildReturned, ChildSpawned, HistoryCompressed, Stop
-from daemon.core.journal import Conflict, ReadTx, Store, Tx
 from daemon.core.rows import NO_ROOT, ChildRow, InboxRow, OutboxRow, SessionRow
 from daemon.core.trust import Label
+from daemon.store.journal import Store, Tx
 from tests.contract.journal import (
     CHILD,
     HOME,
@@ -109,7 +110,7 @@ async def test_a_child_in_a_session_that_there_is_leaves_it_as_it_is(store: Stor
     assert await store.read(lambda tx: tx.get_session(CHILD)) == kept
 
 
-def traces(tx: ReadTx) -> tuple[object, ...]:
+def traces(tx: Tx) -> tuple[object, ...]:
     return (
         tx.list_events("t1"),
         tx.get_child("t2"),
@@ -197,7 +198,7 @@ def with_children(tx: Tx) -> int:
     return epoch
 
 
-def stops(tx: ReadTx) -> list[str]:
+def stops(tx: Tx) -> list[str]:
     return [tx.get_cancel_reason(name) for name in ("t2", "t3", "t4")]
 
 

@@ -15,8 +15,8 @@ from daemon.core.events import (
     ModelFailed,
     Stop,
 )
-from daemon.core.journal import Store, Tx
 from daemon.core.messages import Usage
+from daemon.store.journal import Store, Tx
 from tests.contract.journal import (
     HOME,
     NOW,

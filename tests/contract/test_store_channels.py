@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from daemon.core.journal import Store
+from daemon.store.journal import Store
 from tests.contract.journal import HOME, add, after, asked, begin, begun, message, said, session
 
 TOKEN = "0123456789abcdef" * 4

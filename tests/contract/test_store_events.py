@@ -1,4 +1,4 @@
-"""What follows from each kind of event in the other tables, in the event's own transaction (store/project.py)."""
+"""What follows from each kind of event in the other tables, in the event's own transaction (store/journal.py)."""
 
 import json
 from dataclasses import replace
@@ -15,9 +15,9 @@ from daemon.core.events import (
     Suspended,
     TurnResumed,
 )
-from daemon.core.journal import Store, Tx
 from daemon.core.rows import OutboxRow
 from daemon.core.trust import Label
+from daemon.store.journal import Store, Tx
 from tests.contract.journal import (
     HOME,
     NOW,

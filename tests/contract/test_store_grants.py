@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import replace
 
-from daemon.core.journal import Store
+from daemon.store.journal import Store
 from tests.contract.journal import HOME, NOW, after, begin, grant, recorded
 from tests.contract.journal import asked as asked_about
 

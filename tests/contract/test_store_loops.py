@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from daemon.core.errors import Conflict, UnknownTurn
 from daemon.core.events import Answer
-from daemon.core.journal import Conflict, Store, UnknownTurn
 from daemon.core.rows import LoopRow, LoopStage
 from daemon.core.trust import Label
+from daemon.store.journal import Store
 from tests.contract.journal import HOME, NOW, after, asked, begun, ended, said
 
 LOOP = LoopRow(

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from daemon.core.errors import AidaemonError
-from daemon.core.journal import Conflict, ReadTx, Store, Tx
+from daemon.core.errors import AidaemonError, Conflict
+from daemon.store.journal import Store, Tx
 from tests.contract.journal import HOME, grant, message, notice
 
 
@@ -111,7 +111,7 @@ async def test_a_platforms_message_is_found_as_the_delivery_that_became_it(store
         )
     )
 
-    def found(chat: str, name: str, channel: str = "telegram") -> Callable[[ReadTx], str]:
+    def found(chat: str, name: str, channel: str = "telegram") -> Callable[[Tx], str]:
         return lambda tx: row.turn if (row := tx.find_delivery(channel, chat, name)) else ""
 
     asked = [

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from daemon.core.events import Event, Outcome
-from daemon.core.journal import Store, Tx
 from daemon.core.rows import LoopStage
+from daemon.store.journal import Store, Tx
 from daemon.store.pruning import keep_pruning, prune
 from tests.contract.journal import (
     CHILD,

@@ -25,10 +25,10 @@ from daemon.core.events import (
     Suspended,
     TurnResumed,
 )
-from daemon.core.journal import ReadTx, Tx
 from daemon.core.messages import Usage
 from daemon.core.rows import LoopRow, LoopStage
 from daemon.core.trust import Label
+from daemon.store.journal import Tx
 from daemon.store.sqlite import SqliteStore
 from tests.contract.journal import (
     NOW,
@@ -302,7 +302,7 @@ def home_of(number: int) -> str:
     return WHERE[number % 2]
 
 
-def everything(tx: ReadTx) -> list[object]:
+def everything(tx: Tx) -> list[object]:
     """All that can be asked."""
     turns = [f"t{number}" for number in range(1, 4)]
     return [

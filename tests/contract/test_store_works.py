@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from daemon.core.errors import StoreUnavailable
-from daemon.core.journal import Store, Tx
+from daemon.store.journal import Store, Tx
 from tests.contract.journal import HOME, begin, grant, message, notice
 
 

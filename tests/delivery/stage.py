@@ -11,8 +11,8 @@ from daemon.app.channels import ChannelTimeouts, run_channels
 from daemon.app.config import load_config
 from daemon.app.daemon import Daemon, Overrides, open_daemon
 from daemon.core.errors import StoreUnavailable
-from daemon.core.journal import ReadTx, Store, Tx
 from daemon.core.rows import OutboxRow
+from daemon.store.journal import Store, Tx
 from daemon.store.sqlite import SqliteStore
 from tests.fakes.channel import NEVER, FakeChannel, Trouble, brought
 from tests.fakes.house import write_config
@@ -93,7 +93,7 @@ class Journal:
         await self.cutter.step()
         return done
 
-    async def read(self, look: Callable[[ReadTx], T]) -> T:
+    async def read(self, look: Callable[[Tx], T]) -> T:
         return await self.inner.read(look)
 
     def watch_outbox(self, told: Callable[[], None]) -> Callable[[], None]:

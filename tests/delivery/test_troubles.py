@@ -11,7 +11,7 @@ import pytest
 from channels.base import DeliveryUnknown, Rejected, RetryLater, Revoked
 from daemon.app.channels import ChannelTimeouts
 from daemon.app.daemon import Daemon
-from daemon.core.journal import Tx
+from daemon.store.journal import Tx
 from tests.delivery.scripts import echo
 from tests.delivery.stage import Journal, at_home, outbox, settled, states
 from tests.fakes.channel import CAN, OTHER, FakeChannel, Trouble

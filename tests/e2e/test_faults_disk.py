@@ -14,8 +14,8 @@ from aiohttp import web
 from daemon.app.daemon import Overrides
 from daemon.core.errors import StoreUnavailable
 from daemon.core.events import Outcome, ToolFinished
-from daemon.core.journal import Store
 from daemon.core.trust import Effect
+from daemon.store.journal import Store
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import Tool
 from daemon.tools.signature import bind, tool

@@ -10,7 +10,7 @@ import pytest
 
 from daemon.app.daemon import Overrides
 from daemon.core.events import RecordedEvent, UserSaid
-from daemon.core.journal import Store
+from daemon.store.journal import Store
 from daemon.store.sqlite import SqliteStore
 from tests.e2e.crash.journal import FaultyStore
 from tests.fakes.daemon_process import Daemon, running_daemon, scripted

@@ -5,7 +5,7 @@ from pathlib import Path
 from time import monotonic
 
 from daemon.app.daemon import Overrides
-from daemon.core.journal import Store
+from daemon.store.journal import Store
 from daemon.store.sqlite import SqliteStore
 from tests.e2e.crash.journal import FaultyStore
 from tests.fakes.command_line import aidaemon

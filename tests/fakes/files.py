@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from daemon.core.journal import Store
 from daemon.core.trust import Label
+from daemon.store.journal import Store
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.workspace.file_store import ChangeAuthor, FileStore
 from daemon.tools.workspace.files import (

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from daemon.core.errors import StoreUnavailable
-from daemon.core.journal import ReadTx, Store, Tx
+from daemon.store.journal import Store, Tx
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ class FailingStore:
             raise StoreUnavailable()
         return await self.store.write(work)
 
-    async def read(self, look: Callable[[ReadTx], T]) -> T:
+    async def read(self, look: Callable[[Tx], T]) -> T:
         return await self.store.read(look)
 
     def watch_outbox(self, told: Callable[[], None]) -> Callable[[], None]:

@@ -9,9 +9,9 @@ from typing import TypeVar
 from daemon.access.directory import Directory
 from daemon.access.revocation import REMOVED_STATE, apply_removals, drop_queued
 from daemon.core.clock import SystemClock
-from daemon.core.journal import ReadTx, Tx
 from daemon.core.rows import InboxRow, OwnerChat, SessionRow
 from daemon.core.trust import Label, Role
+from daemon.store.journal import Tx
 from daemon.store.sqlite import SqliteStore
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ class Meanwhile:
     inner: SqliteStore
     begins: str
 
-    async def read(self, look: Callable[[ReadTx], T]) -> T:
+    async def read(self, look: Callable[[Tx], T]) -> T:
         return await self.inner.read(look)
 
     async def write(self, work: Callable[[Tx], T]) -> T:

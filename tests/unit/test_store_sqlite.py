@@ -17,8 +17,8 @@ import pytest
 
 from daemon.core.errors import StoreUnavailable
 from daemon.core.events import Event, Stop
-from daemon.core.journal import Tx
 from daemon.store.codec import KINDS, UnreadableEvent, encode
+from daemon.store.journal import Tx
 from daemon.store.migrate import (
     JournalUnusable,
     Migration,

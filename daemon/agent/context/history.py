@@ -12,7 +12,6 @@ from itertools import chain, pairwise
 from daemon.agent.context.repair import repair
 from daemon.core import value
 from daemon.core.events import MemoryHit, RecordedEvent, TurnEnded, UserSaid
-from daemon.core.journal import ReadTx
 from daemon.core.messages import Message, MessageRole
 from daemon.core.provenance import SourcedText, collect_texts, is_owner_turn
 from daemon.core.rows import ChildRow, SessionRow
@@ -20,6 +19,7 @@ from daemon.core.trust import Label, join_all
 from daemon.core.turn import EventSink, Turn
 from daemon.core.turn_spec import TurnSpec
 from daemon.store.codec import UnreadableEvent
+from daemon.store.journal import Tx
 
 log = logging.getLogger(__name__)
 CHARS_PER_TOKEN = 4
@@ -184,7 +184,7 @@ def rebuild_turn(
     return turn
 
 
-def sum_progress(tx: ReadTx, turn: Turn) -> int:
+def sum_progress(tx: Tx, turn: Turn) -> int:
     """Its progress with that of all its sub-agents: who waits for one that gets further is not
     stuck (K25).
     """
@@ -253,7 +253,7 @@ class History:
             del self.texts_by_turn[:-kept]
 
 
-def load_history(tx: ReadTx, session: SessionRow) -> History:
+def load_history(tx: Tx, session: SessionRow) -> History:
     """The latest turns since the session was last cleared, in the order in which they ended;
     unreadable ones are left out.
     """
@@ -273,7 +273,7 @@ def is_cleared(began: datetime, session: SessionRow) -> bool:
     return session.cleared_at is not None and began <= session.cleared_at
 
 
-def load_parent(tx: ReadTx, turn_id: str) -> tuple[ChildRow | None, TurnSpec | None]:
+def load_parent(tx: Tx, turn_id: str) -> tuple[ChildRow | None, TurnSpec | None]:
     """The row that links the turn to its parent, and the spec that the parent began with."""
     child = tx.get_child(turn_id)
     if child is None:

@@ -17,10 +17,10 @@ from daemon.core.budget import Caps
 from daemon.core.errors import AidaemonError
 from daemon.core.event_bus import EventBus, LiveItem, Quarantined, TurnFinished
 from daemon.core.events import ChildReturned, ChildSpawned, Event, Limits, UserSaid
-from daemon.core.journal import ReadTx, Store
 from daemon.core.rows import TurnRow
 from daemon.core.trust import Outcome, Stop
 from daemon.core.turn import Turn
+from daemon.store.journal import Store, Tx
 
 SPAWN_TOOL = "spawn_agent"
 SUCCESSFUL_STOPS = (Stop.DONE.value, Stop.CONDITION.value, Stop.MAX_ITERATIONS.value)
@@ -226,7 +226,7 @@ def _least(own: N | None, cap: N | None) -> N | None:
     return cap if own is None else own if cap is None else min(own, cap)
 
 
-def _load_state(tx: ReadTx, event: ChildSpawned) -> tuple[TurnRow | None, bool, bool]:
+def _load_state(tx: Tx, event: ChildSpawned) -> tuple[TurnRow | None, bool, bool]:
     """Its turn, where it has begun; whether it is over, for it may be set aside before it begins;
     whether it waits.
     """
@@ -241,7 +241,7 @@ def _load_state(tx: ReadTx, event: ChildSpawned) -> tuple[TurnRow | None, bool, 
     return row, child is not None and child.done, waits
 
 
-def _list_work(tx: ReadTx, turn_id: str) -> list[tuple[str, Outcome]]:
+def _list_work(tx: Tx, turn_id: str) -> list[tuple[str, Outcome]]:
     row = tx.get_turn(turn_id)
     work = [] if row and row.ended_at else [(SPAWN_TOOL, Outcome.UNKNOWN)]
     if row is None:

@@ -41,13 +41,20 @@ class ApprovalTable(Table):
     def list_approvals(
         self, state: str | None = None, session: str | None = None
     ) -> list[ApprovalRow]:
+        """Questions, oldest first, filtered by state and session where given; those of agents that
+        work for it included.
+        """
         where = "WHERE " if state is None else "WHERE state = ?1 AND "
         return self._all(APPROVALS, where + OF_SESSION, state, session)
 
     def get_approval(self, turn_id: str, call_id: str) -> ApprovalRow | None:
+        """The question about one call."""
         return self._one(APPROVALS, "WHERE turn = ? AND call_id = ?", turn_id, call_id)
 
     def find_approval(self, prefix: str) -> ApprovalRow | None:
+        """The question whose token's hash starts like this; None for less than 32 hexadecimal
+        digits.
+        """
         return self._one(APPROVALS, BY_TOKEN, prefix) if TOKEN_PREFIX.fullmatch(prefix) else None
 
     def answer_approval(
@@ -77,6 +84,7 @@ class ApprovalTable(Table):
         )
 
     def set_approval_state(self, turn_id: str, call_id: str, state: str) -> None:
+        """The question has come to this state."""
         self._run(SET_STATE, state, turn_id, call_id)
 
     def void_approvals(self, turn_id: str) -> None:
@@ -88,12 +96,17 @@ class GrantTable(Table):
     """The grants and grant_uses tables."""
 
     def list_grants(self, session: str) -> list[GrantRow]:
+        """Standing permissions that hold in this session: its own and those for everywhere; all of
+        them for session "*".
+        """
         return self._all(GRANTS, "WHERE ?1 = '*' OR session IN ('', ?1) ORDER BY n", session)
 
     def add_grant(self, row: GrantRow) -> None:
+        """A standing permission."""
         self._insert(GRANTS, row)
 
     def revoke_grant(self, grant_id: str) -> bool:
+        """Take it back; False when there is none of that id."""
         self._run(DELETE_USES, grant_id)
         return self._run(REVOKE, grant_id)
 
@@ -104,4 +117,5 @@ class GrantTable(Table):
         return self._run(ADD_USE, call, grant_id)
 
     def is_grant_used(self, call: str) -> bool:
+        """This call has used a standing permission that nobody has revoked since."""
         return self._db.execute(USED, (call,)).fetchone() is not None

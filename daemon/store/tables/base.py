@@ -94,7 +94,7 @@ class RowMapper(Generic[R]):
 
 
 class Table:
-    """SQL over one connection. Each module adds the methods of its tables; `store/projections.py`
+    """SQL over one connection. Each module adds the methods of its tables; `store/journal.py`
     joins them.
     """
 

@@ -17,17 +17,21 @@ class InboxTable(Table):
     """The inbox table."""
 
     def get_input(self, input_id: str) -> InboxRow | None:
+        """One accepted message."""
         return self._one(INBOX, "WHERE id = ?", input_id)
 
     def get_turn_input(self, turn_id: str) -> InboxRow | None:
+        """The message that began, or will begin, this turn."""
         return self._one(INBOX, "WHERE turn = ? ORDER BY n LIMIT 1", turn_id)
 
     def list_waiting_inputs(self, session: str) -> list[InboxRow]:
+        """Messages in state new, oldest first; those that steer a turn included."""
         return self._all(
             INBOX, f"WHERE {OPEN} AND state = 'new' AND session = ? ORDER BY n", session
         )
 
     def list_inputs(self, state: str) -> list[InboxRow]:
+        """Messages in this state, in order of acceptance."""
         where = f"{OPEN} AND " if state in ("new", "ordered") else ""
         return self._all(INBOX, f"WHERE {where}state = ? ORDER BY n", state)
 

@@ -17,6 +17,7 @@ class PolicyTable(Table):
     """The rules and mcp_pins tables."""
 
     def list_rules(self) -> list[RuleRow]:
+        """Pinned rules, by number."""
         return self._all(RULES, "ORDER BY n")
 
     def add_rule(self, said: str, matcher: str, session: str, sender: str) -> int:
@@ -25,16 +26,21 @@ class PolicyTable(Table):
         return number
 
     def confirm_rule(self, number: int) -> bool:
+        """Its owner says that it was read rightly; False when there is none."""
         return self._run(CONFIRM_RULE, number)
 
     def remove_rule(self, number: int) -> bool:
+        """False when there is none."""
         return self._run(REMOVE_RULE, number)
 
     def get_pins(self, server: str) -> str | None:
+        """JSON of the tools that this MCP server may offer; None for one that was never met."""
         return self._text(GET_PINS, server)
 
     def list_pins(self) -> dict[str, str]:
+        """All of them, by server."""
         return dict(self._db.execute(LIST_PINS))
 
     def put_pins(self, server: str, pins: str) -> None:
+        """JSON of the tools that this MCP server may offer."""
         self._run(PUT_PINS, server, pins)

@@ -1,7 +1,6 @@
 """Conversations, what was set for them, who may write for them; and loops (C1)."""
 
-from daemon.core.errors import Fenced
-from daemon.core.journal import UnknownTurn
+from daemon.core.errors import Fenced, UnknownTurn
 from daemon.core.rows import LoopRow, SessionRow
 from daemon.store.tables.base import RowMapper, Table
 
@@ -25,21 +24,31 @@ class SessionTable(Table):
     """
 
     def get_session(self, session: str) -> SessionRow | None:
+        """One session."""
         return self._one(SESSIONS, "WHERE id = ?", session)
 
     def list_sessions(self, limit: int = -1, after: str | None = None) -> list[SessionRow]:
+        """Sessions, newest first; -1 is no limit. `after`: those older than this one."""
         return self._all(SESSIONS, PAGE, after, limit)
 
     def list_channel_sessions(self, channel: str, limit: int) -> list[SessionRow]:
+        """The conversations of this channel, those with the latest message first; those that work
+        for others left out.
+        """
         return self._all(SESSIONS, LATEST_FIRST, channel, limit)
 
     def list_subsessions(self, root: str) -> list[SessionRow]:
+        """Sessions of agents, loops and events that work for this conversation, oldest first."""
         return self._all(SESSIONS, "WHERE root = ? AND root <> '' ORDER BY n", root)
 
     def put_session(self, row: SessionRow) -> None:
+        """Insert, or replace what stands there."""
         self._insert(SESSIONS, row, REPLACE)
 
     def claim_session(self, session: str, owner: str) -> int:
+        """Become the one worker of the session. Gives the new epoch, one more than the last; the
+        former owner is fenced.
+        """
         [(epoch,)] = self._db.execute(CLAIM, (session, owner)).fetchall()
         return int(epoch)
 
@@ -66,17 +75,23 @@ class LoopTable(Table):
     """The loops table."""
 
     def get_loop(self, loop_id: str) -> LoopRow | None:
+        """One loop."""
         return self._one(LOOPS, "WHERE id = ?", loop_id)
 
     def list_loops(self, agent: str | None = None, limit: int = 50) -> list[LoopRow]:
+        """Loops, newest first; of one agent, or of all."""
         return self._all(
             LOOPS, "WHERE ?1 IS NULL OR agent = ?1 ORDER BY n DESC LIMIT ?2", agent, limit
         )
 
     def list_running_loops(self, agent: str | None = None) -> list[LoopRow]:
+        """Loops that have not ended, oldest first; of one agent, or of all."""
         return self._all(
             LOOPS, "WHERE ended_at IS NULL AND (?1 IS NULL OR agent = ?1) ORDER BY n", agent
         )
 
     def put_loop(self, row: LoopRow) -> None:
+        """Insert, or bring up what stands there. Raises Conflict where the agent is at another loop
+        (C7).
+        """
         self._insert(LOOPS, row, UPDATE)

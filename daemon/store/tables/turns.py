@@ -60,23 +60,33 @@ class TurnTable(Table):
     """The turns and cancels tables; attempts are counted beside the message that began the turn."""
 
     def get_turn(self, turn_id: str) -> TurnRow | None:
+        """One turn that has begun."""
         return self._one(TURNS, "WHERE id = ?", turn_id)
 
     def list_turns(self, session: str | None, limit: int) -> list[TurnRow]:
+        """Turns, newest first; of one session, or of all."""
         if session is None:
             return self._all(TURNS, "ORDER BY n DESC LIMIT ?", limit)
         return self._all(TURNS, "WHERE session = ? ORDER BY n DESC LIMIT ?", session, limit)
 
     def list_unfinished_turns(self, session: str) -> list[TurnRow]:
+        """Turns running or suspended, oldest first."""
         return self._all(TURNS, "WHERE ended_at IS NULL AND session = ? ORDER BY n", session)
 
     def list_unfinished_sessions(self) -> list[str]:
+        """Sessions with a message in state new, or a turn that has not ended: what a start has to
+        take up again.
+        """
         return [found[0] for found in self._db.execute(UNFINISHED_SESSIONS)]
 
     def count_stops(self, since: datetime) -> dict[str, int]:
+        """How many turns ended since then, by stop reason (D6)."""
         return dict(self._db.execute(COUNT_STOPS, (to_db(since),)))
 
     def list_recent_stops(self, agent: str, limit: int) -> list[Stop]:
+        """Why the latest turns of this agent ended, newest first, back to the one that raised an
+        alarm (D6).
+        """
         found = self._db.execute(RECENT_STOPS, (agent, limit))
         return [Stop(reason) for reason, _ in takewhile(lambda row: not row[1], found)]
 
@@ -113,20 +123,29 @@ class TurnTable(Table):
         self._run(DELETE_CANCEL, turn_id)
 
     def get_cancel_reason(self, turn_id: str) -> str:
+        """Why somebody stopped this turn, which has not ended yet; "" when nobody did."""
         return self._text(CANCEL_REASON, turn_id) or ""
 
     def request_cancel(self, turn_id: str, why: str) -> None:
+        """Somebody stopped the turn, begun or not; the first word stands until it ends or is set
+        aside.
+        """
         self._run(CANCEL, turn_id, why)
 
     def count_attempts(self, turn_id: str) -> float:
+        """How often it was taken up without progress since it made some last; 0 for never."""
         found = self._db.execute(ATTEMPTS, (turn_id,)).fetchone()
         return float(found[0]) if found else 0.0
 
     def add_attempt(self, turn_id: str, progress: int, blame: float = 1.0) -> float:
+        """A worker takes the turn up at this progress; gives how often that happened at the same
+        one: 1, then `blame` more.
+        """
         self._run(ADD_ATTEMPT, turn_id, progress, blame)
         return self.count_attempts(turn_id)
 
     def reset_attempts(self, turn_id: str) -> None:
+        """The worker let go in good order: start counting anew."""
         self._run(RESET_ATTEMPTS, turn_id)
 
 
@@ -134,6 +153,7 @@ class EventTable(Table):
     """The events table: the checkpoint, the audit trail and the replay tape."""
 
     def list_events(self, turn_id: str, after: int = 0) -> list[RecordedEvent]:
+        """The events of a turn with seq greater than `after`, in order."""
         found = self._db.execute(EVENTS_AFTER, (turn_id, after))
         return [RecordedEvent(seq, from_db(at), decode(*stored)) for seq, at, *stored in found]
 
@@ -146,12 +166,15 @@ class ChildTable(Table):
     """The children table: agents that turns set to work (A17)."""
 
     def get_child(self, turn_id: str) -> ChildRow | None:
+        """Whose child this turn is, begun or not; None for one that nobody set to work."""
         return self._one(CHILDREN, "WHERE turn = ?", turn_id)
 
     def list_children(self, turn_id: str) -> list[ChildRow]:
+        """The agents that this turn set to work, oldest first."""
         return self._all(CHILDREN, "WHERE parent = ? ORDER BY n", turn_id)
 
     def list_running_children(self, session: str) -> list[ChildRow]:
+        """The agents at work for turns of this session, oldest first."""
         return self._all(CHILDREN, "WHERE parent_session = ? AND NOT done ORDER BY n", session)
 
     def insert_child(self, row: ChildRow) -> None:

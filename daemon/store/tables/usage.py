@@ -46,6 +46,7 @@ class UsageTable(Table):
     def add_usage(
         self, session: str, provider: str, model: str, usage: Usage, at: datetime
     ) -> None:
+        """Count a model call that belongs to no turn."""
         tokens = usage.input_tokens, usage.output_tokens, usage.cached_tokens
         self._run(
             ADD_USAGE,
@@ -59,12 +60,16 @@ class UsageTable(Table):
         )
 
     def sum_day_raises(self, since: datetime) -> tuple[int, float]:
+        """Tokens and USD that people let the day cost beyond its limit since then (F2)."""
         return self._db.execute(SUM_RAISES, (to_db(since) // DAY,)).fetchone()
 
     def add_day_raise(self, tokens: int, usd: float, at: datetime) -> None:
         self._run(ADD_RAISE, to_db(at) // DAY, tokens, usd)
 
     def sum_unsettled(self, since: datetime) -> tuple[int, float]:
+        """Tokens and USD reserved since then for model calls that were cut off: they count as spent
+        (F2).
+        """
         return self._db.execute(SUM_LOST, (to_db(since) // DAY,)).fetchone()
 
     def lose_reservation(self, turn_id: str, at: datetime) -> None:

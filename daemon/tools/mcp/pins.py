@@ -9,7 +9,7 @@ from dataclasses import field, replace
 from hashlib import sha256
 
 from daemon.core import value
-from daemon.core.journal import Store
+from daemon.store.journal import Store
 from daemon.tools.mcp.protocol import ServerTool, stable_json
 from daemon.tools.mcp.tools import HIDDEN_CHARS, make_tool_name
 

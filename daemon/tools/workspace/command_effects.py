@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from daemon.core import value
-from daemon.core.journal import Tx
 from daemon.core.rows import FileLabel, LabelScope, RunningCommand
 from daemon.core.trust import Label
+from daemon.store.journal import Tx
 from daemon.tools.base import ToolContext
 from daemon.tools.workspace.file_store import FileStore
 from daemon.tools.workspace.labels import FileLabels

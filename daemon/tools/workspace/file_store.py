@@ -16,9 +16,9 @@ from weakref import WeakValueDictionary
 from daemon.core import value
 from daemon.core.clock import run_to_completion
 from daemon.core.errors import StoreUnavailable
-from daemon.core.journal import ReadTx, Store, Tx
 from daemon.core.rows import FileLabel, FileVersion
 from daemon.core.trust import Label
+from daemon.store.journal import Store, Tx
 from daemon.tools.base import ToolContext, ToolError
 from daemon.tools.workspace.fs import PendingWrite, Workspace, casefold_name
 from daemon.tools.workspace.history import NO_FILE, FileHistory, hash_content
@@ -61,7 +61,7 @@ class FileStore:
     ) -> Self:
         """With the journal's rows; contents of versions lie in `folder`."""
 
-        def look(tx: ReadTx) -> tuple[list[FileVersion], list[FileLabel]]:
+        def look(tx: Tx) -> tuple[list[FileVersion], list[FileLabel]]:
             return tx.list_file_versions(), tx.list_file_labels()
 
         versions, labels = await store.read(look)

@@ -16,8 +16,8 @@ from secrets import token_hex
 from threading import Lock
 from typing import Self
 
-from daemon.core.journal import Store
 from daemon.core.rows import FileVersion
+from daemon.store.journal import Store
 from daemon.tools.base import ToolError
 
 MAX_HISTORY_BYTES = 175_000_000  # at most 25 more are added until the next look

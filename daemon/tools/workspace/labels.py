@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Self
 
-from daemon.core.journal import Store
 from daemon.core.rows import FileLabel, LabelScope
 from daemon.core.trust import Label, join_all
+from daemon.store.journal import Store
 from daemon.tools.workspace.fs import Workspace, casefold_name
 
 UNTRUSTED = Label.UNTRUSTED

@@ -9,9 +9,9 @@ from pathlib import Path, PurePosixPath
 
 from daemon.core import value
 from daemon.core.clock import run_to_completion
-from daemon.core.journal import ReadTx, Store
 from daemon.core.rows import OutboxRow, SessionRow
 from daemon.core.trust import Effect
+from daemon.store.journal import Store, Tx
 from daemon.tools.base import ToolContext, ToolError
 from daemon.tools.signature import tool
 from daemon.tools.workspace.attachment_names import describe_too_big, format_size, make_safe_name
@@ -101,6 +101,6 @@ async def send_file(sender: FileSender, context: ToolContext, path: str, caption
     return await run_to_completion(sender.send(recipient, path, caption.strip(), context))
 
 
-def _find_session(tx: ReadTx, session: str) -> SessionRow | None:
+def _find_session(tx: Tx, session: str) -> SessionRow | None:
     own = tx.get_session(session)
     return tx.get_session(own.root) if own and own.root else own

@@ -8,7 +8,7 @@ from typing import TypeVar, cast
 
 from daemon.core.errors import StoreUnavailable
 from daemon.core.events import RecordedEvent, ToolStarted
-from daemon.core.journal import ReadTx, Store, Tx
+from daemon.store.journal import Store, Tx
 from tests.e2e.crash.moments import Moment, Outside
 
 T = TypeVar("T")
@@ -81,7 +81,7 @@ class MortalStore:
         self.moment("after a commit")
         return result
 
-    async def read(self, look: Callable[[ReadTx], T]) -> T:
+    async def read(self, look: Callable[[Tx], T]) -> T:
         return await self.inner.read(look)
 
     def watch_outbox(self, told: Callable[[], None]) -> Callable[[], None]:
@@ -117,7 +117,7 @@ class FaultyStore:
         self.healthy = True
         return result
 
-    async def read(self, look: Callable[[ReadTx], T]) -> T:
+    async def read(self, look: Callable[[Tx], T]) -> T:
         await self.open.wait()
         return await self.inner.read(look)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from daemon.app.config import load_config
 from daemon.app.daemon import Overrides, open_daemon
-from daemon.core.journal import Store
 from daemon.settings.paths import Paths, resolve_paths, write_private_file
+from daemon.store.journal import Store
 from daemon.store.lock import HomeLock
 from daemon.store.sqlite import SqliteStore
 from tests.e2e.crash.hands import hands

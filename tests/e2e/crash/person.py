@@ -8,11 +8,11 @@ from daemon.app.daemon import Daemon
 from daemon.client.protocol import DaemonClient, LiveEvent, LoopAction, LoopView
 from daemon.commands.run import INTERRUPTED, RESULT_UNKNOWN
 from daemon.core.events import Answer
-from daemon.core.journal import ReadTx
 from daemon.core.rows import EVENT_CHANNEL, EXACT_CALL, Criterion, GrantBounds
 from daemon.core.rows import REVIEW_QUESTION as LOOP_REVIEW
 from daemon.loops.config import LoopOrder
 from daemon.loops.events import LoopEvent
+from daemon.store.journal import Tx
 from tests.e2e.crash.moments import Moment, Outside
 from tests.e2e.crash.stranger import Post
 
@@ -281,7 +281,7 @@ class Person:
         return view is not None and view.state in ("queued", "running", "suspended")
 
 
-def _at_work(tx: ReadTx, session: str) -> list[str]:
+def _at_work(tx: Tx, session: str) -> list[str]:
     """Of the session itself, and of what strangers sent to it."""
     sent = [
         row.id for row in tx.list_sessions() if row.channel == EVENT_CHANNEL and row.root == session
@@ -289,7 +289,7 @@ def _at_work(tx: ReadTx, session: str) -> list[str]:
     return [turn for name in (session, *sent) for turn in _waited_for(tx, name)]
 
 
-def _waited_for(tx: ReadTx, session: str) -> list[str]:
+def _waited_for(tx: Tx, session: str) -> list[str]:
     begun, below = (
         [row.id for row in tx.list_unfinished_turns(session)],
         [child.turn for child in tx.list_running_children(session)],

@@ -20,9 +20,9 @@ from daemon.core.events import (
     TurnEnded,
     UserSaid,
 )
-from daemon.core.journal import Tx
 from daemon.core.rows import REVIEW_QUESTION as LOOP_REVIEW
 from daemon.core.trust import Effect
+from daemon.store.journal import Tx
 from daemon.store.sqlite import SqliteStore
 from tests.e2e.crash.hands import NOTED
 from tests.e2e.crash.model import is_summary, markers, names

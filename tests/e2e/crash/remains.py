@@ -11,9 +11,9 @@ from typing import TypeVar, cast
 from daemon.client.protocol import RunView
 from daemon.client.views import run_view
 from daemon.core.events import Event, ModelReplied, RecordedEvent
-from daemon.core.journal import ReadTx
 from daemon.core.messages import ToolCall
 from daemon.core.rows import ChildRow, FileLabel, FileVersion, LoopRow, RuleRow, TurnRow
+from daemon.store.journal import Tx
 from daemon.store.sqlite import SqliteStore
 from tests.e2e.crash.moments import Outside
 from tests.e2e.crash.person import Plan
@@ -113,7 +113,7 @@ async def remains(
     )  # fmt: skip
 
 
-def _turns(tx: ReadTx) -> tuple[dict[str, TurnRow], dict[str, list[RecordedEvent]]]:
+def _turns(tx: Tx) -> tuple[dict[str, TurnRow], dict[str, list[RecordedEvent]]]:
     turns = {row.id: row for row in reversed(tx.list_turns(None, 10_000))}
     return turns, {turn: tx.list_events(turn) for turn in turns}
 

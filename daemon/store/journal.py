@@ -1,13 +1,20 @@
-"""One transaction over all tables, and what follows from an event in the tables beside it."""
+"""The journal: one `Store`, whose work is done in functions over a `Tx`; and what follows from an
+event in the tables beside it.
+
+A function given to `write` runs as ONE atomic unit, in the order given, in the writer's own thread;
+it may run together with others in one disk commit (group commit), and has been flushed to disk when
+`write` returns. It must be quick, must not call back into the event loop, and is rolled back alone
+when it raises. Functions given to `read` see what is committed.
+"""
 
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
-from daemon.core.errors import UNBILLED
+from daemon.core.errors import UNBILLED, UnknownTurn
 from daemon.core.events import (
     Alarm,
     ApprovalAnswered,
@@ -31,7 +38,6 @@ from daemon.core.events import (
     TurnResumed,
     UserSaid,
 )
-from daemon.core.journal import UnknownTurn
 from daemon.core.rows import (
     EVENT_CHANNEL,
     NO_ROOT,
@@ -56,6 +62,7 @@ from daemon.store.tables.sessions import LoopTable, SessionTable
 from daemon.store.tables.turns import ChildTable, EventTable, TurnTable
 from daemon.store.tables.usage import UsageTable
 
+T = TypeVar("T")
 AGENT_CHANNEL = "agent"
 MAX_TASK_CHARS = 500
 UNKNOWN_OUTCOME = (
@@ -89,13 +96,16 @@ PRUNE = (
 )
 
 
-class SqliteTx(
+class Tx(
     SessionTable, InboxTable, TurnTable, ChildTable, EventTable, ApprovalTable, GrantTable,
     OutboxTable, UsageTable, LoopTable, ChannelStateTable, PeopleTable, FileStateTable, PolicyTable,
 ):  # fmt: skip
-    """`Tx` of SQLite. Transactions are begun and ended outside (store/group_commit.py)."""
+    """One transaction over all tables, begun and ended outside (store/group_commit.py). On the
+    reading connection its writing methods raise.
+    """
 
     def begin_turn(self, row: TurnRow, epoch: int) -> None:
+        """A new turn; its input becomes taken. Raises Fenced, Conflict."""
         self.check_lease(row.session, epoch)
         self.insert_turn(row)
         self.take_input(row.input_id)
@@ -103,18 +113,25 @@ class SqliteTx(
     def append_events(
         self, session: str, epoch: int, turn_id: str, recorded: Sequence[RecordedEvent]
     ) -> None:
+        """Write events, and what follows from them in the other tables.
+        Raises Fenced, UnknownTurn.
+        """
         self.check_lease(session, epoch, turn_id)
         self.insert_events(turn_id, recorded)
         for one in recorded:
             self._project(session, turn_id, one.event, one.at)
 
     def open_question(self, turn_id: str, asked: ApprovalAsked, at: datetime) -> None:
+        """A question about a turn that has ended (C3); put to people like one of a turn. Raises
+        UnknownTurn.
+        """
         turn = self.get_turn(turn_id)
         if turn is None:
             raise UnknownTurn()
         self._project(turn.session, turn_id, asked, at)
 
     def quarantine(self, turn_id: str, at: datetime, notice: str) -> None:
+        """Set the turn and its message aside for good; `notice` goes to the session's outbox."""
         message = self.get_turn_input(turn_id)
         if message:
             self.set_input_state(message.id, "quarantined")
@@ -146,10 +163,14 @@ class SqliteTx(
         self.post_delivery(OutboxRow(turn_id, -1, told.id, told.channel, told.chat, kind, body, at))
 
     def list_prunable(self, before: datetime, cited: Collection[str], limit: int) -> list[str]:
+        """Turns that ended before and whose texts nothing needs any more, oldest first; see
+        store/pruning.py.
+        """
         found = (turn for (turn,) in self._db.execute(PRUNABLE, (to_db(before),)))
         return list(islice((turn for turn in found if turn not in cited), limit))
 
     def prune_turns(self, turns: Iterable[str]) -> None:
+        """Remove what these turns said; their ids and keys stay."""
         for turn in turns:
             for statement in PRUNE:
                 self._run(statement, turn)
@@ -308,24 +329,24 @@ class SqliteTx(
 
 
 TAINTING = (Steered, ModelAsked, ToolFinished, ChildReturned, HistoryCompressed, TurnResumed)
-PROJECTIONS: dict[type, Callable[[SqliteTx, str, str, Any, datetime], None]] = {
-    UserSaid: SqliteTx._begin,
-    Steered: SqliteTx._steer,
-    ModelAsked: SqliteTx._open_call,
-    Consulting: SqliteTx._open_call,
-    ModelReplied: SqliteTx._settle_call,
-    Consulted: SqliteTx._settle_call,
-    ModelFailed: SqliteTx._fail_call,
-    ToolFinished: SqliteTx._finish_tool,
-    IterationRefunded: SqliteTx._refund,
-    BudgetRaised: SqliteTx._raise_day,
-    ApprovalAsked: SqliteTx._open_approval,
-    ApprovalAnswered: SqliteTx._end_approval,
-    Suspended: SqliteTx._suspend,
-    TurnResumed: SqliteTx._resume,
-    ChildSpawned: SqliteTx._create_child,
-    Alarm: SqliteTx._alarm,
-    TurnEnded: SqliteTx._end,
+PROJECTIONS: dict[type, Callable[[Tx, str, str, Any, datetime], None]] = {
+    UserSaid: Tx._begin,
+    Steered: Tx._steer,
+    ModelAsked: Tx._open_call,
+    Consulting: Tx._open_call,
+    ModelReplied: Tx._settle_call,
+    Consulted: Tx._settle_call,
+    ModelFailed: Tx._fail_call,
+    ToolFinished: Tx._finish_tool,
+    IterationRefunded: Tx._refund,
+    BudgetRaised: Tx._raise_day,
+    ApprovalAsked: Tx._open_approval,
+    ApprovalAnswered: Tx._end_approval,
+    Suspended: Tx._suspend,
+    TurnResumed: Tx._resume,
+    ChildSpawned: Tx._create_child,
+    Alarm: Tx._alarm,
+    TurnEnded: Tx._end,
 }
 
 
@@ -342,3 +363,32 @@ def render_report(child: ChildRow, reason: Stop | None, detail: str, reply: str)
 def _truncate(text: str, chars: int) -> str:
     cut = len(text) - chars
     return f"{text[:chars]}\n[cut here: {cut} more characters]" if cut > 0 else text
+
+
+class Store(Protocol):
+    """The journal."""
+
+    async def write(self, work: Callable[[Tx], T]) -> T:
+        """Run as one atomic unit; on disk when this returns. Raises what `work` raised, or
+        StoreUnavailable.
+        """
+        ...
+
+    async def read(self, look: Callable[[Tx], T]) -> T:
+        """Run over what is committed."""
+        ...
+
+    def watch_outbox(self, told: Callable[[], None]) -> Callable[[], None]:
+        """Call `told` soon after each commit that holds something new to deliver, in the event
+        loop; gives what ends that.
+        """
+        ...
+
+    @property
+    def healthy(self) -> bool:
+        """The last commit worked."""
+        ...
+
+    async def aclose(self) -> None:
+        """Finish what is queued, then close."""
+        ...
