@@ -88,7 +88,7 @@ async def turn_floor(world: World, rounds: int = 20) -> list[Figure]:
 async def fifty_stub(
     world: World, sessions: int = 50, turns: int = 12, rounds: int = 3
 ) -> list[Figure]:
-    """Fifty sessions at once beside the stub."""
+    """Fifty sessions at once beside the stub, which commits the rows of such a turn."""
     async with AsyncExitStack() as stack:
         stub = await stack.enter_async_context(floor(world, "stub"))
         daemon = await stack.enter_async_context(world.daemon())
