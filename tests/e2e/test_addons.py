@@ -1,9 +1,11 @@
-"""One add-on of each kind, installed as a package and used through a real config."""
+"""One add-on of each kind, installed into a venv beside aidaemon and used through a real config."""
 
 import asyncio
 import subprocess
 import sys
+import sysconfig
 import tomllib
+import venv
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -53,15 +55,21 @@ def build_wheel(source: Path, folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the packages are installed; PYTHONPATH makes them importable."""
+def python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The python of a venv that has what this one has, and the add-ons."""
     folder = tmp_path_factory.mktemp("addons")
+    venv.create(folder / "venv", symlinks=True)
+    mine, own = (
+        sysconfig.get_path("purelib", vars=base) for base in (None, {"base": str(folder / "venv")})
+    )
+    Path(own, "beside.pth").write_text(f"import site; site.addsitedir({mine!r})\n")
+    python = str(folder / "venv" / "bin" / "python")
     wheels = [build_wheel(source, folder) for source in sorted(EXAMPLES.iterdir())]
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
-    command += ["--disable-pip-version-check", "--target", str(folder / "site")]
-    done = subprocess.run([*command, *map(str, wheels)], capture_output=True, text=True)
+    command = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps"]
+    command += ["--disable-pip-version-check", "--no-index", *map(str, wheels)]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return folder / "site"
+    return python
 
 
 def write_config(place: Path, provider: str = "", channel: str = "") -> str:
@@ -80,12 +88,12 @@ async def answer_to(place: Path, text: str) -> str:
 
 
 async def test_a_channel_a_provider_and_a_tool_of_add_ons_answer_a_message(
-    installed: Path, tmp_path: Path
+    python: str, tmp_path: Path
 ) -> None:
     for name in ("inbox", "outbox", "home"):
         (tmp_path / name).mkdir(mode=0o700)
-    env = {"PYTHONPATH": f"{ROOT}:{installed}"}
-    async with running_daemon(tmp_path / "home", write_config(tmp_path), env) as daemon:
+    config = write_config(tmp_path)
+    async with running_daemon(tmp_path / "home", config, python=python) as daemon:
         assert await answer_to(tmp_path, "good morning") == "Hello: good morning"
         assert await answer_to(tmp_path, "double 21") == "Hello: 42"
         assert await daemon.terminate() == 0
@@ -101,11 +109,10 @@ async def test_a_channel_a_provider_and_a_tool_of_add_ons_answer_a_message(
     ],
 )
 def test_the_keys_of_an_add_on_are_checked_by_its_own_config(
-    installed: Path, tmp_path: Path, provider: str, channel: str, fault: str
+    python: str, tmp_path: Path, provider: str, channel: str, fault: str
 ) -> None:
     (tmp_path / "config.toml").write_text(write_config(tmp_path, provider, channel))
-    env = {"PYTHONPATH": f"{ROOT}:{installed}"}
-    done = aidaemon("config", "check", home=tmp_path, env=env)
+    done = aidaemon("config", "check", home=tmp_path, python=python)
     assert done.returncode == 2
     assert fault in done.stderr
 

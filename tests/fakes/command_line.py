@@ -15,12 +15,13 @@ def aidaemon(
     home: Path | None = None,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
+    python: str = sys.executable,
 ) -> subprocess.CompletedProcess[str]:
     """Run one command line to its end. HOME of the system, and everything else that leaks in, is left out."""
     given = {name: os.environ[name] for name in KEPT if name in os.environ}
     given |= {"PYTHONPATH": f"{ROOT}{os.pathsep}{given.get('PYTHONPATH', '')}", "COLUMNS": "200"}
     given |= {"AIDAEMON_HOME": str(home)} if home else {"HOME": "/nonexistent"}
-    command = [sys.executable, "-m", "daemon", *words]
+    command = [python, "-m", "daemon", *words]
     return subprocess.run(
         command,
         capture_output=True,

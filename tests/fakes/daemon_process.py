@@ -89,7 +89,12 @@ class Daemon:
 
 @asynccontextmanager
 async def running_daemon(
-    home: Path, config: str, env: Mapping[str, str] | None = None, *, verbose: bool = False
+    home: Path,
+    config: str,
+    env: Mapping[str, str] | None = None,
+    *,
+    verbose: bool = False,
+    python: str = sys.executable,
 ) -> AsyncGenerator[Daemon, None]:
     """Start it on this HOME with this config; killed at the end if it still runs."""
     _write(home, config)
@@ -97,7 +102,7 @@ async def running_daemon(
         "PYTHONPATH": str(ROOT),
         **(env or {}),
     }
-    command = (sys.executable, "-m", "daemon", "run", "--home", str(home), *["--verbose"] * verbose)
+    command = (python, "-m", "daemon", "run", "--home", str(home), *["--verbose"] * verbose)
     process = await asyncio.create_subprocess_exec(
         *command, env=given, stderr=asyncio.subprocess.PIPE, start_new_session=True
     )
