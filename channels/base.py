@@ -13,7 +13,6 @@ says that it arrived.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from channels.message import (
@@ -21,9 +20,9 @@ from channels.message import (
     Arrival,
     Attachment,
     ButtonPress,
-    Choice,
     InboundMessage,
     MessagePart,
+    OutboundMessage,
 )
 
 
@@ -180,42 +179,23 @@ class Channel(Protocol):
         """
         ...
 
-    async def send(
-        self,
-        address: Address,
-        part: MessagePart,
-        key: str,
-        *,
-        choices: Sequence[Choice] = (),
-        reply_to: str = "",
-    ) -> str:
-        """Send; the message's id. No other message has this `key`. Raises Rejected, RetryLater,
-        DeliveryUnknown, Revoked.
+    async def send(self, message: OutboundMessage) -> str:
+        """Send; the message's id. Raises Rejected, RetryLater, DeliveryUnknown, Revoked."""
+        ...
+
+    async def edit(self, message_id: str, message: OutboundMessage) -> None:
+        """Replace a message of ours, in text and buttons; repeating it does no harm. Raises as
+        `send`.
         """
         ...
 
-    async def edit(
-        self,
-        address: Address,
-        message_id: str,
-        part: MessagePart,
-        *,
-        choices: Sequence[Choice] = (),
-    ) -> None:
-        """Replace a message of ours; repeating it does no harm. Without choices its buttons go.
-        Raises as `send`.
-        """
-        ...
-
-    async def find(self, address: Address, key: str, part: MessagePart, since: datetime) -> str:
-        """The id of the message sent under this key since then; "" when there is none, or the
+    async def find(self, message: OutboundMessage, since: datetime) -> str:
+        """The id of this message, if it was sent since then; "" when there is none, or the
         platform cannot tell. Raises RetryLater, Revoked.
         """
         ...
 
-    async def show_draft(
-        self, address: Address, key: str, text: str, shown: str, *, private: bool
-    ) -> str:
+    async def show_draft(self, address: Address, key: str, text: str, shown: str) -> str:
         """Show this unfinished markdown, in place of message `shown` ("" at first). The id of the
         message that shows it, which the finished text replaces by `edit`; "" where it goes away by
         itself. The end of a long one is enough. Raises as `send`.
@@ -234,12 +214,6 @@ class Channel(Protocol):
 
     async def mark_seen(self, address: Address, message_id: str) -> None:
         """Mark a person's message as seen and waiting, with a reaction. Raises as `send`."""
-        ...
-
-    async def upload(
-        self, address: Address, file: Path, name: str, caption: MessagePart, key: str
-    ) -> str:
-        """Send a file; the message's id. Raises as `send`."""
         ...
 
     async def download(self, attachment: Attachment, into: BinaryIO) -> None:

@@ -4,9 +4,11 @@ text.
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
+from pathlib import Path
 
 SECRETS = re.compile(r'("(?:token|response_url|trigger_id)": ?")[^"]*')
 """With these whoever reads them could answer in our name for a while."""
@@ -139,3 +141,19 @@ class MessagePart:
 
     text: str
     plain: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutboundMessage:
+    """A message to send. No other message has its `key`. `choices` are its buttons; `reply_to` is
+    the id of the message that it answers. `file` is sent with it under `name`; then the part is the
+    caption.
+    """
+
+    address: Address
+    part: MessagePart
+    key: str = ""
+    choices: Sequence[Choice] = ()
+    reply_to: str = ""
+    file: Path | None = None
+    name: str = ""

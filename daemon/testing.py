@@ -4,11 +4,17 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import BinaryIO
 
 from channels.base import Capabilities, Host, RateLimit
-from channels.message import Address, Attachment, Choice, InboundMessage, MessagePart, Sender
+from channels.message import (
+    Address,
+    Attachment,
+    InboundMessage,
+    MessagePart,
+    OutboundMessage,
+    Sender,
+)
 from daemon.core.messages import ModelReply, ModelRequest, ToolCall
 from daemon.providers.base import TextCallback
 
@@ -104,37 +110,22 @@ class MemoryChannel:
         pieces = [text[at : at + limit] for at in range(0, len(text), limit)] or [""]
         return [MessagePart(piece, piece) for piece in pieces]
 
-    async def send(
-        self,
-        address: Address,
-        part: MessagePart,
-        key: str,
-        *,
-        choices: Sequence[Choice] = (),
-        reply_to: str = "",
-    ) -> str:
+    async def send(self, message: OutboundMessage) -> str:
         """Deliver."""
-        self.sent.append((address.chat, part.text))
+        self.sent.append(
+            (message.address.chat, f"[{message.name}] " * bool(message.file) + message.part.text)
+        )
         return str(len(self.sent))
 
-    async def edit(
-        self,
-        address: Address,
-        message_id: str,
-        part: MessagePart,
-        *,
-        choices: Sequence[Choice] = (),
-    ) -> None:
+    async def edit(self, message_id: str, message: OutboundMessage) -> None:
         """Replace a message."""
-        self.sent[int(message_id) - 1] = address.chat, part.text
+        self.sent[int(message_id) - 1] = message.address.chat, message.part.text
 
-    async def find(self, address: Address, key: str, part: MessagePart, since: datetime) -> str:
+    async def find(self, message: OutboundMessage, since: datetime) -> str:
         """It cannot tell."""
         return ""
 
-    async def show_draft(
-        self, address: Address, key: str, text: str, shown: str, *, private: bool
-    ) -> str:
+    async def show_draft(self, address: Address, key: str, text: str, shown: str) -> str:
         """Drafts are not shown."""
         return ""
 
@@ -147,12 +138,6 @@ class MemoryChannel:
 
     async def mark_seen(self, address: Address, message_id: str) -> None:
         """Nothing to mark."""
-
-    async def upload(
-        self, address: Address, file: Path, name: str, caption: MessagePart, key: str
-    ) -> str:
-        """Deliver a file's name."""
-        return await self.send(address, MessagePart(f"[{name}] {caption.text}", name), key)
 
     async def download(self, attachment: Attachment, into: BinaryIO) -> None:
         """No message here has a file."""

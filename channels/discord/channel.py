@@ -33,7 +33,7 @@ from channels.discord.rest import (
 )
 from channels.json_access import Json
 from channels.markup.discord import LIMIT, render_parts
-from channels.message import Address, Attachment, Choice, MessagePart
+from channels.message import Address, Attachment, MessagePart, OutboundMessage
 from channels.transport import Backoff, OptionalCalls, check_size, too_large
 
 MAX_UPLOAD, MAX_DOWNLOAD = 10 << 20, 25 << 20
@@ -100,19 +100,14 @@ class Discord:
     def render(self, text: str) -> Sequence[MessagePart]:
         return render_parts(text, LIMIT)
 
-    async def send(
-        self,
-        address: Address,
-        part: MessagePart,
-        key: str,
-        *,
-        choices: Sequence[Choice] = (),
-        reply_to: str = "",
-    ) -> str:
+    async def send(self, message: OutboundMessage) -> str:
         """The same key soon again gives the same message (K13). Where it may not be a reply, it
         goes out as none.
         """
-        body = _body(part, choices) | _nonce(key)
+        address, reply_to = message.address, message.reply_to
+        if message.file:
+            return await self._upload(message, message.file)
+        body = _body(message) | _nonce(message.key)
         if reply_to:
             reply = {"message_reference": {"message_id": reply_to, "fail_if_not_exists": False}}
             try:
@@ -121,24 +116,18 @@ class Discord:
                 pass
         return await self._post(address, body)
 
-    async def edit(
-        self,
-        address: Address,
-        message_id: str,
-        part: MessagePart,
-        *,
-        choices: Sequence[Choice] = (),
-    ) -> None:
-        await self._rest.call("PATCH", _path(address, message_id), _body(part, choices))
+    async def edit(self, message_id: str, message: OutboundMessage) -> None:
+        await self._rest.call("PATCH", _path(message.address, message_id), _body(message))
 
-    async def find(self, address: Address, key: str, part: MessagePart, since: datetime) -> str:
+    async def find(self, message: OutboundMessage, since: datetime) -> str:
         """By its text: Discord does not give the nonce out."""
+        part = message.part
         if not part.text.strip():
             return ""
         if not self._rest.bot_id:
             await self._rest.login()
         after = snowflake_before(snowflake_at(since), CLOCK_MARGIN_S)
-        path = f"{_path(address)}?limit={FIND_MESSAGES}&after={after}"
+        path = f"{_path(message.address)}?limit={FIND_MESSAGES}&after={after}"
         page = await self._optional.attempt("history", self._rest.call, "GET", path)
         ids = (
             [str(row["id"]) for row in page if self._is_ours(row, part)]
@@ -147,14 +136,13 @@ class Discord:
         )
         return min(ids, key=parse_snowflake, default="")
 
-    async def show_draft(
-        self, address: Address, key: str, text: str, shown: str, *, private: bool
-    ) -> str:
+    async def show_draft(self, address: Address, key: str, text: str, shown: str) -> str:
         """A message that is edited; of a long one the end is seen."""
         part = render_parts(text.strip() or "…", LIMIT)[-1]
+        message = OutboundMessage(address, part, f"{key}/draft")
         if not shown:
-            return await self.send(address, part, f"{key}/draft")
-        await self.edit(address, shown, part)
+            return await self.send(message)
+        await self.edit(shown, message)
         return shown
 
     async def delete(self, address: Address, message_id: str) -> None:
@@ -172,14 +160,13 @@ class Discord:
         path = f"{_path(address, message_id)}/reactions/{quote('👀')}/@me"
         await self._optional.attempt("reactions", self._rest.call, "PUT", path)
 
-    async def upload(
-        self, address: Address, file: Path, name: str, caption: MessagePart, key: str
-    ) -> str:
-        await check_size(file, name, MAX_UPLOAD, "Discord")
-        body = {"flags": NO_EMBEDS, "allowed_mentions": NO_MENTIONS} | _nonce(key)
-        if caption.text:
-            body["content"] = caption.text
-        return await self._post(address, body, file=(file, name), timeout_s=UPLOAD_S)
+    async def _upload(self, message: OutboundMessage, file: Path) -> str:
+        await check_size(file, message.name, MAX_UPLOAD, "Discord")
+        body = {"flags": NO_EMBEDS, "allowed_mentions": NO_MENTIONS} | _nonce(message.key)
+        if message.part.text:
+            body["content"] = message.part.text
+        name = message.name
+        return await self._post(message.address, body, file=(file, name), timeout_s=UPLOAD_S)
 
     async def download(self, attachment: Attachment, into: BinaryIO) -> None:
         """Without the token."""
@@ -220,7 +207,7 @@ def _nonce(key: str) -> dict[str, Any]:
     return {"nonce": blake2b(key.encode(), digest_size=12).hexdigest(), "enforce_nonce": True}
 
 
-def _body(part: MessagePart, choices: Sequence[Choice]) -> dict[str, Any]:
+def _body(message: OutboundMessage) -> dict[str, Any]:
     """Nothing in it can notify anybody, and links show no preview."""
     buttons = [
         {
@@ -229,14 +216,14 @@ def _body(part: MessagePart, choices: Sequence[Choice]) -> dict[str, Any]:
             "label": choice.label[:MAX_LABEL] or "?",
             "custom_id": choice.data,
         }
-        for choice in choices[: BUTTONS_PER_ROW * MAX_ROWS]
+        for choice in message.choices[: BUTTONS_PER_ROW * MAX_ROWS]
     ]
     rows = [
         {"type": 1, "components": buttons[at : at + BUTTONS_PER_ROW]}
         for at in range(0, len(buttons), BUTTONS_PER_ROW)
     ]
     return {
-        "content": part.text,
+        "content": message.part.text,
         "flags": NO_EMBEDS,
         "allowed_mentions": NO_MENTIONS,
         "components": rows,

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
 from typing import BinaryIO
 
 from channels.base import Capabilities, Host, RateLimit, RetryLater
 from channels.markup.slack import LIMIT, render_parts
-from channels.message import Address, Attachment, Choice, MessagePart
+from channels.message import Address, Attachment, MessagePart, OutboundMessage
 from channels.slack.config import SlackAccount, SlackTiming
 from channels.slack.events import EventParser
 from channels.slack.files import MAX_DOWNLOAD, MAX_UPLOAD, SlackFiles
@@ -85,41 +84,28 @@ class Slack:
     def render(self, text: str) -> Sequence[MessagePart]:
         return render_parts(text)
 
-    async def send(
-        self,
-        address: Address,
-        part: MessagePart,
-        key: str,
-        *,
-        choices: Sequence[Choice] = (),
-        reply_to: str = "",
-    ) -> str:
-        """`reply_to` is of no use here: what is answered is in the thread."""
-        self._threads.join(address)
-        return await self._messages.post(address, part, key, choices)
+    async def send(self, message: OutboundMessage) -> str:
+        """`reply_to` is of no use here: what is answered is in the thread. Slack keeps no key with
+        a file: after a restart it cannot be found.
+        """
+        self._threads.join(message.address)
+        if message.file:
+            return await self._files.upload(message, message.file)
+        return await self._messages.post(message)
 
-    async def edit(
-        self,
-        address: Address,
-        message_id: str,
-        part: MessagePart,
-        *,
-        choices: Sequence[Choice] = (),
-    ) -> None:
-        await self._messages.edit(address, message_id, part, choices)
+    async def edit(self, message_id: str, message: OutboundMessage) -> None:
+        await self._messages.edit(message_id, message)
 
-    async def find(self, address: Address, key: str, part: MessagePart, since: datetime) -> str:
-        if sent := await self._files.find(address, key):
+    async def find(self, message: OutboundMessage, since: datetime) -> str:
+        if sent := await self._files.find(message):
             return sent
-        return await self._messages.find(address, key, since)
+        return await self._messages.find(message, since)
 
-    async def show_draft(
-        self, address: Address, key: str, text: str, shown: str, *, private: bool
-    ) -> str:
+    async def show_draft(self, address: Address, key: str, text: str, shown: str) -> str:
         """Streamed in threads, else as a message that is edited."""
         self._threads.join(address)
-        end = self.render(text)[-1]
-        return await self._messages.show_draft(address, key, text, shown, end)
+        end = OutboundMessage(address, self.render(text)[-1], key)
+        return await self._messages.show_draft(end, text, shown)
 
     async def delete(self, address: Address, message_id: str) -> None:
         await self._messages.delete(address, message_id)
@@ -134,13 +120,6 @@ class Slack:
     async def mark_seen(self, address: Address, message_id: str) -> None:
         target = {"channel": address.chat, "timestamp": message_id, "name": "eyes"}
         await self._call_optional("reactions.add", address, **target)
-
-    async def upload(
-        self, address: Address, file: Path, name: str, caption: MessagePart, key: str
-    ) -> str:
-        """Slack keeps no key with it: after a restart it cannot be found."""
-        self._threads.join(address)
-        return await self._files.upload(address, file, name, caption, key)
 
     async def download(self, attachment: Attachment, into: BinaryIO) -> None:
         await self._files.download(attachment, into)

@@ -11,7 +11,7 @@ from yarl import URL
 
 from channels.base import ChannelError, DeliveryUnknown, Rejected
 from channels.json_access import find_object, find_objects, find_text, get_text
-from channels.message import Address, Attachment, MessagePart
+from channels.message import Attachment, OutboundMessage
 from channels.slack.web import SlackError, SlackWeb
 from channels.transport import RecentDict, check_size, check_status, too_large
 
@@ -27,10 +27,9 @@ class SlackFiles:
         self._web, self._transfer_s = web, transfer_s
         self._lost = RecentDict[str, list[str]](MAX_LOST)
 
-    async def upload(
-        self, address: Address, file: Path, name: str, caption: MessagePart, key: str
-    ) -> str:
+    async def upload(self, message: OutboundMessage, file: Path) -> str:
         """Into the chat; the message's ts."""
+        address, name, key = message.address, message.name, message.key
         size = await check_size(file, name, MAX_UPLOAD, "Slack")
         if not size:
             raise Rejected(f"{name} is empty; Slack takes no empty files")
@@ -52,7 +51,7 @@ class SlackFiles:
             answer = await self._web.http.request("POST", url, data=data, **options)
         check_status(answer.status, f"Slack: {name}: the upload")
         done = {"files": [{"id": file_id, "title": name}], "channel_id": address.chat}
-        done |= {"thread_ts": address.thread, "initial_comment": caption.text}
+        done |= {"thread_ts": address.thread, "initial_comment": message.part.text}
         try:
             completed = await self._web.write("files.completeUploadExternal", **done)
         except DeliveryUnknown:
@@ -67,11 +66,11 @@ class SlackFiles:
         except ChannelError:
             return file_id
 
-    async def find(self, address: Address, key: str) -> str:
+    async def find(self, message: OutboundMessage) -> str:
         """The message with a file whose answer was lost, or "". Raises RetryLater, Revoked."""
-        for file_id in self._lost.get(key, ()):
+        for file_id in self._lost.get(message.key, ()):
             with contextlib.suppress(SlackError):
-                if sent := await self._find_message(file_id, address.chat):
+                if sent := await self._find_message(file_id, message.address.chat):
                     return sent
         return ""
 

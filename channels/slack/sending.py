@@ -4,13 +4,13 @@
 
 import contextlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from channels.base import DeliveryUnknown, Rejected
 from channels.json_access import Json, find_object, find_text, get_text
-from channels.message import Address, Choice, MessagePart
+from channels.message import Address, Choice, OutboundMessage
 from channels.slack.history import ThreadMembership
 from channels.slack.web import SlackError, SlackWeb
 from channels.transport import RecentDict
@@ -57,15 +57,16 @@ class SlackMessages:
         """`find` can tell, as far as is known."""
         return self._web.optional.has(METADATA) and self._web.optional.has(FIND)
 
-    async def post(
-        self, address: Address, part: MessagePart, key: str, choices: Sequence[Choice] = ()
-    ) -> str:
+    async def post(self, outbound: OutboundMessage) -> str:
         """A new message; its ts. Slack must not show what is behind the links in a text."""
-        message = {"channel": address.chat, "thread_ts": address.thread, **_body(part, choices)}
+        address = outbound.address
+        message = {"channel": address.chat, "thread_ts": address.thread, **_body(outbound)}
         message |= {"unfurl_links": False, "unfurl_media": False}
         if self._web.optional.has(METADATA):
             try:
-                sent = await self._web.write("chat.postMessage", **message, metadata=_metadata(key))
+                sent = await self._web.write(
+                    "chat.postMessage", **message, metadata=_metadata(outbound.key)
+                )
                 return get_text(sent, "ts")
             except SlackError as error:
                 if "metadata" not in error.code:
@@ -73,10 +74,9 @@ class SlackMessages:
                 self._web.optional.disable(METADATA, error)
         return get_text(await self._web.write("chat.postMessage", **message), "ts")
 
-    async def edit(
-        self, address: Address, message_id: str, part: MessagePart, choices: Sequence[Choice] = ()
-    ) -> None:
+    async def edit(self, message_id: str, message: OutboundMessage) -> None:
         """The finished text, in place of what was shown."""
+        address = message.address
         place = address.chat, message_id
         stream = self._streams.get(place)
         key = stream.key if stream else ""
@@ -85,12 +85,12 @@ class SlackMessages:
         if stream and stream.is_open:
             await self._stop(address, message_id, stream)
         try:
-            await self._update(address, message_id, part, choices, key)
+            await self._update(message_id, message, key)
         except SlackError as error:
             if error.code != "streaming_state_conflict":
                 raise
             await self._stop(address, message_id)  # begun before a restart
-            await self._update(address, message_id, part, choices, key)
+            await self._update(message_id, message, key)
         except DeliveryUnknown:
             if stream:
                 # some servers stream, but cannot edit what was streamed: then it is sent anew
@@ -111,10 +111,11 @@ class SlackMessages:
                 raise
         self._streams.pop((address.chat, message_id), None)
 
-    async def find(self, address: Address, key: str, since: datetime) -> str:
+    async def find(self, message: OutboundMessage, since: datetime) -> str:
         """The ts of our message with this key. What a crash has left of a stream carries none: it
         is deleted, so that it does not stand beside the answer. Raises RetryLater, Revoked.
         """
+        address, key = message.address, message.key
         identity = self._web.identity or await self._web.get_identity()
         method = "conversations.replies" if address.thread else "conversations.history"
         asked = {"channel": address.chat, "ts": address.thread, "include_all_metadata": "true"}
@@ -137,16 +138,15 @@ class SlackMessages:
             self._with_key[address.chat, found] = None
         return found
 
-    async def show_draft(
-        self, address: Address, key: str, text: str, shown: str, end: MessagePart
-    ) -> str:
-        """The message that shows it. `end`: the end of the text as a part."""
+    async def show_draft(self, end: OutboundMessage, text: str, shown: str) -> str:
+        """The message that shows it. `end`: the end of the text as a message."""
+        address = end.address
         stream = self._streams.get((address.chat, shown))
         if stream and stream.is_open:
-            await self._append(address, shown, stream, text, end)
+            await self._append(shown, stream, text, end)
             return shown
         if shown:
-            await self._update(address, shown, end, (), "")
+            await self._update(shown, end, "")
             return shown
         person, text = self._threads.last_author(address), defuse_mentions(text)[:MAX_STREAMED]
         if address.thread and (person or address.chat.startswith("D")):
@@ -161,42 +161,36 @@ class SlackMessages:
             )
             if answer:
                 message_id = get_text(answer, "ts")
-                self._streams[address.chat, message_id] = _Stream(key, text)
+                self._streams[address.chat, message_id] = _Stream(end.key, text)
                 return message_id
-        return await self.post(address, end, key)
+        return await self.post(end)
 
     async def _append(
-        self, address: Address, message_id: str, stream: _Stream, text: str, end: MessagePart
+        self, message_id: str, stream: _Stream, text: str, end: OutboundMessage
     ) -> None:
         text = defuse_mentions(text)
         if not text.startswith(stream.written):
-            return await self.edit(address, message_id, end)
+            return await self.edit(message_id, end)
         more = text[len(stream.written) : MAX_STREAMED]
         if not more:
             return None
         try:
-            target = {"channel": address.chat, "ts": message_id}
+            target = {"channel": end.address.chat, "ts": message_id}
             await self._web.write("chat.appendStream", **target, markdown_text=more)
         except SlackError as error:
             if error.code not in STREAM_ENDED:
                 raise
             stream.is_open = False
-            await self._update(address, message_id, end, (), stream.key)
+            await self._update(message_id, end, stream.key)
         else:
             stream.written += more
 
-    async def _update(
-        self,
-        address: Address,
-        message_id: str,
-        part: MessagePart,
-        choices: Sequence[Choice],
-        key: str,
-    ) -> None:
+    async def _update(self, message_id: str, message: OutboundMessage, key: str) -> None:
         """Its key stays if none is given."""
         metadata = _metadata(key) if key and self._web.optional.has(METADATA) else None
-        body = {**_body(part, choices), "metadata": metadata}
-        await self._web.write("chat.update", channel=address.chat, ts=message_id, **body)
+        body = {**_body(message), "metadata": metadata}
+        chat = message.address.chat
+        await self._web.write("chat.update", channel=chat, ts=message_id, **body)
 
     async def _stop(self, address: Address, message_id: str, stream: _Stream | None = None) -> None:
         metadata = _metadata(stream.key if stream else REPLACED_KEY)
@@ -228,12 +222,12 @@ def _key_of(row: Json) -> str:
     return find_text(find_object(metadata, "event_payload"), "key") if is_ours else ""
 
 
-def _body(part: MessagePart, choices: Sequence[Choice]) -> dict[str, object]:
+def _body(message: OutboundMessage) -> dict[str, object]:
     """Blocks hide the text, so with buttons it stands in sections, too; without buttons, earlier
     ones go.
     """
     blocks: list[Json] = []
-    text = part.text
+    text, choices = message.part.text, message.choices
     while choices and text:
         at = len(text)
         if at > MAX_SECTION:
@@ -244,7 +238,7 @@ def _body(part: MessagePart, choices: Sequence[Choice]) -> dict[str, object]:
     if choices:
         buttons = [_button(index, choice) for index, choice in enumerate(choices[:MAX_BUTTONS])]
         blocks.append({"type": "actions", "elements": buttons})
-    return {"text": part.text, "blocks": blocks}
+    return {"text": message.part.text, "blocks": blocks}
 
 
 def _button(index: int, choice: Choice) -> dict[str, object]:

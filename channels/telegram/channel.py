@@ -21,7 +21,7 @@ from channels.base import (
 )
 from channels.markup.split import truncate, utf16_length
 from channels.markup.telegram import LIMIT, render_parts
-from channels.message import Address, Attachment, Choice, MessagePart
+from channels.message import Address, Attachment, Choice, MessagePart, OutboundMessage
 from channels.telegram.api import TelegramApi
 from channels.telegram.config import TelegramAccount
 from channels.telegram.poller import Poller, TelegramTiming, delete_webhook
@@ -83,50 +83,35 @@ class Telegram:
     def render(self, text: str) -> Sequence[MessagePart]:
         return render_parts(text, LIMIT)
 
-    async def send(
-        self,
-        address: Address,
-        part: MessagePart,
-        key: str,
-        *,
-        choices: Sequence[Choice] = (),
-        reply_to: str = "",
-    ) -> str:
+    async def send(self, message: OutboundMessage) -> str:
         """Telegram has no keys: after DeliveryUnknown nobody can tell whether it was sent."""
-        params = _chat(address) | _keyboard(choices)
-        if reply_to.isdigit():
-            reply = {"message_id": int(reply_to), "allow_sending_without_reply": True}
+        if message.file:
+            return await self._upload(message, message.file)
+        params = _chat(message.address) | _keyboard(message.choices)
+        if message.reply_to.isdigit():
+            reply = {"message_id": int(message.reply_to), "allow_sending_without_reply": True}
             params["reply_parameters"] = reply
-        return _message_id(await self._send_text("sendMessage", part, params))
+        return _message_id(await self._send_text("sendMessage", message.part, params))
 
-    async def edit(
-        self,
-        address: Address,
-        message_id: str,
-        part: MessagePart,
-        *,
-        choices: Sequence[Choice] = (),
-    ) -> None:
+    async def edit(self, message_id: str, message: OutboundMessage) -> None:
         try:
-            await self._send_text(
-                "editMessageText", part, _message(address, message_id) | _keyboard(choices)
-            )
+            params = _message(message.address, message_id) | _keyboard(message.choices)
+            await self._send_text("editMessageText", message.part, params)
         except Rejected as error:
             if "not modified" not in str(error):
                 raise
 
-    async def find(self, address: Address, key: str, part: MessagePart, since: datetime) -> str:
+    async def find(self, message: OutboundMessage, since: datetime) -> str:
         """A bot cannot read what is in a chat."""
         return ""
 
-    async def show_draft(
-        self, address: Address, key: str, text: str, shown: str, *, private: bool
-    ) -> str:
+    async def show_draft(self, address: Address, key: str, text: str, shown: str) -> str:
         """The end of it: as Telegram's own draft, which goes away by itself, or as a message."""
         part = self.render(text)[-1]
         if not part.plain.strip():
             return shown
-        if private and not shown and self._optional.has(DRAFT):
+        in_group = self.rate_limit(address) == GROUP_RATE
+        if not in_group and not shown and self._optional.has(DRAFT):
             params = _chat(address) | {"draft_id": zlib.crc32(key.encode()) & 0x7FFFFFFF or 1}
             try:
                 await self._send_text(DRAFT, part, params)
@@ -136,18 +121,17 @@ class Telegram:
                 self._optional.disable(DRAFT, error)
             else:
                 return ""
+        message = OutboundMessage(address, part, key)
         if not shown:
-            return await self.send(address, part, key)
+            return await self.send(message)
         now = time.monotonic()
-        if (
-            self.rate_limit(address) == GROUP_RATE
-        ):  # its few messages a minute are left to the answers
+        if in_group:  # its few messages a minute are left to the answers
             if now < self._edited_at.get(address.chat, 0.0) + self._timing.edit_s:
                 return shown
             if len(self._edited_at) > MAX_CHATS:
                 self._edited_at.clear()
             self._edited_at[address.chat] = now
-        await self.edit(address, shown, part)
+        await self.edit(shown, message)
         return shown
 
     async def delete(self, address: Address, message_id: str) -> None:
@@ -164,16 +148,17 @@ class Telegram:
         reaction = {"reaction": [{"type": "emoji", "emoji": "👀"}]}
         await self._call_optional("setMessageReaction", _message(address, message_id) | reaction)
 
-    async def upload(
-        self, address: Address, file: Path, name: str, caption: MessagePart, key: str
-    ) -> str:
+    async def _upload(self, message: OutboundMessage, file: Path) -> str:
         """As a document. A caption that is too long is shortened, without its markup."""
-        await check_size(file, name, MAX_UPLOAD, "Telegram")
+        await check_size(file, message.name, MAX_UPLOAD, "Telegram")
+        caption = message.part
         short = truncate(caption.plain, MAX_CAPTION)
         if short != caption.plain or utf16_length(caption.text) > MAX_CAPTION:
             caption = MessagePart("", short)
         return _message_id(
-            await self._send_text("sendDocument", caption, _chat(address), (file, name))
+            await self._send_text(
+                "sendDocument", caption, _chat(message.address), (file, message.name)
+            )
         )
 
     async def download(self, attachment: Attachment, into: BinaryIO) -> None:

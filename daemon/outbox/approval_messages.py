@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from channels.base import ChannelError, Rejected
 from channels.markup.sanitize import escape_markdown
+from channels.message import OutboundMessage
 from daemon.access.chat_ids import parse_address
 from daemon.core.clock import BackgroundTasks
 from daemon.core.errors import StoreUnavailable
@@ -113,7 +114,9 @@ async def _edit(channel: ChannelState, row: OutboxRow, text: str) -> bool:
         await channel.up.wait()
         await channel.rate_limit.acquire(address)
         try:
-            await asyncio.wait_for(channel.channel.edit(address, message, last), CALL_S)
+            await asyncio.wait_for(
+                channel.channel.edit(message, OutboundMessage(address, last)), CALL_S
+            )
         except Rejected as error:
             log.info("%s: the buttons of a question cannot be removed: %s", channel.name, error)
         except (ChannelError, TimeoutError) as error:

@@ -73,7 +73,6 @@ class DraftUpdater:
     shown_at: float = 0.0
     shown: str = ""
     message: str = ""
-    private: bool = False
     noted: str | None = None
     showing: bool = False
     mute: bool = False
@@ -177,19 +176,14 @@ class DraftUpdater:
                 return
             await self._note(self.message)
         draft = self.channel.channel.show_draft(
-            self.address, draft_key(self.turn), text, self.message, private=self.private
+            self.address, draft_key(self.turn), text, self.message
         )
         self.message = await asyncio.wait_for(draft, LAST_CALL_S)
         await self._note(self.message or GONE)
 
     async def _load(self) -> str | None:
-        """What the journal has of a draft that a former daemon showed, and whether nobody else
-        reads the chat.
-        """
-        known, begun = await self.store.read(
-            lambda tx: (tx.get_draft(self.turn), tx.get_turn_input(self.turn))
-        )
-        self.private = begun is not None and not begun.message_id
+        """What the journal has of a draft that a former daemon showed."""
+        known = await self.store.read(lambda tx: tx.get_draft(self.turn))
         self.message = (known or "").removeprefix(GONE)
         return known
 

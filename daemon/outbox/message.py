@@ -16,7 +16,7 @@ GONE = "-"
 
 
 @value
-class OutboundMessage:
+class Delivery:
     """What is to be sent where. `choices` stand under the last piece; `reply_to` is the message
     that the first one answers.
 

@@ -17,7 +17,7 @@ from daemon.outbox.message import (
     FILE,
     GONE,
     REPLY,
-    OutboundMessage,
+    Delivery,
     build_choices,
     list_buttons,
     role_or_guest,
@@ -35,7 +35,7 @@ WHOSE = "It is for {who}, in {where}."
 
 def build_message(
     tx: Tx, channel: str, row: OutboxRow, *, buttons: bool, is_up: Callable[[str], bool]
-) -> OutboundMessage:
+) -> Delivery:
     """The message as things stand now: a question that was answered meanwhile has no buttons any
     more.
     """
@@ -43,10 +43,10 @@ def build_message(
     since = min(begun.received_at, row.created_at) if begun else row.created_at
     address = parse_address(channel, row.chat)
     if row.kind == APPROVAL:
-        plain = OutboundMessage(row, address, OVER, since)
+        plain = Delivery(row, address, OVER, since)
         return _build_question(tx, plain, begun, buttons=buttons, is_up=is_up)
     if row.kind != REPLY:
-        return OutboundMessage(row, address, escape_markdown(row.body), since)
+        return Delivery(row, address, escape_markdown(row.body), since)
     draft = tx.get_draft(row.turn)
     draft = None if draft == GONE else draft
     file_sent = (FILE, row.session, "sent")  # what is said after a file is to stand below it
@@ -54,19 +54,19 @@ def build_message(
         (one.kind, one.session, one.state) == file_sent for one in tx.list_turn_outbox(row.turn)
     )
     reply_to = begun.message_id if begun else ""
-    return OutboundMessage(
+    return Delivery(
         row, address, row.body, since, reply_to=reply_to, draft=draft, draft_outdated=outdated
     )
 
 
 def _build_question(
     tx: Tx,
-    plain: OutboundMessage,
+    plain: Delivery,
     begun: InboxRow | None,
     *,
     buttons: bool,
     is_up: Callable[[str], bool],
-) -> OutboundMessage:
+) -> Delivery:
     """Who may not approve here is told who has been asked; a button is shown only where it may
     count.
     """

@@ -15,7 +15,7 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 from channels.base import Channel, ChannelError, DeliveryUnknown, Rejected, RetryLater, Revoked
-from channels.message import MessagePart
+from channels.message import MessagePart, OutboundMessage
 from daemon.access.chat_ids import NOTICE
 from daemon.core.clock import Clock
 from daemon.core.errors import StoreUnavailable
@@ -23,7 +23,7 @@ from daemon.core.rows import UNSENT_STATES, OutboxRow
 from daemon.outbox.approval_messages import ApprovalMessages
 from daemon.outbox.channel_supervisor import ChannelState
 from daemon.outbox.live_drafts import LiveDrafts
-from daemon.outbox.message import APPROVAL, FILE, REPLY, OutboundMessage, draft_key, message_key
+from daemon.outbox.message import APPROVAL, FILE, REPLY, Delivery, draft_key, message_key
 from daemon.outbox.render import build_message
 from daemon.store.journal import Store, Tx
 
@@ -88,7 +88,7 @@ class DeliveryState:
     journal has.
     """
 
-    message: OutboundMessage
+    message: Delivery
     pieces: Sequence[MessagePart]
     file: AttachmentFile | None
     ids: list[str]
@@ -176,7 +176,8 @@ class OutboxSender:
         key = message_key(row.turn, row.part, index)
         sent = ""
         if state.unsure:
-            found = await channel.channel.find(address, key, piece, message.since)
+            asked = OutboundMessage(address, piece, key)
+            found = await channel.channel.find(asked, message.since)
             if found and found not in state.ids:
                 known = await self.store.read(
                     lambda tx: tx.find_delivery(row.channel, row.chat, found)
@@ -288,13 +289,16 @@ async def _send(channel: Channel, state: DeliveryState, piece: MessagePart, key:
     """
     message, first = state.message, not state.ids
     if state.file and first:
-        return await channel.upload(message.address, state.file.path, state.file.name, piece, key)
+        return await channel.send(
+            OutboundMessage(message.address, piece, key, file=state.file.path, name=state.file.name)
+        )
     choices = message.choices if len(state.ids) == len(state.pieces) - 1 else ()
+    outbound = OutboundMessage(message.address, piece, key, choices)
     if first and message.draft is not None:
         shown = message.draft or await _find_draft(channel, message, piece)
         if shown and not message.draft_outdated:
             try:
-                await channel.edit(message.address, shown, piece, choices=choices)
+                await channel.edit(shown, outbound)
                 return shown
             except Rejected as error:
                 log.info("%s: a draft cannot be replaced: %s", channel.name, error)
@@ -304,21 +308,20 @@ async def _send(channel: Channel, state: DeliveryState, piece: MessagePart, key:
             with suppress(ChannelError):
                 await channel.delete(message.address, shown)
         state.message = replace(message, draft=None)
-    reply_to = message.reply_to if first else ""
-    return await channel.send(message.address, piece, key, choices=choices, reply_to=reply_to)
+    return await channel.send(replace(outbound, reply_to=message.reply_to if first else ""))
 
 
-async def _find_draft(channel: Channel, message: OutboundMessage, piece: MessagePart) -> str:
+async def _find_draft(channel: Channel, message: Delivery, piece: MessagePart) -> str:
     """A draft was begun, and its id is not known. Under the same key the platform gives the first
     one, or makes one.
 
     Where there are keys nothing is searched for: a platform that finds by words could find an equal
     answer of before.
     """
-    key, private = draft_key(message.row.turn), not message.reply_to
+    key = draft_key(message.row.turn)
     if not channel.capabilities.idempotent:
-        return await channel.find(message.address, key, piece, message.since)
+        return await channel.find(OutboundMessage(message.address, piece, key), message.since)
     try:
-        return await channel.show_draft(message.address, key, message.markdown, "", private=private)
+        return await channel.show_draft(message.address, key, message.markdown, "")
     except Rejected:
         return ""

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from channels.message import Choice
+from channels.message import Choice, OutboundMessage
 from tests.channels.discord_host import listening, serving, talking
 from tests.channels.host import Ledger
 from tests.fakes.discord.world import ELSEWHERE, GUILD
@@ -17,7 +17,7 @@ async def test_E7_a_button_is_pressed_and_its_answer_is_seen_by_who_pressed_it()
     async with talking() as scene:
         room = scene.fake.group("ann", "bob")
         number = await scene.channel.send(
-            scene.at(room), scene.channel.render("May I?")[0], "k", choices=CHOICES
+            OutboundMessage(scene.at(room), scene.channel.render("May I?")[0], "k", choices=CHOICES)
         )
         scene.fake.press("bob", number, "a1/once")
         await scene.fake.until(lambda: scene.fake.pressed() == ["done"])
@@ -34,7 +34,9 @@ async def test_E7_the_same_buttons_work_after_a_restart():
         async with listening(fake, host) as scene:
             chat = fake.private("ann")
             number = await scene.channel.send(
-                scene.at(chat), scene.channel.render("May I?")[0], "k", choices=CHOICES
+                OutboundMessage(
+                    scene.at(chat), scene.channel.render("May I?")[0], "k", choices=CHOICES
+                )
             )
         async with listening(fake, host):
             fake.press("ann", number, "a1/deny")
@@ -47,7 +49,7 @@ async def test_E7_discord_is_answered_in_time_however_long_the_house_takes():
         scene.fake.rest.answer_within_s = 0.5
         chat = scene.fake.private("ann")
         number = await scene.channel.send(
-            scene.at(chat), scene.channel.render("May I?")[0], "k", choices=CHOICES
+            OutboundMessage(scene.at(chat), scene.channel.render("May I?")[0], "k", choices=CHOICES)
         )
         scene.host.hold()
         scene.fake.press("ann", number, "a1/once")
@@ -62,7 +64,7 @@ async def test_E7_a_press_that_could_not_be_written_is_tried_again_and_else_said
     async with talking() as scene:
         chat = scene.fake.private("ann")
         number = await scene.channel.send(
-            scene.at(chat), scene.channel.render("May I?")[0], "k", choices=CHOICES
+            OutboundMessage(scene.at(chat), scene.channel.render("May I?")[0], "k", choices=CHOICES)
         )
         scene.host.refuse(2)
         scene.fake.press("ann", number, "a1/once")
@@ -77,7 +79,7 @@ async def test_a_press_that_discord_forgot_and_a_broken_one_disturb_nobody():
     async with talking() as scene:
         chat = scene.fake.private("ann")
         number = await scene.channel.send(
-            scene.at(chat), scene.channel.render("May I?")[0], "k", choices=CHOICES
+            OutboundMessage(scene.at(chat), scene.channel.render("May I?")[0], "k", choices=CHOICES)
         )
         scene.fake.fail("POST callback", Fault("status", 404), Fault("drop"))
         scene.fake.fail("POST followup", Fault("status", 404), Fault("drop"))
@@ -108,7 +110,7 @@ async def test_A14_the_commands_are_in_discords_menu_and_are_written_only_when_t
                 )
                 chat = scene.at(fake.private("ann"))
                 await scene.channel.send(
-                    chat, scene.channel.render("hello")[0], f"{times}"
+                    OutboundMessage(chat, scene.channel.render("hello")[0], f"{times}")
                 )  # a second write would be there now
         menu = fake.rest.commands[""]
         assert [command["name"] for command in menu] == ["status", "stop", "bare"]
@@ -176,7 +178,7 @@ async def test_E7_an_answer_that_comes_too_late_for_discord_says_nothing_against
     async with talking() as scene:
         chat = scene.fake.private("ann")
         number = await scene.channel.send(
-            scene.at(chat), scene.channel.render("May I?")[0], "k", choices=CHOICES
+            OutboundMessage(scene.at(chat), scene.channel.render("May I?")[0], "k", choices=CHOICES)
         )
         scene.fake.rest.lives_s = 0.0
         scene.fake.press("ann", number, "a1/once")

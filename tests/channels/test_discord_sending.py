@@ -7,7 +7,7 @@ import pytest
 
 from channels.base import ChannelError, DeliveryUnknown, Rejected, RetryLater
 from channels.discord.config import DiscordTiming
-from channels.message import Address
+from channels.message import Address, OutboundMessage
 from tests.channels.discord_host import bot, serving, talking
 from tests.fakes.platform import Fault
 
@@ -17,13 +17,15 @@ async def test_B5_13_an_answer_that_was_lost_is_asked_for_again_and_there_is_one
         chat, piece = scene.fake.private("ann"), scene.channel.render("once")[0]
         scene.fake.fail("POST messages", Fault("lost"))
         with pytest.raises(DeliveryUnknown):
-            await scene.channel.send(scene.at(chat), piece, "key")
+            await scene.channel.send(OutboundMessage(scene.at(chat), piece, "key"))
         since = datetime.now(UTC) - timedelta(minutes=1)
-        found = await scene.channel.find(scene.at(chat), "key", piece, since)
-        again = await scene.channel.send(scene.at(chat), piece, "key")
+        found = await scene.channel.find(OutboundMessage(scene.at(chat), piece, "key"), since)
+        again = await scene.channel.send(OutboundMessage(scene.at(chat), piece, "key"))
         assert [shown.id for shown in scene.fake.shown(chat)] == [again]
         assert found == again
-        assert await scene.channel.send(scene.at(chat), piece, "other key") != again
+        assert (
+            await scene.channel.send(OutboundMessage(scene.at(chat), piece, "other key")) != again
+        )
 
 
 async def test_B5_13_after_a_restart_the_same_key_is_the_same_message():
@@ -31,7 +33,7 @@ async def test_B5_13_after_a_restart_the_same_key_is_the_same_message():
         chat, first, second = fake.private("ann"), bot(fake), bot(fake)
         piece = first.render("once")[0]
         ids = [
-            await channel.send(Address("discord", chat), piece, "turn/1/0")
+            await channel.send(OutboundMessage(Address("discord", chat), piece, "turn/1/0"))
             for channel in (first, second)
         ]
         await first.aclose()
@@ -46,10 +48,13 @@ async def test_what_was_never_sent_is_not_found():
         chat, piece = scene.fake.private("ann"), scene.channel.render("once")[0]
         at = datetime.now(UTC)
         scene.fake.say("ann", chat, "once")
-        assert await scene.channel.find(scene.at(chat), "key", piece, at) == ""
-        await scene.channel.send(scene.at(chat), piece, "key")
+        assert await scene.channel.find(OutboundMessage(scene.at(chat), piece, "key"), at) == ""
+        await scene.channel.send(OutboundMessage(scene.at(chat), piece, "key"))
         assert (
-            await scene.channel.find(scene.at(chat), "key", piece, at + timedelta(minutes=5)) == ""
+            await scene.channel.find(
+                OutboundMessage(scene.at(chat), piece, "key"), at + timedelta(minutes=5)
+            )
+            == ""
         )
 
 
@@ -74,14 +79,14 @@ async def test_B5_14_what_goes_wrong_says_whether_it_may_be_tried_again(
         chat, piece = scene.fake.private("ann"), scene.channel.render("hello")[0]
         scene.fake.fail("POST messages", fault)
         with pytest.raises(error) as told:
-            await scene.channel.send(scene.at(chat), piece, "key")
+            await scene.channel.send(OutboundMessage(scene.at(chat), piece, "key"))
         assert "Discord" in str(told.value)
         assert (
             not isinstance(told.value, RetryLater)
             or fault.kind != "retry"
             or told.value.after_s == 31
         )
-        await scene.channel.send(scene.at(chat), piece, "key")
+        await scene.channel.send(OutboundMessage(scene.at(chat), piece, "key"))
         assert [shown.text for shown in scene.fake.shown(chat)] == ["hello"]
 
 
@@ -90,7 +95,9 @@ async def test_B5_14_a_short_rate_limit_is_waited_for(where: str):
     async with talking() as scene:
         chat = scene.fake.private("ann")
         scene.fake.fail("POST messages", Fault("retry", seconds=0.05, times=2, text=where))
-        await scene.channel.send(scene.at(chat), scene.channel.render("hello")[0], "key")
+        await scene.channel.send(
+            OutboundMessage(scene.at(chat), scene.channel.render("hello")[0], "key")
+        )
         assert len(scene.fake.calls.of("POST messages")) == 3
         assert len(scene.fake.shown(chat)) == 1
 
@@ -102,8 +109,8 @@ async def test_B5_14_what_is_given_up_while_it_waits_holds_nothing_else_up():
         ann, bob = (Address("discord", fake.private(name)) for name in ("ann", "bob"))
         fake.fail("POST messages", Fault("retry", seconds=5, text="global"))
         with pytest.raises(RetryLater):
-            await channel.send(ann, channel.render("hello")[0], "key")
-        await channel.send(bob, channel.render("hello")[0], "key 2")
+            await channel.send(OutboundMessage(ann, channel.render("hello")[0], "key"))
+        await channel.send(OutboundMessage(bob, channel.render("hello")[0], "key 2"))
         await channel.aclose()
 
 
@@ -112,7 +119,7 @@ async def test_B5_14_the_limits_that_discord_states_are_kept_without_running_int
         scene.fake.rest.bucket = (2, 0.2)
         chat, piece = scene.at(scene.fake.private("ann")), scene.channel.render("hello")[0]
         for at in range(6):
-            await scene.channel.send(chat, piece, f"key {at}")
+            await scene.channel.send(OutboundMessage(chat, piece, f"key {at}"))
         assert len(scene.fake.shown(chat.chat)) == len(scene.fake.calls.of("POST messages")) == 6
 
 
@@ -120,7 +127,9 @@ async def test_B5_14_trouble_at_discord_is_tried_again_and_gives_one_message():
     async with talking() as scene:
         chat = scene.fake.private("ann")
         scene.fake.fail("POST messages", Fault("status", 500))
-        await scene.channel.send(scene.at(chat), scene.channel.render("hello")[0], "key")
+        await scene.channel.send(
+            OutboundMessage(scene.at(chat), scene.channel.render("hello")[0], "key")
+        )
         assert len(scene.fake.shown(chat)) == 1
 
 
@@ -131,9 +140,9 @@ async def test_B5_14_a_slow_answer_is_given_up_in_time():
         fake.fail("POST messages", Fault("slow", seconds=0.5))
         chat = Address("discord", fake.private("ann"))
         with pytest.raises(DeliveryUnknown, match="too long"):
-            await channel.send(chat, channel.render("hello")[0], "key")
+            await channel.send(OutboundMessage(chat, channel.render("hello")[0], "key"))
         await fake.until(lambda: len(fake.shown(chat.chat)) == 1)
-        await channel.send(chat, channel.render("hello")[0], "key")
+        await channel.send(OutboundMessage(chat, channel.render("hello")[0], "key"))
         await channel.aclose()
         assert len(fake.shown(chat.chat)) == 1
 
@@ -145,9 +154,9 @@ async def test_a_server_that_cannot_be_reached_got_nothing():
         chat = Address("discord", fake.private("ann"))
         await fake.stop()
         with pytest.raises(ChannelError):  # by the connection that was open
-            await channel.send(chat, channel.render("hello")[0], "key")
+            await channel.send(OutboundMessage(chat, channel.render("hello")[0], "key"))
         with pytest.raises(RetryLater, match="cannot be reached"):
-            await channel.send(chat, channel.render("hello")[0], "key")
+            await channel.send(OutboundMessage(chat, channel.render("hello")[0], "key"))
         await channel.aclose()
 
 
@@ -160,16 +169,20 @@ async def test_what_discord_forbids_says_what_to_do(deny: int, hint: str):
         chat = scene.fake.private("ann")
         scene.fake.world.places[chat].deny = deny
         with pytest.raises(Rejected, match=hint):
-            await scene.channel.send(scene.at(chat), scene.channel.render("hello")[0], "key")
+            await scene.channel.send(
+                OutboundMessage(scene.at(chat), scene.channel.render("hello")[0], "key")
+            )
 
 
 async def test_what_is_gone_is_refused():
     async with talking() as scene:
         piece = scene.channel.render("hello")[0]
         with pytest.raises(Rejected, match="channel is gone"):
-            await scene.channel.send(scene.at("123"), piece, "key")
+            await scene.channel.send(OutboundMessage(scene.at("123"), piece, "key"))
         with pytest.raises(Rejected, match="message is gone"):
-            await scene.channel.edit(scene.at(scene.fake.private("ann")), "123", piece)
+            await scene.channel.edit(
+                "123", OutboundMessage(scene.at(scene.fake.private("ann")), piece)
+            )
 
 
 async def test_what_is_only_nice_to_have_may_be_lacking():
@@ -181,7 +194,8 @@ async def test_what_is_only_nice_to_have_may_be_lacking():
             await scene.channel.show_typing(scene.at(chat))
             await scene.channel.mark_seen(scene.at(chat), "1")
             found = await scene.channel.find(
-                scene.at(chat), "k", scene.channel.render("x")[0], datetime.now(UTC)
+                OutboundMessage(scene.at(chat), scene.channel.render("x")[0], "k"),
+                datetime.now(UTC),
             )
             assert found == ""
 
@@ -192,7 +206,9 @@ async def test_two_bots_have_an_api_each():
         for fake, channel in ((one, first), (two, second), (one, first)):
             chat = Address("discord", fake.private("ann"))
             await channel.send(
-                chat, channel.render("hello")[0], f"key {len(fake.shown(chat.chat))}"
+                OutboundMessage(
+                    chat, channel.render("hello")[0], f"key {len(fake.shown(chat.chat))}"
+                )
             )
         await first.aclose()
         await second.aclose()
@@ -205,7 +221,9 @@ async def test_where_it_may_not_read_history_a_reply_goes_out_without_pointing_a
         number = scene.fake.say("ann", room, scene.fake.mention("hi"))
         scene.fake.world.places[room].blind = True
         sent = await scene.channel.send(
-            scene.at(room), scene.channel.render("hello")[0], "key", reply_to=number
+            OutboundMessage(
+                scene.at(room), scene.channel.render("hello")[0], "key", reply_to=number
+            )
         )
         assert [(shown.id, shown.text) for shown in scene.fake.shown(room) if shown.by_bot] == [
             (sent, "hello")
@@ -219,6 +237,10 @@ async def test_a_large_file_has_the_time_that_it_takes(tmp_path: Path):
         chat = Address("discord", fake.private("ann"))
         (tmp_path / "film").write_bytes(b"frames")
         fake.fail("POST messages", Fault("slow", seconds=0.5))
-        await channel.upload(chat, tmp_path / "film", "film.mp4", channel.render("look")[0], "key")
+        await channel.send(
+            OutboundMessage(
+                chat, channel.render("look")[0], "key", file=tmp_path / "film", name="film.mp4"
+            )
+        )
         await channel.aclose()
         assert [shown.files for shown in fake.shown(chat.chat)] == [(("film.mp4", b"frames"),)]

@@ -5,14 +5,16 @@ from pathlib import Path
 import pytest
 
 from channels.base import Rejected
-from channels.message import Address, Choice, Sender
+from channels.message import Address, Choice, OutboundMessage, Sender
 from tests.channels.discord_host import Scene, talking
 from tests.fakes.discord import BOT
 from tests.fakes.discord.world import ELSEWHERE, ROLE
 
 
 async def sent(scene: Scene, chat: str, text: str = "here I am", key: str = "k") -> str:
-    return await scene.channel.send(scene.at(chat), scene.channel.render(text)[0], key)
+    return await scene.channel.send(
+        OutboundMessage(scene.at(chat), scene.channel.render(text)[0], key)
+    )
 
 
 async def test_A13_a_private_message_is_taken_and_answered():
@@ -22,7 +24,7 @@ async def test_A13_a_private_message_is_taken_and_answered():
         await scene.heard("hello")
         said = scene.host.messages[0]
         answer = await scene.channel.send(
-            said.address, scene.channel.render("**hi**")[0], "k", reply_to=number
+            OutboundMessage(said.address, scene.channel.render("**hi**")[0], "k", reply_to=number)
         )
         shown = scene.fake.shown(chat)[-1]
     assert (said.address, said.sender) == (
@@ -135,11 +137,15 @@ async def test_A13_files_come_and_go(tmp_path: Path):
             await scene.channel.download(text, into)
         (tmp_path / "out.txt").write_bytes(b"result")
         caption = scene.channel.render("the result")[0]
-        first = await scene.channel.upload(
-            scene.at(chat), tmp_path / "out.txt", "result.txt", caption, "k"
+        first = await scene.channel.send(
+            OutboundMessage(
+                scene.at(chat), caption, "k", file=tmp_path / "out.txt", name="result.txt"
+            )
         )
-        again = await scene.channel.upload(
-            scene.at(chat), tmp_path / "out.txt", "result.txt", caption, "k"
+        again = await scene.channel.send(
+            OutboundMessage(
+                scene.at(chat), caption, "k", file=tmp_path / "out.txt", name="result.txt"
+            )
         )
         shown = scene.fake.shown(chat)[-1]
     assert [(file.kind, file.name, file.mime, file.size) for file in (text, picture)] == [
@@ -158,8 +164,14 @@ async def test_a_file_that_is_too_big_is_refused_both_ways(tmp_path: Path):
         with (tmp_path / "big").open("wb") as big:
             big.truncate((10 << 20) + 1)
         with pytest.raises(Rejected, match="Discord takes 10 MB"):
-            await scene.channel.upload(
-                scene.at(chat), tmp_path / "big", "big", scene.channel.render("x")[0], "k"
+            await scene.channel.send(
+                OutboundMessage(
+                    scene.at(chat),
+                    scene.channel.render("x")[0],
+                    "k",
+                    file=tmp_path / "big",
+                    name="big",
+                )
             )
         lie = {
             "id": "1",
@@ -202,9 +214,13 @@ async def test_A13_buttons_are_shown_and_go_with_the_edit():
         chat = scene.fake.private("ann")
         choices = [Choice(f"c{n}", f"data{n}", "good" if n else "bad") for n in range(7)]
         piece = scene.channel.render("may I?")[0]
-        number = await scene.channel.send(scene.at(chat), piece, "k", choices=choices)
+        number = await scene.channel.send(
+            OutboundMessage(scene.at(chat), piece, "k", choices=choices)
+        )
         before = scene.fake.shown(chat)[0]
-        await scene.channel.edit(scene.at(chat), number, scene.channel.render("you may")[0])
+        await scene.channel.edit(
+            number, OutboundMessage(scene.at(chat), scene.channel.render("you may")[0])
+        )
         after = scene.fake.shown(chat)[0]
     assert [(button.label, button.data) for button in before.buttons] == [
         (f"c{n}", f"data{n}") for n in range(7)
@@ -217,12 +233,10 @@ async def test_A13_a_long_text_fits_and_a_draft_shows_its_end():
         chat = scene.fake.private("ann")
         long = "word " * 1000
         for at, piece in enumerate(scene.channel.render(long)):
-            await scene.channel.send(scene.at(chat), piece, f"k{at}")
+            await scene.channel.send(OutboundMessage(scene.at(chat), piece, f"k{at}"))
         assert sum(len(shown.text.split()) for shown in scene.fake.shown(chat)) == 1000
-        shown = await scene.channel.show_draft(scene.at(chat), "d", "", "", private=True)
-        same = await scene.channel.show_draft(
-            scene.at(chat), "d", long + "end", shown, private=True
-        )
+        shown = await scene.channel.show_draft(scene.at(chat), "d", "", "")
+        same = await scene.channel.show_draft(scene.at(chat), "d", long + "end", shown)
         last = scene.fake.shown(chat)[-1]
     assert (shown, last.id) == (same, shown)
     assert last.text.endswith("end")

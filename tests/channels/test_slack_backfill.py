@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from channels.message import Address
+from channels.message import Address, OutboundMessage
 from tests.channels.host import Ledger, running
 from tests.channels.slack_stage import QUICK, channel_of, fake, stage
 from tests.fakes.platform import Fault
@@ -231,7 +231,9 @@ async def test_B5_13_a_thread_that_was_begun_under_a_message_of_ours_during_down
             sent = {person: slack.private(person) for person in ("ann", "zoe")}
             for person, chat in sent.items():
                 sent[person] = await on.channel.send(
-                    replace(on.dm, chat=chat), on.channel.render("good morning")[0], person
+                    OutboundMessage(
+                        replace(on.dm, chat=chat), on.channel.render("good morning")[0], person
+                    )
                 )
         for person, message in sent.items():
             slack.say(person, slack.private(person), f"{person} about this", thread=message)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from channels.message import Address, Choice
+from channels.message import Address, Choice, OutboundMessage
 from tests.channels.host import Ledger
 from tests.channels.slack_stage import QUICK, fake, stage
 from tests.fakes.platform import Button, Fault
@@ -13,7 +13,7 @@ CHOICES = (Choice("Once", "a:once", "good"), Choice("Deny", "a:deny", "bad"))
 async def test_A15_a_pressed_button_reaches_the_house_and_its_answer_is_seen_by_who_pressed():
     async with fake() as slack, stage(slack, Ledger(toast="Allowed once")) as on:
         message = await on.channel.send(
-            on.dm, on.channel.render("May I?")[0], "k1", choices=CHOICES
+            OutboundMessage(on.dm, on.channel.render("May I?")[0], "k1", choices=CHOICES)
         )
         [shown] = slack.shown(on.dm.chat)
         assert (shown.text, shown.buttons) == (
@@ -34,7 +34,7 @@ async def test_A15_a_pressed_button_reaches_the_house_and_its_answer_is_seen_by_
 async def test_A15_a_press_is_acknowledged_at_once_and_when_it_cannot_be_written_down_that_is_said():
     async with fake() as slack, stage(slack) as on:
         message = await on.channel.send(
-            on.dm, on.channel.render("May I?")[0], "k1", choices=CHOICES
+            OutboundMessage(on.dm, on.channel.render("May I?")[0], "k1", choices=CHOICES)
         )
         await slack.until(lambda: len(slack.sockets.acked) == 1)
         on.house.hold()
@@ -54,7 +54,7 @@ async def test_A15_a_press_in_a_thread_is_answered_there_and_presses_do_not_wait
         await on.house.until(lambda: bool(on.house.messages))
         address = on.house.messages[0].address
         message = await on.channel.send(
-            address, on.channel.render("May I?")[0], "k1", choices=CHOICES
+            OutboundMessage(address, on.channel.render("May I?")[0], "k1", choices=CHOICES)
         )
         slack.press("bob", message, "a:deny")
         await slack.until(lambda: bool(slack.pressed()))
@@ -65,9 +65,9 @@ async def test_A15_a_press_in_a_thread_is_answered_there_and_presses_do_not_wait
 async def test_A15_buttons_go_when_the_message_is_edited_without_them():
     async with fake() as slack, stage(slack) as on:
         message = await on.channel.send(
-            on.dm, on.channel.render("May I?")[0], "k1", choices=CHOICES
+            OutboundMessage(on.dm, on.channel.render("May I?")[0], "k1", choices=CHOICES)
         )
-        await on.channel.edit(on.dm, message, on.channel.render("Allowed")[0])
+        await on.channel.edit(message, OutboundMessage(on.dm, on.channel.render("Allowed")[0]))
         [shown] = slack.shown(on.dm.chat)
         assert (shown.text, shown.buttons) == ("Allowed", ())
 
@@ -77,7 +77,7 @@ async def test_A15_a_long_text_with_buttons_is_seen_whole():
         text = "\n".join(f"line {number} of a long plan" for number in range(140))
         piece = on.channel.render(text)[0]
         assert len(piece.text) > 3000
-        await on.channel.send(on.dm, piece, "k1", choices=CHOICES)
+        await on.channel.send(OutboundMessage(on.dm, piece, "k1", choices=CHOICES))
         assert slack.shown(on.dm.chat)[0].text.split() == piece.plain.split()
 
 
@@ -131,7 +131,7 @@ async def test_A14_a_shortcut_in_the_menu_of_a_message_is_a_command_about_its_co
         chat = slack.group("ann", "bob")
         thread = slack.say("ann", chat, slack.mention("work"))
         answer = await on.channel.send(
-            Address("slack", chat, thread), on.channel.render("working")[0], "k1"
+            OutboundMessage(Address("slack", chat, thread), on.channel.render("working")[0], "k1")
         )
         slack.shortcut("ann", answer, "stop")
         slack.shortcut("ann", thread, "stop")
@@ -144,7 +144,7 @@ async def test_A14_a_shortcut_in_the_menu_of_a_message_is_a_command_about_its_co
 async def test_A15_that_the_answer_to_a_press_is_not_shown_stops_nothing():
     async with fake() as slack, stage(slack) as on:
         message = await on.channel.send(
-            on.dm, on.channel.render("May I?")[0], "k1", choices=CHOICES
+            OutboundMessage(on.dm, on.channel.render("May I?")[0], "k1", choices=CHOICES)
         )
         slack.fail(
             "chat.postEphemeral",

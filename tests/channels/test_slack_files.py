@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from channels.base import DeliveryUnknown, Rejected, RetryLater
-from channels.message import Address, Attachment
+from channels.message import Address, Attachment, OutboundMessage
 from tests.channels.slack_stage import Stage, fake, stage
 from tests.fakes.platform import Fault
 from tests.fakes.slack.server import BOT_TOKEN
@@ -131,8 +131,14 @@ async def test_A14_a_file_is_sent_into_the_thread_with_its_caption(tmp_path: Pat
     async with fake() as slack, stage(slack) as on:
         thread = slack.say("ann", on.dm.chat, "send it")
         address = Address("slack", on.dm.chat, thread)
-        message = await on.channel.upload(
-            address, tmp_path / "a", "report.txt", on.channel.render("**here**")[0], "k1"
+        message = await on.channel.send(
+            OutboundMessage(
+                address,
+                on.channel.render("**here**")[0],
+                "k1",
+                file=tmp_path / "a",
+                name="report.txt",
+            )
         )
         [shown] = slack.shown(on.dm.chat, thread)
         assert (shown.id, shown.text, shown.files) == (message, "here", (("report.txt", b"bytes"),))
@@ -152,10 +158,14 @@ async def test_B5_13_before_a_file_is_in_the_chat_all_may_be_tried_again_and_aft
         ):
             slack.fail(method, fault)
             with pytest.raises(RetryLater):
-                await on.channel.upload(on.dm, tmp_path / "a", "a.txt", caption, "k1")
+                await on.channel.send(
+                    OutboundMessage(on.dm, caption, "k1", file=tmp_path / "a", name="a.txt")
+                )
         slack.fail("files.completeUploadExternal", Fault("lost"))
         with pytest.raises(DeliveryUnknown):
-            await on.channel.upload(on.dm, tmp_path / "a", "a.txt", caption, "k1")
+            await on.channel.send(
+                OutboundMessage(on.dm, caption, "k1", file=tmp_path / "a", name="a.txt")
+            )
         assert len(slack.shown(on.dm.chat)) == 1
 
 
@@ -163,8 +173,10 @@ async def test_A14_an_empty_file_is_refused(tmp_path: Path):
     (tmp_path / "a").write_bytes(b"")
     async with fake() as slack, stage(slack) as on:
         with pytest.raises(Rejected, match="is empty"):
-            await on.channel.upload(
-                on.dm, tmp_path / "a", "a.txt", on.channel.render("here")[0], "k1"
+            await on.channel.send(
+                OutboundMessage(
+                    on.dm, on.channel.render("here")[0], "k1", file=tmp_path / "a", name="a.txt"
+                )
             )
 
 
@@ -174,12 +186,14 @@ async def test_B5_13_a_file_whose_answer_was_lost_is_found_by_who_sent_it(tmp_pa
         piece, since = on.channel.render("here")[0], datetime.now(UTC)
         slack.fail("files.completeUploadExternal", Fault("drop"), Fault("lost"))
         for _ in range(2):
-            assert await on.channel.find(on.dm, "k1", piece, since) == ""
+            assert await on.channel.find(OutboundMessage(on.dm, piece, "k1"), since) == ""
             with pytest.raises(DeliveryUnknown):
-                await on.channel.upload(on.dm, tmp_path / "f", "f.txt", piece, "k1")
-        assert await on.channel.find(on.dm, "k2", piece, since) == ""
+                await on.channel.send(
+                    OutboundMessage(on.dm, piece, "k1", file=tmp_path / "f", name="f.txt")
+                )
+        assert await on.channel.find(OutboundMessage(on.dm, piece, "k2"), since) == ""
         [shown] = slack.shown(on.dm.chat)
-        assert await on.channel.find(on.dm, "k1", piece, since) == shown.id
+        assert await on.channel.find(OutboundMessage(on.dm, piece, "k1"), since) == shown.id
 
 
 async def test_B5_13_where_files_cannot_be_looked_up_one_whose_answers_are_lost_is_not_sent_for_ever(
@@ -192,8 +206,12 @@ async def test_B5_13_where_files_cannot_be_looked_up_one_whose_answers_are_lost_
         slack.fail("files.completeUploadExternal", Fault("lost", times=1000))
         for _ in range(5):
             with pytest.raises(DeliveryUnknown):
-                await on.channel.upload(on.dm, tmp_path / "f", "f.txt", piece, "k1")
-            assert await on.channel.find(on.dm, "k1", piece, since) == ""
+                await on.channel.send(
+                    OutboundMessage(on.dm, piece, "k1", file=tmp_path / "f", name="f.txt")
+                )
+            assert await on.channel.find(OutboundMessage(on.dm, piece, "k1"), since) == ""
         with pytest.raises(Rejected, match="may have arrived"):
-            await on.channel.upload(on.dm, tmp_path / "f", "f.txt", piece, "k1")
+            await on.channel.send(
+                OutboundMessage(on.dm, piece, "k1", file=tmp_path / "f", name="f.txt")
+            )
         assert len(slack.shown(on.dm.chat)) == 5

@@ -1,6 +1,6 @@
 """What people write in Slack, and what the house is told of it (A13, A14)."""
 
-from channels.message import Address, Attachment
+from channels.message import Address, Attachment, OutboundMessage
 from tests.channels.slack_stage import Stage, fake, stage
 from tests.fakes.slack.workspace import BOT, Json
 
@@ -110,7 +110,7 @@ async def test_A14_an_edited_message_replaces_the_first_and_a_preview_is_no_edit
 
 async def test_what_the_bot_and_other_bots_write_is_not_heard():
     async with fake() as slack, stage(slack) as on:
-        await on.channel.send(on.dm, on.channel.render("I said this")[0], "k1")
+        await on.channel.send(OutboundMessage(on.dm, on.channel.render("I said this")[0], "k1"))
         event: Json = {
             "type": "message",
             "channel": on.dm.chat,
@@ -160,7 +160,7 @@ async def test_A14_files_come_with_the_message():
 
 async def test_A14_reactions_to_the_assistants_messages_are_heard():
     async with fake() as slack, stage(slack) as on:
-        mine = await on.channel.send(on.dm, on.channel.render("done")[0], "k1")
+        mine = await on.channel.send(OutboundMessage(on.dm, on.channel.render("done")[0], "k1"))
         theirs = (await said(on, on.dm.chat, "thanks")).message_id
         slack.react("ann", theirs, "+1")
         slack.react("ann", mine, "+1")

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from channels.base import ChannelError, DeliveryUnknown, Rejected, RetryLater, Revoked
-from channels.message import Address, MessagePart
+from channels.message import Address, MessagePart, OutboundMessage
 from tests.channels.slack_stage import QUICK, Stage, channel_of, fake, stage
 from tests.fakes.platform import Fault
 
@@ -18,7 +18,7 @@ def now() -> datetime:
 async def send(
     on: Stage, text: str = "hello", key: str = "k1", address: Address | None = None
 ) -> str:
-    return await on.channel.send(address or on.dm, on.channel.render(text)[0], key)
+    return await on.channel.send(OutboundMessage(address or on.dm, on.channel.render(text)[0], key))
 
 
 async def test_F1_a_message_is_sent_edited_and_deleted():
@@ -31,8 +31,8 @@ async def test_F1_a_message_is_sent_edited_and_deleted():
             "*hello* &amp; &lt;bye&gt;",
             True,
         )
-        await on.channel.edit(on.dm, message, on.channel.render("other")[0])
-        await on.channel.edit(on.dm, message, on.channel.render("other")[0])
+        await on.channel.edit(message, OutboundMessage(on.dm, on.channel.render("other")[0]))
+        await on.channel.edit(message, OutboundMessage(on.dm, on.channel.render("other")[0]))
         assert slack.shown(on.dm.chat)[0].text == "other"
         await on.channel.delete(on.dm, message)
         await on.channel.delete(on.dm, message)
@@ -45,9 +45,12 @@ async def test_B5_13_a_message_whose_answer_was_lost_is_posted_once_and_found():
         slack.fail("chat.postMessage", Fault("lost"))
         piece = on.channel.render("hello")[0]
         with pytest.raises(DeliveryUnknown):
-            await on.channel.send(on.dm, piece, "k1")
-        assert await on.channel.find(on.dm, "k1", piece, since) == slack.shown(on.dm.chat)[0].id
-        assert await on.channel.find(on.dm, "k2", piece, since) == ""
+            await on.channel.send(OutboundMessage(on.dm, piece, "k1"))
+        assert (
+            await on.channel.find(OutboundMessage(on.dm, piece, "k1"), since)
+            == slack.shown(on.dm.chat)[0].id
+        )
+        assert await on.channel.find(OutboundMessage(on.dm, piece, "k2"), since) == ""
         assert len(slack.calls.of("chat.postMessage")) == 1
 
 
@@ -59,9 +62,15 @@ async def test_B5_22_a_message_is_found_whatever_our_clock_says(threaded: bool):
         thread = slack.say("ann", chat, slack.mention("hello")) if threaded else ""
         where = Address("slack", chat, thread)
         piece = on.channel.render("hello")[0]
-        sent = await on.channel.send(where, piece, "k1")
-        assert await on.channel.find(where, "k1", piece, since + timedelta(days=1)) == sent
-        assert await on.channel.find(where, "k2", piece, since + timedelta(days=1)) == ""
+        sent = await on.channel.send(OutboundMessage(where, piece, "k1"))
+        assert (
+            await on.channel.find(OutboundMessage(where, piece, "k1"), since + timedelta(days=1))
+            == sent
+        )
+        assert (
+            await on.channel.find(OutboundMessage(where, piece, "k2"), since + timedelta(days=1))
+            == ""
+        )
 
 
 async def test_B5_13_a_message_in_a_thread_is_found_there_among_many():
@@ -73,7 +82,9 @@ async def test_B5_13_a_message_in_a_thread_is_found_there_among_many():
         for number in range(250):
             slack.say("ann", chat, str(number), thread=thread)
         assert (
-            await on.channel.find(address, "wanted", on.channel.render("hello")[0], since)
+            await on.channel.find(
+                OutboundMessage(address, on.channel.render("hello")[0], "wanted"), since
+            )
             == message
         )
 
@@ -83,7 +94,12 @@ async def test_B5_13_without_the_scope_for_the_history_nothing_is_found_and_noth
         await send(on)
         assert on.channel.capabilities.can_find
         slack.methods.bare_history = True
-        assert await on.channel.find(on.dm, "k1", on.channel.render("hello")[0], now()) == ""
+        assert (
+            await on.channel.find(
+                OutboundMessage(on.dm, on.channel.render("hello")[0], "k1"), now()
+            )
+            == ""
+        )
         assert not on.channel.capabilities.can_find
 
 
@@ -123,7 +139,7 @@ async def test_B5_13_a_slack_that_cannot_be_reached_is_asked_later():
         address, piece = Address("slack", slack.private("ann")), channel.render("hello")[0]
         await slack.stop()
         with pytest.raises(RetryLater):
-            await channel.send(address, piece, "k1")
+            await channel.send(OutboundMessage(address, piece, "k1"))
         await channel.aclose()
 
 
@@ -143,7 +159,9 @@ async def test_what_to_do_is_said_when_a_message_is_refused():
         with pytest.raises(Rejected, match="never in it"):
             await send(on, address=Address("slack", "C404"))
         with pytest.raises(Rejected, match="longer than Slack takes"):
-            await on.channel.edit(on.dm, await send(on), MessagePart("x" * 5000, "x"))
+            await on.channel.edit(
+                await send(on), OutboundMessage(on.dm, MessagePart("x" * 5000, "x"))
+            )
 
 
 async def test_links_are_not_opened_by_slack():
@@ -203,7 +221,7 @@ async def test_A14_what_this_slack_does_not_know_is_asked_for_once_and_breaks_no
         for number in range(3):
             await on.channel.show_typing(thread)
             await on.channel.mark_seen(thread, thread.thread)
-            await on.channel.show_draft(thread, f"k{number}", "Once", "", private=True)
+            await on.channel.show_draft(thread, f"k{number}", "Once", "")
         assert [len(slack.calls.of(method)) for method in sorted(slack.methods.forgotten)] == [
             1,
             1,

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from channels.base import DeliveryUnknown, Rejected, RetryLater, Revoked
-from channels.message import Address, MessagePart
+from channels.message import Address, MessagePart, OutboundMessage
 from channels.telegram.channel import Telegram
 from channels.telegram.config import TelegramAccount
 from channels.telegram.poller import TelegramTiming
@@ -166,7 +166,7 @@ async def test_a_token_revoked_while_running_ends_it(
         with pytest.raises(Revoked, match="wait there for a day"):
             await asyncio.wait_for(asyncio.shield(task), 10)
     with pytest.raises(Revoked):
-        await channel.send(at(telegram), HELLO, "key")
+        await channel.send(OutboundMessage(at(telegram), HELLO, "key"))
 
 
 async def test_B5_1_no_update_is_acknowledged_before_the_house_has_it(
@@ -256,7 +256,7 @@ async def test_a_webhook_that_somebody_set_is_taken_away(
 async def test_sending_too_fast_says_how_long_to_wait(telegram: FakeTelegram, channel: Telegram):
     telegram.fail("sendMessage", Fault("retry", seconds=7))
     with pytest.raises(RetryLater) as raised:
-        await channel.send(at(telegram), HELLO, "key")
+        await channel.send(OutboundMessage(at(telegram), HELLO, "key"))
     assert raised.value.after_s == 7
     assert telegram.shown(telegram.private("ann")) == []
 
@@ -266,7 +266,7 @@ async def test_B5_13_an_answer_that_was_lost_is_not_taken_for_a_failure(
 ):
     telegram.fail("sendMessage", Fault("lost"))
     with pytest.raises(DeliveryUnknown):
-        await channel.send(at(telegram), HELLO, "key")
+        await channel.send(OutboundMessage(at(telegram), HELLO, "key"))
     assert [message.text for message in telegram.shown(telegram.private("ann"))] == ["hello"]
 
 
@@ -276,7 +276,7 @@ async def test_an_answer_that_cannot_be_read_is_unclear_too(
 ):
     telegram.fail("sendMessage", Fault("garbage", text=answer))
     with pytest.raises(DeliveryUnknown):
-        await channel.send(at(telegram), HELLO, "key")
+        await channel.send(OutboundMessage(at(telegram), HELLO, "key"))
 
 
 async def test_where_there_was_no_connection_nothing_was_sent(
@@ -285,7 +285,7 @@ async def test_where_there_was_no_connection_nothing_was_sent(
     where = at(telegram)
     await telegram.stop()
     with pytest.raises(RetryLater) as raised:
-        await channel.send(where, HELLO, "key")
+        await channel.send(OutboundMessage(where, HELLO, "key"))
     assert telegram.token not in str(raised.value)
     assert raised.value.after_s == 0, (
         "nobody has complained: the house tries again when the channel is back"
@@ -297,7 +297,7 @@ async def test_a_server_that_is_out_of_order_is_tried_later(
 ):
     telegram.fail("sendMessage", Fault("status", 500))
     with pytest.raises(RetryLater, check=lambda error: error.after_s == 0):
-        await channel.send(at(telegram), HELLO, "key")
+        await channel.send(OutboundMessage(at(telegram), HELLO, "key"))
 
 
 async def test_who_blocked_the_bot_gets_nothing_now_or_later(
@@ -306,9 +306,9 @@ async def test_who_blocked_the_bot_gets_nothing_now_or_later(
     where = at(telegram)
     telegram.world.blocked.add(int(where.chat))
     with pytest.raises(Rejected, match="blocked"):
-        await channel.send(where, HELLO, "key")
+        await channel.send(OutboundMessage(where, HELLO, "key"))
     with pytest.raises(Rejected, match="chat not found"):
-        await channel.send(Address("telegram", "99"), HELLO, "key")
+        await channel.send(OutboundMessage(Address("telegram", "99"), HELLO, "key"))
 
 
 async def test_a_group_that_became_a_supergroup_says_where_it_is_now(
@@ -320,24 +320,24 @@ async def test_a_group_that_became_a_supergroup_says_where_it_is_now(
         await telegram.until(lambda: not telegram.world.pending)
     assert house.entries == []
     with pytest.raises(Rejected, match=new):
-        await channel.send(Address("telegram", group), HELLO, "key")
+        await channel.send(OutboundMessage(Address("telegram", group), HELLO, "key"))
 
 
 async def test_an_edit_that_changes_nothing_is_done(telegram: FakeTelegram, channel: Telegram):
     where = at(telegram)
-    sent = await channel.send(where, HELLO, "key")
-    await channel.edit(where, sent, HELLO)
+    sent = await channel.send(OutboundMessage(where, HELLO, "key"))
+    await channel.edit(sent, OutboundMessage(where, HELLO))
     assert telegram.shown(where.chat)[0].edits == 0
     with pytest.raises(Rejected, match="not found"):
-        await channel.edit(where, "4711", HELLO)
+        await channel.edit("4711", OutboundMessage(where, HELLO))
 
 
 async def test_markup_that_telegram_cannot_parse_goes_out_plain(
     telegram: FakeTelegram, channel: Telegram
 ):
     where = at(telegram)
-    sent = await channel.send(where, MessagePart("<p>hello", "hello"), "key")
-    await channel.edit(where, sent, MessagePart("<b>bye", "bye <b>"))
+    sent = await channel.send(OutboundMessage(where, MessagePart("<p>hello", "hello"), "key"))
+    await channel.edit(sent, OutboundMessage(where, MessagePart("<b>bye", "bye <b>")))
     assert telegram.shown(where.chat)[0].text == "bye <b>"
 
 
@@ -346,7 +346,7 @@ async def test_a_message_that_is_too_long_is_refused_and_a_rendered_one_never_is
 ):
     where = at(telegram)
     with pytest.raises(Rejected, match="too long"):
-        await channel.send(where, MessagePart("x" * 4097, "x" * 4097), "key")
+        await channel.send(OutboundMessage(where, MessagePart("x" * 4097, "x" * 4097), "key"))
     text = (
         "# Title\n\n"
         + "**bold** & <i> " * 600
@@ -356,7 +356,7 @@ async def test_a_message_that_is_too_long_is_refused_and_a_rendered_one_never_is
     )
     pieces = channel.render(text)
     for number, piece in enumerate(pieces):
-        await channel.send(where, piece, str(number))
+        await channel.send(OutboundMessage(where, piece, str(number)))
     assert [message.markup for message in telegram.shown(where.chat)] == [
         piece.text for piece in pieces
     ]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from channels.base import Rejected
-from channels.message import Address, Choice, InboundMessage, MessagePart, Sender
+from channels.message import Address, Choice, InboundMessage, MessagePart, OutboundMessage, Sender
 from channels.telegram.channel import Telegram
 from channels.telegram.config import TelegramAccount
 from channels.telegram.poller import TelegramTiming
@@ -120,7 +120,7 @@ async def test_in_a_group_other_words_are_not_for_it(scene: Scene, typed: str):
 
 async def test_in_a_group_a_reply_to_it_addresses_it_and_is_no_quote(scene: Scene):
     group = scene.fake.group("ann", "bob")
-    ours = await scene.channel.send(Address("telegram", group), HELLO, "key")
+    ours = await scene.channel.send(OutboundMessage(Address("telegram", group), HELLO, "key"))
     scene.fake.people.reply("bob", ours, "why?")
     (message,) = await scene.heard(1)
     assert (message.text, message.addressed, message.quoted) == ("why?", True, "")
@@ -170,7 +170,9 @@ async def test_a_topic_is_a_thread_and_is_answered_there(scene: Scene):
     (message,) = await scene.heard(1)
     assert message.address == Address("telegram", group, "77")
     await scene.channel.show_typing(message.address)
-    await scene.channel.send(message.address, HELLO, "key", reply_to=message.message_id)
+    await scene.channel.send(
+        OutboundMessage(message.address, HELLO, "key", reply_to=message.message_id)
+    )
     assert [shown.text for shown in scene.fake.shown(group, "77")] == ["@house_bot hi", "hello"]
     assert scene.fake.calls.of("sendChatAction")[0]["message_thread_id"] == 77
 
@@ -243,7 +245,7 @@ async def test_bots_channels_and_service_messages_are_passed_over(scene: Scene):
 
 
 async def test_B5_a_reaction_reaches_the_house_in_order_with_messages(scene: Scene):
-    ours = await scene.channel.send(scene.there, HELLO, "key")
+    ours = await scene.channel.send(OutboundMessage(scene.there, HELLO, "key"))
     scene.fake.say("ann", scene.ann, "before")
     scene.fake.react("ann", ours, "👍")
     scene.fake.react("ann", ours, "")
@@ -258,7 +260,7 @@ async def test_B5_a_reaction_reaches_the_house_in_order_with_messages(scene: Sce
 
 
 async def test_A15_choices_are_buttons_and_a_press_is_answered(scene: Scene):
-    sent = await scene.channel.send(scene.there, HELLO, "key", choices=CHOICES)
+    sent = await scene.channel.send(OutboundMessage(scene.there, HELLO, "key", choices=CHOICES))
     (shown,) = scene.fake.shown(scene.ann)
     assert shown.buttons == tuple(Button(choice.label, choice.data) for choice in CHOICES)
     assert len(scene.fake.world.messages[int(sent)].json["reply_markup"]["inline_keyboard"]) == 2
@@ -271,12 +273,12 @@ async def test_A15_choices_are_buttons_and_a_press_is_answered(scene: Scene):
         scene.fake.person("ann"),
         scene.there,
     )
-    await scene.channel.edit(scene.there, sent, MessagePart("allowed", "allowed"))
+    await scene.channel.edit(sent, OutboundMessage(scene.there, MessagePart("allowed", "allowed")))
     assert scene.fake.shown(scene.ann)[0].buttons == ()
 
 
 async def test_A15_presses_keep_their_place_among_messages(scene: Scene):
-    sent = await scene.channel.send(scene.there, HELLO, "key", choices=CHOICES)
+    sent = await scene.channel.send(OutboundMessage(scene.there, HELLO, "key", choices=CHOICES))
     scene.house.hold()
     scene.fake.say("ann", scene.ann, "zero")
     await scene.house.until(lambda: bool(scene.house.offers))
@@ -291,7 +293,7 @@ async def test_A15_presses_keep_their_place_among_messages(scene: Scene):
 
 
 async def test_A15_a_query_that_is_too_old_to_answer_harms_nothing(scene: Scene):
-    sent = await scene.channel.send(scene.there, HELLO, "key", choices=CHOICES)
+    sent = await scene.channel.send(OutboundMessage(scene.there, HELLO, "key", choices=CHOICES))
     scene.house.toast = "This question is no longer open. " * 20
     query = scene.fake.people.press("ann", sent, "a:Once")
     scene.fake.world.queries.pop(query)
@@ -341,20 +343,28 @@ async def test_a_file_that_is_too_large_or_gone_is_refused(scene: Scene):
 async def test_files_go_out_with_a_caption(scene: Scene, tmp_path: Path):
     file = tmp_path / "report.csv"
     file.write_bytes(b"a,b\n" * 50_000)
-    await scene.channel.upload(
-        scene.there, file, "report.csv", MessagePart("<b>here</b>", "here"), "key"
+    await scene.channel.send(
+        OutboundMessage(
+            scene.there, MessagePart("<b>here</b>", "here"), "key", file=file, name="report.csv"
+        )
     )
-    await scene.channel.upload(
-        scene.there, file, "report.csv", MessagePart("<b>here", "here"), "key2"
+    await scene.channel.send(
+        OutboundMessage(
+            scene.there, MessagePart("<b>here", "here"), "key2", file=file, name="report.csv"
+        )
     )
-    await scene.channel.upload(
-        scene.there,
-        file,
-        "report.csv",
-        MessagePart("<b>" + "x" * 2000 + "</b>", "x" * 2000),
-        "key3",
+    await scene.channel.send(
+        OutboundMessage(
+            scene.there,
+            MessagePart("<b>" + "x" * 2000 + "</b>", "x" * 2000),
+            "key3",
+            file=file,
+            name="report.csv",
+        )
     )
-    await scene.channel.upload(scene.there, file, "report.csv", MessagePart("", ""), "key4")
+    await scene.channel.send(
+        OutboundMessage(scene.there, MessagePart("", ""), "key4", file=file, name="report.csv")
+    )
     shown = scene.fake.shown(scene.ann)
     assert [message.files for message in shown] == [(("report.csv", file.read_bytes()),)] * 4
     assert [len(message.text) for message in shown] == [4, 4, 1024, 0]
@@ -371,7 +381,9 @@ async def test_the_name_of_a_file_goes_out_as_it_is_where_it_can(
     scene: Scene, tmp_path: Path, name: str, sent: str
 ):
     (tmp_path / "file").write_text("a")
-    await scene.channel.upload(scene.there, tmp_path / "file", name, MessagePart("", ""), "key")
+    await scene.channel.send(
+        OutboundMessage(scene.there, MessagePart("", ""), "key", file=tmp_path / "file", name=name)
+    )
     assert scene.fake.shown(scene.ann)[0].files == ((sent, b"a"),)
 
 
@@ -381,18 +393,20 @@ async def test_a_caption_whose_markup_alone_would_be_too_long_goes_out_plain(
     (tmp_path / "a.txt").write_text("a")
     told = scene.channel.render("**x** " * 300)[0]
     assert len(told.plain) <= 1024 < len(told.text)
-    await scene.channel.upload(scene.there, tmp_path / "a.txt", "a.txt", told, "key")
+    await scene.channel.send(
+        OutboundMessage(scene.there, told, "key", file=tmp_path / "a.txt", name="a.txt")
+    )
     (call,) = scene.fake.calls.of("sendDocument")
     assert (call["caption"], "parse_mode" in call) == (told.plain, False)
 
 
 async def test_E12_a_draft_is_telegrams_own_where_it_has_one(scene: Scene):
     for text in ("one", "one **two", "one **two** three " + "x" * 9000):
-        assert await scene.channel.show_draft(scene.there, "turn-1", text, "", private=True) == ""
+        assert await scene.channel.show_draft(scene.there, "turn-1", text, "") == ""
     (draft,) = scene.fake.shown(scene.ann)
     assert draft.draft
     assert draft.text.endswith("xxx")
-    await scene.channel.send(scene.there, HELLO, "turn-1")
+    await scene.channel.send(OutboundMessage(scene.there, HELLO, "turn-1"))
     assert [message.draft for message in scene.fake.shown(scene.ann)] == [False]
 
 
@@ -400,7 +414,7 @@ async def test_E12_a_server_without_drafts_gets_one_message_that_is_edited(scene
     scene.fake.lacks.add("sendMessageDraft")
     shown = ""
     for text in ("one", "one two", "one two", "one two three"):
-        shown = await scene.channel.show_draft(scene.there, "turn-1", text, shown, private=True)
+        shown = await scene.channel.show_draft(scene.there, "turn-1", text, shown)
     (message,) = scene.fake.shown(scene.ann)
     assert (message.id, message.text, message.edits) == (shown, "one two three", 2)
     assert len(scene.fake.calls.of("sendMessageDraft")) == 1
@@ -408,12 +422,9 @@ async def test_E12_a_server_without_drafts_gets_one_message_that_is_edited(scene
 
 async def test_E12_in_a_group_a_draft_is_a_message(scene: Scene):
     group = Address("telegram", scene.fake.group("ann", "bob"))
-    shown = await scene.channel.show_draft(group, "turn-1", "one", "", private=False)
-    assert await scene.channel.show_draft(group, "turn-1", "one two", shown, private=False) == shown
-    assert (
-        await scene.channel.show_draft(group, "turn-1", "one two three", shown, private=False)
-        == shown
-    )
+    shown = await scene.channel.show_draft(group, "turn-1", "one", "")
+    assert await scene.channel.show_draft(group, "turn-1", "one two", shown) == shown
+    assert await scene.channel.show_draft(group, "turn-1", "one two three", shown) == shown
     (message,) = scene.fake.shown(group.chat)
     assert (message.text, message.edits) == ("one two", 1), (
         "so soon after another change it is left out"
@@ -426,8 +437,8 @@ async def test_who_blocked_the_bot_does_not_end_drafts_for_others(scene: Scene):
         "sendMessageDraft", Fault("status", 403, text="Forbidden: bot was blocked by the user")
     )
     with pytest.raises(Rejected):
-        await scene.channel.show_draft(scene.there, "turn-1", "one", "", private=True)
-    assert await scene.channel.show_draft(scene.there, "turn-2", "one", "", private=True) == ""
+        await scene.channel.show_draft(scene.there, "turn-1", "one", "")
+    assert await scene.channel.show_draft(scene.there, "turn-2", "one", "") == ""
 
 
 async def test_what_is_only_nice_to_have_may_be_missing(scene: Scene):
@@ -444,7 +455,7 @@ async def test_what_is_only_nice_to_have_may_be_missing(scene: Scene):
         await scene.channel.show_typing(scene.there)
         await scene.channel.mark_seen(scene.there, said)
     assert len(scene.fake.calls.of("sendChatAction")) == 1
-    sent = await scene.channel.send(scene.there, HELLO, "key", choices=CHOICES)
+    sent = await scene.channel.send(OutboundMessage(scene.there, HELLO, "key", choices=CHOICES))
     scene.fake.press("ann", sent, "a:Once")
     await scene.house.until(lambda: bool(scene.house.presses))
 
@@ -460,9 +471,9 @@ async def test_a_queued_message_is_marked_and_commands_are_in_the_menu(scene: Sc
 
 async def test_a_reply_points_at_its_message_and_survives_that_one(scene: Scene):
     said = scene.fake.say("ann", scene.ann, "hi")
-    sent = await scene.channel.send(scene.there, HELLO, "key", reply_to=said)
+    sent = await scene.channel.send(OutboundMessage(scene.there, HELLO, "key", reply_to=said))
     assert scene.fake.world.messages[int(sent)].json["reply_to_message"]["message_id"] == int(said)
-    await scene.channel.send(scene.there, HELLO, "key2", reply_to="999999")
+    await scene.channel.send(OutboundMessage(scene.there, HELLO, "key2", reply_to="999999"))
     await scene.channel.delete(scene.there, sent)
     await scene.channel.delete(scene.there, sent)
     assert [message.by_bot for message in scene.fake.shown(scene.ann)] == [False, True]
@@ -479,7 +490,7 @@ async def test_two_bots_at_once_keep_to_themselves(scene: Scene):
             scene.fake.say("ann", scene.ann, "to home")
             await house.until(lambda: house.texts == ["to work"])
             await scene.heard(1)
-            await channel.send(house.messages[0].address, HELLO, "key")
+            await channel.send(OutboundMessage(house.messages[0].address, HELLO, "key"))
         assert house.messages[0].address == Address("work/telegram", second.private("ann"))
         assert scene.house.texts == ["to home"]
         assert len(second.shown(second.private("ann"))) == 2
@@ -488,7 +499,10 @@ async def test_two_bots_at_once_keep_to_themselves(scene: Scene):
 async def test_who_it_is_and_what_it_can_do(scene: Scene):
     assert await scene.channel.check() == "@house_bot"
     assert scene.channel.name == "telegram"
-    assert await scene.channel.find(scene.there, "key", HELLO, datetime.now(UTC)) == ""
+    assert (
+        await scene.channel.find(OutboundMessage(scene.there, HELLO, "key"), datetime.now(UTC))
+        == ""
+    )
     group = scene.channel.rate_limit(Address("telegram", "-100123"))
     assert (
         group.count / group.seconds
@@ -502,6 +516,8 @@ async def test_a_pace_of_its_own_is_kept(scene: Scene):
     channel = Telegram(config)
     clock = asyncio.get_running_loop().time
     began = clock()
-    await asyncio.gather(*(channel.send(scene.there, HELLO, str(number)) for number in range(5)))
+    await asyncio.gather(
+        *(channel.send(OutboundMessage(scene.there, HELLO, str(number))) for number in range(5))
+    )
     assert clock() - began >= 4 / 40
     await channel.aclose()

@@ -13,7 +13,7 @@ from channels import base
 from channels.base import Channel, ChannelError, DeliveryUnknown, RetryLater
 from channels.discord.channel import Discord
 from channels.discord.config import DiscordAccount
-from channels.message import Address, InboundMessage, MessagePart
+from channels.message import Address, InboundMessage, MessagePart, OutboundMessage
 from channels.slack.channel import Slack
 from channels.slack.config import SlackAccount
 from channels.telegram.channel import Telegram
@@ -133,7 +133,7 @@ class Stage:
 
     async def send(self, text: str, key: str = "k1", address: Address | None = None) -> str:
         """Send it, to ann if nobody is named."""
-        return await self.channel.send(address or self.ann, self.piece(text), key)
+        return await self.channel.send(OutboundMessage(address or self.ann, self.piece(text), key))
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[asyncio.Task[None]]:
@@ -213,14 +213,14 @@ async def delivered(stage: Stage, text: str, key: str) -> None:
     since = datetime.now(UTC)
     piece, can = stage.piece(text), stage.channel.capabilities
     for _ in range(TRIES):
-        outcome = await ended(stage.channel.send(stage.ann, piece, key))
+        outcome = await ended(stage.channel.send(OutboundMessage(stage.ann, piece, key)))
         match outcome:
             case str():
                 return
             case DeliveryUnknown() if can.idempotent:
                 continue
             case DeliveryUnknown() if not can.can_find or await stage.channel.find(
-                stage.ann, key, piece, since
+                OutboundMessage(stage.ann, piece, key), since
             ):
                 return
             case RetryLater() | DeliveryUnknown():

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from channels.base import Rejected
-from channels.message import Choice, MessagePart
+from channels.message import Choice, MessagePart, OutboundMessage
 from tests.contract.channels import Stage, ended
 
 Use = Callable[[Stage], Awaitable[bool]]
@@ -23,19 +23,21 @@ async def can_find(stage: Stage) -> bool:
     """What was sent under a key is found, and nothing under another with other words."""
     since = datetime.now(UTC)
     sent = await stage.send("hello")
-    found = await stage.channel.find(stage.ann, "k1", stage.piece("hello"), since)
-    other = await stage.channel.find(stage.ann, "k2", stage.piece("bye"), since)
+    found = await stage.channel.find(OutboundMessage(stage.ann, stage.piece("hello"), "k1"), since)
+    other = await stage.channel.find(OutboundMessage(stage.ann, stage.piece("bye"), "k2"), since)
     return (found, other) == (sent, "")
 
 
 async def edits(stage: Stage) -> bool:
-    await stage.channel.edit(stage.ann, await stage.send("one"), stage.piece("two"))
+    await stage.channel.edit(
+        await stage.send("one"), OutboundMessage(stage.ann, stage.piece("two"))
+    )
     return [one.text for one in stage.ours(stage.ann)] == ["two"]
 
 
 async def buttons(stage: Stage) -> bool:
     await stage.channel.send(
-        stage.ann, stage.piece("Which?"), "k1", choices=[Choice("this", "this")]
+        OutboundMessage(stage.ann, stage.piece("Which?"), "k1", choices=[Choice("this", "this")])
     )
     return [button.data for button in stage.ours(stage.ann)[0].buttons] == ["this"]
 
@@ -53,7 +55,7 @@ async def reactions(stage: Stage) -> bool:
 
 
 async def drafts(stage: Stage) -> bool:
-    shown = await stage.channel.show_draft(stage.ann, "k1", "half a sent", "", private=True)
+    shown = await stage.channel.show_draft(stage.ann, "k1", "half a sent", "")
     (seen,) = stage.ours(stage.ann)
     return seen.text == "half a sent" and (seen.draft or seen.id == shown)
 
@@ -87,7 +89,9 @@ async def test_a_message_of_as_many_characters_as_it_says_is_taken_and_a_longer_
     stage: Stage,
 ):
     limit = stage.channel.capabilities.limit
-    await stage.channel.send(stage.ann, MessagePart("x" * limit, "x" * limit), "k1")
+    await stage.channel.send(
+        OutboundMessage(stage.ann, MessagePart("x" * limit, "x" * limit), "k1")
+    )
     assert len(stage.ours(stage.ann)[0].text) == limit
     assert len(stage.channel.render("x" * (limit + 1))) == 2
     assert len(stage.channel.render("x" * (limit * 9 // 10))) == 1

@@ -7,6 +7,7 @@ from time import monotonic
 import pytest
 
 from channels.base import ChannelError, DeliveryUnknown, Rejected, RetryLater, Revoked
+from channels.message import OutboundMessage
 from tests.channels.host import running
 from tests.contract.channels import Stage, delivered, ended, left_behind
 from tests.fakes.platform import Fault
@@ -73,7 +74,7 @@ async def test_b5_13_what_was_sent_is_found_or_the_key_protects_as_the_channel_s
     stage.platform.fail("*", Fault("lost"))
     await ended(stage.send("hello", "k1"))
     _, shown = stage.ours(stage.ann)
-    found = await stage.channel.find(stage.ann, "k1", stage.piece("hello"), since)
+    found = await stage.channel.find(OutboundMessage(stage.ann, stage.piece("hello"), "k1"), since)
     assert found == (shown.id if stage.channel.capabilities.can_find else "")
     if stage.channel.capabilities.idempotent:
         assert await stage.send("hello", "k1") == shown.id
@@ -84,7 +85,9 @@ async def test_b5_13_it_is_found_after_a_restart_too_and_among_many(stage: Stage
     since = datetime.now(UTC)
     sent = [await stage.send(f"number {number}", f"k{number}") for number in range(6)]
     later = stage.anew()
-    found = await later.channel.find(stage.ann, "k3", stage.piece("number 3"), since)
+    found = await later.channel.find(
+        OutboundMessage(stage.ann, stage.piece("number 3"), "k3"), since
+    )
     await later.channel.aclose()
     assert found == (sent[3] if stage.channel.capabilities.can_find else "")
 
@@ -95,17 +98,20 @@ async def test_b5_13_what_never_arrived_is_not_found(stage: Stage):
     stage.platform.fail("*", Fault("drop"))
     outcome = await ended(stage.send("hello", "k1"))
     assert isinstance(outcome, RetryLater | DeliveryUnknown)
-    assert await stage.channel.find(stage.ann, "k1", stage.piece("hello"), since) == ""
+    assert (
+        await stage.channel.find(OutboundMessage(stage.ann, stage.piece("hello"), "k1"), since)
+        == ""
+    )
 
 
 async def test_an_edit_whose_answer_was_lost_may_be_made_again(stage: Stage):
     sent = await stage.send("one")
     stage.platform.fail("*", Fault("lost"))
     assert isinstance(
-        await ended(stage.channel.edit(stage.ann, sent, stage.piece("two"))),
+        await ended(stage.channel.edit(sent, OutboundMessage(stage.ann, stage.piece("two")))),
         RetryLater | DeliveryUnknown,
     )
-    await stage.channel.edit(stage.ann, sent, stage.piece("two"))
+    await stage.channel.edit(sent, OutboundMessage(stage.ann, stage.piece("two")))
     assert [one.text for one in stage.ours(stage.ann)] == ["two"]
 
 
@@ -114,9 +120,9 @@ async def test_with_a_token_that_is_not_good_any_more_everything_is_revoked(stag
     stage.platform.revoke()
     doing = [
         stage.send("more", "k2"),
-        stage.channel.edit(stage.ann, sent, stage.piece("x")),
+        stage.channel.edit(sent, OutboundMessage(stage.ann, stage.piece("x"))),
         stage.channel.delete(stage.ann, sent),
-        stage.channel.show_draft(stage.group, "k3", "x", "", private=False),
+        stage.channel.show_draft(stage.group, "k3", "x", ""),
         stage.channel.check(),
     ]
     for outcome in [await ended(one) for one in doing]:

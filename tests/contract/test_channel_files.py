@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from channels.base import DeliveryUnknown, Rejected, RetryLater, Revoked
-from channels.message import Attachment
+from channels.message import Attachment, OutboundMessage
 from tests.contract.channels import Stage, ended
 from tests.fakes.platform import Fault
 
@@ -105,7 +105,9 @@ async def test_a_file_that_is_elsewhere_or_nowhere_is_not_fetched(stage: Stage, 
 
 
 async def test_a14_a_file_is_sent_byte_for_byte_with_its_name_and_words(stage: Stage, file: Path):
-    sent = await stage.channel.upload(stage.ann, file, NAME, stage.piece("here it is"), "k1")
+    sent = await stage.channel.send(
+        OutboundMessage(stage.ann, stage.piece("here it is"), "k1", file=file, name=NAME)
+    )
     (shown,) = stage.ours(stage.ann)
     assert (shown.id, shown.text) == (sent, "here it is")
     ((name, content),) = shown.files
@@ -115,7 +117,9 @@ async def test_a14_a_file_is_sent_byte_for_byte_with_its_name_and_words(stage: S
 
 async def test_a14_a_file_goes_into_a_thread_and_needs_no_words(stage: Stage, file: Path):
     where = await stage.thread()
-    await stage.channel.upload(where, file, "x.txt", stage.channel.render("")[0], "k1")
+    await stage.channel.send(
+        OutboundMessage(where, stage.channel.render("")[0], "k1", file=file, name="x.txt")
+    )
     (shown,) = stage.ours(where)
     assert shown.files[0][1] == CONTENT
 
@@ -127,14 +131,18 @@ async def test_a_file_that_is_too_big_to_send_is_refused_before_it_is_read(
     with huge.open("wb") as sparse:
         sparse.truncate(stage.channel.capabilities.max_upload + 1)
     with pytest.raises(Rejected, match=r"huge\.bin"):
-        await stage.channel.upload(stage.ann, huge, "huge.bin", stage.piece("huge"), "k1")
+        await stage.channel.send(
+            OutboundMessage(stage.ann, stage.piece("huge"), "k1", file=huge, name="huge.bin")
+        )
     assert not stage.platform.calls.made
 
 
 async def test_a_file_that_is_gone_is_refused(stage: Stage, tmp_path: Path):
     with pytest.raises(Rejected, match=r"notes\.txt cannot be read"):
-        await stage.channel.upload(
-            stage.ann, tmp_path / "gone", "notes.txt", stage.piece("here it is"), "k1"
+        await stage.channel.send(
+            OutboundMessage(
+                stage.ann, stage.piece("here it is"), "k1", file=tmp_path / "gone", name="notes.txt"
+            )
         )
     assert not stage.platform.calls.made
 
@@ -144,12 +152,16 @@ async def test_a_file_whose_answer_was_lost_is_unclear_and_stands_there_once(
 ):
     stage.platform.fail("*", Fault("lost"))
     outcome = await ended(
-        stage.channel.upload(stage.ann, file, "x.txt", stage.piece("here it is"), "k1")
+        stage.channel.send(
+            OutboundMessage(stage.ann, stage.piece("here it is"), "k1", file=file, name="x.txt")
+        )
     )
     assert isinstance(outcome, DeliveryUnknown)
     stage.tells_nothing(outcome)
     if stage.channel.capabilities.idempotent:
-        await stage.channel.upload(stage.ann, file, "x.txt", stage.piece("here it is"), "k1")
+        await stage.channel.send(
+            OutboundMessage(stage.ann, stage.piece("here it is"), "k1", file=file, name="x.txt")
+        )
     assert len(stage.ours(stage.ann)) == 1
 
 
@@ -157,7 +169,12 @@ async def test_without_a_good_token_files_are_neither_sent_nor_given(stage: Stag
     (attachment,) = await came_with(stage, ("notes.txt", CONTENT))
     stage.platform.revoke()
     assert isinstance(
-        await ended(stage.channel.upload(stage.ann, file, "x.txt", stage.piece("x"), "k1")), Revoked
+        await ended(
+            stage.channel.send(
+                OutboundMessage(stage.ann, stage.piece("x"), "k1", file=file, name="x.txt")
+            )
+        ),
+        Revoked,
     )
     async with asyncio.timeout(10):
         await ended(stage.channel.download(attachment, BytesIO()))

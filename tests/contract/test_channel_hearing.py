@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from channels.message import Choice, InboundMessage
+from channels.message import Choice, InboundMessage, OutboundMessage
 from tests.contract.channels import Stage
 
 BURST = 50
@@ -232,7 +232,9 @@ async def test_a14_a_reaction_to_an_answer_is_heard(stage: Stage):
 
 async def test_a15_a_press_is_told_and_who_pressed_is_shown_the_answer(stage: Stage):
     async with stage.listening():
-        asked = await stage.channel.send(stage.ann, stage.piece("May I?"), "k1", choices=YES)
+        asked = await stage.channel.send(
+            OutboundMessage(stage.ann, stage.piece("May I?"), "k1", choices=YES)
+        )
         stage.platform.press("ann", asked, YES[0].data)
         await stage.platform.until(lambda: bool(stage.platform.pressed()))
     (press,) = stage.host.presses
@@ -244,7 +246,9 @@ async def test_a15_a_press_is_told_and_who_pressed_is_shown_the_answer(stage: St
 async def test_a15_whoever_presses_in_a_group_is_named(stage: Stage):
     group = stage.group
     async with stage.listening():
-        asked = await stage.channel.send(group, stage.piece("May I?"), "k1", choices=YES)
+        asked = await stage.channel.send(
+            OutboundMessage(group, stage.piece("May I?"), "k1", choices=YES)
+        )
         stage.platform.press("bob", asked, YES[0].data)
         await stage.host.until(lambda: bool(stage.host.presses))
     assert stage.host.presses[0].sender.id == stage.platform.person("bob")
@@ -253,7 +257,9 @@ async def test_a15_whoever_presses_in_a_group_is_named(stage: Stage):
 @pytest.mark.parametrize("data", ["approve:999:always", "x" * 64, "💥\x00\n'; --", "{"])
 async def test_a15_forged_data_comes_as_it_is_and_breaks_nothing(stage: Stage, data: str):
     async with stage.listening():
-        asked = await stage.channel.send(stage.ann, stage.piece("May I?"), "k1", choices=YES)
+        asked = await stage.channel.send(
+            OutboundMessage(stage.ann, stage.piece("May I?"), "k1", choices=YES)
+        )
         stage.platform.press("bob", asked, data)
         stage.platform.press("ann", asked, YES[0].data)
         await stage.host.until(
@@ -266,7 +272,9 @@ async def test_a15_forged_data_comes_as_it_is_and_breaks_nothing(stage: Stage, d
 
 async def test_a15_a_press_that_could_not_be_written_down_is_told_or_tried_again(stage: Stage):
     async with stage.listening():
-        asked = await stage.channel.send(stage.ann, stage.piece("May I?"), "k1", choices=YES)
+        asked = await stage.channel.send(
+            OutboundMessage(stage.ann, stage.piece("May I?"), "k1", choices=YES)
+        )
         stage.host.refuse(1)
         stage.platform.press("ann", asked, YES[0].data)
         await stage.platform.until(lambda: any(stage.platform.pressed()))
@@ -286,7 +294,9 @@ async def test_its_own_messages_are_not_heard(stage: Stage):
 async def test_nobody_waits_for_a_press_that_takes_long(stage: Stage):
     """E7: /stop is heard while a button's press is worked on."""
     async with stage.listening():
-        asked = await stage.channel.send(stage.ann, stage.piece("May I?"), "k1", choices=YES)
+        asked = await stage.channel.send(
+            OutboundMessage(stage.ann, stage.piece("May I?"), "k1", choices=YES)
+        )
         stage.platform.press("ann", asked, YES[0].data)
         stage.platform.say("ann", stage.ann.chat, "/stop")
         async with asyncio.timeout(5):

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from channels.base import Rejected, RetryLater, Revoked
-from channels.message import Address, Choice
+from channels.message import Address, Choice, OutboundMessage
 from tests.contract.channels import Stage, ended
 
 CODE = "```python\n" + "\n".join(f"print('code {number}')" for number in range(150)) + "\n```"
@@ -50,7 +50,7 @@ async def test_a_message_is_sent_changed_and_taken_away(stage: Stage):
     sent = await stage.send("hello")
     (shown,) = stage.ours(stage.ann)
     assert (shown.id, shown.text, shown.by_bot) == (sent, "hello", True)
-    await stage.channel.edit(stage.ann, sent, stage.piece("hello again"))
+    await stage.channel.edit(sent, OutboundMessage(stage.ann, stage.piece("hello again")))
     assert [one.text for one in stage.ours(stage.ann)] == ["hello again"]
     await stage.channel.delete(stage.ann, sent)
     assert not stage.ours(stage.ann)
@@ -59,7 +59,9 @@ async def test_a_message_is_sent_changed_and_taken_away(stage: Stage):
 async def test_the_same_edit_twice_does_no_harm(stage: Stage):
     sent = await stage.send("one")
     for _ in range(2):
-        await stage.channel.edit(stage.ann, sent, stage.piece("two"), choices=YES_NO)
+        await stage.channel.edit(
+            sent, OutboundMessage(stage.ann, stage.piece("two"), choices=YES_NO)
+        )
     (shown,) = stage.ours(stage.ann)
     assert (shown.text, len(shown.buttons)) == ("two", 2)
 
@@ -79,7 +81,7 @@ async def test_a14_a_long_text_arrives_whole_in_order_and_in_pieces_that_fit(
     assert list(pieces) == list(stage.channel.render(text))
     assert all(len(piece.text) <= stage.channel.capabilities.limit for piece in pieces)
     sent = [
-        await stage.channel.send(stage.ann, piece, f"k{number}")
+        await stage.channel.send(OutboundMessage(stage.ann, piece, f"k{number}"))
         for number, piece in enumerate(pieces)
     ]
     shown = stage.ours(stage.ann)
@@ -104,19 +106,23 @@ async def test_text_that_looks_like_markup_is_read_as_it_was_written(stage: Stag
 async def test_a15_choices_are_buttons_that_go_when_the_message_is_changed_without_them(
     stage: Stage,
 ):
-    sent = await stage.channel.send(stage.ann, stage.piece("May I?"), "k1", choices=YES_NO)
+    sent = await stage.channel.send(
+        OutboundMessage(stage.ann, stage.piece("May I?"), "k1", choices=YES_NO)
+    )
     (shown,) = stage.ours(stage.ann)
     assert [(button.label, button.data) for button in shown.buttons] == [
         (one.label, one.data) for one in YES_NO
     ]
-    await stage.channel.edit(stage.ann, sent, stage.piece("Allowed by Ann"))
+    await stage.channel.edit(sent, OutboundMessage(stage.ann, stage.piece("Allowed by Ann")))
     (shown,) = stage.ours(stage.ann)
     assert (shown.text, shown.buttons) == ("Allowed by Ann", ())
 
 
 async def test_a15_data_of_64_bytes_and_many_choices_are_taken(stage: Stage):
     choices = [Choice(f"Choice {number}", f"{number}".rjust(64, "0")) for number in range(8)]
-    await stage.channel.send(stage.ann, stage.piece("Which?"), "k1", choices=choices)
+    await stage.channel.send(
+        OutboundMessage(stage.ann, stage.piece("Which?"), "k1", choices=choices)
+    )
     (shown,) = stage.ours(stage.ann)
     assert [button.data for button in shown.buttons] == [choice.data for choice in choices]
 
@@ -126,7 +132,7 @@ async def test_a_reply_in_a_group_is_sent_also_when_what_it_answers_is_gone(stag
     asked = stage.platform.say("ann", group.chat, stage.platform.mention("hello"))
     for number, reply_to in enumerate((asked, "987654321", "nothing")):
         await stage.channel.send(
-            group, stage.piece(f"reply {number}"), f"k{number}", reply_to=reply_to
+            OutboundMessage(group, stage.piece(f"reply {number}"), f"k{number}", reply_to=reply_to)
         )
     assert [one.text for one in stage.ours(group)] == ["reply 0", "reply 1", "reply 2"]
 
@@ -151,17 +157,17 @@ async def test_e12_a_draft_grows_and_the_finished_text_stands_there_once(
     stage: Stage, place: Callable[[Stage], Awaitable[Address]]
 ):
     where = await place(stage)
-    shown, private, text = "", place is in_private, ""
+    shown, text = "", ""
     for number in range(5):
         text += f"sentence {number}. "
-        shown = await stage.channel.show_draft(where, "k1", text, shown, private=private)
+        shown = await stage.channel.show_draft(where, "k1", text, shown)
         (seen,) = stage.ours(where)
         assert seen.text.strip() == text.strip()
     whole = stage.piece("The **finished** text.")
     if shown:
-        await stage.channel.edit(where, shown, whole)
+        await stage.channel.edit(shown, OutboundMessage(where, whole))
     else:
-        await stage.channel.send(where, whole, "k1")
+        await stage.channel.send(OutboundMessage(where, whole, "k1"))
     (seen,) = stage.ours(where)
     assert (seen.text, seen.draft) == ("The finished text.", False)
 
@@ -174,17 +180,15 @@ async def test_e12_of_a_draft_that_is_longer_than_a_message_the_end_is_seen(
     shown = ""
     for length in (100, 9000, 30_000):
         text = " ".join(f"w{number}" for number in range(length // 6))
-        shown = await stage.channel.show_draft(
-            where, "k1", text, shown, private=place is in_private
-        )
+        shown = await stage.channel.show_draft(where, "k1", text, shown)
     assert len(stage.ours(where)) == 1
 
 
 async def test_e12_a_draft_that_was_begun_before_a_restart_is_replaced_after_it(stage: Stage):
     group = await stage.thread()
-    shown = await stage.channel.show_draft(group, "k1", "half a sen", "", private=False)
+    shown = await stage.channel.show_draft(group, "k1", "half a sen", "")
     later = stage.anew()
-    await later.channel.edit(group, shown, later.piece("a whole sentence"))
+    await later.channel.edit(shown, OutboundMessage(group, later.piece("a whole sentence")))
     await later.channel.aclose()
     (seen,) = stage.ours(group)
     assert (seen.text, seen.draft) == ("a whole sentence", False)
@@ -235,7 +239,7 @@ async def test_a_chat_that_is_not_there_is_refused(stage: Stage):
     nowhere = stage.at("D0NOWHERE" if stage.kind.name == "slack" else "123456789012345678")
     for doing in (
         stage.send("hello", address=nowhere),
-        stage.channel.edit(nowhere, "1", stage.piece("hello")),
+        stage.channel.edit("1", OutboundMessage(nowhere, stage.piece("hello"))),
     ):
         refused = await ended(doing)
         assert isinstance(refused, Rejected)
@@ -247,5 +251,6 @@ async def test_a_message_that_is_gone_can_be_taken_away_again_and_not_changed(st
     await stage.channel.delete(stage.ann, sent)
     await stage.channel.delete(stage.ann, sent)
     assert isinstance(
-        await ended(stage.channel.edit(stage.ann, sent, stage.piece("hello"))), Rejected
+        await ended(stage.channel.edit(sent, OutboundMessage(stage.ann, stage.piece("hello")))),
+        Rejected,
     )

@@ -28,10 +28,8 @@ SPEED = 20
 class Fading(FakeChannel):
     """What it shows of an unfinished text goes away by itself."""
 
-    async def show_draft(
-        self, address: Address, key: str, text: str, shown: str, *, private: bool
-    ) -> str:
-        await FakeChannel.show_draft(self, address, key, text, shown, private=private)
+    async def show_draft(self, address: Address, key: str, text: str, shown: str) -> str:
+        await FakeChannel.show_draft(self, address, key, text, shown)
         return ""
 
 

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import count
-from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from channels.base import Capabilities, ChannelError, Host, RateLimit, Rejected, Revoked
@@ -17,6 +16,7 @@ from channels.message import (
     Choice,
     InboundMessage,
     MessagePart,
+    OutboundMessage,
     Reaction,
     Sender,
 )
@@ -215,44 +215,34 @@ class FakeChannel:
             for at in range(0, max(1, len(text)), limit)
         ]
 
-    async def send(
-        self,
-        address: Address,
-        part: MessagePart,
-        key: str,
-        *,
-        choices: Sequence[Choice] = (),
-        reply_to: str = "",
-    ) -> str:
-        made = Stood("", address, part.text, key, tuple(choices), reply_to)
-        return await self._call("send", address, part.text, key, lambda: self._stand(made))
+    async def send(self, message: OutboundMessage) -> str:
+        where, text, key, name = message.address, message.part.text, message.key, message.name
+        made = Stood("", where, text, key, tuple(message.choices), message.reply_to, name)
+        what = ("upload", where, name) if message.file else ("send", where, text)
+        return await self._call(*what, key, lambda: self._stand(made))
 
-    async def edit(
-        self,
-        address: Address,
-        message_id: str,
-        part: MessagePart,
-        *,
-        choices: Sequence[Choice] = (),
-    ) -> None:
+    async def edit(self, message_id: str, message: OutboundMessage) -> None:
+        text, choices = message.part.text, tuple(message.choices)
         await self._call(
             "edit",
-            address,
-            part.text,
+            message.address,
+            text,
             message_id,
-            lambda: self._edited(message_id, part.text, tuple(choices)),
+            lambda: self._edited(message_id, text, choices),
         )
 
-    async def find(self, address: Address, key: str, part: MessagePart, since: datetime) -> str:
+    async def find(self, message: OutboundMessage, since: datetime) -> str:
         def look() -> str:
-            ours = [one for one in self.stood if one.key == key and one.address == address]
+            ours = [
+                one
+                for one in self.stood
+                if one.key == message.key and one.address == message.address
+            ]
             return ours[0].id if ours and self.capabilities.can_find else ""
 
-        return await self._call("find", address, part.text, key, look)
+        return await self._call("find", message.address, message.part.text, message.key, look)
 
-    async def show_draft(
-        self, address: Address, key: str, text: str, shown: str, *, private: bool
-    ) -> str:
+    async def show_draft(self, address: Address, key: str, text: str, shown: str) -> str:
         def show() -> str:
             if shown:
                 self._edited(shown, text, (), draft=True)
@@ -274,12 +264,6 @@ class FakeChannel:
         await self._call(
             "seen", address, message_id, "", lambda: self.seen_marks.append(message_id)
         )
-
-    async def upload(
-        self, address: Address, file: Path, name: str, caption: MessagePart, key: str
-    ) -> str:
-        made = Stood("", address, caption.text, key, file=name)
-        return await self._call("upload", address, name, key, lambda: self._stand(made))
 
     async def download(self, attachment: Attachment, into: BinaryIO) -> None:
         into.write(self.files[attachment.ref])

@@ -6,7 +6,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from channels.base import Host
-from channels.message import Address, InboundMessage, MessagePart, Sender
+from channels.message import Address, InboundMessage, OutboundMessage, Sender
 from daemon.testing import MemoryChannel
 
 
@@ -37,7 +37,7 @@ class FolderChannel(MemoryChannel):
                 file.unlink()
             await asyncio.sleep(0.05)
 
-    async def send(self, address: Address, part: MessagePart, key: str, **more: object) -> str:
-        number = await super().send(address, part, key)
-        (self.place / "outbox" / f"{number}.txt").write_text(part.text)
+    async def send(self, message: OutboundMessage) -> str:
+        number = await super().send(message)
+        (self.place / "outbox" / f"{number}.txt").write_text(message.part.text)
         return number
