@@ -1,4 +1,4 @@
-"""`python -m tests.security [SECTION ...]`: what a stranger can do, and what the owner is asked, in figures.
+"""`python -m tests.security [--full] [SECTION ...]`: what a stranger can do, and what the owner is asked, in figures.
 
 Each is what the tests beside it assert. The exit code is 1 when one is not as it must be.
 """
@@ -19,13 +19,18 @@ def main(words: Sequence[str]) -> int:
     """Run the sections that were named, or all of them."""
     parser = argparse.ArgumentParser(prog="python -m tests.security", description=__doc__)
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=", ".join(SECTIONS))
+    parser.add_argument(
+        "--full", action="store_true", help="every section; so it is when none is named"
+    )
     options = parser.parse_args(words)
     if unknown := set(options.sections) - set(SECTIONS):
         parser.error(
             f"there is no section {', '.join(sorted(unknown))}; sections: {', '.join(SECTIONS)}"
         )
     with TemporaryDirectory(prefix="aidaemon-security-") as name:
-        figures = asyncio.run(_run(Path(name).resolve(), options.sections or list(SECTIONS)))
+        figures = asyncio.run(
+            _run(Path(name).resolve(), (not options.full and options.sections) or list(SECTIONS))
+        )
     print(table(figures), flush=True)
     return exit_code(figures)
 
