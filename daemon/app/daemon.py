@@ -29,14 +29,11 @@ from daemon.app.notifier import OwnerNotifier
 from daemon.app.runtime_config import ReloadHook, RuntimeConfig
 from daemon.app.tools import ToolFactory, load_tools
 from daemon.client.local import LocalClient
-from daemon.commands.admin import AdminCommands
+from daemon.commands.admin import AdminCommands, RuleCommands, UndoCommand
 from daemon.commands.approvals import ApprovalCommands
-from daemon.commands.model import ModelCommands
-from daemon.commands.rules import RuleCommands
-from daemon.commands.run import CommandRunner
+from daemon.commands.registry import CommandRunner
 from daemon.commands.sessions import SessionCommands
 from daemon.commands.status import StatusCommands
-from daemon.commands.undo import UndoCommand
 from daemon.core import value
 from daemon.core.clock import BackgroundTasks, Clock, system_clock
 from daemon.core.event_bus import EventBus
@@ -48,8 +45,8 @@ from daemon.loops.engine import LoopEngine
 from daemon.outbox.channel_supervisor import ChannelState
 from daemon.providers.chain import ProviderChain
 from daemon.providers.prices import PriceList
+from daemon.services.admin import PeopleService
 from daemon.services.approvals import ApprovalService
-from daemon.services.people import PeopleService
 from daemon.services.rules import RuleReader
 from daemon.services.sessions import SessionService
 from daemon.sessions.inbox import Inbox
@@ -294,15 +291,13 @@ class DaemonBuilder:
         people = PeopleService(store, clock, sessions=sessions, config_roles=self.config_roles)
         groups = (
             StatusCommands(store, clock, self.routes, self.usage.today, self._describe_state),
-            SessionCommands(store, clock, services, loops),
-            ApprovalCommands(store, clock, approvals),
-            ModelCommands(self.routes, self.agents, services),
-            AdminCommands(people, self.runtime, PinStore(store), self.servers),
+            SessionCommands(clock, services, self.routes),
+            ApprovalCommands(approvals),
+            AdminCommands(people, self.runtime.reload, PinStore(store), self.servers),
             RuleCommands(store, self.rules, self.rule_reader),
             UndoCommand(store, self.tools.files, self.new_id),
         )
-        handlers = {name: run for group in groups for name, run in group.handlers().items()}
-        commands = CommandRunner(store, clock, handlers)
+        commands = CommandRunner(store, clock, groups)
         inbox = Inbox(store, sessions, clock, self.new_id, self.redactor)
         client = LocalClient(
             store,
@@ -317,7 +312,7 @@ class DaemonBuilder:
             notice=lambda: self.runtime.notice,
         )
         triggers = EventTrigger(
-            self.config.events, store, sessions, clock, self.new_id, redactor=self.redactor
+            self.config.events, store, sessions, clock, self.new_id, self.redactor
         )
         return Daemon(
             paths=self.paths,

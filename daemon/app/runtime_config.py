@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from daemon.app.config import Config, Loaded, load_home_config, make_parser
-from daemon.commands.admin import ReloadResult
 from daemon.core.errors import ConfigError, ErrorClass
 from daemon.settings.dotted_keys import find_changes, format_key
 from daemon.settings.last_good import LastGood, load_last_good, should_fall_back
@@ -61,8 +60,10 @@ class RuntimeConfig:
         keys = ", ".join(map(format_key, plan.keys))
         return f"{keys}: written to {self.paths.config}. It holds after /reload, or a restart."
 
-    async def reload(self) -> ReloadResult:
-        """Apply what the file says. Raises ConfigError for one that does not load: no change."""
+    async def reload(self) -> tuple[list[str], list[str]]:
+        """Apply what the file says; the keys that apply now, and those that need a restart. Raises
+        ConfigError for one that does not load: no change.
+        """
         fresh = await asyncio.to_thread(load_home_config, self.paths)
         before = self.loaded.config
         places = find_changes(before.model_dump(mode="json"), fresh.config.model_dump(mode="json"))
@@ -74,7 +75,7 @@ class RuntimeConfig:
             drain = {"drain_seconds": before.agent.drain_seconds}
             updates["agent"] = fresh.config.agent.model_copy(update=drain)
         config = before.model_copy(update=updates)
-        restart = tuple(key for key in keys if key not in live)
+        restart = [key for key in keys if key not in live]
         text = fresh.text
         if restart:  # these values are not proven: they must not become part of the last good text
             from daemon.settings.masking import replace_sections  # lazy: tomlkit, 20 ms
@@ -85,7 +86,7 @@ class RuntimeConfig:
         self.loaded = LoadedConfig(config, text, self.paths.config)
         for section in sections:
             self.reload_hooks[section](config)
-        return ReloadResult(tuple(live), restart)
+        return live, restart
 
     async def save_last_good(self) -> None:
         """A model answered: the running config is good, whatever the file says by now."""

@@ -49,7 +49,7 @@ async def _run(args: argparse.Namespace, paths: Paths) -> int:
 
         return await _run_verb(args, send)
     from daemon.app.config import load_or_last_good  # lazy: brings the whole daemon
-    from daemon.services.mcp import answer_mcp  # lazy: with it
+    from daemon.services.admin import answer_mcp  # lazy: with it
     from daemon.store.lock import HomeLock  # lazy: with it
     from daemon.store.sqlite import SqliteStore  # lazy: with it
     from daemon.tools.mcp.pins import PinStore  # lazy: with it

@@ -18,8 +18,7 @@ from daemon.client.protocol import (
     SendResult,
 )
 from daemon.client.views import approval_view, grant_view, loop_view, row_from_turn, run_view
-from daemon.commands.registry import CommandCall, parse_command
-from daemon.commands.run import CommandRunner
+from daemon.commands.registry import CommandCall, CommandRunner, parse_command
 from daemon.core import value
 from daemon.core.errors import ConfigError, UsageError
 from daemon.core.event_bus import EventBus, LiveItem, Quarantined, TextDelta, TurnFinished
@@ -27,8 +26,8 @@ from daemon.core.events import RecordedEvent, TurnEnded
 from daemon.core.rows import EXACT_CALL, GrantBounds, LoopOrder, LoopRow, SessionRow
 from daemon.core.trust import OWNER, Answer, Label, Person, Role, label_for_role
 from daemon.loops.engine import LoopEngine
+from daemon.services.admin import PeopleService
 from daemon.services.approvals import ApprovalService
-from daemon.services.people import PeopleService
 from daemon.services.sessions import SessionService
 from daemon.sessions.inbox import Inbox, InboxMessage
 

@@ -1,67 +1,70 @@
-"""/people /mcp /reload: for who manages the daemon (A20, A22, trust.md)."""
+"""/people /mcp /reload: for who manages the daemon (A20, A22, trust.md); /rules: what is always
+asked first, or never done (F5); /undo: files get back the content they had before a turn changed
+them (F8). For people only; the model has no such tools.
+"""
 
-from typing import Protocol
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
-from daemon.commands.registry import CommandCall, Handlers
+from daemon.commands.registry import CommandCall
 from daemon.core import value
 from daemon.core.errors import ConfigError
-from daemon.services.mcp import answer_mcp
-from daemon.services.people import PeopleService
+from daemon.core.ids import NewId
+from daemon.core.trust import Label
+from daemon.services.admin import PeopleService, answer_mcp
+from daemon.services.rules import RuleReader
+from daemon.store.journal import Store
 from daemon.tools.mcp.pins import PinStore
 from daemon.tools.mcp.servers import ServerManager
+from daemon.tools.policy.rule_text import RULE_FORMS, RuleRefusal
+from daemon.tools.policy.rules import PinnedRule, RuleSet, describe_rule
+from daemon.tools.workspace.file_store import (
+    ChangeAuthor,
+    FileStore,
+    find_latest_turn,
+    group_by_path,
+    undo_turn,
+)
+from daemon.tools.workspace.history import NO_FILE, FileVersion
 
 PEOPLE_USAGE = "Use /people, or /people remove NAME with a name of that list."
 NOBODY = (
     "Nobody has been let in by a code. `aidaemon pair` prints one. People in config.toml"
     " are not listed here."
 )
-
-
-@value
-class ReloadResult:
-    """Keys whose value in the file has changed: those that apply now, and those that need a
-    restart.
-    """
-
-    live: tuple[str, ...] = ()
-    restart: tuple[str, ...] = ()
-
-
-class ConfigReloader(Protocol):
-    """The running config, and its file."""
-
-    async def reload(self) -> ReloadResult:
-        """Apply what the file says now, where possible. Raises ConfigError: nothing has changed."""
-        ...
+RULES_USAGE = (
+    "/rules add SENTENCE adds a rule, /rules confirm N confirms that it was understood,"
+    " /rules remove N removes it."
+)
+NOTHING_TO_UNDO = (
+    "There is no file change to undo here. Changes by shell commands are not recorded."
+)
+MAX_TOOLS_NAMED, MAX_LISTED = 12, 10
 
 
 @value
 class AdminCommands:
-    """`servers`: None without MCP servers."""
+    """`reload_config`: the keys that have changed, those that apply now and those that need a
+    restart. `servers`: None without MCP servers.
+    """
 
-    people: PeopleService
-    config: ConfigReloader
+    directory: PeopleService
+    reload_config: Callable[[], Awaitable[tuple[list[str], list[str]]]]
     pins: PinStore
     servers: ServerManager | None
 
-    def handlers(self) -> Handlers:
-        """By command."""
-        return {"people": self.list_or_remove, "mcp": self.mcp, "reload": self.reload}
-
-    async def list_or_remove(self, call: CommandCall) -> str:
+    async def people(self, call: CommandCall) -> str:
         """/people [remove NAME]"""
         verb, _, name = call.argument.partition(" ")
         if verb in ("", "list"):
-            return (
-                "\n".join(f"- {one.name}: {one.role}" for one in await self.people.list_people())
-                or NOBODY
-            )
+            people = await self.directory.list_people()
+            return "\n".join(f"- {one.name}: {one.role}" for one in people) or NOBODY
         name = name.strip()
         if verb != "remove" or not name:
             return PEOPLE_USAGE
-        if not await self.people.remove(name):
+        if not await self.directory.remove(name):
             return f"Nobody is known as {name}. {PEOPLE_USAGE}"
-        if self.people.is_in_config(name):
+        if self.directory.is_in_config(name):
             return (
                 f"The code of {name} is revoked, but config.toml still lists them: remove"
                 " them there, too."
@@ -69,22 +72,142 @@ class AdminCommands:
         return f"{name} is removed."
 
     async def mcp(self, call: CommandCall) -> str:
-        """See services.mcp."""
-        if self.servers is None:
-            return await answer_mcp(call.argument, self.pins, ())
-        names, problems = self.servers.names(), self.servers.problems()
-        return await answer_mcp(
-            call.argument, self.pins, names, problems=problems, approve=self.servers.approve
-        )
+        """See services.admin."""
+        names = self.servers.names() if self.servers else ()
+        return await answer_mcp(call.argument, self.pins, names, self.servers)
 
     async def reload(self, call: CommandCall) -> str:
         """A running turn keeps its settings; what needs a restart is named."""
         try:
-            found = await self.config.reload()
+            live, restart = await self.reload_config()
         except ConfigError as error:
             return f"The file has errors, so nothing changes:\n{error}"
-        applied = (
-            f"Applied from the next message on: {', '.join(found.live)}." if found.live else ""
+        applied = f"Applied from the next message on: {', '.join(live)}."
+        waiting = f"A restart is needed for: {', '.join(restart)}."
+        lines = [applied] * bool(live) + [waiting] * bool(restart)
+        return "\n".join(lines) or "The file has not changed."
+
+
+@value
+class RuleCommands:
+    """Changes are in the journal first, then in `rule_set`."""
+
+    store: Store
+    rule_set: RuleSet
+    reader: RuleReader
+
+    async def rules(self, call: CommandCall) -> str:
+        """/rules [add SENTENCE|confirm N|remove N]"""
+        verb, _, rest = call.argument.partition(" ")
+        rest = rest.strip()
+        match verb.lower():
+            case "" | "list":
+                lines = list(map(_describe_rule, self.rule_set.all()))
+                head = "Rules:" if lines else "There are no rules."
+                return "\n".join((head, *lines, RULES_USAGE))
+            case "add":
+                return await self._add(call, rest)
+            case "confirm" | "remove":
+                return await self._confirm_or_remove(rest, confirms=verb.lower() == "confirm")
+            case _:
+                return f"{RULES_USAGE}\n{RULE_FORMS}"
+
+    async def _add(self, call: CommandCall, sentence: str) -> str:
+        """It applies at once, since a rule can only restrict; its owner then confirms it."""
+        read = await self.reader.read(call.session.id, sentence)
+        if isinstance(read, RuleRefusal):
+            return f"No rule was added. {read.text}"
+        guard = read.guard
+        session = (call.session.root or call.session.id) if read.here else ""
+        row = sentence, guard.model_dump_json(exclude_defaults=True), session, call.sender
+        name = str(await self.store.write(lambda tx: tx.add_rule(*row)))
+        self.rule_set.put(PinnedRule(name, sentence, guard, session, call.sender))
+        where = " In this chat only." if session else ""
+        tools = self.rule_set.list_matching_tools(guard)
+        more = f" and {len(tools) - MAX_TOOLS_NAMED} more" if len(tools) > MAX_TOOLS_NAMED else ""
+        scope = (
+            f"It can apply to these tools: {', '.join(tools[:MAX_TOOLS_NAMED])}{more}."
+            if tools
+            else "It applies to none of the tools there are now: check the reading."
         )
-        waiting = f"A restart is needed for: {', '.join(found.restart)}." if found.restart else ""
-        return "\n".join(line for line in (applied, waiting) if line) or "The file has not changed."
+        return (
+            f"Rule {name} is understood as: {describe_rule(guard)}.{where} In doubt you are asked."
+            f"\n{scope}\nIt applies from now on. /rules confirm {name} if this is what you meant;"
+            f" /rules remove {name} if not."
+        )
+
+    async def _confirm_or_remove(self, name: str, *, confirms: bool) -> str:
+        if not name:
+            return RULES_USAGE
+        rule = self.rule_set.get(name)
+        if (
+            rule is None
+            or (confirms and rule.fault)
+            or not await self.store.write(
+                lambda tx: (tx.confirm_rule if confirms else tx.remove_rule)(int(name))
+            )
+        ):
+            return f"There is no rule {name!r}. /rules lists them."
+        if confirms:
+            self.rule_set.put(replace(rule, confirmed=True))
+        else:
+            self.rule_set.drop(name)
+        return f"Rule {name} is {'confirmed' if confirms else 'removed'}: {rule.said}"
+
+
+def _describe_rule(rule: PinnedRule) -> str:
+    if rule.fault:
+        return f"{rule.name}. {rule.fault}"
+    where = f" (in {rule.session})" if rule.session else ""
+    mark = "" if rule.confirmed else f"; not confirmed yet: /rules confirm {rule.name}"
+    return f"{rule.name}. {rule.said}{where}\n   = {describe_rule(rule.guard)}{mark}"
+
+
+@value
+class UndoCommand:
+    """Applies to the chat and to the sub-agents that work for it."""
+
+    store: Store
+    files: FileStore
+    new_id: NewId
+
+    async def undo(self, call: CommandCall) -> str:
+        """/undo [ID|list]; without an id the chat's latest turn that changed files."""
+        chat = call.session.id
+        rows = await self.store.read(lambda tx: tx.list_subsessions(chat))
+        sessions = {chat, *(row.id for row in rows)}
+        own = [one for one in self.files.history.entries if one.session in sessions]
+        turns: dict[str, list[FileVersion]] = {}
+        for one in own:
+            turns.setdefault(one.turn, []).append(one)
+        if call.argument == "list" and own:
+            lines = list(map(_describe_changes, turns.values()))[-MAX_LISTED:]
+            return "\n".join(("File changes, latest first (/undo ID undoes one):", *lines[::-1]))
+        turn = call.argument or find_latest_turn(own, sessions)
+        if turn in ("", "list"):
+            return NOTHING_TO_UNDO
+        if turn not in turns:
+            return f"{turn} changed no file in this chat. /undo list shows what did."
+        new_turn = self.new_id()
+        author = ChangeAuthor(chat, new_turn, "", Label.TRUSTED, undoes=turn)
+        results = await undo_turn(self.files, turn, author)
+        heads = {
+            True: f"Undone, of {turn} (/undo {new_turn} reverts this):",
+            False: f"Not undone, of {turn}:",
+        }
+        lines = []
+        for done, head in heads.items():
+            words = [f"- {one.path}: {one.words}" for one in results if one.done is done]
+            lines += [head, *words] if words else []
+        return "\n".join(lines)
+
+
+def _describe_changes(changes: list[FileVersion]) -> str:
+    first = changes[0]
+    files = []
+    for path, versions in group_by_path(changes, first.turn).items():
+        kind = "new" if versions[0].old == NO_FILE else "changed"
+        files.append(f"{path} ({'removed' if versions[-1].new == NO_FILE else kind})")
+    kind = f"undo of {first.undoes}, " if first.undoes else ""
+    undone = ", undone" if all(one.undone for one in changes) else ""
+    return f"- {first.turn}, {kind}{first.at:%Y-%m-%d %H:%M}{undone}: {', '.join(files)}"

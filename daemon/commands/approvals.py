@@ -4,9 +4,8 @@ import re
 from dataclasses import replace
 from datetime import timedelta
 
-from daemon.commands.registry import CommandCall, Handlers
+from daemon.commands.registry import CommandCall
 from daemon.core import value
-from daemon.core.clock import Clock
 from daemon.core.errors import UsageError
 from daemon.core.events import Answer
 from daemon.core.rows import (
@@ -32,7 +31,7 @@ from daemon.services.approvals import (
     render_list,
     save_shown,
 )
-from daemon.store.journal import Store, Tx
+from daemon.store.journal import Tx
 
 ANSWERS = {"once": Answer.ONCE, "session": Answer.SESSION, "always": Answer.ALWAYS}
 UNIT_SECONDS = {"min": 60, "minute": 60, "h": 3600, "hour": 3600, "d": 86400, "day": 86400}
@@ -47,13 +46,6 @@ APPROVE_USAGE = (
     "Use /approve, /approve session or /approve always; bounds may follow: 5 times, 30 minutes,"
     " paths reports/*. With several questions: /approve 2, /approve all, /approve show 2."
 )
-NOTHING_PENDING = "Nothing waits for an answer here."
-ANSWER_ELSEWHERE = "Questions because of this conversation are not answered here."
-QUESTION_GONE = "That question has expired, or was answered."
-
-
-class BadApproval(UsageError):
-    """The command was not understood; nothing was answered."""
 
 
 @value
@@ -66,187 +58,151 @@ class ApproveArguments:
     answer: Answer = Answer.ONCE
     bounds: GrantBounds = EXACT_CALL
     show: bool = False
-
-
-@value
-class PendingApprovals:
-    """What waits for an answer in a chat, and what of it this person was shown."""
-
-    rows: list[ApprovalRow]
-    shown: ShownApprovals
-
-    def select(self, which: str) -> list[ApprovalRow]:
-        """Empty where it is not clear which. A number is one of the list shown."""
-        if not which or (len(self.rows) == 1 and not self.shown.listed and which in ("1", "all")):
-            return self.rows if len(self.rows) == 1 else []
-        if which == "all":
-            return [row for row in self.rows if ref_of(row) in self.shown.listed]
-        numbered = dict(enumerate(self.shown.listed, 1)).get(int(which))
-        return [row for row in self.rows if ref_of(row) == numbered]
+    reason: str = ""
 
 
 @value
 class ApprovalCommands:
     """Each applies to the chat that it is given in."""
 
-    store: Store
-    clock: Clock
-    approvals: ApprovalService
-
-    def handlers(self) -> Handlers:
-        """By command."""
-        return {"approve": self.approve, "deny": self.deny, "grants": self.list_or_revoke}
+    service: ApprovalService
 
     async def approve(self, call: CommandCall) -> str:
         """Yes to the only question, to one of the list, or to all that were listed; `show` shows
         one whole.
         """
-        try:
-            given = parse_approve(call.argument)
-        except BadApproval as error:
-            return str(error)
-        pending = await self._load_pending(call)
-        if isinstance(pending, str):
-            return pending
-        rows, shown = pending.select(given.which), pending.shown
+        given = parse_approve(call.argument)
+        waiting, shown = await self._load(call)
+        rows = _select(given.which, waiting, shown)
         if not rows:
-            return await self._reply_list(call, pending)
+            return await self._list(call, waiting, shown)
         if given.show:
-            await self._save_shown(call, pending, shown.add_whole(rows))
+            whole = shown.whole.union(map(ref_of, rows))
+            await self._save(call, waiting, replace(shown, whole=whole))
             return "\n\n".join(render_approval(row, call.session.id, whole=True) for row in rows)
         unseen = [row for row in rows if needs_full_view(row) and ref_of(row) not in shown.whole]
         lines = [await self._answer(call, row, given) for row in rows if row not in unseen]
         for row in unseen:
-            numbered = ref_of(row) in shown.listed and len(pending.rows) > 1
-            number = f" {shown.listed.index(ref_of(row)) + 1}" if numbered else ""
+            is_numbered = ref_of(row) in shown.listed and len(waiting) > 1
+            number = f" {shown.listed.index(ref_of(row)) + 1}" if is_numbered else ""
             lines.append(
                 f"Not answered yet: {_render_call(row)}\nIt is long: see it whole first by"
                 f" /approve show{number}."
             )
-        newer = [row for row in pending.rows if ref_of(row) not in shown.listed]
+        newer = [row for row in waiting if ref_of(row) not in shown.listed]
         if given.which == "all" and shown.listed and newer:
             lines.append(f"{len(newer)} more came since you looked: /approve lists them.")
         return "\n".join(lines)
 
     async def deny(self, call: CommandCall) -> str:
         """No, with an optional reason. /deny all needs no list."""
-        pending = await self._load_pending(call)
-        if isinstance(pending, str):
-            return pending
-        which, reason = parse_deny(call.argument, len(pending.shown.listed))
-        rows = pending.rows if which == "all" else pending.select(which)
+        waiting, shown = await self._load(call)
+        given = parse_deny(call.argument, len(shown.listed))
+        rows = waiting if given.which == "all" else _select(given.which, waiting, shown)
         if not rows:
-            return await self._reply_list(call, pending)
-        no = ApproveArguments(answer=Answer.DENY)
-        return "\n".join([await self._answer(call, row, no, reason) for row in rows])
+            return await self._list(call, waiting, shown)
+        return "\n".join([await self._answer(call, row, given) for row in rows])
 
-    async def list_or_revoke(self, call: CommandCall) -> str:
+    async def grants(self, call: CommandCall) -> str:
         """/grants [revoke ID]"""
         verb, _, name = call.argument.partition(" ")
         if verb == "revoke":
             if not has_right(call.role, Right.ANSWER):
                 return "You may not take permissions back."
-            revoked = await self.approvals.revoke_grant(name.strip())
-            return (
-                "Revoked: it needs a question again."
-                if revoked
-                else f"There is no permission {name}."
-            )
-        lines = [_render_grant(row) for row in await self.approvals.list_grants(call.session.id)]
-        return (
-            "\n".join(("Allowed without a question (/grants revoke ID takes one back):", *lines))
-            if lines
-            else "None."
-        )
+            if await self.service.revoke_grant(name.strip()):
+                return "Revoked: it needs a question again."
+            return f"There is no permission {name}."
+        lines = list(map(_render_grant, await self.service.list_grants(call.session.id)))
+        head = "Allowed without a question (/grants revoke ID takes one back):"
+        return "\n".join((head, *lines)) if lines else "None."
 
-    async def _load_pending(self, call: CommandCall) -> PendingApprovals | str:
-        """A text where nothing can be answered."""
-        if call.session.label is Label.UNTRUSTED:
-            return ANSWER_ELSEWHERE
-        now = self.clock.now()
+    async def _load(self, call: CommandCall) -> tuple[list[ApprovalRow], ShownApprovals]:
+        """What waits for an answer in the chat, and what of it this person was shown. Raises
+        UsageError where nothing can be answered.
+        """
+        session, now = call.session, self.service.clock.now()
+        if session.label is Label.UNTRUSTED:
+            raise UsageError("Questions because of this conversation are not answered here.")
 
-        def look(tx: Tx) -> PendingApprovals:
-            rows = [
-                row for row in tx.list_approvals("pending", call.session.id) if row.expires > now
-            ]
-            return PendingApprovals(rows, load_shown(tx, call.session.id, call.sender))
+        def look(tx: Tx) -> tuple[list[ApprovalRow], ShownApprovals]:
+            rows = tx.list_approvals("pending", session.id)
+            shown = load_shown(tx, session.id, call.sender)
+            return [row for row in rows if row.expires > now], shown
 
-        pending = await self.store.read(look)
-        return pending if pending.rows else NOTHING_PENDING
+        waiting, shown = await self.service.store.read(look)
+        if not waiting:
+            raise UsageError("Nothing waits for an answer here.")
+        return waiting, shown
 
-    async def _reply_list(self, call: CommandCall, pending: PendingApprovals) -> str:
-        await self._save_shown(
-            call, pending, replace(pending.shown, listed=tuple(map(ref_of, pending.rows)))
-        )
-        return render_list(pending.rows, call.session.id)
-
-    async def _save_shown(
-        self, call: CommandCall, pending: PendingApprovals, shown: ShownApprovals
-    ) -> None:
-        await self.store.write(
-            lambda tx: save_shown(tx, call.session.id, call.sender, shown, pending.rows)
-        )
-
-    async def _answer(
-        self, call: CommandCall, row: ApprovalRow, given: ApproveArguments, reason: str = ""
+    async def _list(
+        self, call: CommandCall, waiting: list[ApprovalRow], shown: ShownApprovals
     ) -> str:
+        await self._save(call, waiting, replace(shown, listed=tuple(map(ref_of, waiting))))
+        return render_list(waiting, call.session.id)
+
+    async def _save(
+        self, call: CommandCall, waiting: list[ApprovalRow], shown: ShownApprovals
+    ) -> None:
+        await self.service.store.write(
+            lambda tx: save_shown(tx, call.session.id, call.sender, shown, waiting)
+        )
+
+    async def _answer(self, call: CommandCall, row: ApprovalRow, given: ApproveArguments) -> str:
         by = Person(call.sender, call.role)
         try:
-            done = await self.approvals.answer(
-                row.turn, row.call_id, given.answer, by, reason, given.bounds
+            done = await self.service.answer(
+                row.turn, row.call_id, given.answer, by, given.reason, given.bounds
             )
         except (NotAllowedToAnswer, UsageError) as error:
             return str(error)
         if done is None:
-            return QUESTION_GONE
-        bounds = (
-            f"\nThe same needs no question {render_bounds(done.grant)} (/grants)."
-            if done.grant
-            else ""
-        )
-        return (
-            f"{'Denied' if given.answer is Answer.DENY else 'Approved'}:"
-            f" {_render_call(row)}{bounds}"
-        )
+            return "That question has expired, or was answered."
+        lines = [f"{'Denied' if given.answer is Answer.DENY else 'Approved'}: {_render_call(row)}"]
+        if done.grant:
+            lines.append(f"The same needs no question {_render_bounds(done.grant)} (/grants).")
+        return "\n".join(lines)
+
+
+def _select(which: str, rows: list[ApprovalRow], shown: ShownApprovals) -> list[ApprovalRow]:
+    """Empty where it is not clear which. A number is one of the list shown."""
+    if not which or (len(rows) == 1 and not shown.listed and which in ("1", "all")):
+        return rows if len(rows) == 1 else []
+    chosen = shown.listed if which == "all" else shown.listed[int(which) - 1 : int(which)]
+    return [row for row in rows if ref_of(row) in chosen]
 
 
 def parse_approve(argument: str) -> ApproveArguments:
-    """`[show] [N|all] [once|session|always] [BOUNDS]`. Raises BadApproval."""
+    """`[show] [N|all] [once|session|always] [BOUNDS]`. Raises UsageError."""
     match = APPROVE_ARGUMENTS.fullmatch(argument.strip())
     if match is None:
-        raise BadApproval(APPROVE_USAGE)
-    show, which, scope, bounds_text = match.groups()
-    which = (which or "").lower()
-    if show:
-        if scope:
-            raise BadApproval("Use /approve show 2, with a number of the list, or /approve show.")
-        return ApproveArguments(which, show=True)
-    answer = ANSWERS.get(scope.lower()) if scope else Answer.ONCE
+        raise UsageError(APPROVE_USAGE)
+    show, which, scope, bounds = match.groups("")
+    if show and scope:
+        raise UsageError("Use /approve show 2, with a number of the list, or /approve show.")
+    answer = ANSWERS.get(scope.lower() or "once")
     if answer is None:
-        raise BadApproval(APPROVE_USAGE)
-    bounds = _parse_bounds(bounds_text)
-    if bounds != EXACT_CALL and answer not in LASTING_ANSWERS:
-        raise BadApproval(f"A yes for once has no bounds. {APPROVE_USAGE}")
-    return ApproveArguments(which, answer, bounds)
+        raise UsageError(APPROVE_USAGE)
+    given = ApproveArguments(which.lower(), answer, _parse_bounds(bounds), bool(show))
+    if given.bounds != EXACT_CALL and answer not in LASTING_ANSWERS:
+        raise UsageError(f"A yes for once has no bounds. {APPROVE_USAGE}")
+    return given
 
 
-def parse_deny(argument: str, listed: int) -> tuple[str, str]:
-    """`[N|all] [reason]` as (which, reason); a number that is not on the list is part of the
-    reason.
-    """
-    first, _, rest = argument.partition(" ")
-    if first.lower() == "all" or (first.isdecimal() and 1 <= int(first) <= listed):
-        return first.lower(), rest.strip()
-    return "", argument
+def parse_deny(argument: str, listed: int) -> ApproveArguments:
+    """`[N|all] [reason]`; a number that is not on the list is part of the reason."""
+    which, _, reason = argument.partition(" ")
+    if which.lower() != "all" and not (which.isdecimal() and 1 <= int(which) <= listed):
+        which, reason = "", argument
+    return ApproveArguments(which.lower(), Answer.DENY, reason=reason.strip())
 
 
 def _parse_bounds(text: str) -> GrantBounds:
-    bounds, position = EXACT_CALL, 0
-    while position < len(text):
-        match = BOUND.match(text, position)
+    bounds = EXACT_CALL
+    while text:
+        match = BOUND.match(text)
         if match is None:
-            raise BadApproval(f"Unknown bound {text[position:].strip()!r}. {APPROVE_USAGE}")
-        position = match.end()
+            raise UsageError(f"Unknown bound {text.strip()!r}. {APPROVE_USAGE}")
+        text = text[match.end() :]
         if match["paths"]:
             bounds = replace(bounds, paths=match["paths"])
         elif match["number"]:
@@ -257,44 +213,33 @@ def _parse_bounds(text: str) -> GrantBounds:
 def _parse_limit(bounds: GrantBounds, number: int, unit: str) -> GrantBounds:
     if unit in ("time", "times", "x"):
         if not 1 <= number <= MAX_GRANT_USES:
-            raise BadApproval(f"{number} times: expected 1 to {MAX_GRANT_USES} times.")
+            raise UsageError(f"{number} times: expected 1 to {MAX_GRANT_USES} times.")
         return replace(bounds, uses=number)
     seconds = UNIT_SECONDS.get(unit.removesuffix("s"))
     if seconds is None:
-        raise BadApproval(f"Unknown bound {number} {unit!r}. {APPROVE_USAGE}")
+        raise UsageError(f"Unknown bound {number} {unit!r}. {APPROVE_USAGE}")
     duration = timedelta(seconds=number * seconds)
     if not timedelta(0) < duration <= MAX_GRANT_TERM:
-        raise BadApproval(
+        raise UsageError(
             f"{number} {unit}: expected more than none, and at most {MAX_GRANT_TERM.days} days."
         )
     return replace(bounds, duration=duration)
 
 
-def render_bounds(row: GrantRow) -> str:
+def _render_bounds(row: GrantRow) -> str:
     """Such as "3 times more until 20 Feb 2026 09:00 UTC"."""
-    left = (
-        ""
-        if row.uses_left is None
-        else "once more"
-        if row.uses_left == 1
-        else f"{row.uses_left} times more"
-    )
+    uses = {None: "", 1: "once more"}.get(row.uses_left, f"{row.uses_left} times more")
     where = f"on {make_visible(row.paths)}" if row.paths else ""
     until = f"until {row.expires:%d %b %Y %H:%M} UTC" if row.expires else ""
-    return " ".join(part for part in (left, where, until) if part)
+    return " ".join(filter(None, (uses, where, until)))
 
 
 def _render_grant(row: GrantRow) -> str:
     what = f"any call on {make_visible(row.paths)}" if row.paths else make_visible(row.arguments)
-    where = (
-        "to what comes from outside"
-        if row.session == OUTSIDE_SCOPE
-        else "this chat"
-        if row.session
-        else "everywhere"
-    )
+    places = {OUTSIDE_SCOPE: "to what comes from outside", "": "everywhere"}
+    where = places.get(row.session, "this chat")
     used = {0: "not used yet", 1: "used once"}.get(row.uses, f"used {row.uses} times")
-    return f"- {row.id}: {make_visible(row.tool)} {what} ({where}; {render_bounds(row)}; {used})"
+    return f"- {row.id}: {make_visible(row.tool)} {what} ({where}; {_render_bounds(row)}; {used})"
 
 
 def _render_call(row: ApprovalRow) -> str:

@@ -1,17 +1,29 @@
-"""The chat commands of every channel: names, help and rights. They are handled out of band; the
-model never sees them.
+"""The chat commands of every channel: names, help and rights, and how one is run: the journal has
+it before it is carried out, and its reply afterwards. The model never sees them.
 """
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
 from difflib import get_close_matches
 from itertools import groupby
 from operator import attrgetter
 
 from daemon.core import value
-from daemon.core.rows import SessionRow
-from daemon.core.trust import Right, Role
+from daemon.core.clock import Clock
+from daemon.core.errors import UsageError
+from daemon.core.rows import InboxRow, OutboxRow, SessionRow
+from daemon.core.trust import Right, Role, has_right
+from daemon.sessions.inbox import COMMAND_STATE
+from daemon.store.journal import Store, Tx
 
+DONE_STATE, REPLY_KIND = "command", "command"
+RESULT_UNKNOWN = (
+    "This command came before, and it is unknown whether it was carried out."
+    " Check, and repeat it if needed."
+)
+INTERRUPTED = (
+    "A restart interrupted {text!r}; it is unknown whether it was carried out."
+    " Check, and repeat it if needed."
+)
 COMMAND_TEXT = re.compile(r"/([a-z_]+)(?:@\w+)?(?:\s+(.*))?", re.DOTALL | re.IGNORECASE)
 
 
@@ -24,10 +36,6 @@ class CommandCall:
     name: str
     argument: str
     role: Role = Role.GUEST
-
-
-Handler = Callable[[CommandCall], Awaitable[str]]
-Handlers = Mapping[str, Handler]
 
 
 @value
@@ -117,25 +125,82 @@ def parse_command(text: str) -> tuple[str, str] | None:
 
 def render_help(argument: str = "") -> str:
     """All commands on one phone screen, or one in detail."""
-    if not argument:
-        lines = []
-        for group, commands in GROUPS.items():
-            lines.append(f"{group}:")
-            for text, same in groupby(commands, key=attrgetter("help")):
-                lines.append(f"{', '.join(f'/{command.name}' for command in same)} - {text}")
-        return "\n".join((*lines, "/help COMMAND explains one."))
-    name = argument.lstrip("/").lower()
-    command = COMMANDS.get(ALIASES.get(name, name))
-    if command is None:
-        return describe_unknown(name)
-    return "\n".join(part for part in (f"/{name}: {command.help}.", command.usage) if part)
+    if name := argument.lstrip("/").lower():
+        command = COMMANDS.get(ALIASES.get(name, name))
+        if command is None:
+            return describe_unknown(name)
+        return f"/{name}: {command.help}.\n{command.usage}".strip()
+    lines = []
+    for group, commands in GROUPS.items():
+        lines.append(f"{group}:")
+        for text, same in groupby(commands, key=attrgetter("help")):
+            lines.append(f"{', '.join(f'/{command.name}' for command in same)} - {text}")
+    return "\n".join((*lines, "/help COMMAND explains one."))
 
 
 def describe_unknown(name: str) -> str:
     """With the nearest known command."""
-    near = get_close_matches(name, COMMANDS, n=1)
-    return (
-        f"Unknown command /{name}."
-        + (f" Did you mean /{near[0]}?" if near else "")
-        + " /help lists all."
-    )
+    near = [f" Did you mean /{one}?" for one in get_close_matches(name, COMMANDS, n=1)]
+    return f"Unknown command /{name}.{''.join(near)} /help lists all."
+
+
+@value
+class CommandRunner:
+    """For every channel and client. `groups`: each command but /help is a method of its name in one
+    of them; it takes the CommandCall and returns the reply.
+    """
+
+    store: Store
+    clock: Clock
+    groups: tuple[object, ...]
+
+    async def run(self, row: InboxRow, call: CommandCall, *, shown: bool) -> str:
+        """Carry it out; returns the reply. `shown`: the caller shows it, else it is sent to the
+        conversation.
+        """
+        reply = await self.dispatch(call)
+        await self.store.write(lambda tx: self._finish(tx, row, reply, "sent" if shown else "new"))
+        return reply
+
+    async def dispatch(self, call: CommandCall) -> str:
+        """The reply; a stranger's command, or an unknown one, does nothing."""
+        name = ALIASES.get(call.name, call.name)
+        command = COMMANDS.get(name)
+        if not has_right(call.role, command.right if command else Right.TALK):
+            return (
+                f"You may not use /{call.name}: you are {call.sender}, {call.role.value}."
+                " Nothing was done."
+            )
+        if command is None:
+            return describe_unknown(call.name)
+        if name == "help":
+            return render_help(call.argument)
+        handler = next(getattr(group, name) for group in self.groups if hasattr(group, name))
+        try:
+            return await handler(call)
+        except UsageError as error:
+            return str(error)
+
+    async def earlier_reply(self, row: InboxRow) -> str:
+        """The reply to the same command when it came first."""
+        rows = await self.store.read(lambda tx: tx.list_turn_outbox(row.turn))
+        return next((said.body for said in rows if said.kind == REPLY_KIND), RESULT_UNKNOWN)
+
+    async def report_interrupted(self, only: str = "") -> None:
+        """Commands that a crash cut off are not repeated; whoever gave them is told. `only`: the id
+        of one that came again and does not run any more.
+        """
+
+        def settle(tx: Tx) -> None:
+            for row in tx.list_inputs(COMMAND_STATE):
+                if only in ("", row.id):
+                    self._finish(tx, row, INTERRUPTED.format(text=row.body), "new")
+
+        if await self.store.read(lambda tx: tx.list_inputs(COMMAND_STATE)):
+            await self.store.write(settle)
+
+    def _finish(self, tx: Tx, row: InboxRow, text: str, state: str) -> None:
+        tx.set_input_state(row.id, DONE_STATE)
+        if session := tx.get_session(row.session):
+            where, at = (session.id, session.channel, session.chat), self.clock.now()
+            tx.post_delivery(OutboxRow(row.turn, -1, *where, REPLY_KIND, text, at, state=state))

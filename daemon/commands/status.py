@@ -2,20 +2,22 @@
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from textwrap import indent
 
+from channels.markup.sanitize import shorten_line
 from daemon.agent.budgets import UsageToday, utc_midnight
 from daemon.agent.context.history import TURNS, is_cleared, rebuild_turn
 from daemon.agent.routing import ModelRouting
-from daemon.commands.registry import CommandCall, Handlers
+from daemon.commands.registry import CommandCall
 from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.provenance import find_taint
-from daemon.core.rows import ChildRow, SessionRow, TurnRow, UsageRow
+from daemon.core.rows import SessionRow, UsageRow
 from daemon.core.trust import Label
-from daemon.core.turn import Turn, render_plan
+from daemon.core.turn import render_plan
 from daemon.store.journal import Store, Tx
 
-WEEK = timedelta(days=7)
+WEEK, MAX_TASK = timedelta(days=7), 80
 FAILING = "cannot be written, the disk may be full; nothing new is accepted"
 
 
@@ -25,96 +27,83 @@ class StatusCommands:
 
     store: Store
     clock: Clock
-    models: ModelRouting
+    routing: ModelRouting
     today: Callable[[], UsageToday]
     state: Callable[[], Sequence[str]]
-
-    def handlers(self) -> Handlers:
-        """By command."""
-        return {
-            "status": self.status,
-            "cost": self.cost,
-            "tasks": self.tasks,
-            "whoami": self.whoami,
-        }
 
     async def status(self, call: CommandCall) -> str:
         """This chat at a glance."""
         session, since = call.session, self.clock.now() - WEEK
 
-        def look(tx: Tx) -> tuple[list[str], dict[str, int], str]:
+        def look(tx: Tx) -> tuple[str, str, str]:
             counts = {
-                "started": len(tx.list_unfinished_turns(session.id)),
-                "queued": len(tx.list_waiting_inputs(session.id)),
-                "waiting for your answer": len(tx.list_approvals("pending", session.id)),
+                "started": tx.list_unfinished_turns(session.id),
+                "queued": tx.list_waiting_inputs(session.id),
+                "waiting for your answer": tx.list_approvals("pending", session.id),
             }
-            tasks = [f"{count} {state}" for state, count in counts.items()]
-            return tasks, tx.count_stops(since), find_taint_reason(tx, session)
+            tasks = ", ".join(f"{len(rows)} {state}" for state, rows in counts.items())
+            stops = (f"{reason} {count}" for reason, count in sorted(tx.count_stops(since).items()))
+            return tasks, ", ".join(stops) or "none", _find_taint_reason(tx, session)
 
         tasks, stops, taint = await self.store.read(look)
-        lines = (
-            f"Chat {session.id}, {session.label.value}" + (", paused" if session.paused else ""),
+        taint = taint and (
             f"It has read text from outside, so it asks more: {taint}. /clear starts over."
-            if taint
-            else "",
-            f"Model: {session.model or self.models.list_models()[0]}"
-            + (" (pinned)" if session.model else ""),
+        )
+        model = f"{session.model} (pinned)" if session.model else self.routing.list_models()[0]
+        lines = (
+            f"Chat {session.id}, {session.label.value}{', paused' if session.paused else ''}",
+            taint,
+            f"Model: {model}",
             f"Agent: {session.agent}",
-            f"Tasks: {', '.join(tasks)}",
+            f"Tasks: {tasks}",
             f"Journal: {'ok' if self.store.healthy else FAILING}",
             *self.state(),
             self._describe_today(),
-            "Turns of seven days ended: "
-            + (", ".join(f"{reason} {count}" for reason, count in sorted(stops.items())) or "none"),
+            f"Turns of seven days ended: {stops}",
         )
-        return "\n".join(line for line in lines if line)
+        return "\n".join(filter(None, lines))
 
     def _describe_today(self) -> str:
         today = self.today()
-        tokens = f"{today.tokens:,} tokens" + (
-            f" of {today.max_tokens:,}" if today.max_tokens else ""
-        )
-        usd = f"${today.usd:.4f}" + (f" of ${today.max_usd:g}" if today.max_usd else "")
-        return f"Today: {tokens}, {usd}" + (
-            ", and calls of unknown price" if today.unpriced else ""
-        )
+        tokens = f" of {today.max_tokens:,}" if today.max_tokens else ""
+        usd = f" of ${today.max_usd:g}" if today.max_usd else ""
+        unpriced = ", and calls of unknown price" if today.unpriced else ""
+        return f"Today: {today.tokens:,} tokens{tokens}, ${today.usd:.4f}{usd}{unpriced}"
 
     async def cost(self, call: CommandCall) -> str:
-        """Use by model: today, seven days, this chat."""
-        now = self.clock.now()
+        """Use by model: today, seven days, this chat; never 0 for an unknown price."""
+        now, session = self.clock.now(), call.session.id
 
-        def look(tx: Tx) -> dict[str, list[UsageRow]]:
-            return {
+        def look(tx: Tx) -> list[str]:
+            spans = {
                 "Today": tx.sum_usage(utc_midnight(now)),
                 "Seven days": tx.sum_usage(now - WEEK),
-                "This chat, seven days": tx.sum_usage(now - WEEK, call.session.id),
+                "This chat, seven days": tx.sum_usage(now - WEEK, session),
             }
+            return [
+                line
+                for head, rows in spans.items()
+                for line in (f"{head}:", *(map(_describe_usage, rows) if rows else ("  nothing",)))
+            ]
 
-        spans = await self.store.read(look)
-        return "\n".join(
-            line for head, rows in spans.items() for line in (f"{head}:", *_usage_lines(rows))
-        )
+        return "\n".join(await self.store.read(look))
 
     async def tasks(self, call: CommandCall) -> str:
         """What is not finished: turns with their plans, and sub-agents."""
 
-        def look(tx: Tx) -> tuple[list[tuple[TurnRow, Turn]], list[ChildRow]]:
-            rows = tx.list_unfinished_turns(call.session.id)
-            turns = [
-                (row, rebuild_turn(row.id, row.session, tx.list_events(row.id))) for row in rows
-            ]
-            return turns, tx.list_running_children(call.session.id)
+        def look(tx: Tx) -> list[str]:
+            lines = []
+            for row in tx.list_unfinished_turns(call.session.id):
+                turn = rebuild_turn(row.id, row.session, tx.list_events(row.id))
+                lines.append(f"- {row.id}: {row.state}, {row.iterations} iterations")
+                lines.append(indent(render_plan(turn.todos), "    "))
+            for child in tx.list_running_children(call.session.id):
+                task = shorten_line(child.task, MAX_TASK)
+                lines.append(f"- {child.turn}: agent {child.agent} is working: {task}")
+            return lines
 
-        turns, children = await self.store.read(look)
-        lines = []
-        for row, turn in turns:
-            lines.append(f"- {row.id}: {row.state}, {row.iterations} iterations")
-            lines += [f"    {line}" for line in render_plan(turn.todos).splitlines()]
-        lines += [
-            f"- {one.turn}: agent {one.agent} is working: {_first_line(one.task)}"
-            for one in children
-        ]
-        return "\n".join(lines) or "Nothing is running here."
+        lines = await self.store.read(look)
+        return "\n".join(filter(None, lines)) or "Nothing is running here."
 
     async def whoami(self, call: CommandCall) -> str:
         """Who gives the command, with which role."""
@@ -122,32 +111,20 @@ class StatusCommands:
         return f"You are {call.sender}, {call.role.value}, in {session.id} ({session.label.value})."
 
 
-def find_taint_reason(tx: Tx, session: SessionRow) -> str:
+def _find_taint_reason(tx: Tx, session: SessionRow) -> str:
     """How outside text came into this chat since it was last cleared; "" when none did (F3)."""
     rows = [
         row
         for row in reversed(tx.list_turns(session.id, TURNS))
-        if not is_cleared(row.started_at, session)
+        if row.label is Label.UNTRUSTED and not is_cleared(row.started_at, session)
     ]
     for row in rows:
-        found = find_taint(tx.list_events(row.id)) if row.label is Label.UNTRUSTED else None
-        if found and not found.inherited:
+        if (found := find_taint(tx.list_events(row.id))) and not found.inherited:
             return f"{found.by} (in {row.id})"
-    return "what was said before" if any(row.label is Label.UNTRUSTED for row in rows) else ""
+    return "what was said before" if rows else ""
 
 
-def _usage_lines(rows: Sequence[UsageRow]) -> list[str]:
-    """One line per model; an unknown price is called unknown, never 0."""
-    lines = []
-    for row in rows:
-        tokens = (
-            f"{row.input_tokens:,} in ({row.cached_tokens:,} cached), {row.output_tokens:,} out"
-        )
-        usd = "price unknown" if row.usd is None else f"${row.usd:.4f}"
-        lines.append(f"  {row.model}: {row.calls} calls, {tokens}, {usd}")
-    return lines or ["  nothing"]
-
-
-def _first_line(text: str, most: int = 80) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[: most - 3]}..."
+def _describe_usage(row: UsageRow) -> str:
+    tokens = f"{row.input_tokens:,} in ({row.cached_tokens:,} cached), {row.output_tokens:,} out"
+    usd = "price unknown" if row.usd is None else f"${row.usd:.4f}"
+    return f"  {row.model}: {row.calls} calls, {tokens}, {usd}"

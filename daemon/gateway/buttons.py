@@ -2,6 +2,8 @@
 says so (A15).
 """
 
+from dataclasses import replace
+
 from channels.markup.approval_prompt import is_complete
 from channels.message import ButtonPress
 from daemon.access.chat_ids import chat_id, parse_button, session_id
@@ -77,7 +79,7 @@ class ButtonHandler:
                 tx,
                 session,
                 person.name,
-                glance.add_whole([row]),
+                replace(glance, whole=glance.whole | {ref_of(row)}),
                 [*tx.list_approvals("pending", session), row],
             )
             tx.post_delivery(

@@ -18,8 +18,7 @@ from channels.message import (
     UnreadableUpdate,
 )
 from daemon.access.chat_ids import chat_id, parse_address, session_id
-from daemon.commands.registry import COMMANDS, CommandCall, parse_command
-from daemon.commands.run import CommandRunner
+from daemon.commands.registry import COMMANDS, CommandCall, CommandRunner, parse_command
 from daemon.core.clock import BackgroundTasks, Clock
 from daemon.core.errors import StoreUnavailable
 from daemon.core.redaction import Redactor, drop_lone_surrogates
@@ -222,7 +221,7 @@ class ChannelHost:
         if session is None or (receipt.duplicate and row.id in self._running_commands):
             return ""
         if receipt.duplicate:
-            await self.commands.report_if_interrupted(row)
+            await self.commands.report_interrupted(row.id)
             return await self.commands.earlier_reply(row) if shown else ""
         command = CommandCall(
             session, person.name, name, self.redactor.redact_text(argument), person.role

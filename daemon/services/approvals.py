@@ -2,9 +2,10 @@
 (A6, A15, B8).
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
+
+from pydantic import TypeAdapter
 
 from channels.markup.sanitize import escape_invisible, find_suspicious
 from daemon.agent.system_questions import parse_system_question
@@ -84,11 +85,11 @@ class ApprovalService:
                 raise NotAllowedToAnswer(
                     f"You may not answer this ({asked}): you are {who}. It still waits."
                 )
+            _check_bounds(row, answer, bounds)
             where = _grant_scope(tx, row.session, answer)
             grant = grant_from_answer(
                 row, answer, bounds, name=name, where=where, by=by.name, now=now
             )
-            _check_bounds(row, answer, bounds)
             answered = tx.answer_approval(turn, call_id, answer, by.name, reason, now)
             if answered and grant:
                 for old in tx.list_grants(ALL_SESSIONS):
@@ -97,26 +98,17 @@ class ApprovalService:
                 tx.add_grant(grant)
             return AnsweredCall(answered, grant) if answered else None
 
-        answered = await self.store.write(work)
-        if answered:
-            session = await self.store.read(lambda tx: tx.get_session(answered.row.session))
-            if session:
-                self.sessions.wake_turn(session, turn)
-        return answered
+        done = await self.store.write(work)
+        if done and (session := await self.store.read(lambda tx: tx.get_session(done.row.session))):
+            self.sessions.wake_turn(session, turn)
+        return done
 
     async def list_grants(self, session: str = ALL_SESSIONS) -> list[GrantRow]:
         """Active permissions: of this session and of conversations from outside, or all."""
-        now = self.clock.now()
-
-        def look(tx: Tx) -> list[GrantRow]:
-            outside = (
-                []
-                if session == ALL_SESSIONS
-                else [row for row in tx.list_grants(OUTSIDE_SCOPE) if row.session]
-            )
-            return [row for row in (*tx.list_grants(session), *outside) if is_active(row, now)]
-
-        return await self.store.read(look)
+        now, scopes = self.clock.now(), (session, "", OUTSIDE_SCOPE)
+        rows = await self.store.read(lambda tx: tx.list_grants(ALL_SESSIONS))
+        is_all = session == ALL_SESSIONS
+        return [row for row in rows if is_active(row, now) and (is_all or row.session in scopes)]
 
     async def revoke_grant(self, grant_id: str) -> bool:
         """False when there is none of that id."""
@@ -135,9 +127,8 @@ class ShownApprovals:
     listed: tuple[ApprovalRef, ...] = ()
     whole: frozenset[ApprovalRef] = frozenset()
 
-    def add_whole(self, rows: Sequence[ApprovalRow]) -> "ShownApprovals":
-        """These were shown whole."""
-        return replace(self, whole=self.whole.union(map(ref_of, rows)))
+
+SHOWN = TypeAdapter(ShownApprovals)
 
 
 def is_allowed_to_answer(tx: Tx, row: ApprovalRow, answer: Answer, person: Person) -> bool:
@@ -155,22 +146,15 @@ def ref_of(row: ApprovalRow) -> ApprovalRef:
 def load_shown(tx: Tx, session: str, person: str) -> ShownApprovals:
     """What this person was shown in this conversation."""
     text = tx.get_shown_questions(session, person)
-    if text is None:
-        return ShownApprovals()
-    kept: dict[str, list[list[str]]] = json.loads(text)
-    listed, whole = (
-        [(turn, call_id) for turn, call_id in kept[name]] for name in ("listed", "whole")
-    )
-    return ShownApprovals(tuple(listed), frozenset(whole))
+    return SHOWN.validate_json(text) if text else ShownApprovals()
 
 
 def save_shown(
-    tx: Tx, session: str, person: str, glance: ShownApprovals, waiting: Sequence[ApprovalRow]
+    tx: Tx, session: str, person: str, shown: ShownApprovals, waiting: Sequence[ApprovalRow]
 ) -> None:
     """Keep it; of questions that wait no longer nothing is kept but their place in the list."""
-    whole = glance.whole & {ref_of(row) for row in waiting}
-    shown = json.dumps({"listed": glance.listed, "whole": sorted(whole)})
-    tx.put_shown_questions(session, person, shown)
+    shown = replace(shown, whole=shown.whole.intersection(map(ref_of, waiting)))
+    tx.put_shown_questions(session, person, SHOWN.dump_json(shown).decode())
 
 
 def needs_full_view(row: ApprovalRow) -> bool:
@@ -178,7 +162,7 @@ def needs_full_view(row: ApprovalRow) -> bool:
     questions are always whole.
     """
     texts = (escape_invisible(row.arguments), _indent(row.preview))
-    return not is_system_question(row) and any(len(text) > MAX_CHARS for text in texts)
+    return not is_system_question(row) and max(map(len, texts)) > MAX_CHARS
 
 
 def render_list(rows: Sequence[ApprovalRow], session: str) -> str:
@@ -195,15 +179,18 @@ def render_approval(row: ApprovalRow, session: str, *, whole: bool = False) -> s
     terms = [row.effect.value, f"until {row.expires:%d %b %H:%M} UTC"]
     if row.session != session:
         terms.append(f"asked by {make_visible(row.session)}")
-    question = parse_system_question(row.tool, row.arguments) if is_system_question(row) else None
     most = 0 if whole else MAX_CHARS
+    if is_system_question(row) and (question := parse_system_question(row.tool, row.arguments)):
+        arguments = make_lines_visible(question.whole, most)
+    else:
+        arguments = make_visible(row.arguments, most)
     parts = (
         f"{make_visible(row.tool)} ({', '.join(terms)})",
-        make_lines_visible(question.whole, most) if question else make_visible(row.arguments, most),
+        arguments,
         make_lines_visible(row.preview, most),
         OUTSIDE_WARNING if row.label is Label.UNTRUSTED else "",
     )
-    return "\n".join(part for part in parts if part)
+    return "\n".join(filter(None, parts))
 
 
 def make_visible(text: str, most: int = MAX_CHARS) -> str:
@@ -226,11 +213,10 @@ def _indent(text: str) -> str:
 
 
 def _cut(plain: str, text: str, most: int) -> str:
-    missing = max(len(plain) - most, 0) if most else 0
-    head = f"{plain[:most]}… and {missing:,} more characters" if missing else plain
-    return "\n".join(
-        part for part in (head, *(f"! {warning}" for warning in find_suspicious(text))) if part
-    )
+    missing = len(plain) - most
+    head = f"{plain[:most]}… and {missing:,} more characters" if 0 < most < len(plain) else plain
+    warnings = (f"! {warning}" for warning in find_suspicious(text))
+    return "\n".join(filter(None, (head, *warnings)))
 
 
 def _check_bounds(row: ApprovalRow, answer: Answer, bounds: GrantBounds) -> None:

@@ -10,6 +10,7 @@ from daemon.core.rows import HTTP_ROOT
 
 NOTIFY_CHANNELS = ("terminal", "web", "telegram", "slack", "discord")
 EVENT_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+PRINTABLE = re.compile(r"[ -~]+")
 
 
 def _check_notify(notify: str) -> str:
@@ -24,28 +25,18 @@ def _check_notify(notify: str) -> str:
 
 
 def _check_names(named: dict[str, str]) -> dict[str, str]:
-    wrong = next((name for name in named if not EVENT_NAME.fullmatch(name)), None)
-    if wrong is not None:
-        raise ValueError(
-            f"{wrong!r} is no name for an event; expected letters, digits, '_', '-', '.', at"
-            " most 64"
-        )
+    for name in named:
+        if not EVENT_NAME.fullmatch(name):
+            rule = "expected letters, digits, '_', '-', '.', at most 64"
+            raise ValueError(f"{name!r} is no name for an event; {rule}")
     return named
 
 
 def _check_tokens(tokens: dict[str, str]) -> dict[str, str]:
-    wrong = next(
-        (
-            name
-            for name, token in tokens.items()
-            if not (token and token.isascii() and token.isprintable())
-        ),
-        None,
-    )
-    if wrong is not None:
-        raise ValueError(
-            f"{wrong}: expected a token of printable ASCII, as it is sent in an HTTP header"
-        )
+    for name, token in tokens.items():
+        if not PRINTABLE.fullmatch(token):
+            rule = "expected a token of printable ASCII, as it is sent in an HTTP header"
+            raise ValueError(f"{name}: {rule}")
     if len(set(tokens.values())) < len(tokens):
         raise ValueError("two names have the same token; expected one of its own for each")
     return tokens
@@ -79,9 +70,7 @@ class EventsConfig(BaseModel):
 
     @model_validator(mode="after")
     def _check_prompts(self) -> "EventsConfig":
-        stray = next((name for name in self.prompts if name not in self.tokens), None)
-        if stray is not None:
-            raise ValueError(
-                f"prompts has {stray!r}, which has no token; expected a name of [events.tokens]"
-            )
+        if stray := sorted(self.prompts.keys() - self.tokens):
+            rule = "expected a name of [events.tokens]"
+            raise ValueError(f"prompts has {stray[0]!r}, which has no token; {rule}")
         return self

@@ -5,11 +5,8 @@ Untrusted: an event becomes a session of its own, and a turn that may not act un
 """
 
 import json
-import secrets
-from collections.abc import Callable
-from dataclasses import field
-from datetime import datetime
-from uuid import UUID, uuid4
+from secrets import token_hex
+from uuid import uuid4
 
 from daemon.core import value
 from daemon.core.clock import Clock
@@ -86,58 +83,40 @@ class EventTrigger:
     sessions: SessionManager
     clock: Clock
     new_id: NewId
-    new_uuid: Callable[[], UUID] = uuid4
-    new_delimiter: Callable[[], str] = secrets.token_hex
-    redactor: Redactor = field(default_factory=Redactor)
+    redactor: Redactor
 
     async def accept(self, arrived: TriggerEvent) -> TriggerReceipt:
         """Durable when it returns. Raises StoreUnavailable: nothing was accepted; ValueError: JSON
         knows no such number.
         """
-        row = self._inbox_row(arrived)
-        session, kept = await self.store.write(lambda tx: self._write(tx, arrived, row))
-        if session:
-            self.sessions.deliver(session, kept, stream=False)
-        return TriggerReceipt(kept.session, kept.turn)
-
-    def _inbox_row(self, arrived: TriggerEvent) -> InboxRow:
-        prompt = self.config.prompts.get(arrived.name, "")
-        return InboxRow(
+        name, prompt = arrived.name, self.config.prompts.get(arrived.name, "")
+        payload = self.redactor.redact_value(arrived.payload)
+        row = InboxRow(
             id=self.new_id(),
             channel=EVENT_CHANNEL,
-            account=arrived.name,
+            account=name,
             external_id=f"key/{arrived.key}" if arrived.key else f"id/{self.new_id()}",
-            session=f"{EVENT_CHANNEL}_{self.new_uuid()}",
-            sender=f"{EVENT_CHANNEL}:{arrived.name}",  # with a colon, so that it is nobody's name
-            body=render_event(
-                arrived.name,
-                self.redactor.redact_value(arrived.payload),
-                arrived.size,
-                prompt,
-                self.new_delimiter(),
-            ),
+            session=f"{EVENT_CHANNEL}_{uuid4()}",
+            sender=f"{EVENT_CHANNEL}:{name}",  # with a colon, so that it is nobody's name
+            body=render_event(name, payload, arrived.size, prompt, token_hex()),
             label=Label.UNTRUSTED,
             turn=self.new_id(),
             received_at=self.clock.now(),
         )
+        saved, session = await self.store.write(lambda tx: self._save(tx, row))
+        if session:
+            self.sessions.deliver(session, saved, stream=False)
+        return TriggerReceipt(saved.session, saved.turn)
 
-    def _write(
-        self, tx: Tx, arrived: TriggerEvent, row: InboxRow
-    ) -> tuple[SessionRow | None, InboxRow]:
-        """Row and session together, or what stands there from the first time."""
-        kept = tx.accept_input(row)
-        if kept.id != row.id:
-            return None, kept
-        root = self._notify_session(tx, row.received_at)
-        session = SessionRow(
-            row.session, EVENT_CHANNEL, arrived.name, Label.UNTRUSTED, row.received_at, root=root
-        )
+    def _save(self, tx: Tx, row: InboxRow) -> tuple[InboxRow, SessionRow | None]:
+        """Row and session together, or what stands there from the first time. The conversation that
+        is told and asked is made where nothing was said in it yet.
+        """
+        saved, root, now = tx.accept_input(row), self.config.notify, row.received_at
+        if saved.id != row.id:
+            return saved, None
+        if root not in ("", HTTP_ROOT) and tx.get_session(root) is None:
+            tx.put_session(SessionRow(root, *parse_session_id(root), Label.TRUSTED, now))
+        session = SessionRow(row.session, row.channel, row.account, row.label, now, root=root)
         tx.put_session(session)
-        return session, kept
-
-    def _notify_session(self, tx: Tx, now: datetime) -> str:
-        """The conversation that is told and asked; it is made where nothing was said in it yet."""
-        notify = self.config.notify
-        if notify not in ("", HTTP_ROOT) and tx.get_session(notify) is None:
-            tx.put_session(SessionRow(notify, *parse_session_id(notify), Label.TRUSTED, now))
-        return notify
+        return saved, session

@@ -14,7 +14,7 @@ from daemon.core.events import Stop
 from daemon.core.rows import InboxRow
 from daemon.core.trust import Role
 from daemon.gateway.host import MAX_RAW_CHARS
-from daemon.services.people import DROPPED_REASON
+from daemon.services.admin import DROPPED_REASON
 from daemon.settings.secrets import SecretStore
 from tests.delivery.scripts import echo
 from tests.delivery.stage import at_home, settled

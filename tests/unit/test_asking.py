@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.commands.approvals import ApproveArguments, BadApproval, parse_approve, parse_deny
+from daemon.commands.approvals import ApproveArguments, parse_approve, parse_deny
+from daemon.core.errors import UsageError
 from daemon.core.rows import (
     MAX_GRANT_TERM,
     ApprovalRow,
@@ -135,14 +136,19 @@ def test_A15_what_is_said_behind_approve(words: str, said: ApproveArguments) -> 
 
 @pytest.mark.parametrize("words", UNCLEAR)
 def test_A15_what_is_not_understood_answers_nothing(words: str) -> None:
-    with pytest.raises(BadApproval):
+    with pytest.raises(UsageError):
         parse_approve(words)
 
 
 def test_A15_a_number_behind_deny_is_a_question_only_where_the_list_has_it() -> None:
-    assert parse_deny("3 too late", 3) == ("3", "too late")
-    assert parse_deny("3 files are enough", 2) == ("", "3 files are enough")
-    assert parse_deny("all", 0) == ("all", "") and parse_deny("", 2) == ("", "")
+    def read(argument: str, listed: int) -> tuple[str, str]:
+        given = parse_deny(argument, listed)
+        assert given.answer is Answer.DENY
+        return given.which, given.reason
+
+    assert read("3 too late", 3) == ("3", "too late")
+    assert read("3 files are enough", 2) == ("", "3 files are enough")
+    assert read("all", 0) == ("all", "") and read("", 2) == ("", "")
 
 
 def without_warnings(text: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from daemon.app.daemon import Daemon
 from daemon.client.protocol import DaemonClient, LiveEvent, LoopAction, LoopView
-from daemon.commands.run import INTERRUPTED, RESULT_UNKNOWN
+from daemon.commands.registry import INTERRUPTED, RESULT_UNKNOWN
 from daemon.core.events import Answer
 from daemon.core.rows import EVENT_CHANNEL, EXACT_CALL, Criterion, GrantBounds
 from daemon.core.rows import REVIEW_QUESTION as LOOP_REVIEW
