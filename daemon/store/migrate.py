@@ -17,6 +17,7 @@ STATEMENTS = 256
 CHECKED_UP_TO = 64 * 2**20  # bytes; quick_check reads the whole file, and a start must stay quick
 WAL_KEPT = 16 * 2**20
 PRAGMAS = (
+    "PRAGMA page_size = 2048",  # of a new file: a turn of 0.8 kB writes 27 pages to the WAL
     f"PRAGMA busy_timeout = {BUSY_MS}",
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
