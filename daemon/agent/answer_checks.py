@@ -36,8 +36,8 @@ from daemon.core.messages import Message, MessageRole, ToolCall
 from daemon.core.trust import Answer, Stop
 from daemon.core.turn import Turn
 from daemon.core.turn_spec import AnswerCheck, Intent
+from daemon.tools.calls import truncate_middle
 from daemon.tools.criteria_checks import CriteriaChecker, CriterionResult
-from daemon.tools.results import truncate_middle
 
 JUDGE_TOKENS = 1000
 LONGEST, LONGEST_RESULT, MOST_RESULTS = 24_000, 600, 30

@@ -23,7 +23,7 @@ from daemon.core.trust import Effect, Label
 from daemon.core.turn import Turn
 from daemon.core.turn_spec import Limits
 from daemon.store.journal import Store, Tx
-from daemon.tools.arguments import args_hash
+from daemon.tools.calls import args_hash
 from daemon.tools.policy.approvals import hash_token
 
 

@@ -14,7 +14,7 @@ from daemon.core.messages import Message, MessageRole
 from daemon.core.provenance import is_owner_turn
 from daemon.core.trust import Label
 from daemon.core.turn import Turn
-from daemon.tools.results import truncate_middle
+from daemon.tools.calls import truncate_middle
 
 LOOP = "loop:"
 TOKENS = 400

@@ -65,7 +65,7 @@ from daemon.tools.criteria_checks import CriteriaChecker
 from daemon.tools.mcp.pins import PinStore
 from daemon.tools.mcp.servers import ServerManager
 from daemon.tools.policy.approvals import new_token
-from daemon.tools.policy.table import Judge, judge
+from daemon.tools.policy.gate import Judge, judge
 from daemon.tools.signature import bind
 from daemon.tools.workspace.inbox_folder import InboxFolder
 from daemon.tools.workspace.send_file import MAX_SEND_BYTES

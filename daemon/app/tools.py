@@ -26,10 +26,9 @@ from daemon.tools.executor import ToolExecutor
 from daemon.tools.mcp.pins import PinStore
 from daemon.tools.mcp.servers import ServerManager, load_client
 from daemon.tools.policy.approvals import new_token
-from daemon.tools.policy.gate import PolicyGate
+from daemon.tools.policy.gate import Judge, PolicyGate
 from daemon.tools.policy.grants import GrantRequest, matching_grants
 from daemon.tools.policy.rules import RuleSet
-from daemon.tools.policy.table import Judge
 from daemon.tools.registry import ToolRegistry
 from daemon.tools.shell.background import BackgroundCommands
 from daemon.tools.shell.sandbox import Sandbox
@@ -90,22 +89,13 @@ class StoredGrants:
     store: Store
     clock: Clock
 
-    async def use_grant(
-        self,
-        session: str,
-        tool: str,
-        args_hash: str,
-        *,
-        paths: Sequence[str],
-        untrusted: bool,
-        call: str,
-    ) -> bool:
+    async def use_grant(self, session: str, wanted: GrantRequest, call: str) -> bool:
         """Whether a person has allowed this; one use of the grant is spent with the answer."""
-        wanted, now = GrantRequest(tool, args_hash, paths, untrusted), self.clock.now()
+        now = self.clock.now()
 
         def list_candidates(tx: Tx) -> list[GrantRow]:
             held = tx.list_grants(session)
-            if untrusted:
+            if wanted.untrusted:
                 held = [row for row in tx.list_grants(OUTSIDE_SCOPE) + held if row.session]
             elif (own := tx.get_session(session)) and own.root:
                 held += tx.list_grants(own.root)
@@ -212,9 +202,10 @@ class ToolFactory:
 
     async def load_rules(self, tools: ToolRegistry) -> RuleSet:
         """The rules of the journal, for the gate."""
-        held = RuleSet(tools)
-        held.load(await self.store.read(lambda tx: tx.list_rules()))
-        return held
+        rules = RuleSet(tools)
+        for row in await self.store.read(lambda tx: tx.list_rules()):
+            rules.put(row)
+        return rules
 
     def create_executor(self, tools: ToolRegistry, rules: RuleSet, judge: Judge) -> ToolExecutor:
         """Runs tools, behind the gate."""

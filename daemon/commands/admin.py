@@ -10,6 +10,7 @@ from daemon.commands.registry import CommandCall
 from daemon.core import value
 from daemon.core.errors import ConfigError
 from daemon.core.ids import NewId
+from daemon.core.rows import RuleRow
 from daemon.core.trust import Label
 from daemon.services.admin import PeopleService, answer_mcp
 from daemon.services.rules import RuleReader
@@ -102,7 +103,7 @@ class RuleCommands:
         rest = rest.strip()
         match verb.lower():
             case "" | "list":
-                lines = list(map(_describe_rule, self.rule_set.all()))
+                lines = list(map(_describe_rule, self.rule_set.known.values()))
                 head = "Rules:" if lines else "There are no rules."
                 return "\n".join((head, *lines, RULES_USAGE))
             case "add":
@@ -120,8 +121,8 @@ class RuleCommands:
         guard = read.guard
         session = (call.session.root or call.session.id) if read.here else ""
         row = sentence, guard.model_dump_json(exclude_defaults=True), session, call.sender
-        name = str(await self.store.write(lambda tx: tx.add_rule(*row)))
-        self.rule_set.put(PinnedRule(name, sentence, guard, session, call.sender))
+        name = await self.store.write(lambda tx: tx.add_rule(*row))
+        self.rule_set.put(RuleRow(name, *row, confirmed=False))
         where = " In this chat only." if session else ""
         tools = self.rule_set.list_matching_tools(guard)
         more = f" and {len(tools) - MAX_TOOLS_NAMED} more" if len(tools) > MAX_TOOLS_NAMED else ""
@@ -139,7 +140,7 @@ class RuleCommands:
     async def _confirm_or_remove(self, name: str, *, confirms: bool) -> str:
         if not name:
             return RULES_USAGE
-        rule = self.rule_set.get(name)
+        rule = self.rule_set.known.get(name)
         if (
             rule is None
             or (confirms and rule.fault)
@@ -149,18 +150,19 @@ class RuleCommands:
         ):
             return f"There is no rule {name!r}. /rules lists them."
         if confirms:
-            self.rule_set.put(replace(rule, confirmed=True))
+            self.rule_set.put(replace(rule.row, confirmed=True))
         else:
-            self.rule_set.drop(name)
-        return f"Rule {name} is {'confirmed' if confirms else 'removed'}: {rule.said}"
+            self.rule_set.known.pop(name, None)
+        return f"Rule {name} is {'confirmed' if confirms else 'removed'}: {rule.row.said}"
 
 
 def _describe_rule(rule: PinnedRule) -> str:
+    row = rule.row
     if rule.fault:
-        return f"{rule.name}. {rule.fault}"
-    where = f" (in {rule.session})" if rule.session else ""
-    mark = "" if rule.confirmed else f"; not confirmed yet: /rules confirm {rule.name}"
-    return f"{rule.name}. {rule.said}{where}\n   = {describe_rule(rule.guard)}{mark}"
+        return f"{row.n}. {rule.fault}"
+    where = f" (in {row.session})" if row.session else ""
+    mark = "" if row.confirmed else f"; not confirmed yet: /rules confirm {row.n}"
+    return f"{row.n}. {row.said}{where}\n   = {describe_rule(rule.guard)}{mark}"
 
 
 @value

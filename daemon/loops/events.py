@@ -12,7 +12,7 @@ from daemon.core.events import ApprovalAsked
 from daemon.core.rows import REVIEW_QUESTION, LoopRow, LoopStage
 from daemon.core.trust import Effect
 from daemon.loops.transitions import AttemptResult
-from daemon.tools.arguments import args_hash, canonical_json
+from daemon.tools.calls import args_hash, canonical_json
 from daemon.tools.policy.approvals import hash_token
 
 REVIEW_VALID_FOR = timedelta(days=30)

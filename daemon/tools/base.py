@@ -1,8 +1,7 @@
-"""What a tool is: its definition, metadata, context and result. `signature.tool` makes one."""
+"""What a tool is: its definition, metadata, context and result. `signature.bind` makes one."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
-from typing import Protocol
 
 from daemon.core import value
 from daemon.core.clock import Clock
@@ -14,11 +13,11 @@ from daemon.core.turn import Turn
 
 
 class ToolError(AidaemonError):
-    """`run` gets the model's arguments, without any that begin with `_`; raises ToolError.
+    """A tool could not do it; the model reads the message."""
 
-    `check` raises ToolError before anybody is asked; `is_safe`: these arguments need no approval;
-    `preview` is shown to a person beside the arguments: a diff, or a command explained.
-    """
+
+class BadArguments(ToolError):
+    """The arguments of the call could not be used."""
 
 
 class RetryableToolError(ToolError):
@@ -64,14 +63,19 @@ class ToolContext:
     record_event: Callable[[Event], Awaitable[None]]
 
 
+Arguments = Mapping[str, object]
+Function = Callable[..., Awaitable[str | ToolOutput]]
+
+
 @value
 class ToolMeta:
-    """How a tool is handled. `critical`: arguments that decide where its effect goes; None for all.
+    """How a tool is handled. As a decorator, it makes an async function a tool.
 
-    `paths`: arguments that are workspace paths. `warning`: added to the question to a person.
-    `volatile`: a repeated call may give another result. `max_chars`: limit of the result, 0 for the
-    default. `returns_outside_text`: an address in its result is one that the model has read, not
-    one that it made (trust.md). `source`: the common origin of several tools.
+    `critical`: arguments that decide where its effect goes; None for all. `paths`: arguments that
+    are workspace paths. `warning`: added to the question to a person. `volatile`: a repeated call
+    may give another result. `max_chars`: limit of the result, 0 for the default.
+    `returns_outside_text`: an address in its result is one that the model has read, not one that it
+    made (trust.md). `source`: the common origin of several tools.
     """
 
     effect: Effect = Effect.DESTRUCTIVE
@@ -87,25 +91,16 @@ class ToolMeta:
     returns_outside_text: bool = False
     source: str = ""
 
+    def __call__(self, function: Function) -> "ToolDefinition":
+        """Its plain parameters are the model's, ToolContext and `_...` the daemon's, the rest are
+        parts for `bind`.
+        """
+        return ToolDefinition(function, self)
 
-Run = Callable[[Mapping[str, object], ToolContext], Awaitable[ToolOutput]]
-Check = Callable[[Mapping[str, object]], None]
-IsSafe = Callable[[Mapping[str, object]], bool]
-Preview = Callable[[Mapping[str, object]], str]
-
-
-def accept_any_arguments(arguments: Mapping[str, object]) -> None:
-    """Default: the arguments are checked when the tool runs."""
-
-
-def never_safe(arguments: Mapping[str, object]) -> bool:
-    """Default: no arguments are known to be harmless."""
-    return False
-
-
-def no_preview(arguments: Mapping[str, object]) -> str:
-    """Default: the arguments say it all."""
-    return ""
+    @property
+    def is_repeatable(self) -> bool:
+        """Running it twice does no harm: it only reads, or its author declared it so."""
+        return self.effect is Effect.READ or self.idempotent
 
 
 @value
@@ -120,32 +115,26 @@ class Tool:
 
     spec: ToolSpec
     meta: ToolMeta
-    run: Run = field(repr=False)
-    check: Check = field(default=accept_any_arguments, repr=False)
-    is_safe: IsSafe = field(default=never_safe, repr=False)
-    preview: Preview = field(default=no_preview, repr=False)
+    run: Callable[[Arguments, ToolContext], Awaitable[ToolOutput]] = field(repr=False)
+    check: Callable[[Arguments], object] | None = field(default=None, repr=False)
+    is_safe: Callable[[Arguments], bool] | None = field(default=None, repr=False)
+    preview: Callable[[Arguments], str] | None = field(default=None, repr=False)
 
     @property
     def name(self) -> str:
         return self.spec.name
 
 
-class GrantStore(Protocol):
-    """Standing permissions."""
+@value
+class ToolDefinition:
+    """A tool as written, before `bind` gives it its parts."""
 
-    async def use_grant(
-        self,
-        session: str,
-        tool: str,
-        args_hash: str,
-        *,
-        paths: Sequence[str],
-        untrusted: bool,
-        call: str,
-    ) -> bool:
-        """True if a person has allowed this; it uses the grant up by one.
+    function: Function = field(repr=False)
+    meta: ToolMeta
+    is_safe: Callable[[Arguments], bool] | None = field(default=None, repr=False)
+    preview: Callable[[Arguments], str] | None = field(default=None, repr=False)
 
-        `paths`: the places of the call, if only they decide; `untrusted`: the session is from
-        outside; `call` is the id of the call, which uses a grant at most once (K7).
-        """
-        ...
+    @property
+    def name(self) -> str:
+        """The name the model calls it by."""
+        return getattr(self.function, "__name__", "")

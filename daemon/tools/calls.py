@@ -1,20 +1,27 @@
-"""Which calls of a reply run together (E5), repeat an earlier one (A11) or are retried (E6)."""
+"""Calls of tools: arguments, results (B7), which run together (E5), repeat an earlier one (A11) or
+are retried (E6).
+"""
 
-from collections.abc import Mapping, Sequence
+import json
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from functools import lru_cache
-from itertools import takewhile
+from hashlib import sha256
 from pathlib import PurePosixPath
 
 from daemon.core import value
 from daemon.core.events import Outcome, ToolFinished
+from daemon.core.messages import MessageRole, score_importance
+from daemon.core.redaction import drop_lone_surrogates
 from daemon.core.trust import Effect
 from daemon.core.turn import CallState, Turn
-from daemon.tools.arguments import args_hash, parse_arguments, path_arguments, paths_overlap
-from daemon.tools.base import Tool, ToolError, ToolMeta
-from daemon.tools.results import make_result
+from daemon.tools.base import Arguments, BadArguments, Tool, ToolError, ToolMeta
+from daemon.tools.workspace.fs import casefold_name
 
 MAX_PARALLEL = 8
+MAX_CHARS, SHOWN_CHARS = 4000, 200
 READ_EFFECTS = (Effect.READ, Effect.FETCH)
 RETRY_DELAYS = (0.5, 1.0, 2.0)
 WITHOUT_EFFECT = (Outcome.NOT_RUN, Outcome.REJECTED)
@@ -22,6 +29,51 @@ REPEAT_NOTE = (
     "\n[You asked exactly this before. This is the result of then;"
     " nothing has been done since that could change it.]"
 )
+UNKNOWN = (
+    "The outcome of {tool} is unknown: it may or may not have happened;"
+    " it was not run again. Tell the user."
+)
+ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
+UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def parse_arguments(arguments: str) -> dict[str, object]:
+    """The arguments without those that begin with `_`, which only we fill in (A10).
+
+    Raises BadArguments.
+    """
+    why = "not a JSON object"
+    try:
+        found = json.loads(arguments) if arguments.strip() else {}
+    except (ValueError, RecursionError) as error:
+        found, why = None, f"not JSON ({error})"
+    if isinstance(found, dict):
+        return {name: given for name, given in found.items() if not name.startswith("_")}
+    text = arguments if len(arguments) <= SHOWN_CHARS else arguments[:SHOWN_CHARS] + "…"
+    raise BadArguments(f"the arguments are {why}: {text!r}. Send one JSON object.")
+
+
+def canonical_json(arguments: Arguments) -> str:
+    """The same text for the same arguments, readable for a person."""
+    text = json.dumps(arguments, sort_keys=True, ensure_ascii=False, separators=(", ", ": "))
+    return drop_lone_surrogates(text)
+
+
+def args_hash(tool: str, arguments: Arguments) -> str:
+    """What an approval and a grant are bound to: the tool and exactly these arguments."""
+    text = json.dumps([tool, arguments], sort_keys=True, separators=(",", ":"))
+    return sha256(text.encode()).hexdigest()
+
+
+def is_protected(path: PurePosixPath, patterns: Iterable[str]) -> bool:
+    """The path equals a protected one or lies under one, wherever that is anchored."""
+    parts = [casefold_name(part) for part in path.parts if part not in ("/", ".")]
+    for pattern in patterns:
+        wanted = [casefold_name(part) for part in PurePosixPath(pattern).parts if part != "/"]
+        starts = range(len(parts) - len(wanted) + 1)
+        if wanted and any(all(map(fnmatchcase, parts[start:], wanted)) for start in starts):
+            return True
+    return False
 
 
 @value
@@ -30,7 +82,7 @@ class AdmittedCall:
 
     state: CallState
     tool: Tool
-    arguments: Mapping[str, object]
+    arguments: Arguments
 
     @property
     def changes_nothing(self) -> bool:
@@ -38,14 +90,11 @@ class AdmittedCall:
         return self.tool.meta.effect in READ_EFFECTS
 
     @property
-    def is_read(self) -> bool:
-        """It changes nothing and is not visible outside."""
-        return self.tool.meta.effect is Effect.READ
-
-    @property
     def paths(self) -> list[PurePosixPath]:
-        """The workspace paths that it reads or writes."""
-        return path_arguments(self.arguments, self.tool.meta.paths)
+        """The workspace paths that it reads or writes; a missing one is the workspace itself."""
+        return [
+            PurePosixPath(str(self.arguments.get(name) or ".")) for name in self.tool.meta.paths
+        ]
 
 
 def split_into_batches(calls: Sequence[AdmittedCall]) -> list[list[AdmittedCall]]:
@@ -60,22 +109,24 @@ def split_into_batches(calls: Sequence[AdmittedCall]) -> list[list[AdmittedCall]
 
 
 def _may_join(call: AdmittedCall, batch: Sequence[AdmittedCall]) -> bool:
-    reads = True
-    for one in (call, *batch):
-        meta = one.tool.meta
-        reads = reads and one.changes_nothing
+    for meta in (one.tool.meta for one in (call, *batch)):
         writes = meta.effect is Effect.WRITE and meta.paths
-        if not (meta.parallel and (one.changes_nothing or writes)):
+        if not (meta.parallel and (meta.effect in READ_EFFECTS or writes)):
             return False
-    return reads or (len(batch) < MAX_PARALLEL and not any(_conflict(call, one) for one in batch))
+    if all(one.changes_nothing for one in (call, *batch)):
+        return True
+    return len(batch) < MAX_PARALLEL and not any(_conflict(call, one) for one in batch)
 
 
 def _conflict(one: AdmittedCall, other: AdmittedCall) -> bool:
+    """They act on the same place, or one inside the other's; a call without paths on all."""
     if one.changes_nothing and other.changes_nothing:
         return False
-    if not one.paths or not other.paths:
-        return True
-    return any(paths_overlap(mine, its) for mine in one.paths for its in other.paths)
+    return not (one.paths and other.paths) or any(
+        mine.is_relative_to(its) or its.is_relative_to(mine)
+        for mine in one.paths
+        for its in other.paths
+    )
 
 
 def find_repeat(turn: Turn, call: AdmittedCall) -> ToolFinished | None:
@@ -84,33 +135,32 @@ def find_repeat(turn: Turn, call: AdmittedCall) -> ToolFinished | None:
     Anything that may have changed something in between makes the call new: an effect, a message
     of the user, a wait, a background agent or command.
     """
-    if not call.is_read or call.tool.meta.volatile or call.state.starts:
-        return None
-    before = takewhile(lambda state: state is not call.state, turn.calls)
-    if any(state.judged and state.judged.effect is not Effect.READ for state in before):
-        return None
-    if any(child.spawned.background for child in turn.children.values()):
-        return None
+    before = turn.calls[: turn.calls.index(call.state)]
     effects = [
         result
         for result, _ in turn.settled_calls
         if result.effect is not Effect.READ and result.outcome not in WITHOUT_EFFECT
     ]
-    if any(result.effect is Effect.DESTRUCTIVE for result in effects):
-        return None  # a command may go on in the background
-    wanted = args_hash(call.tool.name, call.arguments)
+    if (
+        any(state.judged and state.judged.effect is not Effect.READ for state in before)
+        or any(child.spawned.background for child in turn.children.values())
+        # a command may go on in the background
+        or any(result.effect is Effect.DESTRUCTIVE for result in effects)
+    ):
+        return None
+    name, wanted = call.state.call.name, args_hash(call.state.call.name, call.arguments)
     for result, asked in reversed(turn.settled_calls):
         if result in effects or int(result.call_id.partition(".")[0]) < turn.last_input_seq:
             return None
-        if (
-            result.tool == call.tool.name
-            and result.outcome is Outcome.OK
-            and not result.repeat_of
-            and _hash_call(asked.name, asked.arguments) == wanted
-        ):
-            text = result.text + REPEAT_NOTE
-            again = make_result(call.state, Outcome.OK, text, effect=Effect.READ, limit=len(text))
-            return replace(again, label=result.label, owned=result.owned, repeat_of=result.call_id)
+        same = result.tool == name and result.outcome is Outcome.OK and not result.repeat_of
+        if same and _hash_call(asked.name, asked.arguments) == wanted:
+            return replace(
+                result,
+                call_id=call.state.call_id,
+                text=result.text + REPEAT_NOTE,
+                seconds=0.0,
+                repeat_of=result.call_id,
+            )
     return None
 
 
@@ -122,13 +172,59 @@ def _hash_call(name: str, arguments: str) -> str:
         return ""
 
 
-def is_repeatable(meta: ToolMeta) -> bool:
-    """Running it twice does no harm: it only reads, or its author declared it so."""
-    return meta.effect is Effect.READ or meta.idempotent
-
-
 def retry_delay(meta: ToolMeta, attempt: int) -> float | None:
     """Seconds to wait after this attempt failed temporarily; None for no more retries."""
-    if attempt > meta.retries or not (is_repeatable(meta) or meta.effect is Effect.FETCH):
+    if attempt > meta.retries or not (meta.is_repeatable or meta.effect is Effect.FETCH):
         return None
     return RETRY_DELAYS[min(attempt, len(RETRY_DELAYS)) - 1]
+
+
+def to_printable(text: str) -> str:
+    """Remove control characters, terminal escapes and lone surrogates."""
+    text = ESCAPES.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    return drop_lone_surrogates(UNPRINTABLE.sub("", text))
+
+
+def truncate_middle(text: str, limit: int) -> str:
+    """At most `limit` characters: the beginning, the number of omitted characters, the end."""
+    if len(text) <= limit:
+        return text
+    mark = f"\n[... {len(text) - limit} characters left out ...]\n"
+    room = max(limit - len(mark), 0)
+    head, tail = room - room // 2, room // 2
+    return text[:head] + mark + text[len(text) - tail :]
+
+
+def make_result(
+    state: CallState, outcome: Outcome, text: str, error_class: str, effect: Effect | None = None
+) -> ToolFinished:
+    """A result that no tool gave. A call that the gate has not judged counts as destructive."""
+    text = to_printable(truncate_middle(text, MAX_CHARS))
+    judged = state.judged.effect if state.judged else Effect.DESTRUCTIVE
+    return ToolFinished(
+        state.call_id,
+        state.call.name,
+        outcome,
+        text,
+        effect or judged,
+        score_importance(MessageRole.TOOL, text),
+        error_class=error_class,
+    )
+
+
+def make_rejection(state: CallState, reason: str, error_class: str = "Rejected") -> ToolFinished:
+    """The refusal of a person or the gate: data for the model, not an exception."""
+    text = json.dumps({"rejected": True, "reason": reason}, ensure_ascii=False)
+    return make_result(state, Outcome.REJECTED, text, error_class)
+
+
+def make_not_run(state: CallState, why: str) -> ToolFinished:
+    """Nothing has happened."""
+    return make_result(state, Outcome.NOT_RUN, f"Not run: {why}", "NotRun")
+
+
+def make_unknown(state: CallState) -> ToolFinished:
+    """The call was cut off, so its effect may or may not have happened (promise 3)."""
+    return make_result(
+        state, Outcome.UNKNOWN, UNKNOWN.format(tool=state.call.name), "UnknownOutcome"
+    )

@@ -64,7 +64,8 @@ def config_tools(settings: ConfigFile) -> list[Tool]:
     reading, writing = bind((config_get, config_set), {ConfigFile: settings})
 
     def check(arguments: Mapping[str, object]) -> None:
-        writing.check(arguments)
+        if writing.check:
+            writing.check(arguments)
         try:
             _plan_change(settings, str(arguments["key"]), arguments["value"])
         except (ConfigError, UsageError) as error:

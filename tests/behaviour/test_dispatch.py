@@ -23,10 +23,10 @@ from daemon.core.events import (
     ToolStarted,
 )
 from daemon.core.trust import Decision, Effect, Label
-from daemon.tools.arguments import args_hash
 from daemon.tools.base import RetryableToolError, ToolContext, ToolError, ToolOutput
 from daemon.tools.basic import request_more_iterations
-from daemon.tools.policy.table import Approvals
+from daemon.tools.calls import args_hash
+from daemon.tools.policy.gate import Approvals
 from daemon.tools.signature import ToolDefinition, tool
 from tests.fakes.tools import NOON, Bench, ListJournal
 

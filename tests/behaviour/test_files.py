@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.core.events import ApprovalAsked, Outcome, ToolFinished
-from daemon.tools.arguments import is_protected
 from daemon.tools.base import ToolError
+from daemon.tools.calls import is_protected
 from daemon.tools.config import ToolsConfig
 from daemon.tools.workspace.fs import MAX_FILE_BYTES, Workspace
 from tests.fakes.files import Desk, write_bytes

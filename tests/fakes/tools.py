@@ -25,9 +25,9 @@ from daemon.core.trust import Label
 from daemon.core.turn import Turn
 from daemon.tools.base import Tool
 from daemon.tools.executor import ToolExecutor
-from daemon.tools.policy.gate import PolicyGate
+from daemon.tools.policy.gate import Approvals, PolicyGate
+from daemon.tools.policy.grants import GrantRequest
 from daemon.tools.policy.rules import RuleSet
-from daemon.tools.policy.table import Approvals
 from daemon.tools.registry import ToolRegistry
 from daemon.tools.signature import ToolDefinition, bind
 
@@ -76,17 +76,8 @@ class SomeGrants:
 
     tools: tuple[str, ...] = ()
 
-    async def use_grant(
-        self,
-        session: str,
-        tool: str,
-        args_hash: str,
-        *,
-        paths: Sequence[str],
-        untrusted: bool,
-        call: str,
-    ) -> bool:
-        return tool in self.tools
+    async def use_grant(self, session: str, wanted: GrantRequest, call: str) -> bool:
+        return wanted.tool in self.tools
 
 
 @dataclass

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from daemon.app.daemon import Overrides
 from daemon.core.trust import OWNER, Answer, Decision
-from daemon.tools.policy.table import PolicyInput, Verdict
+from daemon.tools.policy.gate import PolicyInput, Verdict
 from daemon.triggers.events import TriggerEvent
 from tests.fakes.house import Living, living
 from tests.fakes.openai import FakeOpenAI, Step, by, calls, says

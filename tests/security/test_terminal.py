@@ -169,7 +169,9 @@ async def test_the_network_for_a_command_is_asked_for_and_shown_and_taints(works
     assert bench.turn.pending
     tool = bench.dispatcher.registry.get("shell")
     assert tool
-    assert "with the network" in tool.preview({"command": "cat a.txt", "network": True})
+    assert tool.preview and "with the network" in tool.preview(
+        {"command": "cat a.txt", "network": True}
+    )
     result = (
         await terminal(workspace, granted=("shell",)).run(
             ("shell", '{"command": "cat a.txt", "network": true}')

@@ -12,7 +12,6 @@ from daemon.core.trust import Effect
 from daemon.tools.base import ToolMeta
 from daemon.tools.policy.grants import (
     GrantRequest,
-    covers,
     grantable_paths,
     is_active,
     matches_pattern,
@@ -24,6 +23,12 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=30)
 EXACT = GrantRow("g1", "", "write_file", "hash", "{}", "owner", NOW, expires=LATER)
 PLACES = replace(EXACT, id="g2", args_hash="", arguments="", paths="reports/*")
+
+
+def covers(grant: GrantRow, wanted: GrantRequest, now: datetime) -> bool:
+    return matching_grants([grant], wanted, now) == [grant]
+
+
 names = st.text("ab.*?[]/~\\ é", max_size=12)
 part = st.text("abc.-_ é", min_size=1, max_size=6).filter(lambda name: name.strip(".") != "")
 

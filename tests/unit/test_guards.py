@@ -1,19 +1,22 @@
 """A sentence becomes a typed rule, or is refused; a rule only ever makes the gate stricter (F5)."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
 from daemon.core.messages import ToolSpec
-from daemon.core.trust import Decision, Effect, Label
+from daemon.core.rows import RuleRow
+from daemon.core.trust import Decision, Effect
 from daemon.tools.base import Tool, ToolContext, ToolMeta, ToolOutput
-from daemon.tools.policy.rule_match import RuleMatcher, find_strictest
+from daemon.tools.policy.gate import PolicyInput, Provenance, Taint, judge
+from daemon.tools.policy.rule_match import STRICTNESS, RuleMatcher
 from daemon.tools.policy.rule_text import ParsedRule, RuleRefusal, parse_model_rule, parse_rule
-from daemon.tools.policy.rules import describe_rule
+from daemon.tools.policy.rules import RuleSet, describe_rule
 from daemon.tools.policy.stemming import list_stems, stem
-from daemon.tools.policy.table import STRICTNESS, PolicyInput, Provenance, judge
+from daemon.tools.registry import ToolRegistry
 from tests.unit.guard_cases import CALLS, FREE_TEXT, REFUSED, UNDERSTOOD, Call
 
 WORDS = some.sampled_from(
@@ -55,9 +58,8 @@ SENTENCES = some.sampled_from([sentence for sentence, *_ in UNDERSTOOD])
 GUARDS = SENTENCES.map(lambda sentence: understood(sentence).guard)
 CASES = some.builds(
     PolicyInput,
-    meta=some.builds(ToolMeta, effect=some.sampled_from(Effect)),
-    label=some.sampled_from(Label),
-    session_label=some.sampled_from(Label),
+    effect=some.sampled_from(Effect),
+    taint=some.sampled_from(Taint),
     has_grant=some.booleans(),
     safe=some.booleans(),
     is_protected=some.booleans(),
@@ -199,15 +201,12 @@ def test_F5_adding_a_rule_never_allows_more(
     guards: list[RuleMatcher], another: RuleMatcher, one: Call, case: PolicyInput
 ):
     def decided(rules: list[RuleMatcher]) -> int:
-        found = find_strictest(
-            [(str(at), rule) for at, rule in enumerate(rules)], tool(one), one[3]
-        )
-        whole = PolicyInput(
-            meta=case.meta, label=case.label, session_label=case.session_label, provenance=Provenance("x", "y"), safe=case.safe,
-            has_grant=case.has_grant, is_protected=case.is_protected, approvals=case.approvals, askable=case.askable,
-            ruling=(found[0], found[1]) if found else None,
-        )  # fmt: skip
-        return STRICTNESS[judge(whole)[0]]
+        held = RuleSet(ToolRegistry([]))
+        for at, rule in enumerate(rules):
+            held.put(RuleRow(at, "said", rule.model_dump_json(), "", "", confirmed=True))
+        ruling = held.ruling("", "", tool(one), one[3])
+        whole = replace(case, provenance=Provenance("x", "y"), ruling=ruling)
+        return STRICTNESS.index(judge(whole)[0])
 
     assert decided([*guards, another]) >= decided(guards)
 

@@ -5,20 +5,20 @@ from itertools import product
 
 import pytest
 
-from daemon.core.trust import Decision, Effect, Label
-from daemon.tools.base import ToolMeta
-from daemon.tools.policy.table import (
-    GENERIC_REASONS,
+from daemon.core.trust import Decision, Effect
+from daemon.tools.policy.gate import (
+    REASONS,
     Approvals,
     PolicyInput,
     Provenance,
+    Taint,
     Verdict,
     judge,
 )
 
 ALLOW, ASK, DENY = Decision.ALLOW, Decision.ASK, Decision.DENY
 SEVERITY = {ALLOW: 0, ASK: 1, DENY: 2}
-TRUSTED, UNTRUSTED = Label.TRUSTED, Label.UNTRUSTED
+TAINTED, OUTSIDE = Taint.READ_OUTSIDE_TEXT, Taint.FROM_OUTSIDE
 APPROVALS: tuple[Approvals, ...] = ("risk", "always")
 YES_NO = (True, False)
 STANDINGS = [
@@ -27,15 +27,13 @@ STANDINGS = [
     for unread in ("", "http://evil.example/?q=secret")
 ]
 RULINGS: tuple[Verdict | None, ...] = (None, (ASK, "rule 1 says so"), (DENY, "rule 2 says so"))
-FACTS = product(
-    [*Effect, None], Label, Label, STANDINGS, YES_NO, YES_NO, YES_NO, APPROVALS, RULINGS, YES_NO
-)
+FACTS = product(Effect, Taint, STANDINGS, YES_NO, YES_NO, YES_NO, APPROVALS, RULINGS, YES_NO)
 ALL = [
     PolicyInput(
-        meta=ToolMeta(effect) if effect else None, label=label, session_label=session, provenance=standing, safe=safe,
+        effect=effect, taint=taint, provenance=standing, safe=safe,
         has_grant=granted, is_protected=protected, approvals=approvals, ruling=ruling, askable=askable,
     )
-    for effect, label, session, standing, safe, granted, protected, approvals, ruling, askable in FACTS
+    for effect, taint, standing, safe, granted, protected, approvals, ruling, askable in FACTS
 ]  # fmt: skip
 
 
@@ -45,36 +43,29 @@ def said(case: PolicyInput) -> Decision:
     return decision
 
 
-def plain(
-    effect: Effect, session: Label, label: Label, standing: Provenance = STANDINGS[-1]
-) -> PolicyInput:
-    return PolicyInput(
-        meta=ToolMeta(effect), label=label, session_label=session, provenance=standing
-    )
+def plain(effect: Effect, taint: Taint, standing: Provenance = STANDINGS[-1]) -> PolicyInput:
+    return PolicyInput(effect=effect, taint=taint, provenance=standing)
 
 
 @pytest.mark.parametrize(
-    ("session_label", "label", "strange", "owned"),
+    ("taint", "strange", "owned"),
     [
-        (TRUSTED, TRUSTED, (ALLOW, ALLOW, ALLOW, ASK, ASK), (ALLOW, ALLOW, ALLOW, ALLOW, ASK)),
-        (TRUSTED, UNTRUSTED, (ALLOW, ASK, ASK, ASK, ASK), (ALLOW, ALLOW, ALLOW, ALLOW, ASK)),
-        (UNTRUSTED, TRUSTED, (ALLOW, ASK, ASK, ASK, ASK), (ALLOW, ASK, ASK, ASK, ASK)),
-        (UNTRUSTED, UNTRUSTED, (ALLOW, ASK, ASK, ASK, ASK), (ALLOW, ASK, ASK, ASK, ASK)),
+        (Taint.NONE, (ALLOW, ALLOW, ALLOW, ASK, ASK), (ALLOW, ALLOW, ALLOW, ALLOW, ASK)),
+        (TAINTED, (ALLOW, ASK, ASK, ASK, ASK), (ALLOW, ALLOW, ALLOW, ALLOW, ASK)),
+        (OUTSIDE, (ALLOW, ASK, ASK, ASK, ASK), (ALLOW, ASK, ASK, ASK, ASK)),
     ],
 )
 def test_the_table_is_that_of_the_design(
-    session_label: Label, label: Label, strange: tuple[Decision, ...], owned: tuple[Decision, ...]
+    taint: Taint, strange: tuple[Decision, ...], owned: tuple[Decision, ...]
 ) -> None:
     """READ, FETCH, WRITE, EGRESS, DESTRUCTIVE: with arguments that nobody said, and with the owner's own."""
-    assert tuple(said(plain(effect, session_label, label)) for effect in Effect) == strange
-    assert (
-        tuple(said(plain(effect, session_label, label, Provenance())) for effect in Effect) == owned
-    )
+    assert tuple(said(plain(effect, taint)) for effect in Effect) == strange
+    assert tuple(said(plain(effect, taint, Provenance())) for effect in Effect) == owned
 
 
 def test_what_was_read_may_be_fetched_and_no_more() -> None:
     read = Provenance(not_owned="http://news.example/a")
-    assert [said(plain(effect, TRUSTED, UNTRUSTED, read)) for effect in Effect] == [
+    assert [said(plain(effect, TAINTED, read)) for effect in Effect] == [
         ALLOW,
         ALLOW,
         ASK,
@@ -90,19 +81,15 @@ def test_every_case_has_a_decision_and_a_reason() -> None:
 
 def test_F3_more_taint_never_allows_more() -> None:
     for case in ALL:
-        clean = SEVERITY[said(replace(case, label=TRUSTED, session_label=TRUSTED))]
-        tainted = SEVERITY[said(replace(case, label=UNTRUSTED, session_label=TRUSTED))]
-        outside = SEVERITY[said(replace(case, label=UNTRUSTED, session_label=UNTRUSTED))]
+        clean = SEVERITY[said(replace(case, taint=Taint.NONE))]
+        tainted = SEVERITY[said(replace(case, taint=TAINTED))]
+        outside = SEVERITY[said(replace(case, taint=OUTSIDE))]
         assert clean <= tainted <= outside
 
 
 def test_arguments_of_strangers_never_allow_more() -> None:
     for case in ALL:
         assert SEVERITY[said(replace(case, provenance=Provenance()))] <= SEVERITY[said(case)]
-
-
-def test_an_unknown_tool_is_denied_whatever_else_holds() -> None:
-    assert {said(case) for case in ALL if case.meta is None} == {DENY}
 
 
 def test_a_grant_never_makes_it_stricter() -> None:
@@ -134,8 +121,8 @@ def test_where_there_is_nobody_to_ask_a_question_is_a_no() -> None:
 
 def test_B8_approvals_always_asks_before_every_effect_and_not_before_reading() -> None:
     for case in ALL:
-        if case.approvals == "always" and case.meta and not case.ruling and case.askable:
-            effect = case.meta.effect
+        if case.approvals == "always" and not case.ruling and case.askable:
+            effect = case.effect
             if effect in (Effect.WRITE, Effect.EGRESS, Effect.DESTRUCTIVE):
                 assert said(case) is ASK
             if effect is Effect.READ and not case.is_protected:
@@ -144,43 +131,36 @@ def test_B8_approvals_always_asks_before_every_effect_and_not_before_reading() -
 
 def test_a_harmless_command_is_spared_only_in_a_clean_trusted_turn() -> None:
     for case in ALL:
-        destructive = case.meta is not None and case.meta.effect is Effect.DESTRUCTIVE
+        destructive = case.effect is Effect.DESTRUCTIVE
         if destructive and not case.has_grant and said(case) is ALLOW:
             assert case.safe
-            assert (case.label, case.session_label) == (TRUSTED, TRUSTED)
+            assert case.taint is Taint.NONE
 
 
 def test_A15_the_reason_tells_a_person_why_they_are_asked() -> None:
-    _, reason = judge(
-        plain(Effect.EGRESS, TRUSTED, UNTRUSTED, Provenance(not_owned="eve@evil.example"))
-    )
+    _, reason = judge(plain(Effect.EGRESS, TAINTED, Provenance(not_owned="eve@evil.example")))
     assert reason == (
         "it sends something out after this conversation has read text from outside, and you did not say 'eve@evil.example'"
     )
 
 
 def test_a_reason_shows_what_a_stranger_wrote_without_letting_it_play_tricks() -> None:
-    _, reason = judge(
-        plain(Effect.EGRESS, TRUSTED, UNTRUSTED, Provenance(not_owned="a\u202eb\n" + "x" * 200))
-    )
+    _, reason = judge(plain(Effect.EGRESS, TAINTED, Provenance(not_owned="a\u202eb\n" + "x" * 200)))
     assert reason.isprintable()
     assert len(reason) < 250
 
 
 def test_A15_a_question_says_why_where_that_is_more_than_what_the_tool_does() -> None:
-    plain_one = judge(plain(Effect.DESTRUCTIVE, TRUSTED, UNTRUSTED))[1]
-    about = judge(plain(Effect.EGRESS, TRUSTED, TRUSTED, Provenance(not_owned="eve@evil.example")))[
-        1
-    ]
+    plain_one = judge(plain(Effect.DESTRUCTIVE, TAINTED))[1]
+    about = judge(plain(Effect.EGRESS, Taint.NONE, Provenance(not_owned="eve@evil.example")))[1]
     ruled = judge(
         PolicyInput(
-            meta=ToolMeta(Effect.READ),
-            label=TRUSTED,
-            session_label=TRUSTED,
+            effect=Effect.READ,
+            taint=Taint.NONE,
             ruling=(ASK, "rule 1 says so"),
         )
     )[1]
-    assert tuple(one in GENERIC_REASONS for one in (plain_one, about, ruled)) == (
+    assert tuple(one in REASONS.values() for one in (plain_one, about, ruled)) == (
         True,
         False,
         False,

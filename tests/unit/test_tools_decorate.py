@@ -8,8 +8,7 @@ from pydantic import BaseModel, Field
 from daemon.core.events import Event
 from daemon.core.trust import Effect
 from daemon.core.turn import Turn
-from daemon.tools.arguments import BadArguments
-from daemon.tools.base import Tool, ToolContext, ToolMeta, ToolOutput
+from daemon.tools.base import BadArguments, Tool, ToolContext, ToolMeta, ToolOutput
 from daemon.tools.signature import bind, tool
 from tests.fakes.tools import ListJournal, SteadyClock
 
@@ -106,8 +105,10 @@ async def test_the_function_gets_its_parts_its_context_and_the_injected_values()
     ],
 )
 def test_bad_arguments_say_what_was_expected(arguments: dict[str, object], fault: str) -> None:
+    check = bound().check
+    assert check
     with pytest.raises(BadArguments) as caught:
-        bound().check(arguments)
+        check(arguments)
     assert fault in str(caught.value)
     assert "Expected: travel(to: Place, how?: " in str(caught.value)
 

@@ -11,16 +11,19 @@ from hypothesis import strategies as st
 from daemon.core.messages import ToolCall, ToolSpec
 from daemon.core.trust import Effect
 from daemon.core.turn import CallState
-from daemon.tools.arguments import args_hash, canonical_json, is_protected, parse_arguments
 from daemon.tools.base import Tool, ToolContext, ToolMeta, ToolOutput
 from daemon.tools.calls import (
     MAX_PARALLEL,
     AdmittedCall,
-    is_repeatable,
+    args_hash,
+    canonical_json,
+    is_protected,
+    parse_arguments,
     retry_delay,
     split_into_batches,
+    to_printable,
+    truncate_middle,
 )
-from daemon.tools.results import to_printable, truncate_middle
 from daemon.tools.shell.process import PREVIEW_BYTES, HeadTail, OutputPreview
 
 PLAIN = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
@@ -172,4 +175,4 @@ def test_only_what_does_no_harm_twice_is_tried_again() -> None:
     assert retry_delay(ToolMeta(Effect.FETCH, retries=1), 1) == 0.5
     assert retry_delay(ToolMeta(Effect.WRITE, retries=1), 1) is None
     assert retry_delay(ToolMeta(Effect.WRITE, idempotent=True, retries=1), 1) == 0.5
-    assert not is_repeatable(ToolMeta(Effect.FETCH))
+    assert not ToolMeta(Effect.FETCH).is_repeatable

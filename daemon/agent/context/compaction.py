@@ -23,7 +23,7 @@ from daemon.core.events import HistoryCompressed
 from daemon.core.messages import Message, MessageRole
 from daemon.core.trust import join_all
 from daemon.core.turn import Turn, build_summary_message, select_user_messages
-from daemon.tools.results import truncate_middle
+from daemon.tools.calls import truncate_middle
 
 DOWN_TO_PERCENT = 50
 KEPT = 2

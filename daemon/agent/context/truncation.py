@@ -17,7 +17,7 @@ from daemon.agent.context.history import (
 )
 from daemon.core.messages import Message, MessageRole, ToolCall
 from daemon.core.turn import Turn, select_user_messages
-from daemon.tools.results import truncate_middle
+from daemon.tools.calls import truncate_middle
 
 LEAST_CHARS = 100
 LEAST_ROOM = 100

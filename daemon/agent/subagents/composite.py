@@ -17,7 +17,7 @@ from daemon.core.messages import MessageRole
 from daemon.core.trust import Stop
 from daemon.core.turn import Turn
 from daemon.core.turn_spec import Composite
-from daemon.tools.results import truncate_middle
+from daemon.tools.calls import truncate_middle
 
 JUDGE = "judge"
 JUDGE_PROMPT = "Weigh these answers against each other and give the one final answer to the task."

@@ -20,9 +20,9 @@ from daemon.tools.base import (
     ToolMeta,
     ToolOutput,
 )
+from daemon.tools.calls import to_printable, truncate_middle
 from daemon.tools.mcp.config import McpConfig
 from daemon.tools.mcp.protocol import CallAnswer, NoAnswer, NotSent, ServerTool
-from daemon.tools.results import to_printable, truncate_middle
 
 # Invisible: soft and zero-width marks, fillers, direction overrides, variation selectors, tags.
 HIDDEN_CHARS = re.compile(

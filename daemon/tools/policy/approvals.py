@@ -4,12 +4,10 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from secrets import token_hex
 
-from daemon.core.events import Answer, ApprovalAsked, CallJudged
-from daemon.core.turn import CallState
-from daemon.tools.arguments import args_hash, canonical_json
-from daemon.tools.calls import AdmittedCall
+from daemon.core.events import Answer, ApprovalAnswered, ApprovalAsked, CallJudged
+from daemon.tools.calls import AdmittedCall, args_hash, canonical_json
+from daemon.tools.policy.gate import REASONS
 from daemon.tools.policy.grants import grantable_paths
-from daemon.tools.policy.table import GENERIC_REASONS
 
 
 def new_token() -> str:
@@ -26,8 +24,12 @@ def make_question(
     call: AdmittedCall, judged: CallJudged, *, token: str, now: datetime, minutes: float
 ) -> ApprovalAsked:
     """The question about this call with these arguments; a reason is added unless it is generic."""
-    tool, arguments, reason = call.tool, call.arguments, judged.reason
-    why = "" if reason in GENERIC_REASONS else f"asked because {reason}"
+    tool, arguments = call.tool, call.arguments
+    generic = not judged.reason or judged.reason in REASONS.values()
+    parts = (
+        tool.preview(arguments) if tool.preview else "",
+        "" if generic else f"asked because {judged.reason}",
+    )
     return ApprovalAsked(
         judged.call_id,
         tool.name,
@@ -36,14 +38,13 @@ def make_question(
         judged.effect,
         hash_token(token),
         now + timedelta(minutes=minutes),
-        preview="\n".join(part for part in (tool.preview(arguments), why) if part),
+        preview="\n".join(filter(None, parts)),
         paths=grantable_paths(tool.meta, arguments),
     )
 
 
-def refusal_reason(state: CallState) -> str:
+def refusal_reason(answered: ApprovalAnswered) -> str:
     """Why a person refused the call, for the model."""
-    answered = state.answered
-    if answered is None or answered.answer is Answer.EXPIRED:
+    if answered.answer is Answer.EXPIRED:
         return "nobody answered in time"
     return answered.reason or f"{answered.by or 'the user'} said no"

@@ -1,27 +1,129 @@
-"""The gate that every tool call passes: it collects the facts, and `judge` decides."""
+"""The gate that every tool call passes: it collects the facts, and `judge` decides by one table
+(trust.md).
+"""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from enum import IntEnum
+from typing import Literal
 
 from daemon.core import value
 from daemon.core.provenance import TrustContext, collect_texts
-from daemon.core.trust import Decision, Label
+from daemon.core.trust import Decision, Effect, Label
 from daemon.core.turn import Turn
-from daemon.tools.arguments import args_hash, is_protected, path_arguments
-from daemon.tools.base import GrantStore
-from daemon.tools.calls import AdmittedCall
-from daemon.tools.policy.grants import grantable_paths
-from daemon.tools.policy.rules import RuleSet
-from daemon.tools.policy.table import (
-    STRICTNESS,
-    Approvals,
-    Judge,
-    PolicyInput,
-    TableRule,
-    Verdict,
-    judge,
-)
+from daemon.tools.calls import AdmittedCall, args_hash, is_protected
+from daemon.tools.policy.grants import GrantRequest, GrantStore, grantable_paths
+from daemon.tools.policy.rule_match import STRICTNESS
+from daemon.tools.policy.rules import EFFECT_TEXT, RuleSet, Verdict
 from daemon.tools.registry import ToolRegistry
+
+Approvals = Literal["risk", "always"]
+ALLOW, ASK, DENY = Decision
+QUOTE_CHARS = 80
+
+
+class Taint(IntEnum):
+    """How far a request is from trusted; more is worse."""
+
+    NONE = 0
+    READ_OUTSIDE_TEXT = 1
+    FROM_OUTSIDE = 2
+
+
+TAINT_TEXT: Mapping[Taint, str] = {
+    Taint.NONE: "",
+    Taint.READ_OUTSIDE_TEXT: " after this conversation has read text from outside",
+    Taint.FROM_OUTSIDE: " for a conversation that came from outside",
+}
+REASONS: Mapping[tuple[Taint, Effect], str] = {
+    (taint, effect): f"it {does}{after}"
+    for taint, after in TAINT_TEXT.items()
+    for effect, does in EFFECT_TEXT.items()
+}
+TableRule = Literal["yes", "if read", "if owned", "if safe", "ask"]
+# By effect: READ, FETCH, WRITE, EGRESS, DESTRUCTIVE. `if read`: every address was read or is the
+# owner's; `if owned`: every argument that decides where the effect goes is the owner's; `if safe`:
+# a command of the safe grammar.
+ROWS: Mapping[Taint, tuple[TableRule, ...]] = {
+    Taint.NONE: ("yes", "yes", "yes", "if owned", "if safe"),
+    Taint.READ_OUTSIDE_TEXT: ("yes", "if read", "if owned", "if owned", "ask"),
+    Taint.FROM_OUTSIDE: ("yes", "ask", "ask", "ask", "ask"),
+}
+TABLE = {taint: dict(zip(Effect, row, strict=True)) for taint, row in ROWS.items()}
+
+
+@value
+class Provenance:
+    """The first argument value that is not the owner's, and the first that was not read before; ""
+    for none.
+    """
+
+    not_owned: str = ""
+    not_read: str = ""
+
+
+@value(kw_only=True)
+class PolicyInput:
+    """One call as the gate sees it. `safe` is a command of the safe grammar; `ruling` is the
+    verdict of a pinned rule; `askable`: there is somebody to ask.
+    """
+
+    effect: Effect
+    taint: Taint
+    provenance: Provenance = Provenance()
+    safe: bool = False
+    has_grant: bool = False
+    is_protected: bool = False
+    approvals: Approvals = "risk"
+    ruling: Verdict | None = None
+    askable: bool = True
+
+
+Judge = Callable[[PolicyInput], Verdict]
+
+
+def judge(case: PolicyInput) -> Verdict:
+    """Whether the call may run, and why. Rules, protected paths and `approvals` only tighten."""
+    decision, reason = _apply_table(case)
+    if decision is ASK and case.has_grant:
+        decision, reason = ALLOW, "a standing permission allows this call"
+    if case.ruling and STRICTNESS.index(case.ruling[0]) > STRICTNESS.index(decision):
+        decision, reason = case.ruling
+    elif decision is ALLOW and case.is_protected:
+        decision, reason = ASK, "the path is protected"
+    elif (
+        decision is ALLOW
+        and case.approvals == "always"
+        and case.effect not in (Effect.READ, Effect.FETCH)
+    ):
+        decision, reason = ASK, 'every effect needs an approval (tools.approvals = "always")'
+    if decision is ASK and not case.askable:
+        return DENY, f"{reason}, and there is nobody to ask"
+    return decision, reason
+
+
+def _apply_table(case: PolicyInput) -> Verdict:
+    does, provenance = REASONS[case.taint, case.effect], case.provenance
+    match TABLE[case.taint][case.effect]:
+        case "yes":
+            return ALLOW, does
+        case "if read" if not provenance.not_read:
+            return ALLOW, "the address is yours, or stands in what was read"
+        case "if owned" if not provenance.not_owned:
+            return ALLOW, "where it goes was said by you"
+        case "if safe" if case.safe:
+            return ALLOW, "the command is one of those that need no approval"
+        case "if read":
+            return ASK, f"{does}, and nothing that was read holds {_quote(provenance.not_read)}"
+        case "if owned":
+            return ASK, f"{does}, and you did not say {_quote(provenance.not_owned)}"
+        case _:
+            return ASK, does
+
+
+def _quote(text: str) -> str:
+    text = text if len(text) <= QUOTE_CHARS else text[: QUOTE_CHARS - 1] + "…"
+    return repr(text) if text.isprintable() else ascii(text)
 
 
 @value(kw_only=True)
@@ -42,59 +144,49 @@ class PolicyGate:
         None for a call judged before, unless the owner's rules and settings are stricter by now.
         What the turn has read since then does not count: the call was written before.
         """
-        case = self._policy_input(turn, call, setting)
-        granted = replace(case, has_grant=True)
+        case = self._collect_facts(turn, call, setting)
+        granted = self.judge(replace(case, has_grant=True))
         if earlier := call.state.judged:
-            verdict = self.judge(granted)
-            return verdict if STRICTNESS[verdict[0]] > STRICTNESS[earlier.decision] else None
+            stricter = STRICTNESS.index(granted[0]) > STRICTNESS.index(earlier.decision)
+            return granted if stricter else None
         decision, reason = self.judge(case)
-        if decision is Decision.ALLOW:
-            return decision, reason
-        verdict = self.judge(granted)
-        if verdict[0] is Decision.ALLOW and await self._use_grant(turn, call, setting):
-            return verdict
-        if decision is Decision.ASK and call.tool.meta.warning:
+        if decision is not ALLOW and granted[0] is ALLOW:
+            # The reply is on disk first: a call lost in a crash must not use up a grant (K7).
+            await turn.commit()
+            wanted = GrantRequest(
+                call.tool.name,
+                args_hash(call.tool.name, call.arguments),
+                grantable_paths(call.tool.meta, call.arguments),
+                untrusted=setting.session_label is Label.UNTRUSTED,
+            )
+            key = f"{turn.id}/{call.state.call_id}"
+            if await self.grants.use_grant(turn.session, wanted, key):
+                return granted
+        if decision is ASK and call.tool.meta.warning:
             reason = f"{reason}; {call.tool.meta.warning}"
         return decision, reason
 
-    def decide_unknown(self, turn: Turn, setting: TrustContext) -> Verdict:
-        """The verdict on a tool that does not exist."""
-        return self.judge(
-            PolicyInput(meta=None, label=turn.label, session_label=setting.session_label)
-        )
-
-    def _policy_input(self, turn: Turn, call: AdmittedCall, setting: TrustContext) -> PolicyInput:
+    def _collect_facts(self, turn: Turn, call: AdmittedCall, setting: TrustContext) -> PolicyInput:
         tool, arguments, spec = call.tool, call.arguments, turn.spec
         protected = (*self.protected_paths, *spec.protected_paths)
+        # A session from outside stays so; a trusted one is tainted by what it reads.
+        taint = Taint.READ_OUTSIDE_TEXT if turn.label is Label.UNTRUSTED else Taint.NONE
+        if setting.session_label is Label.UNTRUSTED:
+            taint = Taint.FROM_OUTSIDE
         case = PolicyInput(
-            meta=tool.meta,
-            label=turn.label.join_with(setting.session_label),
-            session_label=setting.session_label,
-            safe=not spec.protected_paths and tool.is_safe(arguments),  # knows the config's only
-            is_protected=any(
-                is_protected(path, protected) for path in path_arguments(arguments, tool.meta.paths)
-            ),
+            effect=tool.meta.effect,
+            taint=taint,
+            # `is_safe` knows the config's protected paths only.
+            safe=bool(not spec.protected_paths and tool.is_safe and tool.is_safe(arguments)),
+            is_protected=any(is_protected(path, protected) for path in call.paths),
             approvals="always" if "always" in (self.approvals, spec.approvals) else "risk",
             ruling=self.rules.ruling(turn.session, setting.root, tool, arguments),
             askable=setting.can_ask,
         )
-        if case.rule not in (TableRule.IF_OWNED, TableRule.IF_READ):
+        if TABLE[taint][tool.meta.effect] not in ("if owned", "if read"):
             return case
         from daemon.tools.policy.provenance import Evidence  # lazy: rarely used
 
         texts = (*setting.earlier, *collect_texts(turn))
         evidence = Evidence(texts, self.registry, self.contacts())
         return replace(case, provenance=evidence.check(tool, arguments))
-
-    async def _use_grant(self, turn: Turn, call: AdmittedCall, setting: TrustContext) -> bool:
-        """The reply is on disk first: a call lost in a crash must not use up a grant (K7)."""
-        name = call.tool.name
-        await turn.commit()
-        return await self.grants.use_grant(
-            turn.session,
-            name,
-            args_hash(name, call.arguments),
-            paths=grantable_paths(call.tool.meta, call.arguments),
-            untrusted=setting.session_label is Label.UNTRUSTED,
-            call=f"{turn.id}/{call.state.call_id}",
-        )

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
+from typing import Protocol
 
 from daemon.core import value
 from daemon.core.rows import GrantRow
@@ -19,6 +20,16 @@ class GrantRequest:
     untrusted: bool = False
 
 
+class GrantStore(Protocol):
+    """Standing permissions."""
+
+    async def use_grant(self, session: str, wanted: GrantRequest, call: str) -> bool:
+        """True if a person has allowed this; it uses the grant up by one. `call` is the id of the
+        call, which uses a grant at most once (K7).
+        """
+        ...
+
+
 def grantable_paths(meta: ToolMeta, arguments: Mapping[str, object]) -> tuple[str, ...]:
     """The places of a call; () when more than places decides where its effect goes."""
     if not meta.paths or meta.critical is None or not set(meta.critical) <= set(meta.paths):
@@ -26,16 +37,6 @@ def grantable_paths(meta: ToolMeta, arguments: Mapping[str, object]) -> tuple[st
     given = [arguments.get(name) for name in meta.paths]
     complete = all(isinstance(path, str) and path for path in given)
     return tuple(map(str, given)) if complete else ()
-
-
-def covers(grant: GrantRow, wanted: GrantRequest, now: datetime) -> bool:
-    """The grant is active and allows this call; one for paths never in a session from outside."""
-    if grant.tool != wanted.tool or not is_active(grant, now):
-        return False
-    if not grant.paths:
-        return grant.args_hash == wanted.args_hash
-    inside = all(matches_pattern(path, grant.paths) for path in wanted.paths)
-    return not wanted.untrusted and bool(wanted.paths) and inside
 
 
 def is_active(grant: GrantRow, now: datetime) -> bool:
@@ -48,8 +49,22 @@ def is_active(grant: GrantRow, now: datetime) -> bool:
 def matching_grants(
     grants: Sequence[GrantRow], wanted: GrantRequest, now: datetime
 ) -> list[GrantRow]:
-    """Those that cover the call: uncounted ones first, then whichever expires first."""
-    covering = [grant for grant in grants if covers(grant, wanted, now)]
+    """Those that cover the call: uncounted ones first, then whichever expires first. One for paths
+    never counts in a session from outside.
+    """
+    covering = [
+        grant
+        for grant in grants
+        if grant.tool == wanted.tool
+        and is_active(grant, now)
+        and (
+            not wanted.untrusted
+            and wanted.paths
+            and all(matches_pattern(path, grant.paths) for path in wanted.paths)
+            if grant.paths
+            else grant.args_hash == wanted.args_hash
+        )
+    ]
     return sorted(
         covering,
         key=lambda grant: (grant.uses_left is not None, bool(grant.paths), grant.expires or now),

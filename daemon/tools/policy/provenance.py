@@ -18,7 +18,7 @@ from daemon.tools.policy.addresses import (
     mentions,
     parse_web_address,
 )
-from daemon.tools.policy.table import Provenance
+from daemon.tools.policy.gate import Provenance
 from daemon.tools.policy.text_values import find_dates, split_words
 from daemon.tools.registry import ToolRegistry
 

@@ -22,7 +22,7 @@ MONEY = list_stems(
 )
 NUMBER = re.compile(r"\d[\d.,'_ ]*(?:e\+?\d+)?", re.IGNORECASE)
 READ_ONLY = (Effect.READ, Effect.FETCH)
-STRICTNESS = (Decision.ALLOW, Decision.ASK, Decision.DENY)
+STRICTNESS = tuple(Decision)
 
 
 class Match(IntEnum):
@@ -115,18 +115,6 @@ class RuleMatcher(BaseModel):
             if not any(one <= words for one in wanted):
                 found = Match.NO
         return found
-
-
-def find_strictest(
-    matchers: Iterable[tuple[str, RuleMatcher]], tool: Tool, arguments: Mapping[str, object]
-) -> tuple[Decision, str] | None:
-    """The strictest decision of these rules, and the name of the first that made it."""
-    found = [
-        (decision, name)
-        for name, matcher in matchers
-        if (decision := matcher.decide(tool, arguments))
-    ]
-    return max(found, key=lambda pair: STRICTNESS.index(pair[0]), default=None)
 
 
 def _iter_leaves(value: object, key: str = "", depth: int = 0) -> Iterator[tuple[str, object]]:

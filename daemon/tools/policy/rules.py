@@ -1,19 +1,26 @@
 """The pinned rules, held outside every conversation; a rule in words for its owner (F5)."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from daemon.core import value
 from daemon.core.rows import RuleRow
 from daemon.core.trust import Decision, Effect
-from daemon.tools.base import Tool
-from daemon.tools.policy.rule_match import RuleMatcher, find_strictest
+from daemon.tools.base import Arguments, Tool
+from daemon.tools.policy.rule_match import STRICTNESS, RuleMatcher
 from daemon.tools.policy.stemming import list_synonyms
-from daemon.tools.policy.table import EFFECT_TEXT
 from daemon.tools.registry import ToolRegistry
 
 MAX_LISTED = 6
 MAX_SENTENCE = 120
+Verdict = tuple[Decision, str]
+EFFECT_TEXT: Mapping[Effect, str] = {
+    Effect.READ: "only reads",
+    Effect.FETCH: "fetches from outside",
+    Effect.WRITE: "writes in the workspace or the memory",
+    Effect.EGRESS: "sends something out",
+    Effect.DESTRUCTIVE: "may change or delete anything",
+}
 
 
 def describe_rule(rule: RuleMatcher) -> str:
@@ -47,79 +54,56 @@ UNREADABLE_RULE = RuleMatcher(action=Decision.ASK, effects=frozenset(Effect) - {
 
 @value
 class PinnedRule:
-    """A rule, the chat it holds for ("" for all), and whether its owner confirmed the reading.
-
-    An unreadable one has a `fault`, and asks before everything but reading.
+    """A stored rule, as it is read. An unreadable one has a `fault`, and asks before everything but
+    reading, in every chat.
     """
 
-    name: str
-    said: str
+    row: RuleRow
     guard: RuleMatcher
-    session: str = ""
-    by: str = ""
-    confirmed: bool = False
     fault: str = ""
-
-
-def read_rule(row: RuleRow) -> PinnedRule:
-    """The rule of a stored row; one that can no longer be read asks."""
-    try:
-        guard = RuleMatcher.model_validate_json(row.matcher)
-    except ValueError as error:
-        fault = f"cannot be read ({error}); it asks before everything that does not only read"
-        return PinnedRule(str(row.n), row.said or row.matcher, UNREADABLE_RULE, fault=fault)
-    return PinnedRule(str(row.n), row.said, guard, row.session, row.sender, row.confirmed)
 
 
 @dataclass(slots=True)
 class RuleSet:
-    """All rules, in memory for every call. A change is written to the journal first."""
+    """All rules by number, in memory for every call. A change is written to the journal first."""
 
     tools: ToolRegistry
-    _known: dict[str, PinnedRule] = field(default_factory=dict)
+    known: dict[str, PinnedRule] = field(default_factory=dict)
 
-    def load(self, rows: Iterable[RuleRow]) -> None:
-        """Take the rules of the journal."""
-        self._known = {str(row.n): read_rule(row) for row in rows}
-
-    def put(self, rule: PinnedRule) -> None:
+    def put(self, row: RuleRow) -> PinnedRule:
         """Add or replace a rule."""
-        self._known[rule.name] = rule
+        try:
+            rule = PinnedRule(row, RuleMatcher.model_validate_json(row.matcher))
+        except ValueError as error:
+            row = replace(row, said=row.said or row.matcher, session="")
+            fault = f"cannot be read ({error}); it asks before everything that does not only read"
+            rule = PinnedRule(row, UNREADABLE_RULE, fault)
+        self.known[str(row.n)] = rule
+        return rule
 
-    def drop(self, name: str) -> None:
-        """Remove a rule."""
-        self._known.pop(name, None)
-
-    def all(self) -> list[PinnedRule]:
-        """In the order of their creation."""
-        return sorted(self._known.values(), key=lambda rule: int(rule.name))
-
-    def get(self, name: str) -> PinnedRule | None:
-        """The rule of this number."""
-        return self._known.get(name)
-
-    def ruling(
-        self, session: str, root: str, tool: Tool, arguments: Mapping[str, object]
-    ) -> tuple[Decision, str] | None:
-        """ASK or DENY and the reason; None when no rule means the call. No grant overrides it.
+    def ruling(self, session: str, root: str, tool: Tool, arguments: Arguments) -> Verdict | None:
+        """ASK or DENY and the reason, of the strictest rule; None when no rule means the call. No
+        grant overrides it.
 
         `root` is the chat that `session` works for, or "".
         """
-        scopes = ("", session, root)
-        rules = [rule for rule in self._known.values() if rule.session in scopes]
-        found = find_strictest(((rule.name, rule.guard) for rule in rules), tool, arguments)
-        if found is None:
+        rules = [rule for rule in self.known.values() if rule.row.session in ("", session, root)]
+        found = [
+            (decision, rule.row)
+            for rule in rules
+            if (decision := rule.guard.decide(tool, arguments))
+        ]
+        if not found:
             return None
-        decision, name = found
+        decision, row = max(found, key=lambda pair: STRICTNESS.index(pair[0]))
         does = "forbids this" if decision is Decision.DENY else "wants a person to be asked first"
-        said = self._known[name].said
-        said = said if len(said) <= MAX_SENTENCE else f"{said[:MAX_SENTENCE]}..."
-        return decision, f"rule {name} ({said!r}) {does}"
+        said = row.said if len(row.said) <= MAX_SENTENCE else f"{row.said[:MAX_SENTENCE]}..."
+        return decision, f"rule {row.n} ({said!r}) {does}"
 
     def list_matching_tools(self, guard: RuleMatcher) -> list[str]:
         """The tools that the rule may mean, whatever its conditions on arguments."""
-        anywhere = RuleMatcher(
-            action=guard.action, effects=guard.effects, verbs=guard.verbs, about=guard.about
+        anywhere = guard.model_copy(
+            update={"paths": (), "values": (), "commands": (), "above": None}
         )
         tools = filter(None, map(self.tools.get, self.tools.names()))
         return [tool.name for tool in tools if anywhere.decide(tool, {})]

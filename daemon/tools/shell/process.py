@@ -14,7 +14,7 @@ from io import FileIO
 from pathlib import Path
 
 from daemon.core import value
-from daemon.tools.results import to_printable, truncate_middle
+from daemon.tools.calls import to_printable, truncate_middle
 
 PREVIEW_INTERVAL_S = 0.1
 PREVIEW_BYTES = 4000

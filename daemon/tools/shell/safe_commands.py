@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from daemon.core import value
-from daemon.tools.arguments import is_protected
+from daemon.tools.calls import is_protected
 from daemon.tools.shell.command_grammar import (
     ANY,
     FIND,

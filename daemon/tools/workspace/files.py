@@ -14,8 +14,8 @@ from typing import Self
 
 from daemon.core import value
 from daemon.core.trust import Effect, Label
-from daemon.tools.arguments import is_protected
 from daemon.tools.base import ToolContext, ToolError, ToolOutput
+from daemon.tools.calls import is_protected
 from daemon.tools.shell.process import exchange
 from daemon.tools.signature import tool
 from daemon.tools.workspace.file_store import ChangeAuthor, FileStore
