@@ -27,7 +27,7 @@ from daemon.core.errors import ConfigError, ProviderError
 from daemon.ops.backup import check_integrity
 from daemon.ops.models import DEFAULT_MODEL, find_model
 from daemon.providers.config import FallbackConfig, ProviderConfig
-from daemon.providers.http_provider import make_auth_headers
+from daemon.providers.http import make_auth_headers
 from daemon.providers.local.engine import check_memory, check_runtime, get_free_memory
 from daemon.tools.mcp.config import McpConfig
 from daemon.tools.shell.sandbox import DESCRIPTIONS, probe

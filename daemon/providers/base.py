@@ -1,13 +1,13 @@
-"""The Provider protocol, and what the wire formats share: encoding, counts of tokens, replies."""
+"""The Provider protocol, and what the wire formats share: encoding, JSON fields, replies."""
 
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic_core import from_json
 
 from daemon.core.errors import ErrorClass
 from daemon.core.messages import (
@@ -22,15 +22,20 @@ from daemon.core.messages import (
 from daemon.providers.errors import CallFailed
 
 TextCallback = Callable[[str], None]
+Json = dict[str, object]
 MAX_TOKENS = 10**9
 MAX_RESPONSE_BYTES = 64 << 20
 MAX_SHOWN_BYTES = 100
 MAX_CACHED = 4096
 MAX_NAME = 64
 DONE_MARKER = "[DONE]"
+EMPTY_LIST = b"[]"
+USUAL_FINISH = ("", "stop", "end_turn", "STOP", "completed")
+MISSING_START = "[the beginning of this conversation is missing]"
+GO_ON = "[go on]"
 INVALID_NAME_CHAR = re.compile(r"[^A-Za-z0-9_-]")
+VALID_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 T = TypeVar("T")
-M = TypeVar("M", bound=BaseModel)
 
 
 class Provider(Protocol):
@@ -61,23 +66,54 @@ def encode_json(value: object) -> bytes:
     return text.encode("utf-8", "replace")
 
 
+def encode_list(values: Iterable[bytes]) -> bytes:
+    """A JSON array of values that are JSON already."""
+    return b"[" + b",".join(values) + b"]"
+
+
+def encode_body(fields: Mapping[str, object]) -> bytes:
+    """A request body in this order; bytes are JSON already, None and empty lists are left out."""
+    given = {name: value for name, value in fields.items() if value not in (None, EMPTY_LIST)}
+    encoded = [
+        b'"%s":%s' % (name.encode(), value if isinstance(value, bytes) else encode_json(value))
+        for name, value in given.items()
+    ]
+    return b"{" + b",".join(encoded) + b"}"
+
+
 class EncodingCache:
     """Encoded tools and messages, which are the same objects from call to call."""
 
     def __init__(self) -> None:
         self._encoded: dict[int, tuple[object, bytes]] = {}
 
-    def encode_list(self, values: Iterable[T], to_json: Callable[[T], object]) -> bytes:
-        """The elements of a JSON array, without its brackets."""
+    def encode(self, values: Iterable[T], to_json: Callable[[T], object]) -> bytes:
+        """A JSON array of them."""
         if len(self._encoded) > MAX_CACHED:
             self._encoded.clear()
-        return b",".join(self._encode(value, to_json) for value in values)
+        encoded: list[bytes] = []
+        for value in values:
+            if (entry := self._encoded.get(id(value))) is None:
+                # The entry holds the value, so that no other object gets its id.
+                entry = self._encoded[id(value)] = value, encode_json(to_json(value))
+            encoded.append(entry[1])
+        return encode_list(encoded)
 
-    def _encode(self, value: T, to_json: Callable[[T], object]) -> bytes:
-        if (entry := self._encoded.get(id(value))) is None:
-            # The entry holds the value, so that no other object gets its id.
-            entry = self._encoded[id(value)] = value, encode_json(to_json(value))
-        return entry[1]
+
+class CallIds:
+    """Gives each call of a history an id of its own."""
+
+    def __init__(self) -> None:
+        self.used: set[str] = set()
+
+    def make_unique(self, wanted: str) -> str:
+        """The wanted id if it is valid and free; else one by place, the same every time."""
+        number = len(self.used)
+        while not VALID_ID.fullmatch(wanted) or wanted in self.used:
+            wanted = f"call_{number}"
+            number += 1
+        self.used.add(wanted)
+        return wanted
 
 
 def split_instructions(
@@ -94,7 +130,7 @@ def make_valid_name(name: str, invalid: re.Pattern[str] = INVALID_NAME_CHAR) -> 
     return invalid.sub("_", name)[:MAX_NAME] or "unknown"
 
 
-def parse_arguments(written: str) -> dict[str, object]:
+def parse_arguments(written: str) -> Json:
     """Arguments as a JSON object, which providers insist on; anything else is wrapped."""
     try:
         found: object = json.loads(written)
@@ -106,43 +142,51 @@ def parse_arguments(written: str) -> dict[str, object]:
     return {"invalid": written} if written.strip() else {}
 
 
-def _parse_count(value: object) -> int:
-    """A count that is not a number, or is negative, counts as absent."""
-    if isinstance(value, str) and value.isdecimal():
-        value = float(value)
-    return int(min(value, MAX_TOKENS)) if isinstance(value, int | float) and value > 0 else 0
+def make_valid_arguments(written: str) -> str:
+    """As the model wrote them, unless that is no JSON object, which many servers refuse."""
+    found = parse_arguments(written)
+    return json.dumps(found) if found in ({}, {"invalid": written}) else written
 
 
-Count = Annotated[int, BeforeValidator(_parse_count)]
-# For what is beside the point: a wrong type there must not spoil an answer.
-DictOrNone = BeforeValidator(lambda value: value if isinstance(value, dict) else None)
+def get_text(fields: Json, *keys: str) -> str:
+    """The first of these texts that is not empty. Raises TypeError for what is no text."""
+    for key in keys:
+        if (value := fields.get(key)) is not None and value != "":
+            if isinstance(value, str | int | float) and not isinstance(value, bool):
+                return str(value)
+            raise TypeError(key)
+    return ""
 
 
-class WireModel(BaseModel):
-    """Part of a server's answer."""
-
-    model_config = ConfigDict(coerce_numbers_to_str=True)
-
-
-def parse_json(kind: type[M], received: str | bytes, what: str) -> M:
-    """A JSON object of the server. Raises CallFailed: it is not `what` it should be."""
-    try:
-        return kind.model_validate_json(received)
-    except ValidationError as error:
-        raise make_malformed_error(what, received) from error
+def get_count(fields: Json, *keys: str) -> int:
+    """The sum of these counts; one that is no number, or is negative, counts as absent."""
+    total = 0
+    for key in keys:
+        value = fields.get(key)
+        if isinstance(value, str) and value.isdecimal():
+            value = float(value)
+        if isinstance(value, int | float) and value > 0:
+            total += int(min(value, MAX_TOKENS))
+    return total
 
 
-def make_malformed_error(what: str, received: str | bytes) -> CallFailed:
-    """The answer is something else; the error shows how it begins."""
-    start = received[:MAX_SHOWN_BYTES]
-    shown = start.decode("utf-8", "replace") if isinstance(start, bytes) else start
-    return CallFailed(ErrorClass.MALFORMED, f"not {what}: {shown}")
+def get_object(fields: Json, key: str) -> Json:
+    """An object; empty where there is none."""
+    value = fields.get(key)
+    return value if isinstance(value, dict) else {}
 
 
-def make_too_long_error() -> CallFailed:
-    """An answer that would fill the memory."""
-    limit = f"more than {MAX_RESPONSE_BYTES >> 20} MiB"
-    return CallFailed(ErrorClass.MALFORMED, f"the answer does not end: {limit}")
+def as_objects(value: object) -> list[Json]:
+    """A list of objects: some servers send one without a list, a text, or nulls in between."""
+    found: list[Json] = []
+    for item in value if isinstance(value, list) else [value]:
+        if isinstance(item, dict):
+            found.append(item)
+        elif isinstance(item, str):
+            found.append({"type": "text", "text": item})
+        elif item is not None:
+            raise TypeError(f"{item!r} is no object")
+    return found
 
 
 def make_native(blocks: object) -> Native | None:
@@ -154,30 +198,21 @@ def make_native(blocks: object) -> Native | None:
     return Native("", "", text)
 
 
-def make_unique_ids(wanted: Iterable[str]) -> list[str]:
-    """Ids of calls are echoed: each call of a reply needs one of its own."""
-    ids: list[str] = []
-    for index, given in enumerate(wanted):
-        ids.append(given if given and given not in ids else f"{given or 'call'}_{index}")
-    return ids
+def _count_chars(calls: Iterable[ToolCall]) -> int:
+    return sum(len(call.name) + len(call.arguments) for call in calls)
 
 
-def estimate_usage(request: ModelRequest, text: str, calls: Iterable[ToolCall]) -> Usage:
-    """Four characters a token, rounded up, where a server does not count."""
-    asked = [call for message in request.messages for call in message.calls]
-    sent = sum(len(message.text) for message in request.messages)
-    sent += sum(len(call.name) + len(call.arguments) for call in asked)
-    sent += sum(len(t.name + t.description + json.dumps(t.parameters)) for t in request.tools)
-    received = len(text) + sum(len(call.name) + len(call.arguments) for call in calls)
-    return Usage(sent // 4 + 1, received // 4 + 1, estimated=True)
-
-
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class ReplyBuilder(ABC):
     """A reply under construction: of many pieces, or of one that is the whole.
 
     `finish` is the server's reason to stop; `has_ended` means that nothing more will come.
+    `withheld` has the error of an empty reply for each reason that explains it.
     """
+
+    what: ClassVar[str]
+    ends_with_marker: ClassVar[bool] = False
+    withheld: ClassVar[Mapping[str, tuple[ErrorClass, str]]] = {}
 
     text: list[str] = field(default_factory=list)
     finish: str = ""
@@ -187,52 +222,71 @@ class ReplyBuilder(ABC):
     _received: int = 0
 
     def feed(self, received: str | bytes) -> str:
-        """Read one JSON object; gives the text that it adds. Raises CallFailed."""
+        """Read a JSON object, or a list of them; gives the text that it adds. Raises CallFailed."""
         self._received += len(received)
         if self._received > MAX_RESPONSE_BYTES:
             raise make_too_long_error()
-        return self._read(received)
-
-    def feed_whole(self, body: bytes) -> str:
-        """Read an answer that came in one piece."""
-        return self.feed(body)
+        if received == DONE_MARKER:
+            self.has_ended = self.has_ended or self.ends_with_marker
+            return ""
+        try:
+            return "".join([self._read(fields) for fields in as_objects(from_json(received))])
+        except (ValueError, TypeError) as error:
+            start = received[:MAX_SHOWN_BYTES]
+            shown = start.decode("utf-8", "replace") if isinstance(start, bytes) else start
+            raise CallFailed(ErrorClass.MALFORMED, f"not {self.what}: {shown}") from error
 
     @abstractmethod
-    def _read(self, received: str | bytes) -> str:
-        """Read one JSON object."""
+    def _read(self, fields: Json) -> str:
+        """Read one JSON object. Raises TypeError for what is wrong in it."""
 
     @abstractmethod
     def _list_calls(self) -> list[tuple[str, str, str]]:
-        """(id, name, arguments) of each call."""
+        """(id, name, arguments) of each call. Raises TypeError."""
 
-    def _make_native(self) -> Native | None:
+    def _make_native(self, calls: Sequence[ToolCall]) -> Native | None:
         """The reply in the provider's own form, where it must go back unchanged."""
         return None
 
-    def _add_usage(self, used: Usage) -> None:
-        if used != Usage():
-            self.usage = used
-
-    def _make_empty_error(self) -> CallFailed:
-        """A reply with neither text nor calls."""
-        return self._make_error(ErrorClass.MALFORMED, "an empty reply")
+    def _set_usage(self, sent: int, received: int, cached: int) -> None:
+        """In tokens; without any, the counts so far stand."""
+        if sent or received or cached:
+            self.usage = Usage(sent, received, cached)
 
     def _make_error(self, kind: ErrorClass, what: str) -> CallFailed:
-        usual = ("", "stop", "end_turn", "STOP", "completed")
-        why = f" ({self.finish})" if self.finish not in usual else ""
+        why = f" ({self.finish})" if self.finish not in USUAL_FINISH else ""
         return CallFailed(kind, what + why + (f": {self.detail}" if self.detail else ""))
 
     def build(self, request: ModelRequest) -> ModelReply:
         """The whole reply. Raises CallFailed when there is nothing in it that can be used."""
-        text, asked = "".join(self.text), self._list_calls()
+        try:
+            text, asked = "".join(self.text), self._list_calls()
+        except TypeError as error:
+            raise self._make_error(ErrorClass.MALFORMED, f"not {self.what}: {error}") from error
         if not text.strip() and not asked:
-            raise self._make_empty_error()
+            empty = ErrorClass.MALFORMED, "an empty reply"
+            raise self._make_error(*self.withheld.get(self.finish, empty))
         if not all(name for _, name, _ in asked):
             raise CallFailed(ErrorClass.MALFORMED, "a tool call without a name")
-        ids = make_unique_ids(given for given, _, _ in asked)
+        ids: list[str] = []  # they are echoed: each call needs one of its own
+        for index, (given, *_) in enumerate(asked):
+            ids.append(given if given and given not in ids else f"{given or 'call'}_{index}")
         calls = tuple(
             ToolCall(call_id, *call[1:]) for call_id, call in zip(ids, asked, strict=True)
         )
-        usage = self.usage or estimate_usage(request, text, calls)
-        native = self._make_native()
+        usage = self.usage
+        if usage is None:  # four characters a token where the server counts none
+            sent = sum(len(m.text) + _count_chars(m.calls) for m in request.messages)
+            sent += sum(
+                len(t.name + t.description + json.dumps(t.parameters)) for t in request.tools
+            )
+            received = len(text) + _count_chars(calls)
+            usage = Usage(sent // 4 + 1, received // 4 + 1, estimated=True)
+        native = self._make_native(calls)
         return ModelReply(text, calls, usage=usage, finish=self.finish, native=native)
+
+
+def make_too_long_error() -> CallFailed:
+    """An answer that would fill the memory."""
+    limit = f"more than {MAX_RESPONSE_BYTES >> 20} MiB"
+    return CallFailed(ErrorClass.MALFORMED, f"the answer does not end: {limit}")

@@ -6,25 +6,38 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-SERVICE_URLS = {
-    "openai": "https://api.openai.com/v1",
-    "anthropic": "https://api.anthropic.com/v1",
-    "gemini": "https://generativelanguage.googleapis.com/v1beta",
-}
-KEY_VARIABLES = {
-    "openai": "OPENAI_API_KEY",
-    "anthropic": "ANTHROPIC_API_KEY",
-    "gemini": "GEMINI_API_KEY",
+from daemon.core import value
+
+
+@value
+class Service:
+    """A kind of service: its own address, its key, and the model to ask where none is named."""
+
+    url: str
+    key_variable: str
+    model: str
+    header: str
+    key_prefix: str = ""
+
+
+SERVICES = {
+    "openai": Service(
+        "https://api.openai.com/v1", "OPENAI_API_KEY", "gpt-5-mini", "Authorization", "Bearer "
+    ),
+    "anthropic": Service(
+        "https://api.anthropic.com/v1", "ANTHROPIC_API_KEY", "claude-haiku-5-5", "x-api-key"
+    ),
+    "gemini": Service(
+        "https://generativelanguage.googleapis.com/v1beta",
+        "GEMINI_API_KEY",
+        "gemini-3.8-flash",
+        "x-goog-api-key",
+    ),
+    "local": Service("", "", "qwen2.5-coder-1.5b", ""),
 }
 HOST = re.compile(r"[^\s./@%]+(\.[^\s./@%]+)*\.?")
 HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 RESERVED_HEADERS = {"content-length", "content-type", "transfer-encoding", "host", "connection"}
-DEFAULT_MODELS = {
-    "openai": "gpt-5-mini",
-    "anthropic": "claude-haiku-5-5",
-    "gemini": "gemini-3.8-flash",
-    "local": "qwen2.5-coder-1.5b",
-}
 
 
 def _check_address(value: str) -> str:
@@ -102,15 +115,16 @@ class ServiceConfig(BaseModel):
         """A section without an address means the service of that kind itself."""
         if not isinstance(data, dict) or data.get("base_url"):
             return data
-        kind = str(data.get("kind", cls.model_fields["kind"].default))
+        service = SERVICES.get(str(data.get("kind", cls.model_fields["kind"].default)))
         given = {name: value for name, value in data.items() if name != "base_url"}
-        return {**given, "base_url": SERVICE_URLS[kind]} if kind in SERVICE_URLS else given
+        return given | ({"base_url": service.url} if service and service.url else {})
 
     @model_validator(mode="after")
     def _check_key_and_api(self) -> Self:
-        own = SERVICE_URLS.get(self.kind, "")
-        if own and not self.api_key and urlsplit(self.base_url).hostname == urlsplit(own).hostname:
-            variable = f"${{{KEY_VARIABLES[self.kind]}}}"
+        own = SERVICES.get(self.kind)
+        host = urlsplit(self.base_url).hostname
+        if own and host and not self.api_key and host == urlsplit(own.url).hostname:
+            variable = f"${{{own.key_variable}}}"
             raise ValueError(f'api_key is needed for {self.base_url}: api_key = "{variable}"')
         if self.api == "responses" and self.kind != "openai":
             raise ValueError(f'api = "responses" goes with kind = "openai", not {self.kind!r}')
@@ -124,7 +138,7 @@ class FallbackConfig(ServiceConfig):
 
     def get_model(self) -> str:
         """The model to ask."""
-        return self.model or DEFAULT_MODELS[self.kind]
+        return self.model or SERVICES[self.kind].model
 
 
 class PriceConfig(BaseModel):
@@ -165,5 +179,5 @@ class ProviderConfig(ServiceConfig):
 
     def get_model(self, work: Literal["primary", "fast", "smart"] = "primary") -> str:
         """The model for this kind of work."""
-        chosen = {"fast": self.models.fast, "smart": self.models.smart}.get(work, "")
-        return chosen or self.models.primary or DEFAULT_MODELS.get(self.kind, "")
+        default = SERVICES[self.kind].model if self.kind in SERVICES else ""
+        return getattr(self.models, work) or self.models.primary or default

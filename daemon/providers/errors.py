@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from daemon.core import value
 from daemon.core.errors import AidaemonError, ErrorClass, ProviderError
 
 MAX_DETAIL = 300
@@ -48,7 +47,13 @@ CLASS_BY_STATUS = {
     429: ErrorClass.RATE_LIMIT,
     529: ErrorClass.OVERLOADED,
 }
+CLASS_BY_HUNDRED = {
+    3: ErrorClass.BAD_REQUEST,
+    4: ErrorClass.BAD_REQUEST,
+    5: ErrorClass.SERVER,
+}
 UNAMBIGUOUS_STATUS = (401, 402, 413, 529)
+MARKUP = re.compile(r"<(style|script).*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 TOO_LONG = re.compile(
     r"context (length|window|size)|maximum context|prompt is too long|input is too long"
     r"|reduce the length|too many (input )?tokens|input token count"
@@ -67,8 +72,15 @@ NO_MODEL = re.compile(
 BUSY = re.compile(
     r"overloaded|at capacity|over capacity|no capacity|server is busy|high demand", re.IGNORECASE
 )
-
-DECIMAL = re.compile(r"\d+(\.\d+)?")
+# The class that words mean, and the statuses they mean it at; None: an error without one.
+WORDS = (
+    (TOO_LONG, ErrorClass.CONTEXT_TOO_LONG, (None, 400, 422)),
+    (NO_MODEL, ErrorClass.NOT_FOUND, (None, 400, 422)),
+    (NO_CREDIT, ErrorClass.BILLING, (400, 403, 429)),
+    (BUSY, ErrorClass.OVERLOADED, (None, *range(500, 1000))),
+)
+STATUS = re.compile(r"[345]\d{2}")
+DELAY = re.compile(r"(\d{1,9}(?:\.\d+)?)s?")
 
 PHRASES = {
     ErrorClass.AUTH: "does not accept the API key",
@@ -115,165 +127,90 @@ class CallFailed(AidaemonError):
         return ProviderError(self.kind, message, retry_after=self.retry_after, status=self.status)
 
 
-@value
-class ErrorBody:
-    """An error as the server wrote it: words for people, codes and types for programs, perhaps a
-    status.
-    """
-
-    message: str = ""
-    codes: tuple[str, ...] = ()
-    status: int | None = None
-    wait: float | None = None
-
-
 def make_response_error(
     status: int, headers: Mapping[str, str], body: bytes, now: datetime
 ) -> CallFailed:
-    """The fault behind an HTTP status that is no success."""
-    error = parse_error_body(body)
-    wait = parse_retry_after(headers, now)
-    wait = error.wait if wait is None else wait
-    return CallFailed(
-        classify_error(status, error, wait), error.message, status=status, retry_after=wait
-    )
+    """The error behind an HTTP status that is no success."""
+    return make_error(body, status, parse_retry_after(headers, now))
 
 
-def make_object_error(error: object) -> CallFailed:
-    """The fault behind an error object inside an answer that had begun as a success."""
-    return _make_classified_error(_parse_error_object(error))
-
-
-def make_event_error(data: bytes) -> CallFailed:
-    """The fault behind an event named "error" in a stream."""
-    return _make_classified_error(parse_error_body(data))
-
-
-def _make_classified_error(body: ErrorBody) -> CallFailed:
-    return CallFailed(
-        classify_error(body.status, body, body.wait),
-        body.message,
-        status=body.status,
-        retry_after=body.wait,
-    )
-
-
-def classify_error(status: int | None, error: ErrorBody, wait: float | None) -> ErrorClass:
-    """The class. Codes say more than the status, except where the status has one meaning only."""
-    if status in UNAMBIGUOUS_STATUS:
-        return CLASS_BY_STATUS[status]
-    for code in error.codes:
-        if code in SPECIFIC_CODES:
-            return SPECIFIC_CODES[code]
-    by_words = _classify_text(status, error.message, wait)
-    if by_words:
-        return by_words
-    if status is not None:
-        return CLASS_BY_STATUS.get(status) or _classify_status_range(status)
-    return next(
-        (GENERAL_CODES[code] for code in error.codes if code in GENERAL_CODES), ErrorClass.SERVER
-    )
-
-
-def _classify_text(status: int | None, words: str, wait: float | None) -> ErrorClass | None:
-    client = status is None or status in (400, 422)
-    if client and TOO_LONG.search(words):
-        return ErrorClass.CONTEXT_TOO_LONG
-    if client and NO_MODEL.search(words):
-        return ErrorClass.NOT_FOUND
-    # A 429 with a time to come back is a rate limit, even if it mentions billing, as Google's.
-    if status in (400, 403, 429) and wait is None and NO_CREDIT.search(words):
-        return ErrorClass.BILLING
-    if (status is None or status >= 500) and BUSY.search(words):
-        return ErrorClass.OVERLOADED
-    return None
-
-
-def _classify_status_range(status: int) -> ErrorClass:
-    if 300 <= status < 500:
-        return ErrorClass.BAD_REQUEST
-    return ErrorClass.SERVER if 500 <= status < 600 else ErrorClass.UNKNOWN
-
-
-def parse_error_body(body: bytes) -> ErrorBody:
-    """An error body: {"error": {...}}, {"error": "words"}, {"message"}, {"detail"}, a list of one,
-    or no JSON at all.
+def make_error(
+    body: bytes, status: int | None = None, retry_after: float | None = None
+) -> CallFailed:
+    """The error in a body: {"error": {...}}, {"error": "words"}, {"message"}, {"detail"}, a list
+    of one, or no JSON at all.
     """
     try:
         found: object = json.loads(body)
     except (ValueError, RecursionError):
-        text = body.decode("utf-8", "replace")
-        return ErrorBody(
-            re.sub(
-                r"<(style|script).*?</\1>|<[^>]*>",
-                " ",
-                text[:20_000],
-                flags=re.DOTALL | re.IGNORECASE,
-            )
-        )
+        found = MARKUP.sub(" ", body.decode("utf-8", "replace")[:20_000])
     if isinstance(found, list) and found:
         found = found[0]
     if isinstance(found, dict) and found.get("error"):
         found = found["error"]
-    return _parse_error_object(found)
+    return make_object_error(found, status, retry_after)
 
 
-def _parse_error_object(error: object) -> ErrorBody:
+def make_object_error(
+    error: object, status: int | None = None, retry_after: float | None = None
+) -> CallFailed:
+    """The error that an object means: words for people, codes and types for programs, perhaps a
+    status; Google adds reasons, and how long to wait ("37s").
+    """
     if not isinstance(error, dict):
-        return ErrorBody(error if isinstance(error, str) else json.dumps(error))
-    words = error.get("message") or error.get("detail") or error.get("error") or ""
+        error = {"message": error if isinstance(error, str) else json.dumps(error)}
+    found = error.get("message") or error.get("detail") or error.get("error") or ""
+    words = found if isinstance(found, str) else json.dumps(found)
     details = error.get("details")
-    named = [details.get("error_code")] if isinstance(details, dict) else []
+    entries = details if isinstance(details, list) else [details]
+    listed = [detail for detail in entries if isinstance(detail, dict)]
+    named = [detail.get(key) for key in ("reason", "error_code") for detail in listed]
     named += [error.get(key) for key in ("code", "type", "status")]
-    codes = tuple(name.lower() for name in named if isinstance(name, str))
-    status = next(filter(None, map(_parse_status, named)), None)
-    reasons, wait = _parse_details(error.get("details"))
-    return ErrorBody(
-        words if isinstance(words, str) else json.dumps(words), reasons + codes, status, wait
-    )
+    if status is None:
+        status = next((int(str(name)) for name in named if STATUS.fullmatch(str(name))), None)
+    if retry_after is None:
+        delays = [DELAY.fullmatch(str(detail.get("retryDelay"))) for detail in listed]
+        retry_after = next((float(delay[1]) for delay in delays if delay), None)
+    codes = [name.lower() for name in named if isinstance(name, str)]
+    kind = _classify(status, codes, words, retry_after)
+    return CallFailed(kind, words, status=status, retry_after=retry_after)
 
 
-def _parse_details(details: object) -> tuple[tuple[str, ...], float | None]:
-    """Where Google says more: reasons for programs, and how long to wait ("37s")."""
-    listed = (
-        [detail for detail in details if isinstance(detail, dict)]
-        if isinstance(details, list)
-        else []
-    )
-    reasons = tuple(
-        reason.lower() for detail in listed if isinstance(reason := detail.get("reason"), str)
-    )
-    delays = [
-        delay.removesuffix("s")
-        for detail in listed
-        if isinstance(delay := detail.get("retryDelay"), str)
-    ]
-    return reasons, next(
-        (_check_delay(float(delay)) for delay in delays if DECIMAL.fullmatch(delay)), None
-    )
-
-
-def _parse_status(value: object) -> int | None:
-    text = str(value)
-    return int(text) if len(text) == 3 and text.isdecimal() and 300 <= int(text) < 600 else None
+def _classify(
+    status: int | None, codes: Sequence[str], words: str, retry_after: float | None
+) -> ErrorClass:
+    """The class. Codes say more than the status, except where the status has one meaning only."""
+    if status in UNAMBIGUOUS_STATUS:
+        return CLASS_BY_STATUS[status]
+    for code in codes:
+        if code in SPECIFIC_CODES:
+            return SPECIFIC_CODES[code]
+    for pattern, kind, statuses in WORDS:
+        # A 429 with a time to come back is a rate limit, even if it mentions billing, as Google's.
+        is_limit = kind is ErrorClass.BILLING and retry_after is not None
+        if status in statuses and not is_limit and pattern.search(words):
+            return kind
+    if status is not None:
+        usual = CLASS_BY_HUNDRED.get(status // 100, ErrorClass.UNKNOWN)
+        return CLASS_BY_STATUS.get(status, usual)
+    known = (GENERAL_CODES[code] for code in codes if code in GENERAL_CODES)
+    return next(known, ErrorClass.SERVER)
 
 
 def parse_retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
     """Seconds to wait: `retry-after-ms`, or `Retry-After` as seconds or as an HTTP date; None for
     nonsense.
     """
+    text = headers.get("Retry-After", "").strip()
     try:
         if "retry-after-ms" in headers:
-            return _check_delay(float(headers["retry-after-ms"]) / 1000)
-        text = headers.get("Retry-After", "").strip()
-        if not text or text[0] in "+-.0123456789":
-            return _check_delay(float(text)) if text else None
-        date = parsedate_to_datetime(text)
+            seconds = float(headers["retry-after-ms"]) / 1000
+        elif text[:1] in "+-.0123456789":
+            seconds = float(text)
+        else:
+            date = parsedate_to_datetime(text)
+            date = date if date.tzinfo else date.replace(tzinfo=UTC)
+            seconds = max(0.0, (date - now).total_seconds())
     except ValueError:
         return None
-    date = date if date.tzinfo else date.replace(tzinfo=UTC)
-    return max(0.0, (date - now).total_seconds())
-
-
-def _check_delay(seconds: float) -> float | None:
-    return seconds if math.isfinite(seconds) and seconds >= 0 else None
+    return seconds if 0 <= seconds < math.inf else None

@@ -2,29 +2,34 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated
+from itertools import groupby
 
-from pydantic import ConfigDict, ValidationError
-from pydantic.alias_generators import to_camel
 from yarl import URL
 
 from daemon.core.errors import ErrorClass
-from daemon.core.messages import ModelRequest, Native, Usage
+from daemon.core.messages import Message, MessageRole, ModelRequest, Native, ToolCall, ToolSpec
 from daemon.providers.base import (
-    Count,
-    DictOrNone,
+    GO_ON,
+    MISSING_START,
+    Json,
     ReplyBuilder,
-    WireModel,
-    make_malformed_error,
+    as_objects,
+    encode_body,
+    encode_json,
+    encode_list,
+    get_count,
+    get_object,
+    get_text,
     make_native,
+    make_valid_name,
+    parse_arguments,
+    split_instructions,
 )
 from daemon.providers.errors import CallFailed, make_object_error
-from daemon.providers.gemini_request import encode_request
-from daemon.providers.http_provider import HttpProvider
+from daemon.providers.http import HttpProvider
 
-WHAT = "an answer of generateContent"
 BAD_CALL_REASONS = (
     "MALFORMED_FUNCTION_CALL",
     "MALFORMED_RESPONSE",
@@ -40,133 +45,79 @@ BLOCKED_REASONS = (
     "MODEL_ARMOR",
     "MISSING_THOUGHT_SIGNATURE",
 )
+# Google's documented stand-in for a call of another model: Gemini 3 refuses an unsigned call.
+DUMMY_SIGNATURE = "skip_thought_signature_validator"
+SEED_BITS = 0x7FFF_FFFF
+LATEST = (4, 0)
+VERSION = re.compile(r"gemini-(\d+)(?:\.(\d+))?")
+INVALID_NAME_CHAR = re.compile(r"[^A-Za-z0-9_.:-]")
+LEVELS = {"low": "LOW", "medium": "MEDIUM", "high": "HIGH", "max": "HIGH"}
+BUDGETS = {"low": 1024, "medium": 8192, "high": 24_576, "max": 24_576}
+PRO_BUDGET = 32_768
 
 
-class _Wire(WireModel):
-    model_config = ConfigDict(alias_generator=to_camel)
-
-
-class _Call(_Wire):
-    id: str | None = None
-    name: str | None = None
-    args: dict[str, object] | None = None
-
-
-class _Part(_Wire):
-    text: str | None = None
-    thought: bool | None = None
-    function_call: _Call | None = None
-    thought_signature: str | None = None
-
-    @property
-    def is_plain_text(self) -> bool:
-        """Text that may be joined with its neighbour. What is signed stays as it came."""
-        return bool(self.text) and not self.thought_signature and not self.function_call
-
-
-class _Content(_Wire):
-    parts: list[dict[str, object]] | None = None
-
-
-class _Candidate(_Wire):
-    content: _Content | None = None
-    finish_reason: str | None = None
-    finish_message: str | None = None
-
-
-class _Feedback(_Wire):
-    block_reason: str | None = None
-    block_reason_message: str | None = None
-
-
-class _Usage(_Wire):
-    prompt_token_count: Count = 0
-    tool_use_prompt_token_count: Count = 0
-    candidates_token_count: Count = 0
-    thoughts_token_count: Count = 0
-    cached_content_token_count: Count = 0
-
-
-class _Answer(_Wire):
-    candidates: list[_Candidate] | None = None
-    prompt_feedback: Annotated[_Feedback | None, DictOrNone] = None
-    usage_metadata: Annotated[_Usage | None, DictOrNone] = None
-    error: object = None
-
-
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class GeminiReplyBuilder(ReplyBuilder):
     """Reads answers of generateContent and their pieces."""
 
-    _calls: list[_Call] = field(default_factory=list)
-    _parts: list[dict[str, object]] = field(default_factory=list)
+    what = "an answer of generateContent"
+    withheld = dict.fromkeys(BLOCKED_REASONS, (ErrorClass.BAD_REQUEST, "it withholds its answer"))
+
+    _calls: list[tuple[str, str, str]] = field(default_factory=list)
+    _parts: list[Json] = field(default_factory=list)
     _signed: bool = False
-    _last: _Part = field(default_factory=_Part)
+    _joinable: bool | None = None
 
-    def feed_whole(self, body: bytes) -> str:
-        """Read an answer in one piece. Some gateways send a stream as one JSON list."""
-        body = body.strip()
-        pieces: Sequence[bytes] = [body]
-        if body.startswith(b"["):
-            try:
-                pieces = [json.dumps(piece).encode() for piece in json.loads(body)]
-            except (ValueError, RecursionError) as error:
-                raise make_malformed_error(WHAT, body) from error
-        return "".join([self.feed(piece) for piece in pieces])
+    def _read(self, fields: Json) -> str:
+        if fields.get("error"):
+            raise make_object_error(fields["error"])
+        feedback = get_object(fields, "promptFeedback")
+        if reason := get_text(feedback, "blockReason"):
+            more = get_text(feedback, "blockReasonMessage")
+            blocked = f"its filter blocks what it was sent ({reason})"
+            raise CallFailed(ErrorClass.BAD_REQUEST, f"{blocked}: {more}" if more else blocked)
+        used = get_object(fields, "usageMetadata")
+        self._set_usage(
+            get_count(used, "promptTokenCount", "toolUsePromptTokenCount"),
+            get_count(used, "candidatesTokenCount", "thoughtsTokenCount"),  # both are paid for
+            get_count(used, "cachedContentTokenCount"),
+        )
+        candidate = next(iter(as_objects(fields.get("candidates"))), {})
+        self.finish = get_text(candidate, "finishReason") or self.finish
+        self.detail = get_text(candidate, "finishMessage") or self.detail
+        parts = as_objects(get_object(candidate, "content").get("parts"))
+        return "".join([self._add_part(part) for part in parts])
 
-    def _read(self, received: str | bytes) -> str:
-        try:
-            answer = _Answer.model_validate_json(received)
-            candidate = answer.candidates[0] if answer.candidates else _Candidate()
-            content = candidate.content or _Content()
-            parts = [(raw, _Part.model_validate(raw)) for raw in content.parts or ()]
-        except ValidationError as error:
-            raise make_malformed_error(WHAT, received) from error
-        if answer.error:
-            raise make_object_error(answer.error)
-        if (feedback := answer.prompt_feedback) and feedback.block_reason:
-            more = f": {feedback.block_reason_message}" if feedback.block_reason_message else ""
-            blocked = f"its filter blocks what it was sent ({feedback.block_reason}){more}"
-            raise CallFailed(ErrorClass.BAD_REQUEST, blocked)
-        if used := answer.usage_metadata:  # thinking is paid for as output
-            sent = used.prompt_token_count + used.tool_use_prompt_token_count
-            received_tokens = used.candidates_token_count + used.thoughts_token_count
-            self._add_usage(Usage(sent, received_tokens, used.cached_content_token_count))
-        self.finish = candidate.finish_reason or self.finish
-        self.detail = candidate.finish_message or self.detail
-        return "".join([self._add_part(raw, part) for raw, part in parts])
-
-    def _add_part(self, raw: dict[str, object], part: _Part) -> str:
-        if part.text == "" and not part.thought_signature and not part.function_call:
+    def _add_part(self, part: Json) -> str:
+        """Neighbours of one kind are joined; what is signed stays as it came."""
+        text, thought = get_text(part, "text"), bool(part.get("thought"))
+        call, signature = get_object(part, "functionCall"), get_text(part, "thoughtSignature")
+        if part.get("text") == "" and not signature and not call:
             return ""
-        last, self._last = self._last, part
-        if part.is_plain_text and last.is_plain_text and bool(part.thought) == bool(last.thought):
-            joined = f"{self._parts[-1]['text']}{part.text}"
+        joinable = thought if text and not signature and not call else None
+        if joinable is not None and joinable == self._joinable:
+            joined = f"{self._parts[-1]['text']}{text}"
             self._parts[-1] = {**self._parts[-1], "text": joined}
         else:
-            self._parts.append(raw)
-        self._signed = self._signed or bool(part.thought_signature)
-        if part.function_call:
-            self._calls.append(part.function_call)
-        if part.thought or not part.text:
+            self._parts.append(part)
+        self._joinable = joinable
+        self._signed = self._signed or bool(signature)
+        if call:
+            if not isinstance(arguments := call.get("args") or {}, dict):
+                raise TypeError("args")
+            written = json.dumps(arguments, ensure_ascii=False)
+            self._calls.append((get_text(call, "id"), get_text(call, "name"), written))
+        if thought or not text:
             return ""
-        self.text.append(part.text)
-        return part.text
+        self.text.append(text)
+        return text
 
     def _list_calls(self) -> list[tuple[str, str, str]]:
         if self.finish in BAD_CALL_REASONS:
             raise self._make_error(ErrorClass.MALFORMED, "the model spoilt its call of a tool")
-        return [
-            (call.id or "", call.name or "", json.dumps(call.args or {}, ensure_ascii=False))
-            for call in self._calls
-        ]
+        return self._calls
 
-    def _make_empty_error(self) -> CallFailed:
-        if self.finish in BLOCKED_REASONS:
-            return self._make_error(ErrorClass.BAD_REQUEST, "it withholds its answer")
-        return super(GeminiReplyBuilder, self)._make_empty_error()
-
-    def _make_native(self) -> Native | None:
+    def _make_native(self, calls: Sequence[ToolCall]) -> Native | None:
         return make_native(self._parts) if self._signed else None
 
 
@@ -174,17 +125,130 @@ class Gemini(HttpProvider):
     """generateContent."""
 
     kind = "gemini"
-    own_host = "generativelanguage.googleapis.com"
+    path = ""
     rejects_native = re.compile(r"thought.?signature", re.IGNORECASE)
 
-    def _prepare(
+    def prepare(
         self, model: str, request: ModelRequest, stream: bool
     ) -> tuple[bytes, ReplyBuilder]:
-        return encode_request(self.name, model, request, cache=self._cache), GeminiReplyBuilder()
+        """Tools, system prompt and contents first, what varies last."""
+        tools = self.cache.encode(request.tools, _tool_declaration)
+        instructions, messages = split_instructions(request.messages)
+        system = "\n\n".join(message.text for message in instructions)
+        is_forbidden = request.tools and not request.tools_allowed
+        settings: Json = {
+            "maxOutputTokens": request.max_tokens or None,
+            "seed": None if request.seed is None else request.seed & SEED_BITS,
+            "thinkingConfig": _thinking_settings(model, request.effort or "") or None,
+        }
+        has_settings = any(value is not None for value in settings.values())
+        body: Json = {
+            "tools": b'[{"functionDeclarations":%s}]' % tools if request.tools else None,
+            "systemInstruction": {"parts": [{"text": system}]} if system else None,
+            "contents": encode_list(_encode_contents(self.name, model, messages)),
+            "toolConfig": {"functionCallingConfig": {"mode": "NONE"}} if is_forbidden else None,
+            "generationConfig": encode_body(settings) if has_settings else None,
+        }
+        return encode_body(body), GeminiReplyBuilder()
 
     def _make_url(self, model: str, stream: bool) -> URL:
         """Model and way of answering are part of the address; the key never is."""
         resource = model if "/" in model else f"models/{model}"
         method = "streamGenerateContent" if stream else "generateContent"
-        url = self._add_path(f"/{resource}:{method}")
+        path = f"{self.url.path.rstrip('/')}/{resource}:{method}"
+        url = self.url.with_path(path, keep_query=True)
         return url.update_query(alt="sse") if stream else url
+
+
+def parse_version(model: str) -> tuple[int, int]:
+    """(2, 5) for gemini-2.5-flash, the newest for an alias of the latest, (0, 0) for no Gemini."""
+    name = model.rpartition("/")[2]
+    if found := VERSION.match(name):
+        return int(found[1]), int(found[2] or 0)
+    return LATEST if name.startswith("gemini-") and name.endswith("-latest") else (0, 0)
+
+
+def _tool_declaration(tool: ToolSpec) -> Json:
+    declared: Json = {"name": tool.name, "description": tool.description}
+    if tool.parameters.get("properties"):
+        declared["parametersJsonSchema"] = tool.parameters
+    return declared
+
+
+def _thinking_settings(model: str, effort: str) -> Json:
+    """Gemini 3 has levels, 2.5 a budget in tokens, and what is older does not think (E13)."""
+    version, is_pro = parse_version(model), "-pro" in model
+    if effort not in LEVELS or version < (2, 5):
+        return {}
+    if version < (3, 0):
+        return {"thinkingBudget": PRO_BUDGET if effort == "max" and is_pro else BUDGETS[effort]}
+    has_no_medium = version == (3, 0) and is_pro
+    return {"thinkingLevel": LEVELS["high" if effort == "medium" and has_no_medium else effort]}
+
+
+def _encode_contents(provider: str, model: str, messages: Sequence[Message]) -> Iterator[bytes]:
+    """Results of one reply stand together, without text: beside one Gemini does not know them.
+
+    A user speaks first, and a model is not asked after its own words.
+    """
+    if not messages or messages[0].role is not MessageRole.USER:
+        yield _encode_user([MISSING_START])
+    asked: list[Json] = []
+    user = MessageRole.USER
+    for role, group in groupby(
+        messages, key=lambda m: user if m.role is MessageRole.SYSTEM else m.role
+    ):
+        together = list(group)
+        match role:
+            case MessageRole.TOOL:
+                answers = map(_function_response, asked, together)
+                yield _encode_content("user", map(encode_json, answers))
+            case MessageRole.ASSISTANT:
+                replies = [_encode_reply(message, provider, model) for message in together]
+                asked = [call for _, calls in replies for call in calls]
+                yield _encode_content("model", (parts for parts, _ in replies))
+            case _:
+                yield _encode_user(message.text for message in together)
+    if messages and messages[-1].role is MessageRole.ASSISTANT:
+        yield _encode_user([GO_ON])
+
+
+def _encode_user(texts: Iterable[str]) -> bytes:
+    return _encode_content("user", (encode_json({"text": text}) for text in texts))
+
+
+def _encode_content(role: str, parts: Iterable[bytes]) -> bytes:
+    return b'{"role":"%s","parts":%s}' % (role.encode(), encode_list(parts))
+
+
+def _function_response(call: Json, result: Message) -> Json:
+    """A result; it repeats the name and the id of its call."""
+    response = {"error" if result.is_error else "output": result.text}
+    return {"functionResponse": {**call, "response": response}}
+
+
+def _encode_reply(message: Message, provider: str, model: str) -> tuple[bytes, list[Json]]:
+    """A reply as it came, if it came from here with its signatures; else written anew. And its
+    calls, by id and name.
+    """
+    signs = parse_version(model) >= (3, 0)
+    native = message.native
+    if native and (native.provider, native.model) == (provider, model):
+        found: list[Json] = json.loads(native.blocks)
+        own = [(call, part) for part in found if (call := get_object(part, "functionCall"))]
+        signed = not signs or not own or own[0][1].get("thoughtSignature")
+        if signed and len(own) == len(message.calls):
+            refs: list[Json] = [
+                {key: text for key in ("id", "name") if (text := get_text(call, key))}
+                for call, _ in own
+            ]
+            return native.blocks.strip()[1:-1].encode("utf-8", "replace"), refs
+    parts: list[Json] = []
+    if message.text or not message.calls:
+        parts.append({"text": message.text})
+    names = [make_valid_name(call.name, INVALID_NAME_CHAR) for call in message.calls]
+    for index, (name, call) in enumerate(zip(names, message.calls, strict=True)):
+        signature = {"thoughtSignature": DUMMY_SIGNATURE} if signs and index == 0 else {}
+        asked = {"name": name, "args": parse_arguments(call.arguments)}
+        parts.append({"functionCall": asked, **signature})
+    return b",".join(map(encode_json, parts)), [{"name": name} for name in names]

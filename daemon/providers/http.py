@@ -1,73 +1,72 @@
-"""Answers of HTTP servers: server-sent events, or one body, whichever the server sends."""
+"""What all services asked over HTTP share: address, key, connections, errors, streams."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+import codecs
+import io
+import re
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
+from dataclasses import replace
+from typing import ClassVar
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
+from yarl import URL
 
-from daemon.core import value
+from daemon.core.clock import Clock
 from daemon.core.errors import ErrorClass
+from daemon.core.messages import ModelReply, ModelRequest
 from daemon.providers.base import (
     MAX_RESPONSE_BYTES,
+    EncodingCache,
     ReplyBuilder,
     TextCallback,
     make_too_long_error,
 )
-from daemon.providers.errors import CallFailed, make_event_error
+from daemon.providers.config import SERVICES
+from daemon.providers.errors import CallFailed, make_error, make_response_error
 
 BOM = b"\xef\xbb\xbf"
 DRAIN_S = 1.0
 GATHER_S = 0.035
 EVENT_FIRST_BYTES = (b":", b"d", b"e", b"i", b"r")
+LARGE_BODY = 1_000_000
+MAX_REJECTED = 10_000
+MIN_SECRET_CHARS = 8
 
 
-@value
-class ServerEvent:
-    """One event of a stream."""
-
-    data: str
-    event: str = ""
-    id: str = ""
-
-
-@dataclass(slots=True)
 class EventStreamParser:
     """Joins events from bytes, however they are cut. An event counts once an empty line ends it."""
 
-    _rest: bytearray = field(default_factory=bytearray)
-    _after_cr: bool = False
-    _started: bool = False
-    _data: list[str] = field(default_factory=list)
-    _fields: dict[str, str] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
+        self._rest: list[str] = []
+        self._after_cr = False
 
-    def feed(self, received: bytes) -> list[ServerEvent]:
-        """The events that these bytes complete."""
-        if self._after_cr and received.startswith(b"\n"):
-            received, self._after_cr = received[1:], False
-        if not received:
+    def feed(self, received: bytes) -> list[tuple[str, str]]:
+        """(event, data) of the events that these bytes complete."""
+        if not (text := self._decoder.decode(received)):
             return []
-        self._after_cr = received.endswith(b"\r")
-        self._rest += received
-        if b"\n" not in received and b"\r" not in received:
+        is_lf_of_crlf = self._after_cr and text[0] == "\n"
+        self._after_cr = text[-1] == "\r"
+        text = text[is_lf_of_crlf:].replace("\r\n", "\n").replace("\r", "\n")
+        self._rest.append(text)
+        if "\n" not in text:
             return []
-        lines = bytes(self._rest).splitlines(keepends=True)
-        self._rest = bytearray(b"" if lines[-1].endswith((b"\n", b"\r")) else lines.pop())
-        events: list[ServerEvent] = []
-        for raw in lines:
-            line = raw.rstrip(b"\r\n").decode("utf-8", "replace")
-            if not self._started:
-                self._started, line = True, line.removeprefix("\ufeff")
-            name, _, text = line.partition(":")
-            if name == "data":
-                self._data.append(text.removeprefix(" "))
-            elif name in ("event", "id"):
-                self._fields[name] = text.removeprefix(" ")
-            elif not line:
-                if self._data:
-                    events.append(ServerEvent("\n".join(self._data), **self._fields))
-                self._data, self._fields = [], {}
+        *blocks, rest = "".join(self._rest).split("\n\n")
+        self._rest = [rest]
+        events: list[tuple[str, str]] = []
+        for block in blocks:
+            event, data = "", list[str]()
+            for line in block.split("\n"):
+                name, _, text = line.partition(":")
+                if name == "data":
+                    data.append(text.removeprefix(" "))
+                elif name == "event":
+                    event = text.strip()
+            if data:
+                events.append((event, "\n".join(data)))
         return events
 
 
@@ -81,44 +80,36 @@ async def read_reply(
 
     The first bytes tell whether it is a stream: some servers stream unasked, some never do.
     """
-    show = on_text or (lambda _: None)
     first = b""
     async with aclosing(_iter_chunks(response, silence_s)) as chunks:
         async for chunk in chunks:
             if first := chunk.removeprefix(BOM).lstrip():
                 break
-        if not first.startswith(EVENT_FIRST_BYTES) and (
-            first or response.content_type != "text/event-stream"
-        ):
-            body = b"".join([first, *[chunk async for chunk in chunks]])
-            if text := builder.feed_whole(body):
-                show(text)
+        is_stream = first.startswith(EVENT_FIRST_BYTES)
+        if not is_stream and (first or response.content_type != "text/event-stream"):
+            text = builder.feed(b"".join([first, *[chunk async for chunk in chunks]]))
+            if text and on_text:
+                on_text(text)
             return
-        await _read_events(first, chunks, builder, show)
+        events, chunk, at_end = EventStreamParser(), first, False
+        while not (at_end or builder.has_ended):
+            at_end, text = not chunk, ""
+            # Some servers leave out the empty line after their last event.
+            for event, data in events.feed(chunk or b"\n\n"):
+                if event == "error":
+                    raise make_error(data.encode())
+                if data.strip() and not builder.has_ended:
+                    text += builder.feed(data.strip())
+            if text and on_text:
+                on_text(text)
+            if not builder.has_ended:
+                chunk = await anext(chunks, b"")
+        if not (builder.has_ended or builder.finish):
+            raise CallFailed(ErrorClass.NETWORK, "the answer was cut off")
     # Read to the end, so that the connection can be used again; the reply is complete.
     with suppress(TimeoutError, aiohttp.ClientError):
         async with asyncio.timeout(DRAIN_S):
             await response.content.read()
-
-
-async def _read_events(
-    first: bytes, chunks: AsyncGenerator[bytes], builder: ReplyBuilder, show: TextCallback
-) -> None:
-    events, chunk, at_end = EventStreamParser(), first, False
-    while not (at_end or builder.has_ended):
-        at_end, text = not chunk, ""
-        # Some servers leave out the empty line after their last event.
-        for event in events.feed(chunk or b"\n\n"):
-            if event.event == "error":
-                raise make_event_error(event.data.encode())
-            if (data := event.data.strip()) and not builder.has_ended:
-                text += builder.feed(data)
-        if text:
-            show(text)
-        if not builder.has_ended:
-            chunk = await anext(chunks, b"")
-    if not (builder.has_ended or builder.finish):
-        raise CallFailed(ErrorClass.NETWORK, "the answer was cut off")
 
 
 async def _iter_chunks(response: aiohttp.ClientResponse, silence_s: float) -> AsyncGenerator[bytes]:
@@ -143,11 +134,160 @@ async def _iter_chunks(response: aiohttp.ClientResponse, silence_s: float) -> As
         yield chunk
 
 
-async def read_at_most(response: aiohttp.ClientResponse, limit: int) -> bytes:
-    """The beginning of the body."""
-    received = bytearray()
-    async for piece in response.content.iter_any():
-        received += piece
-        if len(received) >= limit:
-            break
-    return bytes(received[:limit])
+def make_auth_headers(kind: str, api_key: str) -> dict[str, str]:
+    """The headers that a request to this kind of service begins with."""
+    service = SERVICES[kind]
+    headers = {"anthropic-version": "2023-06-01"} if kind == "anthropic" else {}
+    return headers | ({service.header: service.key_prefix + api_key} if api_key else {})
+
+
+class HttpProvider(ABC):
+    """A provider. It streams when somebody watches; the reply is the same either way.
+
+    `timeout_s` is the longest silence; a long answer that keeps coming may take any time.
+    `rejects_native` finds the error of a service that refuses its own former reply.
+    """
+
+    kind: ClassVar[str]
+    path: ClassVar[str]
+    rejects_native: ClassVar[re.Pattern[str] | None] = None
+
+    def __init__(
+        self,
+        *,
+        base_url: str,
+        clock: Clock,
+        api_key: str = "",
+        timeout_s: float = 120.0,
+        extra_headers: Mapping[str, str] | None = None,
+    ) -> None:
+        extra, base = extra_headers or {}, URL(base_url)
+        self._clock, self._timeout_s = clock, timeout_s
+        self.url = base.with_path(base.path.rstrip("/") + self.path, keep_query=True)
+        self._host = base.host or ""
+        if not base.is_default_port():
+            self._host += f":{base.port}"
+        is_own = self._host == URL(SERVICES[self.kind].url).host
+        self.name = self.kind if is_own else f"{self.kind}:{self._host}"
+        self._secrets = [api_key, *(v for v in extra.values() if len(v) >= MIN_SECRET_CHARS)]
+        self._headers = {"Content-Type": "application/json"}
+        self._headers |= {**make_auth_headers(self.kind, api_key), **extra}
+        # Looked up once: aiohttp would read the environment, and ~/.netrc, at every call.
+        bypass = proxy_bypass(base.host or "")
+        self._proxy = None if bypass else getproxies().get(base.scheme)
+        self._session: aiohttp.ClientSession | None = None
+        self._rejected: set[int] = set()
+        self.cache = EncodingCache()
+
+    async def complete(
+        self, model: str, request: ModelRequest, on_text: TextCallback | None = None
+    ) -> ModelReply:
+        """The whole reply; `on_text` gets its text while it comes. Raises ProviderError."""
+        if self._rejected:
+            messages = tuple(
+                replace(m, native=None)
+                if m.native and hash(m.native.blocks) in self._rejected
+                else m
+                for m in request.messages
+            )
+            request = replace(request, messages=messages)
+        try:
+            reply = await self._send(model, request, on_text)
+        except CallFailed as error:
+            if self._is_native_rejected(error, model, request):
+                return await self.complete(model, request, on_text)
+            raise error.to_provider_error(self._host, self._secrets) from None  # may echo the key
+        native = reply.native and replace(reply.native, provider=self.name, model=model)
+        return replace(reply, provider=self.name, model=model, native=native)
+
+    async def aclose(self) -> None:
+        """Close connections."""
+        if self._session:
+            await self._session.close()
+
+    @abstractmethod
+    def prepare(
+        self, model: str, request: ModelRequest, stream: bool
+    ) -> tuple[bytes, ReplyBuilder]:
+        """The body of the call, the same bytes first at every call, and what reads its answer."""
+
+    def _make_url(self, model: str, stream: bool) -> URL:
+        return self.url
+
+    async def _send(
+        self, model: str, request: ModelRequest, on_text: TextCallback | None
+    ) -> ModelReply:
+        """One call. Raises CallFailed."""
+        stream = on_text is not None
+        body, builder = self.prepare(model, request, stream)
+        if self._session is None or self._session.closed:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0),
+                timeout=aiohttp.ClientTimeout(total=None, connect=self._timeout_s),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers=self._headers,
+            )
+        # Large bytes would be written in one go.
+        data = body if len(body) < LARGE_BODY else io.BytesIO(body)
+        url = self._make_url(model, stream)
+        try:
+            # Connecting and waiting are two silences; this also ends an upload that nobody reads.
+            async with asyncio.timeout(2 * self._timeout_s):
+                response = await self._session.post(
+                    url, data=data, proxy=self._proxy, allow_redirects=False
+                )
+            async with response:
+                if response.status >= 300:
+                    raise await self._read_error(response)
+                await read_reply(response, builder, on_text, self._timeout_s)
+        except TimeoutError as error:
+            silence = f"it was silent for {self._timeout_s:g} s"
+            raise CallFailed(ErrorClass.TIMEOUT, silence) from error
+        except (aiohttp.ClientError, OSError, UnicodeError) as error:  # UnicodeError: a bad name
+            raise CallFailed(ErrorClass.NETWORK, _describe_error(error)) from error
+        return builder.build(request)
+
+    async def _read_error(self, response: aiohttp.ClientResponse) -> CallFailed:
+        if response.status < 400:
+            target = f"it redirects to {response.headers.get('Location')}"
+            return CallFailed(ErrorClass.BAD_REQUEST, target, status=response.status)
+        body = bytearray()
+        with suppress(TimeoutError):  # the status says enough
+            async with asyncio.timeout(self._timeout_s):
+                async for piece in response.content.iter_any():
+                    body += piece
+                    if len(body) >= LARGE_BODY:
+                        break
+        now = self._clock.now()
+        return make_response_error(response.status, response.headers, bytes(body[:LARGE_BODY]), now)
+
+    def _is_native_rejected(self, error: CallFailed, model: str, request: ModelRequest) -> bool:
+        """After a change of the account's key a service may refuse its own former thinking.
+
+        What this request gave back is left out from now on. False if that is nothing new.
+        """
+        wrong = error.kind in (ErrorClass.BAD_REQUEST, ErrorClass.NOT_FOUND)
+        if not (wrong and self.rejects_native and self.rejects_native.search(error.detail)):
+            return False
+        natives = [message.native for message in request.messages if message.native]
+        sent = {hash(n.blocks) for n in natives if (n.provider, n.model) == (self.name, model)}
+        is_new = bool(sent - self._rejected)
+        if len(self._rejected) > MAX_REJECTED:
+            self._rejected.clear()
+        self._rejected |= sent
+        return is_new
+
+
+def _describe_error(error: Exception) -> str:
+    match error:
+        case aiohttp.ClientConnectorDNSError():
+            return "its name cannot be resolved"
+        case aiohttp.ServerDisconnectedError():
+            return "it closed the connection without an answer"
+        case aiohttp.ClientPayloadError():
+            return "the answer was cut off"
+        case aiohttp.ClientOSError():
+            words = str(getattr(error, "certificate_error", ""))
+            return words or error.strerror or str(error)
+        case _:
+            return str(error) or type(error).__name__

@@ -2,77 +2,30 @@
 
 import json
 from dataclasses import dataclass, field
-from typing import Annotated
-
-from pydantic import BeforeValidator
 
 from daemon.core.errors import ErrorClass
-from daemon.core.messages import ModelRequest, Usage
+from daemon.core.messages import Message, MessageRole, ModelRequest, ToolCall, ToolSpec
 from daemon.providers.base import (
-    DONE_MARKER,
-    Count,
-    DictOrNone,
+    Json,
     ReplyBuilder,
-    WireModel,
-    parse_json,
+    as_objects,
+    encode_body,
+    get_count,
+    get_object,
+    get_text,
+    make_valid_arguments,
 )
-from daemon.providers.errors import CallFailed, make_object_error
-from daemon.providers.http_provider import HttpProvider
-from daemon.providers.openai_request import encode_request, get_dialect
+from daemon.providers.errors import make_object_error
+from daemon.providers.http import HttpProvider
 
-FILTERED = "content_filter"
-
-
-def _normalize_list(value: object) -> object:
-    """Some servers fill a list with nulls, or send one part without a list around it."""
-    if isinstance(value, dict):
-        return [value]
-    return [item for item in value if item is not None] if isinstance(value, list) else value
-
-
-class _Function(WireModel):
-    name: str | None = None
-    arguments: str | dict[str, object] | list[object] | None = None
-
-
-class _Call(WireModel):
-    index: int | None = None
-    id: str | None = None
-    function: _Function | None = None
-
-
-class _Part(WireModel):
-    text: str | None = None
-
-
-class _Message(WireModel):
-    content: Annotated[str | list[_Part | str] | None, BeforeValidator(_normalize_list)] = None
-    refusal: str | None = None
-    tool_calls: Annotated[list[_Call] | None, BeforeValidator(_normalize_list)] = None
-
-
-class _Choice(WireModel):
-    message: _Message | None = None
-    delta: _Message | None = None
-    finish_reason: str | None = None
-    error: object = None
-
-
-class _Details(WireModel):
-    cached_tokens: Count = 0
-
-
-class _Usage(WireModel):
-    prompt_tokens: Count = 0
-    completion_tokens: Count = 0
-    prompt_tokens_details: Annotated[_Details | None, DictOrNone] = None
-    prompt_cache_hit_tokens: Count = 0  # DeepSeek's name for it
-
-
-class _Completion(WireModel):
-    choices: list[_Choice] | None = None
-    usage: Annotated[_Usage | None, DictOrNone] = None
-    error: object = None
+FILTERED = {"content_filter": (ErrorClass.BAD_REQUEST, "its filter withholds the answer")}
+EFFORTS = {"max": "high"}
+# Where servers differ: their names of `max_tokens` and `seed`.
+NAMES = {
+    "api.openai.com": ("max_completion_tokens", "seed"),
+    "openai.azure.com": ("max_completion_tokens", "seed"),
+    "api.mistral.ai": ("max_tokens", "random_seed"),
+}
 
 
 @dataclass(slots=True)
@@ -84,74 +37,100 @@ class _CallParts:
     arguments: str = ""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class ChatReplyBuilder(ReplyBuilder):
     """Reads chat completions and their chunks."""
 
-    _calls: list[_CallParts] = field(default_factory=list)
-    _by_index: dict[int, _CallParts] = field(default_factory=dict)
+    what = "a chat completion"
+    ends_with_marker = True
+    withheld = FILTERED
 
-    def _read(self, received: str | bytes) -> str:
-        if received == DONE_MARKER:
-            self.has_ended = True
-            return ""
-        piece = parse_json(_Completion, received, "a chat completion")
-        if piece.error:
-            raise make_object_error(piece.error)
-        if used := piece.usage:
-            details = used.prompt_tokens_details or _Details()
-            cached = details.cached_tokens or used.prompt_cache_hit_tokens
-            self._add_usage(Usage(used.prompt_tokens, used.completion_tokens, cached))
-        if not piece.choices:
-            return ""
-        choice = piece.choices[0]
-        if choice.error or choice.finish_reason == "error":
-            raise make_object_error(choice.error or "the server broke off with an error")
-        self.finish = choice.finish_reason or self.finish
-        message = choice.message or choice.delta
-        if message is None:
-            return ""
-        for position, call in enumerate(message.tool_calls or ()):
-            self._add_call(call, position if choice.message else call.index)
-        text = message.content or message.refusal or ""
-        if isinstance(text, list):
-            text = "".join(part if isinstance(part, str) else part.text or "" for part in text)
+    _calls: list[_CallParts] = field(default_factory=list)
+    _by_index: dict[object, _CallParts] = field(default_factory=dict)
+
+    def _read(self, fields: Json) -> str:
+        if fields.get("error"):
+            raise make_object_error(fields["error"])
+        if used := get_object(fields, "usage"):
+            cached = get_count(get_object(used, "prompt_tokens_details"), "cached_tokens")
+            cached = cached or get_count(used, "prompt_cache_hit_tokens")  # DeepSeek's name for it
+            sent, received = get_count(used, "prompt_tokens"), get_count(used, "completion_tokens")
+            self._set_usage(sent, received, cached)
+        choice = next(iter(as_objects(fields.get("choices"))), {})
+        self.finish = get_text(choice, "finish_reason") or self.finish
+        if choice.get("error") or self.finish == "error":
+            raise make_object_error(choice.get("error") or "the server broke off with an error")
+        whole = get_object(choice, "message")
+        message = whole or get_object(choice, "delta")
+        for position, call in enumerate(as_objects(message.get("tool_calls"))):
+            self._add_call(call, position if whole else call.get("index"))
+        parts = [get_text(part, "text") for part in as_objects(message.get("content"))]
+        text = "".join(parts) or get_text(message, "refusal")
         self.text.append(text)
         return text
 
-    def _add_call(self, call: _Call, index: int | None) -> None:
+    def _add_call(self, call: Json, index: object) -> None:
         """Servers number the pieces, or not, or all with 0: a new id and name begin a new call."""
-        function = call.function or _Function()
-        name, arguments = function.name or "", function.arguments or ""
+        function, call_id = get_object(call, "function"), get_text(call, "id")
+        name, arguments = get_text(function, "name"), function.get("arguments") or ""
         last = self._calls[-1] if self._calls else None
         parts = last if index is None else self._by_index.get(index)
-        if parts is None or (call.id and name and call.id != parts.id):
-            parts = _CallParts(call.id or "", name)
+        if parts is None or (call_id and name and call_id != parts.id):
+            parts = _CallParts(call_id, name)
             self._calls.append(parts)
             self._by_index[len(self._calls) - 1 if index is None else index] = parts
         parts.name = parts.name or name
-        parts.id = parts.id or call.id or ""
+        parts.id = parts.id or call_id
         parts.arguments += arguments if isinstance(arguments, str) else json.dumps(arguments)
 
     def _list_calls(self) -> list[tuple[str, str, str]]:
         return [(call.id, call.name, call.arguments) for call in self._calls]
-
-    def _make_empty_error(self) -> CallFailed:
-        if self.finish == FILTERED:
-            return self._make_error(ErrorClass.BAD_REQUEST, "its filter withholds the answer")
-        return super(ChatReplyBuilder, self)._make_empty_error()
 
 
 class OpenAI(HttpProvider):
     """Chat completions."""
 
     kind = "openai"
-    own_host = "api.openai.com"
     path = "/chat/completions"
 
-    def _prepare(
+    def prepare(
         self, model: str, request: ModelRequest, stream: bool
     ) -> tuple[bytes, ReplyBuilder]:
-        dialect = get_dialect(self._base.host or "")
-        body = encode_request(model, request, stream, dialect=dialect, cache=self._cache)
-        return body, ChatReplyBuilder()
+        """Model, tools and messages first, what varies from call to call last."""
+        host = self.url.host or ""
+        domain = host.partition(".")[2] if host.endswith(".openai.azure.com") else host
+        max_tokens, seed = NAMES.get(domain, ("max_tokens", "seed"))
+        body: Json = {
+            "model": model,
+            "tools": self.cache.encode(request.tools, _tool_json),
+            "messages": self.cache.encode(request.messages, _message_json),
+            "tool_choice": "none" if request.tools and not request.tools_allowed else None,
+            max_tokens: request.max_tokens or None,
+            "reasoning_effort": EFFORTS.get(request.effort or "", request.effort),
+            seed: request.seed,
+            "stream": stream or None,
+            "stream_options": {"include_usage": True} if stream else None,
+        }
+        return encode_body(body), ChatReplyBuilder()
+
+
+def _tool_json(tool: ToolSpec) -> Json:
+    described = {"name": tool.name, "description": tool.description}
+    return {"type": "function", "function": {**described, "parameters": tool.parameters}}
+
+
+def _message_json(message: Message) -> Json:
+    match message.role:
+        case MessageRole.TOOL:
+            answered: Json = {"role": "tool", "tool_call_id": message.provider_id}
+            return {**answered, "content": message.text}
+        case MessageRole.ASSISTANT if message.calls:
+            calls = [_call_json(call) for call in message.calls]
+            return {"role": "assistant", "content": message.text or None, "tool_calls": calls}
+        case _:
+            return {"role": message.role.value, "content": message.text}
+
+
+def _call_json(call: ToolCall) -> Json:
+    function = {"name": call.name, "arguments": make_valid_arguments(call.arguments)}
+    return {"id": call.provider_id, "type": "function", "function": function}

@@ -2,145 +2,94 @@
 
 import json
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated
 
-from pydantic import BeforeValidator, ValidationError
-
-from daemon.core.errors import ErrorClass
-from daemon.core.messages import ModelRequest, Native, Usage
+from daemon.core.messages import Message, MessageRole, ModelRequest, Native, ToolCall, ToolSpec
 from daemon.providers.base import (
-    DONE_MARKER,
-    Count,
-    DictOrNone,
+    MISSING_START,
+    CallIds,
+    Json,
     ReplyBuilder,
-    WireModel,
-    make_malformed_error,
+    as_objects,
+    encode_body,
+    encode_json,
+    encode_list,
+    get_count,
+    get_object,
+    get_text,
     make_native,
-    parse_json,
+    make_valid_arguments,
+    make_valid_name,
+    split_instructions,
 )
-from daemon.providers.errors import CallFailed, make_object_error
-from daemon.providers.http_provider import HttpProvider
+from daemon.providers.errors import make_object_error
+from daemon.providers.http import HttpProvider
 from daemon.providers.openai import FILTERED
-from daemon.providers.responses_request import encode_request
 
-WHAT = "a response"
 PARAGRAPH_BREAK = "\n\n"
 END_EVENTS = ("response.completed", "response.incomplete", "response.failed")
 TEXT_EVENTS = ("response.output_text.delta", "response.refusal.delta")
-# Events that we do not know may carry anything.
-TextOrNone = BeforeValidator(lambda value: value if isinstance(value, str) else None)
-
-
-class _Part(WireModel):
-    text: str | None = None
-    refusal: str | None = None
-
-
-class _Item(WireModel):
-    type: str = ""
-    id: str | None = None
-    call_id: str | None = None
-    name: str | None = None
-    arguments: str | None = None
-    content: list[_Part] | None = None
-    encrypted_content: str | None = None
-    phase: str | None = None
-
-
-class _Details(WireModel):
-    cached_tokens: Count = 0
-
-
-class _Usage(WireModel):
-    input_tokens: Count = 0
-    output_tokens: Count = 0
-    input_tokens_details: Annotated[_Details | None, DictOrNone] = None
-
-
-class _Reason(WireModel):
-    reason: str | None = None
-
-
-class _Response(WireModel):
-    status: str | None = None
-    output: list[dict[str, object]] | None = None
-    error: object = None
-    incomplete_details: Annotated[_Reason | None, DictOrNone] = None
-    usage: Annotated[_Usage | None, DictOrNone] = None
-
-
-class _Event(WireModel):
-    type: str = ""
-    output_index: int = 0
-    delta: Annotated[str | None, TextOrNone] = None
-    item: Annotated[dict[str, object] | None, DictOrNone] = None
-    response: Annotated[_Response | None, DictOrNone] = None
+ENCRYPTED_REASONING = "reasoning.encrypted_content"
+MIN_TOKENS = 16
+NON_REASONING = re.compile(r"(ft:)?(gpt-[34]|chatgpt-4)")
+VERSION = re.compile(r"gpt-(\d+)\.(\d+)")
+FIRST_XHIGH = (5, 2)
 
 
 @dataclass(slots=True)
 class _Output:
     """One item of the answer: announced, continued by pieces, then as it is when it is done."""
 
-    raw: dict[str, object] = field(default_factory=dict)
+    raw: Json = field(default_factory=dict)
     has_text: bool = False
     arguments: str = ""
     done: bool = False
 
-    def parse(self) -> _Item:
-        """Its last form; some servers never say that it is done. Raises CallFailed."""
-        try:
-            item = _Item.model_validate(self.raw)
-        except ValidationError as error:
-            raise make_malformed_error("an output item", json.dumps(self.raw)) from error
-        if not self.done:
-            item.arguments = self.arguments or item.arguments
-        return item
 
-
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class ResponsesReplyBuilder(ReplyBuilder):
     """Reads responses and their events."""
+
+    what = "a response"
+    withheld = FILTERED
 
     _outputs: dict[int, _Output] = field(default_factory=dict)
     _speaking: int | None = None
 
-    def _read(self, received: str | bytes) -> str:
-        if received == DONE_MARKER:
+    def _read(self, fields: Json) -> str:
+        kind = fields.get("type")
+        if kind == "error":  # the error stands in the event, or is the event
+            del fields["type"]
+            raise make_object_error(fields.get("error") or fields)
+        if kind is None or kind in END_EVENTS:
+            return self._finish(get_object(fields, "response") if kind else fields)
+        index, delta = fields.get("output_index"), fields.get("delta")
+        item = get_object(fields, "item")
+        delta = delta if isinstance(delta, str) else ""
+        if not (item or delta):
             return ""
-        event = parse_json(_Event, received, WHAT)
-        if event.type == "error":  # the error stands in the event, or is the event
-            found: dict[str, object] = json.loads(received)
-            del found["type"]
-            raise make_object_error(found.get("error") or found)
-        if event.type in END_EVENTS:
-            return self._finish(event.response or _Response())
-        if event.item is None and event.delta is None:
-            return ""
-        index = event.output_index
+        index = index if isinstance(index, int) else 0
         output = self._outputs.setdefault(index, _Output())
-        if event.item is not None:
-            output.raw, output.done = event.item, event.type == "response.output_item.done"
+        if item:
+            output.raw, output.done = item, kind == "response.output_item.done"
             return self._add_missing_text(index) if output.done else ""
-        if event.type == "response.function_call_arguments.delta":
-            output.arguments += event.delta or ""
-        return self._add_text(index, event.delta or "") if event.type in TEXT_EVENTS else ""
+        if kind == "response.function_call_arguments.delta":
+            output.arguments += delta
+        return self._add_text(index, delta) if kind in TEXT_EVENTS else ""
 
-    def feed_whole(self, body: bytes) -> str:
-        """Read a response that came in one piece."""
-        return self._finish(parse_json(_Response, body, WHAT))
-
-    def _finish(self, response: _Response) -> str:
-        if response.error or response.status in ("failed", "cancelled"):
-            raise make_object_error(response.error or f"the response is {response.status}")
-        if used := response.usage:
-            details = used.input_tokens_details or _Details()
-            self._add_usage(Usage(used.input_tokens, used.output_tokens, details.cached_tokens))
-        reason = response.incomplete_details.reason if response.incomplete_details else None
-        self.finish = reason or response.status or "completed"
+    def _finish(self, response: Json) -> str:
+        status = get_text(response, "status")
+        if response.get("error") or status in ("failed", "cancelled"):
+            raise make_object_error(response.get("error") or f"the response is {status}")
+        used = get_object(response, "usage")
+        cached = get_count(get_object(used, "input_tokens_details"), "cached_tokens")
+        self._set_usage(get_count(used, "input_tokens"), get_count(used, "output_tokens"), cached)
+        reason = get_text(get_object(response, "incomplete_details"), "reason")
+        self.finish = reason or status or "completed"
         self.has_ended = True
         if not any(output.done for output in self._outputs.values()):
-            for index, raw in enumerate(response.output or ()):
+            for index, raw in enumerate(as_objects(response.get("output"))):
                 output = self._outputs.setdefault(index, _Output())
                 output.raw, output.done = raw, True
         return "".join([self._add_missing_text(index) for index in sorted(self._outputs)])
@@ -157,49 +106,128 @@ class ResponsesReplyBuilder(ReplyBuilder):
     def _add_missing_text(self, index: int) -> str:
         """The text of an item, where no piece has brought it. A refusal is an answer too."""
         output = self._outputs[index]
-        if output.has_text or not output.done or (item := output.parse()).type != "message":
+        if output.has_text or not output.done or output.raw.get("type") != "message":
             return ""
-        parts = item.content or ()
-        return self._add_text(index, "".join(part.text or part.refusal or "" for part in parts))
+        parts = as_objects(output.raw.get("content"))
+        return self._add_text(index, "".join(get_text(part, "text", "refusal") for part in parts))
 
-    def _list_items(self) -> list[_Item]:
-        return [self._outputs[index].parse() for index in sorted(self._outputs)]
+    def _list_outputs(self) -> list[_Output]:
+        return [self._outputs[index] for index in sorted(self._outputs)]
 
     def _list_calls(self) -> list[tuple[str, str, str]]:
+        """Some servers never say that an item is done: then the pieces of its arguments count."""
         return [
-            (item.call_id or item.id or "", item.name or "", item.arguments or "")
-            for item in self._list_items()
-            if item.type == "function_call"
+            (
+                get_text(one.raw, "call_id", "id"),
+                get_text(one.raw, "name"),
+                (not one.done and one.arguments) or get_text(one.raw, "arguments"),
+            )
+            for one in self._list_outputs()
+            if one.raw.get("type") == "function_call"
         ]
 
-    def _make_empty_error(self) -> CallFailed:
-        if self.finish == FILTERED:
-            return self._make_error(ErrorClass.BAD_REQUEST, "its filter withholds the answer")
-        return super(ResponsesReplyBuilder, self)._make_empty_error()
-
-    def _make_native(self) -> Native | None:
+    def _make_native(self, calls: Sequence[ToolCall]) -> Native | None:
         """The items as they came, if a message cannot hold them and the server takes them back."""
-        items, outputs = self._list_items(), self._outputs
-        thoughts = [item for item in items if item.type == "reasoning"]
-        if not thoughts and not any(item.phase for item in items):
+        outputs = self._list_outputs()
+        items = [output.raw for output in outputs]
+        thoughts = [item for item in items if item.get("type") == "reasoning"]
+        is_plain = not thoughts and not any(item.get("phase") for item in items)
+        sealed = all(thought.get("encrypted_content") for thought in thoughts)
+        complete = sealed and all(output.done for output in outputs)
+        if is_plain or not complete or items[-1].get("type") == "reasoning":
             return None
-        complete = all(output.done for output in outputs.values())
-        sealed = all(thought.encrypted_content for thought in thoughts)
-        if not (complete and sealed) or items[-1].type == "reasoning":
-            return None
-        return make_native([outputs[index].raw for index in sorted(outputs)])
+        return make_native(items)
 
 
 class Responses(HttpProvider):
     """The Responses API. It refuses reasoning that another key has encrypted."""
 
     kind = "openai"
-    own_host = "api.openai.com"
     path = "/responses"
     rejects_native = re.compile(r"encrypted.content|\bitem\b.*(not found|required)", re.IGNORECASE)
 
-    def _prepare(
+    def prepare(
         self, model: str, request: ModelRequest, stream: bool
     ) -> tuple[bytes, ReplyBuilder]:
-        body = encode_request(self.name, model, request, stream, cache=self._cache)
-        return body, ResponsesReplyBuilder()
+        """Model, instructions, tools and input first, what varies last.
+
+        The server stores nothing: reasoning comes to us encrypted, and goes back.
+        """
+        instructions, messages = split_instructions(request.messages)
+        items = list(_InputItems(self.name, model).encode(messages))
+        reasons, effort = not NON_REASONING.match(model), request.effort
+        if effort == "max":  # E13: more than high is there from GPT-5.2 on
+            version = VERSION.match(model)
+            newer = version and (int(version[1]), int(version[2])) >= FIRST_XHIGH
+            effort = "xhigh" if newer else "high"
+        body: Json = {
+            "model": model,
+            "instructions": PARAGRAPH_BREAK.join(m.text for m in instructions) or None,
+            "tools": self.cache.encode(request.tools, _tool_json),
+            "input": encode_list(items or [_encode_message("user", MISSING_START)]),
+            "store": False,
+            "include": [ENCRYPTED_REASONING] if reasons else None,
+            "tool_choice": "none" if request.tools and not request.tools_allowed else None,
+            "max_output_tokens": max(request.max_tokens, MIN_TOKENS)
+            if request.max_tokens
+            else None,
+            "reasoning": {"effort": effort} if effort and reasons else None,
+            "stream": stream or None,
+        }
+        return encode_body(body), ResponsesReplyBuilder()
+
+
+def _tool_json(tool: ToolSpec) -> Json:
+    """Strict, which is the default here, would refuse a schema with an optional argument."""
+    described = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    return {"type": "function", **described, "strict": False}
+
+
+class _InputItems:
+    """The input. Ids that are invalid or used twice are replaced, always the same way."""
+
+    def __init__(self, provider: str, model: str) -> None:
+        self._owner = provider, model
+        self._ids = CallIds()
+        self._asked: list[str] = []
+
+    def encode(self, messages: Sequence[Message]) -> Iterator[bytes]:
+        """Results answer the calls just before them, by place."""
+        for message in messages:
+            match message.role:
+                case MessageRole.TOOL:
+                    if self._asked:
+                        answer = {"type": "function_call_output", "call_id": self._asked.pop(0)}
+                        yield encode_json({**answer, "output": message.text})
+                case MessageRole.ASSISTANT:
+                    yield from self._encode_native(message) or self._encode_reply(message)
+                case MessageRole.SYSTEM:
+                    yield _encode_message("developer", message.text)
+                case _:
+                    yield _encode_message("user", message.text)
+
+    def _encode_native(self, message: Message) -> list[bytes]:
+        """The reply as it came, if it comes from this model and none of its ids is used twice."""
+        native = message.native
+        if native is None or (native.provider, native.model) != self._owner:
+            return []
+        items: list[Json] = json.loads(native.blocks)
+        calls = [str(item.get("call_id")) for item in items if item.get("type") == "function_call"]
+        ids = calls + [str(item["id"]) for item in items if "id" in item]
+        if len(calls) != len(message.calls) or len({*ids} - self._ids.used) != len(ids):
+            return []
+        self._asked = calls
+        self._ids.used.update(ids)
+        return [native.blocks.strip()[1:-1].encode("utf-8", "replace")]
+
+    def _encode_reply(self, message: Message) -> Iterator[bytes]:
+        if message.text or not message.calls:
+            yield _encode_message("assistant", message.text)
+        self._asked = [self._ids.make_unique(call.provider_id) for call in message.calls]
+        for call, call_id in zip(message.calls, self._asked, strict=True):
+            item = {"type": "function_call", "call_id": call_id, "name": make_valid_name(call.name)}
+            yield encode_json({**item, "arguments": make_valid_arguments(call.arguments)})
+
+
+def _encode_message(role: str, text: str) -> bytes:
+    return encode_json({"role": role, "content": text})

@@ -8,7 +8,7 @@ import pytest
 
 from daemon.core.events import ModelReplied, ModelRetried
 from daemon.ops.doctor import check_provider
-from daemon.providers.anthropic_request import CACHE_MARK
+from daemon.providers.anthropic import CACHE_MARK
 from daemon.providers.config import ProviderConfig
 from tests.fakes.anthropic import KEY, FakeAnthropic, calls, refuses, says, thinks, tokens
 from tests.fakes.house import Living, living

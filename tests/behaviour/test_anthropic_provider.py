@@ -11,9 +11,8 @@ from aiohttp import web
 
 from daemon.core.errors import ErrorClass
 from daemon.core.messages import Message, MessageRole, ModelReply, ModelRequest, ToolSpec
-from daemon.providers.anthropic import Anthropic
-from daemon.providers.anthropic_request import CACHE_MARK, encode_request
-from tests.fakes.adapters import failure, made
+from daemon.providers.anthropic import CACHE_MARK, Anthropic
+from tests.fakes.adapters import failure, made, prepare
 from tests.fakes.anthropic import KEY, FakeAnthropic, breaks_midstream, calls, refuses, says, thinks
 from tests.fakes.anthropic.thoughts import Thoughts
 from tests.fakes.openai import Exchange, Step, drops, fails, hangs, raw
@@ -232,7 +231,7 @@ async def streamed(fake: FakeAnthropic, step: Step) -> bytes:
     """The bytes that a stream of this consists of."""
     fake.script(step)
     headers = {"x-api-key": KEY, "anthropic-version": "2023-06-01"}
-    body = encode_request(NEW, ASK, True).body
+    body = prepare(Anthropic, NEW, ASK, True)[0]
     async with (
         aiohttp.ClientSession() as session,
         session.post(f"{fake.base_url}/messages", data=body, headers=headers) as got,

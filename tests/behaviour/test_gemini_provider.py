@@ -14,7 +14,7 @@ from daemon.core.events import ModelReplied
 from daemon.core.messages import Message, MessageRole, ModelRequest, ToolCall
 from daemon.ops.doctor import probe_provider
 from daemon.providers.gemini import Gemini
-from daemon.providers.http_provider import make_auth_headers
+from daemon.providers.http import make_auth_headers
 from tests.fakes.adapters import failure, made
 from tests.fakes.gemini import (
     SIGNATURE,

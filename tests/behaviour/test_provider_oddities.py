@@ -9,7 +9,7 @@ from daemon.core.clock import SystemClock
 from daemon.core.errors import ErrorClass, ProviderError
 from daemon.core.messages import Message, MessageRole, ModelReply, ModelRequest, ToolCall
 from daemon.providers.openai import OpenAI
-from daemon.providers.openai_request import encode_request
+from tests.fakes.adapters import prepare
 from tests.fakes.openai import Exchange, FakeOpenAI, Json, Step
 
 ASK = ModelRequest((Message(MessageRole.USER, "hi"),))
@@ -183,7 +183,7 @@ def test_arguments_nested_too_deep_can_be_sent_back() -> None:
         Message(MessageRole.ASSISTANT, calls=(ToolCall("a", "f", DEEP.decode()),)),
         Message(MessageRole.TOOL, "no", provider_id="a"),
     )
-    sent = json.loads(encode_request("m", ModelRequest(history)))
+    sent = json.loads(prepare(OpenAI, "m", ModelRequest(history))[0])
     assert list(json.loads(sent["messages"][1]["tool_calls"][0]["function"]["arguments"])) == [
         "invalid"
     ]

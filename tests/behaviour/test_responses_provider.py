@@ -14,7 +14,7 @@ from daemon.core.errors import ErrorClass
 from daemon.core.events import ModelReplied
 from daemon.core.messages import Message, MessageRole, ModelRequest, ToolCall
 from daemon.providers.config import FallbackConfig, ProviderConfig
-from daemon.providers.gemini_request import DUMMY_SIGNATURE
+from daemon.providers.gemini import DUMMY_SIGNATURE
 from daemon.providers.responses import Responses
 from tests.fakes.adapters import failure, made
 from tests.fakes.gemini import SIGNATURE, FakeGemini

@@ -10,7 +10,8 @@ from daemon.core.clock import SystemClock
 from daemon.core.errors import ProviderError
 from daemon.core.messages import ModelReply, ModelRequest
 from daemon.providers.base import ReplyBuilder
-from daemon.providers.http_provider import HttpProvider
+from daemon.providers.config import SERVICES
+from daemon.providers.http import HttpProvider
 
 A = TypeVar("A", bound=HttpProvider)
 
@@ -36,9 +37,21 @@ async def made(kind: type[A], base_url: str, key: str) -> AsyncIterator[Callable
         await adapter.aclose()
 
 
+def prepare(
+    kind: type[HttpProvider],
+    model: str,
+    request: ModelRequest,
+    stream: bool = False,
+    base_url: str = "",
+) -> tuple[bytes, ReplyBuilder]:
+    """The body of a call, and what reads its answer."""
+    adapter = kind(base_url=base_url or SERVICES[kind.kind].url, clock=SystemClock())
+    return adapter.prepare(model, request, stream)
+
+
 def parse_reply(builder: ReplyBuilder, body: bytes, request: ModelRequest) -> ModelReply:
     """A reply that came in one piece."""
-    builder.feed_whole(body)
+    builder.feed(body)
     return builder.build(request)
 
 

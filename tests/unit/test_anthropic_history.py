@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from daemon.agent.context.repair import repair
 from daemon.core.messages import Message, MessageRole, ModelRequest, Native, ToolCall, ToolSpec
-from daemon.providers.anthropic_request import CACHE_MARK, encode_request, make_own_native
+from daemon.providers.anthropic import CACHE_MARK
 from tests.fakes.anthropic.rules import Json, blocks, faults
-from tests.fakes.anthropic.thoughts import Thoughts
+from tests.fakes.anthropic.thoughts import Thoughts, encode_request, make_own_native
 
 NEW, OLD = "claude-haiku-5-5", "claude-haiku-4-5"
 LS = ToolSpec("ls", "List files", {"type": "object", "properties": {}})
@@ -66,7 +66,7 @@ def test_any_repaired_history_is_accepted_and_no_user_text_is_lost_a9(
     request: ModelRequest, model: str, stream: bool
 ) -> None:
     """A9: from any mutilated history."""
-    body = json.loads(encode_request(model, request, stream).body)
+    body = json.loads(encode_request(model, request, stream)[0])
     assert faults(body) == []
     told = "\n".join(
         block["text"] for role, block in blocks(body) if role == "user" and block["type"] == "text"
@@ -83,11 +83,11 @@ def test_what_is_added_to_a_history_changes_nothing_before_it(
     """architecture.md: after a whole exchange, whatever follows leaves its bytes and the name of its prefix as they were."""
     done = [*repair(history), Message(MessageRole.ASSISTANT, "so be it")]
     asked = [*repair(done), Message(MessageRole.USER, "next")]
-    short = encode_request(NEW, ModelRequest(tuple(asked), (LS,))).body
+    short = encode_request(NEW, ModelRequest(tuple(asked), (LS,)))[0]
     long = encode_request(
         NEW,
         ModelRequest(tuple([*asked, Message(MessageRole.ASSISTANT, "well"), *repair(more)]), (LS,)),
-    ).body
+    )[0]
     ended = short.replace(CACHE_MARK, b"").rpartition(b'],"max_tokens"')[0]
     assert long.replace(CACHE_MARK, b"").startswith(ended)
 
@@ -108,8 +108,10 @@ class Server:
         self, history: list[Message], tools: tuple[ToolSpec, ...], uses: int, thoughts: int
     ) -> Message:
         """A reply with so many calls and thoughts, to a request that breaks no rule."""
-        wire = encode_request(self.model, ModelRequest(tuple(repair(history)), tools, effort="low"))
-        body = json.loads(wire.body)
+        sent, prefix = encode_request(
+            self.model, ModelRequest(tuple(repair(history)), tools, effort="low")
+        )
+        body = json.loads(sent)
         assert [*faults(body), *self.thoughts.faults(body)] == []
         self.made += 1
         signed = [
@@ -120,7 +122,7 @@ class Server:
         content: list[Json] = [*signed, *([] if used else [{"type": "text", "text": "so"}]), *used]
         self.thoughts.remember(body, content)
         calls = tuple(ToolCall(str(use["id"]), "ls", "{}") for use in used)
-        native = make_own_native("anthropic", self.model, wire.prefix, content) if signed else None
+        native = make_own_native("anthropic", self.model, prefix, content) if signed else None
         return Message(MessageRole.ASSISTANT, "" if used else "so", calls, native=native)
 
 

@@ -20,18 +20,17 @@ from daemon.core.messages import (
     ToolSpec,
     Usage,
 )
-from daemon.providers.anthropic import Anthropic, AnthropicReplyBuilder
-from daemon.providers.anthropic_request import (
+from daemon.providers.anthropic import (
     CACHE_MARK,
-    ModelCapabilities,
-    encode_request,
+    Anthropic,
+    AnthropicReplyBuilder,
     get_capabilities,
-    make_own_native,
 )
 from daemon.providers.errors import CallFailed
 from tests.fakes.adapters import parse_reply
 from tests.fakes.anthropic import KEY, FakeAnthropic, answers, calls, says, thinks, tokens
 from tests.fakes.anthropic.rules import faults
+from tests.fakes.anthropic.thoughts import encode_request, make_own_native
 from tests.fakes.openai import Step
 
 NEW, OLD = "claude-haiku-5-5", "claude-haiku-4-5"
@@ -56,14 +55,14 @@ CACHED: Any = {"cache_control": {"type": "ephemeral"}}
 
 def body(request: ModelRequest, model: str = NEW, **options: Any) -> dict[str, Any]:
     """What is sent, which breaks no rule."""
-    sent = json.loads(encode_request(model, request, **options).body)
+    sent = json.loads(encode_request(model, request, **options)[0])
     assert faults(sent) == []
     return sent
 
 
 def said(*messages: Message) -> list[dict[str, Any]]:
     """The messages that are sent behind the first one, without markers."""
-    sent = encode_request(NEW, ModelRequest((*HELLO, *messages))).body
+    sent = encode_request(NEW, ModelRequest((*HELLO, *messages)))[0]
     assert faults(json.loads(sent)) == []
     return json.loads(sent.replace(CACHE_MARK, b""))["messages"][1:]
 
@@ -276,22 +275,22 @@ def test_more_effort_is_a_larger_budget_e13() -> None:
 @pytest.mark.parametrize(
     ("model", "can"),
     [
-        ("claude-3-5-haiku-20241022", ModelCapabilities("none")),
-        ("claude-3-7-sonnet-20250219", ModelCapabilities("budget")),
-        ("claude-opus-4-20250514", ModelCapabilities("budget")),
-        ("claude-opus-4-1-20250805", ModelCapabilities("budget")),
-        ("claude-haiku-4-5-20251001", ModelCapabilities("budget")),
-        ("anthropic/claude-sonnet-4.5", ModelCapabilities("budget")),
-        ("claude-opus-4-6", ModelCapabilities("adaptive")),
-        ("claude-sonnet-5", ModelCapabilities("adaptive")),
-        ("claude-fable-5-1", ModelCapabilities("adaptive", prefix_bound=True)),
-        ("claude-haiku-5-5", ModelCapabilities("adaptive", prefix_bound=True)),
-        ("claude-opus-12-20310101", ModelCapabilities("adaptive", prefix_bound=True)),
-        ("claude-mythos-preview", ModelCapabilities("adaptive", prefix_bound=True)),
-        ("kimi-k2", ModelCapabilities("budget")),
+        ("claude-3-5-haiku-20241022", ("none", False)),
+        ("claude-3-7-sonnet-20250219", ("budget", False)),
+        ("claude-opus-4-20250514", ("budget", False)),
+        ("claude-opus-4-1-20250805", ("budget", False)),
+        ("claude-haiku-4-5-20251001", ("budget", False)),
+        ("anthropic/claude-sonnet-4.5", ("budget", False)),
+        ("claude-opus-4-6", ("adaptive", False)),
+        ("claude-sonnet-5", ("adaptive", False)),
+        ("claude-fable-5-1", ("adaptive", True)),
+        ("claude-haiku-5-5", ("adaptive", True)),
+        ("claude-opus-12-20310101", ("adaptive", True)),
+        ("claude-mythos-preview", ("adaptive", True)),
+        ("kimi-k2", ("budget", False)),
     ],
 )
-def test_a_model_is_asked_for_what_it_can(model: str, can: ModelCapabilities) -> None:
+def test_a_model_is_asked_for_what_it_can(model: str, can: tuple[str, bool]) -> None:
     assert get_capabilities(model) == can
 
 
@@ -431,7 +430,7 @@ def replayed(message: Message, model: str = NEW) -> list[str]:
 
 PLAIN = ["text", "tool_use", "tool_use"]
 OWN = ["thinking", "redacted_thinking", "text", "text", "tool_use", "tool_use"]
-PREFIX = encode_request(NEW, ModelRequest(HELLO, (SHELL,))).prefix
+PREFIX = encode_request(NEW, ModelRequest(HELLO, (SHELL,)))[1]
 
 
 def test_thinking_goes_back_unchanged_to_whom_it_belongs() -> None:
@@ -503,9 +502,9 @@ def test_each_call_begins_with_the_bytes_of_the_one_before() -> None:
         if end == len(talk) or talk[end].role is MessageRole.ASSISTANT
     ]
     sent = [
-        encode_request(
-            NEW, ModelRequest(tuple(talk[:end]), (SHELL,), tools_allowed=end % 2 == 0)
-        ).body
+        encode_request(NEW, ModelRequest(tuple(talk[:end]), (SHELL,), tools_allowed=end % 2 == 0))[
+            0
+        ]
         for end in calls
     ]
     assert len(sent) == 6
@@ -532,8 +531,10 @@ def test_an_appended_tool_leaves_the_bytes_before_it_alone() -> None:
         encode_request(NEW, ModelRequest(HELLO, (SHELL,))),
         encode_request(NEW, ModelRequest(HELLO, (SHELL, CLOCK))),
     )
-    assert long.body.replace(CACHE_MARK, b"").startswith(
-        short.body.replace(CACHE_MARK, b"").partition(b'],"system"')[0]
+    assert (
+        long[0]
+        .replace(CACHE_MARK, b"")
+        .startswith(short[0].replace(CACHE_MARK, b"").partition(b'],"system"')[0])
     )
 
 

@@ -27,9 +27,8 @@ from daemon.core.messages import (
     Usage,
 )
 from daemon.providers.errors import CallFailed
-from daemon.providers.gemini import Gemini, GeminiReplyBuilder
-from daemon.providers.gemini_request import DUMMY_SIGNATURE, encode_request, parse_version
-from tests.fakes.adapters import parse_reply
+from daemon.providers.gemini import DUMMY_SIGNATURE, Gemini, GeminiReplyBuilder, parse_version
+from tests.fakes.adapters import parse_reply, prepare
 from tests.fakes.gemini import SIGNATURE, FakeGemini, call, calls, replies, says, text, tokens
 from tests.fakes.gemini.rules import faults
 from tests.fakes.openai import Step
@@ -66,7 +65,7 @@ PARTS = [
 
 
 def body(request: ModelRequest, model: str = MODEL) -> dict[str, Any]:
-    return json.loads(encode_request(US, model, request))
+    return json.loads(prepare(Gemini, model, request)[0])
 
 
 def contents(messages: Sequence[Message], model: str = MODEL) -> list[dict[str, Any]]:
@@ -253,7 +252,7 @@ async def test_what_is_kept_of_a_reply_is_what_googles_sdk_would_give_back(
 
 
 def test_a_reply_of_googles_own_goes_back_byte_by_byte() -> None:
-    sent = encode_request(US, MODEL, ModelRequest(spoken()))
+    sent = prepare(Gemini, MODEL, ModelRequest(spoken()))[0]
     assert json.dumps(PARTS)[1:-1].encode() in sent
     assert faults(json.loads(sent)) == []
 
@@ -433,13 +432,13 @@ def test_the_beginning_of_a_request_stays_the_same_bytes_from_call_to_call() -> 
         *TALK[2:],
     ]
     grown = [
-        encode_request(US, MODEL, ModelRequest((HELLO[0], *steps[:n]), (SHELL, CLOCK)))
+        prepare(Gemini, MODEL, ModelRequest((HELLO[0], *steps[:n]), (SHELL, CLOCK)))[0]
         for n in (1, 4, 5, 7, 10)
     ]
     closing = ModelRequest(
         (HELLO[0], *steps), (SHELL, CLOCK), tools_allowed=False, max_tokens=5, seed=1, effort="low"
     )
-    grown.append(encode_request(US, MODEL, closing))
+    grown.append(prepare(Gemini, MODEL, closing)[0])
     for earlier, later in pairwise(grown):
         assert earlier.endswith(b"]}")
         assert later.startswith(earlier[:-2])
@@ -447,7 +446,7 @@ def test_the_beginning_of_a_request_stays_the_same_bytes_from_call_to_call() -> 
 
 def test_an_appended_tool_leaves_the_bytes_before_it_alone() -> None:
     short, long = (
-        encode_request(US, MODEL, ModelRequest(HELLO, tools))
+        prepare(Gemini, MODEL, ModelRequest(HELLO, tools))[0]
         for tools in ((SHELL,), (SHELL, CLOCK))
     )
     assert long.startswith(short[: short.index(b']}],"systemInstruction"')])

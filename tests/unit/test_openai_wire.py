@@ -13,8 +13,7 @@ from daemon.core.messages import Message, MessageRole, ModelRequest, ToolCall, T
 from daemon.providers.base import EncodingCache
 from daemon.providers.errors import CallFailed
 from daemon.providers.openai import ChatReplyBuilder, OpenAI
-from daemon.providers.openai_request import Dialect, encode_request, get_dialect
-from tests.fakes.adapters import parse_reply
+from tests.fakes.adapters import parse_reply, prepare
 from tests.fakes.openai import FakeOpenAI, Step, calls, says, tokens
 
 SHELL = ToolSpec(
@@ -60,7 +59,7 @@ ASK = ModelRequest(HELLO)
 
 
 def body(request: ModelRequest, **options: Any) -> dict[str, Any]:
-    return json.loads(encode_request("m", request, **options))
+    return json.loads(prepare(OpenAI, "m", request, **options)[0])
 
 
 def answer(message: dict[str, object], **more: object) -> bytes:
@@ -168,20 +167,21 @@ async def test_streamed_text_comes_in_pieces_and_in_order(
 
 def test_the_beginning_of_a_request_stays_the_same_bytes_from_call_to_call() -> None:
     """architecture.md: providers cache by prefix."""
-    first = encode_request("m", ModelRequest(HELLO, (SHELL, CLOCK), max_tokens=5, seed=1))
-    later = encode_request(
+    first = prepare(OpenAI, "m", ModelRequest(HELLO, (SHELL, CLOCK), max_tokens=5, seed=1))[0]
+    later, _ = prepare(
+        OpenAI,
         "m",
         ModelRequest(TALK, (SHELL, CLOCK), tools_allowed=False, max_tokens=9, seed=2),
         stream=True,
     )
-    shared = first[: first.index(b'],"max_tokens"')]
+    shared = first[: first.index(b'],"max_completion_tokens"')]
     assert later.startswith(shared)
 
 
 def test_an_appended_tool_leaves_the_bytes_before_it_alone() -> None:
     short, long = (
-        encode_request("m", ModelRequest(HELLO, (SHELL,))),
-        encode_request("m", ModelRequest(HELLO, (SHELL, CLOCK))),
+        prepare(OpenAI, "m", ModelRequest(HELLO, (SHELL,)))[0],
+        prepare(OpenAI, "m", ModelRequest(HELLO, (SHELL, CLOCK)))[0],
     )
     assert long.startswith(short[: short.index(b'],"messages"')])
 
@@ -199,18 +199,18 @@ def test_what_is_not_asked_for_is_not_sent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "dialect"),
+    ("host", "names"),
     [
-        ("api.openai.com", Dialect("max_completion_tokens", "seed")),
-        ("me.openai.azure.com", Dialect("max_completion_tokens", "seed")),
-        ("api.mistral.ai", Dialect("max_tokens", "random_seed")),
-        ("127.0.0.1", Dialect("max_tokens", "seed")),
+        ("api.openai.com", ("max_completion_tokens", "seed")),
+        ("me.openai.azure.com", ("max_completion_tokens", "seed")),
+        ("api.mistral.ai", ("max_tokens", "random_seed")),
+        ("127.0.0.1", ("max_tokens", "seed")),
     ],
 )
-def test_servers_have_their_own_names_for_things(host: str, dialect: Dialect) -> None:
-    assert get_dialect(host) == dialect
-    sent = body(ModelRequest(HELLO, max_tokens=9, seed=3), dialect=get_dialect(host))
-    assert (sent[dialect.max_tokens], sent[dialect.seed]) == (9, 3)
+def test_servers_have_their_own_names_for_things(host: str, names: tuple[str, str]) -> None:
+    sent = body(ModelRequest(HELLO, max_tokens=9, seed=3), base_url=f"https://{host}/v1")
+    assert sent.keys() == {"model", "messages", *names}
+    assert [sent[name] for name in names] == [9, 3]
 
 
 @pytest.mark.parametrize(
@@ -246,13 +246,12 @@ def test_tools_and_messages_are_put_into_bytes_once() -> None:
         encoded.append(thing)
         return str(thing)
 
-    both = [cache.encode_list((SHELL, CLOCK), to_json) for _ in range(2)]
+    both = [cache.encode((SHELL, CLOCK), to_json) for _ in range(2)]
     assert both[0] == both[1]
     assert encoded == [SHELL, CLOCK]
     for number in range(5000):
         assert (
-            cache.encode_list([ToolSpec(f"t{number}", "", {})], lambda t: t.name)
-            == b'"t%d"' % number
+            cache.encode([ToolSpec(f"t{number}", "", {})], lambda t: t.name) == b'["t%d"]' % number
         )
 
 

@@ -26,8 +26,7 @@ from daemon.core.messages import (
 )
 from daemon.providers.errors import CallFailed
 from daemon.providers.responses import Responses, ResponsesReplyBuilder
-from daemon.providers.responses_request import encode_request
-from tests.fakes.adapters import parse_reply
+from tests.fakes.adapters import parse_reply, prepare
 from tests.fakes.openai import Json, Step
 from tests.fakes.responses import (
     SECRET,
@@ -70,7 +69,7 @@ ITEMS: list[Json] = [
 
 
 def body(request: ModelRequest, model: str = MODEL) -> dict[str, Any]:
-    return json.loads(encode_request(US, model, request))
+    return json.loads(prepare(Responses, model, request)[0])
 
 
 def items(messages: Sequence[Message]) -> list[dict[str, Any]]:
@@ -248,7 +247,7 @@ async def test_what_goes_back_is_what_the_official_sdk_would_give_back(
 
 
 def test_a_reply_of_openais_own_goes_back_byte_by_byte() -> None:
-    sent = encode_request(US, MODEL, ModelRequest(spoken()))
+    sent = prepare(Responses, MODEL, ModelRequest(spoken()))[0]
     assert json.dumps(ITEMS)[1:-1].encode() in sent
     assert faults(json.loads(sent)) == []
 
@@ -414,7 +413,7 @@ def test_the_beginning_of_a_request_stays_the_same_bytes_from_call_to_call() -> 
     varied: dict[str, Any] = {"tools_allowed": False, "max_tokens": 50, "effort": "low"}
     grown = [ModelRequest((HELLO[0], *steps[:n]), (SHELL, CLOCK)) for n in (1, 4, 5, 7, 10)]
     sent = [
-        encode_request(US, MODEL, request)
+        prepare(Responses, MODEL, request)[0]
         for request in (*grown, ModelRequest(grown[-1].messages, (SHELL, CLOCK), **varied))
     ]
     for earlier, later in pairwise(sent):
@@ -423,7 +422,7 @@ def test_the_beginning_of_a_request_stays_the_same_bytes_from_call_to_call() -> 
 
 def test_an_appended_tool_leaves_the_bytes_before_it_alone() -> None:
     short, long = (
-        encode_request(US, MODEL, ModelRequest(HELLO, tools))
+        prepare(Responses, MODEL, ModelRequest(HELLO, tools))[0]
         for tools in ((SHELL,), (SHELL, CLOCK))
     )
     assert long.startswith(short[: short.index(b'],"input"')])
@@ -461,7 +460,7 @@ def read(received: bytes) -> ModelReply:
             "without a name",
             whole({"type": "function_call", "call_id": "a", "arguments": "{}"}),
         ),
-        (ErrorClass.MALFORMED, "not an output item", whole({"type": "message", "content": 7})),
+        (ErrorClass.MALFORMED, "not a response", whole({"type": "message", "content": 7})),
         (ErrorClass.MALFORMED, "not a response", b"{"),
     ],
 )

@@ -1,9 +1,12 @@
 """How the API knows its own thinking again: by its signature, by what stood before it, and by the thought before it."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from daemon.core.messages import ModelRequest, Native
+from daemon.providers.anthropic import Anthropic, AnthropicReplyBuilder
+from tests.fakes.adapters import prepare
 from tests.fakes.anthropic.rules import THOUGHTS, Json, blocks
 
 
@@ -91,3 +94,17 @@ def prefix_of(body: Json, index: int | None) -> str:
 def bare(block: Json) -> Json:
     """A block without its marker."""
     return {key: value for key, value in block.items() if key != "cache_control"}
+
+
+def make_own_native(
+    provider: str, model: str, prefix: str, content: Sequence[Mapping[str, object]]
+) -> Native:
+    """A reply's own blocks; `prefix` names what stood before it when it was thought."""
+    return Native(provider, model, json.dumps({"prefix": prefix, "content": content}))
+
+
+def encode_request(model: str, request: ModelRequest, stream: bool = False) -> tuple[bytes, str]:
+    """The body of a call, and the name of what its reply is thought about."""
+    body, builder = prepare(Anthropic, model, request, stream)
+    assert isinstance(builder, AnthropicReplyBuilder)
+    return body, builder.prefix
