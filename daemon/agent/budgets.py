@@ -13,7 +13,7 @@ from daemon.agent.config import BudgetConfig
 from daemon.agent.context.builder import TurnContext
 from daemon.agent.context.history import rebuild_turn
 from daemon.agent.system_questions import EXTEND_TOOL
-from daemon.agent.termination.halt import DAY
+from daemon.agent.termination.conditions import DAY
 from daemon.core import value
 from daemon.core.budget import Budget, Caps, Cost, Shortage
 from daemon.core.clock import Clock

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from daemon.agent.termination.halt import Halt, iterate_replies
+from daemon.agent.termination.conditions import Halt, iterate_replies
 from daemon.agent.termination.loop_detection import find_repeated_passage, normalize_text
 from daemon.core.errors import ErrorClass, ProviderError
 from daemon.core.events import Alarm, ChildSpawned, ModelAsked, Outcome

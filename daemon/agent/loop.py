@@ -1,11 +1,11 @@
 """The agent loop: look at the turn, do the one thing it needs next, record it, look again."""
 
 import logging
-from collections.abc import Sequence
 
 from daemon.agent.answer_checks import AnswerChecker, is_sent_back
 from daemon.agent.budgets import BudgetExceeded, BudgetExtension, Budgets
-from daemon.agent.context.builder import CLOSING, PromptPlan, TurnContext
+from daemon.agent.context.builder import CLOSING, SHRINK, ContextBuilder, TurnContext
+from daemon.agent.context.compaction import shrink
 from daemon.agent.final_messages import (
     StopStats,
     render_failure,
@@ -13,17 +13,20 @@ from daemon.agent.final_messages import (
     render_stop,
     user_knows_stop,
 )
-from daemon.agent.model_call import ModelCaller
+from daemon.agent.models import ModelCaller
 from daemon.agent.pre_call import PreCall
 from daemon.agent.subagents.composite import CompositeRunner
-from daemon.agent.termination.declared import (
+from daemon.agent.termination.conditions import (
+    Halt,
+    check_iterations,
     ends_by_condition,
     find_declared_stop,
+    halt_over_budget,
     is_budget_condition,
+    iterate_since_reply,
     render_nudge,
 )
-from daemon.agent.termination.default_conditions import find_halt
-from daemon.agent.termination.halt import Halt, check_iterations, halt_over_budget
+from daemon.agent.termination.loop_detection import find_halt
 from daemon.agent.turn_control import TurnControl
 from daemon.core import value
 from daemon.core.budget import Shortage
@@ -32,6 +35,7 @@ from daemon.core.errors import ErrorClass, ProviderError
 from daemon.core.events import (
     Coached,
     Event,
+    HistoryCompressed,
     IterationRefunded,
     ModelFailed,
     Steered,
@@ -54,6 +58,7 @@ class AgentLoop:
     on when run again.
     """
 
+    builder: ContextBuilder
     model_caller: ModelCaller
     tools: ToolExecutor
     budgets: Budgets
@@ -78,8 +83,10 @@ class AgentLoop:
                 self._suspend(turn, control)
             elif turn.questions and (raised := self.budget_extension.apply_answer(turn, context)):
                 self._record(turn, raised)
-            elif (short := self._find_shortage(turn, context)) and not ends_by_condition(
-                turn, short
+            elif (  # an answer that is complete needs nothing more
+                not turn.awaiting_verdict
+                and (short := self.budgets.find_shortage(context.account))
+                and not ends_by_condition(turn, short)
             ):
                 await self._handle_shortage(turn, context, short)
             else:
@@ -108,7 +115,7 @@ class AgentLoop:
         elif (halt := find_halt(turn)) and not (control.steers and halt.coachable):
             await self._halt(turn, context, control, halt)
         else:
-            await self._continue(turn, context, control)
+            await self._call_model(turn, context, control)
 
     def _find_cut(self, turn: Turn, control: TurnControl) -> Halt | None:
         if control.cancel_reason:
@@ -118,10 +125,6 @@ class AgentLoop:
             return None
         return Halt(Stop.DEADLINE, f"the time for one turn is used up ({limit:g} s)")
 
-    def _find_shortage(self, turn: Turn, context: TurnContext) -> Shortage | None:
-        """What has nothing left; for an answer that is complete nothing more is needed."""
-        return None if turn.awaiting_verdict else self.budgets.find_shortage(context.account)
-
     async def _end_cut(self, turn: Turn, halt: Halt) -> None:
         """Unstarted calls are not run. A complete answer is delivered all the same, unless the
         user said stop.
@@ -129,15 +132,15 @@ class AgentLoop:
         if turn.pending:
             self.tools.settle_cut(turn, halt.detail)
         answer = turn.answer if turn.awaiting_verdict and halt.reason is not Stop.CANCELLED else ""
-        if not answer:
-            answer = await self._render_stop(turn, halt)
-        text = "\n\n".join(part for part in (answer, self.composite.partial_answers(turn)) if part)
-        self._end(turn, halt.reason, halt.detail, text, quiet=user_knows_stop(turn, halt))
+        parts = (
+            answer or await self._render_stop(turn, halt),
+            self.composite.partial_answers(turn),
+        )
+        self._end(turn, halt, "\n\n".join(filter(None, parts)), user_knows_stop(turn, halt))
 
     async def _render_stop(self, turn: Turn, halt: Halt) -> str:
         """With what sub-agents did whose result is not in this turn (promise 3)."""
-        work = await self.composite.subagents.list_unreported_work(turn) if turn.children else []
-        return render_stop(turn, halt, work)
+        return render_stop(turn, halt, await self.composite.subagents.list_unreported_work(turn))
 
     async def _handle_shortage(self, turn: Turn, context: TurnContext, short: Shortage) -> None:
         """Ask for more, where somebody may say yes; else stop (F2)."""
@@ -155,48 +158,47 @@ class AgentLoop:
             await self.tools.run_pending(turn, context.trust)
         if turn.waiting and not self._find_cut(turn, control):
             self._suspend(turn, control)
-        elif not turn.pending and not turn.spec.cycles and turn.refunds < MAX_REFUNDS:
-            names = {state.call.name for state in turn.calls}
-            if names and names.issubset(HOUSEKEEPING):
-                self._record(turn, IterationRefunded(tuple(state.call_id for state in turn.calls)))
+        elif (
+            not (turn.pending or turn.spec.cycles)
+            and turn.refunds < MAX_REFUNDS
+            and all(state.call.name in HOUSEKEEPING for state in turn.calls)
+        ):
+            self._record(turn, IterationRefunded(tuple(state.call_id for state in turn.calls)))
 
     async def _run_composite(self, turn: Turn, context: TurnContext, control: TurnControl) -> None:
         """What the user says meanwhile is for the next turn."""
         control.accepts_steers = False
         async with control.time_limit(turn.limits.max_seconds):
-            events = await self.composite.advance(turn, context)
-            ends = [one for one in events if isinstance(one, TurnEnded) and one.reason is Stop.DONE]
-            if ends:
-                events = await self.answer_checker.check(turn, context, ends[0])
-            self._record_all(turn, events)
+            end = await self.composite.advance(turn, context)
+            if end and end.reason is Stop.DONE:
+                self._record(turn, *await self.answer_checker.check(turn, context, end))
+            elif end:
+                self._record(turn, end)
 
     async def _end_declared(
         self, turn: Turn, context: TurnContext, control: TurnControl, halt: Halt
     ) -> None:
         """An end that says that the goal is reached must pass the author's checks, too (D2)."""
-        text = turn.answer or await self._render_stop(turn, halt)
-        end = TurnEnded(halt.reason, halt.detail, text)
+        end = TurnEnded(
+            halt.reason, halt.detail, turn.answer or await self._render_stop(turn, halt)
+        )
         if not (turn.spec.checks or turn.spec.output_schema) or is_budget_condition(halt):
-            self._record_all(turn, [end])
+            self._record(turn, end)
             return
         async with control.time_limit(turn.limits.max_seconds):
-            self._record_all(turn, await self.answer_checker.check(turn, context, end))
+            self._record(turn, *await self.answer_checker.check(turn, context, end))
 
     async def _check_answer(self, turn: Turn, context: TurnContext, control: TurnControl) -> None:
         """The turn does not end when the user has just said something more."""
         async with control.time_limit(turn.limits.max_seconds):
-            events = await self.answer_checker.check(turn, context)
-            if control.steers or await control.has_steers():
-                events = [event for event in events if not isinstance(event, TurnEnded)]
-            control.accepts_steers = not any(isinstance(event, TurnEnded) for event in events)
-            self._record_all(turn, events)
-
-    def _record_all(self, turn: Turn, events: Sequence[Event]) -> None:
-        for event in events:
-            if isinstance(event, TurnEnded):
-                self._end(turn, event.reason, event.detail, event.reply)
+            *found, last = await self.answer_checker.check(turn, context)
+            if not isinstance(last, TurnEnded):
+                self._record(turn, *found, last)
+            elif control.steers or await control.has_steers():
+                self._record(turn, *found)
             else:
-                self._record(turn, event)
+                control.accepts_steers = False
+                self._record(turn, *found, last)
 
     async def _halt(
         self, turn: Turn, context: TurnContext, control: TurnControl, halt: Halt
@@ -208,42 +210,30 @@ class AgentLoop:
         if halt.coach:
             self._record(turn, Coached(halt.reason.value, halt.coach))
         elif turn.spec.cycles and halt.reason is Stop.MAX_ITERATIONS:
-            text = turn.answer or await self._render_stop(turn, halt)
-            self._end(turn, halt.reason, halt.detail, text)
+            self._end(turn, halt, turn.answer or await self._render_stop(turn, halt))
         else:
             if "closing" not in turn.coached:
                 self._record(turn, Coached("closing", CLOSING.format(detail=halt.detail)))
-            await self._call_model(turn, context, control, closing=halt)
-
-    async def _continue(self, turn: Turn, context: TurnContext, control: TurnControl) -> None:
-        self._record_steers(turn, control)
-        plan = self.model_caller.context.plan(turn, context)
-        if self.pre_call.is_due(turn, context, plan):
-            async with control.time_limit(turn.limits.max_seconds):
-                await self.pre_call.prepare(turn, context)
-            self._record_steers(turn, control)  # what was said meanwhile, too (E7)
-            plan = None
-            if self._find_cut(turn, control):
-                return
-        await self._call_model(turn, context, control, plan)
+            await self._call_model(turn, context, control, halt)
 
     async def _call_model(
-        self,
-        turn: Turn,
-        context: TurnContext,
-        control: TurnControl,
-        plan: PromptPlan | None = None,
-        closing: Halt | None = None,
+        self, turn: Turn, context: TurnContext, control: TurnControl, closing: Halt | None = None
     ) -> None:
+        """After what is due before it; what the user said by then is in it (E7)."""
+        self._record_steers(turn, control)
         try:
             async with control.time_limit(turn.limits.max_seconds):
-                await self.model_caller.call(turn, context, plan, closing=closing is not None)
+                prompt = self.builder.build_prompt(turn, context, tools_allowed=not closing)
+                if not closing and self.pre_call.is_due(turn, context, prompt):
+                    await self.pre_call.prepare(turn, context)
+                    self._record_steers(turn, control)
+                    prompt = self.builder.build_prompt(turn, context)
+                await self.model_caller.call(turn, context, prompt)
                 if closing:
                     if turn.pending:
                         self.tools.settle_cut(turn, closing.detail)
                     stop = await self._render_stop(turn, closing)
-                    reply = render_final_reply(turn, stop)
-                    self._end(turn, closing.reason, closing.detail, reply)
+                    self._end(turn, closing, render_final_reply(turn, stop))
         except BudgetExceeded as error:
             if closing:
                 await self._end_cut(turn, closing)
@@ -255,31 +245,36 @@ class AgentLoop:
     async def _handle_failure(
         self, turn: Turn, context: TurnContext, error: ProviderError, closing: Halt | None
     ) -> None:
-        if error.kind is ErrorClass.CONTEXT_TOO_LONG and (
-            shorter := self.pre_call.shrink(turn, context)
-        ):
-            self._record(turn, shorter)
-            return
+        """A history that the provider finds too long gets shorter, once for each reply (B4)."""
+        shrunk = any(
+            isinstance(event, HistoryCompressed) and event.strategy == SHRINK
+            for event in iterate_since_reply(turn)
+        )
+        if error.kind is ErrorClass.CONTEXT_TOO_LONG and not shrunk:
+            prompt = self.builder.build_prompt(turn, context)
+            if shorter := shrink(turn, context, prompt):
+                self._record(turn, shorter)
+                return
         self._record(turn, ModelFailed(error.kind.value, str(error)))
         if closing:
-            text = await self._render_stop(turn, closing)
-            self._end(turn, closing.reason, closing.detail, text)
+            self._end(turn, closing, await self._render_stop(turn, closing))
         else:
-            self._end(turn, Stop.FAILED, error.kind.value, render_failure(turn, error))
+            self._end(turn, Halt(Stop.FAILED, error.kind.value), render_failure(turn, error))
 
     def _record_steers(self, turn: Turn, control: TurnControl) -> None:
-        for row in control.take_steers() if control.steers else ():
+        while control.steers:
+            row = control.steers.popleft()
             score = score_importance(MessageRole.USER, row.body)
             self._record(turn, Steered(row.body, row.sender, row.id, row.label, score, row.role))
 
-    def _end(
-        self, turn: Turn, reason: Stop, detail: str, reply: str, *, quiet: bool = False
-    ) -> None:
-        if alarm := self.stop_stats.record_stop(turn.spec.agent, reason):
-            self._record(turn, alarm)
-        end = TurnEnded(reason, detail, reply, quiet)
-        self._record(turn, self.answer_checker.annotate(turn, end))
+    def _end(self, turn: Turn, halt: Halt, reply: str, quiet: bool = False) -> None:
+        self._record(turn, TurnEnded(halt.reason, halt.detail, reply, quiet))
 
-    def _record(self, turn: Turn, event: Event) -> None:
-        log.debug("turn %s: %s", turn.id, type(event).__name__)
-        turn.record(event, self.clock.now())
+    def _record(self, turn: Turn, *events: Event) -> None:
+        for event in events:
+            if isinstance(event, TurnEnded):
+                if alarm := self.stop_stats.record_stop(turn.spec.agent, event.reason):
+                    turn.record(alarm, self.clock.now())
+                event = self.answer_checker.annotate(turn, event)
+            log.debug("turn %s: %s", turn.id, type(event).__name__)
+            turn.record(event, self.clock.now())

@@ -7,17 +7,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from daemon.agent.answer_checks import AnswerChecker, AnswerCriteria
-from daemon.agent.auxiliary_model import AuxiliaryModel
+from daemon.agent.answer_checks import AnswerChecker
 from daemon.agent.budgets import BudgetExtension, Budgets, DailyUsage
 from daemon.agent.context.builder import COMPACT, COMPACT_TOOLS, SYSTEM, ContextBuilder
-from daemon.agent.context.compaction import HistoryCompactor
 from daemon.agent.final_messages import StopStats
 from daemon.agent.loop import AgentLoop
-from daemon.agent.model_call import ModelCaller, RedactingChain
+from daemon.agent.models import AuxiliaryModel, ModelCaller, ModelRouting, RedactingChain
 from daemon.agent.pre_call import PreCall
-from daemon.agent.reflection import Reflector
-from daemon.agent.routing import ModelRouting
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.agent.subagents.composite import CompositeRunner
 from daemon.agent.subagents.manager import SubagentManager
@@ -236,13 +232,13 @@ class DaemonBuilder:
         await stops.load(self.store, list(self.agents.names()))
         auxiliary = AuxiliaryModel(chain, routes, self.budgets, clock)
         self.rule_reader = RuleReader(chain, routes, self.budgets, self.store, clock, local)
-        checks = AnswerCriteria(CriteriaChecker(self.tools.sandbox), auxiliary)
+        checks = CriteriaChecker(self.tools.sandbox)
         self.routes, self.recall = routes, MemoryRecall(self.memory, clock)
         self.warmup = ModelWarmup(routes.choice.primary, context)
         self.stack.push_async_callback(self.warmup.aclose)
         return AgentLoop(
+            builder=context,
             model_caller=ModelCaller(
-                context=context,
                 chain=chain,
                 routing=routes,
                 budgets=self.budgets,
@@ -252,10 +248,8 @@ class DaemonBuilder:
             ),
             tools=self.tools.create_executor(self.registry, self.rules, self.overrides.judge),
             budgets=self.budgets,
-            pre_call=PreCall(HistoryCompactor(context, auxiliary), auxiliary, routes, clock),
-            answer_checker=AnswerChecker(
-                checks, Reflector(auxiliary, self.recall.keep), clock, new_token
-            ),
+            pre_call=PreCall(context, auxiliary, routes, clock),
+            answer_checker=AnswerChecker(checks, auxiliary, self.recall.keep, clock, new_token),
             budget_extension=BudgetExtension(
                 self.usage, clock, new_token, config.tools.approval_minutes
             ),

@@ -8,7 +8,7 @@ from typing import Any, cast
 from daemon.addons import BUILTIN, load_class
 from daemon.agent.context.builder import ContextBuilder, TurnContext
 from daemon.agent.context.history import ReadOnlySink
-from daemon.agent.routing import ModelChoice
+from daemon.agent.models import ModelChoice
 from daemon.app.runtime_config import RuntimeConfig
 from daemon.core.clock import Clock
 from daemon.core.errors import ErrorClass, ProviderError

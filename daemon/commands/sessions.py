@@ -4,7 +4,7 @@ E13).
 """
 
 from daemon.agent.final_messages import BY_STOP
-from daemon.agent.routing import ModelRouting
+from daemon.agent.models import ModelRouting
 from daemon.commands.registry import CommandCall
 from daemon.core import value
 from daemon.core.clock import Clock

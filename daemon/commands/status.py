@@ -7,7 +7,7 @@ from textwrap import indent
 from channels.markup.sanitize import shorten_line
 from daemon.agent.budgets import UsageToday, utc_midnight
 from daemon.agent.context.history import TURNS, is_cleared, rebuild_turn
-from daemon.agent.routing import ModelRouting
+from daemon.agent.models import ModelRouting
 from daemon.commands.registry import CommandCall
 from daemon.core import value
 from daemon.core.clock import Clock

@@ -3,11 +3,9 @@
 import asyncio
 import logging
 
-from daemon.agent.auxiliary_model import log_retry
 from daemon.agent.budgets import BudgetExceeded, Budgets
-from daemon.agent.context.history import estimate_extra_tokens, estimate_tokens
-from daemon.agent.model_call import RedactingChain
-from daemon.agent.routing import ModelRouting
+from daemon.agent.context.history import estimate_max_tokens, estimate_tokens
+from daemon.agent.models import ModelRouting, RedactingChain
 from daemon.core import value
 from daemon.core.budget import Cost
 from daemon.core.clock import Clock
@@ -55,7 +53,7 @@ class RuleReader:
             Message(MessageRole.USER, sentence),
         )
         route = self.routing.list_routes("", "fast")[0]
-        sent = estimate_tokens(messages) * 4 // 3 + estimate_extra_tokens(messages)
+        sent = estimate_max_tokens(messages, estimate_tokens(messages))
         usd = self.routing.estimate_max_cost(route, sent, MAX_TOKENS)
         held, actual = Cost(sent, MAX_TOKENS, usd), Cost()
         account = self.budgets.daily.account
@@ -66,7 +64,7 @@ class RuleReader:
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 request = ModelRequest(messages, max_tokens=MAX_TOKENS)
-                reply = await self.chain.complete((route,), request, on_retry=log_retry)
+                reply = await self.chain.complete((route,), request)
         except (ProviderError, TimeoutError) as error:
             log.warning("no model answered for a rule: %s", error or "too slow")
             return ""

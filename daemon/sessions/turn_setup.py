@@ -7,7 +7,7 @@ from dataclasses import field, replace
 
 from daemon.agent.config import AgentConfig
 from daemon.agent.context.history import History, load_history, rebuild_turn
-from daemon.agent.intent import classify_by_rules
+from daemon.agent.pre_call import classify_by_rules
 from daemon.agent.spec.agent_spec import AgentSpec
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.core import value

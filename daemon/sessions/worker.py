@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from daemon.agent.budgets import Budgets
-from daemon.agent.context.builder import build_turn_context
+from daemon.agent.context.builder import TurnContext
 from daemon.agent.context.history import (
     History,
     is_cleared,
@@ -26,6 +26,7 @@ from daemon.core.clock import Clock
 from daemon.core.errors import Fenced, StoreUnavailable
 from daemon.core.event_bus import EventBus, Quarantined, TurnFinished
 from daemon.core.events import Answer, ApprovalAnswered, Stop, TurnEnded, TurnResumed, UserSaid
+from daemon.core.provenance import TrustContext
 from daemon.core.rows import ApprovalRow, InboxRow, SessionRow, TurnRow
 from daemon.core.turn import Turn
 from daemon.sessions.recovery import (
@@ -359,19 +360,20 @@ class SessionWorker:
         self.running, self.control = turn, control
         deps.children.register_running(turn, control)
         account = await deps.budgets.open(turn)
-        context = build_turn_context(
-            self.session,
-            self._visible_history(),
-            effort=turn.spec.effort or deps.effort(),
-            stream=turn.id not in self.unstreamed,
+        session, history = self.session, self._visible_history()
+        texts = history.texts
+        if serves_another(session, turn):
+            texts = await deps.store.read(lambda tx: load_inherited_sources(tx, session, turn))
+        context = TurnContext(
+            TrustContext(session.label, texts, not session.has_no_approver, session.root),
+            history.window,
+            tuple(history.offers),
+            session.model,
+            session.effort or turn.spec.effort or deps.effort(),
+            turn.id not in self.unstreamed,
+            account,
         )
-        trust = context.trust
-        if serves_another(self.session, turn):
-            earlier = await deps.store.read(
-                lambda tx: load_inherited_sources(tx, self.session, turn)
-            )
-            trust = replace(trust, earlier=earlier)
-        await deps.agent.run(turn, replace(context, account=account, trust=trust), control)
+        await deps.agent.run(turn, context, control)
         if turn.suspended:
             self._park(turn.id)
             deps.approvals_pending.set()
@@ -382,7 +384,6 @@ class SessionWorker:
         log.info("turn %s of %s ended: %s", turn.id, self.session.id, describe_end(turn))
         if self.history and not is_cleared(turn.events[0].at, self.session):
             self.history.add(turn)
-            self.history.trim()
         deps.budgets.close(turn)
         self.inputs.extendleft(reversed([replace(row, steers="") for row in control.take_steers()]))
         self._forget_turn(turn.id)

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.agent.termination.confidence import check_confidence
-from daemon.agent.termination.default_conditions import check_unrecoverable
+from daemon.agent.termination.conditions import check_confidence, check_unrecoverable
 from daemon.agent.termination.loop_detection import check_circling, check_repetition
 from daemon.app.daemon import Overrides
 from daemon.core.events import Coached, Outcome, Stop

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.agent.intent import QUESTION_FOR_MODEL
+from daemon.agent.pre_call import QUESTION_FOR_MODEL
 from daemon.core.events import Classified, Consulted, Consulting, UserSaid
 from daemon.core.turn_spec import Intent
 from tests.fakes.house import Living, living

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.agent.intent import LAST, PLAN, REFRESH, REMIND
+from daemon.agent.pre_call import LAST, PLAN, REFRESH, REMIND
 from daemon.app.daemon import Overrides
 from daemon.core.events import Coached, IterationRefunded, ModelAsked
 from daemon.core.trust import Effect

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from daemon.agent.auxiliary_model import AuxiliaryModel
 from daemon.agent.context.builder import TurnContext
 from daemon.agent.context.history import History, ReadOnlySink
+from daemon.agent.models import AuxiliaryModel
 from daemon.core.events import (
     Coached,
     Event,

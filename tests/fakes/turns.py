@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Self
 
-from daemon.agent.termination.halt import Halt
+from daemon.agent.termination.conditions import Halt
 from daemon.core.events import (
     Coached,
     Event,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.agent.context.repair import repair
+from daemon.agent.context.history import repair
 from daemon.core.messages import Message, MessageRole, ModelRequest, Native, ToolCall, ToolSpec
 from daemon.providers.anthropic import CACHE_MARK
 from tests.fakes.anthropic.rules import Json, blocks, faults

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.agent.context.builder import SHRINK, ContextBuilder
+from daemon.agent.context.builder import SHRINK, ContextBuilder, find_iterations
 from daemon.agent.context.compaction import (
-    HistoryCompactor,
+    compress,
     list_dropped,
     plan_drop,
+    shrink,
 )
 from daemon.agent.context.history import (
     CHARS_PER_TOKEN,
@@ -21,9 +22,8 @@ from daemon.agent.context.history import (
     estimate_tokens,
     is_nearly_full,
     rebuild_turn,
+    repair,
 )
-from daemon.agent.context.repair import repair
-from daemon.agent.context.truncation import find_iterations
 from daemon.core.events import HistoryCompressed, Limits, MemoryHit, Stop, TurnEnded, UserSaid
 from daemon.core.messages import Message, MessageRole, Native
 from daemon.core.trust import Label
@@ -50,7 +50,13 @@ PERIODIC = TurnSpec(window=WINDOW, strategy="periodic-summary")
 CONTEXT = ContextBuilder(
     named_tools("look", "find_tools", "github__issues"), ("look", "find_tools"), system="Be brief."
 )
-SHRINKER = HistoryCompactor(CONTEXT, Consultant())
+
+
+def shrunk(
+    turn: Turn, past: History, context: ContextBuilder = CONTEXT
+) -> HistoryCompressed | None:
+    return shrink(turn, scene(past), context.build_prompt(turn, scene(past)))
+
 
 Act = Callable[[Turn], Turn]
 SIZES = st.integers(0, 6000)
@@ -87,9 +93,8 @@ def texts(turn: Turn, past: History) -> str:
 
 async def compressed(turn: Turn, past: History, *words: str) -> HistoryCompressed | None:
     """As the loop does it."""
-    event = await HistoryCompactor(CONTEXT, Consultant(list(words))).compress(
-        turn, scene(past), CONTEXT.plan(turn, scene(past)).tokens
-    )
+    prompt = CONTEXT.build_prompt(turn, scene(past))
+    event = await compress(turn, scene(past), prompt, Consultant(list(words)))
     if event:
         tell(turn, event)
     return event
@@ -110,7 +115,7 @@ def test_b4_compression_is_due_at_80_percent_of_the_window_and_not_at_79(
 
 async def test_b4_the_whole_request_counts_system_tools_earlier_turns_and_this_one() -> None:
     past, turn = past_of(3000, 3000, 3000), begun("q" * 3000, SMALL)
-    wanted = CONTEXT.plan(turn, scene(past)).tokens
+    wanted = CONTEXT.build_prompt(turn, scene(past)).whole
     assert wanted == CONTEXT.build_prompt(turn, scene(past)).tokens
     just_due = replace(SMALL, window=wanted * 100 // 80)
     assert await compressed(begun("q" * 3000, just_due), past)
@@ -142,7 +147,9 @@ async def test_b4_compression_goes_down_to_half_so_that_it_is_not_due_at_every_s
     event = await compressed(turn, past)
     assert event and event.kept_earlier > 2
     assert event.tokens_after <= WINDOW // 2 < event.tokens_after + 250
-    assert CONTEXT.plan(turn, scene(past)).tokens == pytest.approx(event.tokens_after, abs=30)
+    assert CONTEXT.build_prompt(turn, scene(past)).whole == pytest.approx(
+        event.tokens_after, abs=30
+    )
     assert await compressed(turn, past) is None
 
 
@@ -203,7 +210,7 @@ def test_b4_a9_after_any_compression_the_history_is_sound_shorter_and_has_what_m
 ) -> None:
     turn = acted(acts)
     before, said = (
-        CONTEXT.plan(turn, scene(past)).tokens,
+        CONTEXT.build_prompt(turn, scene(past)).whole,
         [m for m in turn.messages if m.role is MessageRole.USER],
     )
     units = [
@@ -224,7 +231,7 @@ def test_b4_a9_after_any_compression_the_history_is_sound_shorter_and_has_what_m
         *(tuple(turn.messages[a:b]) for a, b in find_iterations(turn.messages)),
     ]
     assert shown[-2:] == units
-    after = CONTEXT.plan(turn, scene(past)).tokens
+    after = CONTEXT.build_prompt(turn, scene(past)).whole
     assert after < before
     assert abs(after - event.tokens_after) <= len(gone) + 2  # rounding
     assert not any(m in people for m in gone)
@@ -256,15 +263,17 @@ async def test_b4_periodic_summary_puts_a_summary_in_the_place_of_what_goes() ->
         begun("the question", PERIODIC),
         Consultant(["They spoke of trees."]),
     )
-    wanted = CONTEXT.plan(turn, scene(past)).tokens
-    event = await HistoryCompactor(CONTEXT, consultant).compress(turn, scene(past), wanted)
+    prompt = CONTEXT.build_prompt(turn, scene(past))
+    event = await compress(turn, scene(past), prompt, consultant)
     assert event and (event.strategy, event.summary) == ("periodic-summary", "They spoke of trees.")
     [system, told] = consultant.asked[0]
     assert "answer 0" in told.text and "answer 3" in told.text and "answer 4" not in told.text
     assert "at most 240 words" in system.text
     shown = texts(tell(turn, event), past)
     assert shown.index("They spoke of trees.") < shown.index("answer 4") and "answer 3" not in shown
-    assert CONTEXT.plan(turn, scene(past)).tokens == pytest.approx(event.tokens_after, abs=30)
+    assert CONTEXT.build_prompt(turn, scene(past)).whole == pytest.approx(
+        event.tokens_after, abs=30
+    )
 
 
 async def test_b4_three_summaries_a_run_at_most_then_the_window_rolls_and_the_last_summary_stays() -> (
@@ -287,9 +296,8 @@ async def test_b4_a_new_summary_takes_in_the_one_before() -> None:
     for _ in range(12):
         steps(turn, "x" * 1200)
     consultant = Consultant(["the second"])
-    event = await HistoryCompactor(CONTEXT, consultant).compress(
-        turn, scene(past), CONTEXT.plan(turn, scene(past)).tokens
-    )
+    prompt = CONTEXT.build_prompt(turn, scene(past))
+    event = await compress(turn, scene(past), prompt, consultant)
     assert event and event.summary == "the second"
     assert "the first summary" in consultant.asked[0][1].text
     assert consultant.asked[0][1].text.count("answer") == event.kept_earlier + len(past.groups) - 3
@@ -325,7 +333,7 @@ async def test_b4_a_failed_summary_does_not_count_as_one_of_three() -> None:
     answers = iter([None, "one", None, "two", "three", "four"])
     for number in range(60):
         steps(turn, f"result {number} ".ljust(1200, "."))
-        wanted = CONTEXT.plan(turn, scene(History())).tokens
+        wanted = CONTEXT.build_prompt(turn, scene(History())).whole
         if is_nearly_full(wanted, WINDOW):
             word = next(answers, None)
             event = await compressed(turn, History(), *([word] if word else []))
@@ -360,14 +368,14 @@ async def test_b4_a_summary_cannot_close_the_place_where_it_stands() -> None:
 
 def test_b4_what_a_provider_finds_too_long_is_halved_and_stays_below_in_this_turn() -> None:
     past, turn = past_of(*[4000] * 10), begun(terms=replace(SMALL, window=32_000))
-    sent = CONTEXT.plan(turn, scene(past)).tokens
-    event = SHRINKER.shrink(turn, scene(past))
+    sent = CONTEXT.build_prompt(turn, scene(past)).whole
+    event = shrunk(turn, past)
     assert event and event.strategy == SHRINK
     tell(turn, event)
     after = CONTEXT.build_prompt(turn, scene(past)).tokens
     assert sent // 3 < after <= sent // 2
-    assert CONTEXT.window_of(turn) == event.tokens_after < sent
-    assert not is_nearly_full(after, CONTEXT.window_of(turn))
+    assert CONTEXT.build_prompt(turn, scene(History())).window == event.tokens_after < sent
+    assert not is_nearly_full(after, CONTEXT.build_prompt(turn, scene(History())).window)
 
 
 def test_b4_when_the_tools_and_the_system_prompt_are_most_of_it_there_is_still_room_for_the_question() -> (
@@ -375,14 +383,14 @@ def test_b4_when_the_tools_and_the_system_prompt_are_most_of_it_there_is_still_r
 ):
     wordy = ContextBuilder(named_tools(), (), system="x" * 3600)
     past, turn = past_of(1200), begun()
-    event = HistoryCompactor(wordy, Consultant()).shrink(turn, scene(past))
-    assert event and event.tokens_after > wordy.plan(turn, scene(past)).fixed + 50
+    event = shrunk(turn, past, wordy)
+    assert event and event.tokens_after > wordy.build_prompt(turn, scene(past)).fixed + 50
 
 
 def test_b4_a_single_message_that_is_too_long_for_a_provider_is_sent_in_part() -> None:
     turn = begun("begin " + "x" * 40_000 + " end", replace(SMALL, window=32_000))
-    sent = CONTEXT.plan(turn, scene(History())).tokens
-    event = SHRINKER.shrink(turn, scene(History()))
+    sent = CONTEXT.build_prompt(turn, scene(History())).whole
+    event = shrunk(turn, History())
     assert event
     prompt = CONTEXT.build_prompt(tell(turn, event), scene(History()))
     assert prompt.tokens <= sent // 2
@@ -393,9 +401,9 @@ def test_b4_a_single_message_that_is_too_long_for_a_provider_is_sent_in_part() -
 
 def test_b4_shrinking_ends_when_there_is_no_history_left_to_speak_of() -> None:
     hi = begun("hi")
-    assert SHRINKER.shrink(hi, scene(History())) is None
+    assert shrunk(hi, History()) is None
     turn, events = begun("x" * 40_000), 0
-    while event := SHRINKER.shrink(turn, scene(History())):
+    while event := shrunk(turn, History()):
         tell(turn, event)
         events += 1
         assert events < 12
@@ -407,7 +415,7 @@ def test_b4_shrinking_makes_any_history_smaller_and_keeps_it_sound(
 ) -> None:
     turn = acted(acts)
     before = CONTEXT.build_prompt(turn, scene(past)).tokens
-    event = SHRINKER.shrink(turn, scene(past))
+    event = shrunk(turn, past)
     if event is None:
         return
     latest = [tuple(turn.messages[a:b]) for a, b in find_iterations(turn.messages)][-1:]
@@ -453,12 +461,12 @@ def test_d7_a_summary_has_its_place_beside_a_turn_that_fills_the_window() -> Non
     past, turn = past_of(2000), begun(terms=SMALL)
     tell(turn, HistoryCompressed("periodic-summary", 9, 5, 0, 0, "They spoke of trees. " * 20))
     steps(turn, "")
-    room = WINDOW - CONTEXT.plan(turn, scene(past)).fixed - estimate_tokens(turn.messages)
+    room = WINDOW - CONTEXT.build_prompt(turn, scene(past)).fixed - estimate_tokens(turn.messages)
     turn.messages[-1] = replace(turn.messages[-1], text="x" * (room * CHARS_PER_TOKEN - 4))
     assert (
-        estimate_tokens(turn.messages) + CONTEXT.plan(turn, scene(past)).fixed
+        estimate_tokens(turn.messages) + CONTEXT.build_prompt(turn, scene(past)).fixed
         <= WINDOW
-        < CONTEXT.plan(turn, scene(past)).tokens
+        < CONTEXT.build_prompt(turn, scene(past)).whole
     )
     prompt = CONTEXT.build_prompt(turn, scene(past))
     assert prompt.tokens <= WINDOW and "They spoke of trees." in prompt.request.messages[1].text
@@ -467,8 +475,8 @@ def test_d7_a_summary_has_its_place_beside_a_turn_that_fills_the_window() -> Non
 def test_b4_what_is_still_too_much_after_a_shrink_is_cut_down_to_half() -> None:
     past, turn = past_of(9000), begun(terms=replace(SMALL, window=32_000))
     steps(turn, "x" * 30_000)
-    sent = CONTEXT.plan(turn, scene(past)).tokens
-    event = SHRINKER.shrink(turn, scene(past))
+    sent = CONTEXT.build_prompt(turn, scene(past)).whole
+    event = shrunk(turn, past)
     assert event and event.kept_earlier == 0
     assert CONTEXT.build_prompt(tell(turn, event), scene(past)).tokens <= sent // 2
 
@@ -494,7 +502,9 @@ def test_b4_a5_a_past_read_from_the_journal_is_the_one_that_was_lived_through(
     lived, stories = History(), []
     for number, (acts, with_summary) in enumerate(turns):
         turn = acted(acts)
-        if event := plan_drop(turn, lived.window, CONTEXT.plan(turn, scene(lived)).tokens, 1000):
+        if event := plan_drop(
+            turn, lived.window, CONTEXT.build_prompt(turn, scene(lived)).whole, 1000
+        ):
             tell(turn, replace(event, summary=f"summary {number}") if with_summary else event)
         lived.add(ended(says(turn, f"answer {number}")))
         stories.append(turn.events)
@@ -556,10 +566,8 @@ def test_a5_a_past_with_a_second_summary_has_only_that_one() -> None:
 
 def test_d7_a_past_keeps_a_bounded_number_of_turns_and_drops_many_at_once() -> None:
     past = past_of(*[10] * 60)
-    past.trim()
     assert len(past.groups) == 60
     past.add(ended(says(begun("one more"), "a")))
-    past.trim()
     assert len(past.groups) == 30 and past.groups[-1].messages[0].text == "one more"
 
 
@@ -572,12 +580,12 @@ def test_b1_the_window_and_the_words_of_a_spec_hold_for_its_turns(strategy: Stra
         terms=TurnSpec(window=500, strategy=strategy, instructions="You speak of gardens only.")
     )
     assert (
-        CONTEXT.window_of(turn) == 500
-        and CONTEXT.window_of(begun(terms=TurnSpec(window=0))) == 32_000
+        CONTEXT.build_prompt(turn, scene(History())).window == 500
+        and CONTEXT.build_prompt(begun(terms=TurnSpec(window=0)), scene(History())).window == 32_000
     )
     prompt = CONTEXT.build_prompt(turn, scene(History()))
     assert prompt.request.messages[0].text == "Be brief.\n\nYou speak of gardens only."
-    assert prompt.tokens == CONTEXT.plan(turn, scene(History())).tokens
+    assert prompt.tokens == CONTEXT.build_prompt(turn, scene(History())).whole
 
 
 @pytest.mark.parametrize(
@@ -626,18 +634,18 @@ def test_d7_arguments_that_are_cut_stay_an_object_with_the_same_names() -> None:
 def test_d7_other_scripts_weigh_what_they_take() -> None:
     latin, other = begun("a" * 4000), begun("日" * 4000)
     assert (
-        CONTEXT.plan(other, scene(History())).tokens
-        > 2.5 * CONTEXT.plan(latin, scene(History())).tokens
+        CONTEXT.build_prompt(other, scene(History())).whole
+        > 2.5 * CONTEXT.build_prompt(latin, scene(History())).whole
     )
 
 
 def test_d7_a_reply_in_its_providers_own_form_weighs_what_that_takes() -> None:
     turn = says(begun(), "short")
-    light = CONTEXT.plan(turn, scene(History())).tokens
+    light = CONTEXT.build_prompt(turn, scene(History())).whole
     turn.messages[1] = replace(
         turn.messages[1], native=Native("anthropic", "claude", "[" + "t" * 4000 + "]")
     )
-    assert CONTEXT.plan(turn, scene(History())).tokens > light + 900
+    assert CONTEXT.build_prompt(turn, scene(History())).whole > light + 900
 
 
 def test_a9_a_message_that_was_not_cut_is_sent_as_it_is() -> None:

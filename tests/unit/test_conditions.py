@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from daemon.agent.termination.declared import describe_condition, find_declared_stop, render_nudge
+from daemon.agent.termination.conditions import describe_condition, find_declared_stop, render_nudge
 from daemon.core.events import (
     CallJudged,
     ModelReplied,

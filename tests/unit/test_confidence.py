@@ -5,7 +5,7 @@ from time import process_time
 
 import pytest
 
-from daemon.agent.termination.confidence import check_confidence, find_low_confidence
+from daemon.agent.termination.conditions import check_confidence, find_low_confidence
 from daemon.core.events import Stop
 from tests.fakes.turns import Story, did, failed, story
 from tests.unit.halting_cases import (

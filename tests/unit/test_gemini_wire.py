@@ -13,7 +13,7 @@ from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.agent.context.repair import repair
+from daemon.agent.context.history import repair
 from daemon.core.clock import SystemClock
 from daemon.core.errors import ErrorClass
 from daemon.core.messages import (

@@ -4,12 +4,21 @@ import time
 
 import pytest
 
-from daemon.agent.intent import advise_plan, build_intent_prompt, classify_by_rules, parse_intent
+from daemon.agent.pre_call import advise_plan, build_intent_prompt, classify_by_rules, parse_intent
+from daemon.core.events import Todo
+from daemon.core.turn import Turn
 from daemon.core.turn_spec import Intent
+from tests.fakes.turns import Nowhere
 from tests.unit.intent_cases import DECIDED, OPEN, UNSEEN, UNSEEN_AGAIN, Cases
 
 ALL: Cases = (*DECIDED, *OPEN, *UNSEEN, *UNSEEN_AGAIN)
 LARGE = (Intent.MULTI_STEP, Intent.COMPLEX)
+
+
+def advice(intent: Intent | None, iterations: int, has_todos: bool) -> str:
+    todos = (Todo("look"),) if has_todos else ()
+    turn = Turn("t", "s", Nowhere(), intent=intent, iterations=iterations, todos=todos)
+    return advise_plan(turn)
 
 
 @pytest.mark.parametrize(("text", "expected"), DECIDED)
@@ -106,7 +115,7 @@ def test_the_models_one_word_is_read_and_nothing_else_e3(
 
 @pytest.mark.parametrize("intent", LARGE)
 def test_the_guidance_to_plan_fades_as_the_turn_goes_on_e3(intent: Intent) -> None:
-    said = [advise_plan(intent, iteration, False) for iteration in range(20)]
+    said = [advice(intent, iteration, False) for iteration in range(20)]
     spoken = [iteration for iteration, text in enumerate(said) if text]
     assert spoken == [0, 3, 6]
     assert len(said[0]) > len(said[3]) > len(said[6])
@@ -115,10 +124,10 @@ def test_the_guidance_to_plan_fades_as_the_turn_goes_on_e3(intent: Intent) -> No
 
 @pytest.mark.parametrize("intent", LARGE)
 def test_who_has_a_list_is_not_told_again_to_make_one_e3(intent: Intent) -> None:
-    assert "up to date" in advise_plan(intent, 0, True)
-    assert [advise_plan(intent, iteration, True) for iteration in range(1, 9)] == [""] * 8
+    assert "up to date" in advice(intent, 0, True)
+    assert [advice(intent, iteration, True) for iteration in range(1, 9)] == [""] * 8
 
 
 @pytest.mark.parametrize("intent", [Intent.TRIVIAL, Intent.SIMPLE_QUERY, None])
 def test_small_work_is_not_told_to_plan_e3(intent: Intent | None) -> None:
-    assert [advise_plan(intent, iteration, False) for iteration in range(9)] == [""] * 9
+    assert [advice(intent, iteration, False) for iteration in range(9)] == [""] * 9

@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.agent.context.repair import repair
+from daemon.agent.context.history import repair
 from daemon.core.messages import Message, MessageRole, ToolCall
 
 IDS = st.sampled_from(["call_0", "call_1", "call_2"])

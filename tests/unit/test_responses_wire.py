@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai import AsyncOpenAI
 
-from daemon.agent.context.repair import repair
+from daemon.agent.context.history import repair
 from daemon.core.clock import SystemClock
 from daemon.core.errors import ErrorClass
 from daemon.core.messages import (

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from daemon.agent.termination.default_conditions import check_unrecoverable
+from daemon.agent.termination.conditions import check_unrecoverable
 from daemon.core.events import Outcome, Stop
 from daemon.core.trust import Effect
 from daemon.tools.base import RetryableToolError, ServiceUnavailable

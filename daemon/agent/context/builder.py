@@ -3,29 +3,31 @@ is new.
 """
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from itertools import accumulate, pairwise
 
 from daemon.agent.context.history import (
     CHARS_PER_TOKEN,
-    History,
     HistoryWindow,
-    estimate_extra_tokens,
+    TurnMessages,
     estimate_tokens,
-    hash_messages,
+    feed_messages,
     is_nearly_full,
     meet_well,
+    repair,
+    take_latest,
 )
-from daemon.agent.context.repair import repair
-from daemon.agent.context.truncation import fit_history, limit_user_texts
 from daemon.core import value
 from daemon.core.budget import Budget
-from daemon.core.messages import Message, MessageRole, ModelRequest, ToolSpec
+from daemon.core.messages import Message, MessageRole, ModelRequest, ToolCall, ToolSpec
 from daemon.core.provenance import TrustContext
-from daemon.core.rows import SessionRow
 from daemon.core.trust import Label
-from daemon.core.turn import Turn, append_plan
+from daemon.core.turn import Turn, append_plan, select_user_messages
+from daemon.tools.calls import truncate_middle
 from daemon.tools.registry import ToolRegistry, is_allowed
 
 SYSTEM = """You are aidaemon, a personal assistant that runs on the user's own machine.
@@ -56,44 +58,38 @@ CLOSING = (
     "and what remains to do."
 )
 SHRINK = "shrink"
+LEAST_CHARS = 100
+LEAST_ROOM = 100
 
 
 @dataclass(slots=True)
 class OwnMessages:
-    """The running turn's own messages, measured and repaired as they come: no call looks at all of
-    them again.
+    """The running turn's own messages, measured, hashed and repaired as they come: no call looks
+    at all of them again.
     """
 
-    count: int = 0
     tokens: int = 0
-    extra: int = 0
     repaired: tuple[Message, ...] = ()
+    digest: blake2b = field(default_factory=lambda: blake2b(digest_size=12))
+    _count: int = 0
     _compressions: int = 0
-    _settled: int = 0
-    _prefix: tuple[Message, ...] = ()
 
     def update(self, turn: Turn) -> None:
         """Take in what is new. Nothing is repaired across a reply that follows something else than
         a reply.
         """
         if len(turn.compressed) != self._compressions:
-            self.count = self.tokens = self.extra = self._settled = 0
-            self._prefix, self._compressions = (), len(turn.compressed)
-        messages = turn.messages
-        if self.count == len(messages):
-            return
-        new = messages[self.count :]
-        self.tokens += estimate_tokens(new)
-        self.extra += estimate_extra_tokens(new)
-        self.count = len(messages)
-        tail = messages[self._settled :]
-        self.repaired = (*self._prefix, *repair(tail))
-        last = next(
-            (i for i in range(len(tail) - 1, 0, -1) if tail[i].role is MessageRole.ASSISTANT), 0
-        )
-        prefix = (*self._prefix, *repair(tail[:last])) if last else ()
-        if prefix and prefix[-1].role is not MessageRole.ASSISTANT:
-            self._prefix, self._settled = prefix, self._settled + last
+            self.tokens = self._count = 0
+            self.digest, self._compressions = blake2b(digest_size=12), len(turn.compressed)
+        if new := turn.messages[self._count :]:
+            replied = MessageRole.ASSISTANT
+            if self._count and new[0].role is replied is not self.repaired[-1].role:
+                self.repaired += tuple(repair(new))
+            else:
+                self.repaired = tuple(repair(turn.messages))
+            self.tokens += estimate_tokens(new)
+            self._count += len(new)
+            feed_messages(self.digest, new)
 
 
 @value
@@ -113,19 +109,6 @@ class TurnContext:
 
 
 @value
-class Prompt:
-    """A request with what its event says of it. `extra`: what it can take beyond 4/3 of the
-    estimated tokens.
-    """
-
-    request: ModelRequest
-    prompt_hash: str
-    tools: "ToolList"
-    tokens: int
-    extra: int
-
-
-@value
 class ToolList:
     """A list of tools as it is sent, with its hash and an estimate of its tokens. `label` is that
     of the words that describe them: a server describes its own, and one that is gone was a
@@ -140,17 +123,17 @@ class ToolList:
 
 
 @value
-class PromptPlan:
-    """All there is to send, and what it takes; `fixed` is what the system prompt and the tools
-    take.
+class Prompt:
+    """A request with what its event says of it. `fixed` is what the system prompt and the tools
+    take, `whole` what it would take if nothing were left out.
     """
 
+    request: ModelRequest
+    prompt_hash: str
     tools: ToolList
-    system: Message
-    earlier: HistoryWindow
-    own: Sequence[Message]
     fixed: int
     tokens: int
+    whole: int
     window: int
 
 
@@ -165,104 +148,186 @@ class ContextBuilder:
     system: str = SYSTEM
     window: int = 32_000
     max_tokens: int | None = None
-    _tool_lists: dict[tuple[int, tuple[str, ...]], ToolList] = field(default_factory=dict)
-    _listed: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
-
-    def plan(self, turn: Turn, context: TurnContext) -> PromptPlan:
-        """What the next request takes if no turn and no step has to be left out."""
-        own, spec = context.own, turn.spec
-        own.update(turn)
-        tools = self._list_tools(turn, context)
-        text = f"{self.system}\n\n{spec.instructions}" if spec.instructions else self.system
-        system = Message(MessageRole.SYSTEM, text)
-        earlier, window = context.history.after_compaction(turn), self.window_of(turn)
-        fixed = estimate_tokens((system,)) + tools.tokens
-        tokens = fixed + earlier.tokens + own.tokens
-        messages: Sequence[Message] = turn.messages
-        if is_nearly_full(tokens, window):
-            messages = limit_user_texts(messages, window // 2)
-            tokens = fixed + earlier.tokens + estimate_tokens(messages)
-        return PromptPlan(tools, system, earlier, messages, fixed, tokens, window)
+    _tool_lists: dict[object, ToolList] = field(default_factory=dict)
 
     def build_prompt(
-        self,
-        turn: Turn,
-        context: TurnContext,
-        plan: PromptPlan | None = None,
-        *,
-        tools_allowed: bool = True,
+        self, turn: Turn, context: TurnContext, *, tools_allowed: bool = True
     ) -> Prompt:
         """The request for the next call of this turn. The todo list goes behind everything, as it
         stands now (E3).
         """
-        plan = plan or self.plan(turn, context)
-        earlier, own, tokens = plan.earlier, plan.own, plan.tokens
-        if tokens > plan.window:
-            earlier, own = fit_history(turn, earlier, own, plan.window - plan.fixed)
-            tokens = plan.fixed + earlier.tokens + estimate_tokens(own)
-        whole = own is turn.messages
-        extra = earlier.extra + (context.own.extra if whole else estimate_extra_tokens(own))
-        if meet_well(earlier.messages, own):
-            sound = (*earlier.messages, *(context.own.repaired if whole else repair(own)))
-        else:
-            sound = tuple(repair((*earlier.messages, *own)))
-        messages = plain = (plan.system, *sound)
-        if turn.todos:
-            messages = append_plan(plain, turn.todos)
-            last = len(plain) - 1
-            tokens += estimate_tokens(messages[last:]) - estimate_tokens(plain[last:])
-        effort, tools = context.effort or None, plan.tools
-        request = ModelRequest(messages, tools.specs, tools_allowed, self.max_tokens, effort)
-        prompt_hash = hash_messages((plan.system, *own), earlier.digest).hex()
-        return Prompt(request, prompt_hash, tools, tokens, extra)
-
-    def window_of(self, turn: Turn) -> int:
-        """How many tokens may be sent for this turn; less than declared once a provider found that
-        to be too much.
-        """
+        own, spec, tools = context.own, turn.spec, self._list_tools(turn, context)
+        own.update(turn)
+        text = f"{self.system}\n\n{spec.instructions}" if spec.instructions else self.system
+        system = Message(MessageRole.SYSTEM, text)
+        # less than declared once a provider found that to be too much
         shrunk = (event.tokens_after for event in turn.compressed if event.strategy == SHRINK)
-        return min((turn.spec.window or self.window, *shrunk))
+        window = min((spec.window or self.window, *shrunk))
+        messages: Sequence[Message] = turn.messages
+        earlier = context.history.after_compaction(turn)
+        fixed = estimate_tokens((system,)) + tools.tokens
+        tokens = whole = fixed + earlier.tokens + own.tokens
+        if is_nearly_full(whole, window):
+            messages = limit_user_texts(messages, window // 2)
+            tokens = whole = fixed + earlier.tokens + estimate_tokens(messages)
+        if whole > window:
+            earlier, messages = fit_history(turn, earlier, messages, window - fixed)
+            tokens = fixed + earlier.tokens + estimate_tokens(messages)
+        digest, sound = own.digest.copy(), own.repaired
+        if messages is not turn.messages:
+            digest, sound = feed_messages(blake2b(digest_size=12), messages), repair(messages)
+        if meet_well(earlier.messages, messages):
+            plain = (system, *earlier.messages, *sound)
+        else:
+            plain = (system, *repair((*earlier.messages, *messages)))
+        sent = plain
+        if turn.todos:
+            sent, last = append_plan(plain, turn.todos), len(plain) - 1
+            tokens += estimate_tokens(sent[last:]) - estimate_tokens(plain[last:])
+        digest.update(earlier.digest)
+        prompt_hash = feed_messages(digest, (system,)).hexdigest()
+        request = ModelRequest(
+            sent, tools.specs, tools_allowed, self.max_tokens, context.effort or None
+        )
+        return Prompt(request, prompt_hash, tools, fixed, tokens, whole, window)
 
     def _list_tools(self, turn: Turn, context: TurnContext) -> ToolList:
         """A spec that lists its tools has those from the beginning, and no others (B1)."""
-        only, found = turn.spec.tools, (*context.offers, *turn.offered_tools)
-        if only and only not in self._listed:
-            # "*" only says that all may be found
-            asked = [pattern for pattern in only if pattern != "*"]
-            self._listed[only] = tuple(
-                n for n in self.toolbox.names() if asked and is_allowed(n, asked)
-            )
-        names = tuple(
-            dict.fromkeys(
-                (*self.core, *self._listed[only], *found) if only else (*self.core, *found)
-            )
-        )
-        if only:
-            names = tuple(name for name in names if is_allowed(name, only))
-        key = (self.toolbox.edition, names)
+        toolbox, only = self.toolbox, turn.spec.tools
+        key = (toolbox.edition, only, context.offers, *turn.offered_tools)
         if known := self._tool_lists.get(key):
             return known
-        specs = self.toolbox.specs(names)
+        asked = [pattern for pattern in only if pattern != "*"]  # it says that all may be found
+        listed = [name for name in toolbox.names() if asked and is_allowed(name, asked)]
+        names = dict.fromkeys((*self.core, *listed, *context.offers, *turn.offered_tools))
+        specs = toolbox.specs(tuple(name for name in names if is_allowed(name, only)))
         text = json.dumps([(spec.name, spec.description, spec.parameters) for spec in specs])
         digest = blake2b(text.encode(), digest_size=12).hexdigest()
         size = (len(text) + 40 * len(specs)) // CHARS_PER_TOKEN
         shown = tuple(spec.name for spec in specs)
-        tools = [self.toolbox.get(name) for name in shown]
-        foreign = any(tool is None or tool.meta.source for tool in tools)
+        foreign = any((tool := toolbox.get(name)) is None or tool.meta.source for name in shown)
         label = Label.UNTRUSTED if foreign else Label.TRUSTED
         known = self._tool_lists[key] = ToolList(specs, shown, digest, size, label)
         return known
 
 
-def build_turn_context(
-    session: SessionRow, past: History, *, effort: str, stream: bool
-) -> TurnContext:
-    """What the next turn stands in."""
-    return TurnContext(
-        trust=TrustContext(session.label, past.texts, not session.has_no_approver, session.root),
-        history=past.window,
-        offers=tuple(past.offers),
-        model=session.model,
-        effort=session.effort or effort,
-        stream=stream,
+def find_iterations(messages: Sequence[Message]) -> list[tuple[int, int]]:
+    """Where each iteration of a turn begins and ends: a reply, the results of its calls, what was
+    said then.
+    """
+    begins = [i for i, one in enumerate(messages) if i and one.role is MessageRole.ASSISTANT]
+    return list(pairwise((*begins, len(messages))))
+
+
+def limit_user_texts(messages: Sequence[Message], most: int) -> Sequence[Message]:
+    """With the middle left out of user texts of more than so many tokens: they would leave no room
+    for the work itself.
+    """
+    shorter = [
+        shorten((message,), most)[0] if message.role is MessageRole.USER else message
+        for message in messages
+    ]
+    same = all(new is old for new, old in zip(shorter, messages, strict=True))
+    return messages if same else shorter
+
+
+def fit_history(
+    turn: Turn, earlier: HistoryWindow, own: Sequence[Message], room: int
+) -> tuple[HistoryWindow, Sequence[Message]]:
+    """What can be sent of the turns before and of this one. Earlier turns go first, then old
+    iterations; then texts are cut.
+    """
+    room = max(room, LEAST_ROOM)
+    summary = earlier.summary.tokens if earlier.summary else 0
+    left = room - summary if summary <= room // 4 else room
+    own = own if estimate_tokens(own) <= left else _own(turn, left)
+    return _fit_earlier(earlier, room - estimate_tokens(own)), own
+
+
+def shorten(messages: Sequence[Message], room: int) -> list[Message]:
+    """All of them in so many tokens: the middle of the longest texts is left out, with a mark in
+    its place.
+    """
+    cut = list(messages)
+    for most in _steps(room * CHARS_PER_TOKEN):
+        if estimate_tokens(cut) <= room:
+            break
+        cut = [_cut(message, most) for message in messages]
+    return cut
+
+
+def _steps(chars: int) -> Iterator[int]:
+    """How long texts may be, less and less: always the same few lengths, so that the bytes seldom
+    change.
+    """
+    length = 1 << chars.bit_length()
+    while length > LEAST_CHARS:
+        yield from (length, length * 3 // 4)
+        length //= 2
+    yield LEAST_CHARS
+
+
+def _fit_earlier(earlier: HistoryWindow, room: int) -> HistoryWindow:
+    """The turns before, as far as there is room. If they are too much, the oldest go, down to half
+    of the room, so that the prefix then stays the same; the latest stays in part, rather than not
+    at all.
+    """
+    if earlier.tokens <= room:
+        return earlier
+    summary = earlier.summary if earlier.summary and earlier.summary.tokens <= room else None
+    taken = summary.tokens if summary else 0
+    sizes = accumulate(group.tokens for group in reversed(earlier.groups))
+    groups = take_latest(earlier.groups, sum(size <= room // 2 - taken for size in sizes))
+    if not groups and earlier.groups:
+        cut = TurnMessages.of(shorten(earlier.groups[-1].messages, room - taken))
+        groups = (cut,) if cut.tokens <= room - taken else ()
+    return HistoryWindow.of(groups, summary)
+
+
+def _own(turn: Turn, room: int) -> list[Message]:
+    messages = turn.messages
+    units = find_iterations(messages)
+    tail = len(messages)
+    while units and estimate_tokens(messages[units[-1][0] :]) <= room // 2:
+        tail = units.pop()[0]
+    if units and tail == len(messages):
+        tail = units[-1][0]  # the latest step is always shown, and be it in part
+    return shorten(
+        [*messages[:1], *select_user_messages(messages[1:tail], turn.events), *messages[tail:]],
+        room,
     )
+
+
+def _cut(message: Message, most: int) -> Message:
+    text = truncate_middle(message.text, most)
+    calls = tuple(_cut_call(call, most) for call in message.calls)
+    bulky = message.native is not None and len(message.native.blocks) > most
+    if text == message.text and calls == message.calls and not bulky:
+        return message
+    return replace(message, text=text, calls=calls, native=None)
+
+
+def _cut_call(call: ToolCall, most: int) -> ToolCall:
+    """Arguments stay a JSON object, whatever is left of them: some providers refuse anything
+    else.
+    """
+    if len(call.arguments) <= most:
+        return call
+    with suppress(ValueError, RecursionError, AttributeError):
+        given = {
+            key: truncate_middle(v, most // 2) if isinstance(v, str) else v
+            for key, v in json.loads(call.arguments).items()
+        }
+        if len(arguments := json.dumps(given)) <= 2 * most:
+            return replace(call, arguments=arguments)
+    return replace(call, arguments=json.dumps({"cut": truncate_middle(call.arguments, most // 2)}))
+
+
+def render_message(message: Message, most: int = sys.maxsize) -> Iterator[str]:
+    """A message in plain words for another model; long texts are shortened."""
+    who = {MessageRole.ASSISTANT: "Assistant", MessageRole.TOOL: "Result"}.get(message.role, "User")
+    failed = " (failed)" if message.is_error else ""
+    if message.text or message.role is MessageRole.TOOL:
+        yield f"{who}{failed}: {truncate_middle(message.text, most)}"
+    for call in message.calls:
+        yield f"Assistant calls {call.name} {truncate_middle(call.arguments, most)}"

@@ -4,12 +4,18 @@ their place (A5, B4, D7).
 Only what the model is shown changes; the journal keeps everything.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from daemon.agent.auxiliary_model import AuxiliaryModel
-from daemon.agent.context.builder import SHRINK, ContextBuilder, TurnContext
+from daemon.agent.context.builder import (
+    LEAST_ROOM,
+    SHRINK,
+    Prompt,
+    TurnContext,
+    find_iterations,
+    render_message,
+    shorten,
+)
 from daemon.agent.context.history import (
     CHARS_PER_TOKEN,
     DUE_PERCENT,
@@ -17,8 +23,7 @@ from daemon.agent.context.history import (
     estimate_tokens,
     is_nearly_full,
 )
-from daemon.agent.context.truncation import LEAST_ROOM, find_iterations, render_message, shorten
-from daemon.core import value
+from daemon.agent.models import AuxiliaryModel
 from daemon.core.events import HistoryCompressed
 from daemon.core.messages import Message, MessageRole
 from daemon.core.trust import join_all
@@ -56,10 +61,8 @@ def plan_drop(
     ends = [end for _, end in find_iterations(turn.messages)]
     sizes = [group.tokens for group in shown.groups]
     for begin, end in pairwise((1, *ends)):
-        own, people = (
-            turn.messages[begin:end],
-            select_user_messages(turn.messages[begin:end], turn.events),
-        )
+        own = turn.messages[begin:end]
+        people = select_user_messages(own, turn.events)
         sizes.append(estimate_tokens(own) - estimate_tokens(people))
     left, gone = tokens, 0
     while gone < len(sizes) - keep and left > target:
@@ -78,83 +81,77 @@ def list_dropped(turn: Turn, earlier: HistoryWindow, planned: HistoryCompressed)
     gone = shown.groups[: len(shown.groups) - planned.kept_earlier]
     own = turn.messages[1 : 1 + planned.dropped_own]
     people = select_user_messages(own, turn.events)
-    before = shown.summary.messages if shown.summary else ()
+    groups = (shown.summary, *gone) if shown.summary else gone
     return [
-        *before,
-        *(m for group in gone for m in group.messages),
-        *(m for m in own if m not in people),
+        *(message for group in groups for message in group.messages),
+        *(message for message in own if message not in people),
     ]
 
 
-@value
-class HistoryCompactor:
-    """Says what a turn is to be shown no more, before the next model call."""
-
-    context: ContextBuilder
-    auxiliary: AuxiliaryModel
-
-    async def compress(
-        self, turn: Turn, context: TurnContext, prompt_tokens: int
-    ) -> HistoryCompressed | None:
-        """What to record; None when there is room enough. `prompt_tokens` is what all there is
-        would take.
-        """
-        window = self.context.window_of(turn)
-        if not is_nearly_full(prompt_tokens, window):
-            return None
-        target = window * DOWN_TO_PERCENT // 100
-        summaries = sum(bool(event.summary) for event in turn.compressed)
-        if turn.spec.strategy == "periodic-summary" and summaries < SUMMARIES:
-            most = min(max(window // 10, SHORTEST_SUMMARY), LONGEST_SUMMARY)
-            planned = plan_drop(turn, context.history, prompt_tokens, target - most)
-            if planned and (event := await self._summarise(turn, context, planned, most)):
-                return event
-        return plan_drop(turn, context.history, prompt_tokens, target)
-
-    def shrink(self, turn: Turn, context: TurnContext) -> HistoryCompressed | None:
-        """What to record when a provider found the prompt too long; None when nothing can go."""
-        plan = self.context.plan(turn, context)
-        sent = self.context.build_prompt(turn, context, plan).tokens
-        history = sent - plan.fixed
-        if history < LEAST_HISTORY:
-            return None
-        half = max(sent // 2, plan.fixed + history // 4)
-        keep = 1 if find_iterations(turn.messages) else 0  # only the latest step is safe
-        planned = plan_drop(turn, context.history, plan.tokens, half, keep=keep)
-        if planned is None:
-            return HistoryCompressed(SHRINK, sent, half, len(plan.earlier.groups))
-        room = min(half * 4 // 3 if planned.tokens_after <= half else half, sent - 1)
-        return replace(planned, strategy=SHRINK, tokens_before=sent, tokens_after=room)
-
-    async def _summarise(
-        self, turn: Turn, context: TurnContext, planned: HistoryCompressed, most: int
-    ) -> HistoryCompressed | None:
-        """None when the model had nothing to say, or nothing shorter."""
-        gone = list_dropped(turn, context.history, planned)
-        room = self.context.window_of(turn) * DUE_PERCENT // 100 - most
-        said = await self.auxiliary.ask(
-            turn, context, "summary", build_summary_request(gone, most, room), max_tokens=most
-        )
-        text = said or ""
-        for tag in TAGS:  # nothing in a summary can close the place where it stands
-            text = text.replace(tag, "")
-        text = truncate_middle(text.strip(), 2 * most * CHARS_PER_TOKEN)
-        if not text:
-            return None
-        label = join_all(message.label for message in gone)
-        event = replace(planned, strategy="periodic-summary", summary=text, label=label)
-        before = context.history.after_compaction(turn).summary
-        more = estimate_tokens((build_summary_message(event),)) - (before.tokens if before else 0)
-        event = replace(event, tokens_after=planned.tokens_after + more)
-        return event if event.tokens_after < planned.tokens_before else None
-
-
-def build_summary_request(gone: Sequence[Message], most: int, room: int) -> list[Message]:
-    """What a model is asked for a summary of these, in so many tokens; long texts are shortened so
-    that it fits in the room.
+async def compress(
+    turn: Turn, context: TurnContext, prompt: Prompt, auxiliary: AuxiliaryModel
+) -> HistoryCompressed | None:
+    """What to record, so that the turn is shown less from now on; None when there is room
+    enough.
     """
-    text = "\n\n".join(line for message in shorten(gone, room) for line in render_message(message))
-    return [
+    window, tokens = prompt.window, prompt.whole
+    if not is_nearly_full(tokens, window):
+        return None
+    target = window * DOWN_TO_PERCENT // 100
+    summaries = sum(bool(event.summary) for event in turn.compressed)
+    if turn.spec.strategy == "periodic-summary" and summaries < SUMMARIES:
+        most = min(max(window // 10, SHORTEST_SUMMARY), LONGEST_SUMMARY)
+        planned = plan_drop(turn, context.history, tokens, target - most)
+        room = window * DUE_PERCENT // 100 - most
+        if planned and (
+            event := await _summarise(turn, context, planned, auxiliary, most=most, room=room)
+        ):
+            return event
+    return plan_drop(turn, context.history, tokens, target)
+
+
+def shrink(turn: Turn, context: TurnContext, prompt: Prompt) -> HistoryCompressed | None:
+    """What to record when a provider found the prompt too long; None when nothing can go."""
+    sent, history = prompt.tokens, prompt.tokens - prompt.fixed
+    if history < LEAST_HISTORY:
+        return None
+    half = max(sent // 2, prompt.fixed + history // 4)
+    keep = 1 if find_iterations(turn.messages) else 0  # only the latest step is safe
+    planned = plan_drop(turn, context.history, prompt.whole, half, keep=keep)
+    if planned is None:
+        groups = context.history.after_compaction(turn).groups
+        return HistoryCompressed(SHRINK, sent, half, len(groups))
+    room = min(half * 4 // 3 if planned.tokens_after <= half else half, sent - 1)
+    return replace(planned, strategy=SHRINK, tokens_before=sent, tokens_after=room)
+
+
+async def _summarise(
+    turn: Turn,
+    context: TurnContext,
+    planned: HistoryCompressed,
+    auxiliary: AuxiliaryModel,
+    *,
+    most: int,
+    room: int,
+) -> HistoryCompressed | None:
+    """A summary of what goes, in at most so many tokens; long texts are shortened so that they fit
+    in the room. None when the model had nothing to say, or nothing shorter.
+    """
+    gone = list_dropped(turn, context.history, planned)
+    asked = "\n\n".join(line for one in shorten(gone, room) for line in render_message(one))
+    request = [
         Message(MessageRole.SYSTEM, SUMMARISE.format(words=int(most * WORDS_PER_TOKEN))),
-        Message(MessageRole.USER, text),
+        Message(MessageRole.USER, asked),
     ]
+    text = await auxiliary.ask(turn, context, "summary", request, max_tokens=most) or ""
+    for tag in TAGS:  # nothing in a summary can close the place where it stands
+        text = text.replace(tag, "")
+    text = truncate_middle(text.strip(), 2 * most * CHARS_PER_TOKEN)
+    if not text:
+        return None
+    label = join_all(message.label for message in gone)
+    event = replace(planned, strategy="periodic-summary", summary=text, label=label)
+    before = context.history.after_compaction(turn).summary
+    more = estimate_tokens((build_summary_message(event),)) - (before.tokens if before else 0)
+    event = replace(event, tokens_after=planned.tokens_after + more)
+    return event if event.tokens_after < planned.tokens_before else None

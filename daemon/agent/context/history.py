@@ -1,17 +1,20 @@
 """What a session said before: measured, hashed and repaired once per turn, the same bytes in every
 prompt (A5, B4).
+
+A repaired history is acceptable to any provider (A9, E8). Calls and results belong together by
+place, not by id: some servers use the same id every time. Results stand directly behind the
+assistant message that asked for them. No user text is ever lost.
 """
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import blake2b
 from itertools import chain, pairwise
 
-from daemon.agent.context.repair import repair
 from daemon.core import value
-from daemon.core.events import MemoryHit, RecordedEvent, TurnEnded, UserSaid
+from daemon.core.events import MemoryHit, RecordedEvent, UserSaid
 from daemon.core.messages import Message, MessageRole
 from daemon.core.provenance import SourcedText, collect_texts, is_owner_turn
 from daemon.core.rows import ChildRow, SessionRow
@@ -26,6 +29,7 @@ CHARS_PER_TOKEN = 4
 AROUND_A_CALL, ENVELOPE = 32, 16
 DUE_PERCENT = 80
 REFLECTION = "reflection"
+STRIPPED = "[a tool call that was cut off]"
 TURNS = 30
 
 
@@ -40,12 +44,13 @@ def estimate_tokens(messages: Sequence[Message]) -> int:
     return size // CHARS_PER_TOKEN
 
 
-def estimate_extra_tokens(messages: Sequence[Message]) -> int:
-    """What messages can take beyond 4/3 of the estimate: other scripts, and the provider's form of
-    each call and result.
+def estimate_max_tokens(messages: Sequence[Message], estimated: int) -> int:
+    """The most that a request can take: for other scripts, and the provider's form of each call
+    and result, on top of 4/3 of the estimate.
     """
     wide = sum(_count_bytes(m.text) - len(m.text) for m in messages if not m.text.isascii())
-    return wide // 3 + AROUND_A_CALL * sum(len(m.calls) for m in messages)
+    calls = sum(len(message.calls) for message in messages)
+    return estimated * 4 // 3 + wide // 3 + AROUND_A_CALL * calls
 
 
 def is_nearly_full(tokens: int, window: int) -> bool:
@@ -53,21 +58,70 @@ def is_nearly_full(tokens: int, window: int) -> bool:
     return tokens * 100 >= window * DUE_PERCENT
 
 
-def hash_messages(messages: Sequence[Message], before: bytes = b"") -> bytes:
-    """A digest of exactly these messages; `before` is the digest of what stands in front of
-    them.
-    """
-    digest = blake2b(before, digest_size=12)
+def feed_messages(digest: blake2b, messages: Sequence[Message]) -> blake2b:
+    """Add exactly these messages to the digest."""
     for message in messages:
         parts = [message.role, message.text, message.provider_id]
         for call in message.calls:
             parts += (call.provider_id, call.name, call.arguments)
         digest.update("".join(f"{part}\0" for part in parts).encode("utf-8", "surrogatepass"))
-    return digest.digest()
+    return digest
 
 
 def _count_bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def repair(history: Sequence[Message]) -> list[Message]:
+    """Merge same-role neighbours; drop orphan results and strip orphan calls; merge again. Twice
+    is the same as once.
+    """
+    return merge(list(pair(merge(history))))
+
+
+def merge(history: Sequence[Message]) -> list[Message]:
+    """Neighbours of the same role become one message, their tool calls one list; tool results stay
+    single.
+    """
+    merged: list[Message] = []
+    for message in history:
+        if merged and merged[-1].role is message.role is not MessageRole.TOOL:
+            last = merged[-1]
+            text = "\n\n".join(part for part in (last.text, message.text) if part)
+            label, calls = last.label.join_with(message.label), last.calls + message.calls
+            merged[-1] = replace(last, text=text, calls=calls, label=label, native=None)
+        else:
+            merged.append(message)
+    return merged
+
+
+def pair(history: Sequence[Message]) -> Iterator[Message]:
+    """Every assistant call directly followed by its result, every result preceded by its call; the
+    rest goes.
+    """
+    index = 0
+    while index < len(history):
+        message = history[index]
+        index += 1
+        if message.role is MessageRole.TOOL:
+            continue
+        results: list[Message] = []
+        while index < len(history) and history[index].role is MessageRole.TOOL:
+            results.append(history[index])
+            index += 1
+        calls, paired = [], []
+        for call in message.calls:
+            ids = [result.provider_id for result in results]
+            if call.provider_id in ids:
+                calls.append(call)
+                paired.append(results.pop(ids.index(call.provider_id)))
+        if len(calls) < len(message.calls):
+            message = replace(message, calls=tuple(calls), native=None)
+        if message.text or message.calls:
+            yield message
+        elif message.role is MessageRole.ASSISTANT:
+            yield replace(message, text=STRIPPED, native=None)
+        yield from paired
 
 
 @value
@@ -78,7 +132,6 @@ class TurnMessages:
 
     messages: tuple[Message, ...]
     tokens: int
-    extra: int
     digest: bytes
     label: Label
 
@@ -86,10 +139,9 @@ class TurnMessages:
     def of(cls, messages: Sequence[Message]) -> "TurnMessages":
         """Of the messages as they were said."""
         sound = tuple(repair(messages))
+        digest = feed_messages(blake2b(digest_size=12), sound).digest()
         label = join_all(message.label for message in sound)
-        return cls(
-            sound, estimate_tokens(sound), estimate_extra_tokens(sound), hash_messages(sound), label
-        )
+        return cls(sound, estimate_tokens(sound), digest, label)
 
 
 @value
@@ -100,11 +152,7 @@ class HistoryWindow:
     summary: TurnMessages | None = None
     messages: tuple[Message, ...] = ()
     tokens: int = 0
-    extra: int = 0
     digest: bytes = b""
-    _compacted: dict[tuple[int | None, Message | None], "HistoryWindow"] = field(
-        default_factory=dict, compare=False, repr=False
-    )
 
     @classmethod
     def of(
@@ -115,36 +163,15 @@ class HistoryWindow:
         messages = tuple(chain.from_iterable(group.messages for group in shown))
         if not all(meet_well(left.messages, right.messages) for left, right in pairwise(shown)):
             messages = tuple(repair(messages))
-        digest = blake2b(b"".join(group.digest for group in shown), digest_size=12).digest()
-        tokens, extra = sum(one.tokens for one in shown), sum(one.extra for one in shown)
-        return cls(tuple(groups), summary, messages, tokens, extra, digest)
+        digest = b"".join(group.digest for group in shown)
+        return cls(tuple(groups), summary, messages, sum(one.tokens for one in shown), digest)
 
     def after_compaction(self, turn: Turn) -> "HistoryWindow":
-        """What a turn's compression left of it; made once each time it changes."""
+        """What a turn's compression left of it."""
         if turn.kept_earlier is None and turn.summary is None:
             return self
-        key = (turn.kept_earlier, turn.summary)
-        if key not in self._compacted:
-            summary = TurnMessages.of((turn.summary,)) if turn.summary else self.summary
-            self._compacted.clear()
-            kept = take_latest(self.groups, turn.kept_earlier)
-            self._compacted[key] = HistoryWindow.of(kept, summary)
-        return self._compacted[key]
-
-    def fit(self, room: int) -> "HistoryWindow":
-        """What fits. If it is too much, the oldest go, down to half of the room, so that the
-        prefix then stays the same.
-        """
-        if self.tokens <= room:
-            return self
-        summary = self.summary if self.summary and self.summary.tokens <= room else None
-        left, kept = room // 2 - (summary.tokens if summary else 0), 0
-        for group in reversed(self.groups):
-            left -= group.tokens
-            if left < 0:
-                break
-            kept += 1
-        return HistoryWindow.of(take_latest(self.groups, kept), summary)
+        summary = TurnMessages.of((turn.summary,)) if turn.summary else self.summary
+        return HistoryWindow.of(take_latest(self.groups, turn.kept_earlier), summary)
 
 
 def take_latest(groups: Sequence[TurnMessages], kept: int | None) -> tuple[TurnMessages, ...]:
@@ -205,7 +232,7 @@ class History:
 
     groups: list[TurnMessages] = field(default_factory=list)
     summary: TurnMessages | None = None
-    offers: list[str] = field(default_factory=list)
+    offers: dict[str, None] = field(default_factory=dict)
     reflection: MemoryHit | None = None
     texts_by_turn: list[tuple[SourcedText, ...]] = field(default_factory=list)
 
@@ -225,32 +252,27 @@ class History:
         return HistoryWindow.of(self.groups, self.summary)
 
     def add(self, turn: Turn) -> None:
-        """The turn has ended: later turns see it, and what it left of those before it (B4)."""
-        if turn.kept_earlier is not None:
-            self.groups[:] = take_latest(self.groups, turn.kept_earlier)
+        """The turn has ended: later turns see it, and what it left of those before it (B4). Memory
+        stays bounded: many turns go at once, so that the prefix seldom changes.
+        """
+        self.groups[:] = take_latest(self.groups, turn.kept_earlier)
         if turn.summary:
             self.summary = TurnMessages.of((turn.summary,))
         messages, end = list(turn.messages), turn.ended
-        if isinstance(end, TurnEnded) and end.reply not in ("", turn.answer):
+        if end and end.reply not in ("", turn.answer):
             messages.append(Message(MessageRole.ASSISTANT, end.reply, label=turn.label))
         self.groups.append(TurnMessages.of(messages))
         self.texts_by_turn.append(collect_texts(turn))
-        self.offers.extend(name for name in turn.offered_tools if name not in self.offers)
+        self.offers |= dict.fromkeys(turn.offered_tools)
         self.reflection = None
         for one in turn.consultations:
             if one.purpose == REFLECTION and one.text:
                 self.reflection = MemoryHit(
                     f"reflection:{turn.id}", one.text, turn.label, is_owner_turn(turn)
                 )
-
-    def trim(self, most: int = 2 * TURNS, kept: int = TURNS) -> None:
-        """Keep memory bounded, by many turns at once, so that the prefix seldom changes; the
-        journal keeps everything.
-        """
-        if len(self.groups) > most:
-            self.groups[:] = take_latest(self.groups, kept)
-        if len(self.texts_by_turn) > most:
-            del self.texts_by_turn[:-kept]
+        for turns in (self.groups, self.texts_by_turn):
+            if len(turns) > 2 * TURNS:
+                del turns[:-TURNS]
 
 
 def load_history(tx: Tx, session: SessionRow) -> History:

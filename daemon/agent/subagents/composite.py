@@ -5,14 +5,14 @@
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 
 from daemon.agent.context.builder import TurnContext
 from daemon.agent.subagents.manager import SubagentManager, has_succeeded, remaining_caps
 from daemon.core import value
 from daemon.core.errors import ConfigError
-from daemon.core.events import ChildReturned, ChildSpawned, Event, TurnEnded, UserSaid
+from daemon.core.events import ChildReturned, ChildSpawned, TurnEnded, UserSaid
 from daemon.core.messages import MessageRole
 from daemon.core.trust import Stop
 from daemon.core.turn import Turn
@@ -64,16 +64,10 @@ class CompositePlan:
 
     def list_keys(self) -> list[str]:
         """Of all steps that there can be, in order."""
-        rounds = [
-            _key(number, n)
-            for number in range(self._round_count())
-            for n in range(len(self.composite.members))
-        ]
-        return (
-            [*rounds, JUDGE]
-            if self.composite.strategy == "debate" and self.composite.judge
-            else rounds
-        )
+        members = range(len(self.composite.members))
+        rounds = [_key(number, n) for number in range(self._round_count()) for n in members]
+        has_judge = self.composite.strategy == "debate" and self.composite.judge
+        return [*rounds, JUDGE] if has_judge else rounds
 
     def budget_share(self) -> float:
         """The part of the remaining budget that each of the next steps may use, so that enough is
@@ -83,16 +77,14 @@ class CompositePlan:
 
     def partial_answers(self) -> str:
         """The answers so far, for a composite that was cut."""
-        done = [
-            (self._name(key), self.results[key]) for key in self.list_keys() if key in self.results
-        ]
-        return _render_answers([(name, result) for name, result in done if has_succeeded(result)])
+        done = self._list_done(self.list_keys())
+        return _render_answers([one for one in done if has_succeeded(one[1])])
 
     def _next_parallel(self) -> Sequence[CompositeStep] | TurnEnded:
         steps = [self._step(0, n) for n in range(len(self.composite.members))]
-        if missing := [step for step in steps if step.key not in self.results]:
+        if missing := self._list_missing(steps):
             return missing
-        done = [(self._name(step.key), self.results[step.key]) for step in steps]
+        done = self._list_done(step.key for step in steps)
         if not any(has_succeeded(result) for _, result in done):
             return _end_without_answer(done)
         return TurnEnded(Stop.DONE, _list_failures(done), _render_answers(done))
@@ -102,63 +94,44 @@ class CompositePlan:
         until, size = self.composite.until, len(self.composite.members)
         visible = size if self.composite.strategy == "iterative" else 1
         done: list[tuple[str, ChildReturned]] = []
-        for position in range(self._round_count() * size):
-            key = _key(*divmod(position, size))
+        for position, key in enumerate(self.list_keys()):
             if key not in self.results:
                 return [self._step(*divmod(position, size), _render_answers(done[-visible:]))]
             name, result = self._name(key), self.results[key]
+            text = result.text
             done.append((name, result))
             if not has_succeeded(result):
-                text = f"{name} failed ({result.stop}):\n{result.text}"
-                return TurnEnded(Stop.FAILED, f"{name} ended {result.stop}", text)
-            if until and until in result.text:
-                only_approves = not result.text.replace(until, "").strip(DECORATION)
-                return TurnEnded(
-                    Stop.DONE,
-                    "",
-                    done[-2][1].text if only_approves and len(done) > 1 else result.text,
-                )
-        last = done[-visible:]
-        said = last[0][1].text if len(last) == 1 else _render_answers(last)
+                failure = f"{name} failed ({result.stop}):\n{text}"
+                return TurnEnded(Stop.FAILED, f"{name} ended {result.stop}", failure)
+            if until and until in text:
+                only_approves = not text.replace(until, "").strip(DECORATION)
+                answer = done[-2][1].text if only_approves and position else text
+                return TurnEnded(Stop.DONE, "", answer)
         if not until:
             return TurnEnded(Stop.DONE, "", done[-1][1].text)
+        said = done[-1][1].text if visible == 1 else _render_answers(done[-visible:])
         why = f"{self._round_count()} rounds, and nobody said {until!r}"
         return TurnEnded(Stop.MAX_ITERATIONS, why, f"{said}\n\n(Not finished: {why}.)")
 
     def _next_debate(self) -> Sequence[CompositeStep] | TurnEnded:
-        """An agent that fails leaves the debate; the last good answer of each counts."""
+        """An agent that fails leaves the debate; the last good answer of each counts. The judge
+        has the last word, where there is one and it succeeds.
+        """
         active = list(range(len(self.composite.members)))
         latest: dict[str, ChildReturned] = {}
         failed: list[tuple[str, ChildReturned]] = []
         for number in range(self._round_count()):
             steps = [self._debate_step(number, n, latest) for n in active]
-            if missing := [step for step in steps if step.key not in self.results]:
+            if missing := self._list_missing(steps):
                 return missing
-            done = [
-                (n, self._name(step.key), self.results[step.key])
-                for n, step in zip(active, steps, strict=True)
-            ]
-            failed += [(name, result) for _, name, result in done if not has_succeeded(result)]
-            latest |= {name: result for _, name, result in done if has_succeeded(result)}
-            active = [n for n, _, result in done if has_succeeded(result)]
+            done = self._list_done(step.key for step in steps)
+            failed += [one for one in done if not has_succeeded(one[1])]
+            latest |= {name: result for name, result in done if has_succeeded(result)}
+            active = [n for n in active if has_succeeded(self.results[_key(number, n)])]
             if len(active) < 2:
                 break
-        return self._judge_debate(latest, failed) if latest else _end_without_answer(failed)
-
-    def _debate_step(
-        self, number: int, n: int, latest: Mapping[str, ChildReturned]
-    ) -> CompositeStep:
-        name = self._name(_key(number, n))
-        own = f"## What you answered\n{latest[name].text}" if name in latest else ""
-        others = _render_answers(
-            [(other, result) for other, result in latest.items() if other != name]
-        )
-        return self._step(number, n, own, others, REVISE_PROMPT if others else "")
-
-    def _judge_debate(
-        self, latest: Mapping[str, ChildReturned], failed: list[tuple[str, ChildReturned]]
-    ) -> Sequence[CompositeStep] | TurnEnded:
-        """The judge has the last word, where there is one and it succeeds."""
+        if not latest:
+            return _end_without_answer(failed)
         judge, said = self.composite.judge, _render_answers([*latest.items()])
         if judge:
             if JUDGE not in self.results:
@@ -166,32 +139,41 @@ class CompositePlan:
             if has_succeeded(self.results[JUDGE]):
                 said = self.results[JUDGE].text
             else:
-                failed = [*failed, (self._name(JUDGE), self.results[JUDGE])]
+                failed += self._list_done([JUDGE])
         notes = [f"({name} ended {result.stop}: {result.text})" for name, result in failed]
         return TurnEnded(Stop.DONE, _list_failures(failed), "\n\n".join((said, *notes)))
 
+    def _debate_step(
+        self, number: int, n: int, latest: Mapping[str, ChildReturned]
+    ) -> CompositeStep:
+        name = self._name(_key(number, n))
+        own = f"## What you answered\n{latest[name].text}" if name in latest else ""
+        others = _render_answers([one for one in latest.items() if one[0] != name])
+        return self._step(number, n, own, others, REVISE_PROMPT if others else "")
+
     def _step(self, number: int, n: int, *before: str) -> CompositeStep:
         member = self.composite.members[n]
-        task = "\n\n".join(part for part in (member.brief, self.task, *before) if part)
+        task = "\n\n".join(filter(None, (member.brief, self.task, *before)))
         return CompositeStep(_key(number, n), member.agent, task)
 
+    def _list_missing(self, steps: Sequence[CompositeStep]) -> Sequence[CompositeStep]:
+        return [step for step in steps if step.key not in self.results]
+
+    def _list_done(self, keys: Iterable[str]) -> Answers:
+        results = self.results
+        return [(self._name(key), results[key]) for key in keys if key in results]
+
     def _round_count(self) -> int:
-        return (
-            max(1, self.composite.rounds)
-            if self.composite.strategy in ("debate", "iterative")
-            else 1
-        )
+        has_rounds = self.composite.strategy in ("debate", "iterative")
+        return max(1, self.composite.rounds) if has_rounds else 1
 
     def _name(self, key: str) -> str:
         """What the member is called; an agent that occurs twice gets a number."""
         if key == JUDGE:
             return f"the judge, {self.composite.judge},"
         agents, n = [member.agent for member in self.composite.members], int(key.rpartition(".")[2])
-        return (
-            f"{agents[n]} {agents[: n + 1].count(agents[n])}"
-            if agents.count(agents[n]) > 1
-            else agents[n]
-        )
+        name = agents[n]
+        return f"{name} {agents[: n + 1].count(name)}" if agents.count(name) > 1 else name
 
 
 @value
@@ -201,19 +183,19 @@ class CompositeRunner:
     subagents: SubagentManager
     now: Callable[[], datetime]
 
-    async def advance(self, turn: Turn, context: TurnContext) -> Sequence[Event]:
-        """The end, where all results are known; else nothing, once the next steps have run and are
+    async def advance(self, turn: Turn, context: TurnContext) -> TurnEnded | None:
+        """The end, where all results are known; else None, once the next steps have run and are
         recorded.
         """
         composite, first = turn.spec.composite, turn.events[0].event
         if composite is None or not isinstance(first, UserSaid):
-            return []
+            return None
         plan = CompositePlan(composite, task_in_context(first.full_text, context), _results(turn))
         steps, most = plan.next_steps(), self.subagents.config.max_depth
         if isinstance(steps, TurnEnded):
-            return [steps]
+            return steps
         if turn.spec.depth >= most:
-            return [TurnEnded(Stop.FAILED, "too deep", TOO_DEEP.format(most=most))]
+            return TurnEnded(Stop.FAILED, "too deep", TOO_DEEP.format(most=most))
         spent = context.account.spent  # its children's too
         caps = remaining_caps(turn.limits, spent.input_tokens, spent.usd, plan.budget_share())
         try:
@@ -226,20 +208,15 @@ class CompositeRunner:
                 for step in steps
             ]
         except ConfigError as error:
-            text = "\n\n".join(
-                part for part in (f"I cannot continue: {error}", plan.partial_answers()) if part
-            )
-            return [TurnEnded(Stop.FAILED, "agent", text)]
+            parts = (f"I cannot continue: {error}", plan.partial_answers())
+            return TurnEnded(Stop.FAILED, "agent", "\n\n".join(filter(None, parts)))
         await self._run_steps(turn, spawned)
-        return []
+        return None
 
     def partial_answers(self, turn: Turn) -> str:
         """The answers so far, for a composite that was cut."""
-        return (
-            CompositePlan(turn.spec.composite, "", _results(turn)).partial_answers()
-            if turn.spec.composite
-            else ""
-        )
+        composite = turn.spec.composite
+        return CompositePlan(composite, "", _results(turn)).partial_answers() if composite else ""
 
     async def _run_steps(self, turn: Turn, spawned: Sequence[ChildSpawned]) -> None:
         """Record each result as soon as it is there."""
@@ -252,8 +229,7 @@ class CompositeRunner:
         ]
         try:
             for coming in asyncio.as_completed(waiting):
-                done = await coming
-                turn.record(done, self.now())
+                turn.record(await coming, self.now())
                 await turn.commit()
         finally:
             for task in waiting:
@@ -267,11 +243,11 @@ def task_in_context(text: str, context: TurnContext) -> str:
     """
     speakers = {MessageRole.USER: "User", MessageRole.ASSISTANT: "Assistant"}
     recent = [
-        message for message in context.history.messages if message.role in speakers and message.text
-    ][-RECENT_MESSAGES:]
-    said = "\n".join(
-        f"{speakers[one.role]}: {truncate_middle(one.text, MAX_MESSAGE_CHARS)}" for one in recent
-    )
+        f"{speakers[one.role]}: {truncate_middle(one.text, MAX_MESSAGE_CHARS)}"
+        for one in context.history.messages
+        if one.role in speakers and one.text
+    ]
+    said = "\n".join(recent[-RECENT_MESSAGES:])
     return TASK_IN_CONTEXT.format(said=said, text=text) if said else text
 
 

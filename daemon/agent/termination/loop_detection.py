@@ -1,32 +1,38 @@
-"""Loops (A11, E9, D7): the same calls with the same results, or the same words, with nothing new
-beside them.
+"""The stop conditions of every turn, in their order (E1); loops (A11, E9, D7): the same calls with
+the same results, or the same words, with nothing new beside them.
 
-Counted once per iteration, so that parallel calls and healthy repetition do not trip it. The model
-is told first, and stopped when it goes on.
+Loops are counted once per iteration, so that parallel calls and healthy repetition do not trip
+them. The model is told first, and stopped when it goes on.
 """
 
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import field
 from functools import lru_cache
 from itertools import islice
+from typing import TypeVar
 
-from daemon.agent.termination.halt import (
+from daemon.agent.termination.conditions import (
     Done,
     Halt,
-    has_new_results,
-    is_just_coached,
+    check_confidence,
+    check_iterations,
+    check_unrecoverable,
+    clip,
     iterate_replies,
     iterate_results,
+    iterate_since_reply,
 )
 from daemon.core import value
-from daemon.core.events import Outcome, Stop, ToolFinished
+from daemon.core.events import Coached, Outcome, Stop, ToolFinished
 from daemon.core.trust import Effect
 from daemon.core.turn import Turn
 
+LOOKED = 96
+CIRCLING = (Stop.STALLED.value, Stop.REPEATING.value)
 WINDOW = 3
 FAILURES = 5
 PERIODS = (2, 3, 4)
@@ -87,13 +93,27 @@ class CallOutcome:
 
 
 Outcomes = list[frozenset[CallOutcome]]
+T = TypeVar("T")
+
+
+def find_halt(turn: Turn) -> Halt | None:
+    """The first condition that holds: unrecoverable errors, the limit of iterations, loops, a
+    model that sees no way on.
+    """
+    return (
+        check_unrecoverable(turn)
+        or check_iterations(turn)
+        or check_circling(turn)
+        or check_repetition(turn)
+        or check_confidence(turn)
+    )
 
 
 def check_circling(turn: Turn) -> Halt | None:
     """The same call again, back and forth, or one tool failing in the same way whatever it is
     given (A11, E9).
     """
-    if has_new_results(turn) or is_just_coached(turn):
+    if not _may_loop(turn):
         return None
     if tool := find_repeated_call(turn):
         detail = f"{tool} was called {WINDOW} times running with the same outcome"
@@ -111,19 +131,36 @@ def check_circling(turn: Turn) -> Halt | None:
 
 def check_repetition(turn: Turn) -> Halt | None:
     """The model says the same again and again, and nothing new comes of it (A11)."""
-    if has_new_results(turn) or is_just_coached(turn):
+    if not _may_loop(turn):
         return None
     if said := find_repeated_reply(turn):
-        detail, coach = (
-            f"the same reply came {REPLIES} times running",
-            SAME_REPLY.format(times=REPLIES),
-        )
+        detail = f"the same reply came {REPLIES} times running"
+        coach = SAME_REPLY.format(times=REPLIES)
     elif turn.reply and (said := find_repeated_passage(turn.reply.text)):
         detail, coach = "one passage was repeated over and over", SAME_SENTENCE
     else:
         return None
-    shown = said if len(said) <= SHOWN else said[:SHOWN] + "..."
-    return _make_halt(turn, Stop.REPEATING, f'{detail} ("{shown}")', coach)
+    return _make_halt(turn, Stop.REPEATING, f'{detail} ("{clip(said, SHOWN)}")', coach)
+
+
+def _may_loop(turn: Turn) -> bool:
+    """Not where the latest iteration succeeded, brought only new results, and said nothing; nor
+    where the model was told that it goes in circles and has not answered yet.
+    """
+    reply, settled = turn.reply, turn.settled_calls
+    if reply is None:
+        return False
+    if not reply.text and reply.calls and settled:
+        count = len(reply.calls)
+        latest = [result for result, _ in settled[-count:]]
+        before = {result.text for result, _ in settled[-count - LOOKED : -count]}
+        if all(
+            one.outcome is Outcome.OK and not one.repeat_of and one.text not in before
+            for one in latest
+        ):
+            return False
+    since = iterate_since_reply(turn)
+    return not any(isinstance(event, Coached) and event.kind in CIRCLING for event in since)
 
 
 def _make_halt(turn: Turn, reason: Stop, detail: str, coach: str) -> Halt:
@@ -131,25 +168,15 @@ def _make_halt(turn: Turn, reason: Stop, detail: str, coach: str) -> Halt:
     return Halt(reason, detail, coach if first_time else "", coachable=True)
 
 
-def collect_outcomes(turn: Turn, done: Iterable[Done]) -> frozenset[CallOutcome]:
-    """What one iteration did. A result that was only shown again counts as the earlier one."""
-    return frozenset(
-        _make_outcome(_find_original(turn, result), call.name, call.arguments)
-        for result, call in done
-    )
-
-
 def find_repeated_call(turn: Turn) -> str:
     """The tool that was called in each of the last iterations with similar arguments and the same
     outcome; or "".
     """
-    recent = _list_outcomes(turn, MEMORY)
-    if len(recent) < WINDOW:
-        return ""
+    recent = _list_outcomes(turn)
     news = _find_news(recent, WINDOW - 1)
     tools = [
         step.tool
-        for step in frozenset.intersection(*recent[:WINDOW])
+        for step in _find_common(recent, WINDOW)
         if not any(not new.failure and (new.changes or not step.failure) for new in news)
     ]
     return min(tools, default="")
@@ -159,12 +186,12 @@ def find_ping_pong(turn: Turn) -> str:
     """The tools of a round of two to four steps that was gone three times running to the same
     outcomes: "a and b"; or "".
     """
-    recent = _list_outcomes(turn, MEMORY)
+    recent = _list_outcomes(turn)
     for period in PERIODS:
         window = WINDOW * period
         if len(recent) < window or any(not n.failure for n in _find_news(recent, window - period)):
             continue
-        always = frozenset.intersection(*recent[:window])
+        always = _find_common(recent, window)
         phases = [
             frozenset.intersection(*recent[at:window:period]) - always
             for at in reversed(range(period))
@@ -180,19 +207,29 @@ def find_repeated_failure(turn: Turn) -> str:
     """The tool that failed in the same way in each of the last iterations, whatever its arguments;
     or "".
     """
-    recent = _list_outcomes(turn, MEMORY)
-    if len(recent) < FAILURES or any(not n.failure for n in _find_news(recent, FAILURES - 1)):
+    recent = _list_outcomes(turn)
+    if any(not new.failure for new in _find_news(recent, FAILURES - 1)):
         return ""
-    kinds = [
-        frozenset((one.tool, one.failure) for one in done if one.failure)
-        for done in recent[:FAILURES]
-    ]
-    return min((tool for tool, _ in frozenset.intersection(*kinds)), default="")
+    kinds = [frozenset((one.tool, one.failure) for one in done if one.failure) for done in recent]
+    return min((tool for tool, _ in _find_common(kinds, FAILURES)), default="")
 
 
-def _list_outcomes(turn: Turn, window: int) -> Outcomes:
+def _list_outcomes(turn: Turn) -> Outcomes:
     """What each of the last iterations did, latest first."""
-    return [collect_outcomes(turn, done) for done in islice(iterate_results(turn), window)]
+    return [_collect_outcomes(turn, done) for done in islice(iterate_results(turn), MEMORY)]
+
+
+def _collect_outcomes(turn: Turn, done: Iterable[Done]) -> frozenset[CallOutcome]:
+    """What one iteration did. A result that was only shown again counts as the earlier one."""
+    return frozenset(
+        _make_outcome(_find_original(turn, result), call.name, call.arguments)
+        for result, call in done
+    )
+
+
+def _find_common(recent: Sequence[frozenset[T]], latest: int) -> frozenset[T]:
+    """What each of the `latest` iterations has; nothing where there were fewer."""
+    return frozenset.intersection(*recent[:latest]) if len(recent) >= latest else frozenset()
 
 
 def _find_news(recent: Outcomes, latest: int) -> frozenset[CallOutcome]:
@@ -203,12 +240,10 @@ def _find_news(recent: Outcomes, latest: int) -> frozenset[CallOutcome]:
 
 def _find_original(turn: Turn, result: ToolFinished) -> ToolFinished:
     while result.repeat_of:
-        earlier = (
-            old for old, _ in reversed(turn.settled_calls) if old.call_id == result.repeat_of
-        )
-        if (found := next(earlier, None)) is None:
+        wanted, same = result.repeat_of, result
+        result = next((old for old, _ in turn.settled_calls if old.call_id == wanted), same)
+        if result is same:
             break
-        result = found
     return result
 
 
@@ -234,16 +269,12 @@ def find_repeated_reply(turn: Turn) -> str:
     """What the last replies said, when it was the same but for numbers and they brought nothing
     new; or "".
     """
-    recent = [
-        (normalize_text(reply.text), collect_outcomes(turn, done))
-        for reply, done in islice(iterate_replies(turn), REPLIES)
-    ]
-    texts = {text for text, _ in recent}
-    if len(recent) < REPLIES or len(texts) > 1:
+    recent = list(islice(iterate_replies(turn), REPLIES))
+    texts = {normalize_text(reply.text) for reply, _ in recent}
+    done = [_collect_outcomes(turn, results) for _, results in recent]
+    if len(recent) < REPLIES or len(texts) > 1 or _find_news(done, REPLIES - 1):
         return ""
-    done = [steps for _, steps in recent]
-    new = any(steps.difference(*done[at + 1 :]) for at, steps in enumerate(done[:-1]))
-    return "" if new else texts.pop()
+    return texts.pop()
 
 
 def find_repeated_passage(text: str) -> str:

@@ -1,0 +1,417 @@
+"""Which models are asked, in which order (A7, A8); the model calls of a turn, each with its cost
+reserved and written down before; small questions to a model beside the loop.
+
+Secrets are redacted from requests, drafts, replies and errors (A6).
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeVar
+
+from daemon.agent.budgets import BudgetExceeded, Budgets, DailyUsage
+from daemon.agent.context.builder import Prompt, TurnContext
+from daemon.agent.context.history import estimate_max_tokens, estimate_tokens
+from daemon.core import value
+from daemon.core.budget import Cost
+from daemon.core.clock import Clock
+from daemon.core.errors import UNBILLED, ErrorClass, ProviderError
+from daemon.core.event_bus import DraftDropped, EventBus, TextDelta
+from daemon.core.events import Consulted, Consulting, ModelAsked, ModelReplied, ModelRetried
+from daemon.core.messages import (
+    Message,
+    MessageRole,
+    ModelReply,
+    ModelRequest,
+    Usage,
+    score_importance,
+)
+from daemon.core.redaction import RedactedStream, Redactor
+from daemon.core.turn import Turn
+from daemon.core.turn_spec import Intent
+from daemon.providers.base import TextCallback
+from daemon.providers.chain import ModelRoute, ProviderChain, RetryCallback
+from daemon.providers.prices import PriceList
+
+log = logging.getLogger(__name__)
+Work = Literal["primary", "fast", "smart"]
+WORK: Mapping[object, str] = {
+    Intent.TRIVIAL: "fast",
+    Intent.SIMPLE_QUERY: "fast",
+    Intent.COMPLEX: "smart",
+}
+OUTPUT = 8_192
+THOUGHTS = {"low": 2_048, "medium": 8_192, "high": 24_000, "max": 24_000}
+LEAST_OUTPUT = 256
+INTENT = "intent"
+PATIENCE_S, INTENT_PATIENCE_S = 60.0, 10.0
+T = TypeVar("T", Message, ModelReply)
+
+
+@value
+class ModelChoice:
+    """What one config offers: the primary route, its fallbacks, all names one may pin."""
+
+    primary: ModelRoute
+    fallbacks: tuple[ModelRoute, ...] = ()
+    fast: str = ""
+    smart: str = ""
+
+
+@dataclass(slots=True)
+class ModelRouting:
+    """The models of the running config. The callbacks tell the owner of the config how it went,
+    once each.
+    """
+
+    choice: ModelChoice
+    prices: PriceList
+    usage: DailyUsage
+    confirm_config: Callable[[], Awaitable[None]]
+    load_last_good: Callable[[ErrorClass], Awaitable[tuple[ModelChoice, str] | None]]
+    _proven: bool = False
+
+    def list_routes(self, chosen: str, work: Work | Intent | None = None) -> Sequence[ModelRoute]:
+        """The chosen model first, else the one for this work (A2); then the primary, then the
+        fallbacks.
+        """
+        chosen, primary = chosen or self.model_for_work(work), self.choice.primary
+        first = () if chosen == primary.model else (ModelRoute(primary.provider, chosen),)
+        return (*first, primary, *self.choice.fallbacks)
+
+    def model_for_work(self, work: Work | Intent | None) -> str:
+        """The model for this kind of work, or of message; the primary where all are the same."""
+        special = {"fast": self.choice.fast, "smart": self.choice.smart}
+        return special.get(WORK.get(work, work or "")) or self.choice.primary.model
+
+    def list_models(self) -> Sequence[str]:
+        """All that are configured, the default one first."""
+        choice = self.choice
+        fallbacks = [route.model for route in choice.fallbacks]
+        first = choice.primary.model
+        return tuple(
+            dict.fromkeys((first, choice.fast or first, choice.smart or first, *fallbacks))
+        )
+
+    def estimate_max_cost(self, route: ModelRoute, sent: int, received: int) -> float:
+        """What a call may cost, in USD; the configured worst case where the price is unknown
+        (F2).
+        """
+        known = self.prices.get_usd(route.provider.name, route.model, Usage(sent, received))
+        return self.usage.budget.worst(sent, received) if known is None else known
+
+    async def on_success(self) -> None:
+        """A call worked: the running config is good."""
+        self._proven = True
+        await self.confirm_config()
+
+    async def on_failure(self, kind: ErrorClass) -> str:
+        """The first call failed for good: where the last good config takes over, its routes from
+        now on, and a notice.
+        """
+        found = None if self._proven else await self.load_last_good(kind)
+        if found is None:
+            return ""
+        self._proven, (self.choice, notice) = True, found
+        return notice
+
+
+@dataclass(slots=True)
+class Draft:
+    """The text of a reply while it comes: redacted and published as long as somebody watches the
+    turn.
+
+    A secret that comes in pieces is held back until it is complete.
+    """
+
+    bus: EventBus
+    turn: Turn
+    stream: RedactedStream
+    _pieces: list[str] = field(default_factory=list)
+
+    def add(self, text: str) -> None:
+        """A piece has come."""
+        self._pieces.append(text)
+        if self.bus.is_watched(self.turn.id):
+            self.publish()
+
+    def publish(self) -> None:
+        """Show what nobody has seen so far."""
+        text = self.stream.feed("".join(self._pieces))
+        self._pieces.clear()
+        if text:
+            self.bus.publish(self.turn.id, TextDelta(text, self.turn.seq))
+
+    def finish(self) -> None:
+        """Nothing more comes: show what was held back."""
+        if self.bus.is_watched(self.turn.id):
+            self.publish()
+            if text := self.stream.flush():
+                self.bus.publish(self.turn.id, TextDelta(text, self.turn.seq))
+
+    def drop(self) -> None:
+        """The call is repeated: what was shown is void."""
+        self._pieces.clear()
+        self.stream = self.stream.redactor.open_stream()
+        self.bus.publish(self.turn.id, DraftDropped())
+
+
+async def log_retry(event: ModelRetried) -> None:
+    """Auxiliary calls show their retries in the log only."""
+    log.info("an auxiliary call is repeated: %s", event.message)
+
+
+@value
+class RedactingChain:
+    """A provider chain whose every word is redacted."""
+
+    chain: ProviderChain
+    redactor: Redactor
+
+    async def complete(
+        self,
+        routes: Sequence[ModelRoute],
+        request: ModelRequest,
+        *,
+        on_text: TextCallback | None = None,
+        on_reset: Callable[[], None] | None = None,
+        on_retry: RetryCallback = log_retry,
+    ) -> ModelReply:
+        """The reply of the first route that answers. Texts come as the model wrote them. Raises
+        ProviderError.
+        """
+        redactor = self.redactor
+        texts = [tool.description for tool in request.tools]
+        for message in request.messages:
+            texts.append(message.text)
+            texts += [call.arguments for call in message.calls]
+            if message.native:
+                texts.append(message.native.blocks)
+        if not redactor.is_clean(texts):
+            messages = tuple(self._redact(message) for message in request.messages)
+            tools = redactor.redact_value(request.tools)
+            request = replace(request, messages=messages, tools=tools)
+
+        async def retry(event: ModelRetried) -> None:
+            await on_retry(redactor.redact_value(event))
+
+        try:
+            reply = await self.chain.complete(
+                routes, request, on_text=on_text, on_reset=on_reset, on_retry=retry
+            )
+        except ProviderError as error:
+            text = redactor.redact_text(str(error))
+            raise ProviderError(
+                error.kind, text, retry_after=error.retry_after, status=error.status
+            ) from error
+        return self._redact(reply)
+
+    def _redact(self, item: T) -> T:
+        cleaned = self.redactor.redact_value(item)
+        return item if cleaned is item else replace(cleaned, native=None)
+
+
+@value
+class ModelCaller:
+    """Makes a turn's model calls."""
+
+    chain: RedactingChain
+    routing: ModelRouting
+    budgets: Budgets
+    live: EventBus
+    clock: Clock
+    new_seed: Callable[[], int]
+
+    async def call(self, turn: Turn, context: TurnContext, prompt: Prompt) -> None:
+        """Record ModelAsked, call, record ModelReplied. Raises ProviderError when nobody answers,
+        and BudgetExceeded.
+        """
+        chosen = context.model or turn.spec.model
+        routes = self.routing.list_routes(chosen, turn.intent)
+        try:
+            await self._call_once(turn, context, prompt, routes)
+        except ProviderError as error:
+            notice = await self.routing.on_failure(error.kind)
+            if not notice:
+                raise
+            routes, was = self.routing.list_routes(chosen, turn.intent), turn.open_request
+            first, (name, model) = routes[0], (was.provider, was.model) if was else ("", "")
+            retried = ModelRetried(
+                name, model, error.kind.value, notice, 0.0, first.provider.name, first.model
+            )
+            turn.record(retried, self.clock.now())
+            await self._call_once(turn, context, prompt, routes)
+
+    async def _call_once(
+        self, turn: Turn, context: TurnContext, prompt: Prompt, routes: Sequence[ModelRoute]
+    ) -> None:
+        first, clock, closing = routes[0], self.clock, not prompt.request.tools_allowed
+        request, held = await self._reserve(context, prompt, first)
+        actual: Cost | None = None  # until we know better: a call that was cut counts as spent
+        asked = ModelAsked(
+            turn.iterations + 1,
+            first.provider.name,
+            first.model,
+            prompt.prompt_hash,
+            prompt.tools.hash,
+            prompt.tools.names,
+            turn.memory_ids,
+            clock.now(),
+            self.new_seed(),
+            held.input_tokens,
+            held.usd,
+            closing,
+            prompt.tools.label,
+        )
+
+        async def retry(event: ModelRetried) -> None:
+            nonlocal held
+            held = self._cover(context, routes, held, event)
+            turn.record(event, clock.now())
+            await turn.commit()
+
+        try:
+            turn.record(asked, clock.now())
+            await turn.commit()
+            started = clock.monotonic()
+            reply = await self._complete(turn, context, routes, request, retry)
+            usage, charged = reply.usage, self.routing.usage.charge(reply.usage)
+            event = ModelReplied(
+                reply.text,
+                reply.calls,
+                usage,
+                reply.provider,
+                reply.model,
+                reply.finish,
+                score_importance(MessageRole.ASSISTANT, reply.text),
+                round(clock.monotonic() - started, 4),
+                closing,
+                reply.native,
+                cycle=turn.spec.cycles,
+                charged_usd=charged,
+            )
+            turn.record(event, clock.now())
+            actual = Cost(usage.input_tokens, usage.output_tokens, charged)
+        except ProviderError as error:
+            actual = Cost() if error.kind in UNBILLED else None
+            raise
+        finally:
+            self.budgets.settle(context.account, held, held if actual is None else actual)
+        # a fallback that answered proves nothing about the config
+        if (reply.provider, reply.model) == (asked.provider, asked.model):
+            await self.routing.on_success()
+
+    async def _complete(
+        self,
+        turn: Turn,
+        context: TurnContext,
+        routes: Sequence[ModelRoute],
+        request: ModelRequest,
+        retry: RetryCallback,
+    ) -> ModelReply:
+        if not (context.stream or self.live.is_watched(turn.id)):
+            return await self.chain.complete(routes, request, on_retry=retry)
+        draft = Draft(self.live, turn, self.chain.redactor.open_stream())
+        with self.live.on_subscribe(turn.id, draft.publish):
+            reply = await self.chain.complete(
+                routes, request, on_text=draft.add, on_reset=draft.drop, on_retry=retry
+            )
+        draft.finish()
+        return reply
+
+    async def _reserve(
+        self, context: TurnContext, prompt: Prompt, route: ModelRoute
+    ) -> tuple[ModelRequest, Cost]:
+        """The request and the most that it can cost, set aside. With little left, the reply must
+        be short.
+
+        Raises BudgetExceeded.
+        """
+        request, estimate = prompt.request, self.routing.estimate_max_cost
+        sent = estimate_max_tokens(request.messages, prompt.tokens)
+        wanted = (request.max_tokens or OUTPUT) + THOUGHTS.get(request.effort or "", 0)
+        held = Cost(sent, wanted, estimate(route, sent, wanted))
+        try:
+            await self.budgets.hold(context.account, held)
+            return request, held
+        except BudgetExceeded:
+            room, output = context.account.compute_remaining(), wanted
+        if room.tokens is not None:
+            output = min(output, room.tokens - sent)
+        if room.usd is not None:
+            before = estimate(route, sent, 0)
+            each = (estimate(route, sent, OUTPUT) - before) / OUTPUT
+            output = min(output, int((room.usd - before) / each)) if each > 0 else output
+        output = max(min(wanted, LEAST_OUTPUT), output)
+        held = Cost(sent, output, estimate(route, sent, output))
+        await self.budgets.hold(context.account, held)
+        return replace(request, max_tokens=output, effort=None), held
+
+    def _cover(
+        self, context: TurnContext, routes: Sequence[ModelRoute], held: Cost, event: ModelRetried
+    ) -> Cost:
+        """What is held now: a fallback that is asked next may cost more. Raises BudgetExceeded."""
+        for route in routes:
+            if (route.provider.name, route.model) == (event.next_provider, event.next_model):
+                usd = self.routing.estimate_max_cost(route, held.input_tokens, held.output_tokens)
+                more = Cost(usd=max(0.0, usd - held.usd))
+                held = self.budgets.hold_more(context.account, held, more)
+        return held
+
+
+@dataclass(slots=True)
+class AuxiliaryModel:
+    """Asks once: for a summary, a verdict, a class, a reflection. Who asks does without an answer,
+    if need be: nothing here ends a turn.
+    """
+
+    chain: RedactingChain
+    routing: ModelRouting
+    budgets: Budgets
+    clock: Clock
+
+    async def ask(
+        self,
+        turn: Turn,
+        context: TurnContext,
+        purpose: str,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int,
+    ) -> str | None:
+        """The model's words; None when nobody answered in time, or there is no budget for it."""
+        clock, work, patience = self.clock, "primary", PATIENCE_S
+        if purpose == INTENT:
+            work, patience = "fast", INTENT_PATIENCE_S
+        route = self.routing.list_routes(context.model or turn.spec.model, work)[0]
+        sent = estimate_max_tokens(messages, estimate_tokens(messages))
+        usd = self.routing.estimate_max_cost(route, sent, max_tokens)
+        actual = held = Cost(sent, max_tokens, usd)
+        try:
+            await self.budgets.hold(context.account, held)
+        except BudgetExceeded as error:
+            log.info("turn %s: no budget for a %s (%s)", turn.id, purpose, error)
+            return None
+        request = ModelRequest(tuple(messages), max_tokens=max_tokens)
+        asked = Consulting(purpose, route.provider.name, route.model, sent, usd)
+        began = clock.monotonic()
+        try:
+            turn.record(asked, clock.now())
+            await turn.commit()
+            async with asyncio.timeout(patience):
+                reply = await self.chain.complete((route,), request)
+            usage, charged = reply.usage, self.routing.usage.charge(reply.usage)
+            seconds = round(clock.monotonic() - began, 4)
+            done = Consulted(
+                purpose, reply.text, usage, reply.provider, reply.model, charged, seconds
+            )
+            actual = Cost(usage.input_tokens, usage.output_tokens, charged)
+        except (ProviderError, TimeoutError) as error:
+            why = str(error) or "too slow"
+            log.warning("no model answered for a %s: %s", purpose, why)
+            done, actual = Consulted(purpose, "", Usage(usd=0.0), "", "", error=why), Cost()
+        finally:
+            self.budgets.settle(context.account, held, actual)
+        turn.record(done, clock.now())
+        return None if done.error else done.text
