@@ -76,7 +76,7 @@ BORDERS = {
     "daemon/tools/mcp/servers.py": "what a server breaks is its own connection; it is tried again, and the others go on",
     "daemon/sessions/worker.py": "a message that crashes its worker must not stop its lane",
     "daemon/loops/engine.py": "a loop that breaks off ends as failed and says so; it blocks nobody and nothing else",
-    "daemon/outbox/dispatcher.py": "what breaks one delivery must not hold up those behind it",
+    "daemon/outbox/sender.py": "what breaks one delivery must not hold up those behind it",
     "daemon/outbox/channel_supervisor.py": "what one channel breaks is its own; it is begun again, and the others go on",
     "daemon/gateway/host.py": "a message that breaks the gateway must not hold up those behind it",
     "daemon/http/app.py": "whatever goes wrong in a request, the daemon goes on",

@@ -21,10 +21,9 @@ from daemon.outbox.channel_supervisor import (
     ChannelState,
     ChannelSupervisor,
 )
-from daemon.outbox.dispatcher import OutboxDispatcher
 from daemon.outbox.live_drafts import LiveDrafts
-from daemon.outbox.rate_limit import RateLimiter
-from daemon.outbox.sender import GIVE_UP_S, OutboxSender, delete_stale_copies
+from daemon.outbox.message import delete_stale_copies
+from daemon.outbox.sender import GIVE_UP_S, OutboxSender
 from daemon.tools.workspace.inbox_folder import InboxFolder
 
 
@@ -67,18 +66,17 @@ async def run_channels(
     sender = OutboxSender(
         store,
         daemon.clock,
+        daemon.channel_states,
         drafts,
         approvals,
-        daemon.notifier.is_working,
         daemon.notifier.post_notice,
         daemon.paths.outbox,
         times.give_up_s,
     )
-    dispatcher = OutboxDispatcher(store, daemon.channel_states, sender)
     hosts = {one.name: _make_host(daemon, one) for one in accounts}
     supervisor = ChannelSupervisor(
         daemon.channel_states,
-        lambda state: hosts[state.name],
+        hosts,
         daemon.notifier,
         times.tell_after_s,
         times.refused_pause_s,
@@ -90,7 +88,7 @@ async def run_channels(
     await apply_removals(Directory(store, daemon.clock), daemon.config_roles)
     async with asyncio.TaskGroup() as group:
         tasks = [
-            group.create_task(dispatcher.run(), name="dispatcher"),
+            group.create_task(sender.run(), name="outbox"),
             group.create_task(supervisor.run(), name="channels"),
         ]
         try:
@@ -98,7 +96,7 @@ async def run_channels(
         finally:
             for follower in followers:
                 daemon.event_bus.turn_listeners.remove(follower)
-            await dispatcher.drain(times.flush_s)
+            await sender.drain(times.flush_s)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(
@@ -111,8 +109,7 @@ async def _open_channel(
 ) -> ChannelState:
     await asyncio.to_thread(one.import_channel)
     channel = one.create_channel()
-    pacing = RateLimiter(channel.rate_limit, daemon.clock.monotonic, asyncio.sleep)
-    return ChannelState(channel, daemon.clock, pacing, times.silent_s, times.ailing_s)
+    return ChannelState(channel, daemon.clock, times.silent_s, times.ailing_s)
 
 
 def _make_host(daemon: Daemon, one: ConfiguredAccount) -> ChannelHost:

@@ -17,7 +17,7 @@ from daemon.core.event_bus import EventBus, LiveItem, Quarantined, TurnFinished
 from daemon.core.events import Answer, RecordedEvent, Suspended, TurnEnded
 from daemon.core.rows import ApprovalRow, OutboxRow
 from daemon.outbox.channel_supervisor import ChannelState
-from daemon.outbox.render import describe_origin, parse_call_id, render_question
+from daemon.outbox.message import parse_call_id, render_question
 from daemon.store.journal import Store, Tx
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class ApprovalMessages:
     store: Store
     live: EventBus
     channels: Mapping[str, ChannelState]
-    _open: set[str] = field(default_factory=set)
+    open_turns: set[str] = field(default_factory=set)
     _in_hand: set[tuple[str, int]] = field(default_factory=set)
     _tasks: BackgroundTasks = field(default_factory=BackgroundTasks)
 
@@ -52,36 +52,29 @@ class ApprovalMessages:
             self.add_turn(turn)
 
     def add_turn(self, turn: str) -> None:
-        """A question of this turn was posted: remove its buttons if it is settled already, else
-        when it is.
+        """A question of this turn was posted, or a notice that may settle one: remove its buttons
+        if it is settled already, else when it is.
         """
-        self._open.add(turn)
+        self.open_turns.add(turn)
         self._tasks.start(self._close(turn), f"closing questions of {turn}")
-
-    def on_delivery(self, turn: str) -> None:
-        """A message about this turn was sent: a notice may settle what was asked after the turn
-        was over.
-        """
-        if turn in self._open:
-            self._tasks.start(self._close(turn), f"closing questions of {turn}")
 
     def on_turn_start(self, session: str, turn: str) -> None:
         """The turn begins or goes on: somebody has answered it, or stops it."""
-        if turn in self._open:
+        if turn in self.open_turns:
             self._tasks.start(self._follow(turn), f"closing questions of {turn}")
 
     async def _follow(self, turn: str) -> None:
         with self.live.subscribe(turn, _stops) as items:
             await self._close(turn)
-            if turn in self._open:
+            if turn in self.open_turns:
                 await anext(items)
                 await self._close(turn)
 
     async def _close(self, turn: str) -> None:
         try:
-            left, settled = await self.store.read(lambda tx: _load_settled(tx, turn))
-            if not left:
-                self._open.discard(turn)  # before the edits: meanwhile the turn may ask again
+            is_open, settled = await self.store.read(lambda tx: _load_settled(tx, turn))
+            if not is_open:
+                self.open_turns.discard(turn)  # before the edits: meanwhile the turn may ask again
             await asyncio.gather(*(self._remove_buttons(row, text) for row, text in settled))
         except StoreUnavailable as error:
             log.debug("the buttons of %s still stand: %s", turn, error)
@@ -108,15 +101,13 @@ async def _edit(channel: ChannelState, row: OutboxRow, text: str) -> bool:
     """Whether there is nothing left to do about it. As long as its channel is down, that can
     wait.
     """
-    address, message = parse_address(channel.name, row.chat), row.platform_message_id.split()[-1]
-    last = channel.channel.render(text)[-1]
+    address, message_id = parse_address(row.channel, row.chat), row.platform_message_id.split()[-1]
+    message = OutboundMessage(address, channel.channel.render(text)[-1])
     for pause in (*PAUSES, 0.0):
         await channel.up.wait()
         await channel.rate_limit.acquire(address)
         try:
-            await asyncio.wait_for(
-                channel.channel.edit(message, OutboundMessage(address, last)), CALL_S
-            )
+            await asyncio.wait_for(channel.channel.edit(message_id, message), CALL_S)
         except Rejected as error:
             log.info("%s: the buttons of a question cannot be removed: %s", channel.name, error)
         except (ChannelError, TimeoutError) as error:
@@ -136,16 +127,16 @@ def _stops(item: LiveItem) -> bool:
 
 def _load_settled(tx: Tx, turn: str) -> tuple[bool, list[tuple[OutboxRow, str]]]:
     """Whether any question is open still; those with buttons that are not, with their new text."""
-    left, settled = False, []
+    is_open, settled = False, []
     for row in tx.list_turn_outbox(turn):
         asked = tx.get_approval(turn, parse_call_id(row.body)) if row.buttons else None
         if asked and asked.state == "pending":
-            left = True
+            is_open = True
         elif asked:
             outcome = describe_outcome(asked, tx.get_display_name(asked.answered_by))
-            question = render_question(asked, describe_origin(tx, row, asked))
-            settled.append((row, f"{question}\n\n**{escape_markdown(outcome)}**"))
-    return left, settled
+            text = f"{render_question(tx, row, asked)}\n\n**{escape_markdown(outcome)}**"
+            settled.append((row, text))
+    return is_open, settled
 
 
 def describe_outcome(asked: ApprovalRow, by: str) -> str:

@@ -1,98 +1,24 @@
-"""Keeps channels running, each in its own task; knows which work, and tells the owner of one that
-is down.
+"""Keeps channels running, each in its own task; knows which work and how fast one may write there,
+and tells the owner of one that is down.
 """
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 
-from channels.base import Channel, ChannelError, Host, Revoked
+from channels.base import Channel, ChannelError, Host, RateLimit, RetryLater, Revoked
+from channels.message import Address
+from channels.transport import Backoff
 from daemon.core.clock import Clock
 from daemon.core.errors import StoreUnavailable
-from daemon.outbox.rate_limit import RateLimiter
-
-SILENT_S, FAILING_S = 75.0, 15.0
-
-
-@dataclass(slots=True)
-class ChannelState:
-    """A channel and what is known of it. `up` is set while it answers; who waits for it to come
-    back waits on that.
-    """
-
-    channel: Channel
-    clock: Clock
-    rate_limit: RateLimiter
-    silent_s: float = SILENT_S
-    failing_s: float = FAILING_S
-    why: str = "it has not answered yet"
-    refused: bool = False
-    alive_at: datetime | None = None
-    since: datetime | None = None
-    up: asyncio.Event = field(default_factory=asyncio.Event)
-    _alive: float = 0.0
-    _ill: float | None = None
-
-    def __post_init__(self) -> None:
-        self._alive = self.clock.monotonic()
-        self.since = self.clock.now()
-
-    @property
-    def name(self) -> str:
-        """The channel's name."""
-        return self.channel.name
-
-    def mark_alive(self) -> None:
-        """The platform has answered."""
-        self._alive, self.alive_at = self.clock.monotonic(), self.clock.now()
-        if not self.up.is_set():
-            self.why, self.refused, self._ill, self.since = "", False, None, None
-            self.up.set()
-
-    def mark_failing(self, why: str, *, refused: bool = False) -> None:
-        """It does not answer as it should; `refused`: and it will not, before somebody mends it."""
-        self.why, self.refused = why, refused or self.refused
-        if self.up.is_set() or self._ill is None:
-            self.up.clear()
-            self._ill = self.clock.monotonic()
-            self.since = self.alive_at or self.since
-
-    @property
-    def down_for(self) -> float:
-        """Seconds that it has not worked for; 0.0 while it works."""
-        now = self.clock.monotonic()
-        if self._ill is not None:
-            return max(now - self._ill, 0.001)
-        silent = now - self._alive
-        return silent if silent > self.silent_s or not self.up.is_set() else 0.0
-
-    def describe_problem(self) -> str:
-        """What to say of it to those who watch over the daemon; "" while all is well, or has been
-        unwell for a moment only.
-        """
-        if self.refused:
-            return f"{self.name}: {self.why} (since {_at(self.since)})"
-        if self.down_for <= self.failing_s:
-            return ""
-        why = self.why or f"the platform has not answered for {self.down_for:.0f} s"
-        return f"{self.name}: {why} (since {_at(self.since or self.alive_at)})"
-
-    def describe(self) -> str:
-        """How it is, in one line for a person."""
-        if trouble := self.describe_problem():
-            return f"down: {trouble}"
-        if not self.up.is_set():
-            return f"{self.name}: connecting ({self.why})"
-        return f"{self.name}: connected, last heard {_at(self.alive_at)}"
-
-
-def _at(moment: datetime | None) -> str:
-    return f"{moment:%d %b %H:%M:%S} UTC" if moment else "the start"
-
 
 log = logging.getLogger(__name__)
+MOST_WINDOWS = 4096
+SLOWED_FOR_S = 60.0
+SLOW = RateLimit(25, 1.0)
+SILENT_S, FAILING_S = 75.0, 15.0
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 REFUSED_PAUSE, LONGEST_REFUSED = 30.0, 600.0
 LOOK_EVERY_S = 5.0
@@ -101,15 +27,156 @@ CLOSE_S = 5.0
 
 
 @dataclass(slots=True)
+class RateWindow:
+    """When the latest messages went: in no stretch of the rate's length are there ever more of
+    them than its count.
+    """
+
+    rate: RateLimit
+    sent: deque[float] = field(default_factory=deque)
+    held_until: float = 0.0
+
+    def find_wait(self, now: float) -> float:
+        """Seconds until there is room for one."""
+        while self.sent and now - self.sent[0] >= self.rate.seconds:
+            self.sent.popleft()
+        is_full = len(self.sent) >= self.rate.count
+        due = self.sent[0] + self.rate.seconds if is_full else 0.0
+        return max(0.0, due - now, self.held_until - now)
+
+
+@dataclass(slots=True)
+class RateLimiter:
+    """As fast as the platform allows, and slower for a while after it has complained. Threads share
+    their chat's rate. `monotonic` in seconds; `sleep` takes seconds.
+    """
+
+    rate: Callable[[Address], RateLimit]
+    monotonic: Callable[[], float]
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    _windows: dict[str, RateWindow] = field(default_factory=dict)
+    _slow: RateWindow = field(default_factory=lambda: RateWindow(SLOW))
+    _slow_until: float = 0.0
+
+    async def acquire(self, address: Address) -> None:
+        """Wait until one more message may go there, and take its place."""
+        while wait := self._take(address):
+            await self.sleep(wait)
+
+    def try_acquire(self, address: Address) -> bool:
+        """Whether something that may be left out (a draft, a sign of typing) can go now; takes its
+        place if so.
+
+        The last places, one at least, are kept for messages.
+        """
+        now = self.monotonic()
+        window = self._find_window(address, now)
+        wait, reserve = window.find_wait(now), max(1, window.rate.count // 4)
+        if wait or now < self._slow_until or len(window.sent) + reserve >= window.rate.count:
+            return False
+        return not self._take(address)
+
+    def on_error(self, address: Address, error: Exception, *, spare: bool = False) -> None:
+        """The error may say that it was too much: then nothing goes there for so long, and
+        everything slowly for a minute. Messages do not wait for what may be left out (`spare`).
+        """
+        if isinstance(error, RetryLater) and error.after_s:
+            now = self.monotonic()
+            until = now + error.after_s
+            if not spare:
+                window = self._find_window(address, now)
+                window.held_until = max(window.held_until, until)
+            self._slow_until = max(self._slow_until, until + SLOWED_FOR_S)
+
+    def _find_window(self, address: Address, now: float) -> RateWindow:
+        if address.chat not in self._windows:
+            if len(self._windows) >= MOST_WINDOWS:  # those that may write freely need no window
+                windows = self._windows.items()
+                self._windows = {at: one for at, one in windows if one.find_wait(now) or one.sent}
+            self._windows[address.chat] = RateWindow(self.rate(address))
+        return self._windows[address.chat]
+
+    def _take(self, address: Address) -> float:
+        """Take a place; else the seconds to wait for one."""
+        now = self.monotonic()
+        windows = [self._find_window(address, now)] + [self._slow] * (now < self._slow_until)
+        wait = max(window.find_wait(now) for window in windows)
+        for window in windows if not wait else ():
+            window.sent.append(now)
+        return wait
+
+
+class ChannelState:
+    """A channel and what is known of it. `up` is set while it answers; who waits for it to come
+    back waits on that. `refused`: somebody has to mend it.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        clock: Clock,
+        silent_s: float = SILENT_S,
+        failing_s: float = FAILING_S,
+    ) -> None:
+        self.channel, self.name, self.clock = channel, channel.name, clock
+        self.silent_s, self.failing_s = silent_s, failing_s
+        self.rate_limit = RateLimiter(channel.rate_limit, clock.monotonic)
+        self.up = asyncio.Event()
+        self.why, self.refused = "it has not answered yet", False
+        self.heard_at, self._heard = clock.now(), clock.monotonic()
+        self._failing: float | None = None
+
+    def mark_alive(self) -> None:
+        """The platform has answered."""
+        self.heard_at, self._heard = self.clock.now(), self.clock.monotonic()
+        if not self.up.is_set():
+            self.why, self.refused, self._failing = "", False, None
+            self.up.set()
+
+    def mark_failing(self, why: str, *, refused: bool = False) -> None:
+        """It does not answer as it should; `refused`: and it will not, before somebody mends it."""
+        self.why, self.refused = why, refused or self.refused
+        self.up.clear()
+        if self._failing is None:
+            self._failing = self.clock.monotonic()
+
+    @property
+    def down_for(self) -> float:
+        """Seconds that it has not worked for; 0.0 while it works."""
+        now = self.clock.monotonic()
+        if self._failing is not None:
+            return max(now - self._failing, 0.001)
+        silent = now - self._heard
+        return silent if silent > self.silent_s or not self.up.is_set() else 0.0
+
+    def describe_problem(self) -> str:
+        """What to say of it to those who watch over the daemon; "" while all is well, or has been
+        unwell for a moment only.
+        """
+        if not self.refused and self.down_for <= self.failing_s:
+            return ""
+        why = self.why or f"the platform has not answered for {self.down_for:.0f} s"
+        return f"{self.name}: {why} (since {self.heard_at:%d %b %H:%M:%S} UTC)"
+
+    def describe(self) -> str:
+        """How it is, in one line for a person."""
+        if trouble := self.describe_problem():
+            return f"down: {trouble}"
+        if not self.up.is_set():
+            return f"{self.name}: connecting ({self.why})"
+        return f"{self.name}: connected, last heard {self.heard_at:%d %b %H:%M:%S} UTC"
+
+
+@dataclass(slots=True)
 class ChannelSupervisor:
     """Owner of the channels' tasks. `tell(text, not_on)` reaches the owner on another channel."""
 
     channels: Mapping[str, ChannelState]
-    hosts: Callable[[ChannelState], Host]
+    hosts: Mapping[str, Host]
     tell: Callable[[str, str], Awaitable[None]]
     tell_after_s: float = TELL_AFTER_S
     refused_pause_s: float = REFUSED_PAUSE
-    _told: set[str] = field(default_factory=set)
+    _reported: set[str] = field(default_factory=set)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -119,20 +186,28 @@ class ChannelSupervisor:
             group.create_task(self._watch(), name="channels' health")
 
     async def _keep_running(self, state: ChannelState) -> None:
-        host, pause, refused_pause = self.hosts(state), FIRST_PAUSE, self.refused_pause_s
+        """After a refusal it is of no use to try again soon."""
+        pause = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
+        refused_pause = Backoff(self.refused_pause_s, LONGEST_REFUSED)
         try:
             while True:
-                began = state.alive_at
-                refused = await _run_once(state, host)
-                if state.alive_at != began:
-                    pause, refused_pause = FIRST_PAUSE, self.refused_pause_s
+                began, refused = state.heard_at, False
+                why = "it ended by itself and is started again"
+                try:
+                    await state.channel.run(self.hosts[state.name])
+                except ChannelError as error:
+                    why, refused = str(error), isinstance(error, Revoked)
+                except Exception as error:  # what one channel breaks is its own; the others go on
+                    log.exception("channel %s broke off and is started again", state.name)
+                    why = f"it broke off: {type(error).__name__}"
+                state.mark_failing(why, refused=refused)
+                if state.heard_at != began:
+                    pause.reset()
+                    refused_pause.reset()
                 if refused:
+                    log.error("%s: %s", state.name, why)
                     await self._tell_down(state)
-                    await asyncio.sleep(refused_pause)
-                    refused_pause = min(refused_pause * 2, LONGEST_REFUSED)
-                else:
-                    await asyncio.sleep(pause)
-                    pause = min(pause * 2, LONGEST_PAUSE)
+                await (refused_pause if refused else pause).wait()
         finally:
             try:
                 async with asyncio.timeout(CLOSE_S):
@@ -150,17 +225,16 @@ class ChannelSupervisor:
                 if state.down_for > self.tell_after_s:
                     await self._tell_down(state)
                     continue
-                is_news = not state.down_for and state.name in self._told
+                is_news = not state.down_for and state.name in self._reported
                 if is_news and await self._tell(f"{state.name} works again.", state):
-                    self._told.discard(state.name)
+                    self._reported.discard(state.name)
 
     async def _tell_down(self, state: ChannelState) -> None:
-        if state.name in self._told:
-            return
-        why = state.describe_problem() or f"{state.name}: {state.why}"
-        text = f"A channel is down. {why}. Messages to it are kept and sent when it is back. "
-        if await self._tell(f"{text}`aidaemon doctor` looks into it.", state):
-            self._told.add(state.name)
+        if state.name not in self._reported:
+            why = state.describe_problem() or f"{state.name}: {state.why}"
+            text = f"A channel is down. {why}. Messages to it are kept and sent when it is back. "
+            if await self._tell(f"{text}`aidaemon doctor` looks into it.", state):
+                self._reported.add(state.name)
 
     async def _tell(self, text: str, state: ChannelState) -> bool:
         """False when the journal did not take it: then the next look tells it."""
@@ -170,20 +244,3 @@ class ChannelSupervisor:
             log.error("%s: %s", text, error)
             return False
         return True
-
-
-async def _run_once(state: ChannelState, host: Host) -> bool:
-    """Listen. True where that ended with a refusal, so that trying again soon is of no use."""
-    try:
-        await state.channel.run(host)
-        state.mark_failing("it ended by itself and is started again")
-    except Revoked as error:
-        log.error("%s: %s", state.name, error)
-        state.mark_failing(str(error), refused=True)
-        return True
-    except ChannelError as error:
-        state.mark_failing(str(error))
-    except Exception as error:  # what one channel breaks is its own; the others go on
-        log.exception("channel %s broke off and is started again", state.name)
-        state.mark_failing(f"it broke off: {type(error).__name__}")
-    return False

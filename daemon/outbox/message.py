@@ -1,82 +1,226 @@
-"""A message on its way out: its address, its buttons, the keys under which it is sent. Pure."""
+"""Turns a row of the outbox into messages: a reply as it is, a question with its buttons, a notice
+word for word.
+"""
 
-from collections.abc import Sequence
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
+from pathlib import Path
 
-from channels.message import Address, Choice
-from daemon.access.chat_ids import BUTTONS
-from daemon.core import value
-from daemon.core.rows import ApprovalRow, OutboxRow, is_system_question, may_answer_question
-from daemon.core.trust import Label, Person, Role
+from pydantic import BaseModel, ValidationError
 
-REPLY, APPROVAL, FILE, DRAFT = "reply", "approval", "file", "draft"
+from channels.base import Rejected
+from channels.markup.approval_prompt import approval_prompt
+from channels.markup.sanitize import escape_markdown
+from channels.message import Address, Choice, MessagePart
+from daemon.access.chat_ids import BUTTONS, parse_address
+from daemon.agent.system_questions import parse_system_question
+from daemon.core.rows import (
+    UNSENT_STATES,
+    ApprovalRow,
+    OutboxRow,
+    is_system_question,
+    may_answer_question,
+)
+from daemon.core.trust import OWNER, Label, Person, Role
+from daemon.outbox.channel_supervisor import ChannelState
+from daemon.store.journal import Store, Tx
+
+REPLY, APPROVAL, FILE = "reply", "approval", "file"
 GONE = "-"
 """In place of a draft's id: what was shown goes away by itself."""
+FIRST_PAUSE = 0.5
+WORDS = "Say /approve or /deny."
+OVER = "This question is settled."
+ELSEWHERE = "Only my owner can allow this; I have asked there."
+NOWHERE = (
+    "Only my owner can allow this, and I do not know where to ask. They can say /approve here."
+)
+WHOSE = "It is for {who}, in {where}."
 
 
-@value
+class AttachmentFile(BaseModel):
+    """The copy of a file as it was when it was handed over, its name, and the text beside it."""
+
+    path: Path
+    name: str
+    caption: str = ""
+
+    @classmethod
+    def load(cls, body: str, root: Path) -> "AttachmentFile":
+        """From the body of a delivery. Raises Rejected where the copy is gone, or was never under
+        `root`.
+        """
+        try:
+            file = cls.model_validate_json(body)
+        except ValidationError as error:
+            raise Rejected("the delivery does not say which file") from error
+        if not file.path.is_relative_to(root) or not file.path.is_file():
+            raise Rejected(f"the copy of {file.name} is gone")
+        return file
+
+
+async def delete_stale_copies(store: Store, root: Path) -> None:
+    """Delete copies that no delivery waits for, left by a daemon that crashed."""
+    rows = await store.read(
+        lambda tx: [r for state in UNSENT_STATES for r in tx.list_outbox(state)]
+    )
+    needed = set()
+    for row in rows:
+        with suppress(ValidationError):
+            if row.kind == FILE:
+                needed.add(AttachmentFile.model_validate_json(row.body).path)
+
+    def delete() -> None:
+        for copy in root.glob("*"):
+            if copy not in needed:
+                copy.unlink(missing_ok=True)
+
+    await asyncio.to_thread(delete)
+
+
+@dataclass(slots=True)
 class Delivery:
-    """What is to be sent where. `choices` stand under the last piece; `reply_to` is the message
-    that the first one answers.
+    """What is to be sent where, and how far that is. `row` is as the journal has it now.
 
-    `row` is as the journal has it now. `copy` goes out beside it: the same question, where somebody
-    is who may say yes. `draft` is the message that shows it as far as it had grown: "" for one
-    whose id is not known, None for none; `overtaken`: it stands above what came after it.
+    `choices` stand under the last part; `reply_to` is the message that the first one answers.
+    `copy` goes out beside it: the same question, where somebody is who may say yes. `draft` is the
+    message that shows it as far as it had grown: "" for one whose id is not known, None for none;
+    `draft_outdated`: it stands above what came after it. `since`: it was not sent before.
+
+    `ids` are those of the messages that were sent, `unsure` says that the next one may have been
+    sent, too; `lost` counts the answers to it that were lost. `written` is what the journal has.
     """
 
     row: OutboxRow
     address: Address
-    markdown: str
     since: datetime
+    markdown: str = ""
     choices: tuple[Choice, ...] = ()
     reply_to: str = ""
     copy: OutboxRow | None = None
     draft: str | None = None
     draft_outdated: bool = False
+    parts: Sequence[MessagePart] = ()
+    file: AttachmentFile | None = None
+    ids: list[str] = field(default_factory=list)
+    unsure: bool = False
+    written: tuple[str, int] = ("", -1)
+    pause: float = FIRST_PAUSE
+    lost: int = 0
 
 
-def message_key(turn: str, part: int, index: int) -> str:
+def message_key(turn: str, *parts: object) -> str:
     """The name of one message, for ever the same: a platform that knows such names takes it
     once.
     """
-    return sha256(f"{turn}.{part}.{index}".encode()).hexdigest()[:24]
+    return sha256(".".join(map(str, (turn, *parts))).encode()).hexdigest()[:24]
 
 
-def draft_key(turn: str) -> str:
-    """The name of the message in which a turn shows what it is at."""
-    return sha256(f"{turn}.draft".encode()).hexdigest()[:24]
-
-
-def list_buttons(
-    asked: ApprovalRow, person: Person, begun_by: str, session_label: Label
-) -> list[str]:
-    """Which buttons may count when this person presses them."""
-    names = [
-        name
-        for name in (("o", "d") if is_system_question(asked) else BUTTONS)
-        if may_answer_question(
-            asked, BUTTONS[name][0], person, begun_by=begun_by, session_label=session_label
-        )
-    ]
-    return names if "d" in names or not names else [*names, "d"]
-
-
-def build_choices(asked: ApprovalRow, names: Sequence[str]) -> tuple[Choice, ...]:
-    """Buttons by the question's own token: their meaning does not depend on where they stand
-    (A15).
+def load_delivery(tx: Tx, row: OutboxRow, channels: Mapping[str, ChannelState]) -> Delivery:
+    """The message as things stand now: a question that was answered meanwhile has no buttons any
+    more.
     """
+    row, begun = tx.get_delivery(row.turn, row.part) or row, tx.get_turn_input(row.turn)
+    since = min(begun.received_at, row.created_at) if begun else row.created_at
+    delivery = Delivery(row, parse_address(row.channel, row.chat), since, row.body)
+    if row.kind == APPROVAL:
+        _load_question(tx, delivery, channels)
+    elif row.kind != REPLY:
+        delivery.markdown = escape_markdown(row.body)
+    elif (draft := tx.get_draft(row.turn)) not in (None, GONE):
+        file_sent = (FILE, row.session, "sent")  # what is said after a file is to stand below it
+        rows = tx.list_turn_outbox(row.turn)
+        delivery.draft = draft
+        delivery.draft_outdated = any((o.kind, o.session, o.state) == file_sent for o in rows)
+    if row.kind == REPLY and begun:
+        delivery.reply_to = begun.message_id
+    return delivery
+
+
+def _load_question(tx: Tx, delivery: Delivery, channels: Mapping[str, ChannelState]) -> None:
+    """Who may not approve here is told who has been asked; a button is shown only where it may
+    count.
+    """
+    row, delivery.markdown = delivery.row, OVER
+    asked = tx.get_approval(row.turn, parse_call_id(row.body))
+    if asked is None:
+        return
+    text = render_question(tx, row, asked)
+    if asked.state != "pending":
+        delivery.markdown = f"{text}\n\n{OVER}"
+        return
+    choices = _list_choices(tx, row, asked)
+    if "o" not in choices:
+        chats = [one.session for one in tx.list_owner_chats() if one.session != row.session]
+        found = [session for chat in chats if (session := tx.get_session(chat))]
+        up = [one for one in found if one.channel in channels and channels[one.channel].up.is_set()]
+        owner = next(iter(up + found), None)
+        text = f"{text}\n\n{ELSEWHERE if owner else NOWHERE}"
+        if owner and not row.attempts:  # what was tried before has been copied before
+            delivery.copy = replace(
+                row, part=-1, session=owner.id, channel=owner.channel, chat=owner.chat,
+                platform_message_id="", state="new",
+            )  # fmt: skip
+    delivery.markdown = text
+    if channels[row.channel].channel.capabilities.buttons:
+        delivery.choices = tuple(choices.values())
+    else:
+        delivery.markdown = f"{text}\n\n{WORDS}"
+
+
+def _list_choices(tx: Tx, row: OutboxRow, asked: ApprovalRow) -> dict[str, Choice]:
+    """The buttons that may count when the person in this chat presses them, by the question's own
+    token: their meaning does not depend on where they stand (A15).
+    """
+    asker, begun = tx.get_session(asked.session), tx.get_turn_input(row.turn)
+    label = asker.label if asker else Label.UNTRUSTED
+    chats = [chat.session for chat in tx.list_owner_chats()]
+    person, is_owners = OWNER, label is Label.UNTRUSTED or row.session in chats
+    if begun and (begun.session == row.session or not is_owners):
+        person = Person(begun.sender, Role(begun.role) if begun.role in list(Role) else Role.GUEST)
+    begun_by = begun.sender if begun and person is not OWNER else ""
     labels = {"o": "Yes", "d": "No"} if is_system_question(asked) else {}
-    token, choices = asked.token_hash[:32], []
-    for name in names:
-        _, label, style = BUTTONS[name]
-        choices.append(Choice(labels.get(name, label), f"ask:{name}:{token}", style))
-    return tuple(choices)
+    choices: dict[str, Choice] = {}
+    for name in labels or BUTTONS:
+        answer, text, style = BUTTONS[name]
+        if may_answer_question(asked, answer, person, begun_by=begun_by, session_label=label) or (
+            name == "d" and choices
+        ):
+            data = f"ask:{name}:{asked.token_hash[:32]}"
+            choices[name] = Choice(labels.get(name, text), data, style)
+    return choices
 
 
-def role_or_guest(role: str) -> Role:
-    """The role that the journal has; what this version does not know is nobody."""
+def parse_call_id(body: str) -> str:
+    """Which call a question's delivery is about."""
     try:
-        return Role(role)
-    except ValueError:
-        return Role.GUEST
+        return str(json.loads(body)["call_id"])
+    except (ValueError, LookupError, TypeError):
+        return ""
+
+
+def render_question(tx: Tx, row: OutboxRow, asked: ApprovalRow) -> str:
+    """The question in markdown, and for whom it is, where that is another conversation than the one
+    it is put in. A system question is a sentence, not a call.
+
+    What somebody calls themselves proves nothing: it never stands without who they are.
+    """
+    is_outside = asked.label is Label.UNTRUSTED
+    if is_system_question(asked) and (system := parse_system_question(asked.tool, asked.arguments)):
+        text = f"**{escape_markdown(system.title)}**\n\n{escape_markdown(system.text)}".rstrip()
+    else:
+        what = asked.tool, asked.arguments, asked.effect.value, asked.expires, asked.preview
+        text = approval_prompt(*what, outside=is_outside)
+    asker, begun = tx.get_session(asked.session), tx.get_turn_input(asked.turn)
+    where = (asker.root if asker else "") or asked.session
+    if where == row.session:
+        return text
+    sender = begun.sender if begun else ""
+    name = tx.get_display_name(sender)
+    who = f"{name} ({sender})" if name != sender else sender or "the assistant itself"
+    return f"{text}\n\n{WHOSE.format(who=escape_markdown(who), where=escape_markdown(where))}"

@@ -1,34 +1,41 @@
-"""Sends one delivery: from its row in the outbox to the platform's answer.
+"""Sends the outbox: one worker per conversation, in order (F1, guarantees.md).
 
-Each message of it goes through: sending (on disk) -> the platform -> its id (on disk). What a crash
-or a lost answer leaves unsure is looked for at the platform, or sent again under the same key
-(promise 4; K12 to K14).
+Each message of a delivery goes through: sending (on disk) -> the platform -> its id (on disk). What
+a crash or a lost answer leaves unsure is looked for at the platform, or sent again under the same
+key (promise 4; K12 to K14).
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pydantic import BaseModel, ValidationError
-
 from channels.base import Channel, ChannelError, DeliveryUnknown, Rejected, RetryLater, Revoked
-from channels.message import MessagePart, OutboundMessage
-from daemon.access.chat_ids import NOTICE
-from daemon.core.clock import Clock
+from channels.message import Address, OutboundMessage
+from daemon.access.chat_ids import NOTICE, parse_address
+from daemon.core.clock import BackgroundTasks, Clock
 from daemon.core.errors import StoreUnavailable
-from daemon.core.rows import UNSENT_STATES, OutboxRow
+from daemon.core.rows import OutboxRow
 from daemon.outbox.approval_messages import ApprovalMessages
 from daemon.outbox.channel_supervisor import ChannelState
 from daemon.outbox.live_drafts import LiveDrafts
-from daemon.outbox.message import APPROVAL, FILE, REPLY, Delivery, draft_key, message_key
-from daemon.outbox.render import build_message
+from daemon.outbox.message import (
+    APPROVAL,
+    FILE,
+    FIRST_PAUSE,
+    REPLY,
+    AttachmentFile,
+    Delivery,
+    load_delivery,
+    message_key,
+)
 from daemon.store.journal import Store, Tx
 
 log = logging.getLogger(__name__)
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
+LONGEST_PAUSE = 15.0
 BLIND_PAUSES = (0.5, 2.0, 8.0, 32.0, 128.0)
 """Between tries that a platform did not answer, where nobody can look whether they arrived: each
 may send a duplicate.
@@ -39,83 +46,113 @@ DOWN_PAUSE = 120.0
 GIVE_UP_S = 86_400.0
 DAY = "the platform did not take it for a day"
 LOST = "the platform has answered none of {tries} tries; it may have arrived"
-
-
-class AttachmentFile(BaseModel):
-    """The copy of a file as it was when it was handed over, its name, and the text beside it."""
-
-    path: Path
-    name: str
-    caption: str = ""
-
-    @classmethod
-    def load(cls, body: str, root: Path) -> "AttachmentFile":
-        """From the body of a delivery. Raises Rejected where the copy is gone, or was never under
-        `root`.
-        """
-        try:
-            file = cls.model_validate_json(body)
-        except ValidationError as error:
-            raise Rejected("the delivery does not say which file") from error
-        if not file.path.is_relative_to(root) or not file.path.is_file():
-            raise Rejected(f"the copy of {file.name} is gone")
-        return file
-
-
-async def delete_stale_copies(store: Store, root: Path) -> None:
-    """Delete copies that no delivery waits for, left by a daemon that crashed."""
-    rows = await store.read(
-        lambda tx: [r for state in UNSENT_STATES for r in tx.list_outbox(state)]
-    )
-    kept = set()
-    for row in rows:
-        with suppress(ValidationError):
-            if row.kind == FILE:
-                kept.add(AttachmentFile.model_validate_json(row.body).path)
-
-    def delete() -> None:
-        for copy in root.glob("*"):
-            if copy not in kept:
-                copy.unlink(missing_ok=True)
-
-    await asyncio.to_thread(delete)
-
-
-@dataclass(slots=True)
-class DeliveryState:
-    """`ids` are those of the messages that were sent, `unsure` says that the next one may have
-    been sent, too; `lost` counts the answers to it that were lost. `written` is what the
-    journal has.
-    """
-
-    message: Delivery
-    pieces: Sequence[MessagePart]
-    file: AttachmentFile | None
-    ids: list[str]
-    unsure: bool
-    written: tuple[str, int] = ("", -1)
-    pause: float = FIRST_PAUSE
-    lost: int = 0
+PAUSE_S = 1.0
+TRIES = 3
 
 
 @dataclass(slots=True)
 class OutboxSender:
     """Takes deliveries to their end: sent, or failed for good, and then the owner is told
-    elsewhere, in the same step.
+    elsewhere, in the same step. What is not sent when it is closed stands in the outbox still.
 
-    `tell(tx, text, not_on)` posts a notice to the owner; `is_up` says whether a channel works.
+    `tell(tx, text, not_on)` posts a notice to the owner; `files` has the copies of files. `_known`
+    holds what is queued; what is `_done` leaves it only after a look at the outbox that began
+    later, for an earlier one may still show it as unsent.
     """
 
     store: Store
     clock: Clock
+    channels: Mapping[str, ChannelState]
     drafts: LiveDrafts
     approvals: ApprovalMessages
-    is_up: Callable[[str], bool]
     tell: Callable[[Tx, str, str], bool]
     files: Path
     give_up_s: float = GIVE_UP_S
+    _queues: dict[Address, deque[tuple[OutboxRow, float]]] = field(default_factory=dict)
+    _workers: dict[Address, asyncio.Task[None]] = field(default_factory=dict)
+    _known: set[tuple[str, int]] = field(default_factory=set)
+    _done: set[tuple[str, int]] = field(default_factory=set)
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _tasks: BackgroundTasks = field(default_factory=BackgroundTasks)
 
-    async def deliver(self, channel: ChannelState, row: OutboxRow, since: float) -> None:
+    async def run(self) -> None:
+        """Until cancelled: first what a former daemon left, then whatever comes."""
+        unwatch = self.store.watch_outbox(self._wake.set)
+        self._wake.set()
+        try:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                try:
+                    await self._collect()
+                except StoreUnavailable as error:
+                    log.error("the outbox cannot be read (%s); it is looked at again", error)
+                    await asyncio.sleep(PAUSE_S)
+                    self._wake.set()
+        finally:
+            unwatch()
+            await self._tasks.aclose()
+
+    async def drain(self, seconds: float) -> None:
+        """Wait, so long at most, until nothing is on its way on the channels that work."""
+        try:
+            await self._collect()
+        except StoreUnavailable as error:
+            log.error("the outbox cannot be read: %s", error)
+        running = self._workers.items()
+        workers = [task for one, task in running if self.channels[one.channel].up.is_set()]
+        if workers:
+            await asyncio.wait(workers, timeout=seconds)
+
+    async def _collect(self) -> None:
+        """New rows go to the end of their conversation's queue; those that are queued already stay
+        where they are.
+        """
+        done, self._done = self._done, set()
+        names = tuple(self.channels)
+        rows = await self.store.read(lambda tx: [r for name in names for r in tx.list_unsent(name)])
+        self._known -= done
+        for row in rows:
+            if (row.turn, row.part) in self._known:
+                continue
+            self._known.add((row.turn, row.part))
+            address = parse_address(row.channel, row.chat)
+            self._queues.setdefault(address, deque()).append((row, self.clock.monotonic()))
+            if address not in self._workers:
+                work = self._work(self.channels[row.channel], address)
+                self._workers[address] = self._tasks.start(work, f"delivery {address}")
+
+    async def _work(self, channel: ChannelState, address: Address) -> None:
+        """After an error a delivery is tried again from what the journal has; after the third it
+        has failed.
+        """
+        queue, tries = self._queues[address], 0
+        try:
+            while queue:
+                row, since = queue[0]
+                try:
+                    await self._deliver(channel, row, since)
+                except StoreUnavailable as error:
+                    log.error("a delivery to %s waits: %s", row.session, error)
+                    await asyncio.sleep(PAUSE_S)
+                    continue
+                except Exception as error:  # what breaks one must not hold up those behind it
+                    log.exception("a delivery to %s broke off", row.session)
+                    tries += 1
+                    if tries < TRIES:
+                        await asyncio.sleep(PAUSE_S)
+                        continue
+                    await self._fail(channel, row, f"it broke off: {type(error).__name__}")
+                tries = 0
+                queue.popleft()
+                self._done.add((row.turn, row.part))
+        finally:
+            if queue:  # what broke off is found again at the next look
+                self._done |= {(row.turn, row.part) for row, _ in queue}
+                self._wake.set()
+            del self._workers[address], self._queues[address]
+
+    async def _deliver(self, channel: ChannelState, row: OutboxRow, since: float) -> None:
         """Until it is sent or has failed; it waits `since` (monotonic). Cancelled in between, it
         goes on at the next start.
 
@@ -124,204 +161,187 @@ class OutboxSender:
         if row.kind == REPLY:
             await self.drafts.finish(row.turn)
         try:
-            state = await self._load(channel, row)
-            while len(state.ids) < len(state.pieces):
+            delivery = await self._load(channel, row)
+            while len(delivery.ids) < len(delivery.parts):
                 try:
-                    await self._send_next(channel, state)
+                    await self._send_next(channel, delivery)
                 except Rejected:
                     raise
                 except ChannelError as error:
                     if self.clock.monotonic() - since > self.give_up_s:
                         raise Rejected(f"{DAY}: {error}") from error
-                    await self._pause(channel, state, error)
-                    if row.kind == APPROVAL and not (state.ids or state.unsure):
-                        again = await self._load(
-                            channel, state.message.row
-                        )  # it may be settled now
-                        state.message, state.pieces = again.message, again.pieces
-            if state.message.row.state not in (SENT, FAILED) and state.written[0] != SENT:
-                await self._mark(state, SENT)
+                    await self._pause(channel, delivery, error)
+                    if row.kind == APPROVAL and not (delivery.ids or delivery.unsure):
+                        again = await self._load(channel, row)  # it may be settled now
+                        again.pause, again.written = delivery.pause, delivery.written
+                        delivery = again
+            await self._mark(delivery, SENT)
         except Rejected as error:
-            await self.mark_failed(channel, row, str(error))
+            await self._fail(channel, row, str(error))
             return
-        await self._delete_copy(row)
-        if state.message.choices:
+        if row.kind == FILE:
+            await self._delete_copy(row)
+        if delivery.choices or row.turn in self.approvals.open_turns:
             self.approvals.add_turn(row.turn)
-        else:
-            self.approvals.on_delivery(row.turn)
 
-    async def _load(self, channel: ChannelState, row: OutboxRow) -> DeliveryState:
+    async def _load(self, channel: ChannelState, row: OutboxRow) -> Delivery:
         """As the journal has it now. Raises Rejected for a file that is gone."""
-        platform, buttons = channel.channel, channel.channel.capabilities.buttons
-        message = await self.store.read(
-            lambda tx: build_message(tx, channel.name, row, buttons=buttons, is_up=self.is_up)
-        )
-        now, file = message.row, None
-        pieces: Sequence[MessagePart] = []
-        if now.state not in (SENT, FAILED):
-            text = message.markdown
-            if now.kind == FILE:
-                file = AttachmentFile.load(now.body, self.files)
-                text = file.caption or file.name
-            pieces = platform.render(text)
-        ids = now.platform_message_id.split()
-        return DeliveryState(message, pieces, file, ids, now.state in (SENDING, UNCERTAIN))
+        delivery = await self.store.read(lambda tx: load_delivery(tx, row, self.channels))
+        row, text = delivery.row, delivery.markdown
+        delivery.ids = row.platform_message_id.split()
+        if row.state in (SENT, FAILED):
+            delivery.written = SENT, len(delivery.ids)
+            return delivery
+        delivery.unsure = row.state in (SENDING, UNCERTAIN)
+        if row.kind == FILE:
+            file = delivery.file = AttachmentFile.load(row.body, self.files)
+            text = file.caption or file.name
+        delivery.parts = channel.channel.render(text)
+        return delivery
 
-    async def _send_next(self, channel: ChannelState, state: DeliveryState) -> None:
-        """One message more. What was in doubt is no longer, once the platform has said yes or a
-        plain no.
+    async def _send_next(self, channel: ChannelState, delivery: Delivery) -> None:
+        """One message more: the first brings the file, takes the draft's place and is the answer;
+        the last has the buttons. What was in doubt is no longer, once the platform has said yes or
+        a plain no.
         """
-        message, index = state.message, len(state.ids)
-        row, address, piece = message.row, message.address, state.pieces[index]
-        key = message_key(row.turn, row.part, index)
+        row, index = delivery.row, len(delivery.ids)
+        message = OutboundMessage(
+            delivery.address,
+            delivery.parts[index],
+            message_key(row.turn, row.part, index),
+            delivery.choices if index == len(delivery.parts) - 1 else (),
+            "" if index else delivery.reply_to,
+        )
+        if delivery.file and not index:
+            message = replace(message, file=delivery.file.path, name=delivery.file.name)
         sent = ""
-        if state.unsure:
-            asked = OutboundMessage(address, piece, key)
-            found = await channel.channel.find(asked, message.since)
-            if found and found not in state.ids:
+        if delivery.unsure:
+            found = await channel.channel.find(message, delivery.since)
+            if found and found not in delivery.ids:
                 known = await self.store.read(
                     lambda tx: tx.find_delivery(row.channel, row.chat, found)
                 )
                 if known is None or (known.turn, known.part) == (row.turn, row.part):
                     sent = found  # a message that is known as another one is not this one
         if not sent:
-            await channel.rate_limit.acquire(address)
-            await self._mark(state, SENDING)
-            sent = await _send(channel.channel, state, piece, key)
-        state.ids.append("".join(sent.split()) or "-")
-        state.unsure, state.pause, state.lost = False, FIRST_PAUSE, 0
-        await self._mark(state, SENT if len(state.ids) == len(state.pieces) else SENDING)
+            await channel.rate_limit.acquire(delivery.address)
+            await self._mark(delivery, SENDING)
+            if delivery.draft is not None and not index:
+                sent = await _replace_draft(channel.channel, delivery, message)
+            sent = sent or await channel.channel.send(message)
+        delivery.ids.append("".join(sent.split()) or "-")
+        delivery.unsure, delivery.pause, delivery.lost = False, FIRST_PAUSE, 0
+        await self._mark(delivery, SENT if index + 1 == len(delivery.parts) else SENDING)
 
-    async def _pause(
-        self, channel: ChannelState, state: DeliveryState, error: ChannelError
-    ) -> None:
+    async def _pause(self, channel: ChannelState, delivery: Delivery, error: ChannelError) -> None:
         """Wait as long as the platform wants, or until it is back; what is unsure stays so until
         it is known.
 
         Raises Rejected where one try more could only make it worse.
         """
-        can, wait = channel.channel.capabilities, state.pause
+        can, wait = channel.channel.capabilities, delivery.pause
         asked = error.after_s if isinstance(error, RetryLater) else 0.0
-        state.pause = min(wait * 2, LONGEST_PAUSE)
+        delivery.pause = min(wait * 2, LONGEST_PAUSE)
         wait = asked or wait
         if isinstance(error, DeliveryUnknown):
-            state.unsure = True
-            findable = can.can_find and not (state.file and not state.ids)
+            delivery.unsure = True
+            findable = can.can_find and not (delivery.file and not delivery.ids)
             if not (can.idempotent or findable):
-                state.lost += 1
-                if state.lost > len(BLIND_PAUSES):
-                    raise Rejected(f"{LOST.format(tries=state.lost)}: {error}") from error
-                wait = BLIND_PAUSES[state.lost - 1]
-        row = state.message.row
-        channel.rate_limit.on_error(state.message.address, error)
+                delivery.lost += 1
+                if delivery.lost > len(BLIND_PAUSES):
+                    raise Rejected(f"{LOST.format(tries=delivery.lost)}: {error}") from error
+                wait = BLIND_PAUSES[delivery.lost - 1]
+        channel.rate_limit.on_error(delivery.address, error)
         if isinstance(error, Revoked):
             channel.mark_failing(str(error), refused=True)
-        log.info("%s: a message to %s waits %.1f s: %s", channel.name, row.session, wait, error)
-        await self._mark(state, UNCERTAIN if state.unsure else NEW, str(error))
+        to = delivery.row.session
+        log.info("%s: a message to %s waits %.1f s: %s", channel.name, to, wait, error)
+        await self._mark(delivery, UNCERTAIN if delivery.unsure else NEW, str(error))
         if channel.up.is_set() or asked:
             await asyncio.sleep(wait)
             return
         with suppress(TimeoutError):
             await asyncio.wait_for(channel.up.wait(), DOWN_PAUSE)
 
-    async def mark_failed(self, channel: ChannelState, row: OutboxRow, why: str) -> None:
+    async def _fail(self, channel: ChannelState, row: OutboxRow, why: str) -> None:
         """It has failed for good. A failed notice causes no other notice."""
         log.warning("%s: %s to %s cannot be sent: %s", channel.name, row.kind, row.session, why)
         kind = KINDS.get(row.kind, "a message")
-        text = f"I could not deliver {kind} to {row.session} on {channel.name}: {why}."
-        kept = f"Its text is kept: aidaemon show {row.turn}"
-        text = f"{text} {'The file itself is where it was.' if row.kind == FILE else kept}"
-
-        def work(tx: Tx) -> None:
-            tx.mark_delivery(row.turn, row.part, FAILED, error=why)
-            if row.kind == REPLY:
-                tx.remove_draft(row.turn)
-            if not row.turn.startswith(NOTICE):
-                self.tell(tx, text, channel.name)
-
-        await self._write(work)
-        await self._delete_copy(row)
+        is_file, notice = row.kind == FILE, ""
+        if not row.turn.startswith(NOTICE):
+            notice = f"I could not deliver {kind} to {row.session} on {channel.name}: {why}. " + (
+                "The file itself is where it was."
+                if is_file
+                else f"Its text is kept: aidaemon show {row.turn}"
+            )
+        delivery = Delivery(row, parse_address(row.channel, row.chat), row.created_at)
+        await self._mark(delivery, FAILED, why, notice)
+        if is_file:
+            await self._delete_copy(row)
 
     async def _delete_copy(self, row: OutboxRow) -> None:
-        """Delete the copy of a file; if that fails, the next start deletes it."""
-        if row.kind == FILE:
-            with suppress(OSError, Rejected):
-                path = AttachmentFile.load(row.body, self.files).path
-                await asyncio.to_thread(path.unlink, missing_ok=True)
+        """If that fails, the next start deletes it."""
+        with suppress(OSError, Rejected):
+            path = AttachmentFile.load(row.body, self.files).path
+            await asyncio.to_thread(path.unlink, missing_ok=True)
 
-    async def _mark(self, state: DeliveryState, name: str, error: str = "") -> None:
+    async def _mark(
+        self, delivery: Delivery, state: str, error: str = "", notice: str = ""
+    ) -> None:
         """On disk when it returns: nothing is sent before, and nothing is forgotten after, however
-        long the disk is full.
+        long the disk is full. `notice` is for the owner.
         """
-        written = (name, len(state.ids))
-        if state.written == written:
+        written, row, pause = (state, len(delivery.ids)), delivery.row, FIRST_PAUSE
+        if delivery.written == written:
             return
-        message, ids = state.message, " ".join(state.ids)
-        row = message.row
-        copy = message.copy if name == SENDING and not state.written[0] else None
 
         def work(tx: Tx) -> None:
-            tx.mark_delivery(row.turn, row.part, name, ids, error)
-            if copy:
-                tx.post_delivery(copy)
-            if row.kind == REPLY and ids:
+            tx.mark_delivery(row.turn, row.part, state, " ".join(delivery.ids), error)
+            if delivery.copy and state == SENDING and not delivery.written[0]:
+                tx.post_delivery(delivery.copy)
+            if row.kind == REPLY and (delivery.ids or state == FAILED):
                 tx.remove_draft(row.turn)
-            if name == SENT and message.choices:
+            if delivery.choices and state == SENT:
                 tx.set_buttons(row.turn, row.part, shown=True)
+            if notice:
+                self.tell(tx, notice, row.channel)
 
-        await self._write(work)
-        state.written = written
-
-    async def _write(self, work: Callable[[Tx], None]) -> None:
-        pause = FIRST_PAUSE
         while True:
             try:
-                return await self.store.write(work)
-            except StoreUnavailable as error:
-                log.error("the journal does not take the state of a delivery (%s); it waits", error)
+                await self.store.write(work)
+                break
+            except StoreUnavailable as unavailable:
+                log.error(
+                    "the journal does not take the state of a delivery (%s); it waits", unavailable
+                )
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
+        delivery.written = written
 
 
-async def _send(channel: Channel, state: DeliveryState, piece: MessagePart, key: str) -> str:
-    """The first message brings the file, takes the draft's place and is the answer; the last has
-    the buttons.
+async def _replace_draft(channel: Channel, delivery: Delivery, message: OutboundMessage) -> str:
+    """The id of the draft that shows the message now; "" where none can, then it is gone.
+
+    A draft may have been begun whose id is not known. Under the same key the platform gives the
+    first one, or makes one. Where there are keys nothing is searched for: a platform that finds by
+    words could find an equal answer of before.
     """
-    message, first = state.message, not state.ids
-    if state.file and first:
-        return await channel.send(
-            OutboundMessage(message.address, piece, key, file=state.file.path, name=state.file.name)
-        )
-    choices = message.choices if len(state.ids) == len(state.pieces) - 1 else ()
-    outbound = OutboundMessage(message.address, piece, key, choices)
-    if first and message.draft is not None:
-        shown = message.draft or await _find_draft(channel, message, piece)
-        if shown and not message.draft_outdated:
-            try:
-                await channel.edit(shown, outbound)
-                return shown
-            except Rejected as error:
-                log.info("%s: a draft cannot be replaced: %s", channel.name, error)
-            except DeliveryUnknown as error:
-                raise RetryLater(str(error)) from error  # an edit may be repeated: it sends nothing
-        if shown:
-            with suppress(ChannelError):
-                await channel.delete(message.address, shown)
-        state.message = replace(message, draft=None)
-    return await channel.send(replace(outbound, reply_to=message.reply_to if first else ""))
-
-
-async def _find_draft(channel: Channel, message: Delivery, piece: MessagePart) -> str:
-    """A draft was begun, and its id is not known. Under the same key the platform gives the first
-    one, or makes one.
-
-    Where there are keys nothing is searched for: a platform that finds by words could find an equal
-    answer of before.
-    """
-    key = draft_key(message.row.turn)
-    if not channel.capabilities.idempotent:
-        return await channel.find(OutboundMessage(message.address, piece, key), message.since)
-    try:
-        return await channel.show_draft(message.address, key, message.markdown, "")
-    except Rejected:
-        return ""
+    draft, key = delivery.draft, message_key(delivery.row.turn, "draft")
+    if not draft and channel.capabilities.idempotent:
+        with suppress(Rejected):
+            draft = await channel.show_draft(message.address, key, delivery.markdown, "")
+    elif not draft:
+        draft = await channel.find(replace(message, key=key), delivery.since)
+    if draft and not delivery.draft_outdated:
+        try:
+            await channel.edit(draft, message)
+            return draft
+        except Rejected as error:
+            log.info("%s: a draft cannot be replaced: %s", channel.name, error)
+        except DeliveryUnknown as error:
+            raise RetryLater(str(error)) from error  # an edit may be repeated: it sends nothing
+    if draft:
+        with suppress(ChannelError):
+            await channel.delete(message.address, draft)
+    delivery.draft = None
+    return ""

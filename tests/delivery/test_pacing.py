@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.base import RateLimit
+from channels.base import RateLimit, RetryLater
 from channels.message import Address
-from daemon.outbox.rate_limit import MOST_WINDOWS, SLOW, SLOWED_FOR_S, RateLimiter
+from daemon.outbox.channel_supervisor import MOST_WINDOWS, SLOW, SLOWED_FOR_S, RateLimiter
 
 HERE, THERE = Address("telegram", "1"), Address("telegram", "2")
 RATES = st.builds(RateLimit, st.integers(1, 25), st.sampled_from([0.5, 1.0, 3.0, 60.0]))
@@ -72,7 +72,7 @@ def test_what_may_be_left_out_never_takes_the_last_place(
 
 async def test_b5_14_a_complaint_holds_that_conversation_and_slows_the_rest() -> None:
     pacing, hand = paced(RateLimit(100, 1.0))
-    pacing.slow_down(HERE, 7.0)
+    pacing.on_error(HERE, RetryLater("too many requests", 7.0))
     await pacing.acquire(THERE)
     assert hand.now == 0.0 and not pacing.try_acquire(THERE)
     await pacing.acquire(HERE)

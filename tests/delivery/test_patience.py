@@ -15,7 +15,6 @@ from daemon.core.rows import SessionRow
 from daemon.core.trust import Label
 from daemon.outbox.channel_supervisor import ChannelState
 from daemon.outbox.live_drafts import LiveDrafts
-from daemon.outbox.rate_limit import RateLimiter
 from daemon.store.sqlite import SqliteStore
 from tests.delivery.scripts import Slowly, hammer, smash
 from tests.delivery.stage import at_home
@@ -162,9 +161,7 @@ async def test_b5_14_a_reply_that_takes_its_drafts_place_may_be_tried_as_often_a
 async def test_e12_a_draft_that_fades_is_shown_again_before_it_is_gone(tmp_path: Path) -> None:
     """A tool may work for minutes, and Telegram takes a draft away after thirty seconds."""
     channel, clock, live = Fading(capabilities=replace(CAN, typing=False)), Hurried(), EventBus()
-    outlet = ChannelState(
-        channel, clock, RateLimiter(channel.rate_limit, clock.monotonic, asyncio.sleep)
-    )
+    outlet = ChannelState(channel, clock)
     outlet.mark_alive()
     chat = SessionRow("1", "telegram", "1", Label.TRUSTED, clock.now())
     store = await SqliteStore.open(tmp_path / "journal.db")

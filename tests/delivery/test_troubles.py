@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from inspect import getclosurevars
 from pathlib import Path
 from typing import TypeVar
 
@@ -206,7 +207,7 @@ class Ragged(Journal):
     torn: bool = False
 
     async def write(self, work: Callable[[Tx], T]) -> T:
-        if not self.torn and work.__qualname__.startswith("OutboxSender.mark_failed"):
+        if not self.torn and getclosurevars(work).nonlocals.get("state") == "failed":
             self.torn = True
             raise KeyError("oops")
         return await Journal.write(self, work)
