@@ -10,7 +10,7 @@ from daemon.commands.registry import CommandCall
 from daemon.core import value
 from daemon.core.errors import ConfigError
 from daemon.core.ids import NewId
-from daemon.core.rows import RuleRow
+from daemon.core.rows import FileVersion, RuleRow
 from daemon.core.trust import Label
 from daemon.services.admin import PeopleService, answer_mcp
 from daemon.services.rules import RuleReader
@@ -19,14 +19,8 @@ from daemon.tools.mcp.pins import PinStore
 from daemon.tools.mcp.servers import ServerManager
 from daemon.tools.policy.rule_text import RULE_FORMS, RuleRefusal
 from daemon.tools.policy.rules import PinnedRule, RuleSet, describe_rule
-from daemon.tools.workspace.file_store import (
-    ChangeAuthor,
-    FileStore,
-    find_latest_turn,
-    group_by_path,
-    undo_turn,
-)
-from daemon.tools.workspace.history import NO_FILE, FileVersion
+from daemon.tools.workspace.file_store import NO_FILE, ChangeAuthor, FileStore
+from daemon.tools.workspace.undo import find_latest_turn, group_by_path, undo_turn
 
 PEOPLE_USAGE = "Use /people, or /people remove NAME with a name of that list."
 NOBODY = (
@@ -178,14 +172,14 @@ class UndoCommand:
         chat = call.session.id
         rows = await self.store.read(lambda tx: tx.list_subsessions(chat))
         sessions = {chat, *(row.id for row in rows)}
-        own = [one for one in self.files.history.entries if one.session in sessions]
+        own = [one for one in self.files.versions.values() if one.session in sessions]
         turns: dict[str, list[FileVersion]] = {}
         for one in own:
             turns.setdefault(one.turn, []).append(one)
         if call.argument == "list" and own:
             lines = list(map(_describe_changes, turns.values()))[-MAX_LISTED:]
             return "\n".join(("File changes, latest first (/undo ID undoes one):", *lines[::-1]))
-        turn = call.argument or find_latest_turn(own, sessions)
+        turn = call.argument or find_latest_turn(own)
         if turn in ("", "list"):
             return NOTHING_TO_UNDO
         if turn not in turns:

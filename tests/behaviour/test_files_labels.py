@@ -14,6 +14,7 @@ from daemon.core.trust import Label
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import ToolContext
 from daemon.tools.workspace.command_effects import CommandEffects, file_clock_ns, scan
+from daemon.tools.workspace.file_store import ChangeAuthor
 from tests.fakes.files import Desk
 from tests.fakes.store import FailingStore
 from tests.fakes.tools import Bench
@@ -115,15 +116,10 @@ async def test_F3_a_marked_folder_speaks_for_what_is_in_it_until_a_trusted_text_
     assert await says(desk, "read_file", path="inbox/letter.txt") is TRUSTED
 
 
-async def test_a_file_that_is_gone_loses_its_mark_one_that_is_being_made_does_not(
-    desk: Desk,
-) -> None:
+async def test_a_file_that_is_gone_loses_its_mark(desk: Desk) -> None:
     marks = desk.files.labels
     await desk.write("a.txt", "evil", label=UNTRUSTED)
     (desk.root / "a.txt").unlink()
-    marks.being_written.add("a.txt")
-    assert await marks.label_of("a.txt") is UNTRUSTED
-    marks.being_written.clear()
     assert await marks.label_of("a.txt") is TRUSTED
     assert not marks.has_labels
     assert await desk.store.read(lambda tx: tx.list_file_labels()) == []
@@ -183,7 +179,24 @@ class Terminal:
         return await self.traces.finish(began, around, label=label)
 
     def label(self, path: str) -> Label:
-        return self.desk.files.labels.snapshot()._find_label(path)
+        return self.desk.files.labels.snapshot().find_label(path)
+
+
+async def test_a_file_that_is_being_made_while_a_command_ends_keeps_its_mark(desk: Desk) -> None:
+    loop, around = asyncio.get_running_loop(), context(desk.bench(), True)
+    traces = CommandEffects(desk.files, desk.clock.monotonic)
+    began, ends = await traces.start(around), []
+    await desk.files.labels.save([FileLabel("new.txt", UNTRUSTED, "t")])
+
+    def edit(old: bytes | None) -> bytes:
+        ends.append(asyncio.run_coroutine_threadsafe(traces.finish(began, around), loop))
+        with pytest.raises(TimeoutError):  # it does not look for stale marks meanwhile
+            ends[0].result(0.2)
+        return b"evil"
+
+    await desk.files.write("new.txt", edit, ChangeAuthor("chat", "t", "c", UNTRUSTED))
+    assert await asyncio.wrap_future(ends[0]) is UNTRUSTED
+    assert await desk.files.labels.label_of("new.txt") is UNTRUSTED
 
 
 @pytest.fixture

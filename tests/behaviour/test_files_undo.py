@@ -11,11 +11,17 @@ from pathlib import Path
 import pytest
 
 from daemon.core.errors import StoreUnavailable
+from daemon.core.rows import FileVersion
 from daemon.core.trust import Label
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import ToolError
-from daemon.tools.workspace.file_store import ChangeAuthor, find_latest_turn, undo_turn
-from daemon.tools.workspace.history import MAX_AGE, MAX_HISTORY_BYTES, FileVersion, count_expired
+from daemon.tools.workspace.file_store import (
+    MAX_AGE,
+    MAX_HISTORY_BYTES,
+    ChangeAuthor,
+    count_expired,
+)
+from daemon.tools.workspace.undo import find_latest_turn, undo_turn
 from tests.fakes.files import Desk
 from tests.fakes.store import FailingStore
 from tests.fakes.tools import NOON
@@ -35,7 +41,7 @@ def unread(found: os.stat_result) -> tuple[int, ...]:
 
 
 def kept(desk: Desk) -> list[str]:
-    return sorted(one.name for one in desk.files.history.folder.iterdir())
+    return sorted(one.name for one in desk.files.folder.iterdir())
 
 
 # -- what is kept --------------------------------------------------------------
@@ -47,7 +53,7 @@ async def test_F8_a_write_keeps_what_was_there_by_its_hash_for_the_owner_alone(
     desk = await Desk.at(tmp_path)
     await desk.write("a.txt", "old")
     await desk.write("a.txt", "new", "t2")
-    first, second = desk.files.history.entries
+    first, second = desk.files.versions.values()
     assert (first.old, second.old, second.new) == (
         "",
         sha256(b"old").hexdigest(),
@@ -55,7 +61,7 @@ async def test_F8_a_write_keeps_what_was_there_by_its_hash_for_the_owner_alone(
     )
     assert (second.session, second.turn, second.path, second.at) == ("chat", "t2", "a.txt", NOON)
     assert kept(desk) == [second.old]
-    folder = desk.files.history.folder
+    folder = desk.files.folder
     assert (folder.stat().st_mode & 0o777, (folder / second.old).stat().st_mode & 0o777) == (
         0o700,
         0o600,
@@ -67,7 +73,7 @@ async def test_F8_the_tools_keep_versions_under_their_turn_and_call(tmp_path: Pa
     rig = desk.bench()
     await rig.one("write_file", '{"path": "a.txt", "text": "one two"}')
     await rig.one("edit_file", '{"path": "a.txt", "old": "two", "new": "three"}')
-    assert [(one.turn, one.call_id, one.session) for one in desk.files.history.entries] == [
+    assert [(one.turn, one.call_id, one.session) for one in desk.files.versions.values()] == [
         ("t1", "2.0", "terminal:test"), ("t1", rig.turn.calls[0].call_id, "terminal:test")
     ]  # fmt: skip
     assert await undone(desk) == {"a.txt": (True, "removed; it did not exist before")}
@@ -78,15 +84,15 @@ async def test_a_write_of_the_same_again_changes_nothing_and_keeps_nothing(tmp_p
     await desk.write("a.txt", "same")
     before = unread((desk.root / "a.txt").stat())
     await desk.write("a.txt", "same", "t2")
-    assert len(desk.files.history.entries) == 1
+    assert len(desk.files.versions) == 1
     assert unread((desk.root / "a.txt").stat()) == before
 
 
 async def test_nothing_is_written_where_the_version_so_far_cannot_be_kept(tmp_path: Path) -> None:
     desk = await Desk.at(tmp_path)
     (desk.root / "a.txt").write_text("old")
-    desk.files.history.folder.rmdir()
-    desk.files.history.folder.write_text("in the way")
+    desk.files.folder.rmdir()
+    desk.files.folder.write_text("in the way")
     with pytest.raises(ToolError, match="nothing was changed"):
         await desk.write("a.txt", "new")
     assert (desk.root / "a.txt").read_text() == "old"
@@ -114,7 +120,7 @@ async def test_a_file_that_somebody_else_changes_meanwhile_is_left_alone(tmp_pat
     with pytest.raises(ToolError, match="somebody else changed it"):
         await desk.files.write("a.txt", slow, ChangeAuthor("chat", "t1", "c", Label.TRUSTED))
     assert (desk.root / "a.txt").read_text() == "somebody's"
-    assert desk.files.history.entries == []
+    assert desk.files.versions == {}
 
 
 async def test_writers_of_one_file_come_one_after_the_other(tmp_path: Path) -> None:
@@ -128,7 +134,7 @@ async def test_writers_of_one_file_come_one_after_the_other(tmp_path: Path) -> N
         )
     )
     assert (desk.root / "n.txt").read_text() == "x" * 30
-    assert len(desk.files.history.entries) == 30
+    assert len(desk.files.versions) == 30
 
 
 async def test_a_stop_in_the_middle_of_a_write_lets_it_come_to_its_end(tmp_path: Path) -> None:
@@ -139,7 +145,7 @@ async def test_a_stop_in_the_middle_of_a_write_lets_it_come_to_its_end(tmp_path:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert (desk.root / "a.txt").read_text() == "new"
-    assert len(desk.files.history.entries) == 1
+    assert len(desk.files.versions) == 1
 
 
 # -- taking it back --------------------------------------------------------------
@@ -198,10 +204,10 @@ async def test_F8_an_undo_can_be_undone_and_undone_again(tmp_path: Path) -> None
     assert (desk.root / "a.txt").read_text() == "one"
     await undone(desk, "u1", "u2")
     assert ((desk.root / "a.txt").read_text(), (desk.root / "b.txt").read_text()) == ("two", "new")
-    assert find_latest_turn(desk.files.history.entries, {"chat"}) == "t1"
+    assert find_latest_turn([*desk.files.versions.values()]) == "t1"
     await undone(desk, "t1", "u3")
     assert ((desk.root / "a.txt").read_text(), (desk.root / "b.txt").exists()) == ("one", False)
-    assert find_latest_turn(desk.files.history.entries, {"chat"}) == "t0"
+    assert find_latest_turn([*desk.files.versions.values()]) == "t0"
 
 
 async def test_F8_versions_outlive_a_restart_and_what_nobody_tells_of_does_not(
@@ -210,8 +216,8 @@ async def test_F8_versions_outlive_a_restart_and_what_nobody_tells_of_does_not(
     desk = await Desk.at(tmp_path)
     (desk.root / "a.txt").write_text("before")
     await desk.write("a.txt", "after")
-    (desk.files.history.folder / ("f" * 64)).write_text("orphan")
-    (desk.files.history.folder / ".12.tmp").write_text("left by a crash")
+    (desk.files.folder / ("f" * 64)).write_text("orphan")
+    (desk.files.folder / ".12.tmp").write_text("left by a crash")
     again = await desk.again()
     assert kept(again) == [sha256(b"before").hexdigest()]
     assert await undone(again) == {"a.txt": (True, "as it was before")}
@@ -221,7 +227,7 @@ async def test_a_damaged_or_missing_version_is_told_and_changes_nothing(tmp_path
     desk = await Desk.at(tmp_path)
     (desk.root / "a.txt").write_text("before")
     await desk.write("a.txt", "after")
-    place = desk.files.history.folder / desk.files.history.entries[0].old
+    place = desk.files.folder / next(iter(desk.files.versions.values())).old
     place.write_text("damaged")
     assert await undone(desk) == {"a.txt": (False, "what was kept of it is damaged")}
     place.unlink()
@@ -234,7 +240,7 @@ async def test_a_version_cut_off_by_a_crash_is_made_whole_when_it_is_saved_again
 ) -> None:
     desk = await Desk.at(tmp_path)
     (desk.root / "a.txt").write_text("before")
-    (desk.files.history.folder / sha256(b"before").hexdigest()).write_text("bef")
+    (desk.files.folder / sha256(b"before").hexdigest()).write_text("bef")
     await desk.write("a.txt", "after")
     assert await undone(desk) == {"a.txt": (True, "as it was before")}
 
@@ -294,16 +300,13 @@ def test_F8_the_oldest_go_when_there_is_too_much_or_they_are_too_old() -> None:
 
 async def test_F8_old_versions_leave_disk_and_journal(tmp_path: Path) -> None:
     desk = await Desk.at(tmp_path)
-    desk.files.history.max_bytes = 2_000_000
+    desk.files.max_bytes = 2_000_000
     for number in range(40):
         await desk.write("big.bin", f"{number}" + "x" * 500_000, f"t{number}")
-    assert (
-        sum(file.stat().st_size for file in desk.files.history.folder.iterdir())
-        < 2_000_000 + 8_500_000
-    )
+    assert sum(file.stat().st_size for file in desk.files.folder.iterdir()) < 2_000_000 + 8_500_000
     told = await desk.store.read(lambda tx: tx.list_file_versions())
-    assert {row.name for row in told} == {one.name for one in desk.files.history.entries}
-    assert {one.old for one in desk.files.history.entries} >= set(kept(desk))
+    assert {row.name for row in told} == {one.name for one in desk.files.versions.values()}
+    assert {one.old for one in desk.files.versions.values()} >= set(kept(desk))
     assert await undone(desk, "t39") == {"big.bin": (True, "as it was before")}
 
 

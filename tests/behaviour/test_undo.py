@@ -4,8 +4,8 @@ from pathlib import Path
 
 from daemon.core.rows import FileLabel
 from daemon.core.trust import Label
+from daemon.tools.workspace.file_store import FileLabels
 from daemon.tools.workspace.fs import Workspace
-from daemon.tools.workspace.labels import FileLabels
 from tests.fakes.house import living
 from tests.fakes.openai import FakeOpenAI, Step, calls, says
 
@@ -78,7 +78,7 @@ async def test_F3_a_file_from_outside_taints_another_conversation_after_a_restar
     model.script(calls(("read_file", {"path": "a.txt"})), says("ok"))
     async with living(tmp_path, model) as it:
         (tmp_path / "workspace/a.txt").write_text("evil")
-        labels = FileLabels.load(Workspace(tmp_path / "workspace"), it.house.store, [])
+        labels = FileLabels(Workspace(tmp_path / "workspace"), it.house.store, [])
         await labels.save([FileLabel("a.txt", Label.UNTRUSTED, "t")])
     async with living(tmp_path, model) as it:
         turn = (await it.ask("read it", OTHER)).turn

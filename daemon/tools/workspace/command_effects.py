@@ -8,7 +8,7 @@ import asyncio
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,10 +16,8 @@ from pathlib import Path
 from daemon.core import value
 from daemon.core.rows import FileLabel, LabelScope, RunningCommand
 from daemon.core.trust import Label
-from daemon.store.journal import Tx
 from daemon.tools.base import ToolContext
-from daemon.tools.workspace.file_store import FileStore
-from daemon.tools.workspace.labels import FileLabels
+from daemon.tools.workspace.file_store import FileLabels, FileStore
 
 MAX_ENTRIES = 200_000
 CLOCK_REALTIME_COARSE = 5
@@ -74,7 +72,7 @@ class CommandEffects:
         entries, _ = await self._scan()
         folders = {entry.inode: entry.path for entry in entries if entry.folder}
         row = RunningCommand(name, at, context.turn.id)
-        await self.files.labels.store.write(lambda tx: tx.add_running_command(row))
+        await self.files.store.write(lambda tx: tx.add_running_command(row))
         return CommandStart(name, at, began, folders)
 
     async def finish(
@@ -92,48 +90,38 @@ class CommandEffects:
         """
         labels = self.files.labels
         untrusted = context.untrusted_source or label is Label.UNTRUSTED or labels.has_labels
-        settled = [began.name] if began.folders is not None and final else []
+        ended = [began.name] if began.folders is not None and final else []
         if not untrusted:
-            await self._save([], settled)
+            await labels.save([], ended)
             return label
         # A clock that was set back meanwhile hides nothing.
         reckoned = self.wall_ns() - int((self.monotonic() - began.monotonic) * 1e9)
         since = reckoned if reckoned < began.at_ns - TICK_NS else began.at_ns
         snapshot = await self._scan()
-        changes = label_changes(snapshot, since, began.folders, labels, context.turn.id)
-        await self._save(changes, settled)
-        entries, unreadable = snapshot
-        if not unreadable:
-            await labels.remove(labels.find_stale({entry.path for entry in entries}))
+        async with self.files.lock:
+            changes = label_changes(snapshot, since, began.folders, labels, context.turn.id)
+            await labels.save([*changes], ended)
+            entries, unreadable = snapshot
+            if not unreadable:
+                gone = {one.path for one in labels.entries} - {entry.path for entry in entries}
+                await labels.remove(one for one in gone if not self.files.workspace.stat(one))
         return Label.UNTRUSTED
 
     async def recover(self) -> None:
         """Label what commands did whose end an earlier daemon did not see."""
-
-        rows = await self.files.labels.store.read(lambda tx: tx.list_running_commands())
-        if not rows:
-            return
-        snapshot, labels = await self._scan(), self.files.labels
-        changes = [
-            change
-            for row in rows
-            for change in label_changes(snapshot, row.at_ns, None, labels, row.turn)
-        ]
-        await self._save(changes, [row.name for row in rows])
+        labels = self.files.labels
+        rows = await self.files.store.read(lambda tx: tx.list_running_commands())
+        if rows:
+            snapshot = await self._scan()
+            changes = [
+                change
+                for row in rows
+                for change in label_changes(snapshot, row.at_ns, None, labels, row.turn)
+            ]
+            await labels.save(changes, [row.name for row in rows])
 
     async def _scan(self) -> Snapshot:
         return await asyncio.to_thread(scan, self.files.workspace.root, self.max_entries)
-
-    async def _save(self, changes: list[FileLabel], done: list[str]) -> None:
-        if not changes and not done:
-            return
-
-        def record(tx: Tx) -> None:
-            tx.put_file_labels(changes)
-            tx.remove_running_commands(done)
-
-        await self.files.labels.store.write(record)
-        self.files.labels.add_labels(changes)
 
 
 def label_changes(
@@ -142,7 +130,7 @@ def label_changes(
     folders: Folders | None,
     labels: FileLabels,
     turn: str,
-) -> list[FileLabel]:
+) -> Iterator[FileLabel]:
     """The labels that a command leaves, given what is there now and where folders were before.
 
     Files with a new stamp are labelled, and names of new folders. A moved folder takes the labels
@@ -150,60 +138,49 @@ def label_changes(
     something is untrusted, everything in a changed folder counts.
     """
     entries, unreadable = snapshot
-    found: list[FileLabel] = []
+    trees = [*unreadable]
     for entry in entries:
         path, changed = entry.path, entry.changed_ns >= since_ns
         if not entry.folder:
-            found += [FileLabel(path, Label.UNTRUSTED, turn)] * changed
-        elif folders is None and changed and labels.has_labels:
-            found.append(_label_tree(path, turn))
+            if changed:
+                yield FileLabel(path, Label.UNTRUSTED, turn)
         elif folders is None:
-            found += labels.label_new_names([path], turn) if changed else []
+            if changed and labels.has_labels:
+                trees.append(path)
+            elif changed:
+                yield from labels.label_new_names([path], turn)
         elif (former := folders.get(entry.inode)) != path:
-            found += labels.label_new_names([path], turn)
-            found += _label_moved(labels, former, path, turn) if former else []
-    return [*found, *(_label_tree(place, turn) for place in unreadable)]
-
-
-def _label_moved(labels: FileLabels, former: str, now: str, turn: str) -> Iterator[FileLabel]:
-    for one in labels.entries:
-        inside = one.path == former or one.path.startswith(f"{former}/")
-        if inside and one.label is Label.UNTRUSTED:
-            yield replace(one, path=now + one.path.removeprefix(former))
-    if labels.find_folder_label(former) is Label.UNTRUSTED:
-        yield _label_tree(now, turn)
-
-
-def _label_tree(place: str, turn: str) -> FileLabel:
-    return FileLabel(place, Label.UNTRUSTED, turn, LabelScope.TREE)
+            yield from labels.label_new_names([path], turn)
+            if former:
+                for one in labels.entries:
+                    inside = one.path == former or one.path.startswith(f"{former}/")
+                    if inside and one.label is Label.UNTRUSTED:
+                        yield replace(one, path=path + one.path.removeprefix(former))
+                if labels.find_folder_label(former) is Label.UNTRUSTED:
+                    trees.append(path)
+    for place in trees:
+        yield FileLabel(place, Label.UNTRUSTED, turn, LabelScope.TREE)
 
 
 def scan(root: Path, max_entries: int = MAX_ENTRIES) -> Snapshot:
     """Everything in the workspace, without following links; "" for too much. In a thread."""
     found: list[ScannedEntry] = []
     unreadable: list[str] = []
-    waiting = [""]
-    while waiting:
-        place = waiting.pop()
+    folders = [""]
+    for place in folders:
         try:
             with os.scandir(root / place) as entries:
-                here = [*_read_entries(place, entries)]
+                for entry in entries:
+                    with suppress(FileNotFoundError):
+                        info = entry.stat(follow_symlinks=False)
+                        path = f"{place}/{entry.name}" if place else entry.name
+                        inode, is_folder = (info.st_dev, info.st_ino), stat.S_ISDIR(info.st_mode)
+                        found.append(ScannedEntry(path, is_folder, inode, info.st_ctime_ns))
+                        folders += [path] * is_folder
         except FileNotFoundError:
             continue
         except OSError:
             unreadable.append(place)
-            continue
-        found += here
-        waiting += [entry.path for entry in here if entry.folder]
         if len(found) > max_entries:
             return found, [""]
     return found, unreadable
-
-
-def _read_entries(place: str, entries: "Iterable[os.DirEntry[str]]") -> Iterator[ScannedEntry]:
-    for entry in entries:
-        with suppress(FileNotFoundError):
-            found = entry.stat(follow_symlinks=False)
-            path = f"{place}/{entry.name}" if place else entry.name
-            inode = (found.st_dev, found.st_ino)
-            yield ScannedEntry(path, stat.S_ISDIR(found.st_mode), inode, found.st_ctime_ns)

@@ -1,28 +1,36 @@
-"""The one way to change a file: its label is set, its former version is kept (F3, F8).
+"""The one way to change a file: its label is set (F3), and its former version is kept (F8).
 
-Also undoes the changes of a turn, where nobody has changed the files since.
+Contents of former versions lie in HOME/undo by their hash, records in the journal. A content is on
+disk before its record, and the record before the change: after a kill, /undo finds what it needs.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
+from secrets import token_hex
 from typing import Self, TypeVar
-from weakref import WeakValueDictionary
 
 from daemon.core import value
 from daemon.core.clock import run_to_completion
 from daemon.core.errors import StoreUnavailable
-from daemon.core.rows import FileLabel, FileVersion
-from daemon.core.trust import Label
+from daemon.core.rows import FileLabel, FileVersion, LabelScope
+from daemon.core.trust import Label, join_all
 from daemon.store.journal import Store, Tx
 from daemon.tools.base import ToolContext, ToolError
-from daemon.tools.workspace.fs import PendingWrite, Workspace, casefold_name
-from daemon.tools.workspace.history import NO_FILE, FileHistory, hash_content
-from daemon.tools.workspace.labels import FileLabels
+from daemon.tools.workspace.fs import CREATE_FLAGS, PendingWrite, Workspace, casefold_name
+
+MAX_HISTORY_BYTES = 175_000_000  # at most 25 more are added until the next look
+MAX_RECORDS = 5_000
+PRUNE_AFTER_BYTES, PRUNE_AFTER = 8_000_000, 100
+MAX_AGE = timedelta(days=30)
+NO_FILE = ""
+UNTRUSTED = Label.UNTRUSTED
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -46,14 +54,170 @@ class ChangeAuthor:
         return cls(context.session_id, context.turn.id, context.call_id, label)
 
 
+class FileLabels:
+    """Which files hold, or are named by, text from outside. What has no label is trusted; a file's
+    own counts before its folders'.
+
+    Names that differ only in case or composition are one name, as they are on some disks.
+    """
+
+    def __init__(self, workspace: Workspace, store: Store, rows: Iterable[FileLabel]) -> None:
+        self.workspace, self.store = workspace, store
+        self._by_folded: dict[str, dict[str, FileLabel]] = {}
+        self.add(rows)
+
+    @property
+    def entries(self) -> list[FileLabel]:
+        """Every label."""
+        return [label for group in self._by_folded.values() for label in group.values()]
+
+    @property
+    def has_labels(self) -> bool:
+        """Some file is untrusted."""
+        return bool(self._by_folded)
+
+    def snapshot(self) -> "FileLabels":
+        """The labels of now: what is read next may be overwritten before it is asked about."""
+        return FileLabels(self.workspace, self.store, self.entries)
+
+    async def label_of(self, name: str) -> Label:
+        """Of what this file holds. A file that is gone loses its label."""
+        if self.workspace.is_mounted(name):
+            return UNTRUSTED
+        if not self._by_folded:
+            return Label.TRUSTED
+        if not self.workspace.stat(name):
+            await self.remove([name])
+        return self.find_label(name)
+
+    def label_of_names(self, names: Iterable[str]) -> Label:
+        """Of these names, as a list shows them: a folder's name is as bad as what is in it."""
+        names = list(names)
+        if any(map(self.workspace.is_mounted, names)):
+            return UNTRUSTED
+        if not self._by_folded:
+            return Label.TRUSTED
+        places = {
+            place
+            for folded, group in self._by_folded.items()
+            if any(one.label is UNTRUSTED for one in group.values())
+            for place in _list_ancestors(folded)
+        }
+        return join_all(
+            UNTRUSTED if _casefold_path(name) in places else self.find_label(name) for name in names
+        )
+
+    def label_new_names(self, names: Iterable[str], turn: str) -> list[FileLabel]:
+        """Labels for new names that came from outside; existing labels stay as they are."""
+        return [
+            FileLabel(name, UNTRUSTED, turn, LabelScope.NAME)
+            for name in names
+            if name not in self._by_folded.get(_casefold_path(name), ())
+        ]
+
+    async def set_trusted(self, name: str) -> None:
+        """Trusted text replaces the whole file. In an untrusted folder it gets its own label."""
+        if self.find_folder_label(name) is UNTRUSTED:
+            await self.save([FileLabel(name, Label.TRUSTED, "")])
+        else:
+            await self.remove([name])
+
+    async def save(self, labels: Sequence[FileLabel], ended: Sequence[str] = ()) -> None:
+        """On disk when this returns, and that these commands ended."""
+
+        def record(tx: Tx) -> None:
+            tx.put_file_labels(labels)
+            tx.remove_running_commands(ended)
+
+        if labels or ended:
+            await self.store.write(record)
+            self.add(labels)
+
+    def add(self, labels: Iterable[FileLabel]) -> None:
+        """The journal has them."""
+        for label in labels:
+            self._by_folded.setdefault(_casefold_path(label.path), {})[label.path] = label
+
+    async def remove(self, names: Iterable[str]) -> None:
+        """The caller holds the lock of the FileStore: no label is added meanwhile."""
+        gone = {one: _casefold_path(one) for one in names}
+        gone = {
+            one: folded for one, folded in gone.items() if one in self._by_folded.get(folded, ())
+        }
+        if not gone:
+            return
+        await self.store.write(lambda tx: tx.remove_file_labels(gone))
+        for name, folded in gone.items():
+            del self._by_folded[folded][name]
+            if not self._by_folded[folded]:
+                del self._by_folded[folded]
+
+    def find_folder_label(self, name: str) -> Label:
+        """That of the nearest folder with a label for everything in it."""
+        for place in _list_ancestors(_casefold_path(name))[1:]:
+            group = self._by_folded.get(place, {}).values()
+            if trees := [one.label for one in group if one.scope is LabelScope.TREE]:
+                return join_all(trees)
+        return Label.TRUSTED
+
+    def find_label(self, name: str) -> Label:
+        """Bad news holds for every spelling of the name, good news for its own."""
+        own = [
+            one.label
+            for one in self._by_folded.get(_casefold_path(name), {}).values()
+            if one.scope is not LabelScope.NAME and (one.path == name or one.label is UNTRUSTED)
+        ]
+        return join_all(own) if own else self.find_folder_label(name)
+
+
+def _list_ancestors(name: str) -> list[str]:
+    """It, the folders above it, and "" for the root."""
+    steps = name.split("/") if name else []
+    return ["/".join(steps[:count]) for count in range(len(steps), -1, -1)]
+
+
+def _casefold_path(name: str) -> str:
+    return "/".join(map(casefold_name, name.split("/")))
+
+
+def hash_content(data: bytes | None) -> str:
+    """NO_FILE for None."""
+    return NO_FILE if data is None else sha256(data).hexdigest()
+
+
+def count_expired(
+    versions: Sequence[FileVersion],
+    now: datetime,
+    max_bytes: int = MAX_HISTORY_BYTES,
+    max_records: int = MAX_RECORDS,
+) -> int:
+    """How many of these, oldest first, are too old or too much."""
+    space, seen = max_bytes, set[str]()
+    for count, version in enumerate(reversed(versions)):
+        if version.old not in seen:
+            seen.add(version.old)
+            space -= version.size
+        if space < 0 or count == max_records or version.at < now - MAX_AGE:
+            return len(versions) - count
+    return 0
+
+
 @dataclass(slots=True)
 class FileStore:
-    """Changes of one file are made one after the other, and not while it is being read."""
+    """The files of the workspace, their labels, and their former versions by name, oldest first.
+
+    Changes are made one after the other, and none while a file is read or labels are removed.
+    """
 
     workspace: Workspace
-    history: FileHistory
+    folder: Path
+    store: Store
+    now: Callable[[], datetime]
+    versions: dict[str, FileVersion]
     labels: FileLabels
-    _locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
+    max_bytes: int = MAX_HISTORY_BYTES
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _unpruned_bytes: int = 0
 
     @classmethod
     async def open(
@@ -65,16 +229,18 @@ class FileStore:
             return tx.list_file_versions(), tx.list_file_labels()
 
         versions, labels = await store.read(look)
-        history = await asyncio.to_thread(FileHistory.open, folder, store, now, versions)
-        await history.prune()
-        return cls(workspace, history, FileLabels.load(workspace, store, labels))
+        await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
+        by_name = {version.name: version for version in versions}
+        files = cls(workspace, folder, store, now, by_name, FileLabels(workspace, store, labels))
+        await files._prune()
+        return files
 
     async def read(self, path: str, convert: Callable[[bytes], T]) -> tuple[T, Label]:
         """What `convert`, in a thread, makes of the file's content, and its label."""
         place = self.workspace.normalize(path)
-        async with self._locks.setdefault(casefold_name(place), asyncio.Lock()):
-            made = await asyncio.to_thread(lambda: convert(self.workspace.read(path)))
-            return made, await self.labels.label_of(place)
+        async with self.lock:
+            result = await asyncio.to_thread(lambda: convert(self.workspace.read(path)))
+            return result, await self.labels.label_of(place)
 
     async def write(
         self,
@@ -95,19 +261,20 @@ class FileStore:
     async def _write(
         self, path: str, edit: Edit, author: ChangeAuthor, whole: bool, mode: int | None
     ) -> None:
-        history, labels, place = self.history, self.labels, self.workspace.normalize(path)
-        async with self._locks.setdefault(casefold_name(place), asyncio.Lock()):
+        labels, place = self.labels, self.workspace.normalize(path)
+        async with self.lock:
             before = await labels.label_of(place)
             after = author.label if whole else author.label.join_with(before)
             with ExitStack() as stack:
-                pending, old, new = await asyncio.to_thread(
+                pending, new = await asyncio.to_thread(
                     self._prepare, stack, path, edit, whole, mode
                 )
-                if old != new:
+                if pending.old != new:
                     version = FileVersion(
-                        history.next_name(), author.session, author.turn, author.call_id,
-                        place, history.now(), old, new,
-                        pending.mode, len(pending.old or b""), before, author.undoes,
+                        f"{int(next(reversed(self.versions), 0)) + 1:012}", author.session,
+                        author.turn, author.call_id, place, self.now(), hash_content(pending.old),
+                        hash_content(new), pending.mode, len(pending.old or b""), before,
+                        author.undoes,
                     )  # fmt: skip
                     added: list[FileLabel] = []
                     if after is Label.UNTRUSTED:  # the names of created folders are text, too
@@ -116,102 +283,89 @@ class FileStore:
                     await self._commit(pending, version, added)
             if after is Label.TRUSTED and before is not after:
                 await labels.set_trusted(place)
-        try:
-            await history.prune()
-        except StoreUnavailable as error:
-            log.warning("old versions of files were not pruned: %s", error)
+            if self._unpruned_bytes >= PRUNE_AFTER_BYTES:
+                try:
+                    await self._prune()
+                except StoreUnavailable as error:
+                    log.warning("old versions of files were not pruned: %s", error)
 
     def _prepare(
         self, stack: ExitStack, path: str, edit: Edit, whole: bool, mode: int | None
-    ) -> tuple[PendingWrite, str, str]:
-        """Both contents on disk, and their hashes; nothing is changed yet. In a thread."""
+    ) -> tuple[PendingWrite, bytes | None]:
+        """Both contents, on disk unless they are the same; nothing is changed yet. In a thread."""
         pending = stack.enter_context(self.workspace.prepare_write(path, whole))
-        new = edit(pending.old)
-        if pending.old == new:
-            return pending, "", ""
-        old = self.history.save_content(pending.old)
-        stack.callback(self.history.release, old)
-        if new is not None:
-            pending.stage(new, self.history.folder, mode)
-        return pending, old, hash_content(new)
+        old, new = pending.old, edit(pending.old)
+        if old is not None and old != new:
+            place, temp = self.folder / hash_content(old), self.folder / f".{token_hex(8)}.tmp"
+            try:
+                if not place.exists() or place.read_bytes() != old:  # a crash may have cut it off
+                    with os.fdopen(os.open(temp, CREATE_FLAGS, 0o600), "wb") as file:
+                        file.write(old)
+                        file.flush()
+                        os.fsync(file.fileno())
+                    temp.replace(place)
+            except OSError as error:
+                raise ToolError(
+                    f"the version so far could not be kept in {self.folder}:"
+                    f" {error.strerror or error}; nothing was changed"
+                ) from error
+        if new is not None and old != new:
+            pending.stage(new, self.folder, mode)
+        return pending, new
 
     async def _commit(
         self, pending: PendingWrite, version: FileVersion, added: list[FileLabel]
     ) -> None:
+        """The record first, then the change."""
+
         def record(tx: Tx) -> None:
             tx.put_file_versions([version])
-            if added:
-                tx.put_file_labels(added)
+            tx.put_file_labels(added)
 
-        self.labels.being_written.add(version.path)
+        await self.store.write(record)
+        self.versions[version.name] = version
+        self._unpruned_bytes += version.size + PRUNE_AFTER_BYTES // PRUNE_AFTER
+        self.labels.add(added)
         try:
-            await self.history.store.write(record)
-            self.history.add_version(version)
-            if added:
-                self.labels.add_labels(added)
-            try:
-                await asyncio.to_thread(pending.commit, version.new == NO_FILE)
-            except (OSError, ToolError):
-                await self.history.remove([version.name])
-                raise
-        finally:
-            self.labels.being_written.discard(version.path)
+            await asyncio.to_thread(pending.commit)
+        except (OSError, ToolError):
+            await self._remove_versions([version.name])
+            raise
 
+    def load_content(self, name: str) -> bytes | None:
+        """A former version, by its hash. In a thread. Raises ToolError if it is gone or damaged."""
+        if name == NO_FILE:
+            return None
+        try:
+            data = (self.folder / name).read_bytes()
+        except OSError as error:
+            raise ToolError("what it held is not kept any more") from error
+        if hash_content(data) != name:
+            raise ToolError("what was kept of it is damaged")
+        return data
 
-@value
-class UndoResult:
-    """What became of one file."""
+    async def set_undone(self, versions: Iterable[FileVersion], undone: bool) -> None:
+        """These were undone, or redone."""
+        changed = {version.name: replace(version, undone=undone) for version in versions}
+        await self.store.write(lambda tx: tx.put_file_versions(changed.values()))
+        self.versions |= changed
 
-    path: str
-    done: bool
-    words: str
+    async def _remove_versions(self, names: Sequence[str]) -> None:
+        await self.store.write(lambda tx: tx.remove_file_versions(names))
+        for name in names:
+            del self.versions[name]
 
+    async def _prune(self) -> None:
+        """Delete what is too old or too much: the records, then contents without a record."""
+        self._unpruned_bytes = 0
+        versions = list(self.versions.values())
+        expired = versions[: count_expired(versions, self.now(), self.max_bytes)]
+        if expired:
+            await self._remove_versions([version.name for version in expired])
+        await asyncio.to_thread(self._delete_contents)
 
-def find_latest_turn(versions: Sequence[FileVersion], sessions: Collection[str]) -> str:
-    """The latest turn of these sessions that changed files and is not undone; "" for none."""
-    for one in reversed(versions):
-        if one.session in sessions and not one.undone and not one.undoes:
-            return one.turn
-    return ""
-
-
-def group_by_path(versions: Iterable[FileVersion], turn: str) -> dict[str, list[FileVersion]]:
-    """The changes of a turn, oldest first, by file."""
-    found: dict[str, list[FileVersion]] = {}
-    for version in versions:
-        if version.turn == turn:
-            found.setdefault(version.path, []).append(version)
-    return found
-
-
-async def undo_turn(files: FileStore, turn: str, author: ChangeAuthor) -> list[UndoResult]:
-    """Restore every file that the turn changed, unless it was changed since."""
-    changes = group_by_path(files.history.entries, turn)
-    return [await _undo_file(files, path, changes[path], author) for path in changes]
-
-
-async def _undo_file(
-    files: FileStore, path: str, changes: Sequence[FileVersion], author: ChangeAuthor
-) -> UndoResult:
-    # Of several changes, the last may have been cut off before it was made.
-    first, own = changes[0], {one.new for one in changes}
-
-    def restore(now: bytes | None) -> bytes | None:
-        if hash_content(now) == first.old:
-            return now
-        if hash_content(now) not in own:
-            raise ToolError("changed since, so it was left as it is")
-        return files.history.load_content(first.old)
-
-    try:
-        await files.write(path, restore, replace(author, label=first.label), mode=first.mode)
-    except ToolError as error:
-        return UndoResult(path, done=False, words=str(error).removeprefix(f"{path}: "))
-    await files.history.set_undone(changes, undone=True)
-    if first.undoes:  # an undo was undone: what it had undone stands again
-        redone = [one for one in files.history.entries if one.turn == first.undoes]
-        await files.history.set_undone(redone, undone=False)
-    if first.old == NO_FILE:
-        return UndoResult(path, done=True, words="removed; it did not exist before")
-    outside = " (text from outside)" if first.label is Label.UNTRUSTED else ""
-    return UndoResult(path, done=True, words=f"as it was before{outside}")
+    def _delete_contents(self) -> None:
+        known = {version.old for version in list(self.versions.values())}
+        for file in self.folder.iterdir():
+            if file.name not in known:
+                file.unlink()

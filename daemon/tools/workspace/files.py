@@ -13,20 +13,13 @@ from pathlib import PurePosixPath
 from typing import Self
 
 from daemon.core import value
-from daemon.core.trust import Effect, Label
+from daemon.core.trust import Effect
 from daemon.tools.base import ToolContext, ToolError, ToolOutput
 from daemon.tools.calls import is_protected
 from daemon.tools.shell.process import exchange
 from daemon.tools.signature import tool
 from daemon.tools.workspace.file_store import ChangeAuthor, FileStore
-from daemon.tools.workspace.fs import (
-    READ_FLAGS,
-    Workspace,
-    explain_os_errors,
-    open_regular,
-    read_all,
-)
-from daemon.tools.workspace.labels import FileLabels
+from daemon.tools.workspace.fs import READ_FLAGS, open_regular
 
 MAX_SEARCH_FILES = 5_000
 MAX_SEARCH_BYTES = 8_000_000
@@ -58,25 +51,78 @@ class SearchScope:
     protected: tuple[str, ...] = ()
     regex_s: float = 5.0
 
-    @property
-    def workspace(self) -> Workspace:
-        """Where the files are."""
-        return self.files.workspace
-
     def narrow(self, protected: Sequence[str], path: str) -> Self:
         """Protect these paths, too. Who was allowed to look at `path` may look at all of it."""
-        start = PurePosixPath(self.workspace.normalize(path))
+        start = PurePosixPath(self.files.workspace.normalize(path))
         both = (*self.protected, *protected)
         return replace(
             self, protected=tuple(one for one in both if not is_protected(start, (one,)))
         )
 
-    def label_names(self, before: FileLabels, folder: str, names: Iterable[str]) -> Label:
-        """Of these names in a folder: now, and when they were read, after `before`."""
-        start = PurePosixPath(self.workspace.normalize(folder))
+    def list_folder(self, path: str) -> tuple[list[str], str]:
+        """The paths, and the list as the model sees it. In a thread."""
+        workspace, lines = self.files.workspace, []
+        start = PurePosixPath(workspace.normalize(path))
+        mounts = [] if start.parts else workspace.mount_names
+        with workspace.open_directory(path) as folder, os.scandir(folder) as found:
+            entries = {entry.name: entry for entry in found}
+            names = sorted({*entries, *mounts})
+            for name in names[:MAX_LIST_ENTRIES]:
+                if name in mounts:
+                    note = "/ (came with messages; read only)"
+                elif entries[name].is_dir(follow_symlinks=False):
+                    note = "/"
+                elif entries[name].is_symlink():
+                    note = " (link, not followed)"
+                elif is_protected(start / name, self.protected):
+                    note = " (protected)"
+                else:
+                    note = " (gone)"
+                    with suppress(OSError):
+                        note = f" {entries[name].stat(follow_symlinks=False).st_size}"
+                lines.append(name + note)
+        if len(names) > MAX_LIST_ENTRIES:
+            lines.append(f"[{len(names) - MAX_LIST_ENTRIES} more]")
         paths = [str(start / name) for name in names]
-        now = self.files.labels.label_of_names(paths)
-        return before.label_of_names(paths).join_with(now)
+        return paths, "\n".join(lines) or "(the directory is empty)"
+
+    def collect(self, path: str) -> tuple[Texts, bool]:
+        """The lines of each text file, and whether there were too many. In a thread."""
+        texts: Texts = []
+        space = MAX_SEARCH_BYTES
+        for name, data in self._iter_files(path):
+            space -= len(data)
+            if space < 0 or len(texts) == MAX_SEARCH_FILES:
+                return texts, True
+            if b"\0" not in data:
+                texts.append((name, data.decode("utf-8", "replace").splitlines()))
+        return texts, False
+
+    def _iter_files(self, path: str) -> Iterator[tuple[str, bytes]]:
+        workspace = self.files.workspace
+        place, found = workspace.normalize(path), workspace.stat(path)
+        if found and stat.S_ISREG(found.st_mode):
+            yield place, workspace.read(path)
+            return
+        with workspace.open_directory(path) as top:
+            for folder, folders, names, handle in os.fwalk(".", dir_fd=top, follow_symlinks=False):
+                here = PurePosixPath(place, folder)
+                folders[:] = self._searchable(here, folders)
+                for name in self._searchable(here, names):
+                    data = None
+                    with suppress(OSError, ToolError):  # links, devices and large files are skipped
+                        opened = os.open(name, READ_FLAGS, dir_fd=handle)
+                        with open_regular(name, opened, MAX_SEARCHED_FILE) as file:
+                            data = file.read(MAX_SEARCHED_FILE)
+                    if data is not None:
+                        yield str(here / name), data
+
+    def _searchable(self, here: PurePosixPath, names: Iterable[str]) -> list[str]:
+        return sorted(
+            name
+            for name in names
+            if not name.startswith(".") and not is_protected(here / name, self.protected)
+        )
 
 
 @tool(effect=Effect.READ, parallel=True, idempotent=True, paths=("path",))
@@ -94,23 +140,20 @@ async def read_file(files: FileStore, path: str, offset: int = 1, limit: int = 0
 @tool(effect=Effect.WRITE, parallel=True, critical=("path",), paths=("path",))
 async def write_file(files: FileStore, context: ToolContext, path: str, text: str) -> str:
     """Write a text file of the workspace, replacing what it held."""
-    with explain_os_errors(path):
-        data = text.encode()
-    await files.write(path, lambda old: data, ChangeAuthor.from_context(context))
-    return f"wrote {len(data)} bytes to {path}"
+    await files.write(path, lambda old: text.encode(), ChangeAuthor.from_context(context))
+    return f"wrote {len(text.encode())} bytes to {path}"
 
 
 @tool(effect=Effect.WRITE, parallel=True, critical=("path",), paths=("path",))
 async def edit_file(files: FileStore, context: ToolContext, path: str, old: str, new: str) -> str:
     """Replace a piece of a text file; old must stand in it exactly once."""
-    with explain_os_errors(path):
-        wanted, instead = old.encode(), new.encode()
 
     def edit(data: bytes | None) -> bytes:
         if data is None:
             raise ToolError(f"{path}: no such file; write_file makes one")
-        crlf = b"\r\n" in data and wanted not in data
-        find, put = (part.replace(b"\n", b"\r\n") if crlf else part for part in (wanted, instead))
+        find, put = old.encode(), new.encode()
+        if b"\r\n" in data and find not in data:
+            find, put = (part.replace(b"\n", b"\r\n") for part in (find, put))
         found = data.count(find) if find else 0
         if found != 1:
             more = "give more of the text around it"
@@ -138,10 +181,11 @@ async def copy_file(files: FileStore, context: ToolContext, path: str, to: str) 
 @tool(effect=Effect.READ, parallel=True, idempotent=True, paths=("path",))
 async def list_dir(place: SearchScope, context: ToolContext, path: str = "") -> ToolOutput:
     """List a directory of the workspace."""
-    place = place.narrow(context.turn.spec.protected_paths, path)
-    before = place.files.labels.snapshot()
-    names, text = await asyncio.to_thread(_list, place, path)
-    return ToolOutput(text, label=place.label_names(before, path, names))
+    place, labels = place.narrow(context.turn.spec.protected_paths, path), place.files.labels
+    before = labels.snapshot()
+    paths, text = await asyncio.to_thread(place.list_folder, path)
+    label = before.label_of_names(paths).join_with(labels.label_of_names(paths))
+    return ToolOutput(text, label=label)
 
 
 @tool(effect=Effect.READ, parallel=True, idempotent=True, paths=("path",))
@@ -156,17 +200,17 @@ async def search_files(
         re.compile(wanted)
     except (re.error, RecursionError, OverflowError) as error:
         raise ToolError(f"pattern is not a regular expression: {error}") from error
-    place = place.narrow(context.turn.spec.protected_paths, path)
-    before = place.files.labels.snapshot()
-    texts, truncated = await asyncio.to_thread(_collect, place, path)
+    place, labels = place.narrow(context.turn.spec.protected_paths, path), place.files.labels
+    before = labels.snapshot()
+    texts, truncated = await asyncio.to_thread(place.collect, path)
     rows = "\n".join(map(json.dumps, texts)).encode()
     command = [sys.executable, "-I", "-S", "-c", MATCHER, wanted, str(MAX_SEARCH_HITS)]
     output = await exchange(command, rows, place.regex_s)
     if output is None:
         raise ToolError(f"the pattern took more than {place.regex_s:g} s; use a simpler one")
     hits = [json.loads(row) for row in output.splitlines()]
-    names = {place.workspace.normalize(name) for name, _, _ in hits}
-    label = place.label_names(before, "", names)
+    paths = {name for name, _, _ in hits}
+    label = before.label_of_names(paths).join_with(labels.label_of_names(paths))
     lines = [f"{name}:{number}: {line}" for name, number, line in hits]
     if len(hits) == MAX_SEARCH_HITS:
         lines.append(f"[the first {MAX_SEARCH_HITS}; there may be more]")
@@ -202,75 +246,3 @@ def _format_page(data: bytes, path: str, offset: int, limit: int, space: int) ->
         return "\n".join(page)
     more = f"; continue with offset={shown + 1}" if shown < len(lines) else ""
     return "\n".join(page) + f"\n[lines {offset}-{shown} of {len(lines)}{more}]"
-
-
-def _list(place: SearchScope, path: str) -> tuple[list[str], str]:
-    """The names, and the list as the model sees it."""
-    start = PurePosixPath(place.workspace.normalize(path))
-    mounts = [] if start.parts else place.workspace.mount_names
-    lines = []
-    with (
-        place.workspace.open_directory(path) as folder,
-        explain_os_errors(path),
-        os.scandir(folder) as found,
-    ):
-        entries = {entry.name: entry for entry in found}
-        names = sorted({*entries, *mounts})
-        for name in names[:MAX_LIST_ENTRIES]:
-            if name in mounts:
-                note = "/ (came with messages; read only)"
-            elif entries[name].is_dir(follow_symlinks=False):
-                note = "/"
-            elif entries[name].is_symlink():
-                note = " (link, not followed)"
-            elif is_protected(start / name, place.protected):
-                note = " (protected)"
-            else:
-                note = " (gone)"
-                with suppress(OSError):
-                    note = f" {entries[name].stat(follow_symlinks=False).st_size}"
-            lines.append(name + note)
-    if len(names) > MAX_LIST_ENTRIES:
-        lines.append(f"[{len(names) - MAX_LIST_ENTRIES} more]")
-    return names, "\n".join(lines) or "(the directory is empty)"
-
-
-def _collect(place: SearchScope, path: str) -> tuple[Texts, bool]:
-    """The lines of each text file, and whether there were too many. In a thread."""
-    texts: Texts = []
-    space = MAX_SEARCH_BYTES
-    for name, data in _iter_files(place, path):
-        space -= len(data)
-        if space < 0 or len(texts) == MAX_SEARCH_FILES:
-            return texts, True
-        if b"\0" not in data:
-            texts.append((name, data.decode("utf-8", "replace").splitlines()))
-    return texts, False
-
-
-def _iter_files(place: SearchScope, path: str) -> Iterator[tuple[str, bytes]]:
-    found = place.workspace.stat(path)
-    if found and stat.S_ISREG(found.st_mode):
-        yield path, place.workspace.read(path)
-        return
-    start = PurePosixPath(place.workspace.normalize(path))
-    with place.workspace.open_directory(path) as top, explain_os_errors(path):
-        for folder, folders, names, handle in os.fwalk(".", dir_fd=top, follow_symlinks=False):
-            here = start / folder
-            folders[:] = _searchable(place, here, folders)
-            for name in _searchable(place, here, names):
-                data = None
-                with suppress(OSError, ToolError):  # links, devices and large files are skipped
-                    opened = os.open(name, READ_FLAGS, dir_fd=handle)
-                    with open_regular(name, opened, MAX_SEARCHED_FILE) as file:
-                        data = read_all(file)
-                if data is not None:
-                    yield str(here / name), data
-
-
-def _searchable(place: SearchScope, here: PurePosixPath, names: Iterable[str]) -> list[str]:
-    return sorted(
-        name
-        for name in names
-        if not name.startswith(".") and not is_protected(here / name, place.protected)
-    )

@@ -10,7 +10,7 @@ import re
 import stat
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import attrgetter
@@ -96,19 +96,12 @@ def open_regular(path: str, handle: int, max_bytes: int = MAX_FILE_BYTES) -> Bin
     return os.fdopen(handle, "rb")
 
 
-def read_all(file: BinaryIO) -> bytes:
-    """At most MAX_FILE_BYTES, however fast it grows; more than its size only if it has more."""
-    size = min(os.fstat(file.fileno()).st_size, MAX_FILE_BYTES)
-    data = file.read(size + 1)
-    return data if len(data) <= size else data + file.read(MAX_FILE_BYTES - size)
-
-
 @dataclass(slots=True)
 class PendingWrite:
     """A change of one file that has not happened yet.
 
     `folder` is its open folder, `created` the folders that were made for it. `old` is what the file
-    holds, None where there is no file; `mode` its permissions, `current` its state.
+    holds, None where there is no file; `mode` its permissions, `identity` its state.
     """
 
     path: str
@@ -117,57 +110,49 @@ class PendingWrite:
     created: list[str]
     old: bytes | None = None
     mode: int = NEW_FILE_MODE
-    current: os.stat_result | None = None
-    _temp_name: str = ""
-    _temp_folder: int = -1
+    identity: object = None
+    temp_name: str = ""
+    temp_folder: int = -1
 
     def stage(self, data: bytes, temp_folder: Path, mode: int | None = None) -> None:
         """Put the new content on disk, in `temp_folder` if that is on the same disk.
 
         What a crash leaves there is not taken for a file of the workspace. Raises OSError.
         """
-        self._temp_folder = os.open(temp_folder, DIRECTORY_FLAGS)
-        if os.fstat(self._temp_folder).st_dev != os.fstat(self.folder).st_dev:
-            os.dup2(self.folder, self._temp_folder, inheritable=False)
+        self.temp_folder = os.open(temp_folder, DIRECTORY_FLAGS)
+        if os.fstat(self.temp_folder).st_dev != os.fstat(self.folder).st_dev:
+            os.dup2(self.folder, self.temp_folder, inheritable=False)
         name = f".{token_hex(8)}.tmp"
-        handle = os.open(name, CREATE_FLAGS, 0o600, dir_fd=self._temp_folder)
-        self._temp_name = name
+        handle = os.open(name, CREATE_FLAGS, 0o600, dir_fd=self.temp_folder)
+        self.temp_name = name
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
             os.fchmod(handle, self.mode if mode is None else mode)
             os.fsync(handle)
 
-    def commit(self, remove: bool = False) -> None:
-        """The new content replaces the old, or the file is removed; on disk when this returns.
+    def commit(self) -> None:
+        """The staged content replaces the old; without one, the file is removed. On disk when this
+        returns.
 
         Raises OSError, and ToolError when somebody else changed the file since it was read.
         """
         now = None
         with suppress(FileNotFoundError):
-            now = os.stat(self.name, dir_fd=self.folder, follow_symlinks=False)
-        if (now and IDENTITY(now)) != (self.current and IDENTITY(self.current)):
+            now = IDENTITY(os.stat(self.name, dir_fd=self.folder, follow_symlinks=False))
+        if now != self.identity:
             raise ToolError(
                 f"{self.path}: somebody else changed it just now, so it was left alone;"
                 " read it and try again"
             )
-        if remove:
-            os.unlink(self.name, dir_fd=self.folder)
-        else:
+        if self.temp_name:
             os.rename(
-                self._temp_name, self.name, src_dir_fd=self._temp_folder, dst_dir_fd=self.folder
+                self.temp_name, self.name, src_dir_fd=self.temp_folder, dst_dir_fd=self.folder
             )
-            self._temp_name = ""
+            self.temp_name = ""
+        else:
+            os.unlink(self.name, dir_fd=self.folder)
         os.fsync(self.folder)
-
-    def close(self) -> None:
-        """Leave nothing behind."""
-        if self._temp_name:
-            with suppress(OSError):
-                os.unlink(self._temp_name, dir_fd=self._temp_folder)
-        for handle in (self._temp_folder, self.folder):
-            if handle >= 0:
-                os.close(handle)
 
 
 @value
@@ -199,6 +184,11 @@ class Workspace:
         """The one name of this place, relative to the root; "" for the root. Raises ToolError."""
         return "/".join(self.split(path))
 
+    def is_mounted(self, name: str) -> bool:
+        """This lies in a mount."""
+        top, slash, _ = name.partition("/")
+        return bool(slash) and top in self.mount_names
+
     @property
     def mount_names(self) -> list[str]:
         """Of the mounts that exist."""
@@ -206,24 +196,23 @@ class Workspace:
 
     def stat(self, path: str) -> os.stat_result | None:
         """Of what stands here, a link perhaps; None for nothing."""
-        try:
+        with suppress(OSError, ToolError):
             root, steps = self._locate(path)
             if not steps:
                 return root.stat()
-            with self.open_directory("/".join(self.split(path)[:-1])) as folder:
+            with self.open_directory(str(PurePosixPath(path).parent)) as folder:
                 return os.stat(steps[-1], dir_fd=folder, follow_symlinks=False)
-        except (OSError, ToolError):
-            return None
+        return None
 
     @contextmanager
     def open_directory(self, path: str) -> Iterator[int]:
-        """This directory, open. Raises ToolError."""
+        """This directory, open; errors of the file system become ToolErrors until it is closed."""
         with explain_os_errors(path):
             handle = open_beneath(*self._locate(path), DIRECTORY_FLAGS)
-        try:
-            yield handle
-        finally:
-            os.close(handle)
+            try:
+                yield handle
+            finally:
+                os.close(handle)
 
     def open_file(self, path: str, max_bytes: int = MAX_FILE_BYTES) -> BinaryIO:
         """Raises ToolError for what is no ordinary file of at most so many bytes."""
@@ -232,13 +221,13 @@ class Workspace:
         return open_regular(path, handle, max_bytes)
 
     def read(self, path: str) -> bytes:
-        """All of this file. Raises ToolError."""
+        """All of this file, however fast it grows at most MAX_FILE_BYTES. Raises ToolError."""
         with self.open_file(path) as file, explain_os_errors(path):
-            return read_all(file)
+            return file.read(MAX_FILE_BYTES)
 
     @contextmanager
     def prepare_write(self, path: str, create_folders: bool = True) -> Iterator[PendingWrite]:
-        """A change of this file that is not made yet. Raises ToolError."""
+        """A change of this file that is not made yet; leaves nothing behind. Raises ToolError."""
         root, steps = self._locate(path)
         if root is not self.root:
             raise ToolError(
@@ -247,19 +236,24 @@ class Workspace:
             )
         if not steps:
             raise ToolError(f"{path or '.'}: this is the workspace itself; name a file in it")
-        *folders, name = steps
         created: list[str] = []
-        with explain_os_errors(path), ExitStack() as stack:
+        with explain_os_errors(path):
             make = created if create_folders else None
-            folder = open_beneath(root, folders, DIRECTORY_FLAGS, make)
-            pending = PendingWrite(path, folder, name, created)
-            stack.callback(pending.close)
-            with suppress(FileNotFoundError):
-                handle = os.open(name, READ_FLAGS, dir_fd=folder)
-                with open_regular(path, handle) as file:
-                    pending.current, pending.old = os.fstat(handle), read_all(file)
-                    pending.mode = stat.S_IMODE(pending.current.st_mode) & 0o777
-            yield pending
+            folder = open_beneath(root, steps[:-1], DIRECTORY_FLAGS, make)
+            pending = PendingWrite(path, folder, steps[-1], created)
+            try:
+                with suppress(FileNotFoundError):
+                    handle = os.open(pending.name, READ_FLAGS, dir_fd=folder)
+                    with open_regular(path, handle) as file:
+                        found, pending.old = os.fstat(handle), file.read(MAX_FILE_BYTES)
+                    pending.identity, pending.mode = IDENTITY(found), found.st_mode & 0o777
+                yield pending
+            finally:
+                if pending.temp_name:
+                    with suppress(OSError):
+                        os.unlink(pending.temp_name, dir_fd=pending.temp_folder)
+                for handle in {pending.temp_folder, folder} - {-1}:
+                    os.close(handle)
 
     def _locate(self, path: str) -> tuple[Path, tuple[str, ...]]:
         """Where the path begins, and its steps from there."""
@@ -274,6 +268,6 @@ def explain_os_errors(path: str) -> Iterator[None]:
     try:
         yield
     except (OSError, UnicodeEncodeError) as error:
-        number = error.errno if isinstance(error, OSError) else errno.EILSEQ
-        problem = PROBLEMS.get(number or 0, f"{os.strerror(number or 0)}; nothing was changed")
+        number = error.errno or 0 if isinstance(error, OSError) else errno.EILSEQ
+        problem = PROBLEMS.get(number, f"{os.strerror(number)}; nothing was changed")
         raise ToolError(f"{path}: {problem}") from error

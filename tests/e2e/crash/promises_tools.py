@@ -14,17 +14,12 @@ from uuid import uuid4
 
 from daemon.core.clock import SystemClock
 from daemon.core.events import Outcome, ToolFinished, ToolStarted
+from daemon.core.rows import FileVersion
 from daemon.core.trust import Label
 from daemon.store.sqlite import SqliteStore
-from daemon.tools.workspace.file_store import (
-    ChangeAuthor,
-    FileStore,
-    UndoResult,
-    find_latest_turn,
-    undo_turn,
-)
+from daemon.tools.workspace.file_store import NO_FILE, ChangeAuthor, FileStore, hash_content
 from daemon.tools.workspace.fs import Workspace
-from daemon.tools.workspace.history import NO_FILE, FileVersion, hash_content
+from daemon.tools.workspace.undo import UndoResult, find_latest_turn, undo_turn
 from tests.e2e.crash.life import FIRST
 from tests.e2e.crash.model import LIMIT
 from tests.e2e.crash.moments import Notebook
@@ -247,8 +242,7 @@ async def undo_is_usable(it: Remains) -> list[str]:
 
 
 async def _taken_back(files: FileStore) -> AsyncIterator[UndoResult]:
-    sessions = {one.session for one in files.history.entries}
-    while turn := find_latest_turn(files.history.entries, sessions):
+    while turn := find_latest_turn([*files.versions.values()]):
         taken = await undo_turn(
             files, turn, ChangeAuthor("owner", uuid4().hex, "", Label.TRUSTED, undoes=turn)
         )
