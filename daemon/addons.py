@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from difflib import get_close_matches
+from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 
@@ -32,7 +33,9 @@ def list_addons(group: str) -> list[str]:
 
 def load_class(group: str, name: str) -> object:
     """What has this name. Raises ConfigError for an unknown name or a package that is missing."""
-    targets = BUILTIN[group] | {point.name: point.value for point in _find_entry_points(group)}
+    targets = BUILTIN[group]
+    if name not in targets:
+        targets = targets | {point.name: point.value for point in _find_entry_points(group)}
     if name not in targets:
         near = get_close_matches(name, targets, n=1)
         known = f"there are: {', '.join(targets) or 'none'}"
@@ -59,6 +62,7 @@ def missing_package_error(what: str, error: ModuleNotFoundError) -> ConfigError:
     return ConfigError(f"{what} {needed}")
 
 
-def _find_entry_points(group: str) -> Sequence[EntryPoint]:
+@cache
+def _find_entry_points(group: str) -> Sequence[EntryPoint]:  # reads the metadata of every package
     points = entry_points(group=f"aidaemon.{group}")
     return [point for point in points if point.name not in BUILTIN[group]]

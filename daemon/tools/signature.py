@@ -4,6 +4,7 @@
 
 import types
 from collections.abc import Iterable, Mapping
+from functools import cache
 from inspect import Parameter, getdoc, signature
 from typing import Annotated, Literal, Union, get_args, get_origin
 
@@ -38,7 +39,6 @@ class BoundFunction:
 
     name: str
     function: Function
-    model: type[BaseModel]
     parameters: tuple[Parameter, ...]
     from_context: Mapping[str, str]
     parts: Mapping[str, object]
@@ -46,7 +46,7 @@ class BoundFunction:
     def check(self, arguments: Arguments) -> dict[str, object]:
         """The model's arguments as typed values. Raises BadArguments with the usage."""
         try:
-            read = self.model.model_validate(dict(arguments))
+            read = _argument_model(self.function).model_validate(dict(arguments))
         except ValidationError as error:
             faults = [
                 ": ".join(filter(None, (".".join(map(str, one["loc"])), one["msg"])))
@@ -71,7 +71,8 @@ class BoundFunction:
         for one in self.parameters:
             shape = _type_schema(one.annotation)
             if not shape:  # only pydantic knows it, which takes its time
-                return _slim_schema(self.model.model_json_schema(by_alias=True))
+                model = _argument_model(self.function)
+                return _slim_schema(model.model_json_schema(by_alias=True))
             has_default = one.default is not Parameter.empty and one.default
             properties[one.name] = ({"default": one.default} if has_default else {}) | shape
         required = [one.name for one in self.parameters if one.default is Parameter.empty]
@@ -104,7 +105,7 @@ def _bind_one(definition: ToolDefinition, parts: Mapping[type, object]) -> Tool:
     parameters: list[Parameter] = []
     from_context: dict[str, str] = {}
     given: dict[str, object] = {}
-    for key, parameter in signature(function, eval_str=True).parameters.items():
+    for key, parameter in _read_parameters(function).items():
         kind = parameter.annotation
         if key.startswith("_"):
             if HIDDEN_TYPES.get(key) is not kind:
@@ -125,17 +126,29 @@ def _bind_one(definition: ToolDefinition, parts: Mapping[type, object]) -> Tool:
             given[key] = parts[kind]
         else:
             raise LookupError(f"tool {name} needs a {kind.__name__}, and none was given")
-    config = ConfigDict(extra="forbid", coerce_numbers_to_str=True, defer_build=True)
-    fields = {}
-    for one in parameters:  # prefixed, so that an argument may be named `copy` or `json`
-        default = ... if one.default is Parameter.empty else one.default
-        fields[f"arg_{one.name}"] = (one.annotation, Field(default, alias=one.name))
-    model = create_model(f"{name}_arguments", __config__=config, **fields)  # pyrefly: ignore[no-matching-overload]
-    bound = BoundFunction(name, function, model, tuple(parameters), from_context, given)
+    bound = BoundFunction(name, function, tuple(parameters), from_context, given)
     spec = ToolSpec(name, description, bound.schema())
     return Tool(
         spec, definition.meta, bound.run, bound.check, definition.is_safe, definition.preview
     )
+
+
+@cache
+def _read_parameters(function: Function) -> Mapping[str, Parameter]:
+    return signature(function, eval_str=True).parameters
+
+
+@cache
+def _argument_model(function: Function) -> type[BaseModel]:
+    """Validates the arguments of a tool; built at its first call, for that takes a millisecond."""
+    fields = {}
+    for one in _read_parameters(function).values():
+        if not one.name.startswith("_") and _is_json_type(one.annotation):
+            default = ... if one.default is Parameter.empty else one.default
+            # prefixed, so that an argument may be named `copy` or `json`
+            fields[f"arg_{one.name}"] = (one.annotation, Field(default, alias=one.name))
+    config = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
+    return create_model("arguments", __config__=config, **fields)  # pyrefly: ignore[no-matching-overload]
 
 
 def _is_json_type(annotation: object) -> bool:
