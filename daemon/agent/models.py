@@ -153,7 +153,7 @@ class Draft:
     def drop(self) -> None:
         """The call is repeated: what was shown is void."""
         self._pieces.clear()
-        self.stream = self.stream.redactor.open_stream()
+        self.stream = RedactedStream(self.stream.redactor)
         self.bus.publish(self.turn.id, DraftDropped())
 
 
@@ -312,7 +312,7 @@ class ModelCaller:
     ) -> ModelReply:
         if not (context.stream or self.live.is_watched(turn.id)):
             return await self.chain.complete(routes, request, on_retry=retry)
-        draft = Draft(self.live, turn, self.chain.redactor.open_stream())
+        draft = Draft(self.live, turn, RedactedStream(self.chain.redactor))
         with self.live.on_subscribe(turn.id, draft.publish):
             reply = await self.chain.complete(
                 routes, request, on_text=draft.add, on_reset=draft.drop, on_retry=retry

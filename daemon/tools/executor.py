@@ -12,7 +12,7 @@ from daemon.core.event_bus import EventBus, ToolOutputChunk
 from daemon.core.events import CallJudged, Event, Outcome, ToolFinished, ToolRetried, ToolStarted
 from daemon.core.messages import MessageRole, score_importance
 from daemon.core.provenance import TrustContext
-from daemon.core.redaction import Redactor
+from daemon.core.redaction import RedactedStream, Redactor
 from daemon.core.trust import Decision, Effect, Label
 from daemon.core.turn import CallState, Turn
 from daemon.tools.base import RetryableToolError, ToolContext, ToolError, ToolOutput
@@ -276,7 +276,7 @@ class _TurnRun:
 
     async def _run_with_retries(self, call: AdmittedCall) -> ToolOutput:
         executor, turn, call_id, meta = self.executor, self.turn, call.state.call_id, call.tool.meta
-        printed, attempt = executor.redactor.open_stream(), 0
+        printed, attempt = RedactedStream(executor.redactor), 0
 
         def on_output(text: str) -> None:
             if clean := printed.feed(text):

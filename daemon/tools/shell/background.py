@@ -116,7 +116,7 @@ class BackgroundCommands:
             id=f"{self.id_prefix}-{self._count}",
             context=context,
             label=label.join_with(context.turn.label),
-            stream=redactor.open_stream(),
+            stream=RedactedStream(redactor),
             effects=effects,
             before=await effects.start(context) if effects else None,
             started_at=context.clock.monotonic(),
