@@ -480,10 +480,20 @@ Event = (
 )
 
 
+TAINTING = (Steered, ModelAsked, ToolFinished, ChildReturned, HistoryCompressed, TurnResumed)
+
+
+def find_label(event: Event) -> Label:
+    """What the event makes of its turn's label."""
+    if isinstance(event, UserSaid):
+        return event.initial_label
+    return event.label if isinstance(event, TAINTING) else Label.TRUSTED
+
+
 @value
 class RecordedEvent:
     """An event with its place in the turn (1, 2, 3 ...) and the wall time it was recorded at."""
 
     seq: int
     at: datetime
-    event: Event = field(compare=True)
+    event: Event

@@ -2,10 +2,10 @@
 (architecture.md).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 from daemon.core.clock import run_to_completion
 from daemon.core.events import (
@@ -39,6 +39,7 @@ from daemon.core.events import (
     TurnResumed,
     UserSaid,
     Verified,
+    find_label,
 )
 from daemon.core.messages import Message, MessageRole, ToolCall, Usage
 from daemon.core.trust import APPROVALS, Effect, Label, Outcome
@@ -125,42 +126,6 @@ class TurnUsage:
             self.reserved_usd += asked.reserved_usd or 0.0
 
 
-def sum_seconds(results: Sequence[ToolFinished]) -> float:
-    """How long the calls of one reply took in all: effects one after the other, what only reads
-    side by side.
-    """
-    reads = [result.seconds for result in results if result.effect is Effect.READ]
-    return sum(result.seconds for result in results if result.effect is not Effect.READ) + max(
-        reads, default=0.0
-    )
-
-
-def is_failure(result: ToolFinished) -> bool:
-    """The model is told that it did not work."""
-    return result.outcome is not Outcome.OK
-
-
-def build_result_message(call: ToolCall, result: ToolFinished) -> Message:
-    """What the model is shown of a result."""
-    return Message(
-        MessageRole.TOOL,
-        result.text,
-        provider_id=call.provider_id,
-        is_error=is_failure(result),
-        label=result.label,
-    )
-
-
-def render_user_message(said: UserSaid) -> str:
-    """The user's words and files, after what memory had to say about them; the same bytes in every
-    later prompt.
-    """
-    if not said.memories:
-        return said.full_text
-    lines = "\n".join(f"- {hit.text}" for hit in said.memories)
-    return f"<memory>\n{lines}\n</memory>\n{said.full_text}"
-
-
 def build_summary_message(event: HistoryCompressed) -> Message:
     """What stands in the place of what is shown no more."""
     return Message(MessageRole.USER, f"<summary>\n{event.summary}\n</summary>", label=event.label)
@@ -210,6 +175,7 @@ class EventSink(Protocol):
         ...
 
 
+FROM_OUTSIDE = (Steered, ChildSpawned, Suspended, TurnResumed, TurnEnded)
 NO_PROGRESS = (ModelAsked, ModelRetried, Consulting, ToolStarted, ToolRetried, TurnResumed)
 PLANNED_INTENTS = (Intent.MULTI_STEP, Intent.COMPLEX)
 TODO_TOOL = "todo"
@@ -311,8 +277,8 @@ class Turn:
         """Write down what was recorded since the last commit; on failure it stays staged for
         another try.
         """
-        if self._staged:
-            await run_to_completion(self._write(tuple(self._staged)))
+        if batch := tuple(self._staged):
+            await run_to_completion(self._write(batch))
 
     async def _write(self, batch: tuple[RecordedEvent, ...]) -> None:
         await self.sink.append(self.id, batch)
@@ -320,170 +286,131 @@ class Turn:
 
     def replay(self, recorded: RecordedEvent) -> None:
         """Fold one event of the journal into the state."""
+        event = recorded.event
         self.events.append(recorded)
-        self._fold(recorded.event)
-
-    def _fold(self, event: Event) -> None:
         if not isinstance(event, NO_PROGRESS):
-            self.progress = self.seq
-        fold = FOLDS.get(type(event))
-        if fold:
-            fold(self, event)
+            self.progress = recorded.seq
+        if isinstance(event, FROM_OUTSIDE):
+            self.last_input_seq = recorded.seq
+        self.label = self.label.join_with(find_label(event))
+        self._fold(event)
 
-    def _begin(self, event: UserSaid) -> None:
-        self.awaiting_verdict = False
-        self.limits, self.spec = event.limits, event.terms
-        self.max_iterations = event.limits.max_iterations
-        self.memory_ids = tuple(hit.id for hit in event.memories)
-        self._append_user_message(render_user_message(event), event.initial_label, event.own_label)
-        self._set_intent(event)
+    def _fold(self, event: Event) -> None:  # noqa: C901, PLR0912, PLR0915  one flat match
+        match event:
+            case ModelAsked():
+                self.spent.add_reservation(self.open_request)
+                self.open_request = event
+            case ModelReplied(text=text, calls=calls):
+                self.open_request, self.reply = None, event
+                self.spent.add(event.usage, event.charged_amount, event.seconds)
+                self.messages.append(
+                    Message(
+                        MessageRole.ASSISTANT, text, calls, label=self.label, native=event.native
+                    )
+                )
+                self.calls = [
+                    CallState(f"{self.seq}.{index}", call) for index, call in enumerate(calls)
+                ]
+                self.iterations += event.is_iteration
+                self.awaiting_verdict = not calls
+            case CallJudged():
+                self.call(event.call_id).judged = event
+            case ToolStarted():
+                self.call(event.call_id).starts += 1
+            case ToolFinished():
+                self.call(event.call_id).result = event
+                self._offer_tools(*event.offers)
+                if not self.pending:
+                    self._take_results()
+            case UserSaid():
+                self.awaiting_verdict = False
+                self.limits, self.spec = event.limits, event.terms
+                self.max_iterations = event.limits.max_iterations
+                self.memory_ids = tuple(hit.id for hit in event.memories)
+                text = event.full_text
+                if event.memories:  # the same bytes in every later prompt
+                    lines = "\n".join(f"- {hit.text}" for hit in event.memories)
+                    text = f"<memory>\n{lines}\n</memory>\n{text}"
+                self.messages.append(Message(MessageRole.USER, text, label=event.own_label))
+                self._set_intent(event.intent)
+            case Classified(intent):
+                self._set_intent(intent)
+            case Steered(text=text):
+                if self.awaiting_verdict and self.reply and self.reply.text:
+                    self.superseded.append(self.reply.text)
+                self.awaiting_verdict = False
+                self.messages.append(Message(MessageRole.USER, text, label=event.label))
+            case Coached(kind, text):
+                self.awaiting_verdict = False
+                self.coached[kind] = self.iterations
+                self.messages.append(Message(MessageRole.USER, text))
+            case ModelFailed():
+                self.failed = event
+            case Consulting():
+                self.spent.add_reservation(self.open_consultation)
+                self.open_consultation = event
+            case Consulted():
+                self.open_consultation = None
+                self.consultations.append(event)
+                self.spent.add(event.usage, event.charged_usd, event.seconds)
+            case ApprovalAsked(call_id=name):
+                if name[0].isdigit():
+                    self.call(name).asked = event
+                else:
+                    self.questions[name] = SystemQuestion(event)
+            case ApprovalAnswered(call_id=name):
+                asked = self.call(name) if name[0].isdigit() else self.questions[name]
+                asked.answered = event
+            case BudgetExtended():
+                self.max_iterations = event.max_iterations
+            case BudgetRaised():
+                self.limits, self.questions[event.question].settled = event.limits, True
+            case IterationRefunded():
+                self.iterations, self.refunds = self.iterations - 1, self.refunds + 1
+            case ChildSpawned():
+                self.children[event.key] = ChildTurn(event)
+            case ChildReturned():
+                self.children[event.key].returned = event
+            case TodosSet():
+                self.todos = event.items
+            case Verified():
+                self.verified.append(event)
+            case HistoryCompressed():
+                self.compressed.append(event)
+                self.kept_earlier = event.kept_earlier
+                own = slice(1, 1 + event.dropped_own)
+                self.messages[own] = select_user_messages(self.messages[own], self.events)
+                self.summary = build_summary_message(event) if event.summary else self.summary
+            case Suspended(seconds=seconds):
+                self.suspended = True
+                self.spent.seconds = self.spent.seconds if seconds is None else seconds
+            case TurnResumed():
+                self.suspended = False
+            case TurnEnded():
+                self.suspended, self.ended = False, event
 
-    def _steer(self, event: Steered) -> None:
-        answered, self.awaiting_verdict = self.awaiting_verdict, False
-        self.last_input_seq = self.seq
-        if answered and self.reply and self.reply.text:
-            self.superseded.append(self.reply.text)
-        self._append_user_message(event.text, event.label, event.label)
+    def _set_intent(self, intent: Intent | None) -> None:
+        self.intent = intent
+        if intent in PLANNED_INTENTS:
+            self._offer_tools(TODO_TOOL)
 
-    def _coach(self, event: Coached) -> None:
-        self.awaiting_verdict = False
-        self.coached[event.kind] = self.iterations
-        self._append_user_message(event.text, Label.TRUSTED, Label.TRUSTED)
+    def _offer_tools(self, *names: str) -> None:
+        self.offered_tools += [name for name in names if name not in self.offered_tools]
 
-    def _set_intent(self, event: UserSaid | Classified) -> None:
-        self.intent = event.intent
-        if event.intent in PLANNED_INTENTS and TODO_TOOL not in self.offered_tools:
-            self.offered_tools.append(TODO_TOOL)
-
-    def _append_user_message(self, text: str, turn_label: Label, own: Label) -> None:
-        self.messages.append(Message(MessageRole.USER, text, label=own))
-        self.label = self.label.join_with(turn_label)
-
-    def _request(self, event: ModelAsked) -> None:
-        self.spent.add_reservation(self.open_request)
-        self.open_request, self.label = event, self.label.join_with(event.label)
-
-    def _consult(self, event: Consulting) -> None:
-        self.spent.add_reservation(self.open_consultation)
-        self.open_consultation = event
-
-    def _end_consultation(self, event: Consulted) -> None:
-        self.open_consultation = None
-        self.consultations.append(event)
-        self.spent.add(event.usage, event.charged_usd, event.seconds)
-
-    def _take_reply(self, event: ModelReplied) -> None:
-        self.open_request, self.reply, text = None, event, event.text
-        self.spent.add(event.usage, event.charged_amount, event.seconds)
-        answer = Message(
-            MessageRole.ASSISTANT, text, event.calls, label=self.label, native=event.native
-        )
-        self.messages.append(answer)
-        ids = (f"{self.seq}.{index}" for index in range(len(event.calls)))
-        self.calls = list(map(CallState, ids, event.calls))
-        self.iterations += event.is_iteration
-        self.awaiting_verdict = not event.calls
-
-    def _fail(self, event: ModelFailed) -> None:
-        self.failed = event
-
-    def _judge(self, event: CallJudged) -> None:
-        self.call(event.call_id).judged = event
-
-    def _ask(self, event: ApprovalAsked) -> None:
-        if event.call_id[0].isdigit():
-            self.call(event.call_id).asked = event
-        else:
-            self.questions[event.call_id] = SystemQuestion(event)
-
-    def _take_answer(self, event: ApprovalAnswered) -> None:
-        is_call = event.call_id[0].isdigit()
-        asked = self.call(event.call_id) if is_call else self.questions[event.call_id]
-        asked.answered = event
-
-    def _start_tool(self, event: ToolStarted) -> None:
-        self.call(event.call_id).starts += 1
-
-    def _finish_tool(self, event: ToolFinished) -> None:
+    def _take_results(self) -> None:
         """Once all results are in, the model sees them together, in the order it asked (B5)."""
-        self.call(event.call_id).result = event
-        self.label = self.label.join_with(event.label)
-        self.offered_tools += [name for name in event.offers if name not in self.offered_tools]
-        if self.pending:
-            return
         done = [(state.result, state.call) for state in self.calls if state.result]
-        self.spent.seconds += sum_seconds([result for result, _ in done])
+        reads = [result.seconds for result, _ in done if result.effect is Effect.READ]
+        others = [result.seconds for result, _ in done if result.effect is not Effect.READ]
+        self.spent.seconds += sum(others) + max(reads, default=0.0)  # reads run side by side
         self.settled_calls += done
-        self.messages += [build_result_message(call, result) for result, call in done]
-
-    def _extend_budget(self, event: BudgetExtended) -> None:
-        self.max_iterations = event.max_iterations
-
-    def _raise_budget(self, event: BudgetRaised) -> None:
-        self.limits, self.questions[event.question].settled = event.limits, True
-
-    def _refund(self, event: IterationRefunded) -> None:
-        self.iterations, self.refunds = self.iterations - 1, self.refunds + 1
-
-    def _spawn(self, event: ChildSpawned) -> None:
-        self.children[event.key] = ChildTurn(event)
-        self.last_input_seq = self.seq
-
-    def _end_child(self, event: ChildReturned) -> None:
-        self.children[event.key].returned = event
-        self.label = self.label.join_with(event.label)
-
-    def _set_todos(self, event: TodosSet) -> None:
-        self.todos = event.items
-
-    def _verify(self, event: Verified) -> None:
-        self.verified.append(event)
-
-    def _compress(self, event: HistoryCompressed) -> None:
-        self.compressed.append(event)
-        self.kept_earlier = event.kept_earlier
-        own = slice(1, 1 + event.dropped_own)
-        self.messages[own] = select_user_messages(self.messages[own], self.events)
-        self.summary = build_summary_message(event) if event.summary else self.summary
-
-    def _suspend(self, event: Suspended) -> None:
-        self.suspended, self.last_input_seq = True, self.seq
-        if event.seconds is not None:
-            self.spent.seconds = event.seconds
-
-    def _resume(self, event: TurnResumed) -> None:
-        self.suspended, self.last_input_seq = False, self.seq
-        self.label = self.label.join_with(event.label)
-
-    def _end(self, event: TurnEnded) -> None:
-        self.suspended, self.last_input_seq, self.ended = False, self.seq, event
-
-
-FOLDS: dict[type, Callable[[Turn, Any], None]] = {
-    UserSaid: Turn._begin,
-    Classified: Turn._set_intent,
-    Steered: Turn._steer,
-    Coached: Turn._coach,
-    ModelAsked: Turn._request,
-    ModelReplied: Turn._take_reply,
-    ModelFailed: Turn._fail,
-    Consulting: Turn._consult,
-    Consulted: Turn._end_consultation,
-    CallJudged: Turn._judge,
-    ApprovalAsked: Turn._ask,
-    ApprovalAnswered: Turn._take_answer,
-    ToolStarted: Turn._start_tool,
-    ToolFinished: Turn._finish_tool,
-    BudgetExtended: Turn._extend_budget,
-    BudgetRaised: Turn._raise_budget,
-    IterationRefunded: Turn._refund,
-    ChildSpawned: Turn._spawn,
-    ChildReturned: Turn._end_child,
-    TodosSet: Turn._set_todos,
-    Verified: Turn._verify,
-    HistoryCompressed: Turn._compress,
-    Suspended: Turn._suspend,
-    TurnResumed: Turn._resume,
-    TurnEnded: Turn._end,
-}
-"""What each event changes; the others change nothing but the progress."""
+        self.messages += [
+            Message(
+                MessageRole.TOOL,
+                result.text,
+                provider_id=call.provider_id,
+                is_error=result.outcome is not Outcome.OK,
+                label=result.label,
+            )
+            for result, call in done
+        ]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from daemon.core.errors import UNBILLED, UnknownTurn
 from daemon.core.events import (
@@ -20,12 +20,10 @@ from daemon.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
     BudgetRaised,
-    ChildReturned,
     ChildSpawned,
     Consulted,
     Consulting,
     Event,
-    HistoryCompressed,
     IterationRefunded,
     ModelAsked,
     ModelFailed,
@@ -36,7 +34,7 @@ from daemon.core.events import (
     ToolFinished,
     TurnEnded,
     TurnResumed,
-    UserSaid,
+    find_label,
 )
 from daemon.core.rows import (
     EVENT_CHANNEL,
@@ -50,17 +48,12 @@ from daemon.core.rows import (
     TurnRow,
 )
 from daemon.core.trust import OWNER_NAME, Answer, Label, Outcome, Stop, join_all
-from daemon.store.tables.approvals import ApprovalTable, GrantTable
-from daemon.store.tables.base import to_db
-from daemon.store.tables.channel_state import ChannelStateTable
-from daemon.store.tables.file_state import FileStateTable
-from daemon.store.tables.inbox import InboxTable
-from daemon.store.tables.outbox import OutboxTable
-from daemon.store.tables.people import PeopleTable
-from daemon.store.tables.policies import PolicyTable
-from daemon.store.tables.sessions import LoopTable, SessionTable
-from daemon.store.tables.turns import ChildTable, EventTable, TurnTable
-from daemon.store.tables.usage import UsageTable
+from daemon.store.tables.approvals import ApprovalTables
+from daemon.store.tables.file_state import FileTables
+from daemon.store.tables.messages import OPEN, MessageTables
+from daemon.store.tables.people import PeopleTables
+from daemon.store.tables.sessions import SessionTables
+from daemon.store.tables.turns import ADD_RAISE, CHILDREN, TURNS, TurnTables, to_day
 
 T = TypeVar("T")
 AGENT_CHANNEL = "agent"
@@ -96,10 +89,24 @@ PRUNE = (
 )
 
 
-class Tx(
-    SessionTable, InboxTable, TurnTable, ChildTable, EventTable, ApprovalTable, GrantTable,
-    OutboxTable, UsageTable, LoopTable, ChannelStateTable, PeopleTable, FileStateTable, PolicyTable,
-):  # fmt: skip
+TAKE_INPUT = "UPDATE inbox SET state = 'taken' WHERE id = ? AND state = 'new'"
+TAINT = "UPDATE turns SET label = 'untrusted' WHERE id = ? AND label <> 'untrusted'"
+RESERVE = "UPDATE turns SET reserved_tokens = ?, reserved_usd = ? WHERE id = ?"
+CHARGE = """UPDATE turns SET iterations = iterations + ?, input_tokens = input_tokens + ?,
+    output_tokens = output_tokens + ?, cached_tokens = cached_tokens + ?, usd = usd + ?,
+    reserved_tokens = 0, reserved_usd = 0 WHERE id = ?"""
+REFUND = "UPDATE turns SET iterations = iterations - 1 WHERE id = ?"
+SET_TURN_STATE = "UPDATE turns SET state = ? WHERE id = ?"
+CLOSE_APPROVAL = """UPDATE approvals SET state = ?, answer = ?, answered_by = ?, reason = ? WHERE
+    turn = ? AND call_id = ?"""
+VOID_APPROVALS = """UPDATE approvals SET state = 'void' WHERE turn = ? AND state IN ('pending',
+    'answered')"""
+RELEASE_STEERING = f"""UPDATE inbox SET steers = '' WHERE {OPEN} AND state = 'new' AND session = ?
+    AND steers = ?"""
+FINISH_CHILD = "UPDATE children SET done = 1 WHERE turn = ?"
+
+
+class Tx(SessionTables, MessageTables, TurnTables, ApprovalTables, PeopleTables, FileTables):
     """One transaction over all tables, begun and ended outside (store/group_commit.py). On the
     reading connection its writing methods raise.
     """
@@ -107,8 +114,8 @@ class Tx(
     def begin_turn(self, row: TurnRow, epoch: int) -> None:
         """A new turn; its input becomes taken. Raises Fenced, Conflict."""
         self.check_lease(row.session, epoch)
-        self.insert_turn(row)
-        self.take_input(row.input_id)
+        self._insert(TURNS, "", row)
+        self._run(TAKE_INPUT, row.input_id)
 
     def append_events(
         self, session: str, epoch: int, turn_id: str, recorded: Sequence[RecordedEvent]
@@ -166,7 +173,7 @@ class Tx(
         """Turns that ended before and whose texts nothing needs any more, oldest first; see
         store/pruning.py.
         """
-        found = (turn for (turn,) in self._db.execute(PRUNABLE, (to_db(before),)))
+        found = (turn for (turn,) in self._do(PRUNABLE, before))
         return list(islice((turn for turn in found if turn not in cited), limit))
 
     def prune_turns(self, turns: Iterable[str]) -> None:
@@ -175,72 +182,51 @@ class Tx(
             for statement in PRUNE:
                 self._run(statement, turn)
 
-    def _project(self, session: str, turn_id: str, event: Event, at: datetime) -> None:
+    def _project(  # noqa: C901, PLR0912  one flat match
+        self, session: str, turn_id: str, event: Event, at: datetime
+    ) -> None:
         """What the event changes in the tables beside it; most events change nothing there."""
-        project = PROJECTIONS.get(type(event))
-        if project:
-            project(self, session, turn_id, event, at)
-        label = event.label if isinstance(event, TAINTING) else Label.TRUSTED
-        if isinstance(event, UserSaid):
-            label = event.initial_label
-        if label is Label.UNTRUSTED:
-            self.taint(turn_id)
-
-    def _begin(self, _: str, turn_id: str, event: UserSaid, at: datetime) -> None:
-        self.take_input(event.input_id)
-
-    def _steer(self, _: str, turn_id: str, event: Steered, at: datetime) -> None:
-        self.set_input_state(event.input_id, f"steered:{turn_id}")
-
-    def _open_call(
-        self, _: str, turn_id: str, event: ModelAsked | Consulting, at: datetime
-    ) -> None:
-        self.lose_reservation(turn_id, at)
-        self.reserve(turn_id, event.reserved_tokens, event.reserved_usd or 0.0)
-
-    def _settle_call(
-        self, session: str, turn_id: str, event: ModelReplied | Consulted, at: datetime
-    ) -> None:
-        if not event.provider:  # it never reached a model
-            self.reserve(turn_id, 0, 0.0)
-            return
-        iterations = int(isinstance(event, ModelReplied) and event.is_iteration)
-        self.charge(turn_id, event.usage, iterations)
-        self.add_usage(session, event.provider, event.model, event.usage, at)
-
-    def _fail_call(self, _: str, turn_id: str, event: ModelFailed, at: datetime) -> None:
-        if event.error in UNBILLED:
-            self.reserve(turn_id, 0, 0.0)
-
-    def _finish_tool(self, session: str, turn_id: str, event: ToolFinished, at: datetime) -> None:
-        if event.outcome is Outcome.UNKNOWN:  # the owner is told, whatever the model makes of it
-            notice = UNKNOWN_OUTCOME.format(tool=event.tool)
-            self.post_to_session(session, turn_id, "notice", notice, at)
-
-    def _refund(self, _: str, turn_id: str, event: IterationRefunded, at: datetime) -> None:
-        self.refund_iteration(turn_id)
-
-    def _raise_day(self, _: str, turn_id: str, event: BudgetRaised, at: datetime) -> None:
-        if event.day_tokens or event.day_usd:
-            self.add_day_raise(event.day_tokens, event.day_usd, at)
-
-    def _end_approval(self, _: str, turn_id: str, event: ApprovalAnswered, at: datetime) -> None:
-        state = "expired" if event.answer is Answer.EXPIRED else "consumed"
-        self.close_approval(turn_id, event, state)
-
-    def _suspend(self, _: str, turn_id: str, event: Suspended, at: datetime) -> None:
-        self.set_turn_state(turn_id, "suspended")
-
-    def _resume(self, _: str, turn_id: str, event: TurnResumed, at: datetime) -> None:
-        self.set_turn_state(turn_id, "running")
-
-    def _alarm(self, session: str, turn_id: str, event: Alarm, at: datetime) -> None:
-        self.post_to_session(session, turn_id, "notice", event.text, at)
-
-    def _end(self, session: str, turn_id: str, event: TurnEnded, at: datetime) -> None:
-        self._close(session, turn_id, event.reason, event.detail, event.reply, at)
-        if event.reply and not event.quiet:
-            self.post_to_session(session, turn_id, "reply", event.reply, at)
+        if find_label(event) is Label.UNTRUSTED:
+            self._run(TAINT, turn_id)
+        match event:
+            case Steered(input_id=message):
+                self.set_input_state(message, f"steered:{turn_id}")
+            case ModelAsked() | Consulting():
+                self.lose_reservation(turn_id, at)
+                self._run(RESERVE, event.reserved_tokens, event.reserved_usd or 0.0, turn_id)
+            case ModelReplied(provider="") | Consulted(provider=""):  # it never reached a model
+                self._run(RESERVE, 0, 0.0, turn_id)
+            case ModelReplied(usage=usage) | Consulted(usage=usage):
+                cycles = int(isinstance(event, ModelReplied) and event.is_iteration)
+                spent = usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.usd
+                self._run(CHARGE, cycles, *spent, turn_id)
+                self.add_usage(session, event.provider, event.model, usage, at)
+            case ModelFailed(error) if error in UNBILLED:
+                self._run(RESERVE, 0, 0.0, turn_id)
+            case ToolFinished(outcome=Outcome.UNKNOWN, tool=tool):  # whatever the model makes of it
+                notice = UNKNOWN_OUTCOME.format(tool=tool)
+                self.post_to_session(session, turn_id, "notice", notice, at)
+            case IterationRefunded():
+                self._run(REFUND, turn_id)
+            case BudgetRaised(day_tokens=tokens, day_usd=usd) if tokens or usd:
+                self._run(ADD_RAISE, to_day(at), tokens, usd)
+            case ApprovalAsked():
+                self._open_approval(session, turn_id, event, at)
+            case ApprovalAnswered(call_id, answer, by, reason):
+                state = "expired" if answer is Answer.EXPIRED else "consumed"
+                self._run(CLOSE_APPROVAL, state, answer, by, reason, turn_id, call_id)
+            case Suspended():
+                self._run(SET_TURN_STATE, "suspended", turn_id)
+            case TurnResumed():
+                self._run(SET_TURN_STATE, "running", turn_id)
+            case ChildSpawned():
+                self._create_child(session, turn_id, event, at)
+            case Alarm(text=text):
+                self.post_to_session(session, turn_id, "notice", text, at)
+            case TurnEnded(reason, detail, reply):
+                self._close(session, turn_id, reason, detail, reply, at)
+                if reply and not event.quiet:
+                    self.post_to_session(session, turn_id, "reply", reply, at)
 
     def _open_approval(
         self, session: str, turn_id: str, asked: ApprovalAsked, at: datetime
@@ -280,7 +266,8 @@ class Tx(
                 spawned.task, spawned.label, spawned.child, at, role=role,
             )
         )  # fmt: skip
-        self.insert_child(
+        self._insert(
+            CHILDREN, "",
             ChildRow(
                 spawned.child, parent, spawned.key, spawned.session, session, spawned.agent,
                 spawned.task, spawned.depth, spawned.limits, spawned.max_chars, spawned.report,
@@ -298,15 +285,15 @@ class Tx(
         """
         self.lose_reservation(turn_id, at)
         self.close_turn(turn_id, reason, detail, reply, at)
-        self.void_approvals(turn_id)
-        self.release_steering(session, turn_id)
+        self._run(VOID_APPROVALS, turn_id)
+        self._run(RELEASE_STEERING, session, turn_id)
         why = f"its parent has ended: {reason.value if reason else 'quarantined'}"
         for child in self.list_children(turn_id):
             if not child.done and (reason in (Stop.CANCELLED, None) or not child.report):
                 self.request_cancel(child.turn, why)
         own = self.get_child(turn_id)
         if own:
-            self.finish_child(turn_id)
+            self._run(FINISH_CHILD, turn_id)
             if own.report and reason is not Stop.CANCELLED:
                 self._post_report(own, render_report(own, reason, detail, reply), at)
 
@@ -326,28 +313,6 @@ class Tx(
                 began.sender, text, label, child.report, at, role=began.role,
             )
         )  # fmt: skip
-
-
-TAINTING = (Steered, ModelAsked, ToolFinished, ChildReturned, HistoryCompressed, TurnResumed)
-PROJECTIONS: dict[type, Callable[[Tx, str, str, Any, datetime], None]] = {
-    UserSaid: Tx._begin,
-    Steered: Tx._steer,
-    ModelAsked: Tx._open_call,
-    Consulting: Tx._open_call,
-    ModelReplied: Tx._settle_call,
-    Consulted: Tx._settle_call,
-    ModelFailed: Tx._fail_call,
-    ToolFinished: Tx._finish_tool,
-    IterationRefunded: Tx._refund,
-    BudgetRaised: Tx._raise_day,
-    ApprovalAsked: Tx._open_approval,
-    ApprovalAnswered: Tx._end_approval,
-    Suspended: Tx._suspend,
-    TurnResumed: Tx._resume,
-    ChildSpawned: Tx._create_child,
-    Alarm: Tx._alarm,
-    TurnEnded: Tx._end,
-}
 
 
 def render_report(child: ChildRow, reason: Stop | None, detail: str, reply: str) -> str:

@@ -1,14 +1,13 @@
 """Questions to a person about one call, asked once and answered once; standing permissions, exact,
-bounded and revocable.
+bounded and revocable; pinned rules, and the tools that MCP servers may offer.
 """
 
 import re
 from datetime import datetime
 
-from daemon.core.events import ApprovalAnswered
-from daemon.core.rows import ApprovalRow, GrantRow
+from daemon.core.rows import ApprovalRow, GrantRow, RuleRow
 from daemon.core.trust import Answer
-from daemon.store.tables.base import RowMapper, Table, to_db
+from daemon.store.tables.base import Get, Insert, List, RowMapper, Run, Table, Value
 
 APPROVALS = RowMapper(ApprovalRow, "approvals")
 OF_SESSION = """(?2 IS NULL OR session = ?2
@@ -21,22 +20,18 @@ ANSWER = """UPDATE approvals SET state = 'answered', answer = ?, answered_by = ?
 EXPIRE = (
     "UPDATE approvals SET state = 'expired' WHERE turn = ? AND call_id = ? AND state = 'pending'"
 )
-CLOSE = """UPDATE approvals SET state = ?, answer = ?, answered_by = ?, reason = ? WHERE turn = ?
-    AND call_id = ?"""
-SET_STATE = "UPDATE approvals SET state = ? WHERE turn = ? AND call_id = ?"
-VOID = "UPDATE approvals SET state = 'void' WHERE turn = ? AND state IN ('pending', 'answered')"
 
 GRANTS = RowMapper(GrantRow, "grants")
-REVOKE = "DELETE FROM grants WHERE id = ?"
-DELETE_USES = "DELETE FROM grant_uses WHERE grant_id = ?"
 USE = """UPDATE grants SET uses_left = uses_left - 1, uses = uses + 1
     WHERE id = ? AND (uses_left IS NULL OR uses_left > 0) AND (expires IS NULL OR expires > ?)"""
-ADD_USE = "INSERT INTO grant_uses (call, grant_id) VALUES (?, ?)"
-USED = "SELECT 1 FROM grant_uses WHERE call = ?"
+RULES = RowMapper(RuleRow, "rules")
+ADD_RULE = """INSERT INTO rules (said, matcher, session, sender, confirmed) VALUES (?, ?, ?, ?, 0)
+    RETURNING n"""
+PUT_PINS = "INSERT OR REPLACE INTO mcp_pins (server, pins) VALUES (?, ?)"
 
 
-class ApprovalTable(Table):
-    """The approvals table."""
+class ApprovalTables(Table):
+    """The approvals, grants, grant_uses, rules and mcp_pins tables."""
 
     def list_approvals(
         self, state: str | None = None, session: str | None = None
@@ -47,9 +42,8 @@ class ApprovalTable(Table):
         where = "WHERE " if state is None else "WHERE state = ?1 AND "
         return self._all(APPROVALS, where + OF_SESSION, state, session)
 
-    def get_approval(self, turn_id: str, call_id: str) -> ApprovalRow | None:
-        """The question about one call."""
-        return self._one(APPROVALS, "WHERE turn = ? AND call_id = ?", turn_id, call_id)
+    get_approval = Get[[str, str], ApprovalRow](APPROVALS, "WHERE turn = ? AND call_id = ?")
+    """The question about one call."""
 
     def find_approval(self, prefix: str) -> ApprovalRow | None:
         """The question whose token's hash starts like this; None for less than 32 hexadecimal
@@ -60,8 +54,10 @@ class ApprovalTable(Table):
     def answer_approval(
         self, turn_id: str, call_id: str, answer: Answer, by: str, reason: str, now: datetime
     ) -> ApprovalRow | None:
-        """One statement: of two answers at the same time only one is accepted (K15)."""
-        if self._run(ANSWER, answer.value, by, reason, turn_id, call_id, to_db(now)):
+        """Answer once: None when it is not pending any more or has expired (the row then turns
+        expired). One statement: of two answers at the same time only one is accepted (K15).
+        """
+        if self._run(ANSWER, answer, by, reason, turn_id, call_id, now):
             return self.get_approval(turn_id, call_id)
         self._run(EXPIRE, turn_id, call_id)
         return None
@@ -69,53 +65,55 @@ class ApprovalTable(Table):
     def put_approval(self, row: ApprovalRow) -> None:
         """The wait is a row; the same call asked again replaces it."""
         self._run(DELETE, row.turn, row.call_id)
-        self._insert(APPROVALS, row)
-
-    def close_approval(self, turn_id: str, answered: ApprovalAnswered, state: str) -> None:
-        """The turn has consumed the answer."""
-        self._run(
-            CLOSE,
-            state,
-            answered.answer.value,
-            answered.by,
-            answered.reason,
-            turn_id,
-            answered.call_id,
-        )
+        self._insert(APPROVALS, "", row)
 
     def set_approval_state(self, turn_id: str, call_id: str, state: str) -> None:
         """The question has come to this state."""
-        self._run(SET_STATE, state, turn_id, call_id)
+        self._run(
+            "UPDATE approvals SET state = ? WHERE turn = ? AND call_id = ?", state, turn_id, call_id
+        )
 
-    def void_approvals(self, turn_id: str) -> None:
-        """The turn is over: nobody waits for an answer any more."""
-        self._run(VOID, turn_id)
+    list_grants = List[[str], GrantRow](GRANTS, "WHERE ?1 = '*' OR session IN ('', ?1) ORDER BY n")
+    """Standing permissions that hold in this session: its own and those for everywhere; all of
+    them for session "*".
+    """
 
-
-class GrantTable(Table):
-    """The grants and grant_uses tables."""
-
-    def list_grants(self, session: str) -> list[GrantRow]:
-        """Standing permissions that hold in this session: its own and those for everywhere; all of
-        them for session "*".
-        """
-        return self._all(GRANTS, "WHERE ?1 = '*' OR session IN ('', ?1) ORDER BY n", session)
-
-    def add_grant(self, row: GrantRow) -> None:
-        """A standing permission."""
-        self._insert(GRANTS, row)
+    add_grant = Insert(GRANTS)
 
     def revoke_grant(self, grant_id: str) -> bool:
         """Take it back; False when there is none of that id."""
-        self._run(DELETE_USES, grant_id)
-        return self._run(REVOKE, grant_id)
+        self._run("DELETE FROM grant_uses WHERE grant_id = ?", grant_id)
+        return self._run("DELETE FROM grants WHERE id = ?", grant_id)
 
     def use_grant(self, grant_id: str, call: str, now: datetime) -> bool:
-        """One statement: two calls at the same time cannot both have the last use."""
-        if self.is_grant_used(call) or not self._run(USE, grant_id, to_db(now)):
+        """Count one use of it, by this call; False when none is left, it has lapsed, or the call
+        has used one already. One statement: two calls at the same time cannot both have the last
+        use.
+        """
+        if self.is_grant_used(call) or not self._run(USE, grant_id, now):
             return False
-        return self._run(ADD_USE, call, grant_id)
+        return self._run("INSERT INTO grant_uses (call, grant_id) VALUES (?, ?)", call, grant_id)
 
     def is_grant_used(self, call: str) -> bool:
         """This call has used a standing permission that nobody has revoked since."""
-        return self._db.execute(USED, (call,)).fetchone() is not None
+        return bool(self._value("SELECT 1 FROM grant_uses WHERE call = ?", call))
+
+    list_rules = List[[], RuleRow](RULES, "ORDER BY n")
+
+    def add_rule(self, said: str, matcher: str, session: str, sender: str) -> int:
+        """The number of the rule, which no rule had before."""
+        return self._do(ADD_RULE, said, matcher, session, sender).fetchall()[0][0]
+
+    confirm_rule = Run[[int]]("UPDATE rules SET confirmed = 1 WHERE n = ?")
+    """Its owner says that it was read rightly; False when there is none."""
+
+    remove_rule = Run[[int]]("DELETE FROM rules WHERE n = ?")
+
+    get_pins = Value[[str], str | None]("SELECT pins FROM mcp_pins WHERE server = ?")
+    """JSON of the tools that this MCP server may offer; None for one that was never met."""
+
+    def list_pins(self) -> dict[str, str]:
+        """All of them, by server."""
+        return dict(self._do("SELECT server, pins FROM mcp_pins ORDER BY server").fetchall())
+
+    put_pins = Run[[str, str]](PUT_PINS)

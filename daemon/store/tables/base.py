@@ -1,4 +1,4 @@
-"""What every table uses: instants as numbers, rows as values, and one connection."""
+"""What every table uses: instants as numbers, rows as values, statements as methods."""
 
 import json
 import sqlite3
@@ -6,15 +6,16 @@ from collections.abc import Callable
 from dataclasses import asdict, fields
 from datetime import UTC, datetime, timedelta
 from enum import EnumMeta
+from functools import partial
 from operator import attrgetter
 from types import NoneType, UnionType
-from typing import Any, Generic, TypeVar, cast, get_args
+from typing import Any, Generic, ParamSpec, TypeVar, cast, get_args
 
 from daemon.core.rows import AnyPath
 from daemon.core.turn_spec import Limits
 
+P = ParamSpec("P")
 R = TypeVar("R")
-Converter = Callable[[Any], Any]
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
@@ -32,33 +33,30 @@ def from_db(number: int) -> datetime:
     return EPOCH + timedelta(microseconds=number)
 
 
-def _limits_to_json(limits: Limits) -> str:
+def _dump_limits(limits: Limits) -> str:
     return json.dumps(asdict(limits))
 
 
-def _limits_from_json(text: str) -> Limits:
+def _load_limits(text: str) -> Limits:
     return Limits(**json.loads(text))
 
 
-def _tuple_from_json(text: str) -> tuple[str, ...]:
+def _load_tuple(text: str) -> tuple[str, ...]:
     return tuple(json.loads(text))
 
 
-CONVERTERS: dict[object, tuple[Converter, Converter]] = {
-    datetime: (to_db, from_db),
-    bool: (int, bool),
-    AnyPath: (json.dumps, json.loads),
-    Limits: (_limits_to_json, _limits_from_json),
-    tuple[str, ...]: (json.dumps, _tuple_from_json),
+DUMP: dict[type, Callable[[Any], object]] = {
+    datetime: to_db,
+    Limits: _dump_limits,
+    tuple: json.dumps,
 }
-
-
-def _find_converters(kind: Any) -> tuple[Converter, Converter] | None:
-    if kind in CONVERTERS:
-        return CONVERTERS[kind]
-    if isinstance(kind, UnionType):
-        return _find_converters(next(one for one in get_args(kind) if one is not NoneType))
-    return (attrgetter("value"), kind) if isinstance(kind, EnumMeta) else None
+LOAD: dict[object, Callable[[Any], object]] = {
+    datetime: from_db,
+    bool: bool,
+    AnyPath: json.loads,
+    Limits: _load_limits,
+    tuple[str, ...]: _load_tuple,
+}
 
 
 class RowMapper(Generic[R]):
@@ -67,30 +65,28 @@ class RowMapper(Generic[R]):
     def __init__(self, kind: type[R], table: str) -> None:
         columns = fields(cast(Any, kind))
         names = [one.name for one in columns]
-        found = [(index, _find_converters(one.type)) for index, one in enumerate(columns)]
+        found = [(index, _find_loader(one.type)) for index, one in enumerate(columns)]
         self._kind = kind
-        self._get = attrgetter(*names)
-        self._converters = [(index, *both) for index, both in found if both]
+        self._loaders = [(index, load) for index, load in found if load]
+        self.values = attrgetter(*names)
         self.select = f"SELECT {', '.join(names)} FROM {table} "
         self.insert = (
             f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))}) "
         )
 
-    def from_columns(self, columns: tuple[object, ...]) -> R:
+    def load(self, columns: tuple[object, ...]) -> R:
         """The value of a row as `select` gives it."""
         values = list(columns)
-        for index, _, load in self._converters:
+        for index, load in self._loaders:
             if values[index] is not None:
                 values[index] = load(values[index])
         return self._kind(*values)
 
-    def to_columns(self, row: R) -> list[object]:
-        """The columns of a value, for `insert`."""
-        values = list(self._get(row))
-        for index, dump, _ in self._converters:
-            if values[index] is not None:
-                values[index] = dump(values[index])
-        return values
+
+def _find_loader(kind: Any) -> Callable[[Any], object] | None:
+    if isinstance(kind, UnionType):
+        kind = next(one for one in get_args(kind) if one is not NoneType)
+    return LOAD.get(kind) or (kind if isinstance(kind, EnumMeta) else None)
 
 
 class Table:
@@ -102,24 +98,76 @@ class Table:
         self._db = db
         self.posted = False  # something to deliver was written; its reader sets it back
 
+    def _do(self, statement: str, *arguments: object) -> sqlite3.Cursor:
+        values = [DUMP[type(one)](one) if type(one) in DUMP else one for one in arguments]
+        return self._db.execute(statement, values)
+
     def _one(self, rows: RowMapper[R], where: str, *arguments: object) -> R | None:
-        found = self._db.execute(rows.select + where, arguments).fetchone()
-        return rows.from_columns(found) if found else None
+        found = self._do(rows.select + where, *arguments).fetchone()
+        return rows.load(found) if found else None
 
     def _all(self, rows: RowMapper[R], where: str, *arguments: object) -> list[R]:
-        return [
-            rows.from_columns(found) for found in self._db.execute(rows.select + where, arguments)
-        ]
+        return [rows.load(found) for found in self._do(rows.select + where, *arguments)]
 
-    def _insert(self, rows: RowMapper[R], row: R, conflict: str = "") -> bool:
+    def _insert(self, rows: RowMapper[R], conflict: str, row: R) -> bool:
         """Whether a row was written; `conflict` says what to do where there is one."""
-        return self._db.execute(rows.insert + conflict, rows.to_columns(row)).rowcount == 1
+        return self._do(rows.insert + conflict, *rows.values(row)).rowcount > 0
 
     def _run(self, statement: str, *arguments: object) -> bool:
         """Whether the statement changed a row."""
-        return self._db.execute(statement, arguments).rowcount > 0
+        return self._do(statement, *arguments).rowcount > 0
 
-    def _text(self, query: str, *arguments: object) -> str | None:
+    def _value(self, query: str, *arguments: object) -> Any:
         """The only column of the first row."""
-        found = self._db.execute(query, arguments).fetchone()
-        return None if found is None else found[0]
+        found = self._do(query, *arguments).fetchone()
+        return found and found[0]
+
+
+class Get(Generic[P, R]):
+    """A method of a table whose arguments are the parameters of `where`: the one row."""
+
+    def __init__(self, rows: RowMapper[R], where: str) -> None:
+        self._query = rows, where
+
+    def __get__(self, table: Table, owner: type) -> Callable[P, R | None]:
+        return partial(table._one, *self._query)
+
+
+class List(Generic[P, R]):
+    """The same: all rows."""
+
+    def __init__(self, rows: RowMapper[R], where: str) -> None:
+        self._query = rows, where
+
+    def __get__(self, table: Table, owner: type) -> Callable[P, list[R]]:
+        return partial(table._all, *self._query)
+
+
+class Insert(Generic[R]):
+    """A method of a table that writes a row; `conflict` says what to do where there is one."""
+
+    def __init__(self, rows: RowMapper[R], conflict: str = "") -> None:
+        self._query = rows, conflict
+
+    def __get__(self, table: Table, owner: type) -> Callable[[R], bool]:
+        return partial(table._insert, *self._query)
+
+
+class Run(Generic[P]):
+    """A method of a table whose arguments are the statement's: whether it changed a row."""
+
+    def __init__(self, statement: str) -> None:
+        self._statement = statement
+
+    def __get__(self, table: Table, owner: type) -> Callable[P, bool]:
+        return partial(table._run, self._statement)
+
+
+class Value(Generic[P, R]):
+    """A method of a table whose arguments are the query's: the only column of the first row."""
+
+    def __init__(self, query: str) -> None:
+        self._query = query
+
+    def __get__(self, table: Table, owner: type) -> Callable[P, R]:
+        return partial(table._value, self._query)

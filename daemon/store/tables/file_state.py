@@ -1,62 +1,52 @@
 """Files of the workspace: labels, former versions, commands that run."""
 
+import json
 from collections.abc import Iterable
+from dataclasses import replace
 
-from daemon.core.rows import AnyPath, FileLabel, FileVersion, RunningCommand
-from daemon.store.tables.base import CONVERTERS, RowMapper, Table
+from daemon.core.rows import FileLabel, FileVersion, RunningCommand
+from daemon.store.tables.base import Insert, List, RowMapper, Table
 
 LABELS = RowMapper(FileLabel, "file_labels")
 REPLACE_LABEL = """ON CONFLICT (path) DO UPDATE SET label = excluded.label, turn = excluded.turn,
     scope = excluded.scope"""
-REMOVE_LABEL = "DELETE FROM file_labels WHERE path = ?"
 VERSIONS = RowMapper(FileVersion, "file_versions")
 REPLACE_VERSION = "ON CONFLICT (name) DO UPDATE SET undone = excluded.undone"
-REMOVE_VERSION = "DELETE FROM file_versions WHERE name = ?"
 COMMANDS = RowMapper(RunningCommand, "running_commands")
-REMOVE_COMMAND = "DELETE FROM running_commands WHERE name = ?"
 
 
-class FileStateTable(Table):
+class FileTables(Table):
     """The file_labels, file_versions and running_commands tables."""
 
-    def list_file_labels(self) -> list[FileLabel]:
-        """Labels of places in the workspace."""
-        return self._all(LABELS, "ORDER BY path")
+    list_file_labels = List[[], FileLabel](LABELS, "ORDER BY path")
 
     def put_file_labels(self, rows: Iterable[FileLabel]) -> None:
         """Insert, or replace."""
         for row in rows:
-            self._insert(LABELS, row, REPLACE_LABEL)
+            self._insert(LABELS, REPLACE_LABEL, replace(row, path=json.dumps(row.path)))
 
     def remove_file_labels(self, paths: Iterable[str]) -> None:
-        """Delete the labels of these places."""
-        write, _ = CONVERTERS[AnyPath]
         for path in paths:
-            self._run(REMOVE_LABEL, write(path))
+            self._run("DELETE FROM file_labels WHERE path = ?", json.dumps(path))
 
-    def list_file_versions(self) -> list[FileVersion]:
-        """Changes of files, oldest first."""
-        return self._all(VERSIONS, "ORDER BY name")
+    list_file_versions = List[[], FileVersion](VERSIONS, "ORDER BY name")
+    """Changes of files, oldest first."""
 
     def put_file_versions(self, rows: Iterable[FileVersion]) -> None:
         """Insert; of a known one only `undone` changes."""
         for row in rows:
-            self._insert(VERSIONS, row, REPLACE_VERSION)
+            self._insert(VERSIONS, REPLACE_VERSION, replace(row, path=json.dumps(row.path)))
 
     def remove_file_versions(self, names: Iterable[str]) -> None:
-        """Delete these changes."""
         for name in names:
-            self._run(REMOVE_VERSION, name)
+            self._run("DELETE FROM file_versions WHERE name = ?", name)
 
-    def add_running_command(self, row: RunningCommand) -> None:
-        """A command starts."""
-        self._insert(COMMANDS, row)
+    add_running_command = Insert(COMMANDS)
 
-    def list_running_commands(self) -> list[RunningCommand]:
-        """Commands whose changes nobody has looked at yet."""
-        return self._all(COMMANDS, "ORDER BY name")
+    list_running_commands = List[[], RunningCommand](COMMANDS, "ORDER BY name")
+    """Commands whose changes nobody has looked at yet."""
 
     def remove_running_commands(self, names: Iterable[str]) -> None:
         """Their changes have been looked at."""
         for name in names:
-            self._run(REMOVE_COMMAND, name)
+            self._run("DELETE FROM running_commands WHERE name = ?", name)

@@ -2,7 +2,7 @@
 
 from daemon.core.errors import Fenced, UnknownTurn
 from daemon.core.rows import LoopRow, SessionRow
-from daemon.store.tables.base import RowMapper, Table
+from daemon.store.tables.base import Get, Insert, List, RowMapper, Table
 
 SESSIONS = RowMapper(SessionRow, "sessions")
 REPLACE = """ON CONFLICT (id) DO UPDATE SET channel = excluded.channel, chat = excluded.chat, label
@@ -16,47 +16,44 @@ CLAIM = """INSERT INTO leases (session, owner, epoch) VALUES (?, ?, 1)
     ON CONFLICT (session) DO UPDATE SET owner = excluded.owner, epoch = epoch + 1 RETURNING epoch"""
 LEASE = """SELECT epoch, turns.n FROM leases LEFT JOIN turns ON turns.id = ?2 AND turns.session = ?1
     WHERE leases.session = ?1"""
+LOOPS = RowMapper(LoopRow, "loops")
+UPDATE = """ON CONFLICT (id) DO UPDATE SET label = excluded.label, stage = excluded.stage, attempt
+    = excluded.attempt, learned = excluded.learned, final_output = excluded.final_output, error =
+    excluded.error, ended_at = excluded.ended_at"""
 
 
-class SessionTable(Table):
-    """The sessions and leases tables. A lease's epoch rises with every claim and fences former
-    owners (K19).
+class SessionTables(Table):
+    """The sessions, leases and loops tables. A lease's epoch rises with every claim and fences
+    former owners (K19).
     """
 
-    def get_session(self, session: str) -> SessionRow | None:
-        """One session."""
-        return self._one(SESSIONS, "WHERE id = ?", session)
+    get_session = Get[[str], SessionRow](SESSIONS, "WHERE id = ?")
 
     def list_sessions(self, limit: int = -1, after: str | None = None) -> list[SessionRow]:
         """Sessions, newest first; -1 is no limit. `after`: those older than this one."""
         return self._all(SESSIONS, PAGE, after, limit)
 
-    def list_channel_sessions(self, channel: str, limit: int) -> list[SessionRow]:
-        """The conversations of this channel, those with the latest message first; those that work
-        for others left out.
-        """
-        return self._all(SESSIONS, LATEST_FIRST, channel, limit)
+    list_channel_sessions = List[[str, int], SessionRow](SESSIONS, LATEST_FIRST)
+    """So many conversations of this channel, those with the latest message first; those that work
+    for others left out.
+    """
 
-    def list_subsessions(self, root: str) -> list[SessionRow]:
-        """Sessions of agents, loops and events that work for this conversation, oldest first."""
-        return self._all(SESSIONS, "WHERE root = ? AND root <> '' ORDER BY n", root)
+    list_subsessions = List[[str], SessionRow](SESSIONS, "WHERE root = ? AND root <> '' ORDER BY n")
+    """Sessions of agents, loops and events that work for this conversation, oldest first."""
 
-    def put_session(self, row: SessionRow) -> None:
-        """Insert, or replace what stands there."""
-        self._insert(SESSIONS, row, REPLACE)
+    put_session = Insert(SESSIONS, REPLACE)
 
     def claim_session(self, session: str, owner: str) -> int:
         """Become the one worker of the session. Gives the new epoch, one more than the last; the
         former owner is fenced.
         """
-        [(epoch,)] = self._db.execute(CLAIM, (session, owner)).fetchall()
-        return int(epoch)
+        return self._do(CLAIM, session, owner).fetchall()[0][0]
 
     def check_lease(self, session: str, epoch: int, turn_id: str = "") -> None:
         """Raises Fenced when another worker has claimed the session since, UnknownTurn for a turn
         that has not begun in it.
         """
-        found = self._db.execute(LEASE, (session, turn_id)).fetchone()
+        found = self._do(LEASE, session, turn_id).fetchone()
         if found is None or found[0] != epoch:
             raise Fenced()
         if turn_id and found[1] is None:
@@ -64,34 +61,19 @@ class SessionTable(Table):
                 f"turn {turn_id} has not begun in session {session}; nothing was written"
             )
 
-
-LOOPS = RowMapper(LoopRow, "loops")
-UPDATE = """ON CONFLICT (id) DO UPDATE SET label = excluded.label, stage = excluded.stage, attempt
-    = excluded.attempt, learned = excluded.learned, final_output = excluded.final_output, error =
-    excluded.error, ended_at = excluded.ended_at"""
-
-
-class LoopTable(Table):
-    """The loops table."""
-
-    def get_loop(self, loop_id: str) -> LoopRow | None:
-        """One loop."""
-        return self._one(LOOPS, "WHERE id = ?", loop_id)
+    get_loop = Get[[str], LoopRow](LOOPS, "WHERE id = ?")
 
     def list_loops(self, agent: str | None = None, limit: int = 50) -> list[LoopRow]:
         """Loops, newest first; of one agent, or of all."""
-        return self._all(
-            LOOPS, "WHERE ?1 IS NULL OR agent = ?1 ORDER BY n DESC LIMIT ?2", agent, limit
-        )
+        where = "WHERE ?1 IS NULL OR agent = ?1 ORDER BY n DESC LIMIT ?2"
+        return self._all(LOOPS, where, agent, limit)
 
     def list_running_loops(self, agent: str | None = None) -> list[LoopRow]:
         """Loops that have not ended, oldest first; of one agent, or of all."""
-        return self._all(
-            LOOPS, "WHERE ended_at IS NULL AND (?1 IS NULL OR agent = ?1) ORDER BY n", agent
-        )
+        where = "WHERE ended_at IS NULL AND (?1 IS NULL OR agent = ?1) ORDER BY n"
+        return self._all(LOOPS, where, agent)
 
-    def put_loop(self, row: LoopRow) -> None:
-        """Insert, or bring up what stands there. Raises Conflict where the agent is at another loop
-        (C7).
-        """
-        self._insert(LOOPS, row, UPDATE)
+    put_loop = Insert(LOOPS, UPDATE)
+    """Insert, or bring up what stands there. Raises Conflict where the agent is at another loop
+    (C7).
+    """

@@ -1,5 +1,6 @@
 """Turns at a glance, their events, which agents they set to work; attempts without progress; which
-turns were stopped.
+turns were stopped; what days cost: model calls that were settled, what people allowed beyond the
+limit, reservations of calls that were cut off.
 """
 
 from collections.abc import Sequence
@@ -8,10 +9,10 @@ from itertools import takewhile
 
 from daemon.core.events import RecordedEvent
 from daemon.core.messages import Usage
-from daemon.core.rows import ChildRow, TurnRow
+from daemon.core.rows import ChildRow, TurnRow, UsageRow
 from daemon.core.trust import Stop
 from daemon.store.codec import decode, encode
-from daemon.store.tables.base import RowMapper, Table, from_db, to_db
+from daemon.store.tables.base import Get, List, RowMapper, Run, Table, from_db, to_db
 
 TURNS = RowMapper(TurnRow, "turns")
 UNFINISHED_SESSIONS = """SELECT session FROM inbox WHERE state IN ('new', 'ordered') AND state =
@@ -27,25 +28,12 @@ COUNT_STOPS = """WITH RECURSIVE agents(agent) AS (
 RECENT_STOPS = """SELECT stop_reason, EXISTS (SELECT 1 FROM events WHERE turn = id AND kind =
     'Alarm') FROM turns
     WHERE agent = ? AND stop_reason IS NOT NULL ORDER BY ended_at DESC, n DESC LIMIT ?"""
-SET_STATE = "UPDATE turns SET state = ? WHERE id = ?"
-TAINT = "UPDATE turns SET label = 'untrusted' WHERE id = ? AND label <> 'untrusted'"
-RESERVE = "UPDATE turns SET reserved_tokens = ?, reserved_usd = ? WHERE id = ?"
-CHARGE = """UPDATE turns SET iterations = iterations + ?, input_tokens = input_tokens + ?,
-    output_tokens = output_tokens + ?, cached_tokens = cached_tokens + ?, usd = usd + ?,
-    reserved_tokens = 0, reserved_usd = 0 WHERE id = ?"""
-REFUND = "UPDATE turns SET iterations = iterations - 1 WHERE id = ?"
 END = """UPDATE turns SET state = ?, stop_reason = ?, detail = ?, reply = ?, ended_at = ?,
     reserved_tokens = 0,
     reserved_usd = 0 WHERE id = ?"""
-END_INPUT = "UPDATE inbox SET state = ? WHERE id = (SELECT input_id FROM turns WHERE id = ?)"
 ADD_ATTEMPT = """UPDATE inbox SET attempts = CASE WHEN progress = ?2 THEN attempts + ?3 ELSE 1
     END, progress = ?2
     WHERE turn = ?1"""
-ATTEMPTS = "SELECT attempts FROM inbox WHERE turn = ?"
-RESET_ATTEMPTS = "UPDATE inbox SET attempts = 0, progress = NULL WHERE turn = ? AND attempts > 0"
-CANCEL = "INSERT INTO cancels (turn, why) VALUES (?, ?) ON CONFLICT (turn) DO NOTHING"
-CANCEL_REASON = "SELECT why FROM cancels WHERE turn = ?"
-DELETE_CANCEL = "DELETE FROM cancels WHERE turn = ?"
 
 INSERT_EVENT = "INSERT INTO events (turn, seq, at, kind, version, payload) VALUES (?,?,?,?,?,?)"
 EVENTS_AFTER = (
@@ -53,15 +41,38 @@ EVENTS_AFTER = (
 )
 
 CHILDREN = RowMapper(ChildRow, "children")
-FINISH_CHILD = "UPDATE children SET done = 1 WHERE turn = ?"
+END_INPUT = "UPDATE inbox SET state = ?, attempts = 0, progress = NULL WHERE turn = ?"
+DAY = 86_400_000_000
+ADD_USAGE = """INSERT INTO daily_usage VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?) ON CONFLICT (day,
+    session, provider, model) DO UPDATE SET calls = calls + 1, input_tokens = input_tokens +
+    excluded.input_tokens, output_tokens = output_tokens + excluded.output_tokens, cached_tokens =
+    cached_tokens + excluded.cached_tokens, usd = usd + excluded.usd, unpriced = unpriced +
+    excluded.unpriced"""
+SUM_USAGE = """SELECT provider, model, SUM(calls), SUM(input_tokens), SUM(output_tokens),
+    SUM(cached_tokens), CASE WHEN SUM(unpriced) = 0 THEN SUM(usd) END FROM daily_usage WHERE day
+    >= ?1 AND (?2 IS NULL OR session = ?2) GROUP BY provider, model ORDER BY provider, model"""
+ADD_RAISE = """INSERT INTO daily_totals (day, raised_tokens, raised_usd) VALUES (?, ?, ?) ON
+    CONFLICT (day) DO UPDATE SET raised_tokens = raised_tokens + excluded.raised_tokens,
+    raised_usd = raised_usd + excluded.raised_usd"""
+SUM_RAISES = """SELECT COALESCE(SUM(raised_tokens), 0), COALESCE(SUM(raised_usd), 0.0) FROM
+    daily_totals WHERE day >= ?"""
+ADD_LOST = """INSERT INTO daily_totals (day, lost_tokens, lost_usd) SELECT ?, reserved_tokens,
+    reserved_usd FROM turns WHERE id = ? AND (reserved_tokens OR reserved_usd) ON CONFLICT (day)
+    DO UPDATE SET lost_tokens = lost_tokens + excluded.lost_tokens, lost_usd = lost_usd +
+    excluded.lost_usd"""
+SUM_LOST = """SELECT COALESCE(SUM(tokens), 0), COALESCE(SUM(usd), 0.0) FROM (
+    SELECT lost_tokens AS tokens, lost_usd AS usd FROM daily_totals WHERE day >= ?
+    UNION ALL SELECT reserved_tokens, reserved_usd FROM turns WHERE ended_at IS NULL)"""
 
 
-class TurnTable(Table):
-    """The turns and cancels tables; attempts are counted beside the message that began the turn."""
+class TurnTables(Table):
+    """The turns, cancels, events, children, daily_usage and daily_totals tables; attempts are
+    counted beside the message that began the turn. Days are UTC; a span counts from the beginning
+    of its first day.
+    """
 
-    def get_turn(self, turn_id: str) -> TurnRow | None:
-        """One turn that has begun."""
-        return self._one(TURNS, "WHERE id = ?", turn_id)
+    get_turn = Get[[str], TurnRow](TURNS, "WHERE id = ?")
+    """One turn that has begun."""
 
     def list_turns(self, session: str | None, limit: int) -> list[TurnRow]:
         """Turns, newest first; of one session, or of all."""
@@ -69,73 +80,51 @@ class TurnTable(Table):
             return self._all(TURNS, "ORDER BY n DESC LIMIT ?", limit)
         return self._all(TURNS, "WHERE session = ? ORDER BY n DESC LIMIT ?", session, limit)
 
-    def list_unfinished_turns(self, session: str) -> list[TurnRow]:
-        """Turns running or suspended, oldest first."""
-        return self._all(TURNS, "WHERE ended_at IS NULL AND session = ? ORDER BY n", session)
+    list_unfinished_turns = List[[str], TurnRow](
+        TURNS, "WHERE ended_at IS NULL AND session = ? ORDER BY n"
+    )
+    """Turns of the session that run or are suspended, oldest first."""
 
     def list_unfinished_sessions(self) -> list[str]:
         """Sessions with a message in state new, or a turn that has not ended: what a start has to
         take up again.
         """
-        return [found[0] for found in self._db.execute(UNFINISHED_SESSIONS)]
+        return [session for (session,) in self._do(UNFINISHED_SESSIONS)]
 
     def count_stops(self, since: datetime) -> dict[str, int]:
         """How many turns ended since then, by stop reason (D6)."""
-        return dict(self._db.execute(COUNT_STOPS, (to_db(since),)))
+        return dict(self._do(COUNT_STOPS, since).fetchall())
 
     def list_recent_stops(self, agent: str, limit: int) -> list[Stop]:
         """Why the latest turns of this agent ended, newest first, back to the one that raised an
         alarm (D6).
         """
-        found = self._db.execute(RECENT_STOPS, (agent, limit))
+        found = self._do(RECENT_STOPS, agent, limit)
         return [Stop(reason) for reason, _ in takewhile(lambda row: not row[1], found)]
-
-    def insert_turn(self, row: TurnRow) -> None:
-        self._insert(TURNS, row)
-
-    def set_turn_state(self, turn_id: str, state: str) -> None:
-        self._run(SET_STATE, state, turn_id)
-
-    def taint(self, turn_id: str) -> None:
-        """It has read something untrusted."""
-        self._run(TAINT, turn_id)
-
-    def reserve(self, turn_id: str, tokens: int, usd: float) -> None:
-        """A model call is open."""
-        self._run(RESERVE, tokens, usd, turn_id)
-
-    def charge(self, turn_id: str, usage: Usage, iterations: int) -> None:
-        """The open call is settled; an unknown price makes the sum unknown."""
-        spent = usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.usd
-        self._run(CHARGE, iterations, *spent, turn_id)
-
-    def refund_iteration(self, turn_id: str) -> None:
-        self._run(REFUND, turn_id)
 
     def close_turn(
         self, turn_id: str, reason: Stop | None, detail: str, reply: str, at: datetime
     ) -> None:
         """It is over, and so is the message that began it. Without a reason it was quarantined."""
         state, settled = ("ended", "done") if reason else ("quarantined", "quarantined")
-        self._run(END, state, reason and reason.value, detail, reply, to_db(at), turn_id)
+        self._run(END, state, reason, detail, reply, at, turn_id)
         self._run(END_INPUT, settled, turn_id)
-        self._run(RESET_ATTEMPTS, turn_id)
-        self._run(DELETE_CANCEL, turn_id)
+        self._run("DELETE FROM cancels WHERE turn = ?", turn_id)
 
     def get_cancel_reason(self, turn_id: str) -> str:
         """Why somebody stopped this turn, which has not ended yet; "" when nobody did."""
-        return self._text(CANCEL_REASON, turn_id) or ""
+        return self._value("SELECT why FROM cancels WHERE turn = ?", turn_id) or ""
 
-    def request_cancel(self, turn_id: str, why: str) -> None:
-        """Somebody stopped the turn, begun or not; the first word stands until it ends or is set
-        aside.
-        """
-        self._run(CANCEL, turn_id, why)
+    request_cancel = Run[[str, str]](
+        "INSERT INTO cancels (turn, why) VALUES (?, ?) ON CONFLICT (turn) DO NOTHING"
+    )
+    """Somebody stopped the turn, begun or not; the first word stands until it ends or is set
+    aside.
+    """
 
     def count_attempts(self, turn_id: str) -> float:
         """How often it was taken up without progress since it made some last; 0 for never."""
-        found = self._db.execute(ATTEMPTS, (turn_id,)).fetchone()
-        return float(found[0]) if found else 0.0
+        return self._value("SELECT attempts FROM inbox WHERE turn = ?", turn_id) or 0.0
 
     def add_attempt(self, turn_id: str, progress: int, blame: float = 1.0) -> float:
         """A worker takes the turn up at this progress; gives how often that happened at the same
@@ -144,41 +133,62 @@ class TurnTable(Table):
         self._run(ADD_ATTEMPT, turn_id, progress, blame)
         return self.count_attempts(turn_id)
 
-    def reset_attempts(self, turn_id: str) -> None:
-        """The worker let go in good order: start counting anew."""
-        self._run(RESET_ATTEMPTS, turn_id)
-
-
-class EventTable(Table):
-    """The events table: the checkpoint, the audit trail and the replay tape."""
+    reset_attempts = Run[[str]](
+        "UPDATE inbox SET attempts = 0, progress = NULL WHERE turn = ? AND attempts > 0"
+    )
+    """The worker let go in good order: start counting anew."""
 
     def list_events(self, turn_id: str, after: int = 0) -> list[RecordedEvent]:
         """The events of a turn with seq greater than `after`, in order."""
-        found = self._db.execute(EVENTS_AFTER, (turn_id, after))
+        found = self._do(EVENTS_AFTER, turn_id, after)
         return [RecordedEvent(seq, from_db(at), decode(*stored)) for seq, at, *stored in found]
 
     def insert_events(self, turn_id: str, recorded: Sequence[RecordedEvent]) -> None:
         rows = [(turn_id, one.seq, to_db(one.at), *encode(one.event)) for one in recorded]
         self._db.executemany(INSERT_EVENT, rows)
 
+    get_child = Get[[str], ChildRow](CHILDREN, "WHERE turn = ?")
+    """Whose child this turn is, begun or not; None for one that nobody set to work."""
 
-class ChildTable(Table):
-    """The children table: agents that turns set to work (A17)."""
+    list_children = List[[str], ChildRow](CHILDREN, "WHERE parent = ? ORDER BY n")
+    """The agents that this turn set to work, oldest first."""
 
-    def get_child(self, turn_id: str) -> ChildRow | None:
-        """Whose child this turn is, begun or not; None for one that nobody set to work."""
-        return self._one(CHILDREN, "WHERE turn = ?", turn_id)
+    list_running_children = List[[str], ChildRow](
+        CHILDREN, "WHERE parent_session = ? AND NOT done ORDER BY n"
+    )
+    """The agents at work for turns of this session, oldest first."""
 
-    def list_children(self, turn_id: str) -> list[ChildRow]:
-        """The agents that this turn set to work, oldest first."""
-        return self._all(CHILDREN, "WHERE parent = ? ORDER BY n", turn_id)
+    def sum_usage(self, since: datetime, session: str | None = None) -> list[UsageRow]:
+        """What was used since then, a row per provider and model; a sum with an unknown price in it
+        is unknown.
+        """
+        return [UsageRow(*found) for found in self._do(SUM_USAGE, to_day(since), session)]
 
-    def list_running_children(self, session: str) -> list[ChildRow]:
-        """The agents at work for turns of this session, oldest first."""
-        return self._all(CHILDREN, "WHERE parent_session = ? AND NOT done ORDER BY n", session)
+    def add_usage(
+        self, session: str, provider: str, model: str, usage: Usage, at: datetime
+    ) -> None:
+        """Count a model call, of a turn or of none."""
+        tokens = usage.input_tokens, usage.output_tokens, usage.cached_tokens
+        price = usage.usd or 0.0, usage.usd is None
+        self._run(ADD_USAGE, to_day(at), session, provider, model, *tokens, *price)
 
-    def insert_child(self, row: ChildRow) -> None:
-        self._insert(CHILDREN, row)
+    def sum_day_raises(self, since: datetime) -> tuple[int, float]:
+        """Tokens and USD that people let the day cost beyond its limit since then (F2)."""
+        return self._do(SUM_RAISES, to_day(since)).fetchone()
 
-    def finish_child(self, turn_id: str) -> None:
-        self._run(FINISH_CHILD, turn_id)
+    def sum_unsettled(self, since: datetime) -> tuple[int, float]:
+        """Tokens and USD reserved since then for model calls that were cut off: they count as spent
+        (F2).
+        """
+        return self._do(SUM_LOST, to_day(since)).fetchone()
+
+    def lose_reservation(self, turn_id: str, at: datetime) -> None:
+        """The open model call of the turn was cut off: nobody will say what it cost, so its
+        reservation counts.
+        """
+        self._run(ADD_LOST, to_day(at), turn_id)
+
+
+def to_day(at: datetime) -> int:
+    """The number of its UTC day."""
+    return to_db(at) // DAY

@@ -1,0 +1,161 @@
+"""Messages in, in order of acceptance, and out, in order of creation, their parts counted from 1;
+what channels need after a restart.
+"""
+
+from dataclasses import replace
+from datetime import datetime
+
+from daemon.core.rows import UNSENT_STATES, InboxRow, OutboxRow, needs_no_delivery
+from daemon.store.tables.base import Get, List, RowMapper, Run, Table, Value
+
+INBOX = RowMapper(InboxRow, "inbox")
+OPEN = "state IN ('new', 'ordered')"  # as the index inbox_open has it
+RENEW = "UPDATE inbox SET state = 'new', steers = '' WHERE id = ?"
+SETTLE = "UPDATE inbox SET state = ? WHERE id = ?"
+SAME_KEY = "WHERE channel = ? AND account = ? AND external_id = ?"
+
+OUTBOX = RowMapper(OutboxRow, "outbox")
+NEXT_PART = "SELECT COALESCE(MAX(part), 0) + 1 FROM outbox WHERE turn = ?"
+UNSENT = f"state IN {UNSENT_STATES}"  # as the index outbox_unsent has it
+IN_STATE = "state = ?1 AND (?2 IS NULL OR channel = ?2) AND (?3 IS NULL OR session = ?3) ORDER BY n"
+DELIVERED_AS = """WHERE channel = ?1 AND (chat = ?2 OR (chat >= ?2 || ':' AND chat < ?2 || ';'))
+    AND instr(' ' || platform_message_id || ' ', ' ' || ?3 || ' ') ORDER BY n DESC LIMIT 1"""
+MARK = """UPDATE outbox SET state = ?1, attempts = attempts + (?1 = 'sending'), error = ?5,
+    platform_message_id = CASE WHEN ?2 = '' THEN platform_message_id ELSE ?2 END WHERE turn = ?3
+    AND part = ?4"""
+
+ADD_UNREADABLE = (
+    "INSERT OR REPLACE INTO unreadable_updates (name, at, why, raw) VALUES (?, ?, ?, ?)"
+)
+TRIM_UNREADABLE = """DELETE FROM unreadable_updates WHERE n NOT IN
+    (SELECT n FROM unreadable_updates ORDER BY n DESC LIMIT ?)"""
+PUT_SHOWN = "INSERT OR REPLACE INTO shown_questions (session, person, shown) VALUES (?, ?, ?)"
+REMOVE_REACTION = "DELETE FROM reactions WHERE turn = ? AND sender = ?"
+ADD_REACTION = "INSERT INTO reactions (turn, sender, emoji) VALUES (?, ?, ?)"
+
+
+class MessageTables(Table):
+    """The inbox, outbox, cursors, unreadable_updates, drafts, shown_questions and reactions
+    tables.
+    """
+
+    get_input = Get[[str], InboxRow](INBOX, "WHERE id = ?")
+
+    get_turn_input = Get[[str], InboxRow](INBOX, "WHERE turn = ? ORDER BY n LIMIT 1")
+    """The message that began, or will begin, this turn."""
+
+    list_waiting_inputs = List[[str], InboxRow](
+        INBOX, f"WHERE {OPEN} AND state = 'new' AND session = ? ORDER BY n"
+    )
+    """Messages of a session in state new, oldest first; those that steer a turn included."""
+
+    def list_inputs(self, state: str) -> list[InboxRow]:
+        """Messages in this state, in order of acceptance."""
+        where = f"{OPEN} AND " if state in ("new", "ordered") else ""
+        return self._all(INBOX, f"WHERE {where}state = ? ORDER BY n", state)
+
+    def accept_input(self, row: InboxRow) -> InboxRow:
+        """Insert the message. The same (channel, account, external_id) again changes nothing and
+        gives the first one's row (K2).
+        """
+        if self._insert(INBOX, "ON CONFLICT (channel, account, external_id) DO NOTHING", row):
+            return row
+        return self._one(INBOX, SAME_KEY, row.channel, row.account, row.external_id) or row
+
+    def set_input_state(self, input_id: str, state: str) -> None:
+        """`steers` is emptied when the state is new again."""
+        if state == "new":
+            self._run(RENEW, input_id)
+        else:
+            self._run(SETTLE, state, input_id)
+
+    def list_outbox(
+        self, state: str, channel: str | None = None, session: str | None = None
+    ) -> list[OutboxRow]:
+        """Deliveries in this state, in order of creation."""
+        where = f"WHERE {UNSENT} AND " if state in UNSENT_STATES else "WHERE "
+        return self._all(OUTBOX, where + IN_STATE, state, channel, session)
+
+    list_turn_outbox = List[[str], OutboxRow](OUTBOX, "WHERE turn = ? ORDER BY part")
+
+    get_delivery = Get[[str, int], OutboxRow](OUTBOX, "WHERE turn = ? AND part = ?")
+
+    list_unsent = List[[str], OutboxRow](OUTBOX, f"WHERE {UNSENT} AND channel = ? ORDER BY n")
+    """What this channel still has to deliver or to make sure of, in order of creation."""
+
+    list_with_buttons = List[[], OutboxRow](OUTBOX, "WHERE buttons = 1 ORDER BY n")
+    """Questions that stand in a chat with buttons, in order of creation."""
+
+    def find_delivery(self, channel: str, chat: str, message_id: str) -> OutboxRow | None:
+        """The latest delivery that became this message of the chat, or of a thread in it, for
+        platforms do not always say which; None for a message of somebody else's.
+        """
+        if not message_id or " " in message_id:
+            return None
+        return self._one(OUTBOX, DELIVERED_AS, channel, chat, message_id)
+
+    def post_delivery(self, row: OutboxRow) -> None:
+        """Something to deliver that is not the outcome of an event; the part is chosen here when
+        negative.
+        """
+        if row.state == "new" and needs_no_delivery(row.channel, row.kind):
+            row = replace(row, state="sent")
+        if row.part < 0:
+            row = replace(row, part=self._value(NEXT_PART, row.turn))
+        self._insert(OUTBOX, "", row)
+        self.posted |= row.state == "new"
+
+    def mark_delivery(
+        self, turn_id: str, part: int, state: str, platform_message_id: str = "", error: str = ""
+    ) -> None:
+        """Set the state of a delivery; `error` says why. `sending` counts one more attempt."""
+        self._run(MARK, state, platform_message_id, turn_id, part, error)
+
+    def set_buttons(self, turn_id: str, part: int, shown: bool) -> None:
+        """Whether the delivered question stands in the chat with buttons."""
+        self._run("UPDATE outbox SET buttons = ? WHERE turn = ? AND part = ?", shown, turn_id, part)
+
+    def get_cursor(self, channel: str) -> str:
+        """How far the channel has been read; "" for never."""
+        return self._value("SELECT cursor FROM cursors WHERE channel = ?", channel) or ""
+
+    put_cursor = Run[[str, str]]("INSERT OR REPLACE INTO cursors (channel, cursor) VALUES (?, ?)")
+
+    def add_unreadable(self, name: str, at: datetime, why: str, raw: str, limit: int) -> None:
+        """An update that could not be read; only the latest `limit` are kept."""
+        self._run(ADD_UNREADABLE, name, at, why, raw)
+        self._run(TRIM_UNREADABLE, limit)
+
+    def list_unreadable(self) -> list[tuple[str, str, str]]:
+        """(name, why, raw) of the updates that could not be read, oldest first."""
+        return self._do("SELECT name, why, raw FROM unreadable_updates ORDER BY n").fetchall()
+
+    get_draft = Value[[str], str | None]("SELECT message FROM drafts WHERE turn = ?")
+    """The message that shows the draft of this turn's reply."""
+
+    put_draft = Run[[str, str]]("INSERT OR REPLACE INTO drafts (turn, message) VALUES (?, ?)")
+
+    def list_drafts(self) -> dict[str, str]:
+        """All of them, by turn."""
+        return dict(self._do("SELECT turn, message FROM drafts ORDER BY turn").fetchall())
+
+    remove_draft = Run[[str]]("DELETE FROM drafts WHERE turn = ?")
+    """The draft is gone, or has become the reply."""
+
+    get_shown_questions = Value[[str, str], str | None](
+        "SELECT shown FROM shown_questions WHERE session = ? AND person = ?"
+    )
+    """JSON of the questions that this person was last shown."""
+
+    put_shown_questions = Run[[str, str, str]](PUT_SHOWN)
+
+    def put_reaction(self, turn_id: str, sender: str, emoji: str) -> None:
+        """The sender's only reaction to this turn's reply; "" takes it away."""
+        self._run(REMOVE_REACTION, turn_id, sender)
+        if emoji:
+            self._run(ADD_REACTION, turn_id, sender, emoji)
+
+    def list_reactions(self, turn_id: str) -> list[str]:
+        """What people reacted with to this turn's reply, oldest first."""
+        query = "SELECT emoji FROM reactions WHERE turn = ? ORDER BY n"
+        return [emoji for (emoji,) in self._do(query, turn_id)]
