@@ -107,7 +107,7 @@ FINISH_CHILD = "UPDATE children SET done = 1 WHERE turn = ?"
 
 
 class Tx(SessionTables, MessageTables, TurnTables, ApprovalTables, PeopleTables, FileTables):
-    """One transaction over all tables, begun and ended outside (store/group_commit.py). On the
+    """One transaction over all tables, begun and ended outside (store/sqlite.py). On the
     reading connection its writing methods raise.
     """
 

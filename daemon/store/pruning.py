@@ -51,6 +51,7 @@ async def keep_pruning(
     clock: Clock,
     days: int,
     list_cited: Callable[[], Awaitable[Collection[str]]],
+    every_s: float = EVERY_S,
 ) -> None:
     """Every hour, until cancelled."""
     while True:
@@ -59,4 +60,4 @@ async def keep_pruning(
                 log.info("the texts of %d turns older than %d days are removed", count, days)
         except (StoreUnavailable, sqlite3.Error) as error:
             log.warning("old turns are not removed now: %s", error)
-        await asyncio.sleep(EVERY_S)
+        await asyncio.sleep(every_s)

@@ -9,32 +9,79 @@ those run in threads.
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import aiosqlite
 
 from daemon.core.clock import run_to_completion
-from daemon.core.errors import StoreUnavailable
-from daemon.store.group_commit import WorkItem, commit_all
+from daemon.core.errors import Conflict, StoreUnavailable
 from daemon.store.journal import Tx
 from daemon.store.migrate import BUSY_MS, open_reader, open_writer
 
 A = TypeVar("A")
 T = TypeVar("T")
-Batch = list[tuple[WorkItem[Any], asyncio.Future[None]]]
 
 BATCH = 512
 QUICK_S = 0.005  # commits that take less run in the event loop's thread
 FORGET = 0.9  # of the slowest commit, with each one after it
 LONG_READ_S = 0.004
 CHECK_EVERY = 5_000  # steps of SQLite's machine between two looks at the time
+WORK_ERRORS = (
+    sqlite3.IntegrityError,
+    sqlite3.ProgrammingError,
+    sqlite3.DataError,
+    sqlite3.NotSupportedError,
+)
 
 log = logging.getLogger(__name__)
+
+
+class Work(Generic[T]):
+    """One piece of work, and what it returned or raised, carried from its thread to its caller."""
+
+    def __init__(self, run: Callable[[Tx], T], done: asyncio.Future[None] | None = None) -> None:
+        self._run = run
+        self._results: list[T] = []
+        self.done = done
+        self.error: BaseException | None = None
+        self.posted = False
+
+    def run(self, tx: Tx) -> None:
+        """`posted` tells afterwards whether there is something new to deliver. Whatever the work
+        raises is its caller's business; an error of the disk, the file or another process passes:
+        then the transaction as a whole has failed.
+        """
+        self.error, tx.posted = None, False
+        try:
+            self._results[:] = [self._run(tx)]
+        except BaseException as error:
+            if _is_own(error):
+                self.error = error
+                return
+            raise
+        self.posted = tx.posted
+
+    def result(self) -> T:
+        """What the work returned. Raises what it raised."""
+        if isinstance(self.error, sqlite3.IntegrityError):
+            raise Conflict() from self.error
+        if self.error:
+            raise self.error
+        return self._results[0]
+
+
+def _is_own(error: BaseException) -> bool:
+    """The work's own error, such as a statement that is wrong, not one of the whole transaction."""
+    return (
+        not isinstance(error, sqlite3.DatabaseError)
+        or isinstance(error, WORK_ERRORS)
+        or getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
+    )
 
 
 class SqliteStore:
@@ -50,14 +97,14 @@ class SqliteStore:
         self._reader, self._read_tx = reader._conn, Tx(reader._conn)
         self._loop = asyncio.get_running_loop()
         self._slow_commit: asyncio.Task[bool] | None = None
-        self._queue: Batch = []
+        self._queue: list[Work[Any]] = []
         self._slowest = 0.0
         self._committing = self._closing = False
         self._idle = asyncio.Event()
         self._long_reads = 0
         self._read_until = 0.0
         self._healthy = True
-        self._watchers: list[Callable[[], None]] = []
+        self._watchers: set[Callable[[], None]] = set()
 
     @classmethod
     async def open(cls, path: Path, quick_s: float = QUICK_S) -> "SqliteStore":
@@ -78,8 +125,9 @@ class SqliteStore:
         """
         if self._closing:
             raise StoreUnavailable(f"{self._path}: the journal is closed; nothing was written.")
-        item, done = WorkItem(work), self._loop.create_future()
-        self._queue.append((item, done))
+        done = self._loop.create_future()
+        item = Work(work, done)
+        self._queue.append(item)
         if not self._committing:  # others of this step of the loop go along
             self._committing = True
             self._loop.call_soon(self._commit)
@@ -90,7 +138,7 @@ class SqliteStore:
         """Run over what is committed, in one snapshot."""
         if self._closing:
             raise StoreUnavailable(f"{self._path}: the journal is closed.")
-        item = WorkItem(look)
+        item = Work(look)
         try:
             if self._long_reads or not self._is_quick() or not self._read_here(item):
                 await self._read_in_thread(item)
@@ -103,8 +151,8 @@ class SqliteStore:
         """Call `told` soon after each commit that holds something new to deliver: once for a whole
         batch.
         """
-        self._watchers.append(told)
-        return partial(self._unwatch, told)
+        self._watchers.add(told)
+        return partial(self._watchers.discard, told)
 
     async def vacuum(self) -> None:
         """Give free pages back to the disk. What is written meanwhile waits in the queue."""
@@ -130,14 +178,6 @@ class SqliteStore:
         await self._read_thread.close()
         await self._write_thread.close()
 
-    def _unwatch(self, told: Callable[[], None]) -> None:
-        if told in self._watchers:
-            self._watchers.remove(told)
-
-    def _notify(self, told: Callable[[], None]) -> None:
-        if told in self._watchers:
-            told()
-
     def _is_quick(self) -> bool:
         return self._slowest < self._quick_s
 
@@ -145,56 +185,75 @@ class SqliteStore:
         batch, self._queue = self._queue[:BATCH], self._queue[BATCH:]
         if self._is_quick():
             try:
-                self._finish(batch, self._commit_batch(batch))
+                self._finish(batch, self._commit_all(batch))
             except sqlite3.Error as exc:
                 if getattr(exc, "sqlite_errorcode", 0) != sqlite3.SQLITE_BUSY:
                     self._fail(batch, exc)
                     return
             else:
                 return
-        work = _run(self._write_thread, _run_patiently, self._writer, self._commit_batch, batch)
+        work = _run(self._write_thread, _run_patiently, self._writer, self._commit_all, batch)
         self._slow_commit = self._loop.create_task(work)
         self._slow_commit.add_done_callback(partial(self._end_in_thread, batch))
 
-    def _commit_batch(self, batch: Batch) -> bool:
-        began = monotonic()
-        try:
-            return commit_all(self._writer, self._write_tx, [item for item, _ in batch])
-        finally:
-            self._slowest = max(self._slowest * FORGET, monotonic() - began)
+    def _commit_all(self, batch: Sequence[Work[Any]]) -> bool:
+        """Group commit: one transaction around all of them, one flush to disk; work that raises is
+        undone alone. True when something went to disk.
 
-    def _end_in_thread(self, batch: Batch, future: asyncio.Future[bool]) -> None:
+        Raises sqlite3.DatabaseError when the transaction as a whole has failed: then nothing of it
+        stands.
+        """
+        db, began, before = self._writer, monotonic(), self._writer.total_changes
+        try:
+            db.execute("BEGIN IMMEDIATE")
+            for item in batch:
+                if len(batch) > 1:
+                    db.execute("SAVEPOINT work")
+                item.run(self._write_tx)
+                if item.error and len(batch) > 1:
+                    db.execute("ROLLBACK TO work")
+                if len(batch) > 1:
+                    db.execute("RELEASE work")
+            if done := any(item.error is None for item in batch):
+                db.execute("COMMIT")
+        finally:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            self._slowest = max(self._slowest * FORGET, monotonic() - began)
+        return done and db.total_changes > before
+
+    def _end_in_thread(self, batch: Sequence[Work[Any]], future: asyncio.Future[bool]) -> None:
         error = future.exception()
         if error:
             self._fail(batch, error)
         else:
             self._finish(batch, future.result())
 
-    def _finish(self, batch: Batch, wrote: bool) -> None:
+    def _finish(self, batch: Sequence[Work[Any]], wrote: bool) -> None:
         if wrote and not self._healthy:
             self._healthy = True
             log.warning("%s: the journal can be written again", self._path)
-        for _, done in batch:
-            if not done.done():
-                done.set_result(None)
-        if any(item.posted for item, _ in batch):
+        for item in batch:
+            if item.done and not item.done.done():
+                item.done.set_result(None)
+        if any(item.posted for item in batch):
             for told in self._watchers:
-                self._loop.call_soon(self._notify, told)
+                self._loop.call_soon(told)
         self._go_on()
 
-    def _fail(self, batch: Batch, cause: BaseException) -> None:
+    def _fail(self, batch: Sequence[Work[Any]], cause: BaseException) -> None:
         if self._healthy:
             log.error("%s: the journal cannot be written: %s", self._path, cause)
         self._healthy = False
-        for _, done in batch:
-            if not done.done():
+        for item in batch:
+            if item.done and not item.done.done():
                 refusal = StoreUnavailable(
                     f"{self._path}: the journal cannot be written: {cause}. Nothing of this was"
                     " acknowledged and no tool was started; what was written before is safe. Make"
                     " space on the disk or repair it: the daemon then continues by itself."
                 )
                 refusal.__cause__ = cause
-                done.set_exception(refusal)
+                item.done.set_exception(refusal)
         self._go_on()
 
     def _go_on(self) -> None:
@@ -204,7 +263,7 @@ class SqliteStore:
             self._committing = False
             self._idle.set()
 
-    def _read_here(self, item: WorkItem[T]) -> bool:
+    def _read_here(self, item: Work[T]) -> bool:
         """False when it takes too long: then it has to be run again, in a thread."""
         self._read_until = monotonic() + LONG_READ_S
         self._reader.set_progress_handler(self._is_too_long, CHECK_EVERY)
@@ -220,7 +279,7 @@ class SqliteStore:
     def _is_too_long(self) -> bool:
         return monotonic() > self._read_until
 
-    async def _read_in_thread(self, item: WorkItem[T]) -> None:
+    async def _read_in_thread(self, item: Work[T]) -> None:
         self._long_reads += 1
         self._reader.set_progress_handler(None, 0)
         try:
@@ -229,7 +288,7 @@ class SqliteStore:
         finally:
             self._long_reads -= 1
 
-    def _read(self, item: WorkItem[T]) -> None:
+    def _read(self, item: Work[T]) -> None:
         self._reader.execute("BEGIN")
         try:
             item.run(self._read_tx)

@@ -5,8 +5,6 @@ import sqlite3
 from contextlib import suppress
 from dataclasses import replace
 
-import pytest
-
 from daemon.core.events import Event, Outcome
 from daemon.core.rows import LoopStage
 from daemon.store.journal import Store, Tx
@@ -111,16 +109,14 @@ async def test_a_text_that_joined_a_turn_goes_with_it(store: Store) -> None:
     assert row and (row.state, row.body) == ("steered:t1", "")
 
 
-async def test_a_vacuum_that_fails_does_not_end_pruning(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_vacuum_that_fails_does_not_end_pruning(store: Store) -> None:
     looks: list[int] = []
 
     async def list_cited() -> tuple[str, ...]:
         looks.append(1)
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr("daemon.store.pruning.EVERY_S", 0)
     with suppress(TimeoutError):
-        await asyncio.wait_for(keep_pruning(store, SteadyClock(NOW), 30, list_cited), 0.05)
+        pruning = keep_pruning(store, SteadyClock(NOW), 30, list_cited, every_s=0)
+        await asyncio.wait_for(pruning, 0.05)
     assert len(looks) > 1

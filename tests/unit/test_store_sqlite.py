@@ -152,6 +152,23 @@ async def test_a_work_may_raise_anything_even_what_futures_cannot_carry(store: S
     assert store.healthy
 
 
+async def test_a_wrong_statement_fails_alone_and_the_others_of_its_batch_are_written(
+    store: SqliteStore,
+) -> None:
+    def work(tx: Any) -> None:
+        post("undone")(tx)
+        tx._db.execute("SELECT nothing FROM nowhere")
+
+    async with asyncio.timeout(10):
+        first, wrong, last = await asyncio.gather(
+            *map(store.write, (post("first"), work, post("last"))), return_exceptions=True
+        )
+    assert (first, last) == (None, None)
+    assert isinstance(wrong, sqlite3.OperationalError)
+    names = await store.read(lambda tx: [row.turn for row in tx.list_outbox("new")])
+    assert names == ["first", "last"] and store.healthy
+
+
 async def test_a_look_sees_one_moment_and_cannot_write(store: SqliteStore) -> None:
     with pytest.raises(StoreUnavailable, match="readonly"):
         await store.read(
