@@ -11,7 +11,7 @@ from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.ids import ALPHABET
 from daemon.core.rows import PairingCode, PersonRow
-from daemon.core.trust import Role
+from daemon.core.trust import NewCode, PairedPerson, Role
 from daemon.store.journal import Store, Tx
 
 CODE_VALID_FOR = timedelta(minutes=10)
@@ -38,25 +38,6 @@ def find_matching(codes: Iterable[PairingCode], code: str) -> PairingCode | None
     for one in codes:
         found = one if hmac.compare_digest(one.digest, digest) else found
     return found
-
-
-@value
-class PairedPerson:
-    """Somebody who had a code. `name` is channel/account/sender."""
-
-    name: str
-    role: str
-    since: str
-
-
-@value
-class NewCode:
-    """A code, shown once; the journal has only its digest."""
-
-    code: str
-    role: str
-    channel: str
-    expires: str
 
 
 def person_name(channel: str, account: str, sender: str) -> str:

@@ -2,12 +2,23 @@
 them).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from functools import partial
+from operator import attrgetter
 
-from daemon.client.protocol import COMPLETED, LiveEvent, UsageView
-from daemon.core.event_bus import DraftDropped, TextDelta, ToolOutputChunk
+from daemon.agent.context.history import ReadOnlySink
+from daemon.client.protocol import COMPLETED, EventData, LiveEvent
+from daemon.client.views import view_usage
+from daemon.core.event_bus import (
+    DraftDropped,
+    LiveItem,
+    Quarantined,
+    TextDelta,
+    ToolOutputChunk,
+    TurnFinished,
+)
 from daemon.core.events import (
     Alarm,
     ApprovalAnswered,
@@ -25,7 +36,6 @@ from daemon.core.events import (
     ModelAsked,
     ModelReplied,
     ModelRetried,
-    Outcome,
     RecordedEvent,
     Steered,
     Stop,
@@ -37,20 +47,22 @@ from daemon.core.events import (
     ToolStarted,
     TurnEnded,
     TurnResumed,
-    UserSaid,
     Verified,
 )
 from daemon.core.messages import Usage
-from daemon.core.trust import Label
+from daemon.core.turn import Turn, is_failure
 
 MAX_CYCLES = "maxCycles"  # the stop reason where the agent's author set the limit (B3)
-NamedData = tuple[str, Mapping[str, object]]
+NamedData = tuple[str, EventData]
 FORMATS: Mapping[type[Event], tuple[str, str]] = {
     Alarm: ("alarm", "kind text"),
     ApprovalAnswered: ("approval.answered", "call_id answer by reason"),
     ApprovalAsked: ("approval.asked", "call_id tool arguments effect expires preview"),
     BudgetExtended: ("budget.extended", "reason max_iterations"),
-    BudgetRaised: ("budget.raised", "question max_input_tokens max_usd day_tokens day_usd"),
+    BudgetRaised: (
+        "budget.raised",
+        "question limits.max_input_tokens limits.max_usd day_tokens day_usd",
+    ),
     ChildReturned: ("agent.ended", "key child:turn stop:stop_reason text"),
     ChildSpawned: ("agent.started", "key child:turn session agent task background"),
     Classified: ("intent", "intent"),
@@ -62,7 +74,7 @@ FORMATS: Mapping[type[Event], tuple[str, str]] = {
     Steered: ("steered", "text"),
     Suspended: ("run.suspended", "waiting_for"),
     TodosSet: ("todos", "items"),
-    ToolFinished: ("tool_result", "call_id tool outcome is_error text exit_code"),
+    ToolFinished: ("tool_result", "call_id tool outcome text exit_code"),
     ToolRetried: ("tool.retry", "call_id error wait_s"),
     ToolStarted: ("tool.started", "call_id tool"),
     TurnResumed: ("run.resumed", "why"),
@@ -72,155 +84,103 @@ FORMATS: Mapping[type[Event], tuple[str, str]] = {
 
 @dataclass(slots=True)
 class EventFormatter:
-    """Formats one run from its first event on; keeps what single events do not say: counts, sums,
-    the label.
+    """Formats one run from its first event on; the client gets those after event `after`. The turn
+    that the events make says what single ones do not: counts, sums, the label.
     """
 
+    after: int = 0
+    turn: Turn = field(default_factory=partial(Turn, "", "", ReadOnlySink()))
     iteration: int = 0
-    cycles: bool = False
-    max_iterations: int = 0
-    iterations: int = 0
-    open_calls: int = 0
-    last_calls: int = 0
-    label: Label = Label.TRUSTED
-    usage: UsageView = field(default_factory=UsageView)
 
-    def format(self, recorded: RecordedEvent) -> list[LiveEvent]:
-        """The client's events of a recorded one; none for what only the journal needs."""
-        named = self._format(recorded.event, recorded.seq)
-        last = len(named) - 1
-        return [
-            LiveEvent(name, data, recorded.seq, last - index)
-            for index, (name, data) in enumerate(named)
-        ]
+    def format(self, item: LiveItem) -> list[LiveEvent]:
+        """The client's events of an item; none for what it knows or only the journal needs."""
+        match item:
+            case RecordedEvent(seq=seq, event=event):
+                if seq <= self.turn.seq:
+                    return []
+                self.turn.replay(item)
+                named = self._format(event)
+                if seq <= self.after:
+                    return []
+                last = len(named) - 1
+                return [LiveEvent(*one, seq, last - index) for index, one in enumerate(named)]
+            case Quarantined(notice):
+                ended = {"reason": "quarantined", "detail": notice, "ok": False}
+                completed = self._complete("", "quarantined")
+                return [LiveEvent("run.terminated_by", ended), LiveEvent(*completed)]
+            case TextDelta(text, after) if after >= self.turn.seq:
+                return [LiveEvent("model.delta", {"text": text})]
+            case DraftDropped():
+                return [LiveEvent("model.reset", {})]
+            case ToolOutputChunk(call_id, text):
+                return [LiveEvent("tool.output", {"call_id": call_id, "text": text})]
+            case TurnFinished() | TextDelta():
+                return []
 
-    def format_quarantined(self, notice: str) -> list[LiveEvent]:
-        """The end of a quarantined run; no recorded event says it."""
-        ended = {"reason": "quarantined", "detail": notice, "ok": False}
-        completed = self._complete("", "quarantined")
-        return [LiveEvent("run.terminated_by", ended), LiveEvent(*completed)]
-
-    def _format(self, event: Event, seq: int) -> Sequence[NamedData]:
+    def _format(self, event: Event) -> list[NamedData]:
+        turn = self.turn
         match event:
-            case UserSaid():
-                self._join(event.initial_label)
-                self.max_iterations = event.limits.max_iterations
-                self.cycles = event.terms.cycles
             case ModelAsked():
-                self._join(event.label)
                 self.iteration = event.iteration
-                limit = {"max_iterations": self.max_iterations, "model": event.model}
+                limit = {"max_iterations": turn.max_iterations, "model": event.model}
                 return [("cycle.start", {"iteration": event.iteration, **limit})]
             case ModelReplied():
-                return self._format_reply(event, seq)
-            case TurnEnded():
-                is_limit = self.cycles and event.reason is Stop.MAX_ITERATIONS
-                reason = MAX_CYCLES if is_limit else event.reason.value
-                ok = is_limit or event.reason in (Stop.DONE, Stop.CONDITION)
-                ended = {"reason": reason, "detail": event.detail, "ok": ok}
-                completed = self._complete(event.reply, event.reason.value)
-                return [("run.terminated_by", ended), completed]
-            case ToolFinished():
-                self._join(event.label)
-                self.open_calls -= 1
-                if not self.open_calls:
-                    results = {"iteration": self.iteration, "count": self.last_calls}
-                    return [*_format_fields(event), ("tool.results", results)]
+                response = {
+                    "iteration": self.iteration,
+                    "text": event.text,
+                    "text_length": len(event.text),
+                    "tool_calls": len(event.calls),
+                    "finish_reason": event.finish,
+                    "usage": _to_json(event.usage),
+                }
+                calls = (
+                    {"call_id": one.call_id, "tool": one.call.name, "arguments": one.call.arguments}
+                    for one in turn.calls
+                )
+                return [("model.response", response), *(("tool_call", call) for call in calls)]
+            case TurnEnded(reason, detail, reply):
+                is_limit = turn.spec.cycles and reason is Stop.MAX_ITERATIONS
+                ok = is_limit or reason in (Stop.DONE, Stop.CONDITION)
+                why = MAX_CYCLES if is_limit else reason.value
+                ended = {"reason": why, "detail": detail, "ok": ok}
+                return [("run.terminated_by", ended), self._complete(reply, reason.value)]
+            case _ if type(event) in FORMATS:
+                name, keys = FORMATS[type(event)]
+                data: dict[str, object] = {
+                    (renamed or source.rpartition(".")[2]): _to_json(attrgetter(source)(event))
+                    for source, _, renamed in (key.partition(":") for key in keys.split())
+                }
+                named: list[NamedData] = [(name, data)]
+                if isinstance(event, ToolFinished):
+                    data["is_error"] = is_failure(event)
+                    if not turn.pending:
+                        results = {"iteration": self.iteration, "count": len(turn.calls)}
+                        named.append(("tool.results", results))
+                return named
             case _:
-                self._count(event)
-        return _format_fields(event)
-
-    def _count(self, event: Event) -> None:
-        match event:
-            case Steered() | ChildReturned():
-                self._join(event.label)
-            case BudgetExtended():
-                self.max_iterations = event.max_iterations
-            case IterationRefunded():
-                self.iterations -= 1
-            case Consulted():
-                self.usage = _add_usage(self.usage, event.usage)
-
-    def _join(self, label: Label) -> None:
-        self.label = self.label.join_with(label)
-
-    def _format_reply(self, event: ModelReplied, seq: int) -> Sequence[NamedData]:
-        self.usage = _add_usage(self.usage, event.usage)
-        self.iterations += event.is_iteration
-        self.open_calls = self.last_calls = len(event.calls)
-        response = {
-            "iteration": self.iteration,
-            "text": event.text,
-            "text_length": len(event.text),
-            "tool_calls": len(event.calls),
-            "finish_reason": event.finish,
-            "usage": _format_value(event.usage),
-        }
-        calls = (
-            {"call_id": f"{seq}.{index}", "tool": call.name, "arguments": call.arguments}
-            for index, call in enumerate(event.calls)
-        )
-        return [("model.response", response), *(("tool_call", call) for call in calls)]
+                return []
 
     def _complete(self, reply: str, reason: str) -> NamedData:
-        summary = {
+        summary: EventData = {
             "reply": reply,
             "text_length": len(reply),
             "stop_reason": reason,
-            "iterations": self.iterations,
-            "usage": asdict(self.usage),
-            "label": self.label.value,
+            "iterations": self.turn.iterations,
+            "usage": asdict(view_usage(self.turn.spent)),
+            "label": self.turn.label.value,
         }
         return COMPLETED, summary
 
 
-def _format_fields(event: Event) -> Sequence[NamedData]:
-    """The event by its row in FORMATS: names of its fields, or FIELD:NAME."""
-    name, keys = FORMATS.get(type(event), ("", ""))
-    if not name:
-        return []
-    source = event.limits if isinstance(event, BudgetRaised) else None
-    data: dict[str, object] = {}
-    for key in keys.split():
-        attribute, _, renamed = key.partition(":")
-        if attribute == "is_error" and isinstance(event, ToolFinished):
-            data[attribute] = event.outcome is not Outcome.OK
-            continue
-        owner = event if hasattr(event, attribute) else source
-        data[renamed or attribute] = _format_value(getattr(owner, attribute))
-    return [(name, data)]
-
-
-def _format_value(value: object) -> object:
-    """The value as JSON has it."""
-    match value:
+def _to_json(found: object) -> object:
+    match found:
         case Usage():
-            return asdict(_add_usage(UsageView(), value))
+            return asdict(view_usage(found))
         case Todo():
-            return {"text": value.text, "state": value.state}
+            return asdict(found)
         case tuple():
-            return [_format_value(inner) for inner in value]
+            return [_to_json(inner) for inner in found]
         case datetime():
-            return value.isoformat()
+            return found.isoformat()
         case _:
-            return value
-
-
-def format_live(item: TextDelta | DraftDropped | ToolOutputChunk) -> LiveEvent:
-    """An event that is never recorded: drafts and output of running tools."""
-    match item:
-        case TextDelta():
-            return LiveEvent("model.delta", {"text": item.text})
-        case DraftDropped():
-            return LiveEvent("model.reset", {})
-        case ToolOutputChunk():
-            return LiveEvent("tool.output", {"call_id": item.call_id, "text": item.text})
-
-
-def _add_usage(total: UsageView, usage: Usage) -> UsageView:
-    return UsageView(
-        total.input_tokens + usage.input_tokens,
-        total.output_tokens + usage.output_tokens,
-        total.cached_tokens + usage.cached_tokens,
-        None if total.usd is None or usage.usd is None else total.usd + usage.usd,
-    )
+            return found

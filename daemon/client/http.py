@@ -10,39 +10,42 @@ import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import field, fields
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from dataclasses import field, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, cast, get_args
 from urllib.parse import quote, urlencode, urlsplit
 
 from daemon.client.protocol import (
     COMPLETED,
-    SESSIONS_PAGE,
-    ApprovalView,
-    AttemptView,
-    CallView,
-    CriteriaView,
-    GrantView,
+    DaemonClient,
+    Endpoint,
     HealthView,
     LiveEvent,
     LoopAction,
     LoopView,
-    RunLine,
     RunView,
     SendResult,
-    SessionView,
-    UndeliveredText,
-    UsageView,
 )
 from daemon.core import value
 from daemon.core.errors import AidaemonError, UsageError
-from daemon.core.trust import OWNER, Answer, Person, Role
+from daemon.core.trust import OWNER, Answer, Person, Right
 from daemon.settings.paths import Paths
 from daemon.store.lock import LOCK_FILE, is_locked
 
 if TYPE_CHECKING:
-    from daemon.access.directory import NewCode, PairedPerson
     from daemon.core.rows import GrantBounds, LoopOrder
 
+SEND = {
+    "terminal": Endpoint(
+        "POST", "/v1/terminal/{session}/messages?stream={stream}", Right.TALK, SendResult
+    ),
+    "web": Endpoint("POST", "/v1/messages?stream={stream}", Right.TALK, SendResult),
+}
+EVENTS = Endpoint("GET", "/v1/runs/{turn}/events", Right.READ)
+ANSWER = Endpoint("POST", "/v1/runs/{turn}/{verb}", Right.TALK, missing="question")
+START_LOOP = Endpoint("POST", "/api/agents/{agent}/loop/start", Right.WORK, LoopView)
+CHANGE_LOOP = Endpoint(
+    "POST", "/api/agents/{agent}/loop/{verb}", Right.WORK, LoopView, missing="loop"
+)
 REQUEST_S, SILENCE_S = 30.0, 45.0
 MAX_EVENT_BYTES = 64 * 1024 * 1024
 RECONNECT_DELAYS = (0.1, 0.3, 1.0, 2.0)
@@ -58,9 +61,6 @@ MAYBE_SENT = (
     " message is there"
 )
 UPPER = re.compile("([A-Z])")
-
-ViewT = TypeVar("ViewT")
-Json = Mapping[str, Any]  # a JSON object as it came; `build_view` picks the known names
 
 
 def find_running_daemon(paths: Paths) -> "HttpClient | None":
@@ -99,8 +99,8 @@ class InvalidRequest(RequestRefused, UsageError):
 
 
 @value
-class HttpClient:
-    """A `DaemonClient` of the daemon at `url`."""
+class HttpClient(DaemonClient):
+    """A client of the daemon at `url`."""
 
     url: str
     token: str = field(repr=False)
@@ -119,23 +119,16 @@ class HttpClient:
         have been accepted.
         """
         channel, _, name = session.partition(":")
-        if channel not in ("terminal", "web"):
+        if channel not in SEND:
             raise UsageError(
                 f"{session}: only sessions web:NAME and terminal:NAME can be written to from here"
             )
-        body = {"text": text, "client_id": client_id}
-        path = f"/v1/terminal/{quote(name, safe='')}/messages"
-        if channel == "web":
-            path, body["session"] = "/v1/messages", session
+        given = {"session": name, "stream": int(stream), "text": text, "client_id": client_id}
         try:
-            sent = await self._request("POST", f"{path}?stream={stream:d}", body)
+            return await self.request(SEND[channel], given)
         except DaemonStopped as error:
             unreached = isinstance(error.__cause__, ConnectionRefusedError)
             raise DaemonStopped(NOT_SENT if unreached else MAYBE_SENT) from error
-        return build_view(SendResult, sent)
-
-    async def set_agent(self, session: str, agent: str) -> None:
-        await self._request("POST", f"{_session_path(session)}/agent", {"agent": agent})
 
     async def wait_until_ended(self, turn: str) -> RunView:
         async for _ in self.stream_events(turn):
@@ -144,13 +137,6 @@ class HttpClient:
         if view is None:
             raise KeyError(turn)
         return view
-
-    async def get_run(self, turn: str) -> RunView | None:
-        run = await self._request("GET", _run_path(turn), none_for=(404,))
-        if run is None:
-            return None
-        calls = [build_view(CallView, call) for call in run["calls"]]
-        return build_view(RunView, run, calls=calls, usage=build_view(UsageView, run["usage"]))
 
     async def stream_events(self, turn: str, after: int = 0) -> AsyncIterator[LiveEvent]:
         """Each event once, over lost connections too. Raises DaemonStopped after several in a
@@ -182,8 +168,7 @@ class HttpClient:
         """(id, event) of one connection. Id "12-2" is event 12 with two more parts; a draft has
         none.
         """
-        headers = {"Last-Event-ID": position}
-        async with self._open("GET", f"{_run_path(turn)}/events", headers) as (status, reader):
+        async with self._open(EVENTS, {"turn": turn}, position) as (status, reader):
             if status == 404:
                 raise KeyError(turn)
             if status != 200:
@@ -199,28 +184,6 @@ class HttpClient:
                 numbers = int(seq) if seq else None, int(rest or 0)
                 yield event_id, LiveEvent(named["event"], json.loads(named["data"]), *numbers)
 
-    async def get_transcript(self, turn: str) -> list[dict[str, object]]:
-        return await self._request("GET", f"{_run_path(turn)}/transcript", none_for=(404,)) or []
-
-    async def list_runs(self, session: str | None = None, limit: int = 50) -> list[RunLine]:
-        return await self._list(RunLine, "/v1/runs", limit=limit, session=session)
-
-    async def list_unfinished(self, session: str) -> list[str]:
-        return await self._request("GET", f"{_session_path(session)}/unfinished")
-
-    async def cancel_run(self, turn: str) -> bool:
-        done = await self._request("POST", f"{_run_path(turn)}/cancel", none_for=(404,))
-        return done is not None and done["cancelled"]
-
-    async def stop_session(self, session: str) -> list[str]:
-        done = await self._request("POST", f"{_session_path(session)}/stop", none_for=(404,))
-        return [] if done is None else done["stopped"]
-
-    async def list_approvals(
-        self, state: str = "pending", session: str | None = None
-    ) -> list[ApprovalView]:
-        return await self._list(ApprovalView, "/v1/approvals", state=state, session=session)
-
     async def answer_approval(
         self,
         turn: str,
@@ -230,137 +193,82 @@ class HttpClient:
         reason: str = "",
         bounds: "GrantBounds | None" = None,
     ) -> bool:
-        body: dict[str, object] = {"call_id": call_id, "reason": reason}
-        if answer is not Answer.DENY:
-            body["scope"] = answer.value
+        given: dict[str, object] = {"turn": turn, "call_id": call_id, "reason": reason}
+        if answer is Answer.DENY:
+            given["verb"] = "reject"
+        else:
+            given |= {"verb": "approve", "scope": answer}
             if bounds:
-                seconds = bounds.duration.total_seconds() if bounds.duration else None
-                minutes = seconds / 60 if seconds is not None else None
-                body |= {"times": bounds.uses, "minutes": minutes, "paths": bounds.paths}
-        verb = "reject" if answer is Answer.DENY else "approve"
-        path = f"{_run_path(turn)}/{verb}"
-        return await self._request("POST", path, body, none_for=(404, 409)) is not None
-
-    async def list_grants(self) -> list[GrantView]:
-        return await self._list(GrantView, "/v1/grants")
-
-    async def revoke_grant(self, grant_id: str) -> bool:
-        path = f"/v1/grants/{quote(grant_id, safe='')}"
-        return await self._request("DELETE", path, none_for=(404,)) is not None
-
-    async def get_session(self, session: str) -> SessionView | None:
-        found = await self._request("GET", _session_path(session), none_for=(404,))
-        return None if found is None else build_view(SessionView, found)
-
-    async def list_sessions(self, limit: int = SESSIONS_PAGE, after: str = "") -> list[SessionView]:
-        return await self._list(SessionView, "/v1/sessions", limit=limit, after=after or None)
-
-    async def list_undelivered(self, session: str) -> list[UndeliveredText]:
-        return await self._list(UndeliveredText, f"{_session_path(session)}/undelivered")
-
-    async def mark_delivered(self, turn: str, part: int) -> None:
-        await self._request("POST", f"{_run_path(turn)}/delivered", {"part": part})
-
-    async def invite(self, role: Role, channel: str = "") -> "NewCode":
-        from daemon.access.directory import NewCode  # lazy: brings the store
-
-        body = {"role": role.value, "channel": channel}
-        return build_view(NewCode, await self._request("POST", "/v1/people/codes", body))
-
-    async def list_people(self) -> "list[PairedPerson]":
-        from daemon.access.directory import PairedPerson  # lazy: brings the store
-
-        return await self._list(PairedPerson, "/v1/people")
-
-    async def remove_person(self, name: str) -> bool:
-        return (await self._request("POST", "/v1/people/remove", {"name": name}))["removed"]
+                minutes = bounds.duration and bounds.duration.total_seconds() / 60
+                given |= {"times": bounds.uses, "minutes": minutes, "paths": bounds.paths}
+        return await self.request(ANSWER, given) is not None
 
     async def start_loop(self, order: "LoopOrder") -> LoopView:
-        body = {
-            "message": order.message,
-            "session": order.session,
-            "criterion": order.criterion,
-            "value": order.value,
-            "maxIterations": order.max_iterations,
-        }
-        return loop_from_json(await self._request("POST", _loop_path(order.agent, "start"), body))
-
-    async def list_loops(self, agent: str | None = None) -> list[LoopView]:
-        return [loop_from_json(row) for row in await self._get_list("/api/loops", agent=agent)]
+        names = ("agent", "message", "session", "criterion", "value", "max_iterations")
+        return await self.request(START_LOOP, {name: getattr(order, name) for name in names})
 
     async def change_loop(self, loop: LoopView, action: LoopAction) -> LoopView | None:
-        changed = await self._request("POST", _loop_path(loop.agent, action), {}, none_for=(409,))
-        return changed and loop_from_json(changed)
+        return await self.request(CHANGE_LOOP, {"agent": loop.agent, "verb": action})
 
     async def review_loop(
         self, loop: LoopView, *, approved: bool, by: str, reason: str = ""
     ) -> LoopView | None:
-        body = {"loopId": loop.loop_id, "approved": approved, "reason": reason}
-        changed = await self._request(
-            "POST", _loop_path(loop.agent, "approve"), body, none_for=(409,)
-        )
-        return changed and loop_from_json(changed)
+        review = {"loop_id": loop.loop_id, "approved": approved, "reason": reason}
+        return await self.request(CHANGE_LOOP, {"agent": loop.agent, "verb": "approve", **review})
 
-    async def get_health(self) -> HealthView:
-        return build_view(HealthView, await self._request("GET", "/health", unhealthy=503))
-
-    async def _list(self, kind: type[ViewT], path: str, **params: object) -> list[ViewT]:
-        return [build_view(kind, row) for row in await self._get_list(path, **params)]
-
-    async def _get_list(self, path: str, **params: object) -> list[Json]:
-        query = urlencode({name: given for name, given in params.items() if given is not None})
-        return await self._request("GET", f"{path}?{query}")
-
-    async def _request(
-        self,
-        method: str,
-        path: str,
-        body: Json | None = None,
-        *,
-        none_for: tuple[int, ...] = (),
-        unhealthy: int = 200,
-    ) -> Any:  # the parsed JSON
-        """The response; None for a status in `none_for`. Raises RequestRefused, DaemonStopped."""
+    async def request(self, endpoint: Endpoint, given: Mapping[str, object]) -> Any:
+        """The result as the endpoint declares it. Raises RequestRefused, DaemonStopped."""
+        result = endpoint.result
         try:
             async with (
                 asyncio.timeout(REQUEST_S),
-                self._open(method, path, {}, body) as (status, reader),
+                self._open(endpoint, given) as (status, reader),
             ):
                 raw = await reader.read()
         except LOST_CONNECTION as error:
             raise DaemonStopped from error
-        if status in none_for:
-            return None
-        if status >= 300 and status != unhealthy:
+        if endpoint.missing and status in (404, 409):
+            return result() if result in (bool, list) else None
+        if status >= 300 and (result, status) != (HealthView, 503):
             raise _refusal(status, raw)
         try:
-            return json.loads(raw)
+            answer = json.loads(raw)
         except ValueError as error:
             raise DaemonStopped from error  # the connection was cut in the middle of the response
+        return read_view(result, answer[endpoint.key] if endpoint.key else answer)
 
     @asynccontextmanager
     async def _open(
-        self, method: str, path: str, headers: Mapping[str, str], body: Json | None = None
+        self, endpoint: Endpoint, given: Mapping[str, object], position: str = ""
     ) -> AsyncGenerator[tuple[int, asyncio.StreamReader], None]:
         """Send a request and read the head of its response: the status, and a reader of the
-        rest.
+        rest. `position` is the last event that is known.
         """
+        path = endpoint.path.format_map({k: quote(str(v), safe="") for k, v in given.items()})
+        rest = {
+            name: argument
+            for name, argument in given.items()
+            if argument is not None and f"{{{name}}}" not in endpoint.path
+        }
+        content = b""
+        if endpoint.method == "GET":
+            path += f"?{urlencode(rest)}"
+        else:
+            content = json.dumps(rest).encode()
         address = urlsplit(self.url)
+        lines = {
+            "Host": address.netloc,
+            "Authorization": f"Bearer {self.token}",
+            "Content-Type": "application/json",
+            "Content-Length": str(len(content)),
+            "Last-Event-ID": position,
+        }
+        head = "".join(f"{name}: {text}\r\n" for name, text in lines.items())
         reader, writer = await asyncio.open_connection(
             address.hostname, address.port, limit=MAX_EVENT_BYTES
         )
         try:
-            given = {name: text for name, text in (body or {}).items() if text is not None}
-            content = b"" if body is None else json.dumps(given).encode()
-            lines = {
-                "Host": address.netloc,
-                "Authorization": f"Bearer {self.token}",
-                "Content-Type": "application/json",
-                "Content-Length": str(len(content)),
-                **headers,
-            }
-            head = "".join(f"{name}: {text}\r\n" for name, text in lines.items())
-            writer.write(f"{method} {path} HTTP/1.0\r\n{head}\r\n".encode() + content)
+            writer.write(f"{endpoint.method} {path} HTTP/1.0\r\n{head}\r\n".encode() + content)
             async with asyncio.timeout(REQUEST_S):
                 status = (await reader.readuntil(b"\r\n\r\n")).split(b" ", 2)[1]
             yield int(status), reader
@@ -368,22 +276,21 @@ class HttpClient:
             writer.close()
 
 
-def build_view(kind: type[ViewT], data: Json, **replaced: object) -> ViewT:
-    """The view of a JSON object; names that a newer daemon adds are left out."""
-    names = {one.name for one in fields(cast(Any, kind))}
-    return kind(**{name: data[name] for name in data if name in names} | replaced)
-
-
-def loop_from_json(data: Json) -> LoopView:
-    """LoopState as a view."""
-    named = _snake_case(data)
-    attempts = [build_view(AttemptView, _snake_case(one)) for one in named["attempts"]]
-    criteria = build_view(CriteriaView, named["criteria"])
-    return build_view(LoopView, named, attempts=attempts, criteria=criteria)
-
-
-def _snake_case(data: Json) -> Json:
-    return {UPPER.sub(r"_\1", name).lower(): data[name] for name in data}
+def read_view(kind: Any, found: Any) -> Any:
+    """JSON as this type; names that a newer daemon adds are left out."""
+    if isinstance(found, list):
+        inner = (*get_args(kind), None)[0]
+        return [read_view(inner, one) for one in found]
+    if not (is_dataclass(kind) and isinstance(found, dict)):
+        return found
+    named = {UPPER.sub(r"_\1", name).lower(): inner for name, inner in found.items()}
+    return cast(type, kind)(
+        **{
+            one.name: read_view(one.type, named[one.name])
+            for one in fields(kind)
+            if one.name in named
+        }
+    )
 
 
 def _refusal(status: int, raw: bytes) -> RequestRefused:
@@ -394,15 +301,3 @@ def _refusal(status: int, raw: bytes) -> RequestRefused:
     except (ValueError, KeyError, TypeError):
         kind, message = "", f"the daemon answered {status}"
     return (InvalidRequest if kind in INVALID_TYPES else RequestRefused)(status, message)
-
-
-def _run_path(turn: str) -> str:
-    return f"/v1/runs/{quote(turn, safe='')}"
-
-
-def _session_path(session: str) -> str:
-    return f"/v1/sessions/{quote(session, safe='')}"
-
-
-def _loop_path(agent: str, verb: str) -> str:
-    return f"/api/agents/{quote(agent, safe='')}/loop/{verb}"

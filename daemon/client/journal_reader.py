@@ -10,14 +10,13 @@ from daemon.client.protocol import (
     UndeliveredText,
 )
 from daemon.client.views import (
+    build_view,
     loop_view,
     queued_line,
     queued_view,
     run_line,
     run_view,
-    session_view,
     transcript_line,
-    undelivered_view,
 )
 from daemon.core import value
 from daemon.store.journal import Store, Tx
@@ -65,15 +64,15 @@ class JournalReader(RunReader):
 
     async def get_session(self, session: str) -> SessionView | None:
         row = await self.store.read(lambda tx: tx.get_session(session))
-        return session_view(row) if row else None
+        return build_view(SessionView, row) if row else None
 
     async def list_sessions(self, limit: int = SESSIONS_PAGE, after: str = "") -> list[SessionView]:
         rows = await self.store.read(lambda tx: tx.list_sessions(limit, after or None))
-        return [session_view(row) for row in rows]
+        return [build_view(SessionView, row) for row in rows]
 
     async def list_undelivered(self, session: str) -> list[UndeliveredText]:
         rows = await self.store.read(lambda tx: tx.list_outbox("new", None, session))
-        return [undelivered_view(row) for row in rows]
+        return [build_view(UndeliveredText, row) for row in rows]
 
     async def list_loops(self, agent: str | None = None) -> list[LoopView]:
         return await self.store.read(

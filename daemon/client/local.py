@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 from daemon import VERSION
 from daemon.access.directory import NewCode, PairedPerson
-from daemon.client.event_stream import EventFormatter, format_live
+from daemon.client.event_stream import EventFormatter
 from daemon.client.journal_reader import JournalReader
 from daemon.client.protocol import (
     ApprovalView,
@@ -17,12 +17,11 @@ from daemon.client.protocol import (
     RunView,
     SendResult,
 )
-from daemon.client.views import approval_view, grant_view, loop_view, row_from_turn, run_view
+from daemon.client.views import build_view, loop_view, row_from_turn, run_view
 from daemon.commands.registry import CommandCall, CommandRunner, parse_command
 from daemon.core import value
 from daemon.core.errors import ConfigError, UsageError
-from daemon.core.event_bus import EventBus, LiveItem, Quarantined, TextDelta, TurnFinished
-from daemon.core.events import RecordedEvent, TurnEnded
+from daemon.core.event_bus import EventBus, LiveItem, Quarantined, TurnFinished
 from daemon.core.rows import EXACT_CALL, GrantBounds, LoopOrder, LoopRow, SessionRow
 from daemon.core.trust import OWNER, Answer, Label, Person, Role, label_for_role
 from daemon.loops.engine import LoopEngine
@@ -118,22 +117,22 @@ class LocalClient(JournalReader, DaemonClient):
         return view
 
     async def stream_events(self, turn: str, after: int = 0) -> AsyncIterator[LiveEvent]:
-        formatter = EventFormatter()
+        formatter = EventFormatter(after)
         with self.events.subscribe(turn) as items:
             view = await self._find_run(turn)
-            recorded = await self.store.read(lambda tx: tx.list_events(turn))
-            for event in _format_after(formatter, recorded, after):
-                yield event
-            last = recorded[-1].seq if recorded else 0
+            known: list[LiveItem] = [*await self.store.read(lambda tx: tx.list_events(turn))]
             if view.state == "quarantined":
-                for event in formatter.format_quarantined("\n".join(view.notices)):
+                known.append(Quarantined("\n".join(view.notices)))
+            for item in known:
+                for event in formatter.format(item):
                     yield event
-            elif view.state != "ended" and not (last and _is_last(recorded[-1])):
-                async for item in items:
-                    for event in _format_item(formatter, item, last, after):
-                        yield event
-                    if _is_last(item):
-                        return
+            if view.state in END_STATES or formatter.turn.ended:
+                return
+            async for item in items:
+                for event in formatter.format(item):
+                    yield event
+                if formatter.turn.ended or isinstance(item, Quarantined):
+                    return
 
     async def cancel_run(self, turn: str) -> bool:
         view = await self.get_run(turn)
@@ -152,7 +151,11 @@ class LocalClient(JournalReader, DaemonClient):
     ) -> list[ApprovalView]:
         rows = await self.store.read(lambda tx: tx.list_approvals(state, session))
         now = self.inbox.clock.now()
-        return [approval_view(row) for row in rows if row.state != "pending" or row.expires > now]
+        return [
+            build_view(ApprovalView, row)
+            for row in rows
+            if row.state != "pending" or row.expires > now
+        ]
 
     async def answer_approval(
         self,
@@ -169,10 +172,10 @@ class LocalClient(JournalReader, DaemonClient):
         return answered is not None
 
     async def list_grants(self) -> list[GrantView]:
-        return [grant_view(row) for row in await self.approvals.list_grants()]
+        return [build_view(GrantView, row) for row in await self.approvals.list_grants()]
 
-    async def revoke_grant(self, grant_id: str) -> bool:
-        return await self.approvals.revoke_grant(grant_id)
+    async def revoke_grant(self, id: str) -> bool:
+        return await self.approvals.revoke_grant(id)
 
     async def mark_delivered(self, turn: str, part: int) -> None:
         await self.store.write(lambda tx: tx.mark_delivery(turn, part, "sent"))
@@ -218,35 +221,3 @@ class LocalClient(JournalReader, DaemonClient):
 
 def _is_end(item: LiveItem) -> bool:
     return isinstance(item, TurnFinished | Quarantined)
-
-
-def _is_last(item: LiveItem) -> bool:
-    ended = isinstance(item, RecordedEvent) and isinstance(item.event, TurnEnded)
-    return ended or isinstance(item, Quarantined)
-
-
-def _format_after(
-    formatter: EventFormatter, recorded: Sequence[RecordedEvent], after: int
-) -> list[LiveEvent]:
-    """The formatter sees all events, because it counts; the client gets those that it has not
-    seen.
-    """
-    events = [event for item in recorded for event in formatter.format(item)]
-    return [event for event in events if event.seq is None or event.seq > after]
-
-
-def _format_item(
-    formatter: EventFormatter, item: LiveItem, last: int, after: int
-) -> list[LiveEvent]:
-    """`last` is the last event that came from the journal."""
-    match item:
-        case RecordedEvent():
-            return _format_after(formatter, [item], after) if item.seq > last else []
-        case Quarantined():
-            return formatter.format_quarantined(item.notice)
-        case TurnFinished():
-            return []
-        case TextDelta() if item.after < last:
-            return []  # the reply of this draft is known already
-        case _:
-            return [format_live(item)]

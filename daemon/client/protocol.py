@@ -5,16 +5,17 @@ HTTP sends them as they are.
 """
 
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import asdict, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from functools import wraps
+from inspect import signature
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from daemon.core import value
-from daemon.core.trust import OWNER, Answer, Person, Role
+from daemon.core.trust import OWNER, Answer, NewCode, PairedPerson, Person, Right, Role
 
 if TYPE_CHECKING:
-    from daemon.access.directory import NewCode, PairedPerson
     from daemon.core.rows import GrantBounds, LoopOrder
 
 SESSION_NAME = re.compile(r"(?!\.{1,2}\Z)[^:/\x00-\x1f\x7f\ud800-\udfff]{1,100}")
@@ -256,22 +257,11 @@ class LoopAction(StrEnum):
 
 def loop_to_json(view: LoopView) -> dict[str, object]:
     """LoopState, in the names that its HTTP clients know."""
-    return {_camel_case(name): _camelize(inner) for name, inner in asdict(view).items()}
+    return asdict(view, dict_factory=_to_camel_case)
 
 
-def _camelize(inner: object) -> object:
-    match inner:
-        case dict():
-            return {_camel_case(name): _camelize(value) for name, value in inner.items()}
-        case list():
-            return [_camelize(value) for value in inner]
-        case _:
-            return inner
-
-
-def _camel_case(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(map(str.capitalize, others))
+def _to_camel_case(items: list[tuple[str, object]]) -> dict[str, object]:
+    return {name[0] + name.title().replace("_", "")[1:]: inner for name, inner in items}
 
 
 def find_loop(loops: Sequence[LoopView], name: str, *, open_only: bool) -> LoopView | None:
@@ -293,45 +283,82 @@ def describe_budget(
     return f"up to {' and '.join(caps)}"
 
 
-class RunReader(Protocol):
+MethodT = TypeVar("MethodT", bound=Callable[..., Any])
+
+
+@value
+class Endpoint:
+    """Where a method of `DaemonClient` is served over HTTP. As a decorator it makes the method a
+    request: its parameters fill the path, then the query of a GET or the JSON body.
+
+    `result` is the type of the result; `key` its name in the response, where it is not the whole;
+    `missing` the thing that 404 or 409 is about: the result is then None, False or empty.
+    """
+
+    method: str
+    path: str
+    right: Right
+    result: Any = None
+    key: str = ""
+    missing: str = ""
+
+    def __call__(self, declared: MethodT) -> MethodT:
+        names = [*signature(declared).parameters][1:]
+
+        @wraps(declared)
+        async def request(client: Any, *args: object, **kwargs: object) -> object:
+            given = dict(zip(names, args, strict=False)) | kwargs
+            return await client.request(self, given)
+
+        vars(request)["endpoint"] = self
+        return cast(MethodT, request)
+
+
+class RunReader:
     """The part that only reads."""
 
+    @Endpoint("GET", "/v1/runs/{turn}", Right.READ, RunView, missing="run")
     async def get_run(self, turn: str) -> RunView | None:
         """The run as it is now."""
         ...
 
+    @Endpoint("GET", "/v1/runs/{turn}/transcript", Right.READ, list, missing="run")
     async def get_transcript(self, turn: str) -> list[dict[str, object]]:
-        """The events as they are in the journal: {seq, at, kind, ...payload}; none for an unknown
-        run.
-        """
+        """Its events: {seq, at, kind, ...payload}."""
         ...
 
+    @Endpoint("GET", "/v1/runs", Right.READ, list[RunLine])
     async def list_runs(self, session: str | None = None, limit: int = 50) -> list[RunLine]:
-        """Newest first, queued ones too."""
+        """Newest first, those that have not begun included."""
         ...
 
+    @Endpoint("GET", "/v1/sessions/{session}/unfinished", Right.READ, list)
     async def list_unfinished(self, session: str) -> list[str]:
         """Runs of a session that are queued, running or suspended, oldest first."""
         ...
 
+    @Endpoint("GET", "/v1/sessions/{session}", Right.READ, SessionView, missing="session")
     async def get_session(self, session: str) -> SessionView | None:
         """The session of this id."""
         ...
 
+    @Endpoint("GET", "/v1/sessions", Right.READ, list[SessionView])
     async def list_sessions(self, limit: int = SESSIONS_PAGE, after: str = "") -> list[SessionView]:
         """A page of sessions, newest first; `after` is the last id of the page before."""
         ...
 
+    @Endpoint("GET", "/v1/sessions/{session}/undelivered", Right.READ, list[UndeliveredText])
     async def list_undelivered(self, session: str) -> list[UndeliveredText]:
         """Texts for the session that are not marked as delivered, in order."""
         ...
 
+    @Endpoint("GET", "/api/loops", Right.READ, list[LoopView])
     async def list_loops(self, agent: str | None = None) -> list[LoopView]:
         """Loops, newest first; of one agent, or of all."""
         ...
 
 
-class DaemonClient(RunReader, Protocol):
+class DaemonClient(RunReader):
     """Everything a client can do. Over HTTP the token says who the person is, whatever `by` is."""
 
     async def send(
@@ -350,6 +377,7 @@ class DaemonClient(RunReader, Protocol):
         """
         ...
 
+    @Endpoint("POST", "/v1/sessions/{session}/agent", Right.TALK)
     async def set_agent(self, session: str, agent: str) -> None:
         """This agent answers in the session, from the next message on. Raises UsageError for one
         that cannot be used.
@@ -368,14 +396,17 @@ class DaemonClient(RunReader, Protocol):
         """
         ...
 
+    @Endpoint("POST", "/v1/runs/{turn}/cancel", Right.WORK, bool, "cancelled", "run")
     async def cancel_run(self, turn: str) -> bool:
         """Stop this run; False when it had ended."""
         ...
 
+    @Endpoint("POST", "/v1/sessions/{session}/stop", Right.WORK, list, "stopped", "session")
     async def stop_session(self, session: str) -> list[str]:
         """Stop the runs of the session; their ids."""
         ...
 
+    @Endpoint("GET", "/v1/approvals", Right.READ, list[ApprovalView])
     async def list_approvals(
         self, state: str = "pending", session: str | None = None
     ) -> list[ApprovalView]:
@@ -396,26 +427,32 @@ class DaemonClient(RunReader, Protocol):
         """
         ...
 
+    @Endpoint("GET", "/v1/grants", Right.READ, list[GrantView])
     async def list_grants(self) -> list[GrantView]:
-        """Standing permissions, oldest first."""
+        """Standing permissions that are valid, oldest first."""
         ...
 
-    async def revoke_grant(self, grant_id: str) -> bool:
+    @Endpoint("DELETE", "/v1/grants/{id}", Right.ANSWER, bool, "revoked", "grant")
+    async def revoke_grant(self, id: str) -> bool:
         """Take a permission back; False for an unknown id."""
         ...
 
+    @Endpoint("POST", "/v1/runs/{turn}/delivered", Right.MANAGE)
     async def mark_delivered(self, turn: str, part: int) -> None:
         """The text has been shown."""
         ...
 
-    async def invite(self, role: Role, channel: str = "") -> "NewCode":
+    @Endpoint("POST", "/v1/people/codes", Right.MANAGE, NewCode)
+    async def invite(self, role: Role, channel: str = "") -> NewCode:
         """A pairing code: who sends it first gets this role."""
         ...
 
-    async def list_people(self) -> "list[PairedPerson]":
+    @Endpoint("GET", "/v1/people", Right.MANAGE, list[PairedPerson])
+    async def list_people(self) -> list[PairedPerson]:
         """People who were paired by a code."""
         ...
 
+    @Endpoint("POST", "/v1/people/remove", Right.MANAGE, bool, "removed")
     async def remove_person(self, name: str) -> bool:
         """Unpair them; False when nobody has this name."""
         ...
@@ -434,6 +471,7 @@ class DaemonClient(RunReader, Protocol):
         """Accept or reject the attempt; None when no review is asked for."""
         ...
 
+    @Endpoint("GET", "/health", Right.CONTACT, HealthView)
     async def get_health(self) -> HealthView:
         """The daemon's health."""
         ...

@@ -6,16 +6,12 @@ from datetime import datetime
 from typing import Any, TypeVar, cast
 
 from daemon.client.protocol import (
-    ApprovalView,
     AttemptView,
     CallView,
     CriteriaView,
-    GrantView,
     LoopView,
     RunLine,
     RunView,
-    SessionView,
-    UndeliveredText,
     UsageView,
     describe_budget,
 )
@@ -33,23 +29,21 @@ from daemon.core.events import (
     Stop,
     ToolFinished,
     ToolStarted,
+    TurnEnded,
     Verified,
 )
+from daemon.core.messages import Usage
 from daemon.core.provenance import find_taint
 from daemon.core.rows import (
     REVIEW_QUESTION,
-    ApprovalRow,
     ChildRow,
-    GrantRow,
     InboxRow,
     LoopRow,
     LoopStage,
-    OutboxRow,
-    SessionRow,
     TurnRow,
 )
 from daemon.core.trust import Effect
-from daemon.core.turn import Turn
+from daemon.core.turn import Turn, TurnUsage
 from daemon.store.codec import STORED_AS, to_json
 from daemon.store.journal import Tx
 
@@ -66,14 +60,19 @@ QUARANTINE_NOTICE = (
 )
 
 
-def _build(kind: type[ViewT], row: object, **given: object) -> ViewT:
-    """A view with the row's fields of the same names, and what is given."""
-    names = [one.name for one in fields(cast(Any, kind)) if one.name not in given]
-    return kind(**{name: _to_json(getattr(row, name)) for name in names}, **given)
+def build_view(kind: type[ViewT], row: object, **given: object) -> ViewT:
+    """A view with the row's fields of the same names, of its times too, and what is given."""
+    for one in fields(cast(Any, kind)):
+        if one.name not in given:
+            found = getattr(row, one.name if hasattr(row, one.name) else f"{one.name}_at")
+            given[one.name] = found.isoformat() if isinstance(found, datetime) else found
+    return kind(**given)
 
 
-def _to_json(field: object) -> object:
-    return field.isoformat() if isinstance(field, datetime) else field
+def view_usage(spent: Usage | TurnUsage | TurnRow) -> UsageView:
+    """Tokens and USD; an unknown price makes the sum unknown."""
+    usd = None if isinstance(spent, TurnUsage) and spent.usd_unknown else spent.usd
+    return UsageView(spent.input_tokens, spent.output_tokens, spent.cached_tokens, usd)
 
 
 def run_view(
@@ -81,16 +80,14 @@ def run_view(
 ) -> RunView:
     """The run as http.md shows it: the row for its state, the events for its calls and notices."""
     taint = find_taint(recorded)
-    return _build(
+    return build_view(
         RunView,
         row,
         turn=row.id,
         reply=row.reply if row.state == "ended" else None,
-        usage=UsageView(row.input_tokens, row.output_tokens, row.cached_tokens, row.usd),
+        usage=view_usage(row),
         notices=list_notices(row, recorded),
         calls=list_calls(recorded),
-        started=_to_json(row.started_at),
-        ended=_to_json(row.ended_at),
         parent=row.parent or None,
         children=[item.event.child for item in recorded if isinstance(item.event, ChildSpawned)],
         tainted=f"{taint.by} (event {taint.seq})" if taint else "",
@@ -100,25 +97,24 @@ def run_view(
 
 def row_from_turn(turn: Turn) -> TurnRow:
     """The row that the journal has of a turn that has ended, without asking it."""
-    end, spent = turn.ended, turn.spent
+    ended, spent = turn.events[-1], view_usage(turn.spent)
+    if not isinstance(end := ended.event, TurnEnded):
+        raise ValueError(f"turn {turn.id} has not ended")
     return TurnRow(
-        id=turn.id,
-        session=turn.session,
-        parent=turn.parent,
-        input_id="",
-        state="ended" if end else "running",
-        label=turn.label,
-        started_at=turn.events[0].at,
-        ended_at=turn.events[-1].at if end else None,
-        stop_reason=end.reason if end else None,
-        detail=end.detail if end else "",
-        reply=end.reply if end else "",
-        iterations=turn.iterations,
-        input_tokens=spent.input_tokens,
-        output_tokens=spent.output_tokens,
-        cached_tokens=spent.cached_tokens,
-        usd=None if spent.usd_unknown else spent.usd,
-        agent=turn.spec.agent,
+        turn.id,
+        turn.session,
+        turn.parent,
+        "",
+        "ended",
+        turn.label,
+        turn.events[0].at,
+        ended.at,
+        end.reason,
+        end.detail,
+        end.reply,
+        turn.iterations,
+        *(spent.input_tokens, spent.output_tokens, spent.cached_tokens, spent.usd),
+        turn.spec.agent,
     )
 
 
@@ -140,10 +136,7 @@ def queued_view(row: InboxRow, child: ChildRow | None = None) -> RunView:
 
 def run_line(row: TurnRow) -> RunLine:
     """The run in a list."""
-    started, ended = _to_json(row.started_at), _to_json(row.ended_at)
-    return _build(
-        RunLine, row, turn=row.id, started=started, ended=ended, parent=row.parent or None
-    )
+    return build_view(RunLine, row, turn=row.id, parent=row.parent or None)
 
 
 def queued_line(row: InboxRow) -> RunLine:
@@ -151,30 +144,10 @@ def queued_line(row: InboxRow) -> RunLine:
     return RunLine(row.turn, row.session, _inbox_state(row)[0], None, None, None)
 
 
-def approval_view(row: ApprovalRow) -> ApprovalView:
-    """A question, without what an answer must match."""
-    return _build(ApprovalView, row)
-
-
-def grant_view(row: GrantRow) -> GrantView:
-    """A standing permission, with its bounds."""
-    return _build(GrantView, row, created=_to_json(row.created_at))
-
-
-def session_view(row: SessionRow) -> SessionView:
-    """One session."""
-    return _build(SessionView, row, created=_to_json(row.created_at))
-
-
-def undelivered_view(row: OutboxRow) -> UndeliveredText:
-    """A text that may not have been shown yet."""
-    return _build(UndeliveredText, row)
-
-
 def loop_view(tx: Tx, row: LoopRow) -> LoopView:
     """The loop with its attempts, and the full reply of each (C5)."""
     reviewing = row.stage is LoopStage.REVIEWING
-    return _build(
+    return build_view(
         LoopView,
         row,
         loop_id=row.id,
@@ -187,8 +160,6 @@ def loop_view(tx: Tx, row: LoopRow) -> LoopView:
         final_output=row.final_output if row.stage is LoopStage.COMPLETED else None,
         error=row.error or None,
         review=REVIEW_QUESTION if reviewing else None,
-        started=_to_json(row.started_at),
-        ended=_to_json(row.ended_at),
     )
 
 

@@ -140,6 +140,25 @@ class Person:
     role: Role
 
 
+@value
+class PairedPerson:
+    """Somebody who had a code. `name` is channel/account/sender."""
+
+    name: str
+    role: str
+    since: str
+
+
+@value
+class NewCode:
+    """A code, shown once; the journal has only its digest."""
+
+    code: str
+    role: str
+    channel: str
+    expires: str
+
+
 OWNER = Person(OWNER_NAME, Role.OWNER)
 
 

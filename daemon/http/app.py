@@ -2,36 +2,41 @@
 
 import errno
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 
 from aiohttp import web
-from aiohttp.typedefs import Handler, Middleware
+from aiohttp.typedefs import Handler
 
 from daemon.client.protocol import DaemonClient
 from daemon.core.errors import ConfigError, Fenced, StoreUnavailable, UsageError
+from daemon.core.rows import NotAllowedToAnswer
 from daemon.core.trust import Right
-from daemon.http.auth import HEALTH, Authenticator
+from daemon.http.auth import EVENTS_PATH, HEALTH, Authenticator
 from daemon.http.config import HttpConfig, UserConfig
-from daemon.http.loops import LOOP_ROUTES
-from daemon.http.permissions import EVENTS_PATH
+from daemon.http.permissions import POLICY, serve
 from daemon.http.resources import ROUTES, EventEndpoint, get_health
 from daemon.http.responses import BODY_LIMIT, HttpError, error_response, too_large
-from daemon.http.sse import HEARTBEAT_S, EventStreamEndpoint
+from daemon.http.sse import HEARTBEAT_S, STREAM_ROUTE, stream_events
+from daemon.loops.config import LoopNotEnabled, LoopNotStarted, UnknownAgent
 
 log = logging.getLogger(__name__)
-STREAM_ROUTE = ("GET", "/v1/runs/{turn}/events")
-ROUTE_RIGHTS = {
-    STREAM_ROUTE: Right.READ,
-    **{route: right for route, (right, _) in (ROUTES | LOOP_ROUTES).items()},
-}
-ERRORS = {
+HTTP_ERRORS = {
     404: ("not_found", "there is nothing at this address"),
     405: ("method_not_allowed", "this address does not take that method"),
     413: ("too_large", str(too_large(BODY_LIMIT))),
 }
+ERRORS = (
+    (NotAllowedToAnswer, *POLICY),
+    (UnknownAgent, 404, "no_agent"),
+    (LoopNotEnabled, 409, "not_enabled"),
+    (LoopNotStarted, 409, "refused"),
+    (UsageError | ConfigError, 400, "invalid"),
+    (StoreUnavailable | Fenced, 503, "unavailable"),
+    (Exception, 500, "internal"),
+)
 SHUTDOWN_S = 0.5
 LISTEN_ERRORS = {
     errno.EADDRINUSE: "another program listens on it",
@@ -46,51 +51,43 @@ def build_app(
     users: Sequence[UserConfig] = (),
     events: EventEndpoint | None = None,
     heartbeat_s: float = HEARTBEAT_S,
-    stopwatch: Callable[[], float] = monotonic,
 ) -> web.Application:
     """The application, for the holders of tokens: the owner, users, and senders of events."""
     people = {user.token: user.person for user in users}
-    authenticator = Authenticator(
-        token, stopwatch, people, events.tokens if events else {}, ROUTE_RIGHTS
-    )
-    app = web.Application(middlewares=[_guard(authenticator)], client_max_size=BODY_LIMIT)
-    add = app.router.add_route
-    add("GET", HEALTH, partial(get_health, client))
-    add(*STREAM_ROUTE, partial(EventStreamEndpoint(heartbeat_s).stream_events, client))
-    for (method, path), (_, handler) in (ROUTES | LOOP_ROUTES).items():
-        add(method, path, partial(handler, client))
+    authenticator = Authenticator(token, monotonic, people, events.tokens if events else {})
+    guard = web.middleware(partial(_guard, authenticator))
+    app = web.Application(middlewares=[guard], client_max_size=BODY_LIMIT)
+    app.router.add_route("GET", HEALTH, partial(get_health, client))
+    stream = Right.READ, partial(stream_events, heartbeat_s)
+    for (method, path), (right, handler) in {**ROUTES, STREAM_ROUTE: stream}.items():
+        app.router.add_route(method, path, partial(serve, client, right, handler))
     if events:
-        add("POST", EVENTS_PATH, events.post_event)
+        app.router.add_route("POST", EVENTS_PATH, events.post_event)
     return app
 
 
-def _guard(authenticator: Authenticator) -> Middleware:
-    @web.middleware
-    async def handle(request: web.Request, handler: Handler) -> web.StreamResponse:
-        try:
-            authenticator.authenticate(request)
-            return await handler(request)
-        except HttpError as error:
-            return error_response(error)
-        except web.HTTPException as error:
-            kind, message = ERRORS.get(error.status, ("invalid", error.reason))
-            response = error_response(HttpError(error.status, kind, message))
-            if "Allow" in error.headers:
-                response.headers["Allow"] = error.headers["Allow"]
-            return response
-        except (StoreUnavailable, Fenced) as error:
-            return error_response(HttpError(503, "unavailable", str(error)))
-        except UsageError as error:
-            return error_response(HttpError(400, "invalid", str(error)))
-        except (
-            Exception
-        ):  # the border of a request: no error may reach the client or stop the daemon
+async def _guard(
+    authenticator: Authenticator, request: web.Request, handler: Handler
+) -> web.StreamResponse:
+    try:
+        authenticator.authenticate(request)
+        return await handler(request)
+    except HttpError as error:
+        return error_response(error)
+    except web.HTTPException as error:
+        kind, message = HTTP_ERRORS.get(error.status, ("invalid", error.reason))
+        response = error_response(HttpError(error.status, kind, message))
+        if "Allow" in error.headers:
+            response.headers["Allow"] = error.headers["Allow"]
+        return response
+    except Exception as error:
+        # the border of a request: no error may reach the client or stop the daemon
+        status, kind = next((s, k) for known, s, k in ERRORS if isinstance(error, known))
+        message = str(error)
+        if status == 500:
             log.exception("%s %s failed", request.method, request.path)
-            return error_response(
-                HttpError(500, "internal", "something went wrong in the daemon; see its log")
-            )
-
-    return handle
+            message = "something went wrong in the daemon; see its log"
+        return error_response(HttpError(status, kind, message))
 
 
 @dataclass(slots=True)

@@ -1,6 +1,4 @@
-"""Checks each request: Host and Origin against pages of other sites, the token, and the person's
-right.
-"""
+"""Checks each request: Host and Origin against pages of other sites, and the token."""
 
 import hmac
 from collections import deque
@@ -11,19 +9,20 @@ from urllib.parse import SplitResult, urlsplit
 from aiohttp import web
 
 from daemon.core.errors import ConfigError
-from daemon.core.trust import OWNER, Person, Right
+from daemon.core.trust import OWNER, Person
 from daemon.http.config import is_loopback
-from daemon.http.permissions import EVENTS_PATH, PERSON, Route, find_route, require_right
+from daemon.http.permissions import PERSON
 from daemon.http.responses import HttpError
 
 HEALTH = "/health"
+EVENTS_PATH = "/v1/events/{name}"
 MAX_WRONG_TOKENS = 10
 WINDOW_S = 60.0
 
 
 @dataclass(slots=True)
 class Authenticator:
-    """`people` and `senders` of events by their tokens, `rights` by route.
+    """`people` by their tokens, tokens of `senders` of events by their names.
 
     Only wrong tokens are limited: the right one always works, so that an old script cannot lock its
     owner out.
@@ -33,7 +32,6 @@ class Authenticator:
     monotonic: Callable[[], float]
     people: Mapping[str, Person] = field(default_factory=dict, repr=False)
     senders: Mapping[str, str] = field(default_factory=dict, repr=False)
-    rights: Mapping[Route, Right] = field(default_factory=dict)
     _wrong: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_WRONG_TOKENS))
 
     def __post_init__(self) -> None:
@@ -48,8 +46,8 @@ class Authenticator:
     def authenticate(self, request: web.Request) -> None:
         """Put the person into the request under PERSON.
 
-        Raises HttpError: 403 for a foreign Host or Origin or a missing right, 401 without a token,
-        429 after many wrong ones.
+        Raises HttpError: 403 for a foreign Host or Origin, 401 without a token, 429 after many
+        wrong ones.
         """
         host = request.headers.get("Host", "")
         address = _parse_url(f"//{host}")
@@ -62,14 +60,12 @@ class Authenticator:
         if request.path == HEALTH:
             return
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        token = token.strip()
         if scheme.lower() != "bearer" or not token:
             message = "expected the header: Authorization: Bearer TOKEN"
             raise HttpError(401, "unauthorized", message)
-        self._check_token(request, token.strip())
-
-    def _check_token(self, request: web.Request, token: str) -> None:
-        route = find_route(request)
-        if route and route[1] == EVENTS_PATH:
+        resource = request.match_info.route.resource
+        if resource is not None and resource.canonical == EVENTS_PATH:
             # only the token of this name counts; the response does not say which names exist
             known = self.senders.get(request.match_info["name"], "")
             if not (_tokens_match(token, known or self.token) and known):
@@ -81,8 +77,6 @@ class Authenticator:
         if not people:
             raise self._count_wrong_token("the token is not the daemon's")
         request[PERSON] = people[0]
-        if route:
-            require_right(people[0], self.rights.get(route))
 
     def _count_wrong_token(self, message: str) -> HttpError:
         now = self.monotonic()

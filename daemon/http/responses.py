@@ -3,10 +3,10 @@ every error.
 """
 
 import asyncio
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError
 from pydantic_core import to_json
 
 from daemon.core.errors import AidaemonError
@@ -22,6 +22,14 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
+def _check_not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("expected a text that is not empty")
+    return text
+
+
+Text = Annotated[str, AfterValidator(_check_not_blank)]
+Reason = Annotated[str, StringConstraints(max_length=2000)]
 BodyT = TypeVar("BodyT", bound=Body)
 
 

@@ -10,10 +10,10 @@ from aiohttp import web
 from pydantic_core import to_json
 
 from daemon.client.protocol import DaemonClient, LiveEvent
-from daemon.core import value
-from daemon.http.resources import find_run
+from daemon.http.resources import require
 from daemon.http.responses import invalid, query_number
 
+STREAM_ROUTE = ("GET", "/v1/runs/{turn}/events")
 HEARTBEAT_S = 15.0
 WRITE_TIMEOUT_S = 30.0
 HEADERS = {
@@ -23,41 +23,38 @@ HEADERS = {
 }
 
 
-@value
-class EventStreamEndpoint:
-    """Sends each recorded event exactly once to a client that resumes; drafts have no id and are
-    not repeated.
+async def stream_events(
+    heartbeat_s: float, client: DaemonClient, request: web.Request
+) -> web.StreamResponse:
+    """From the start, or after `Last-Event-ID` or `?after=`, to run.completed. Each recorded event
+    reaches a client that resumes exactly once; drafts have no id and are not repeated.
     """
+    seq, rest = _start_position(request)
+    view = await require(client, "run", request.match_info["turn"])
+    response = web.StreamResponse(headers=HEADERS)
+    await response.prepare(request)
+    events = client.stream_events(view.turn, seq - 1 if rest else seq)
+    try:
+        with _abort_on_error(request):
+            async with asyncio.TaskGroup() as group:
+                heartbeats = group.create_task(_send_heartbeats(response, heartbeat_s))
+                async for event in events:
+                    if not (rest and event.seq == seq and event.rest >= rest):
+                        await _send(response, format_sse(event))
+                heartbeats.cancel()
+    except* (ConnectionError, TimeoutError):
+        pass  # the client closed the connection or stopped reading; the run goes on
+    finally:
+        if isinstance(events, AsyncGenerator):
+            await events.aclose()  # unsubscribe now, not when the garbage is collected
+    return response
 
-    heartbeat_s: float = HEARTBEAT_S
 
-    async def stream_events(self, client: DaemonClient, request: web.Request) -> web.StreamResponse:
-        """From the start, or after `Last-Event-ID` or `?after=`, to run.completed."""
-        seq, rest = _start_position(request)
-        view = await find_run(client, request)
-        response = web.StreamResponse(headers=HEADERS)
-        await response.prepare(request)
-        events = client.stream_events(view.turn, seq - 1 if rest else seq)
-        try:
-            with _abort_on_error(request):
-                async with asyncio.TaskGroup() as group:
-                    heartbeats = group.create_task(self._send_heartbeats(response))
-                    async for event in events:
-                        if not (rest and event.seq == seq and event.rest >= rest):
-                            await _send(response, format_sse(event))
-                    heartbeats.cancel()
-        except* (ConnectionError, TimeoutError):
-            pass  # the client closed the connection or stopped reading; the run goes on
-        finally:
-            if isinstance(events, AsyncGenerator):
-                await events.aclose()  # unsubscribe now, not when the garbage is collected
-        return response
-
-    async def _send_heartbeats(self, response: web.StreamResponse) -> None:
-        """Proxies keep the connection open; a closed one is noticed."""
-        while True:
-            await asyncio.sleep(self.heartbeat_s)
-            await _send(response, b": heartbeat\n\n")
+async def _send_heartbeats(response: web.StreamResponse, heartbeat_s: float) -> None:
+    """Proxies keep the connection open; a closed one is noticed."""
+    while True:
+        await asyncio.sleep(heartbeat_s)
+        await _send(response, b": heartbeat\n\n")
 
 
 async def _send(response: web.StreamResponse, data: bytes) -> None:

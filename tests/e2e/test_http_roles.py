@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from daemon.core.trust import RIGHTS, Role, has_right
-from daemon.http.app import ROUTE_RIGHTS, build_app
-from daemon.http.permissions import OPEN_ROUTES
-from daemon.http.resources import EventEndpoint
+from daemon.core.trust import RIGHTS, Right, Role, has_right
+from daemon.http.app import build_app
+from daemon.http.auth import EVENTS_PATH, HEALTH
+from daemon.http.resources import ROUTES, EventEndpoint
+from daemon.http.sse import STREAM_ROUTE
 from daemon.triggers.events import TriggerEvent, TriggerReceipt
 from tests.fakes.daemon_process import TOKEN, Daemon, Json, error_of, running_daemon, scripted
 from tests.fakes.door import FakeClient
@@ -23,6 +24,8 @@ USERS = "".join(
     for role in Role
 )
 REFUSED = (403, "POLICY_ERROR")
+ROUTE_RIGHTS = {STREAM_ROUTE: Right.READ, **{place: right for place, (right, _) in ROUTES.items()}}
+OPEN_ROUTES = {("GET", HEALTH), ("POST", EVENTS_PATH)}
 LOOPING = "[agent.loop]\nenabled = true\n"
 
 
@@ -74,7 +77,8 @@ async def test_C9_every_address_has_its_rule_and_every_rule_its_address() -> Non
 async def test_C9_whoever_lacks_the_right_is_refused_everywhere(daemon: Daemon, role: Role) -> None:
     for (method, pattern), right in ROUTE_RIGHTS.items():
         path = pattern.replace("{turn}", "t").replace("{agent}", "nobody")
-        path = path.replace("{id}", f"web:{NAMES[role]}").replace("{name}", "main")
+        path = path.replace("{id}", "g").replace("{name}", "main")
+        path = path.replace("{session}", f"web:{NAMES[role]}")
         async with daemon.http.request(method, path, headers=shows(role), json={}) as response:
             if not has_right(role, right):
                 assert (await error_of(response))[:2] == REFUSED, (method, path)

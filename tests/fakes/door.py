@@ -4,14 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 
-from daemon.access.directory import NewCode, PairedPerson
 from daemon.client.protocol import (
     ApprovalView,
-    GrantView,
+    DaemonClient,
     HealthView,
     LiveEvent,
-    LoopAction,
-    LoopView,
     RunLine,
     RunView,
     SendResult,
@@ -19,14 +16,14 @@ from daemon.client.protocol import (
     UndeliveredText,
 )
 from daemon.core.events import Answer
-from daemon.core.rows import GrantBounds, LoopOrder
-from daemon.core.trust import OWNER, Person, Role
+from daemon.core.rows import GrantBounds
+from daemon.core.trust import OWNER, Person
 
 FAR = "2999-01-01T00:00:00+00:00"
 
 
 @dataclass(slots=True)
-class FakeClient:
+class FakeClient(DaemonClient):
     """Runs are queues of events; `ends` puts the last one. What is said to it is in `sent`, answers are in `answers`."""
 
     sent: list[str] = field(default_factory=list)
@@ -210,12 +207,6 @@ class FakeClient:
         await self._note()
         return was_open
 
-    async def list_grants(self) -> list[GrantView]:
-        return []
-
-    async def revoke_grant(self, grant_id: str) -> bool:
-        return False
-
     async def get_session(self, session: str) -> SessionView | None:
         return None
 
@@ -229,29 +220,6 @@ class FakeClient:
         self.waiting = [said for said in self.waiting if (said.turn, said.part) != (turn, part)]
         self.marked.append((turn, part))
         await self._note()
-
-    async def invite(self, role: Role, channel: str = "") -> NewCode:
-        raise NotImplementedError
-
-    async def list_people(self) -> list[PairedPerson]:
-        raise NotImplementedError
-
-    async def remove_person(self, name: str) -> bool:
-        raise NotImplementedError
-
-    async def start_loop(self, order: LoopOrder) -> LoopView:
-        raise NotImplementedError
-
-    async def list_loops(self, agent: str | None = None) -> list[LoopView]:
-        raise NotImplementedError
-
-    async def change_loop(self, loop: LoopView, action: LoopAction) -> LoopView | None:
-        raise NotImplementedError
-
-    async def review_loop(
-        self, loop: LoopView, *, approved: bool, by: str, reason: str = ""
-    ) -> LoopView | None:
-        raise NotImplementedError
 
     async def get_health(self) -> HealthView:
         return HealthView(True, "0")

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from daemon.client.http import loop_from_json
+from daemon.client.http import read_view
 from daemon.client.protocol import AttemptView, CriteriaView, LoopView, loop_to_json
 from daemon.core.events import Answer, Stop
 from daemon.core.rows import ApprovalRow, LoopRow, LoopStage, TurnRow
@@ -235,4 +235,4 @@ def test_a_loop_goes_over_the_wire_in_the_names_of_loopstate_and_comes_back_whol
             "output": "all I said",
         }
     ]
-    assert loop_from_json(told) == view
+    assert read_view(LoopView, told) == view

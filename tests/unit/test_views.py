@@ -7,12 +7,11 @@ import pytest
 
 from daemon.client.protocol import ApprovalView, CallView, RunLine, SessionView, UsageView
 from daemon.client.views import (
-    approval_view,
+    build_view,
     queued_line,
     queued_view,
     run_line,
     run_view,
-    session_view,
     transcript_line,
 )
 from daemon.core.events import (
@@ -213,13 +212,15 @@ def test_a_question_is_shown_without_what_an_answer_must_match() -> None:
         NOON,
         NOON,
     )
-    assert approval_view(question) == ApprovalView(
+    assert build_view(ApprovalView, question) == ApprovalView(
         "t1", "3.0", "web:a", "shell", "{}", "destructive", "trusted", ISO
     )
 
 
 def test_a_session_is_shown_with_label_and_pause() -> None:
-    shown = session_view(SessionRow("web:a", "web", "a", Label.TRUSTED, NOON, paused=True))
+    shown = build_view(
+        SessionView, SessionRow("web:a", "web", "a", Label.TRUSTED, NOON, paused=True)
+    )
     assert shown == SessionView("web:a", "trusted", True, "", ISO)
 
 
