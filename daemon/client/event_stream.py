@@ -36,6 +36,7 @@ from daemon.core.events import (
     ModelAsked,
     ModelReplied,
     ModelRetried,
+    Outcome,
     RecordedEvent,
     Steered,
     Stop,
@@ -50,7 +51,7 @@ from daemon.core.events import (
     Verified,
 )
 from daemon.core.messages import Usage
-from daemon.core.turn import Turn, is_failure
+from daemon.core.turn import Turn
 
 MAX_CYCLES = "maxCycles"  # the stop reason where the agent's author set the limit (B3)
 NamedData = tuple[str, EventData]
@@ -152,7 +153,7 @@ class EventFormatter:
                 }
                 named: list[NamedData] = [(name, data)]
                 if isinstance(event, ToolFinished):
-                    data["is_error"] = is_failure(event)
+                    data["is_error"] = event.outcome is not Outcome.OK
                     if not turn.pending:
                         results = {"iteration": self.iteration, "count": len(turn.calls)}
                         named.append(("tool.results", results))
