@@ -131,8 +131,6 @@ class ToolDefinition:
 
     function: Function = field(repr=False)
     meta: ToolMeta
-    is_safe: Callable[[Arguments], bool] | None = field(default=None, repr=False)
-    preview: Callable[[Arguments], str] | None = field(default=None, repr=False)
 
     @property
     def name(self) -> str:

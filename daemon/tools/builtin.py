@@ -1,7 +1,10 @@
 """Assembles the built-in tools."""
 
 from collections.abc import Sequence
+from difflib import get_close_matches
+from fnmatch import filter as filter_names
 
+from daemon.core.errors import ConfigError
 from daemon.tools.base import Tool
 from daemon.tools.basic import (
     current_time,
@@ -12,7 +15,7 @@ from daemon.tools.basic import (
     todo,
 )
 from daemon.tools.config import ToolsConfig
-from daemon.tools.registry import ToolRegistry, check_enabled_names
+from daemon.tools.registry import ToolRegistry
 from daemon.tools.shell.background import BackgroundCommands, check_command, stop_command
 from daemon.tools.shell.tool import Shell, shell_tool
 from daemon.tools.signature import ToolDefinition, bind
@@ -48,12 +51,14 @@ def build_tools(
         Shell: terminal,
         BackgroundCommands: terminal.background,
     }
-    tools = [*bind([*BUILTIN_TOOLS, shell_tool(terminal)], parts), *more]
-    check_enabled_names(
-        [*(tool.name for tool in tools), find_tools.name],
-        enabled=config.enabled,
-        disabled=config.disabled,
-    )
+    tools = [*bind(BUILTIN_TOOLS, parts), shell_tool(terminal), *more]
+    known = [*(tool.name for tool in tools), find_tools.name]
+    for key, names in (("enabled", config.enabled), ("disabled", config.disabled)):
+        for name in names:
+            if not filter_names(known, name):
+                close = get_close_matches(name, known, n=1)
+                hint = f"; did you mean {close[0]!r}?" if close else ""
+                raise ConfigError(f"tools.{key}: there is no tool {name!r}{hint}")
     catalogue = ToolRegistry(tools, enabled=config.enabled, disabled=config.disabled)
     catalogue.replace_source(find_tools.name, bind([find_tools], {ToolRegistry: catalogue}))
     return catalogue

@@ -1,14 +1,13 @@
 """The registry of the enabled tools."""
 
-import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from functools import lru_cache
 
 from daemon.core.errors import ConfigError
 from daemon.core.messages import ToolSpec
 from daemon.tools.base import Tool
+from daemon.tools.policy.stemming import list_stems, split_words, stem
 
 CORE_TOOLS = (
     "current_time",
@@ -19,7 +18,6 @@ CORE_TOOLS = (
     "request_more_iterations",
     "find_tools",
 )
-WORD = re.compile(r"[^\W_]+")
 
 
 class ToolRegistry:
@@ -35,27 +33,28 @@ class ToolRegistry:
 
         Raises ConfigError for a name used twice.
         """
-        names = [tool.name for tool in tools]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise ConfigError(f"two tools have the same name: {', '.join(twice)}")
         self._enabled, self._disabled = tuple(enabled), tuple(disabled)
-        self._tools = {tool.name: tool for tool in tools if self._is_enabled(tool.name)}
+        self._tools: dict[str, Tool] = {}
         self._from: dict[str, tuple[str, ...]] = {}
         self._gone: dict[str, ToolSpec] = {}
         self.edition = 0
+        if twice := self.replace_source("", tools):
+            raise ConfigError(f"two tools have the same name: {', '.join(twice)}")
 
     def replace_source(self, source: str, tools: Sequence[Tool]) -> tuple[str, ...]:
-        """Replace the tools of a source; the names refused because another source has them."""
+        """Replace the tools of a source; the names refused because another tool has them."""
         self.edition += 1
         for name in self._from.pop(source, ()):
             self._gone[name] = self._tools.pop(name).spec
         fresh = {tool.name: tool for tool in tools if tool.name not in self._tools}
-        self._from[source] = tuple(name for name in fresh if self._is_enabled(name))
+        self._from[source] = tuple(
+            name
+            for name in fresh
+            if is_allowed(name, self._enabled)
+            and not (self._disabled and is_allowed(name, self._disabled))
+        )
         self._tools |= {name: fresh[name] for name in self._from[source]}
         return tuple(tool.name for tool in tools if fresh.get(tool.name) is not tool)
-
-    def _is_enabled(self, name: str) -> bool:
-        return is_allowed(name, self._enabled) and not _matches(name, self._disabled)
 
     def get(self, name: str) -> Tool | None:
         """The tool of that name; None when there is none or it is disabled."""
@@ -83,46 +82,19 @@ class ToolRegistry:
 
     def search(self, query: str, limit: int = 8) -> tuple[ToolSpec, ...]:
         """Tools whose name or description has words of the query, best first."""
-        words = {word.casefold() for word in WORD.findall(query) if len(word) > 2}
-        specs = [tool.spec for tool in self._tools.values()]
-        scores = {spec.name: _score(spec.name, spec.description, words) for spec in specs}
-        found = [spec for spec in specs if scores[spec.name]]
-        return tuple(sorted(found, key=lambda spec: -scores[spec.name])[:limit])
-
-
-def check_enabled_names(
-    known: Sequence[str], *, enabled: Sequence[str], disabled: Sequence[str]
-) -> None:
-    """Raises ConfigError for a name in [tools] that matches none of the known tools."""
-    for key, given in (("enabled", enabled), ("disabled", disabled)):
-        for name in given:
-            if not any(fnmatchcase(one, name) for one in known):
-                close = get_close_matches(name, known, n=1)
-                hint = f"; did you mean {close[0]!r}?" if close else ""
-                raise ConfigError(f"tools.{key}: there is no tool {name!r}{hint}")
+        words = {stem(word) for word in split_words(query) if len(word) > 2}
+        scores = [
+            (
+                3 * len(words & list_stems(tool.name))
+                + len(words & list_stems(tool.spec.description)),
+                tool.spec,
+            )
+            for tool in self._tools.values()
+        ]
+        best = sorted(scores, key=lambda pair: -pair[0])[:limit]
+        return tuple(spec for score, spec in best if score)
 
 
 def is_allowed(name: str, patterns: Sequence[str]) -> bool:
     """An agent may use this tool; with no patterns it may use all (B1)."""
-    return not patterns or _matches(name, patterns)
-
-
-def _matches(name: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
-
-
-def _score(name: str, description: str, words: set[str]) -> int:
-    named, described = _search_words(name), _search_words(description)
-    return sum(3 * _has_word(named, word) + _has_word(described, word) for word in words)
-
-
-def _has_word(known: frozenset[str], word: str) -> bool:
-    """This word; of a longer one the ending may differ."""
-    if word in known or len(word) <= 3:
-        return word in known
-    return any(other.startswith(word[:-1]) or word.startswith(other) for other in known)
-
-
-@lru_cache(maxsize=1024)
-def _search_words(text: str) -> frozenset[str]:
-    return frozenset(word.casefold() for word in WORD.findall(text))
+    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)

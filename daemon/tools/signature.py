@@ -128,9 +128,7 @@ def _bind_one(definition: ToolDefinition, parts: Mapping[type, object]) -> Tool:
             raise LookupError(f"tool {name} needs a {kind.__name__}, and none was given")
     bound = BoundFunction(name, function, tuple(parameters), from_context, given)
     spec = ToolSpec(name, description, bound.schema())
-    return Tool(
-        spec, definition.meta, bound.run, bound.check, definition.is_safe, definition.preview
-    )
+    return Tool(spec, definition.meta, bound.run, bound.check)
 
 
 @cache

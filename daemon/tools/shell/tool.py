@@ -8,14 +8,14 @@ from dataclasses import field, replace
 from daemon.core import value
 from daemon.core.redaction import Redactor
 from daemon.core.trust import Effect, Label
-from daemon.tools.base import ToolContext, ToolError, ToolOutput
+from daemon.tools.base import Tool, ToolContext, ToolError, ToolOutput
 from daemon.tools.config import ShellConfig
 from daemon.tools.shell.background import BackgroundCommands
 from daemon.tools.shell.parse import explain_wrappers, parse_line
 from daemon.tools.shell.process import run_process
 from daemon.tools.shell.safe_commands import SafeCommands
 from daemon.tools.shell.sandbox import Sandbox
-from daemon.tools.signature import ToolDefinition, tool
+from daemon.tools.signature import bind, tool
 from daemon.tools.workspace.command_effects import CommandEffects
 
 MAX_TIMEOUT_S = 3660
@@ -131,10 +131,11 @@ async def shell(
     return ToolOutput(text, is_error=ran.exit_code != 0, exit_code=ran.exit_code, label=label)
 
 
-def shell_tool(terminal: Shell) -> ToolDefinition:
+def shell_tool(terminal: Shell) -> Tool:
     """The shell as this machine supports it: its warning, its safe commands, its preview."""
     meta = replace(shell.meta, warning=terminal.sandbox.warning)
-    return replace(shell, meta=meta, is_safe=terminal.safe_commands, preview=terminal.preview)
+    bound = bind([shell], {Shell: terminal})[0]
+    return replace(bound, meta=meta, is_safe=terminal.safe_commands, preview=terminal.preview)
 
 
 def _words(arguments: Mapping[str, object]) -> list[str]:
