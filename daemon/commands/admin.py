@@ -17,7 +17,7 @@ from daemon.services.rules import RuleReader
 from daemon.store.journal import Store
 from daemon.tools.mcp.pins import PinStore
 from daemon.tools.mcp.servers import ServerManager
-from daemon.tools.policy.rule_text import RULE_FORMS, RuleRefusal
+from daemon.tools.policy.rule_text import RULE_FORMS
 from daemon.tools.policy.rules import PinnedRule, RuleSet, describe_rule
 from daemon.tools.workspace.file_store import NO_FILE, ChangeAuthor, FileStore
 from daemon.tools.workspace.undo import find_latest_turn, group_by_path, undo_turn
@@ -110,8 +110,8 @@ class RuleCommands:
     async def _add(self, call: CommandCall, sentence: str) -> str:
         """It applies at once, since a rule can only restrict; its owner then confirms it."""
         read = await self.reader.read(call.session.id, sentence)
-        if isinstance(read, RuleRefusal):
-            return f"No rule was added. {read.text}"
+        if isinstance(read, str):
+            return f"No rule was added. {read}"
         guard = read.guard
         session = (call.session.root or call.session.id) if read.here else ""
         row = sentence, guard.model_dump_json(exclude_defaults=True), session, call.sender

@@ -11,7 +11,6 @@ from daemon.core import value
 from daemon.core.trust import Role
 from daemon.sessions.manager import SessionManager
 from daemon.tools.mcp.pins import (
-    DIFF_LINES,
     PinStore,
     escape_hidden,
     render_change,
@@ -52,8 +51,7 @@ async def answer_mcp(
             f"Nothing was approved: {rest[0]} is not the code of the current changes. /mcp"
             f" {server} shows them."
         )
-    lines = 0 if verb == "whole" else DIFF_LINES
-    return render_change(server, await pins.get(server), rest, lines=lines)
+    return render_change(server, await pins.get(server), rest, whole=verb == "whole")
 
 
 @value(kw_only=True)

@@ -16,7 +16,6 @@ from daemon.tools.policy.rule_text import (
     INSTRUCTIONS,
     MAX_CHARS,
     ParsedRule,
-    RuleRefusal,
     parse_model_rule,
     parse_rule,
 )
@@ -38,7 +37,7 @@ class RuleReader:
     clock: Clock
     embedded_only: bool
 
-    async def read(self, session: str, sentence: str) -> ParsedRule | RuleRefusal:
+    async def read(self, session: str, sentence: str) -> ParsedRule | str:
         """The rule that the sentence asks for, or why there is none."""
         parsed = parse_rule(sentence)
         too_long = not sentence.strip() or len(sentence) > MAX_CHARS

@@ -281,7 +281,7 @@ async def test_A22_a_description_of_10_mb_does_no_harm(tmp_path: Path, script: S
     assert tool
     assert len(tool.spec.description) <= 2000
     assert pins
-    assert len(pins.approved["send"].definition.description) <= 20_000
+    assert len(pins.approved["send"].description) <= 20_000
     script.write([LOOK, {**huge, "description": huge["description"] + "!"}])
     async with keeping(tmp_path, {"desk": script.table(**EFFECTS)}) as kept:
         assert len(kept.told) == 1, "a change at its very end is a change"

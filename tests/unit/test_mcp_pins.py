@@ -128,7 +128,7 @@ def test_A22_what_waits_is_shown_as_a_diff_with_what_hides_in_it_written_out() -
 
 def test_A22_a_long_change_says_that_it_is_cut_and_can_be_seen_whole() -> None:
     pins = waiting(replace(SEND, description="x" * 12_000 + " and to eve"))
-    cut, whole = render_change("desk", pins), render_change("desk", pins, lines=0)
+    cut, whole = render_change("desk", pins), render_change("desk", pins, whole=True)
     assert "more lines]" in cut
     assert "/mcp whole desk" in cut
     assert "and to eve" not in cut

@@ -27,14 +27,13 @@ from pydantic import TypeAdapter
 
 from daemon import VERSION
 from daemon.core import value
+from daemon.tools.base import ToolOutput
 from daemon.tools.mcp.protocol import (
-    CallAnswer,
     NoAnswer,
     NotSent,
     OnChanged,
     OnStderrLine,
     ProcessAddress,
-    ServerLost,
     ServerTool,
     UrlAddress,
     stable_json,
@@ -56,8 +55,7 @@ NEVER_SENT = (
     httpx2.UnsupportedProtocol,
 )
 SESSION_HEADER = "mcp-session-id"
-LIST_S = 60.0
-CALL_S = 60.0
+ANSWER_S = 60.0
 MAX_PAGES, MAX_TOOLS = 100, 1000
 ANSWER_TYPE: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
     types.CallToolResult | types.InputRequiredResult
@@ -237,29 +235,27 @@ class GuardedTransport(httpx2.AsyncHTTPTransport):
         except httpx2.TransportError as error:
             if request.method != "POST":
                 raise
-            if isinstance(error, NEVER_SENT):
-                self.connection.close(f"{request.url.host} cannot be reached")
-                return _error_response(NOT_REACHED)
-            return _error_response(CUT_OFF)
-        return self._check_response(request, response) if request.method == "POST" else response
-
-    def _check_response(
-        self, request: httpx2.Request, response: httpx2.Response
-    ) -> httpx2.Response:
-        if response.status_code == 404 and SESSION_HEADER in request.headers:
-            self.connection.close("it has forgotten the session")
-            return _error_response(NOT_REACHED)
-        if response.status_code in (401, 403):
-            self.connection.close(
-                f"it refuses us (HTTP {response.status_code}): look at its headers in the config"
-            )
-            return _error_response(REFUSED)
-        if response.status_code >= 500:
+            if not isinstance(error, NEVER_SENT):
+                return _error_response(CUT_OFF)
+            return self._close(NOT_REACHED, f"{request.url.host} cannot be reached")
+        status = response.status_code
+        if request.method != "POST":
+            return response
+        if status == 404 and SESSION_HEADER in request.headers:
+            return self._close(NOT_REACHED, "it has forgotten the session")
+        if status in (401, 403):
+            why = f"it refuses us (HTTP {status}): look at its headers in the config"
+            return self._close(REFUSED, why)
+        if status >= 500:
             return _error_response(CUT_OFF)
         if response.headers.get("content-type", "").startswith("application/json"):
             assert isinstance(response.stream, httpx2.AsyncByteStream)
             response.stream = BoundedBody(response.stream)
         return response
+
+    def _close(self, code: int, why: str) -> httpx2.Response:
+        self.connection.close(why)
+        return _error_response(code)
 
 
 class BoundedBody(httpx2.AsyncByteStream):
@@ -286,14 +282,8 @@ class BoundedBody(httpx2.AsyncByteStream):
 
 
 def _error_response(code: int) -> httpx2.Response:
-    error = {
-        "jsonrpc": "2.0",
-        "id": None,
-        "error": {"code": code, "message": "no answer from the server"},
-    }
-    return httpx2.Response(
-        502, headers={"content-type": "application/json"}, content=json.dumps(error).encode()
-    )
+    error = {"code": code, "message": "no answer from the server"}
+    return httpx2.Response(502, json={"jsonrpc": "2.0", "id": None, "error": error})
 
 
 @asynccontextmanager
@@ -303,7 +293,7 @@ async def connect(
     """A session with a server; its own requests (sampling, elicitation, roots) are refused.
 
     `changed` is called when its tools change, `heard` with each line of a process's stderr.
-    Entering raises ServerLost.
+    Entering raises NotSent.
     """
     wire = Connection()
 
@@ -316,7 +306,7 @@ async def connect(
         if isinstance(place, ProcessAddress)
         else open_http(place, wire),
         cache=None,
-        read_timeout_seconds=LIST_S,
+        read_timeout_seconds=ANSWER_S,
         message_handler=on_message,
         client_info=types.Implementation(name="aidaemon", version=VERSION),
     )
@@ -324,7 +314,7 @@ async def connect(
         try:
             await stack.enter_async_context(client)
         except (*SDK_ERRORS, ExceptionGroup) as error:
-            raise ServerLost(wire.why or _describe_error(error)) from error
+            raise NotSent(wire.why or _describe_error(error)) from error
         listening = asyncio.create_task(_watch_changes(client, changed), name="mcp: changes")
         try:
             yield McpSession(client.session, wire)
@@ -363,7 +353,7 @@ class McpSession:
         return await self.wire.wait_closed()
 
     async def list_tools(self) -> tuple[ServerTool, ...]:
-        """All tools that the server offers now. Raises ServerLost."""
+        """All tools that the server offers now. Raises NotSent."""
         found: list[ServerTool] = []
         cursor: str | None = None
         try:
@@ -376,10 +366,10 @@ class McpSession:
                 if not cursor or len(found) > MAX_TOOLS:
                     break
         except SDK_ERRORS as error:
-            raise ServerLost(self.wire.why or _describe_error(error)) from error
+            raise NotSent(self.wire.why or _describe_error(error)) from error
         return tuple(found[:MAX_TOOLS])
 
-    async def call_tool(self, name: str, arguments: Mapping[str, object]) -> CallAnswer:
+    async def call_tool(self, name: str, arguments: Mapping[str, object]) -> ToolOutput:
         """Send the request once. Raises NotSent and NoAnswer; a refusal is an answer."""
         if self.wire.why:
             raise NotSent(self.wire.why)
@@ -388,24 +378,24 @@ class McpSession:
         )
         try:
             answer = await self.session.send_request(
-                request, ANSWER_TYPE, request_read_timeout_seconds=CALL_S
+                request, ANSWER_TYPE, request_read_timeout_seconds=ANSWER_S
             )
         except MCPError as error:
             return self._refusal(error)
         except SDK_ERRORS as error:
             raise NoAnswer(_describe_error(error)) from error
         if isinstance(answer, types.InputRequiredResult):
-            return CallAnswer(INPUT_REFUSED, is_error=True)
-        return CallAnswer(_answer_text(answer), bool(answer.is_error))
+            return ToolOutput(INPUT_REFUSED, is_error=True)
+        return ToolOutput(_answer_text(answer), bool(answer.is_error))
 
-    def _refusal(self, error: MCPError) -> CallAnswer:
+    def _refusal(self, error: MCPError) -> ToolOutput:
         if error.code in (NOT_REACHED, REFUSED):
             raise NotSent(self.wire.why) from error
         if error.code == REQUEST_TIMEOUT:
-            raise NoAnswer(f"no answer within {CALL_S:g} s") from error
+            raise NoAnswer(f"no answer within {ANSWER_S:g} s") from error
         if error.code in LOST_CODES:
             raise NoAnswer(self.wire.why or "the connection broke off") from error
-        return CallAnswer(f"{error.message} (code {error.code})", is_error=True)
+        return ToolOutput(f"{error.message} (code {error.code})", is_error=True)
 
 
 def _server_tool(tool: types.Tool) -> ServerTool:

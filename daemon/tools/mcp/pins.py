@@ -4,9 +4,10 @@ yes to a diff (A22).
 
 import difflib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from hashlib import sha256
+from typing import NamedTuple
 
 from daemon.core import value
 from daemon.store.journal import Store
@@ -18,12 +19,13 @@ CODE_CHARS = 8
 DIFF_WIDTH, DIFF_LINES = 120, 40
 
 
-@value
-class ToolPin:
+class ToolPin(NamedTuple):
     """A stored definition: `digest` is of the whole, the description may be cut."""
 
-    definition: ServerTool
     digest: str
+    description: str
+    schema: str
+    annotations: str
 
 
 @value
@@ -60,63 +62,62 @@ class ToolListing:
 
     pins: ServerPins
     usable: tuple[ServerTool, ...] = ()
-    disabled: tuple[ToolPin, ...] = ()
+    disabled: tuple[ServerTool, ...] = ()
     first: bool = False
 
 
-def compare_tools(pins: ServerPins | None, offered: Sequence[ServerTool]) -> ToolListing:
+def compare_tools(
+    pins: ServerPins | None, offered: Sequence[ServerTool], salt: str = ""
+) -> ToolListing:
     """A new server is trusted; later a tool must be as approved, and a new one waits.
 
-    A tool that is gone stays pinned, so that it can only come back as it was.
+    A tool that is gone stays pinned, so that it can only come back as it was. `salt` is for pins
+    that have none.
     """
     made = {
-        one.name: ToolPin(replace(one, description=one.description[:STORED_CHARS]), one.digest)
+        one.name: ToolPin(one.digest, one.description[:STORED_CHARS], one.schema, one.annotations)
         for one in offered
     }
     if pins is None:
-        return ToolListing(ServerPins(made), tuple(offered), first=True)
+        return ToolListing(ServerPins(made, salt=salt), tuple(offered), first=True)
+    approved = pins.approved
     waiting = {
         name: pin
         for name, pin in made.items()
-        if name not in pins.approved or pins.approved[name].digest != pin.digest
+        if name not in approved or approved[name].digest != pin.digest
     }
     usable = tuple(one for one in offered if one.name not in waiting)
-    disabled = tuple(pins.approved.get(name, pin) for name, pin in waiting.items())
-    return ToolListing(replace(pins, waiting=waiting), usable, disabled)
+    disabled = tuple(
+        ServerTool(name, *approved.get(name, pin)[1:]) for name, pin in waiting.items()
+    )
+    return ToolListing(replace(pins, waiting=waiting, salt=pins.salt or salt), usable, disabled)
 
 
 def approve_tools(pins: ServerPins, names: Iterable[str]) -> ServerPins:
     """Approve these tools as they wait."""
     approved, waiting = dict(pins.approved), dict(pins.waiting)
-    for name in names:
-        if name in waiting:
-            approved[name] = waiting.pop(name)
+    for name in waiting.keys() & names:
+        approved[name] = waiting.pop(name)
     return replace(pins, approved=approved, waiting=waiting)
 
 
 def pins_to_json(pins: ServerPins) -> str:
     """The stored form."""
-    rows = {
-        key: {
-            name: [
-                pin.digest,
-                pin.definition.description,
-                pin.definition.schema,
-                pin.definition.annotations,
-            ]
-            for name, pin in found.items()
+    return stable_json(
+        {
+            "approved": pins.approved,
+            "waiting": pins.waiting,
+            "told": pins.notified_code,
+            "salt": pins.salt,
         }
-        for key, found in (("approved", pins.approved), ("waiting", pins.waiting))
-    }
-    return stable_json({**rows, "told": pins.notified_code, "salt": pins.salt})
+    )
 
 
 def pins_from_json(text: str) -> ServerPins:
     """The pins of a stored text."""
     table = json.loads(text)
     approved, waiting = (
-        {name: ToolPin(ServerTool(name, *rest), digest) for name, (digest, *rest) in rows.items()}
-        for rows in (table["approved"], table["waiting"])
+        {name: ToolPin(*row) for name, row in table[key].items()} for key in ("approved", "waiting")
     )
     return ServerPins(approved, waiting, table["told"], table.get("salt", ""))
 
@@ -173,46 +174,40 @@ def render_overview(
 
 
 def render_change(
-    server: str, pins: ServerPins | None, tools: Sequence[str] = (), *, lines: int = DIFF_LINES
+    server: str, pins: ServerPins | None, tools: Sequence[str] = (), *, whole: bool = False
 ) -> str:
-    """The diff of what waits, and the command that approves exactly that.
-
-    At most `lines` lines for each tool; 0 for all.
-    """
+    """The diff of what waits, and the command that approves exactly that."""
     if pins is None or not pins.waiting:
         return f"Nothing of {server} waits for an approval."
     names = pins.list_waiting(server, tools)
     if not names:
         return f"No tool of that name waits: {', '.join(map(escape_hidden, pins.waiting))}."
-    diffs = [_diff_tool(name, pins.approved.get(name), pins.waiting[name]) for name in names]
-    shown = [line for diff in diffs for line in _cut(diff, lines)]
-    if lines and any(len(diff) > lines + 1 for diff in diffs):
-        shown.append(f"All of it: /mcp whole {server}")
+    lines, is_cut = [], False
+    for name in names:
+        old = pins.approved.get(name)
+        diff = _diff_pins(old, pins.waiting[name])
+        lines.append(f"{escape_hidden(name)}: {'changed' if old else 'new'}")
+        lines += diff if whole else diff[:DIFF_LINES]
+        if not whole and len(diff) > DIFF_LINES:
+            is_cut = True
+            lines.append(f"  [... {len(diff) - DIFF_LINES} more lines]")
+    if is_cut:
+        lines.append(f"All of it: /mcp whole {server}")
     words = [pins.code, *(make_tool_name(server, name) for name in names if tools)]
-    return "\n".join((*shown, f"Approve exactly this: /mcp approve {server} {' '.join(words)}"))
+    return "\n".join((*lines, f"Approve exactly this: /mcp approve {server} {' '.join(words)}"))
 
 
-def _cut(diff: Sequence[str], lines: int) -> Iterator[str]:
-    """The title and so many lines."""
-    yield from diff[: lines + 1] if lines else diff
-    if lines and len(diff) > lines + 1:
-        yield f"  [... {len(diff) - lines - 1} more lines]"
-
-
-def _diff_tool(name: str, old: ToolPin | None, new: ToolPin) -> list[str]:
-    title = f"{escape_hidden(name)}: " + ("changed" if old else "new")
+def _diff_pins(old: ToolPin | None, new: ToolPin) -> list[str]:
     before = _pin_lines(old) if old else []
     found = list(difflib.unified_diff(before, _pin_lines(new), lineterm="", n=1))[2:]
-    lines = [f"  {line}" for line in found if not line.startswith("@@")]
-    length = len(new.definition.description)
+    length = len(new.description)
     beyond = f"  the change is beyond what is kept of its description ({length} characters)"
-    return [title, *(lines or [beyond])]
+    return [f"  {line}" for line in found if not line.startswith("@@")] or [beyond]
 
 
 def _pin_lines(pin: ToolPin) -> list[str]:
-    tool = pin.definition
-    table = {"arguments": json.loads(tool.schema), "hints": json.loads(tool.annotations)}
-    text = f"{tool.description}\n{json.dumps(table, ensure_ascii=False, indent=1, sort_keys=True)}"
+    table = {"arguments": json.loads(pin.schema), "hints": json.loads(pin.annotations)}
+    text = f"{pin.description}\n{json.dumps(table, ensure_ascii=False, indent=1, sort_keys=True)}"
     return [
         escape_hidden(line[at : at + DIFF_WIDTH])
         for line in text.split("\n")

@@ -11,12 +11,8 @@ OnChanged = Callable[[], None]
 OnStderrLine = Callable[[str], None]
 
 
-class ServerLost(AidaemonError):
-    """The connection to the server is gone."""
-
-
 class NotSent(AidaemonError):
-    """The request did not reach the server: nothing has happened."""
+    """There is no connection, so the request did not reach the server: nothing has happened."""
 
 
 class NoAnswer(AidaemonError):
@@ -37,14 +33,6 @@ class ServerTool:
         """Equal for equal definitions only."""
         text = json.dumps([self.name, self.description, self.schema, self.annotations])
         return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-@value
-class CallAnswer:
-    """A server's answer to a call, not sanitized."""
-
-    text: str
-    is_error: bool = False
 
 
 @value

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from daemon.core.clock import Clock
 from daemon.core.errors import AidaemonError, ConfigError
+from daemon.tools.base import ToolOutput
 from daemon.tools.mcp.config import McpConfig
 from daemon.tools.mcp.pins import (
     PinStore,
@@ -26,18 +27,16 @@ from daemon.tools.mcp.pins import (
     render_change,
 )
 from daemon.tools.mcp.protocol import (
-    CallAnswer,
     NotSent,
     OnChanged,
     OnStderrLine,
     ProcessAddress,
-    ServerLost,
     ServerTool,
     UrlAddress,
 )
 from daemon.tools.mcp.tools import (
+    McpTool,
     ToolChanged,
-    ToolMaker,
     describe_disabled,
     sanitize_line,
     why_unfit,
@@ -230,35 +229,33 @@ class McpServer:
             else:
                 offered[tool.name] = tool
         pins = self.manager.pins
-        before = await pins.get(self.name)
-        listing = compare_tools(before, list(offered.values()))
-        if not listing.pins.salt:
-            listing = replace(listing, pins=replace(listing.pins, salt=token_hex()))
-        if listing.pins != before:
+        known = await pins.get(self.name)
+        listing = compare_tools(known, list(offered.values()), token_hex())
+        if listing.pins != known:
             await pins.keep(self.name, listing.pins)
-        self._publish(listing)
+        before, self._listing = self._listing, listing
+        if not before or (before.usable, before.disabled) != (listing.usable, listing.disabled):
+            self._publish(listing)
         if listing.first:
             names = ", ".join(map(escape_hidden, offered))
             log.info("MCP server %s is new; its tools are accepted: %s", self.name, names)
         await self._notify_owner(listing.pins)
 
     def _publish(self, listing: ToolListing) -> None:
-        maker = ToolMaker(self.name, self.config, self.call)
-        tools = [maker.make_usable(tool) for tool in listing.usable]
-        for pin in listing.disabled:
-            known = pin.definition.name in listing.pins.approved
-            tools.append(maker.make_disabled(pin.definition, known=known))
-        before, self._listing = self._listing, listing
-        if before and (before.usable, before.disabled) == (listing.usable, listing.disabled):
-            return
+        tools = [
+            McpTool(self.name, self.config, one, self.call, one in listing.disabled).make(
+                known=one.name in listing.pins.approved
+            )
+            for one in (*listing.usable, *listing.disabled)
+        ]
         if taken := self.manager.registry.replace_source(f"mcp {self.name}", tools):
             log.warning("MCP server %s: names already in use: %s", self.name, ", ".join(taken))
 
     async def _notify_owner(self, pins: ServerPins) -> None:
         """Once for each change, and rarely: a server must not be able to talk to the owner."""
         now = self.manager.clock.monotonic()
-        told = pins.code in ("", pins.notified_code)
-        if told or now - self._notified_at < NOTIFY_EVERY_S:
+        recent = now - self._notified_at < NOTIFY_EVERY_S
+        if recent or pins.code in ("", pins.notified_code):
             return
         self._notified_at = now
         await self.manager.pins.keep(self.name, replace(pins, notified_code=pins.code))
@@ -267,7 +264,7 @@ class McpServer:
             f" switched off until you approve it:\n{render_change(self.name, pins)}"
         )
 
-    async def call(self, tool: ServerTool, arguments: Mapping[str, object]) -> CallAnswer:
+    async def call(self, tool: ServerTool, arguments: Mapping[str, object]) -> ToolOutput:
         """Call once; before that, tools that may have changed are listed again."""
         session = await self._wait_session()
         try:
@@ -278,11 +275,8 @@ class McpServer:
 
     async def _call_session(
         self, session: "McpSession", tool: ServerTool, arguments: Mapping[str, object]
-    ) -> CallAnswer:
-        try:
-            await self._refresh_if_changed(session)
-        except ServerLost as error:
-            raise NotSent(str(error)) from error
+    ) -> ToolOutput:
+        await self._refresh_if_changed(session)
         if self._listing and tool not in self._listing.usable:
             raise ToolChanged(describe_disabled(self.name, tool.name))
         return await session.call_tool(tool.name, arguments)

@@ -5,7 +5,7 @@
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import field
+from dataclasses import replace
 from hashlib import sha256
 
 from daemon.core import value
@@ -13,6 +13,7 @@ from daemon.core.errors import AidaemonError
 from daemon.core.messages import ToolSpec
 from daemon.core.trust import Effect, Label
 from daemon.tools.base import (
+    Arguments,
     RetryableToolError,
     Tool,
     ToolContext,
@@ -20,9 +21,9 @@ from daemon.tools.base import (
     ToolMeta,
     ToolOutput,
 )
-from daemon.tools.calls import to_printable, truncate_middle
+from daemon.tools.calls import READ_EFFECTS, to_printable, truncate_middle
 from daemon.tools.mcp.config import McpConfig
-from daemon.tools.mcp.protocol import CallAnswer, NoAnswer, NotSent, ServerTool
+from daemon.tools.mcp.protocol import NoAnswer, NotSent, ServerTool
 
 # Invisible: soft and zero-width marks, fillers, direction overrides, variation selectors, tags.
 HIDDEN_CHARS = re.compile(
@@ -120,45 +121,31 @@ class ToolChanged(ToolError):
     """The tool is not as its owner approved it."""
 
 
+Call = Callable[[ServerTool, Arguments], Awaitable[ToolOutput]]
+
+
 @value
-class ToolMaker:
-    """Makes the tools of one server. `call` raises NotSent, NoAnswer, ToolChanged."""
+class McpTool:
+    """A tool of a server. `call` raises NotSent, NoAnswer, ToolChanged; `is_disabled`: it only says
+    why it cannot be called.
+    """
 
     server: str
     config: McpConfig
-    call: Callable[[ServerTool, Mapping[str, object]], Awaitable[CallAnswer]] = field(repr=False)
+    definition: ServerTool
+    call: Call
+    is_disabled: bool = False
 
-    def make_usable(self, tool: ServerTool) -> Tool:
-        """A tool that can be called. Raises UnfitSchema."""
-
-        async def run(arguments: Mapping[str, object], context: ToolContext) -> ToolOutput:
-            return await self._run(tool, arguments)
-
-        return Tool(_tool_spec(self.server, tool), self._meta(tool.name), run)
-
-    def make_disabled(self, tool: ServerTool, *, known: bool) -> Tool:
-        """A tool that only says why it cannot be called; a known one keeps its approved text."""
-        text = describe_disabled(self.server, tool.name)
-
-        def check(arguments: Mapping[str, object]) -> None:
-            raise ToolChanged(text)
-
-        async def run(arguments: Mapping[str, object], context: ToolContext) -> ToolOutput:
-            raise ToolChanged(text)
-
+    def make(self, *, known: bool) -> Tool:
+        """The tool; only a known one has its server's text. Raises UnfitSchema."""
+        name = self.definition.name
+        effect = self.config.effects.get(name, self.config.default_effect)
+        critical = self.config.critical.get(name)
         empty: dict[str, object] = {"type": "object", "properties": {}}
-        name = make_tool_name(self.server, tool.name)
-        spec = ToolSpec(name, "Switched off until its owner approves it.", empty)
-        if known:
-            spec = _tool_spec(self.server, tool)
-        return Tool(spec, self._meta(tool.name), run, check)
-
-    def _meta(self, tool: str) -> ToolMeta:
-        effect = self.config.effects.get(tool, self.config.default_effect)
-        critical = self.config.critical.get(tool)
-        return ToolMeta(
+        off = "Switched off until its owner approves it."
+        meta = ToolMeta(
             effect=effect,
-            parallel=effect in (Effect.READ, Effect.FETCH),
+            parallel=effect in READ_EFFECTS,
             idempotent=effect is Effect.READ,
             retries=RETRIES if effect is Effect.READ else 0,
             timeout_s=TIMEOUT_S,
@@ -168,27 +155,40 @@ class ToolMaker:
             returns_outside_text=True,
             source=f"mcp {self.server}",
         )
+        spec = (
+            _tool_spec(self.server, self.definition)
+            if known
+            else ToolSpec(make_tool_name(self.server, name), off, empty)
+        )
+        return Tool(spec, meta, self.run, self.check)
 
-    async def _run(self, tool: ServerTool, arguments: Mapping[str, object]) -> ToolOutput:
-        name = make_tool_name(self.server, tool.name)
+    def check(self, arguments: Arguments) -> None:
+        """Raises ToolChanged."""
+        if self.is_disabled:
+            raise ToolChanged(describe_disabled(self.server, self.definition.name))
+
+    async def run(self, arguments: Arguments, context: ToolContext) -> ToolOutput:
+        """Call the server once."""
+        self.check(arguments)
+        config, own = self.config, self.definition.name
+        name = make_tool_name(self.server, own)
         sent = {key: argument for key, argument in arguments.items() if not key.startswith("_")}
         try:
-            answer = await self.call(tool, sent)
+            answer = await self.call(self.definition, sent)
         except NotSent as error:
             text = f"{name} was not called, so nothing has happened: {error}"
             raise RetryableToolError(text) from error
         except NoAnswer as error:
-            if self._meta(tool.name).effect is Effect.READ:
+            if config.effects.get(own, config.default_effect) is Effect.READ:
                 text = f"{name} gave no answer: the connection to its MCP server broke off"
                 raise RetryableToolError(text) from error
             raise ToolError(
                 f"{name} was called and no answer came: it may or may not have happened."
                 " It was not called again. Tell the user."
             ) from error
-        trusted = tool.name in self.config.trusted_output and not answer.is_error
+        trusted = own in config.trusted_output and not answer.is_error
         label = Label.TRUSTED if trusted else Label.UNTRUSTED
-        text = sanitize(answer.text, RESULT_CHARS)
-        return ToolOutput(text, is_error=answer.is_error, label=label)
+        return replace(answer, text=sanitize(answer.text, RESULT_CHARS), label=label)
 
 
 def why_unfit(tool: ServerTool) -> str:

@@ -52,7 +52,7 @@ def text_holds(text: str, found: str | float, name: str, tool: str) -> bool:
     dates = find_dates(addresses.rest)
     words = split_words(dates.rest)
     if address and (address.scheme or wanted.startswith("www.")):
-        return address.is_site and words.names_site(address.host)
+        return address.is_site and any(lowercase(word.text) == address.host for word in words.words)
     if (dated := dates.holds(wanted)) is not None:
         return dated
     return words.holds(found, name, tool)

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from daemon.core.trust import Decision, Effect
 from daemon.tools.base import Tool
-from daemon.tools.policy.stemming import list_stems, list_synonym_stems, split_words, stem
+from daemon.tools.policy.stemming import list_stems, list_synonyms, split_words, stem
 
 MAX_DEPTH, MAX_PATH, MAX_LINE, SHORT_TEXT = 20, 4096, 20_000, 200
 SEPARATORS = re.compile(r"[\s'\"`=,;|&<>(){}\[\]:]+")
@@ -89,7 +89,7 @@ class RuleMatcher(BaseModel):
         }
 
     def _match_subject(self, tool: Tool, texts: Sequence[str], place: Match) -> Match:
-        wanted = frozenset().union(*map(list_synonym_stems, self.about))
+        wanted = {stem(one) for word in self.about for one in (word, *list_synonyms(word))}
         named = list_stems(tool.name) | list_stems(tool.spec.description)
         if not wanted or wanted & (named | self._split_compound(tool.name)):
             return Match.SURE

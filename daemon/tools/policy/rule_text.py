@@ -96,13 +96,6 @@ GENERAL = word_set(
 
 
 @value
-class RuleRefusal:
-    """Why a text makes no rule, and which forms there are."""
-
-    text: str
-
-
-@value
 class ParsedRule:
     """A rule as it was read; `here`: for this chat only."""
 
@@ -110,8 +103,8 @@ class ParsedRule:
     here: bool = False
 
 
-def parse_rule(sentence: str) -> ParsedRule | RuleRefusal:
-    """The rule that a text in one of the forms asks for."""
+def parse_rule(sentence: str) -> ParsedRule | str:
+    """The rule that a text in one of the forms asks for; else why there is none, and the forms."""
     text = unicodedata.normalize("NFKC", sentence).replace("\u2019", "'").strip()
     try:
         if not text or len(text) > MAX_CHARS:
@@ -119,15 +112,15 @@ def parse_rule(sentence: str) -> ParsedRule | RuleRefusal:
         plain = SCOPE.sub("", text)
         return ParsedRule(_parse_typed(plain) or _parse_plain(plain.rstrip(" .!")), plain != text)
     except ValueError as error:
-        return RuleRefusal(f"{error}\n{RULE_FORMS}")
+        return f"{error}\n{RULE_FORMS}"
 
 
-def parse_model_rule(reply: str) -> ParsedRule | RuleRefusal:
+def parse_model_rule(reply: str) -> ParsedRule | str:
     """The rule in a model's reply to INSTRUCTIONS."""
     try:
         found = json.loads(reply[reply.index("{") : reply.rindex("}") + 1])
         if problem := found.pop("problem", ""):
-            return RuleRefusal(f"{problem}\n{RULE_FORMS}")
+            return f"{problem}\n{RULE_FORMS}"
         here = bool(found.pop("here", False))
         guard = RuleMatcher.model_validate(found)
         if guard.action is Decision.ALLOW or not (guard.effects or guard.verbs):
@@ -145,7 +138,7 @@ def parse_model_rule(reply: str) -> ParsedRule | RuleRefusal:
         )
         return ParsedRule(guard, here)
     except (ValueError, TypeError, AttributeError) as error:
-        return RuleRefusal(f"The model's reading is not a rule ({error}).\n{RULE_FORMS}")
+        return f"The model's reading is not a rule ({error}).\n{RULE_FORMS}"
 
 
 def _parse_plain(text: str) -> RuleMatcher:

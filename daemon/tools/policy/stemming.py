@@ -63,12 +63,6 @@ def split_words(text: str) -> list[str]:
 
 
 @lru_cache(maxsize=1024)
-def list_synonym_stems(word: str) -> frozenset[str]:
-    """The stems of words that may mean the same thing as this one, itself included."""
-    own = stem(word)
-    return frozenset((own, *(other for kind in _synonym_groups() if own in kind for other in kind)))
-
-
 def list_synonyms(word: str) -> tuple[str, ...]:
     """Words that may mean the same thing, as a person is told them."""
     own = stem(word)
@@ -87,11 +81,6 @@ def list_synonyms(word: str) -> tuple[str, ...]:
 def word_set(text: str) -> set[str]:
     """The words of a line."""
     return set(text.split())
-
-
-@lru_cache(maxsize=1)
-def _synonym_groups() -> tuple[frozenset[str], ...]:
-    return tuple(frozenset(stem(word) for word in line.split()) for line in SYNONYMS)
 
 
 def _strip_ending(word: str) -> str:

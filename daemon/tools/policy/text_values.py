@@ -2,7 +2,6 @@
 
 import re
 import unicodedata
-from collections.abc import Iterator
 from decimal import Decimal
 from functools import lru_cache
 
@@ -67,28 +66,6 @@ DAY_S = 24 * 3600
 DateParts = tuple[int | None, int, int]
 
 
-@value
-class ArgumentKinds:
-    """`own`: the kinds in an argument's name; `all`: if that says nothing, those in its tool's
-    name.
-
-    `measures` may follow a number ("30 minutes"); an id has none.
-    """
-
-    own: set[str]
-    all: set[str]
-    measures: set[str]
-
-
-def argument_kinds(name: str, tool: str) -> ArgumentKinds:
-    """ "file_id" is about a file, "newStartTime" about a start and a time."""
-    parts = {part.lower() for part in NAME_BREAKS.split(name) if part}
-    own = set(map(singular, parts))
-    tool_parts = NAME_BREAKS.split(tool.rpartition("__")[2])
-    about = {singular(part.lower()) for part in tool_parts if part} - TOOL_VERBS - GENERIC_NAMES
-    return ArgumentKinds(own, own - GENERIC_NAMES or about, set() if parts & FILLERS else parts)
-
-
 def singular(word: str) -> str:
     """Without the plural's s."""
     return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
@@ -96,24 +73,21 @@ def singular(word: str) -> str:
 
 @value
 class Word:
-    """`raw` as written, `text` without its edges; `first` in its sentence."""
+    """`raw` as written, `text` without its edges, `plain` as it is compared with the names of
+    kinds; `first` in its sentence.
+    """
 
     raw: str
     text: str
+    plain: str
     first: bool
-
-    @property
-    def plain(self) -> str:
-        """As it is compared with the names of kinds."""
-        return lowercase(self.text.strip(MONEY))
 
     @property
     def is_name(self) -> bool:
         """It has a digit, a sign or a capital letter that is not the start of a sentence."""
         if not ORDINARY.fullmatch(self.text) or self.raw.startswith(("#", "@")):
             return True
-        start = 1 if self.first else 0
-        return len(self.text) > 1 and any(char.isupper() for char in self.text[start:])
+        return len(self.text) > 1 and any(map(str.isupper, self.text[self.first :]))
 
     def matches(self, wanted: str) -> bool:
         """It is this, but for punctuation around it; only ordinary words ignore case."""
@@ -133,36 +107,55 @@ class TextWords:
     quotes: frozenset[str]
 
     def holds(self, found: str | float, name: str, tool: str) -> bool:
-        """The value stands there as a whole, and as the kind of thing that is meant."""
-        wanted, kinds = str(found), argument_kinds(name, tool)
-        if parse_number(wanted) is not None:
-            return any(self._is_number_of(at, found, kinds) for at in range(len(self.words)))
+        """The value stands there as a whole, and as the kind of thing that is meant.
+
+        The kinds are in the argument's name: "file_id" is about a file, "newStartTime" about a
+        start and a time.
+        """
+        wanted, parts = str(found), {part.lower() for part in NAME_BREAKS.split(name) if part}
+        kinds = set(map(singular, parts))
+        if (number := parse_number(wanted)) is not None:
+            nouns = {singular(one.lower()) for one in NAME_BREAKS.split(tool.rpartition("__")[2])}
+            about = kinds - GENERIC_NAMES or nouns - TOOL_VERBS - GENERIC_NAMES - {""}
+            # They may follow a number ("30 minutes"); an id has none.
+            measures = set() if parts & FILLERS else parts
+            exact = isinstance(found, str) and not kinds & AMOUNTS
+            return any(
+                parse_number(word.text.strip(MONEY)) == number
+                and (not exact or word.matches(wanted))
+                # An amount may be any number; all else must be named as what it is: not "13 files".
+                and (
+                    kinds & AMOUNTS
+                    or self._get_next(at) in measures
+                    or self._kind_precedes(at, about)
+                )
+                for at, word in enumerate(self.words)
+            )
         if lowercase(wanted) in self.quotes:
             return True
         if " " in wanted:
-            return self._has_phrase(wanted.split(" "))
+            phrase = wanted.split(" ")
+            starts = range(len(self.words) - len(phrase) + 1)
+            return any(all(map(Word.matches, self.words[at:], phrase)) for at in starts)
         bare = wanted.removeprefix("./")
         return any(
-            word.matches(bare) and self._is_meant(at, kinds.own)
-            for at, word in enumerate(self.words)
+            word.matches(bare) and self._is_meant(at, kinds) for at, word in enumerate(self.words)
         )
-
-    def names_site(self, host: str) -> bool:
-        """A bare host: "look at example.com"."""
-        return any(lowercase(word.text) == host for word in self.words)
 
     def _is_meant(self, at: int, kinds: set[str]) -> bool:
         """It stands for something: "the general channel", "tell bob", "send it to bob"."""
         word = self.words[at]
         if word.plain in FILLERS:
             return False
-        follows = at + 1 < len(self.words) and singular(self.words[at + 1].plain) in kinds
-        if word.is_name or follows or self._kind_precedes(at, kinds):
+        if word.is_name or singular(self._get_next(at)) in kinds or self._kind_precedes(at, kinds):
             return True
         if not at or not kinds & PEOPLE:
             return False
         lead = self.words[at - 1].plain
         return lead in BEFORE_NAMES or (lead in ("to", "with") and self._follows_send_verb(at))
+
+    def _get_next(self, at: int) -> str:
+        return self.words[at + 1].plain if at + 1 < len(self.words) else ""
 
     def _follows_send_verb(self, at: int) -> bool:
         """In the same sentence: "send it to bob", not "I want to know"."""
@@ -172,24 +165,6 @@ class TextWords:
             if word.first:
                 break
         return False
-
-    def _has_phrase(self, wanted: list[str]) -> bool:
-        size = len(wanted)
-        starts = range(len(self.words) - size + 1)
-        return any(all(map(Word.matches, self.words[at : at + size], wanted)) for at in starts)
-
-    def _is_number_of(self, at: int, found: str | float, kinds: ArgumentKinds) -> bool:
-        """An amount may be any number; all else must be named as what it is: not "13 files"."""
-        word = self.words[at]
-        number = parse_number(word.text.strip(MONEY))
-        if number is None or number != parse_number(str(found)):
-            return False
-        if kinds.own & AMOUNTS:
-            return True
-        if isinstance(found, str) and not word.matches(found):
-            return False
-        measured = at + 1 < len(self.words) and self.words[at + 1].plain in kinds.measures
-        return measured or self._kind_precedes(at, kinds.all)
 
     def _kind_precedes(self, at: int, kinds: set[str]) -> bool:
         """The kind is named before it, with only fillers between: "file number 13"."""
@@ -225,7 +200,7 @@ def split_words(text: str) -> TextWords:
         bare = bare.removesuffix("'s").removesuffix("’s")
         bare = bare.removeprefix("./") if len(bare) > 2 else bare
         if bare:
-            words.append(Word(stripped, bare, first))
+            words.append(Word(stripped, bare, lowercase(bare.strip(MONEY)), first))
         if stripped or "\n" in raw:
             last = raw.rstrip(EDGES.translate({ord(mark): None for mark in ENDS}))[-1:]
             first = "\n" in raw or last in ENDS
@@ -261,8 +236,13 @@ class TextDates:
 @lru_cache(maxsize=256)
 def find_dates(text: str) -> TextDates:
     """The dates and times of a text; a begin and a duration also give an end."""
-    dates, rest = frozenset(_iter_dates(text)), text
+    dates, rest = set[DateParts](), text
     for pattern in (ISO_DATE, DOTTED_DATE, MONTH_DATE):
+        for match in pattern.finditer(text):
+            parts = {name[0]: part for name, part in match.groupdict().items() if part}
+            year, month = parts.get("y"), parts["m"]
+            number = int(month) if month.isdigit() else MONTHS.index(month[:3].lower()) + 1
+            dates.add((int(year) if year else None, number, int(parts["d"])))
         rest = pattern.sub(" \0 ", rest)
     times: set[float] = set()
     for match in CLOCK_TIME.finditer(rest):
@@ -281,14 +261,4 @@ def find_dates(text: str) -> TextDates:
         ends |= {(time + length) % DAY_S for time in times}
     for pattern in (CLOCK_TIME, DURATION):
         rest = pattern.sub(" \0 ", rest)
-    return TextDates(dates, frozenset(times | ends), rest)
-
-
-def _iter_dates(text: str) -> Iterator[DateParts]:
-    for pattern in (ISO_DATE, DOTTED_DATE):
-        for match in pattern.finditer(text):
-            yield int(match["y"]), int(match["m"]), int(match["d"])
-    for match in MONTH_DATE.finditer(text):
-        year = match["y1"] or match["y2"]
-        month = MONTHS.index((match["m1"] or match["m2"])[:3].lower()) + 1
-        yield int(year) if year else None, month, int(match["d1"] or match["d2"])
+    return TextDates(frozenset(dates), frozenset(times | ends), rest)
