@@ -5,7 +5,7 @@ ChannelError.
 import asyncio
 import time
 from collections.abc import Mapping
-from pathlib import Path
+from contextlib import ExitStack
 from typing import Any, BinaryIO
 
 from telegram import Bot, InputFile
@@ -17,13 +17,14 @@ from channels.json_access import Json, find_object, find_text, parse_json
 from channels.message import Attachment
 from channels.transport import PlatformClient, lost_answer, make_form, parse_seconds
 
-READ_S = 30.0
+READ_S, UPLOAD_S = 30.0, 180.0
 PACED = ("sendMessage", "sendMessageDraft", "sendDocument", "editMessageText")
 REVOKED = (
     "Telegram does not accept the bot's token (any more). Messages to it wait there for a day. "
     "Ask @BotFather for a token and put it into bot_token in [telegram]"
 )
 Params = Mapping[str, object]
+NO_PARAMS: Params = {}
 
 
 class PollConflict(RetryLater):
@@ -41,12 +42,10 @@ class _Failure(TelegramError):
 class _Request(BaseRequest):
     """The library's requests over aiohttp; failures tell whether anything was sent."""
 
+    read_timeout = READ_S
+
     def __init__(self, http: PlatformClient) -> None:
         self._http = http
-
-    @property
-    def read_timeout(self) -> float:
-        return READ_S
 
     async def initialize(self) -> None:
         """Connections are opened when they are needed."""
@@ -63,24 +62,23 @@ class _Request(BaseRequest):
         **more: Any,
     ) -> tuple[int, bytes]:
         """One request. Raises _Failure."""
-        name = url.rpartition("/")[2]
-        how = {"what": name, "timeout_s": more["read_timeout"], "sends": not name.startswith("get")}
-        if request_data is None:
-            body = {}
-        elif request_data.contains_files:
+        name, body = url.rpartition("/")[2], {}
+        sends = not name.startswith("get")
+        if request_data and request_data.contains_files:
             files = request_data.multipart_data or {}
-            body = {"data": make_form(request_data.json_parameters, files)}
-        else:
-            body = {"json": request_data.parameters}
+            body["data"] = make_form(request_data.json_parameters, files)
+        elif request_data:
+            body["json"] = request_data.parameters
         try:
-            answer = await self._http.request(method, url, **how, **body)
+            answer = await self._http.request(
+                method, url, what=name, timeout_s=more["read_timeout"], sends=sends, **body
+            )
+            if answer.status >= 400:
+                raise _error_of(name, answer.status, answer.fields)
+            if "result" not in answer.fields:
+                raise lost_answer(f"Telegram's answer to {name} cannot be read", sends=sends)
         except ChannelError as error:
             raise _Failure(error) from None
-        if answer.status >= 400:
-            raise _Failure(_error_of(name, answer.status, answer.fields))
-        if "result" not in answer.fields:
-            lost = lost_answer(f"Telegram's answer to {name} cannot be read", sends=how["sends"])
-            raise _Failure(lost)
         return answer.status, answer.body
 
     @staticmethod
@@ -92,53 +90,44 @@ class TelegramApi:
     """One bot at one server. `messages_per_second`: 0 for no limit of our own."""
 
     def __init__(self, root: str, token: str, messages_per_second: float = 0.0) -> None:
-        self._http = PlatformClient("Telegram", root)
-        request = _Request(self._http)
+        self.http = PlatformClient("Telegram", root)
+        request = _Request(self.http)
         urls = f"{root}/bot", f"{root}/file/bot"
         self._bot = Bot(token, *urls, request=request, get_updates_request=request)
         self._files = f"{root}/file/bot{token}/"
         self._interval_s = 1 / messages_per_second if messages_per_second else 0.0
         self._next_at = 0.0
 
-    async def call(
-        self,
-        method: str,
-        params: Params | None = None,
-        *,
-        timeout_s: float = READ_S,
-        file: tuple[Path, str] | None = None,
-    ) -> object:
-        """The answer's `result`. Raises Rejected, RetryLater, Revoked, and DeliveryUnknown where
-        the answer of a method that changes something is lost.
+    async def call(self, method: str, params: Params = NO_PARAMS, timeout_s: float = 0.0) -> object:
+        """The answer's `result`. A `file` in the parameters (path, name) is sent as a document.
+
+        Raises Rejected, RetryLater, Revoked, and DeliveryUnknown where the answer of a method that
+        changes something is lost.
         """
         if self._interval_s and method in PACED:
             now = time.monotonic()
             self._next_at = max(now, self._next_at) + self._interval_s
             await asyncio.sleep(self._next_at - self._interval_s - now)
-        if file is None:
-            return await self._request(method, params or {}, timeout_s)
-        path, name = file
-        with await asyncio.to_thread(path.open, "rb") as content:
-            document = InputFile(content, name, read_file_handle=False)
-            return await self._request(method, {**(params or {}), "document": document}, timeout_s)
-
-    async def _request(self, method: str, params: Params, timeout_s: float) -> object:
-        try:
-            # the underscore avoids the library's warning that it has an own method of this name
-            return await self._bot.do_api_request(
-                f"{method}_", api_kwargs=dict(params), read_timeout=timeout_s
-            )
-        except _Failure as failure:
-            raise failure.error from None
+        given: dict[str, Any] = dict(params)
+        path, name = given.pop("file", (None, ""))
+        with ExitStack() as stack:
+            if path:
+                content = stack.enter_context(await asyncio.to_thread(path.open, "rb"))
+                given["document"] = InputFile(content, name, read_file_handle=False)
+            try:
+                # the underscore avoids the library's warning that it has an own method of this name
+                return await self._bot.do_api_request(
+                    f"{method}_",
+                    api_kwargs=given,
+                    read_timeout=timeout_s or (UPLOAD_S if path else READ_S),
+                )
+            except _Failure as failure:
+                raise failure.error from None
 
     async def download(self, attachment: Attachment, path: str, into: BinaryIO, limit: int) -> None:
         """Copy a file. Raises Rejected, RetryLater."""
         url = self._files + path.lstrip("/")
-        await self._http.download(url, attachment, into, limit, is_allowed=lambda _: True)
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._http.aclose()
+        await self.http.download(url, attachment, into, limit, is_allowed=lambda _: True)
 
 
 def _error_of(method: str, status: int, answer: Json) -> ChannelError:

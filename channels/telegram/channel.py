@@ -1,4 +1,6 @@
-"""Telegram: one bot (A14, E12)."""
+"""Telegram: one bot (A14, E12). Polls for updates, hands them to the host, and acknowledges them by
+the next poll (K1, K2).
+"""
 
 import asyncio
 import logging
@@ -6,8 +8,9 @@ import re
 import time
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any, BinaryIO
 
 from channels.base import (
@@ -16,30 +19,71 @@ from channels.base import (
     ChannelError,
     Gone,
     Host,
+    NotAccepted,
     RateLimit,
     Rejected,
+    RetryLater,
 )
+from channels.json_access import find_object, find_text
 from channels.markup.split import truncate, utf16_length
 from channels.markup.telegram import LIMIT, render_parts
-from channels.message import Address, Attachment, Choice, MessagePart, OutboundMessage
-from channels.telegram.api import TelegramApi
+from channels.message import (
+    Address,
+    Arrival,
+    Attachment,
+    ButtonPress,
+    InboundMessage,
+    MessagePart,
+    OutboundMessage,
+)
+from channels.telegram.api import PollConflict, TelegramApi
 from channels.telegram.config import TelegramAccount
-from channels.telegram.poller import Poller, TelegramTiming, delete_webhook
-from channels.telegram.updates import TelegramIdentity
-from channels.transport import Backoff, OptionalCalls, check_size, too_large
+from channels.telegram.updates import (
+    UPDATE_KINDS,
+    TelegramIdentity,
+    album_of,
+    merge_album,
+    parse_update,
+    update_id_of,
+    without_last_album,
+)
+from channels.transport import Backoff, OptionalCalls, RecentDict, check_size, too_large
 
 MAX_UPLOAD, MAX_DOWNLOAD = 50 << 20, 20 << 20
 CAPABILITIES = Capabilities(
     limit=LIMIT, can_find=False, max_upload=MAX_UPLOAD, max_download=MAX_DOWNLOAD
 )
 PRIVATE_RATE, GROUP_RATE = RateLimit(5, 5.0), RateLimit(20, 60.0)
-MENU_S, UPLOAD_S = 10.0, 180.0
+MENU_S = 10.0
 MAX_CHATS, MAX_CAPTION, MAX_COMMANDS, BUTTONS_PER_ROW = 1000, 1024, 100, 2
 COMMAND_NAME = re.compile(r"[a-z0-9_]{1,32}")
 DRAFT = "sendMessageDraft"
+NO_TEXT = MessagePart("", "")
+EXTRA_S = 10.0
+MAX_UPDATES = 100
+MAX_REMEMBERED = 2000
+MAX_TOAST = 200
+CONFLICT = (
+    "another program polls this bot with the same token; end it, "
+    "or get a new token from @BotFather ({error})"
+)
 Params = dict[str, Any]
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class TelegramTiming:
+    """Seconds. `first_s`, `longest_s`: pauses after failures; `poll_s`: how long Telegram may hold
+    a poll open; `edit_s`: between changes of a draft in a group; `album_s`: until the rest of an
+    album is there.
+    """
+
+    first_s: float = 0.5
+    longest_s: float = 10.0
+    poll_s: int = 30
+    edit_s: float = 5.0
+    album_s: float = 0.6
 
 
 class Telegram:
@@ -59,7 +103,7 @@ class Telegram:
         self._api = TelegramApi(config.base_url, config.bot_token, config.messages_per_second)
         self._timing = timing or TelegramTiming()
         self._optional = OptionalCalls(name)
-        self._edited_at: dict[str, float] = {}
+        self._edited_at = RecentDict[str, float](MAX_CHATS)
 
     async def check(self) -> str:
         me = await self._get_me()
@@ -69,7 +113,6 @@ class Telegram:
         backoff = Backoff(self._timing.first_s, self._timing.longest_s)
         # without the identity nobody can tell what in a group is meant for us
         me = await backoff.retry(self._get_me, TRANSIENT, host.report_trouble)
-        await delete_webhook(self._api)
         menu = asyncio.create_task(self._set_menu(host))
         try:
             await Poller(self._api, host, me, self._timing).run()
@@ -81,21 +124,30 @@ class Telegram:
         return GROUP_RATE if address.chat.startswith("-") else PRIVATE_RATE
 
     def render(self, text: str) -> Sequence[MessagePart]:
-        return render_parts(text, LIMIT)
+        return render_parts(text)
 
     async def send(self, message: OutboundMessage) -> str:
-        """Telegram has no keys: after DeliveryUnknown nobody can tell whether it was sent."""
+        """Telegram has no keys: after DeliveryUnknown nobody can tell whether it was sent. A file
+        is a document; a caption that is too long is shortened, without its markup.
+        """
+        method, part, params = "sendMessage", message.part, _place(message)
         if message.file:
-            return await self._upload(message, message.file)
-        params = _chat(message.address) | _keyboard(message.choices)
+            await check_size(message.file, message.name, MAX_UPLOAD, "Telegram")
+            method, short = "sendDocument", truncate(part.plain, MAX_CAPTION)
+            if short != part.plain or utf16_length(part.text) > MAX_CAPTION:
+                part = MessagePart("", short)
+            params["file"] = message.file, message.name
         if message.reply_to.isdigit():
             reply = {"message_id": int(message.reply_to), "allow_sending_without_reply": True}
             params["reply_parameters"] = reply
-        return _message_id(await self._send_text("sendMessage", message.part, params))
+        sent = await self._send_text(method, part, params)
+        number = sent.get("message_id") if isinstance(sent, dict) else None
+        return "" if number is None else str(number)  # the server may not say
 
     async def edit(self, message_id: str, message: OutboundMessage) -> None:
         try:
-            params = _message(message.address, message_id) | _keyboard(message.choices)
+            params = _place(message) | {"message_id": _id(message_id)}
+            params.pop("message_thread_id", None)
             await self._send_text("editMessageText", message.part, params)
         except Rejected as error:
             if "not modified" not in str(error):
@@ -107,99 +159,76 @@ class Telegram:
 
     async def show_draft(self, address: Address, key: str, text: str, shown: str) -> str:
         """The end of it: as Telegram's own draft, which goes away by itself, or as a message."""
-        part = self.render(text)[-1]
-        if not part.plain.strip():
+        message = OutboundMessage(address, self.render(text)[-1], key)
+        if not message.part.plain.strip():
             return shown
-        in_group = self.rate_limit(address) == GROUP_RATE
-        if not in_group and not shown and self._optional.has(DRAFT):
-            params = _chat(address) | {"draft_id": zlib.crc32(key.encode()) & 0x7FFFFFFF or 1}
+        in_group, now = self.rate_limit(address) == GROUP_RATE, time.monotonic()
+        if not (in_group or shown) and self._optional.has(DRAFT):
+            params = _place(message) | {"draft_id": zlib.crc32(key.encode()) & 0x7FFFFFFF or 1}
             try:
-                await self._send_text(DRAFT, part, params)
+                await self._send_text(DRAFT, message.part, params)
+                return ""
             except Gone:
                 raise
             except Rejected as error:
                 self._optional.disable(DRAFT, error)
-            else:
-                return ""
-        message = OutboundMessage(address, part, key)
         if not shown:
             return await self.send(message)
-        now = time.monotonic()
         if in_group:  # its few messages a minute are left to the answers
             if now < self._edited_at.get(address.chat, 0.0) + self._timing.edit_s:
                 return shown
-            if len(self._edited_at) > MAX_CHATS:
-                self._edited_at.clear()
             self._edited_at[address.chat] = now
         await self.edit(shown, message)
         return shown
 
     async def delete(self, address: Address, message_id: str) -> None:
-        try:
-            await self._api.call("deleteMessage", _message(address, message_id))
-        except Gone:
-            return
+        with suppress(Gone):
+            params = {"chat_id": _id(address.chat), "message_id": _id(message_id)}
+            await self._api.call("deleteMessage", params)
 
     async def show_typing(self, address: Address, status: str = "") -> None:
         """For five seconds; Telegram has no place for the status."""
-        await self._call_optional("sendChatAction", _chat(address) | {"action": "typing"})
+        params = _place(OutboundMessage(address, NO_TEXT)) | {"action": "typing"}
+        await self._optional.attempt("typing", self._api.call, "sendChatAction", params)
 
     async def mark_seen(self, address: Address, message_id: str) -> None:
-        reaction = {"reaction": [{"type": "emoji", "emoji": "👀"}]}
-        await self._call_optional("setMessageReaction", _message(address, message_id) | reaction)
-
-    async def _upload(self, message: OutboundMessage, file: Path) -> str:
-        """As a document. A caption that is too long is shortened, without its markup."""
-        await check_size(file, message.name, MAX_UPLOAD, "Telegram")
-        caption = message.part
-        short = truncate(caption.plain, MAX_CAPTION)
-        if short != caption.plain or utf16_length(caption.text) > MAX_CAPTION:
-            caption = MessagePart("", short)
-        return _message_id(
-            await self._send_text(
-                "sendDocument", caption, _chat(message.address), (file, message.name)
-            )
-        )
+        params = {
+            "chat_id": _id(address.chat),
+            "message_id": _id(message_id),
+            "reaction": [{"type": "emoji", "emoji": "👀"}],
+        }
+        await self._optional.attempt("reactions", self._api.call, "setMessageReaction", params)
 
     async def download(self, attachment: Attachment, into: BinaryIO) -> None:
         if attachment.size > MAX_DOWNLOAD:
             raise too_large(attachment.name, MAX_DOWNLOAD)
-        answer = await self._api.call("getFile", {"file_id": attachment.ref})
-        path = answer.get("file_path") if isinstance(answer, dict) else None
+        path = find_text(await self._api.call("getFile", {"file_id": attachment.ref}), "file_path")
         if not path:
             raise Rejected(f"Telegram does not say where {attachment.name} is")
-        await self._api.download(attachment, str(path), into, MAX_DOWNLOAD)
+        await self._api.download(attachment, path, into, MAX_DOWNLOAD)
 
     async def aclose(self) -> None:
-        await self._api.aclose()
+        await self._api.http.aclose()
 
-    async def _send_text(
-        self, method: str, part: MessagePart, params: Params, file: tuple[Path, str] | None = None
-    ) -> object:
+    async def _send_text(self, method: str, part: MessagePart, params: Params) -> object:
         """With its markup; without where Telegram cannot parse that."""
-        field = "caption" if file else "text"
-        how: Params = {"file": file, "timeout_s": UPLOAD_S} if file else {}
-        if not file and method != DRAFT:
-            params = params | {"link_preview_options": {"is_disabled": True}}
+        field = "caption" if "file" in params else "text"
+        if field == "text" and method != DRAFT:
+            params["link_preview_options"] = {"is_disabled": True}
         if part.text:
             try:
                 styled = params | {field: part.text, "parse_mode": "HTML"}
-                return await self._api.call(method, styled, **how)
+                return await self._api.call(method, styled)
             except Rejected as error:
                 if "parse entities" not in str(error):
                     raise
-        plain = params | ({field: part.plain} if part.plain else {})
-        return await self._api.call(method, plain, **how)
-
-    async def _call_optional(self, method: str, params: Params) -> None:
-        await self._optional.attempt(method, self._api.call, method, params)
+        return await self._api.call(method, params | ({field: part.plain} if part.plain else {}))
 
     async def _get_me(self) -> TelegramIdentity:
-        answer = await self._api.call("getMe")
-        me = answer if isinstance(answer, dict) else {}
-        number = me.get("id")
-        username = str(me.get("username") or "")
-        return TelegramIdentity(number if isinstance(number, int) else 0, username, self.name)
+        me = await self._api.call("getMe")
+        number = me.get("id") if isinstance(me, dict) else 0
+        known = number if isinstance(number, int) else 0
+        return TelegramIdentity(known, find_text(me, "username"), self.name)
 
     async def _set_menu(self, host: Host) -> None:
         named = {name.removeprefix("/"): text for name, text in host.list_commands()}
@@ -208,35 +237,193 @@ class Telegram:
             for name, text in named.items()
             if COMMAND_NAME.fullmatch(name)
         ]
+        params = {"commands": menu[:MAX_COMMANDS]}
         try:
             async with asyncio.timeout(MENU_S):
-                await self._call_optional("setMyCommands", {"commands": menu[:MAX_COMMANDS]})
+                await self._optional.attempt("a menu", self._api.call, "setMyCommands", params)
         except (ChannelError, TimeoutError) as error:
             log.info("%s: the commands are not in Telegram's menu: %s", self.name, error)
 
 
-def _chat(address: Address) -> Params:
-    thread = {"message_thread_id": _id(address.thread)} if address.thread else {}
-    return {"chat_id": _id(address.chat), **thread}
-
-
-def _message(address: Address, message_id: str) -> Params:
-    return {"chat_id": _id(address.chat), "message_id": _id(message_id)}
+def _place(message: OutboundMessage) -> Params:
+    """Where it is sent, and its buttons."""
+    address = message.address
+    params: Params = {"chat_id": _id(address.chat)}
+    if address.thread:
+        params["message_thread_id"] = _id(address.thread)
+    buttons = [{"text": one.label, "callback_data": one.data} for one in message.choices]
+    if buttons:
+        ends = range(0, len(buttons), BUTTONS_PER_ROW)
+        rows = [buttons[at : at + BUTTONS_PER_ROW] for at in ends]
+        params["reply_markup"] = {"inline_keyboard": rows}
+    return params
 
 
 def _id(text: str) -> int | str:
     return int(text) if text.removeprefix("-").isdecimal() else text
 
 
-def _keyboard(choices: Sequence[Choice]) -> Params:
-    if not choices:
-        return {}
-    buttons = [{"text": choice.label, "callback_data": choice.data} for choice in choices]
-    rows = [buttons[at : at + BUTTONS_PER_ROW] for at in range(0, len(buttons), BUTTONS_PER_ROW)]
-    return {"reply_markup": {"inline_keyboard": rows}}
+class Poller:
+    """The offset is kept in memory only: after a restart Telegram sends again what was not
+    acknowledged, and the host drops what it has.
+    """
 
+    def __init__(
+        self, api: TelegramApi, host: Host, me: TelegramIdentity, timing: TelegramTiming
+    ) -> None:
+        self._api, self._host, self._me, self._timing = api, host, me, timing
+        self._offset = 0
+        self._unnumbered: list[object] | None = None
+        self._texts = RecentDict[str, int](MAX_REMEMBERED)
+        self._answers: set[asyncio.Task[None]] = set()
 
-def _message_id(sent: object) -> str:
-    """ "" where the server does not say."""
-    number = sent.get("message_id") if isinstance(sent, dict) else None
-    return "" if number is None else str(number)
+    async def run(self) -> None:
+        """Until cancelled. Raises Revoked."""
+        await self._delete_webhook()
+        backoff = Backoff(self._timing.first_s, self._timing.longest_s)
+        hold_s = 0  # the first answer comes at once, so that the channel is seen to work
+        try:
+            while True:
+                asked_at = time.monotonic()
+                try:
+                    updates = await self._complete_album(await self._poll(hold_s))
+                except TRANSIENT as error:
+                    hold_s = await self._handle_failure(error, backoff)
+                    continue
+                self._host.report_alive()
+                took_s = time.monotonic() - asked_at
+                if await self._deliver(updates) and self._advance(updates):
+                    backoff.reset()
+                else:
+                    await backoff.wait()
+                if not updates and took_s < min(hold_s, 1) / 2:
+                    await asyncio.sleep(self._timing.first_s)  # this server holds no poll open
+                hold_s = self._timing.poll_s
+        finally:
+            for task in self._answers:
+                task.cancel()
+            if self._answers:
+                await asyncio.wait(self._answers)
+
+    async def _poll(self, hold_s: int) -> list[object]:
+        params = {"timeout": hold_s, "limit": MAX_UPDATES, "allowed_updates": UPDATE_KINDS}
+        if self._offset:
+            params["offset"] = self._offset
+        updates = await self._api.call("getUpdates", params, timeout_s=hold_s + EXTRA_S)
+        if not isinstance(updates, list):
+            raise RetryLater("Telegram's answer to a poll cannot be read")
+        return updates
+
+    async def _complete_album(self, updates: list[object]) -> list[object]:
+        """An album may be cut by the end of a poll: ask once more, as nothing is acknowledged yet.
+        Raises Revoked.
+        """
+        if not updates or not album_of(updates[-1]):
+            return updates
+        if len(updates) >= MAX_UPDATES:
+            return without_last_album(updates)
+        await asyncio.sleep(self._timing.album_s)
+        try:
+            again = await self._poll(0)
+        except TRANSIENT:
+            return updates  # the next poll shows what is wrong
+        return updates + [raw for raw in again if raw not in updates]
+
+    async def _handle_failure(self, error: ChannelError, backoff: Backoff) -> int:
+        """Wait; how long the next poll may be held. Our poll ends a rival's, so a short one would
+        prove nothing.
+        """
+        is_conflict = isinstance(error, PollConflict)
+        self._host.report_trouble(CONFLICT.format(error=error) if is_conflict else str(error))
+        if is_conflict and "webhook" in str(error).lower():
+            await self._delete_webhook()
+        await backoff.wait(error)
+        return self._timing.poll_s if is_conflict else 0
+
+    async def _deliver(self, updates: Sequence[object]) -> bool:
+        """All of them to the host, in order; False where it could not accept them."""
+        batch: list[Arrival] = []
+        texts: dict[str, int] = {}
+        try:
+            for query, item in self._parse(updates, texts):
+                if item is not None and not isinstance(item, ButtonPress):
+                    batch.append(item)
+                    continue
+                if batch:
+                    await self._host.accept(batch)
+                    batch = []
+                toast = await self._host.press_button(item) if item else ""
+                task = asyncio.create_task(self._answer(query, toast))
+                self._answers.add(task)
+                task.add_done_callback(self._answers.discard)
+            if batch:
+                await self._host.accept(batch)
+        except NotAccepted as error:
+            log.warning(
+                "telegram: %s updates were not accepted (%s); they are polled again",
+                len(updates),
+                error,
+            )
+            return False
+        for key, checksum in texts.items():
+            self._texts[key] = checksum
+        return True
+
+    def _parse(
+        self, updates: Sequence[object], texts: dict[str, int]
+    ) -> list[tuple[str, Arrival | None]]:
+        """(query to answer, what came); each album as one message, in place of its first photo.
+
+        Telegram sends a message as edited when it only got a preview or a reaction: those are left
+        out.
+        """
+        items: list[tuple[str, Arrival | list[InboundMessage] | None]] = []
+        albums: dict[tuple[Address, str, str], list[InboundMessage]] = {}
+        for raw in updates:
+            item = parse_update(raw, self._me)
+            query = find_text(find_object(raw, "callback_query"), "id")
+            if isinstance(item, InboundMessage):
+                files = [(file.kind, file.name, file.mime, file.size) for file in item.attachments]
+                checksum = zlib.crc32(repr((item.text, item.addressed, files)).encode())
+                key = item.edits or item.external_id
+                before = texts.get(key, self._texts.get(key))
+                texts[key] = checksum
+                if item.edits and before == checksum:
+                    continue
+                if album := album_of(raw):
+                    photos = albums.setdefault((item.address, item.sender.id, album), [])
+                    photos.append(item)
+                    items += [("", photos)] if len(photos) == 1 else []
+                    continue
+            if item or query:
+                items.append((query, item))
+        return [(q, merge_album(one) if isinstance(one, list) else one) for q, one in items]
+
+    def _advance(self, updates: list[object]) -> bool:
+        """Whether the next poll acknowledges these."""
+        numbers = [number for number in map(update_id_of, updates) if number is not None]
+        if numbers:
+            self._offset = max(numbers) + 1
+        elif updates and self._offset and updates != self._unnumbered:
+            # updates have consecutive numbers, also where they show none
+            self._offset += len(updates)
+            self._unnumbered = updates
+        return bool(numbers) or not updates
+
+    async def _answer(self, query: str, text: str) -> None:
+        toast = {"text": truncate(text, MAX_TOAST)} if text else {}
+        try:
+            await self._api.call("answerCallbackQuery", {"callback_query_id": query} | toast)
+        except ChannelError as error:
+            log.info("telegram: a button's answer was not shown: %s", error)
+
+    async def _delete_webhook(self) -> None:
+        """Where Telegram pushes updates to an address, none can be polled. Raises Revoked."""
+        try:
+            if find_text(await self._api.call("getWebhookInfo", timeout_s=EXTRA_S), "url"):
+                await self._api.call("deleteWebhook", timeout_s=EXTRA_S)
+                log.warning(
+                    "telegram: the bot had a webhook; it was deleted, because this daemon polls"
+                )
+        except TRANSIENT as error:
+            log.info("telegram: whether the bot has a webhook is not known: %s", error)

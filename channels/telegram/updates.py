@@ -5,7 +5,7 @@ raises.
 import mimetypes
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -57,21 +57,13 @@ class TelegramIdentity:
     channel: str
 
 
-@dataclass(frozen=True, slots=True)
-class CallbackPress:
-    """A button press that waits for an answer to `query`; press is None where it cannot be ours."""
-
-    query: str
-    press: ButtonPress | None
-
-
 def update_id_of(raw: object) -> int | None:
     """An update's number, by which it is acknowledged; None where it has none."""
     number = raw.get("update_id") if isinstance(raw, dict) else None
     return number if isinstance(number, int) and not isinstance(number, bool) else None
 
 
-def parse_update(raw: object, me: TelegramIdentity) -> Arrival | CallbackPress | None:
+def parse_update(raw: object, me: TelegramIdentity) -> Arrival | None:
     """One update; None where it is of no concern."""
     try:
         if not isinstance(raw, dict):
@@ -80,9 +72,10 @@ def parse_update(raw: object, me: TelegramIdentity) -> Arrival | CallbackPress |
             return _parse_press(query, me)
         if change := get_object(raw, "message_reaction"):
             return _parse_reaction(change, me)
-        message, edited = get_object(raw, "message"), get_object(raw, "edited_message")
-        if message or edited:
-            return _parse_message(message or edited, me, edited=not message)
+        if message := get_object(raw, "message"):
+            return _parse_message(message, me, edited=False)
+        if message := get_object(raw, "edited_message"):
+            return _parse_message(message, me, edited=True)
         if IGNORED_KINDS & raw.keys():
             return None
         raise UnreadablePayload("its kind is unknown")
@@ -90,72 +83,60 @@ def parse_update(raw: object, me: TelegramIdentity) -> Arrival | CallbackPress |
         return UnreadableUpdate.of(me.channel, "update", raw, error, update_id_of(raw))
 
 
-def _parse_press(query: Json, me: TelegramIdentity) -> CallbackPress:
-    number, message, sender = get_text(query, "id"), get_object(query, "message"), _user(query)
-    data = get_text(query, "data", "")
+def _parse_press(query: Json, me: TelegramIdentity) -> ButtonPress | None:
+    """None where it cannot be ours."""
+    message, sender, data = get_object(query, "message"), _user(query), get_text(query, "data", "")
     if not message or "data" not in query or get_object(query, "from").get("is_bot"):
-        return CallbackPress(number, None)
-    message_id = str(get_number(message, "message_id"))
-    return CallbackPress(number, ButtonPress(_address(message, me), sender, data, message_id))
+        return None
+    return ButtonPress(_address(message, me), sender, data, str(get_number(message, "message_id")))
 
 
 def _parse_message(message: Json, me: TelegramIdentity, *, edited: bool) -> InboundMessage | None:
-    number, chat, sender = (
-        get_number(message, "message_id"),
-        get_object(message, "chat"),
-        get_object(message, "from"),
-    )
-    chat_id, kind, address = (
-        get_number(chat, "id"),
-        get_text(chat, "type", "private"),
-        _address(message, me),
-    )
-    written, files = (
-        get_text(message, "text", "") or get_text(message, "caption", ""),
-        _attachments(message),
-    )
-    shared_by_others = not written and any(message.get(key) for key in ("contact", "venue", "poll"))
-    if edited and not (written or files):
+    number, sender = get_number(message, "message_id"), get_object(message, "from")
+    kind, address = get_text(get_object(message, "chat"), "type", "private"), _address(message, me)
+    text, files = _text(message), _attachments(message)
+    shared_by_others = not text and any(message.get(key) for key in ("contact", "venue", "poll"))
+    if edited and not (text or files):
         return None  # a shared place that moves, votes in a poll: nothing new was said
     if not sender or sender.get("is_bot") or sender.get("id") == CHANNEL_FORWARDER:
         return None
-    if message.get("sender_chat") or kind == "channel":
+    text = text or _describe_shared(message)
+    if message.get("sender_chat") or kind == "channel" or not (text or files):
         return None
-    if not (words := written or _describe_shared(message)) and not files:
-        return None
-    text, is_named = strip_mention(words, me.username)
+    text, is_addressed = strip_mention(text, me.username)
     replied = get_object(message, "reply_to_message")
     if replied.get("forum_topic_created") is not None:
         replied = {}  # in a topic, all that replies to nothing else replies to its opening
     author = get_object(replied, "from").get("id")
     entities = get_objects(message, "entities") + get_objects(message, "caption_entities")
-    is_ours = author == me.id
-    is_named = is_named or any(get_object(entity, "user").get("id") == me.id for entity in entities)
-    quoted = get_text(get_object(message, "quote"), "text", "")
-    quoted = quoted or get_text(replied, "text", "") or get_text(replied, "caption", "")
-    is_private = kind == "private"
-    external_id, edits, seconds = f"{chat_id}/{number}", "", get_number(message, "date", 0)
+    named = [get_object(entity, "user").get("id") for entity in entities]
+    quoted = get_text(get_object(message, "quote"), "text", "") or _text(replied)
+    external_id, edits, seconds = f"{address.chat}/{number}", "", get_number(message, "date", 0)
     if edited:
         edits, edit_date = external_id, get_number(message, "edit_date", 0)
         # dates are whole seconds: the checksum tells two edits within one second apart
         external_id += f"/{edit_date}/{zlib.crc32(text.encode(errors='replace')):08x}"
         seconds = edit_date or seconds
     return InboundMessage(
-        address=address,
-        sender=_user(message),
-        external_id=external_id,
-        text=text,
-        message_id=str(number),
-        attachments=files,
-        private=is_private,
-        addressed=is_private or is_named or is_ours,
+        address,
+        _user(message),
+        external_id,
+        text,
+        str(number),
+        files,
+        private=kind == "private",
+        addressed=kind == "private" or is_addressed or me.id in (author, *named),
         forwarded=_is_by_others(message) or shared_by_others,
-        quoted="" if is_ours else quoted,
+        quoted="" if author == me.id else quoted,
         edits=edits,
         sent_at=_timestamp(seconds),
         quotes_own=author == sender.get("id")
         and not (_is_by_others(replied) or replied.get("sender_chat")),
     )
+
+
+def _text(message: Json) -> str:
+    return get_text(message, "text", "") or get_text(message, "caption", "")
 
 
 def _is_by_others(message: Json) -> bool:
@@ -172,13 +153,14 @@ def strip_mention(text: str, username: str) -> tuple[str, bool]:
     mention = rf"(?<![\w@])@{re.escape(username)}\b"
     if not username or not re.search(mention, text, re.IGNORECASE):
         return text, text.startswith("/")
-    rest = re.sub(rf"^\s*{mention}[ \t]*[,:]?\s*", "", text, flags=re.IGNORECASE)
-    rest = re.sub(rf"^{mention}[ \t]*", "", rest, flags=re.IGNORECASE | re.MULTILINE)
-    rest = re.sub(
-        rf"(?:,|(?<![ \t]))[ \t]*{mention}(?=\s*([.!?]|$))", "", rest, flags=re.IGNORECASE
-    )
-    # the look-behind: each run of spaces is looked at once
-    return re.sub(rf"(?<![ \t])[ \t]*{mention}", "", rest, flags=re.IGNORECASE).strip(), True
+    for pattern in (
+        rf"^\s*{mention}[ \t]*[,:]?\s*",
+        rf"(?m)^{mention}[ \t]*",
+        rf"(?:,|(?<![ \t]))[ \t]*{mention}(?=\s*([.!?]|$))",
+        rf"(?<![ \t])[ \t]*{mention}",  # the look-behind: each run of spaces is looked at once
+    ):
+        text = re.sub(pattern, "", text, flags=re.IGNORECASE)
+    return text.strip(), True
 
 
 def _describe_shared(message: Json) -> str:
@@ -223,20 +205,19 @@ def _attachments(message: Json) -> tuple[Attachment, ...]:
 
 def _parse_reaction(change: Json, me: TelegramIdentity) -> Reaction | None:
     before = [one.get("emoji") for one in get_objects(change, "old_reaction")]
-    chosen, address = get_objects(change, "new_reaction"), _address(change, me)
-    number, user = str(get_number(change, "message_id")), get_object(change, "user")
-    new = [emoji for one in chosen if (emoji := get_text(one, "emoji", ""))]
-    if not user or user.get("is_bot") or (chosen and not new):  # a custom emoji has no character
+    chosen, user = get_objects(change, "new_reaction"), get_object(change, "user")
+    now = [emoji for one in chosen if (emoji := get_text(one, "emoji", ""))]
+    if not user or user.get("is_bot") or (chosen and not now):  # a custom emoji has no character
         return None
-    latest = next((emoji for emoji in reversed(new) if emoji not in before), new[-1] if new else "")
-    return Reaction(address, _user(change, "user"), number, latest)
+    latest = [emoji for emoji in now if emoji not in before] or now or [""]
+    number = str(get_number(change, "message_id"))
+    return Reaction(_address(change, me), _user(change, "user"), number, latest[-1])
 
 
 def _address(message: Json, me: TelegramIdentity) -> Address:
-    thread = get_number(message, "message_thread_id", 0) if message.get("is_topic_message") else 0
-    return Address(
-        me.channel, str(get_number(get_object(message, "chat"), "id")), str(thread or "")
-    )
+    thread = get_number(message, "message_thread_id", 0) if message.get("is_topic_message") else ""
+    chat = get_number(get_object(message, "chat"), "id")
+    return Address(me.channel, str(chat), str(thread or ""))
 
 
 def _user(data: Json, key: str = "from") -> Sender:
@@ -267,28 +248,9 @@ def without_last_album(updates: Sequence[object]) -> list[object]:
     return list(updates[:start] or updates)
 
 
-def merge_albums(
-    parsed: Iterable[tuple[str, Arrival | CallbackPress]],
-) -> Iterator[Arrival | CallbackPress]:
-    """Items with the id of their album ("" for none): each album becomes one message, in place of
-    its first photo.
-    """
-    items = []
-    albums = {}
-    for album, item in parsed:
-        if isinstance(item, InboundMessage) and album:
-            key = (item.address, item.sender.id, album)
-            if key in albums:
-                albums[key][1].setdefault(item.external_id, item)
-                continue
-            albums[key] = len(items), {item.external_id: item}
-        items.append(item)
-    for place, photos in albums.values():
-        items[place] = _merge_photos(list(photos.values()))
-    return iter(items)
-
-
-def _merge_photos(photos: Sequence[InboundMessage]) -> InboundMessage:
+def merge_album(photos: Sequence[InboundMessage]) -> InboundMessage:
+    """The messages of an album, which may come twice, as one."""
+    photos = list({photo.external_id: photo for photo in photos}.values())
     return replace(
         photos[0],
         text="\n".join(dict.fromkeys(photo.text for photo in photos if photo.text)),

@@ -9,6 +9,7 @@ from daemon.access.revocation import apply_removals
 from daemon.app.config import ConfiguredAccount, list_accounts
 from daemon.app.daemon import Daemon
 from daemon.core import value
+from daemon.core.ids import split_channel
 from daemon.gateway.admission import Admission
 from daemon.gateway.buttons import ButtonHandler
 from daemon.gateway.host import ChannelHost
@@ -114,8 +115,10 @@ async def _open_channel(
 
 def _make_host(daemon: Daemon, one: ConfiguredAccount) -> ChannelHost:
     store, people = daemon.store, Directory(daemon.store, daemon.clock)
-    visitors = Admission(
-        one.name, daemon.config_roles[one.name], people, store, daemon.clock, daemon.new_id
+    account, kind = split_channel(one.name)
+    roles = daemon.config_roles[one.name]
+    admission = Admission(
+        one.name, (kind, account), roles, people, store, daemon.clock, daemon.new_id
     )
     return ChannelHost(
         daemon.channel_states[one.name],
@@ -124,6 +127,6 @@ def _make_host(daemon: Daemon, one: ConfiguredAccount) -> ChannelHost:
         daemon.inbox,
         daemon.commands,
         ButtonHandler(daemon.store, daemon.clock, daemon.approvals),
-        visitors,
+        admission,
         daemon.redactor,
     )

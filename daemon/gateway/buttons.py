@@ -105,13 +105,8 @@ def _find_question(tx: Tx, token: str) -> tuple[ApprovalRow | None, str]:
 
 
 def _stale_text(row: ApprovalRow | None, by: str) -> str:
-    if row is None:
-        return ALREADY_SETTLED
-    if row.answer and by:
+    if row and row.answer and by:
         who = "Denied" if row.answer is Answer.DENY else "Approved"
         return f"{who} already, by {by}. {ALREADY_SETTLED}"
-    return (
-        f"Nobody answered in time. {ALREADY_SETTLED}"
-        if row.state in ("pending", "expired")
-        else ALREADY_SETTLED
-    )
+    is_late = row and row.state in ("pending", "expired")
+    return f"Nobody answered in time. {ALREADY_SETTLED}" if is_late else ALREADY_SETTLED

@@ -4,7 +4,7 @@ acknowledged (F1).
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -23,10 +23,10 @@ from daemon.core.clock import BackgroundTasks, Clock
 from daemon.core.errors import StoreUnavailable
 from daemon.core.redaction import Redactor, drop_lone_surrogates
 from daemon.core.rows import InboxRow
-from daemon.core.trust import Label, Person
-from daemon.gateway.admission import PAIR_COMMAND, Admission, welcome_text
+from daemon.core.trust import Label, Person, Right, Role, has_right
+from daemon.gateway.admission import LOOK_ONLY_NOTICE, PAIR_COMMAND, WELCOME_TEXT, Admission
 from daemon.gateway.buttons import ButtonHandler
-from daemon.gateway.downloads import ChannelLink
+from daemon.outbox.channel_supervisor import ChannelState
 from daemon.sessions.inbox import Inbox
 from daemon.sessions.inbox import InboxMessage as Message
 from daemon.store.journal import Store, Tx
@@ -38,18 +38,7 @@ QUOTED_OWN_TEXT = "{text}\n\n[this answers a message of my own]\n{quoted}\n[end 
 EDITED_TEXT = "(I have edited my message; it now reads:)\n{text}"
 
 
-def message_text(inbound: InboundMessage) -> str:
-    """The text of the turn. Texts of others are marked, as their label is (trust.md)."""
-    text = FORWARDED_TEXT.format(text=inbound.text) if inbound.forwarded else inbound.text
-    if inbound.quoted:
-        text = (QUOTED_OWN_TEXT if inbound.quotes_own else QUOTED_TEXT).format(
-            text=text, quoted=inbound.quoted
-        )
-    return EDITED_TEXT.format(text=text) if inbound.edits else text
-
-
-ArrivalT = TypeVar("ArrivalT", bound=Arrival)
-ResultT = TypeVar("ResultT")
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 MAX_QUARANTINED, MAX_RAW_CHARS, MAX_EMOJI_CHARS = 100, 4000, 32
@@ -70,7 +59,7 @@ UNKNOWN_PERSON = "I only talk to people I know. Nothing was done."
 class ChannelHost:
     """`channels.base.Host`, for one channel."""
 
-    state: ChannelLink
+    state: ChannelState
     store: Store
     clock: Clock
     inbox: Inbox
@@ -87,36 +76,47 @@ class ChannelHost:
         """
         chats: dict[object, list[Arrival]] = {}
         for arrival in arrivals:
-            chats.setdefault(
-                arrival.channel if isinstance(arrival, UnreadableUpdate) else arrival.address, []
-            ).append(arrival)
-        done = await asyncio.gather(*map(self._in_order, chats.values()), return_exceptions=True)
+            chats.setdefault(getattr(arrival, "address", None), []).append(arrival)
+        done = await asyncio.gather(*map(self._handle, chats.values()), return_exceptions=True)
         for error in done:
             if isinstance(error, StoreUnavailable):
                 raise NotAccepted(str(error)) from error
             if error is not None:
                 raise error
 
-    async def _in_order(self, arrivals: Sequence[Arrival]) -> None:
+    async def _handle(self, arrivals: Sequence[Arrival]) -> None:
         for arrival in arrivals:
-            if not await self._isolate_failures(arrival, self._handle, broken=False) and isinstance(
-                arrival, InboundMessage
-            ):
-                await self._isolate_failures(arrival, self._report_failure, broken=False)
+            match arrival:
+                case InboundMessage():
+                    done = await self._isolate(arrival, self._handle_message(arrival), broken=False)
+                    if not done:
+                        await self._isolate(arrival, self._report_failure(arrival), broken=False)
+                case ButtonPress():
+                    await self._isolate(arrival, self._handle_press(arrival), broken="")
+                case Reaction():
+                    await self._isolate(arrival, self._handle_reaction(arrival), broken=None)
+                case UnreadableUpdate():
+                    await self._isolate(arrival, self._quarantine(arrival), broken=None)
 
-    async def _isolate_failures(
-        self, arrival: ArrivalT, work: Callable[[ArrivalT], Awaitable[ResultT]], *, broken: ResultT
-    ) -> ResultT:
+    async def _isolate(self, arrival: Arrival, work: Awaitable[T], *, broken: T) -> T:
         """The result of `work`. An arrival that it fails on is set aside and delays nothing behind
         it; then `broken`.
         """
         try:
-            return await work(arrival)
+            return await work
         except StoreUnavailable:
             raise
         except Exception as error:
             log.exception("%s: an incoming update failed", self.state.name)
-            await self._quarantine(_unreadable_update(self.state.name, arrival, error))
+            external = (
+                arrival.external_id
+                if isinstance(arrival, InboundMessage | UnreadableUpdate)
+                else f"{type(arrival).__name__}/{arrival.message_id}"
+            )
+            reason = f"{type(error).__name__}: {error}"
+            await self._quarantine(
+                UnreadableUpdate(self.state.name, external, repr(arrival), reason)
+            )
             return broken
 
     async def _report_failure(self, inbound: InboundMessage) -> bool:
@@ -125,40 +125,27 @@ class ChannelHost:
             await self.admission.post_once(inbound, MESSAGE_FAILED)
         return True
 
-    async def _handle(self, arrival: Arrival) -> bool:
-        match arrival:
-            case InboundMessage():
-                await self._handle_message(_drop_surrogates(arrival))
-            case ButtonPress():
-                await self._handle_press(arrival)
-            case Reaction():
-                await self._handle_reaction(arrival)
-            case UnreadableUpdate():
-                await self._quarantine(arrival)
-        return True
-
     async def press_button(self, press: ButtonPress) -> str:
         """What to show to who pressed. Raises NotAccepted."""
-        return await _as_not_accepted(
-            self._isolate_failures(press, self._handle_press, broken=PRESS_FAILED)
-        )
+        work = self._isolate(press, self._handle_press(press), broken=PRESS_FAILED)
+        return await _as_not_accepted(work)
 
     async def run_command(self, inbound: InboundMessage) -> str:
         """The reply of a command that the platform wants at once. Raises NotAccepted."""
-        return await _as_not_accepted(
-            self._isolate_failures(inbound, self._run_command_now, broken=MESSAGE_FAILED)
-        )
+        work = self._isolate(inbound, self._run_command_now(inbound), broken=MESSAGE_FAILED)
+        return await _as_not_accepted(work)
 
     async def _run_command_now(self, inbound: InboundMessage) -> str:
-        inbound = _drop_surrogates(inbound)
+        inbound = replace(inbound, text=drop_lone_surrogates(inbound.text))
         person, command = await self.admission.identify(inbound.sender), parse_command(inbound.text)
         if person is None:
             return await self.admission.pair(inbound, command) or UNKNOWN_PERSON
         if command is None:
             return UNKNOWN_PERSON
         if command[0] == PAIR_COMMAND:
-            return welcome_text(person)
-        await self.admission.save_owner_chat(inbound, person)
+            return WELCOME_TEXT.format(role=person.role.value)
+        if person.role is Role.OWNER and inbound.private:
+            await self.admission.save_owner_chat(inbound)
         return await self._accept_command(inbound, person, *command, shown=True)
 
     async def load_cursor(self) -> str:
@@ -174,9 +161,8 @@ class ChannelHost:
         rows = await _as_not_accepted(
             self.store.read(lambda tx: tx.list_channel_sessions(self.state.name, MAX_CONVERSATIONS))
         )
-        return list(
-            dict.fromkeys(parse_address(row.channel, row.chat) for row in rows)
-        )  # agents work in their parent's chat
+        # agents work in their parent's chat
+        return list(dict.fromkeys(parse_address(row.channel, row.chat) for row in rows))
 
     def report_alive(self) -> None:
         """The platform has answered."""
@@ -190,26 +176,34 @@ class ChannelHost:
         """For the platform's own menu."""
         return [(command.name, command.help) for command in COMMANDS.values()]
 
-    async def _handle_message(self, inbound: InboundMessage) -> None:
+    async def _handle_message(self, inbound: InboundMessage) -> bool:
         if not inbound.addressed:
-            return
+            return True
+        inbound = replace(inbound, text=drop_lone_surrogates(inbound.text))
         person = await self.admission.identify(inbound.sender)
         if person is None:
             await self.admission.handle_stranger(inbound)
-            return
-        await self.admission.save_owner_chat(inbound, person)
+            return True
+        if person.role is Role.OWNER and inbound.private:
+            await self.admission.save_owner_chat(inbound)
         command = None if inbound.forwarded else parse_command(inbound.text)
         if command and command[0] == PAIR_COMMAND:
-            await self.admission.welcome(inbound, person)
+            # they sent a code, and are known: it came twice perhaps, or a crash came before they
+            # were told
+            welcome = WELCOME_TEXT.format(role=person.role.value)
+            await self.admission.post_once(inbound, welcome)
         elif command:
             await self._accept_command(inbound, person, *command, shown=False)
-        elif (inbound.text.strip() or inbound.attachments) and not await self.admission.refuse_work(
-            inbound, person
-        ):
+        elif not (inbound.text.strip() or inbound.attachments):
+            return True
+        elif not has_right(person.role, Right.TALK):
+            await self.admission.notify_daily(inbound, LOOK_ONLY_NOTICE)
+        else:
             busy = self.inbox.sessions.running_turn(session_id(inbound.address))
             receipt = await self.inbox.accept(self._inbox_message(inbound, person))
             if busy and not receipt.duplicate:
                 self._background.start(self._mark_seen(inbound), f"mark of {self.state.name}")
+        return True
 
     async def _accept_command(
         self, inbound: InboundMessage, person: Person, name: str, argument: str, *, shown: bool
@@ -240,17 +234,25 @@ class ChannelHost:
             self._running_commands.discard(row.id)
 
     def _inbox_message(self, inbound: InboundMessage, person: Person) -> Message:
-        address = inbound.address
+        """Texts of others are marked, as their label is (trust.md)."""
+        address, text = inbound.address, inbound.text
+        if inbound.forwarded:
+            text = FORWARDED_TEXT.format(text=text)
+        if inbound.quoted:
+            quote = QUOTED_OWN_TEXT if inbound.quotes_own else QUOTED_TEXT
+            text = quote.format(text=text, quoted=inbound.quoted)
+        if inbound.edits:
+            text = EDITED_TEXT.format(text=text)
         files = [replace(one, name=make_safe_name(one.name)) for one in inbound.attachments]
         own = not inbound.forwarded and (inbound.quotes_own or not inbound.quoted)
         return Message(
-            channel=address.channel,
-            chat=chat_id(address),
-            session=session_id(address),
-            sender=person.name,
-            external_id=inbound.external_id,
-            text=message_text(inbound),
-            label=Label.TRUSTED if own else Label.UNTRUSTED,
+            address.channel,
+            chat_id(address),
+            session_id(address),
+            person.name,
+            inbound.external_id,
+            text,
+            Label.TRUSTED if own else Label.UNTRUSTED,
             stream=self.state.channel.capabilities.drafts,
             role=person.role.value,
             attachments=attachments_to_json(files),
@@ -260,15 +262,13 @@ class ChannelHost:
 
     async def _mark_seen(self, inbound: InboundMessage) -> None:
         """Mark a message that has to wait, where the platform can."""
-        channel = self.state.channel
-        if not channel.capabilities.reactions or not self.state.rate_limit.try_acquire(
-            inbound.address
-        ):
+        channel, address = self.state.channel, inbound.address
+        if channel.capabilities.reactions and self.state.rate_limit.try_acquire(address):
+            marking = channel.mark_seen(address, inbound.message_id)
+        else:
             return
         try:
-            await asyncio.wait_for(
-                channel.mark_seen(inbound.address, inbound.message_id), MARK_SEEN_TIMEOUT_S
-            )
+            await asyncio.wait_for(marking, MARK_SEEN_TIMEOUT_S)
         except (ChannelError, TimeoutError) as error:
             log.debug("%s: a message was not marked as seen: %s", self.state.name, error)
 
@@ -280,25 +280,17 @@ class ChannelHost:
         if await self.admission.identify(reaction.sender) is None:
             return
         where = reaction.address.channel, chat_id(reaction.address), reaction.message_id
+        emoji = drop_lone_surrogates(reaction.emoji)[:MAX_EMOJI_CHARS]
 
         def work(tx: Tx) -> None:
-            said = tx.find_delivery(*where)
-            if said:
-                tx.put_reaction(
-                    said.turn,
-                    reaction.sender.id,
-                    drop_lone_surrogates(reaction.emoji)[:MAX_EMOJI_CHARS],
-                )
+            if said := tx.find_delivery(*where):
+                tx.put_reaction(said.turn, reaction.sender.id, emoji)
 
         await self.store.write(work)
 
     async def _quarantine(self, update: UnreadableUpdate) -> None:
         """Keep the latest hundred."""
-        log.warning(
-            "%s: an unreadable update is set aside (%s)",
-            update.channel,
-            update.reason,
-        )
+        log.warning("%s: an unreadable update is set aside (%s)", update.channel, update.reason)
         name, now = f"{update.channel}/{update.external_id}", self.clock.now()
         why, raw = (
             self.redactor.redact_text(text)[:MAX_RAW_CHARS] for text in (update.reason, update.raw)
@@ -310,24 +302,7 @@ class ChannelHost:
         await self._background.aclose(CLOSE_TIMEOUT_S)
 
 
-def _drop_surrogates(inbound: InboundMessage) -> InboundMessage:
-    """Halves of surrogate pairs cannot be stored."""
-    text, quoted = drop_lone_surrogates(inbound.text), drop_lone_surrogates(inbound.quoted)
-    if text == inbound.text and quoted == inbound.quoted:
-        return inbound
-    return replace(inbound, text=text, quoted=quoted)
-
-
-def _unreadable_update(channel: str, arrival: Arrival, error: Exception) -> UnreadableUpdate:
-    external = (
-        arrival.external_id
-        if isinstance(arrival, InboundMessage | UnreadableUpdate)
-        else f"{type(arrival).__name__}/{arrival.message_id}"
-    )
-    return UnreadableUpdate(channel, external, repr(arrival), f"{type(error).__name__}: {error}")
-
-
-async def _as_not_accepted(work: Coroutine[None, None, ResultT]) -> ResultT:
+async def _as_not_accepted(work: Awaitable[T]) -> T:
     try:
         return await work
     except StoreUnavailable as error:

@@ -44,6 +44,10 @@ class RateWindow:
         due = self.sent[0] + self.rate.seconds if is_full else 0.0
         return max(0.0, due - now, self.held_until - now)
 
+    def is_used(self, now: float) -> bool:
+        """Whether it says more than a new one would."""
+        return self.find_wait(now) > 0 or bool(self.sent)
+
 
 @dataclass(slots=True)
 class RateLimiter:
@@ -92,7 +96,7 @@ class RateLimiter:
         if address.chat not in self._windows:
             if len(self._windows) >= MOST_WINDOWS:  # those that may write freely need no window
                 windows = self._windows.items()
-                self._windows = {at: one for at, one in windows if one.find_wait(now) or one.sent}
+                self._windows = {chat: one for chat, one in windows if one.is_used(now)}
             self._windows[address.chat] = RateWindow(self.rate(address))
         return self._windows[address.chat]
 

@@ -5,9 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from channels.message import Address, Attachment
-from channels.telegram.channel import Telegram
+from channels.telegram.channel import Telegram, TelegramTiming
 from channels.telegram.config import TelegramAccount
-from channels.telegram.poller import TelegramTiming
 from tests.channels.host import Ledger, running
 from tests.fakes.platform import Fault
 from tests.fakes.telegram import FakeTelegram

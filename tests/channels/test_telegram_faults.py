@@ -7,9 +7,8 @@ import pytest
 
 from channels.base import DeliveryUnknown, Rejected, RetryLater, Revoked
 from channels.message import Address, MessagePart, OutboundMessage
-from channels.telegram.channel import Telegram
+from channels.telegram.channel import Telegram, TelegramTiming
 from channels.telegram.config import TelegramAccount
-from channels.telegram.poller import TelegramTiming
 from tests.channels.host import Ledger, running
 from tests.fakes.platform import Fault
 from tests.fakes.telegram import FakeTelegram

@@ -11,9 +11,8 @@ import pytest
 
 from channels.base import Rejected
 from channels.message import Address, Choice, InboundMessage, MessagePart, OutboundMessage, Sender
-from channels.telegram.channel import Telegram
+from channels.telegram.channel import Telegram, TelegramTiming
 from channels.telegram.config import TelegramAccount
-from channels.telegram.poller import TelegramTiming
 from tests.channels.host import Ledger, running
 from tests.fakes.platform import Button, Fault
 from tests.fakes.telegram import FakeTelegram
@@ -302,6 +301,14 @@ async def test_A15_a_query_that_is_too_old_to_answer_harms_nothing(scene: Scene)
     assert len(scene.fake.pressed()[0]) == 200
     scene.fake.say("ann", scene.ann, "still there?")
     await scene.heard(1)
+
+
+async def test_a_button_under_a_message_that_is_gone_is_still_answered(scene: Scene):
+    person = {"id": int(scene.fake.person("ann")), "is_bot": False, "first_name": "Ann"}
+    query = {"id": "9", "from": person, "inline_message_id": "x", "chat_instance": "1"}
+    scene.fake.world.push({"callback_query": query})
+    await scene.fake.until(lambda: bool(scene.fake.calls.of("answerCallbackQuery")))
+    assert not scene.house.presses
 
 
 async def test_files_that_people_send_can_be_fetched(scene: Scene):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.message import InboundMessage, UnreadableUpdate
-from channels.telegram.updates import CallbackPress, TelegramIdentity, parse_update, update_id_of
+from channels.telegram.updates import TelegramIdentity, parse_update, update_id_of
 
 ME = TelegramIdentity(7001, "house_bot", "telegram")
 CHAT = {"id": 42, "type": "private", "first_name": "Ann"}
@@ -97,12 +97,6 @@ def test_a_message_with_the_least_there_can_be_is_read():
     )
     assert isinstance(heard, InboundMessage)
     assert (heard.text, heard.private, heard.addressed, heard.sent_at) == ("hi", True, True, None)
-
-
-def test_a_button_under_a_message_that_is_gone_is_still_answered():
-    assert parse_update(
-        {"update_id": 1, "callback_query": {"id": "9", "from": ANN, "inline_message_id": "x"}}, ME
-    ) == CallbackPress("9", None)
 
 
 def test_every_kind_of_file_has_a_name():

@@ -16,9 +16,8 @@ from channels.discord.config import DiscordAccount
 from channels.message import Address, InboundMessage, MessagePart, OutboundMessage
 from channels.slack.channel import Slack
 from channels.slack.config import SlackAccount
-from channels.telegram.channel import Telegram
+from channels.telegram.channel import Telegram, TelegramTiming
 from channels.telegram.config import TelegramAccount
-from channels.telegram.poller import TelegramTiming
 from tests.channels import discord_host, slack_stage
 from tests.channels.host import Ledger, running
 from tests.fakes.discord import FakeDiscord
