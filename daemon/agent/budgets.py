@@ -23,20 +23,23 @@ from daemon.core.trust import Effect, Label
 from daemon.core.turn import Turn
 from daemon.core.turn_spec import Limits
 from daemon.store.journal import Store, Tx
-from daemon.tools.calls import args_hash
+from daemon.tools.calls import args_hash, canonical_json
 from daemon.tools.policy.approvals import hash_token
 
 
 def build_system_question(
-    name: str, what: str, about: Mapping[str, object], token: str, expires: datetime
+    name: str,
+    what: str,
+    about: Mapping[str, object],
+    token: str,
+    expires: datetime,
+    effect: Effect = Effect.WRITE,
 ) -> ApprovalAsked:
     """Asked and answered like any approval; `name` is its call id and does not begin with a
     digit.
     """
-    arguments = json.dumps(about, ensure_ascii=False, sort_keys=True)
-    return ApprovalAsked(
-        name, what, arguments, args_hash(what, about), Effect.WRITE, hash_token(token), expires
-    )
+    arguments, hashed = canonical_json(about), args_hash(what, about)
+    return ApprovalAsked(name, what, arguments, hashed, effect, hash_token(token), expires)
 
 
 def utc_midnight(now: datetime) -> datetime:

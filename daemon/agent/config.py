@@ -5,7 +5,6 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from daemon.agent.spec.sections import CheckSection, LoopSection
-from daemon.core.events import Limits
 from daemon.core.turn_spec import Strategy
 
 
@@ -67,16 +66,6 @@ class AgentConfig(BaseModel):
                 f"max_iterations must be from 1 to max_iterations_cap ({self.max_iterations_cap})"
             )
         return self
-
-    def limits(self) -> Limits:
-        """What a turn that begins now may use up."""
-        return Limits(
-            max_iterations=self.max_iterations,
-            max_iterations_cap=self.max_iterations_cap,
-            max_seconds=self.max_seconds,
-            max_input_tokens=self.max_input_tokens or None,
-            max_usd=self.max_usd or None,
-        )
 
 
 class BudgetConfig(BaseModel):

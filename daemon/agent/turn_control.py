@@ -56,12 +56,13 @@ class TurnControl:
         """Stop: through whatever the turn is doing right now."""
         self.cancel_reason = self.cancel_reason or why
         self._resume_signal.set()
-        self.interrupt()
+        self._reschedule(0.0)
 
-    def interrupt(self) -> None:
-        """Leave the model call or the tools that run now; the loop then looks again."""
+    def _reschedule(self, seconds: float | None) -> None:
+        """Leave what runs now in so many seconds; the loop then looks again. None: no deadline."""
         if self._scope and not self._scope.expired():
-            self._scope.reschedule(asyncio.get_running_loop().time())
+            loop = asyncio.get_running_loop()
+            self._scope.reschedule(None if seconds is None else loop.time() + seconds)
 
     def start_clock(self, worked: float) -> None:
         """The turn works from now on; so many seconds it has worked before."""
@@ -84,8 +85,8 @@ class TurnControl:
         """
         if not self._waiting_children and self._active_since >= 0:
             self.stop_clock()
-            if self._scope and not self.cancel_reason and not self._scope.expired():
-                self._scope.reschedule(None)
+            if not self.cancel_reason:
+                self._reschedule(None)
         self._waiting_children.add(name)
 
     @property
@@ -95,16 +96,12 @@ class TurnControl:
 
     def release_clock(self, name: str) -> None:
         """They go on, and so does the clock."""
-        if name not in self._waiting_children:
-            return
+        was_waiting = name in self._waiting_children
         self._waiting_children.discard(name)
-        if not self._waiting_children and self._active_since < 0:
+        if was_waiting and not self._waiting_children and self._active_since < 0:
             self._active_since = self.monotonic()
-            if self._scope and not self.cancel_reason and not self._scope.expired():
-                self._scope.reschedule(
-                    asyncio.get_running_loop().time()
-                    + max(0.0, self._max_seconds - self.active_seconds)
-                )
+            if not self.cancel_reason:
+                self._reschedule(max(0.0, self._max_seconds - self.active_seconds))
 
     @asynccontextmanager
     async def time_limit(self, max_seconds: float) -> AsyncIterator[None]:
@@ -115,7 +112,7 @@ class TurnControl:
         try:
             async with asyncio.timeout(max(0.0, max_seconds - self.active_seconds)) as self._scope:
                 if self.cancel_reason:
-                    self.interrupt()
+                    self._reschedule(0.0)
                 yield
         except TimeoutError:
             if not (self._scope and self._scope.expired()):

@@ -16,8 +16,7 @@ from daemon.agent.models import AuxiliaryModel, ModelCaller, ModelRouting, Redac
 from daemon.agent.pre_call import PreCall
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.agent.subagents.composite import CompositeRunner
-from daemon.agent.subagents.manager import SubagentManager
-from daemon.agent.subagents.spawn_tool import spawn_agent
+from daemon.agent.subagents.manager import SubagentManager, spawn_agent
 from daemon.app.config import Config, Loaded, make_redactor
 from daemon.app.memory_recall import MemoryRecall
 from daemon.app.models import ModelRoutes, ModelWarmup

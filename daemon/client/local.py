@@ -21,7 +21,7 @@ from daemon.client.views import build_view, loop_view, row_from_turn, run_view
 from daemon.commands.registry import CommandCall, CommandRunner, parse_command
 from daemon.core import value
 from daemon.core.errors import ConfigError, UsageError
-from daemon.core.event_bus import EventBus, LiveItem, Quarantined, TurnFinished
+from daemon.core.event_bus import EventBus, LiveItem, Quarantined, TurnFinished, is_turn_over
 from daemon.core.rows import EXACT_CALL, GrantBounds, LoopOrder, LoopRow, SessionRow
 from daemon.core.trust import OWNER, Answer, Label, Person, Role, label_for_role
 from daemon.loops.engine import LoopEngine
@@ -100,7 +100,7 @@ class LocalClient(JournalReader, DaemonClient):
             raise UsageError(str(error)) from error
 
     async def wait_until_ended(self, turn: str) -> RunView:
-        with self.events.subscribe(turn, _is_end) as items:
+        with self.events.subscribe(turn, is_turn_over) as items:
             if not self.inbox.sessions.owns_turn(turn):
                 view = await self._find_run(turn)
                 if view.state in END_STATES:
@@ -217,7 +217,3 @@ class LocalClient(JournalReader, DaemonClient):
     async def get_health(self) -> HealthView:
         problems, notice = list(self.problems()), self.notice()
         return HealthView(not problems, VERSION, [*problems, *([notice] if notice else [])])
-
-
-def _is_end(item: LiveItem) -> bool:
-    return isinstance(item, TurnFinished | Quarantined)

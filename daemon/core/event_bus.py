@@ -51,6 +51,11 @@ DROPPABLE = (TextDelta, DraftDropped, ToolOutputChunk)
 LiveItem = TextDelta | DraftDropped | ToolOutputChunk | Quarantined | TurnFinished | RecordedEvent
 
 
+def is_turn_over(item: LiveItem) -> bool:
+    """Nothing more happens to the turn."""
+    return isinstance(item, TurnFinished | Quarantined)
+
+
 @value
 class Subscriber:
     """Somebody who looks at a turn; `only` says at what, where it is not everything."""

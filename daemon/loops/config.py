@@ -118,16 +118,16 @@ def new_loop(
 ) -> LoopRow:
     """The loop as it begins."""
     return LoopRow(
-        id=loop_id,
-        agent=order.agent,
-        root=root.root or root.id,
-        sender=order.sender,
-        label=root.label,
-        message=order.message,
-        criterion=settings.criterion,
-        value=settings.value,
-        max_iterations=settings.max_iterations,
-        started_at=now,
+        loop_id,
+        order.agent,
+        root.root or root.id,
+        order.sender,
+        root.label,
+        order.message,
+        settings.criterion,
+        settings.value,
+        settings.max_iterations,
+        now,
         role=order.role,
     )
 

@@ -1,23 +1,20 @@
-"""Whether an attempt will do (C3): a pattern in what it said, or a command that succeeds in the
-workspace.
-
-Loops at work: one task each, which looks in the journal what is next and does that; so a crash
+"""Loops at work: one task each, which looks in the journal what is next and does that; so a crash
 anywhere changes nothing.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from daemon.agent.spec.registry import AgentRegistry, unknown_agent
 from daemon.core.clock import Clock
 from daemon.core.errors import StoreUnavailable
-from daemon.core.event_bus import EventBus, LiveItem, Quarantined, TurnFinished
+from daemon.core.event_bus import EventBus, is_turn_over
 from daemon.core.ids import NewId, parse_session_id
 from daemon.core.rows import (
     REVIEW_QUESTION,
-    InboxRow,
     LoopOrder,
     LoopRow,
     LoopStage,
@@ -25,6 +22,22 @@ from daemon.core.rows import (
     TurnRow,
 )
 from daemon.core.trust import Label
+from daemon.loops.changes import (
+    SHUTDOWN_REASON,
+    AttemptResult,
+    LoopChange,
+    LoopEvents,
+    answer_review,
+    attempt_result,
+    begin_loop,
+    end_loop,
+    loop_event,
+    loop_events,
+    pause_loop,
+    resume_loop,
+    settle_attempt,
+    settle_review,
+)
 from daemon.loops.config import (
     LoopBusy,
     LoopNotStarted,
@@ -33,18 +46,6 @@ from daemon.loops.config import (
     new_loop,
     resolve_settings,
 )
-from daemon.loops.events import LoopEvents, loop_event, loop_events
-from daemon.loops.journal import (
-    LoopChange,
-    answer_review,
-    begin_loop,
-    end_loop,
-    pause_loop,
-    resume_loop,
-    settle_attempt,
-    settle_review,
-)
-from daemon.loops.transitions import SHUTDOWN_REASON, AttemptResult, attempt_result
 from daemon.sessions.manager import SessionManager
 from daemon.store.journal import Store, Tx
 from daemon.tools.criteria_checks import CriteriaChecker, CriterionResult
@@ -128,17 +129,16 @@ class LoopEngine:
         resumed = await self._apply(loop_id, lambda tx: resume_loop(tx, loop_id, self.clock.now()))
         if loop_id in self._tasks:
             return resumed
-
-        def look(tx: Tx) -> tuple[LoopRow | None, SessionRow | None]:
-            row = tx.get_loop(loop_id)
-            return row, tx.get_session(row.session) if row else None
-
-        row, session = await self.store.read(look)
-        if row is None or session is None or row.is_over:
-            return None
-        self.sessions.wake_turn(session, row.turn_id(row.attempt))
-        self.run_loop(loop_id)
-        return row
+        row, session = await self.store.read(
+            lambda tx: (
+                loop := tx.get_loop(loop_id),
+                tx.get_session(loop.session) if loop and not loop.is_over else None,
+            )
+        )
+        if row and session:
+            self.sessions.wake_turn(session, row.turn_id(row.attempt))
+            self.run_loop(loop_id)
+        return row if session else None
 
     async def review(
         self, loop_id: str, *, approved: bool, by: str, reason: str = ""
@@ -150,13 +150,13 @@ class LoopEngine:
 
     async def stop(self, loop_id: str, why: str) -> LoopRow | None:
         """End it and its attempt now; an open review counts as a no. None when it is over."""
-
         now = self.clock.now()
         try:
             change = await self.store.write(lambda tx: end_loop(tx, loop_id, why, now))
         except StoreUnavailable as exc:
             log.error("loop %s is stopped, but a restart may undo it: %s", loop_id, exc)
-            await self._stop_attempt(await self.store.read(lambda tx: tx.get_loop(loop_id)), why)
+            if loop := await self.store.read(lambda tx: tx.get_loop(loop_id)):
+                await self._stop_attempt(loop, why)
             raise
         if change is None:
             return None
@@ -164,15 +164,12 @@ class LoopEngine:
         self._announce(change)
         return change.after
 
-    async def _stop_attempt(self, loop: LoopRow | None, why: str) -> None:
-        if loop is None:
-            return
+    async def _stop_attempt(self, loop: LoopRow, why: str) -> None:
         task = self._tasks.get(loop.id)
         if task and task is not asyncio.current_task():
             task.cancel()
-        lane = await self.store.read(lambda tx: tx.get_session(loop.session))
-        if lane:
-            self.sessions.cancel(lane, loop.turn_id(loop.attempt), why)
+        if session := await self.store.read(lambda tx: tx.get_session(loop.session)):
+            self.sessions.cancel(session, loop.turn_id(loop.attempt), why)
 
     async def stop_loops_of(self, session: str, why: str) -> list[str]:
         """End the loops that this conversation started; returns the turns of their attempts."""
@@ -229,11 +226,9 @@ class LoopEngine:
     async def _await_attempt(self, loop: LoopRow) -> None:
         """Wait for the end of the attempt, check the criterion, record what follows."""
         came = attempt_result(await self._wait_for_turn(loop.turn_id(loop.attempt)))
-        verdict = (
-            CriterionResult(False)
-            if came.error
-            else await check_criterion(self.criteria, loop, came.output)
-        )
+        verdict = CriterionResult(False)
+        if not came.error:
+            verdict = await check_criterion(self.criteria, loop, came.output)
         if verdict.warning:
             log.warning("loop %s: %s: %s", loop.id, loop.criterion, verdict.warning)
         token, now = self.new_token(), self.clock.now()
@@ -243,15 +238,13 @@ class LoopEngine:
 
     async def _wait_for_turn(self, turn: str) -> TurnRow | None:
         """The turn once it is over; None when it was set aside before it began."""
-
-        def look(tx: Tx) -> tuple[TurnRow | None, InboxRow | None]:
-            return tx.get_turn(turn), tx.get_turn_input(turn)
-
-        with self.live.subscribe(turn, _is_turn_over) as glimpses:
-            begun, message = await self.store.read(look)
+        with self.live.subscribe(turn, is_turn_over) as ends:
+            begun, message = await self.store.read(
+                lambda tx: (tx.get_turn(turn), tx.get_turn_input(turn))
+            )
             if not (begun and begun.ended_at) and not (message and message.state == "quarantined"):
-                await anext(glimpses)
-                begun, _ = await self.store.read(look)
+                await anext(ends)
+                begun = await self.store.read(lambda tx: tx.get_turn(turn))
         return begun
 
     async def _wait_for_review(self, loop: LoopRow, changed: asyncio.Event) -> None:
@@ -263,10 +256,8 @@ class LoopEngine:
         if asked is None or asked.state != "pending" or asked.expires <= now:
             await self._apply(loop.id, lambda tx: settle_review(tx, loop.id, now))
             return
-        try:
+        with suppress(TimeoutError):
             await asyncio.wait_for(changed.wait(), REVIEW_POLL_S)
-        except TimeoutError:
-            return
 
     async def _apply(
         self, loop_id: str, work: LoopWork, came: AttemptResult | None = None
@@ -291,7 +282,3 @@ class LoopEngine:
         self._change_signals.pop(loop_id, None)
         if not task.cancelled() and (error := task.exception()):
             log.error("loop %s failed; the next start resumes it", loop_id, exc_info=error)
-
-
-def _is_turn_over(item: LiveItem) -> bool:
-    return isinstance(item, TurnFinished | Quarantined)

@@ -81,7 +81,7 @@ class SessionManager:
         """The turn has ended, on disk: its sub-agents are stopped now, and the report that it
         makes is delivered.
         """
-        self.deps.children.forget(turn_id)
+        self.deps.children.running.pop(turn_id, None)
 
         def look(tx: Tx) -> tuple[list[tuple[SessionRow, str]], str]:
             children = [row for row in tx.list_children(turn_id) if not row.done]

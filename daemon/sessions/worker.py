@@ -391,7 +391,7 @@ class SessionWorker:
         if turn.children or turn.parent:
             await self.finish_children(turn.id)
         else:
-            deps.children.forget(turn.id)
+            deps.children.running.pop(turn.id, None)
 
     def _park(self, turn_id: str) -> None:
         """Texts to a turn that does not end now, and a stop, wait until it is resumed."""

@@ -18,8 +18,8 @@ from daemon.core.errors import StoreUnavailable, UsageError
 from daemon.core.events import Answer
 from daemon.core.rows import LoopOrder, LoopRow, LoopStage
 from daemon.core.trust import Effect, Label
+from daemon.loops.changes import LoopEvent
 from daemon.loops.config import LoopBusy, LoopNotEnabled
-from daemon.loops.events import LoopEvent
 from daemon.store.journal import Store, Tx
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import ToolOutput

@@ -10,14 +10,14 @@ from daemon.client.protocol import AttemptView, CriteriaView, LoopView, loop_to_
 from daemon.core.events import Answer, Stop
 from daemon.core.rows import ApprovalRow, LoopRow, LoopStage, TurnRow
 from daemon.core.trust import Effect, Label
-from daemon.loops.config import attempt_message, summarize_output
-from daemon.loops.transitions import (
+from daemon.loops.changes import (
     REVIEW_REJECTED,
     AttemptResult,
     apply_attempt,
     apply_review,
     attempt_result,
 )
+from daemon.loops.config import attempt_message, summarize_output
 from tests.fakes.tools import NOON
 
 LOOP = LoopRow(

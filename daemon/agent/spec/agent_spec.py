@@ -2,15 +2,14 @@
 of [agent].
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Self
 
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError
 
 from daemon.agent.config import AgentConfig
 from daemon.agent.spec.sections import (
-    STRICT,
     CheckSection,
     CompositeSection,
     IdentitySection,
@@ -20,7 +19,10 @@ from daemon.agent.spec.sections import (
     OnStall,
     OutputSection,
     PolicySection,
+    Section,
     ToolsSection,
+    build_check,
+    build_condition,
 )
 from daemon.core.turn_spec import Limits, TurnSpec
 from daemon.settings.model_keys import get_child
@@ -29,17 +31,10 @@ from daemon.settings.validation_errors import explain_errors
 
 DEFAULT = "default"
 BUDGET_EXHAUSTED = "budget-exhausted"
-EXCLUSIVE = (
-    "iteration and [composite] exclude each other: one agent that loops, or several at"
-    " one task; leave one of them out"
-)
-BUDGET_NEEDED = 'is needed: a termination condition has kind = "budget-exhausted"'
 
 
-class AgentSpec(BaseModel):
+class AgentSpec(Section):
     """One agent. What it does not say comes from [agent]."""
-
-    model_config = STRICT
 
     identity: IdentitySection
     on_stall: OnStall | None = None
@@ -54,22 +49,6 @@ class AgentSpec(BaseModel):
     verify: list[CheckSection] | None = None
     output: OutputSection = Field(default_factory=OutputSection)
 
-    @model_validator(mode="after")
-    def _check_consistency(self) -> Self:
-        if self.iteration and self.composite:
-            raise ValueError(EXCLUSIVE)
-        if self._ends_on_budget and self.model_policy.budget.usd_per_run is None:
-            raise ValueError(f"model_policy.budget.usd_per_run {BUDGET_NEEDED}")
-        return self
-
-    @property
-    def _ends_on_budget(self) -> bool:
-        """Its author says that the end of the money is an end like others: nobody is asked for
-        more.
-        """
-        conditions = self.iteration.termination_conditions if self.iteration else []
-        return any(part.kind == BUDGET_EXHAUSTED for part in conditions)
-
     @property
     def name(self) -> str:
         """What it is called."""
@@ -77,33 +56,33 @@ class AgentSpec(BaseModel):
 
     def turn_spec(self, defaults: AgentConfig) -> TurnSpec:
         """What a turn of it is begun under."""
-        cycles, tools = self.iteration, self.tools
+        cycles, tools, policy = self.iteration, self.tools, self.model_policy
+        conditions = cycles.termination_conditions if cycles else []
+        # its author may say that the end of the money is an end like others: nobody is asked
+        ends_on_budget = any(part.kind == BUDGET_EXHAUSTED for part in conditions)
         usual = [] if self.composite else defaults.verify  # its members are held against them
-        checks = usual if self.verify is None else self.verify
+        schema = self.output.json_schema
         return TurnSpec(
             agent=self.name,
             instructions=self.identity.instructions,
-            model=self.model_policy.model,
-            effort=self.model_policy.effort,
+            model=policy.model,
+            effort=policy.effort,
             cycles=cycles is not None,
-            conditions=tuple(
-                part.condition(self.model_policy.budget.usd_per_run)
-                for part in cycles.termination_conditions
-            )
-            if cycles
-            else (),
+            conditions=tuple(build_condition(one, policy.budget.usd_per_run) for one in conditions),
             window=(cycles.context_window if cycles else None) or defaults.context_window,
             strategy=(cycles.summary_strategy if cycles else None) or defaults.summary_strategy,
             tools=tuple(tools.enabled),
             approvals=tools.approvals,
             protected_paths=tuple(tools.protected_paths),
             critical=tuple(tools.critical),
-            checks=tuple(part.check() for part in checks),
+            checks=tuple(map(build_check, usual if self.verify is None else self.verify)),
             check_claims=defaults.check_claims if self.check_claims is None else self.check_claims,
             reflect=defaults.reflect if self.reflect is None else self.reflect,
-            output_schema=self.output.text(),
+            output_schema=""
+            if schema is None
+            else json.dumps(schema, ensure_ascii=False, default=str),
             on_stall=self.on_stall or defaults.on_stall,
-            on_budget=self.on_budget or ("stop" if self._ends_on_budget else defaults.on_budget),
+            on_budget=self.on_budget or ("stop" if ends_on_budget else defaults.on_budget),
             composite=self.composite.composite() if self.composite else None,
         )
 
@@ -111,19 +90,15 @@ class AgentSpec(BaseModel):
         """What a turn of it may use up. With an iteration block its cycles are exact: nothing adds
         to them (B3).
         """
-        usual, budget = defaults.limits(), self.model_policy.budget
+        budget = self.model_policy.budget
         cycles = self.iteration.max_cycles if self.iteration else None
         return Limits(
-            max_iterations=cycles or usual.max_iterations,
-            max_iterations_cap=cycles or usual.max_iterations_cap,
-            max_seconds=budget.seconds_per_run or usual.max_seconds,
-            max_input_tokens=budget.tokens_per_run or usual.max_input_tokens,
-            max_usd=budget.usd_per_run or usual.max_usd,
+            cycles or defaults.max_iterations,
+            cycles or defaults.max_iterations_cap,
+            budget.seconds_per_run or defaults.max_seconds,
+            budget.tokens_per_run or defaults.max_input_tokens or None,
+            budget.usd_per_run or defaults.max_usd or None,
         )
-
-    def warnings(self) -> list[str]:
-        """What is accepted, but will not do what was probably meant (C3)."""
-        return self.loop.warnings()
 
     def tool_references(self) -> list[tuple[str, str]]:
         """(key, name or pattern) of every tool that it speaks of."""
@@ -149,8 +124,8 @@ def parse_spec(text: str, path: Path) -> AgentSpec:
     try:
         spec = AgentSpec.model_validate(raw)
     except ValidationError as error:
-        told = [fault for fault in explain_errors(error, AgentSpec, raw) if fault[0] or not faults]
-        raise config_error(path, list((dict(told) | faults).items())) from error
+        found = dict(explain_errors(error, AgentSpec, raw)) | faults
+        raise config_error(path, list(found.items())) from error
     faults |= {key: NON_FINITE for key in find_non_finite(raw)}
     if faults:
         raise config_error(path, list(faults.items()))
@@ -165,11 +140,18 @@ def _check_raw(raw: Mapping[str, object], stem: str) -> Iterator[tuple[str, str]
     if isinstance(name, str) and name != stem:
         yield "identity.name", f'found "{name}", expected "{stem}", as the file is called'
     if "iteration" in raw and "composite" in raw:
-        yield "iteration", EXCLUSIVE
+        yield (
+            "iteration",
+            "iteration and [composite] exclude each other: one agent that loops, or several at one"
+            " task; leave one of them out",
+        )
     conditions = get_child(raw.get("iteration"), "termination_conditions")
     exhausted = isinstance(conditions, list) and any(
         get_child(one, "kind") == BUDGET_EXHAUSTED for one in conditions
     )
     policy = raw.get("model_policy")
     if exhausted and get_child(get_child(policy, "budget"), "usd_per_run") is None:
-        yield "model_policy.budget.usd_per_run", BUDGET_NEEDED
+        yield (
+            "model_policy.budget.usd_per_run",
+            f'is needed: a termination condition has kind = "{BUDGET_EXHAUSTED}"',
+        )

@@ -3,11 +3,10 @@
 import logging
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from itertools import islice
 from pathlib import Path
 
 from daemon.agent.config import AgentConfig
@@ -20,7 +19,6 @@ from daemon.settings.toml_file import config_error, read_text
 log = logging.getLogger(__name__)
 MAX_DEPTH, MAX_REPORTED = 20, 5
 FileStamp = tuple[int, int, int]
-SpecError = tuple[str, str]
 
 
 @value
@@ -70,8 +68,7 @@ class AgentRegistry:
         file, key, what was expected.
         """
         spec = self._load(name)
-        faults = list(self._check_members(spec, (name,), {}))
-        if faults:
+        if spec.composite and (faults := self._check_members(spec, (name,), {})):
             raise config_error(self._path(name), faults)
         return spec
 
@@ -87,14 +84,10 @@ class AgentRegistry:
     def warnings_of(self, name: str) -> list[str]:
         """Of one agent that can be used."""
         spec = self.get(name)
-        unknown_tools = [
-            (key, tool)
-            for key, tool in spec.tool_references()
-            if self.tools and not _matches_any(tool, self.tools)
-        ]
-        return spec.warnings() + [
+        return spec.loop.warnings() + [
             f"{key}: there is no tool {tool!r}{_suggest(tool, self.tools)}"
-            for key, tool in unknown_tools
+            for key, tool in spec.tool_references()
+            if self.tools and not any(fnmatchcase(known, tool) for known in self.tools)
         ]
 
     def set_defaults(self, defaults: AgentConfig) -> None:
@@ -151,31 +144,32 @@ class AgentRegistry:
 
     def _check_members(
         self, spec: AgentSpec, above: Sequence[str], known: dict[str, list[str]]
-    ) -> Iterator[SpecError]:
+    ) -> list[tuple[str, str]]:
         """What is wrong with the agents that a composite sets to work, by the key that names them;
         each is looked at once.
         """
+        faults: list[tuple[str, str]] = []
         for key, name in spec.composite.agent_references() if spec.composite else ():
             if name in above:
-                yield key, f"{name} would work for itself: {' -> '.join((*above, name))}"
-                continue
-            if len(above) > MAX_DEPTH:
-                yield key, f"expected no more than {MAX_DEPTH} agents below one another"
-                continue
-            if name not in known:
-                known[name] = self._check_member(name, above, known)
-            yield from ((key, fault) for fault in known[name])
+                path = " -> ".join((*above, name))
+                faults.append((key, f"{name} would work for itself: {path}"))
+            elif len(above) > MAX_DEPTH:
+                wanted = f"expected no more than {MAX_DEPTH} agents below one another"
+                faults.append((key, wanted))
+            else:
+                if name not in known:
+                    known[name] = self._check_member(name, above, known)
+                faults += [(key, fault) for fault in known[name]]
+        return faults
 
     def _check_member(
         self, name: str, above: Sequence[str], known: dict[str, list[str]]
     ) -> list[str]:
         try:
-            inner = list(
-                islice(self._check_members(self._load(name), (*above, name), known), MAX_REPORTED)
-            )
+            inner = self._check_members(self._load(name), (*above, name), known)
         except ConfigError as error:
             return ["; ".join(str(error).splitlines())]
-        return [f"{name} cannot be used: {at}: {fault}" for at, fault in inner]
+        return [f"{name} cannot be used: {at}: {fault}" for at, fault in inner[:MAX_REPORTED]]
 
 
 def unknown_agent(name: str, names: Sequence[str]) -> str:
@@ -189,17 +183,11 @@ def _suggest(name: str, names: Sequence[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-def _matches_any(pattern: str, names: Sequence[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for name in names)
-
-
 def _stamp(path: str) -> FileStamp | None:
     try:
         found = os.stat(path)  # noqa: PTH116 - asked for every turn, and twice as fast
     except OSError:
         return None
-    if stat.S_ISFIFO(found.st_mode) or stat.S_ISCHR(
-        found.st_mode
-    ):  # to read these may take for ever
-        return None
+    if stat.S_ISFIFO(found.st_mode) or stat.S_ISCHR(found.st_mode):
+        return None  # to read these may take for ever
     return found.st_mtime_ns, found.st_size, found.st_ino

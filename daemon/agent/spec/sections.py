@@ -22,6 +22,7 @@ from daemon.core.turn_spec import (
     BudgetExhausted,
     Composite,
     Composition,
+    Condition,
     Member,
     Strategy,
     TextIncludes,
@@ -31,7 +32,6 @@ from daemon.core.turn_spec import (
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 NAME_RULE = "expected letters, digits, '-', '_' and '.', at most 64 of them"
-STRICT = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 MAX_MEMBERS = 50
 MAX_SHOWN = 200
 DEFAULT_ROUNDS: dict[Composition, int] = {"debate": 2, "iterative": 5}
@@ -52,10 +52,14 @@ Name = Annotated[Text, AfterValidator(check_name)]
 OptionalName = Annotated[str, AfterValidator(check_name)]
 
 
-class IdentitySection(BaseModel):
-    """Who the agent is. `name` is the file's name."""
+class Section(BaseModel):
+    """A table that may have no other keys than these."""
 
-    model_config = STRICT
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+
+class IdentitySection(Section):
+    """Who the agent is. `name` is the file's name."""
 
     name: Name
     version: str = ""
@@ -63,43 +67,31 @@ class IdentitySection(BaseModel):
     instructions: str = ""
 
 
-class BudgetSection(BaseModel):
+class BudgetSection(Section):
     """What one run may use up; what is not said comes from [agent]."""
-
-    model_config = STRICT
 
     usd_per_run: float | None = Field(None, gt=0)
     tokens_per_run: int | None = Field(None, ge=1)
     seconds_per_run: float | None = Field(None, gt=0)
 
 
-class PolicySection(BaseModel):
+class PolicySection(Section):
     """Which model, how hard it thinks, what it may cost."""
-
-    model_config = STRICT
 
     model: str = ""
     effort: Effort = ""
     budget: BudgetSection = Field(default_factory=BudgetSection)
 
 
-class TextIncludesSection(BaseModel):
+class TextIncludesSection(Section):
     """The run ends when the assistant's text contains this (B2)."""
-
-    model_config = STRICT
 
     kind: Literal["text-includes"]
     text: Text
 
-    def condition(self, usd: float | None) -> TextIncludes:
-        """As a turn carries it."""
-        return TextIncludes(self.text)
 
-
-class MatchSection(BaseModel):
+class MatchSection(Section):
     """What a result has to be: all of what is said here."""
-
-    model_config = STRICT
 
     exit_code: int | None = None
     contains: str = ""
@@ -111,30 +103,18 @@ class MatchSection(BaseModel):
         return self
 
 
-class ToolResultSection(BaseModel):
+class ToolResultSection(Section):
     """The run ends when this tool gave such a result (B2)."""
-
-    model_config = STRICT
 
     kind: Literal["tool-result"]
     tool: Text
     match: MatchSection
 
-    def condition(self, usd: float | None) -> ToolResult:
-        """As a turn carries it."""
-        return ToolResult(self.tool, self.match.exit_code, self.match.contains)
 
-
-class BudgetExhaustedSection(BaseModel):
+class BudgetExhaustedSection(Section):
     """The run ends when it has cost model_policy.budget.usd_per_run (B2)."""
 
-    model_config = STRICT
-
     kind: Literal["budget-exhausted"]
-
-    def condition(self, usd: float | None) -> BudgetExhausted:
-        """As a turn carries it; a spec with this kind has `usd`."""
-        return BudgetExhausted(usd or 0.0)
 
 
 ConditionSection = Annotated[
@@ -142,10 +122,19 @@ ConditionSection = Annotated[
 ]
 
 
-class IterationSection(BaseModel):
-    """One model that loops until a condition holds or its cycles are used up (B1)."""
+def build_condition(part: ConditionSection, usd: float | None) -> Condition:
+    """As a turn carries it; a spec with budget-exhausted has `usd`."""
+    match part:
+        case TextIncludesSection():
+            return TextIncludes(part.text)
+        case ToolResultSection():
+            return ToolResult(part.tool, part.match.exit_code, part.match.contains)
+        case BudgetExhaustedSection():
+            return BudgetExhausted(usd or 0.0)
 
-    model_config = STRICT
+
+class IterationSection(Section):
+    """One model that loops until a condition holds or its cycles are used up (B1)."""
 
     max_cycles: int = Field(ge=1, le=1000)
     context_window: int | None = Field(None, ge=2_000)
@@ -153,10 +142,8 @@ class IterationSection(BaseModel):
     termination_conditions: list[ConditionSection] = []
 
 
-class ToolsSection(BaseModel):
+class ToolsSection(Section):
     """Which tools it has (names or patterns; empty: all), and what is asked about before."""
-
-    model_config = STRICT
 
     enabled: list[Text] = []
     approvals: Literal["", "risk", "always"] = ""
@@ -164,19 +151,15 @@ class ToolsSection(BaseModel):
     critical: list[Text] = []
 
 
-class MemberSection(BaseModel):
+class MemberSection(Section):
     """One agent of a composite."""
-
-    model_config = STRICT
 
     agent: Name
     brief: str = ""
 
 
-class CompositeSection(BaseModel):
+class CompositeSection(Section):
     """Several agents at one task (B11)."""
-
-    model_config = STRICT
 
     strategy: Composition
     agents: list[MemberSection] = Field(min_length=1, max_length=MAX_MEMBERS)
@@ -216,12 +199,10 @@ class CompositeSection(BaseModel):
         return members + ([("composite.judge", self.judge)] if self.judge else [])
 
 
-class LoopSection(BaseModel):
+class LoopSection(Section):
     """Whether and how `aidaemon loop` runs it again and again (C7). An invalid regex only means:
     keep going (C3).
     """
-
-    model_config = STRICT
 
     enabled: bool = Field(False, description="must be true to start a loop")
     criterion: Literal["max_iterations", "regex", "test_pass", "manual"] = Field(
@@ -242,27 +223,24 @@ class LoopSection(BaseModel):
     def warnings(self) -> list[str]:
         """What will not do what was probably meant."""
         fault = check_pattern(self.value) if self.criterion == "regex" else ""
-        shown = self.value if len(self.value) <= MAX_SHOWN else f"{self.value[:MAX_SHOWN]}..."
-        told = (
-            f"loop.value: {shown!r} is no regular expression ({fault}): the loop goes on to"
-            " its last attempt"
-        )
-        return [told] if fault else []
-
-
-def _load_json(schema: str) -> object:
-    try:
-        found: object = json.loads(schema)
-        json.dumps(found, allow_nan=False)  # Python reads Infinity, which is no JSON
-    except ValueError as error:
-        raise ValueError(f"expected a table, or a text that is JSON: {error}") from error
-    return found
+        if not fault:
+            return []
+        long = len(self.value) > MAX_SHOWN
+        shown = f"{self.value[:MAX_SHOWN]}..." if long else self.value
+        return [
+            f"loop.value: {shown!r} is no regular expression ({fault}): the"
+            " loop goes on to its last attempt"
+        ]
 
 
 def _check_schema(schema: object) -> object:
     try:
-        schema = _load_json(schema) if isinstance(schema, str) else schema
+        if isinstance(schema, str):
+            schema = json.loads(schema)
+            json.dumps(schema, allow_nan=False)  # Python reads Infinity, which is no JSON
         mistakes = check_schema(schema)
+    except ValueError as error:
+        raise ValueError(f"expected a table, or a text that is JSON: {error}") from error
     except RecursionError as error:
         raise ValueError("expected a schema that is not nested so deeply") from error
     if mistakes:
@@ -270,20 +248,10 @@ def _check_schema(schema: object) -> object:
     return schema
 
 
-class OutputSection(BaseModel):
+class OutputSection(Section):
     """The JSON schema that the final answer has to fit, as a table or as JSON text (D3)."""
 
-    model_config = STRICT
-
     json_schema: Annotated[object, AfterValidator(_check_schema)] = Field(None, alias="schema")
-
-    def text(self) -> str:
-        """As JSON; "" where there is none."""
-        return (
-            ""
-            if self.json_schema is None
-            else json.dumps(self.json_schema, ensure_ascii=False, default=str)
-        )
 
 
 def validate_pattern(pattern: str) -> str:
@@ -296,63 +264,46 @@ def validate_pattern(pattern: str) -> str:
 Pattern = Annotated[Text, AfterValidator(validate_pattern)]
 
 
-class TextCheckSection(BaseModel):
+class TextCheckSection(Section):
     """The answer contains this text, or this command exits with 0, or a model that is asked this
     about it says yes (E10).
     """
 
-    model_config = STRICT
-
     kind: Literal["contains", "test_pass", "judge"]
     value: Text
 
-    def check(self) -> AnswerCheck:
-        """As a turn carries it."""
-        return AnswerCheck(self.kind, self.value)
 
-
-class RegexCheckSection(BaseModel):
+class RegexCheckSection(Section):
     """The answer matches this (E10)."""
-
-    model_config = STRICT
 
     kind: Literal["regex"]
     value: Pattern
 
-    def check(self) -> AnswerCheck:
-        """As a turn carries it."""
-        return AnswerCheck("regex", self.value)
 
-
-class ToolCheckSection(BaseModel):
+class ToolCheckSection(Section):
     """This tool has given such a result in this turn (E10)."""
-
-    model_config = STRICT
 
     kind: Literal["tool_result"]
     tool: Text
     exit_code: int | None = None
     contains: str = ""
 
-    def check(self) -> AnswerCheck:
-        """As a turn carries it."""
-        return AnswerCheck("tool_result", self.contains, self.tool, self.exit_code)
 
-
-class ManualCheckSection(BaseModel):
+class ManualCheckSection(Section):
     """A person says yes to the answer; `value` says what to look at (E10)."""
-
-    model_config = STRICT
 
     kind: Literal["manual"]
     value: str = ""
-
-    def check(self) -> AnswerCheck:
-        """As a turn carries it."""
-        return AnswerCheck("manual", self.value)
 
 
 CheckSection = Annotated[
     TextCheckSection | RegexCheckSection | ToolCheckSection | ManualCheckSection,
     Field(discriminator="kind"),
 ]
+
+
+def build_check(part: CheckSection) -> AnswerCheck:
+    """As a turn carries it."""
+    if isinstance(part, ToolCheckSection):
+        return AnswerCheck(part.kind, part.contains, part.tool, part.exit_code)
+    return AnswerCheck(part.kind, part.value)

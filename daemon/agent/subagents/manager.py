@@ -1,8 +1,9 @@
-"""Sub-agents: started by a recorded event, waited for, and reported when their parent ends early
-(A17).
+"""Sub-agents: started by a recorded event, waited for, and reported when their parent ends early;
+the tool spawn_agent (A17).
 """
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,24 +15,24 @@ from daemon.agent.context.history import rebuild_turn
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.agent.turn_control import TurnControl
 from daemon.core.budget import Caps
-from daemon.core.errors import AidaemonError
-from daemon.core.event_bus import EventBus, LiveItem, Quarantined, TurnFinished
-from daemon.core.events import ChildReturned, ChildSpawned, Event, Limits, UserSaid
-from daemon.core.rows import TurnRow
-from daemon.core.trust import Outcome, Stop
+from daemon.core.errors import ConfigError
+from daemon.core.event_bus import EventBus, is_turn_over
+from daemon.core.events import ChildReturned, ChildSpawned, Event, Limits, Steered, UserSaid
+from daemon.core.rows import REPORT_SUFFIX, TurnRow
+from daemon.core.trust import Effect, Outcome, Stop
 from daemon.core.turn import Turn
 from daemon.store.journal import Store, Tx
+from daemon.tools.base import ToolContext, ToolError, ToolOutput
+from daemon.tools.signature import tool
 
 SPAWN_TOOL = "spawn_agent"
 SUCCESSFUL_STOPS = (Stop.DONE.value, Stop.CONDITION.value, Stop.MAX_ITERATIONS.value)
 TRUNCATION_NOTE = "\n[... the rest of the answer was left out ...]"
 QUARANTINED_TEXT = "It was set aside: it failed again and again."
+NO_LIMIT_S = 86_400.0
+MOST_CHARS = 1_000_000  # the child's own limit holds
 WriteEvent = Callable[[Event], Awaitable[None]]
 N = TypeVar("N", int, float)
-
-
-class TooManySubagents(AidaemonError):
-    """No more agents may work in the background of this conversation now."""
 
 
 @dataclass(slots=True)
@@ -39,7 +40,8 @@ class SubagentManager:
     """For all sessions. The clock of a running turn stops while a child that it waits for waits
     for a person.
 
-    `_parent_of`: the turns that wait, by the child that they wait for.
+    `running`: the control of each turn that a worker runs. `_parent_of`: the turns that wait, by
+    the child that they wait for.
     """
 
     store: Store
@@ -48,7 +50,7 @@ class SubagentManager:
     defaults: AgentConfig
     specs: AgentRegistry
     new_id: Callable[[], str]
-    _running: dict[str, TurnControl] = field(default_factory=dict)
+    running: dict[str, TurnControl] = field(default_factory=dict)
     _parent_of: dict[str, str] = field(default_factory=dict)
     _start_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -79,11 +81,8 @@ class SubagentManager:
             max_input_tokens=_least(own.max_input_tokens, caps.input_tokens),
             max_usd=_least(own.max_usd, caps.usd),
         )
-        depth, name, first = (
-            turn.spec.depth + 1,
-            uuid5(NAMESPACE_URL, f"{turn.id}/{key}"),
-            turn.events[0].event,
-        )
+        depth, first = turn.spec.depth + 1, turn.events[0].event
+        name = uuid5(NAMESPACE_URL, f"{turn.id}/{key}")
         return ChildSpawned(
             key=key,
             child=name.hex[:20],
@@ -100,7 +99,7 @@ class SubagentManager:
         )
 
     async def start(self, turn: Turn, event: ChildSpawned, write: WriteEvent) -> None:
-        """Record the event; its session then starts the child. Raises TooManySubagents."""
+        """Record the event; its session then starts the child. Raises ToolError."""
         if not event.background:
             await write(event)
             return
@@ -108,7 +107,7 @@ class SubagentManager:
             rows = await self.store.read(lambda tx: tx.list_running_children(turn.session))
             running = sum(bool(row.report) for row in rows)
             if running >= self.config.max_background:
-                raise TooManySubagents(
+                raise ToolError(
                     f"{running} agents run in the background already, which is the most; wait"
                     " for their results"
                 )
@@ -117,7 +116,7 @@ class SubagentManager:
     async def wait_for_result(self, turn: Turn, event: ChildSpawned) -> ChildReturned:
         """Wait for the child's end; its own limits bound the time."""
         with (
-            self.live.subscribe(event.child, _is_final) as items,
+            self.live.subscribe(event.child, is_turn_over) as items,
             self._awaiting(turn.id, event.child),
         ):
             row, done, waits = await self.store.read(lambda tx: _load_state(tx, event))
@@ -160,12 +159,9 @@ class SubagentManager:
 
     def register_running(self, turn: Turn, control: TurnControl) -> None:
         """A worker runs this turn: the clocks of turns that wait for it run, too."""
-        self._running[turn.id] = control
-        self.update_waiting(turn.id)
-
-    def forget(self, turn_id: str) -> None:
-        """It has ended."""
-        self._running.pop(turn_id, None)
+        self.running[turn.id] = control
+        if turn.id in self._parent_of:
+            self.update_waiting(turn.id)
 
     def update_waiting(self, turn_id: str) -> None:
         """It was paused or resumed."""
@@ -176,20 +172,20 @@ class SubagentManager:
 
     def active_seconds_of(self, turn: Turn) -> float:
         """How long the turn has worked so far."""
-        control = self._running.get(turn.id)
+        control = self.running.get(turn.id)
         return control.active_seconds if control else turn.spent.seconds
 
     def hold_ancestors(self, turn_id: str) -> None:
         """It waits for a person: the clocks of all that wait for it stop."""
         parent = self._parent_of.get(turn_id, "")
-        if control := self._running.get(parent):
+        if control := self.running.get(parent):
             control.hold_clock(turn_id)
             self.hold_ancestors(parent)
 
     def release_ancestors(self, turn_id: str) -> None:
         """It does not wait any more."""
         parent = self._parent_of.get(turn_id, "")
-        if control := self._running.get(parent):
+        if control := self.running.get(parent):
             control.release_clock(turn_id)
             if not control.is_waiting:
                 self.release_ancestors(parent)
@@ -204,7 +200,7 @@ class SubagentManager:
             del self._parent_of[child]
 
     def _is_waiting(self, turn_id: str) -> bool:
-        control = self._running.get(turn_id)
+        control = self.running.get(turn_id)
         return control is not None and (control.is_waiting or control.is_paused)
 
 
@@ -235,10 +231,8 @@ def _load_state(tx: Tx, event: ChildSpawned) -> tuple[TurnRow | None, bool, bool
         tx.get_child(event.child),
         tx.get_session(event.session),
     )
-    waits = (row is not None and row.state == "suspended") or (
-        session is not None and session.paused
-    )
-    return row, child is not None and child.done, waits
+    waits = (row and row.state == "suspended") or (session and session.paused)
+    return row, bool(child and child.done), bool(waits)
 
 
 def _list_work(tx: Tx, turn_id: str) -> list[tuple[str, Outcome]]:
@@ -247,16 +241,87 @@ def _list_work(tx: Tx, turn_id: str) -> list[tuple[str, Outcome]]:
     if row is None:
         return work
     turn = rebuild_turn(turn_id, row.session, tx.list_events(turn_id))
-    settled = (result for result, _ in turn.settled_calls if result.call_id not in turn.children)
-    work += [(result.tool, result.outcome) for result in settled]
-    running = (
-        state for state in turn.pending if state.starts and state.call_id not in turn.children
-    )
-    work += [(state.call.name, Outcome.UNKNOWN) for state in running]
-    for child in turn.children.values():
+    settled, children = turn.settled_calls, turn.children
+    work += [(one.tool, one.outcome) for one, _ in settled if one.call_id not in children]
+    work += [
+        (state.call.name, Outcome.UNKNOWN)
+        for state in turn.pending
+        if state.starts and state.call_id not in children
+    ]
+    for child in children.values():
         work += _list_work(tx, child.spawned.child)
     return work
 
 
-def _is_final(item: LiveItem) -> bool:
-    return isinstance(item, TurnFinished | Quarantined)
+@tool(
+    effect=Effect.READ, parallel=True, idempotent=True, timeout_s=NO_LIMIT_S, max_chars=MOST_CHARS
+)
+async def spawn_agent(
+    context: ToolContext,
+    children: SubagentManager,
+    task: str,
+    agent: str = "default",
+    background: bool = False,
+) -> ToolOutput:
+    """Give a task of its own to a sub-agent, which knows nothing of this conversation but the
+    task. Returns its answer; in the background, returns at once and the answer comes as a
+    message later.
+    """
+    turn = context.turn
+    known = turn.children.get(context.call_id)
+    if known is None:
+        _check(children, turn, task, background)
+        try:
+            event = children.spawn_event(
+                turn, context.call_id, task.strip(), agent=agent, background=background
+            )
+            await children.start(turn, event, context.record_event)
+        except ConfigError as error:
+            raise ToolError(str(error)) from error
+    else:
+        event = known.spawned
+    if event.background:
+        return ToolOutput(
+            f"started as turn {event.child}; its result will come as a message when it is done"
+        )
+    before = children.active_seconds_of(turn)
+    returned = await children.wait_for_result(turn, event)
+    seconds = children.active_seconds_of(turn) - before
+    head = json.dumps({"turn": returned.child, "stop_reason": returned.stop})
+    return ToolOutput(
+        f"{head}\n{returned.text}",
+        is_error=not has_succeeded(returned),
+        label=returned.label,
+        seconds=seconds,
+    )
+
+
+def _check(children: SubagentManager, turn: Turn, task: str, background: bool) -> None:
+    if not task.strip():
+        raise ToolError(
+            "task is empty; say what the sub-agent is to do, with everything it needs to know"
+        )
+    most, depth = children.config.max_depth, turn.spec.depth
+    if depth >= most:
+        raise ToolError(
+            f"sub-agents may be nested {most} deep, and this one is: do the task yourself"
+        )
+    if background and (depth or turn.session.startswith("loop:")):
+        raise ToolError(
+            "nobody would hear of it: only the agent that the user talks to can work in the"
+            " background"
+        )
+    if background and _follows_report(turn):
+        raise ToolError(
+            "this turn was begun by a report, and the user has not spoken since: do it without"
+            " background"
+        )
+
+
+def _follows_report(turn: Turn) -> bool:
+    """Each report begins a turn with a budget of its own: one must not lead to the next for ever
+    (F2).
+    """
+    said = turn.events[0].event
+    spoken = any(isinstance(entry.event, Steered) for entry in turn.events)
+    return isinstance(said, UserSaid) and said.input_id.endswith(REPORT_SUFFIX) and not spoken

@@ -10,8 +10,8 @@ from daemon.commands.registry import INTERRUPTED, RESULT_UNKNOWN
 from daemon.core.events import Answer
 from daemon.core.rows import EVENT_CHANNEL, EXACT_CALL, Criterion, GrantBounds
 from daemon.core.rows import REVIEW_QUESTION as LOOP_REVIEW
+from daemon.loops.changes import LoopEvent
 from daemon.loops.config import LoopOrder
-from daemon.loops.events import LoopEvent
 from daemon.store.journal import Tx
 from tests.e2e.crash.moments import Moment, Outside
 from tests.e2e.crash.stranger import Post

@@ -7,8 +7,8 @@ from dataclasses import replace
 from daemon.core.events import UserSaid
 from daemon.core.rows import REVIEW_QUESTION, LoopRow, LoopStage, TurnRow
 from daemon.core.trust import Answer
+from daemon.loops.changes import REVIEW_REJECTED
 from daemon.loops.config import attempt_message, summarize_output
-from daemon.loops.transitions import REVIEW_REJECTED
 from tests.e2e.crash.remains import Remains
 
 STOPPED = "stopped by the owner"
