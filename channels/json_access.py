@@ -55,19 +55,25 @@ def get_objects(data: Json, key: str) -> list[Json]:
     return rows
 
 
-def find_text(data: object, key: str) -> str:
-    """The string at `key`; "" where there is none."""
-    value = data.get(key) if isinstance(data, dict) else None
+def _find(data: object, path: tuple[str, ...]) -> object:
+    for key in path:
+        data = data.get(key) if isinstance(data, dict) else None
+    return data
+
+
+def find_text(data: object, *path: str) -> str:
+    """The string at the path of keys; "" where there is none."""
+    value = _find(data, path)
     return value if isinstance(value, str) else ""
 
 
-def find_object(data: object, key: str) -> Json:
-    """The object at `key`; an empty one where there is none."""
-    value = data.get(key) if isinstance(data, dict) else None
+def find_object(data: object, *path: str) -> Json:
+    """The object at the path of keys; an empty one where there is none."""
+    value = _find(data, path)
     return value if isinstance(value, dict) else {}
 
 
-def find_objects(data: object, key: str) -> list[Json]:
-    """The objects in the list at `key`."""
-    value = data.get(key) if isinstance(data, dict) else None
+def find_objects(data: object, *path: str) -> list[Json]:
+    """The objects in the list at the path of keys."""
+    value = _find(data, path)
     return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
