@@ -4,7 +4,6 @@ three seconds (A14, A15).
 
 import asyncio
 import logging
-from collections.abc import Sequence
 from dataclasses import replace
 
 from yarl import URL
@@ -18,10 +17,10 @@ from channels.base import (
     Revoked,
     Unsupported,
 )
-from channels.json_access import Json, find_object, find_text
+from channels.json_access import Json, find_text
 from channels.markup.sanitize import escape_markdown
 from channels.markup.slack import render_parts
-from channels.message import ButtonPress, InboundMessage, MessagePart
+from channels.message import ButtonPress, InboundMessage
 from channels.slack.config import SlackTiming
 from channels.slack.events import EventParser
 from channels.slack.web import SlackWeb
@@ -34,51 +33,28 @@ MAX_REPLIES = 5
 log = logging.getLogger(__name__)
 
 
-def _response_url(address: str, base_url: str) -> URL | None:
-    """Only Slack's own are used: of the server that we talk to, or over https of slack.com."""
-    try:
-        url = URL(address)
-        if url.origin() == URL(base_url).origin():
-            return url
-    except ValueError:
-        return None
-    host = url.host or ""
-    return (
-        url
-        if url.scheme == "https" and (host == "slack.com" or host.endswith(".slack.com"))
-        else None
-    )
-
-
 class SlackInteractions:
     """Each is handled in a task of its own, so that /stop waits for nobody."""
 
-    def __init__(
-        self,
-        web: SlackWeb,
-        host: Host,
-        parser: EventParser,
-        timing: SlackTiming,
-    ) -> None:
-        self._web, self._host, self._parser = web, host, parser
-        self._timing = timing
+    def __init__(self, web: SlackWeb, host: Host, parser: EventParser, timing: SlackTiming) -> None:
+        self._web, self._host, self._parser, self._timing = web, host, parser, timing
         self._own_chats = RecentDict[str, bool](MAX_DIRECT_CHATS)
         self._can_ask = True
 
     async def handle(self, kind: str, payload: Json) -> None:
         """One of them, acknowledged already. Raises UnreadablePayload."""
-        response_url = _response_url(find_text(payload, "response_url"), self._web.base_url)
         asked: InboundMessage | ButtonPress
+        response_url = find_text(payload, "response_url")
         if kind == "slash_commands":
             asked = self._parser.parse_slash(payload)
             reply = self._run_command(asked)
         elif payload.get("type") == "block_actions":
-            asked, response_url = self._parser.parse_press(payload), None
+            asked, response_url = self._parser.parse_press(payload), ""
             reply = self._host.press_button(asked)
         elif payload.get("type") == "message_action":
             asked = self._parser.parse_shortcut(payload)
             reply = self._run_command(asked)
-            if not find_text(find_object(payload, "message"), "thread_ts"):
+            if not find_text(payload, "message", "thread_ts"):
                 # nobody sees what is shown to one person in a thread that has not begun
                 asked = replace(asked, address=replace(asked.address, thread=""))
         else:
@@ -87,8 +63,10 @@ class SlackInteractions:
             text = await reply
         except NotAccepted:
             text = NOT_SAVED
-        if text.strip():
-            await self._reply(asked, render_parts(escape_markdown(text)), response_url)
+        try:
+            await self._reply(asked, text, response_url)
+        except ChannelError as error:
+            log.warning("Slack: a reply was not shown: %s", error)
 
     async def _run_command(self, asked: InboundMessage) -> str:
         is_private = asked.private and await self._is_own_chat(asked.address.chat)
@@ -112,38 +90,33 @@ class SlackInteractions:
         self._own_chats[chat] = is_own
         return is_own
 
-    async def _reply(
-        self,
-        to: InboundMessage | ButtonPress,
-        parts: Sequence[MessagePart],
-        response_url: URL | None,
-    ) -> None:
-        """To one person; deferred where the bot is no member and may show nobody anything."""
-        is_member, left = True, MAX_REPLIES
+    async def _reply(self, to: InboundMessage | ButtonPress, text: str, response_url: str) -> None:
+        """To one person; deferred where the bot is no member and may show nobody anything. Raises
+        ChannelError.
+        """
         target = {"channel": to.address.chat, "thread_ts": to.address.thread, "user": to.sender.id}
-        for part in parts:
-            try:
-                if is_member:
-                    try:
-                        await self._web.write("chat.postEphemeral", **target, text=part.text)
-                    except (Rejected, RetryLater):
-                        if not response_url:
-                            raise
-                        is_member = False
-                if not is_member and response_url:
-                    if not left:
-                        raise Rejected(f"Slack takes {MAX_REPLIES}; the rest was not shown")
-                    left -= 1
-                    await self._defer(response_url, part.text)
-            except ChannelError as error:
-                log.warning("Slack: a reply was not shown: %s", error)
-                return
+        deferred = 0
+        for part in render_parts(escape_markdown(text)) if text.strip() else ():
+            if not deferred:
+                try:
+                    await self._web.write("chat.postEphemeral", **target, text=part.text)
+                    continue
+                except (Rejected, RetryLater):
+                    if not _is_usable(response_url, self._web):
+                        raise
+            if deferred == MAX_REPLIES:
+                raise Rejected(f"Slack takes {MAX_REPLIES}; the rest was not shown")
+            deferred += 1
+            body, what = {"response_type": "ephemeral", "text": part.text}, "the reply to a command"
+            how = {"timeout_s": self._timing.timeout_s, "proxy": proxy_for(response_url)}
+            answer = await self._web.http.request(
+                "POST", response_url, what=what, sends=True, json=body, **how
+            )
+            check_status(answer.status, f"Slack: {what}")
 
-    async def _defer(self, url: URL, text: str) -> None:
-        """Raises Rejected, RetryLater, DeliveryUnknown."""
-        proxy, timeout_s = proxy_for(str(url)), self._timing.timeout_s
-        body, what = {"response_type": "ephemeral", "text": text}, "the reply to a command"
-        answer = await self._web.http.request(
-            "POST", url, what=what, timeout_s=timeout_s, sends=True, json=body, proxy=proxy
-        )
-        check_status(answer.status, f"Slack: {what}")
+
+def _is_usable(address: str, web: SlackWeb) -> bool:
+    try:
+        return web.is_own(URL(address))
+    except ValueError:
+        return False

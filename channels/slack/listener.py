@@ -6,10 +6,9 @@ K13).
 import asyncio
 import contextlib
 import logging
+import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Sequence
 
 from aiohttp import ClientError, ClientWebSocketResponse, WSMsgType
 
@@ -24,36 +23,73 @@ from channels.json_access import (
 )
 from channels.message import Arrival, InboundMessage, UnreadableUpdate
 from channels.slack.config import SlackTiming
-from channels.slack.cursor import SlackCursor
-from channels.slack.events import EventParser
-from channels.slack.history import SlackHistory, ThreadMembership
+from channels.slack.events import UNREADABLE, EventParser
+from channels.slack.history import MAX_CHATS, SlackHistory
 from channels.slack.interactions import SlackInteractions
 from channels.slack.web import SlackWeb
-from channels.transport import Backoff, RecentDict
+from channels.transport import Backoff, RecentDict, parse_seconds
 
 PROBE_CHATS, MAX_PINGS = 5, 4
+LOST = "Slack: the connection was lost"
 MAX_BATCH, MAX_REMEMBERED = 200, 2000
+MAX_AHEAD_S = 86_400.0
+"""No clock is further ahead: a time from later is not believed, or nothing would count as missed
+any more.
+"""
 
 log = logging.getLogger(__name__)
+
+
+class SlackCursor:
+    """How far an account has been read, in seconds since 1970; never further than what the host has
+    accepted. `save_s`: it is saved this often at most. `missed_from`: what came since then was not
+    accepted, perhaps.
+    """
+
+    def __init__(self, host: Host, save_s: float) -> None:
+        self._host, self._save_s = host, save_s
+        self._newest = self._saved = self._first_start = self._saved_at = 0.0
+        self.missed_from = math.inf
+
+    async def begin(self) -> None:
+        """At the very first start: now, for nobody wants an answer to what was written before."""
+        self._saved = self._newest = parse_seconds(await self._host.load_cursor(), 0.0)
+        if not self._saved:
+            self._newest = self._first_start = time.time()
+            await self.save(at_once=True)
+
+    @property
+    def value(self) -> float:
+        """Everything up to here was accepted."""
+        return min(self._newest, self.missed_from)
+
+    def backfill_start(self, margin_s: float) -> float:
+        """So long before what was accepted; never before the very first start."""
+        return max(self.value - margin_s, self._first_start)
+
+    def advance(self, ts: str) -> None:
+        """Everything up to here was accepted, except for what was missed."""
+        if self._newest < (seconds := parse_seconds(ts, 0.0)) <= time.time() + MAX_AHEAD_S:
+            self._newest = seconds
+
+    async def save(self, *, at_once: bool = False) -> None:
+        """If it is time."""
+        value, now = self.value, time.monotonic()
+        if value != self._saved and (at_once or now >= self._saved_at + self._save_s):
+            with contextlib.suppress(NotAccepted):  # an older one: more is read again
+                await self._host.save_cursor(f"{value:.6f}")
+                self._saved, self._saved_at = value, now
 
 
 class SlackListener:
     """One `run` of the channel."""
 
-    def __init__(
-        self,
-        web: SlackWeb,
-        host: Host,
-        parser: EventParser,
-        threads: ThreadMembership,
-        timing: SlackTiming,
-    ) -> None:
+    def __init__(self, web: SlackWeb, host: Host, parser: EventParser, timing: SlackTiming) -> None:
         self._web, self._host, self._timing, self._parser = web, host, timing, parser
-        self._threads = threads
-        self._history = SlackHistory(web, parser, threads, timing.answer_s)
+        self._history = SlackHistory(web, parser, timing.answer_s)
         self._interactions = SlackInteractions(web, host, parser, timing)
         self._cursor = SlackCursor(host, timing.save_s)
-        self._events = asyncio.Queue[tuple[Json, Callable[[], Awaitable[None]]]]()
+        self._events = asyncio.Queue[tuple[Json, ClientWebSocketResponse, str]]()
         self._accepted = RecentDict[str, None](MAX_REMEMBERED)
         self._tasks = asyncio.TaskGroup()
         # cleared while what was missed is fetched: that comes first
@@ -98,28 +134,22 @@ class SlackListener:
             async with opening as socket:
                 await self._receive(socket)
         finally:
-            if self._catching_up is not None and not self._catching_up.done():
+            if self._catching_up:
                 self._catching_up.cancel()
                 await asyncio.wait([self._catching_up])
 
     async def _receive(self, socket: ClientWebSocketResponse) -> None:
         """Until Slack wants a new connection. Raises RetryLater when it is lost, Revoked."""
         self._received_at = self._checked_at = self._probed_at = time.monotonic()
-        is_greeted, pings = False, 0
+        wait_s, is_greeted, pings = self._timing.hello_s, False, 0
         while True:
             try:
-                async with asyncio.timeout(
-                    self._timing.ping_s if is_greeted else self._timing.hello_s
-                ):
-                    message = await socket.receive()
+                message = await socket.receive(wait_s)
             except TimeoutError:
-                if not is_greeted or pings >= MAX_PINGS:
-                    what = (
-                        "the connection was lost"
-                        if is_greeted
-                        else "connected, but Slack does not greet"
-                    )
-                    raise RetryLater(f"Slack: {what}") from None
+                if not is_greeted:
+                    raise RetryLater("Slack: connected, but Slack does not greet") from None
+                if pings >= MAX_PINGS:
+                    raise RetryLater(LOST) from None
                 pings += 1
                 await socket.ping()
                 await self._check()
@@ -132,29 +162,25 @@ class SlackListener:
                 if kind == "disconnect":
                     return
                 if kind == "hello":
-                    is_greeted = True
+                    wait_s, is_greeted = self._timing.ping_s, True
                     self._catch_up()
                 self._dispatch(socket, kind, envelope)
             elif message.type is WSMsgType.PING:
                 await socket.pong(message.data)
             elif message.type is not WSMsgType.PONG:
-                raise RetryLater("Slack: the connection was lost")
+                raise RetryLater(LOST)
             self._host.report_alive()
 
     def _dispatch(self, socket: ClientWebSocketResponse, kind: str, envelope: object) -> None:
         self._received_at = time.monotonic()
         payload, envelope_id = find_object(envelope, "payload"), find_text(envelope, "envelope_id")
-        acknowledge = partial(self._acknowledge, socket, envelope_id)
-        match kind:
-            case "events_api":
-                self._events.put_nowait((payload, acknowledge))
-            case "interactive" | "slash_commands":
-                payload = {"envelope_id": envelope_id, **payload}
-                self._tasks.create_task(self._interact(kind, payload, acknowledge))
-            case _ if envelope_id:
-                self._tasks.create_task(acknowledge())
-            case "":
-                log.warning("Slack sent something that is not an event: %.200r", envelope)
+        if kind == "events_api":
+            self._events.put_nowait((payload, socket, envelope_id))
+        elif envelope_id:
+            payload = {**payload, "envelope_id": envelope_id}
+            self._tasks.create_task(self._interact(kind, payload, socket))
+        elif not kind:
+            log.warning("Slack sent something that is not an event: %.200r", envelope)
 
     async def _acknowledge(self, socket: ClientWebSocketResponse, envelope_id: str) -> None:
         """Where it cannot be sent, Slack sends the event again, and the host knows it."""
@@ -162,8 +188,8 @@ class SlackListener:
             async with asyncio.timeout(self._timing.close_s):
                 await socket.send_json({"envelope_id": envelope_id})
 
-    async def _interact(self, kind: str, payload: Json, acknowledge: Callable[..., Any]) -> None:
-        await acknowledge()
+    async def _interact(self, kind: str, payload: Json, socket: ClientWebSocketResponse) -> None:
+        await self._acknowledge(socket, payload["envelope_id"])
         try:
             await self._interactions.handle(kind, payload)
         except UnreadablePayload as error:
@@ -182,21 +208,20 @@ class SlackListener:
                 self._may_accept.set()  # it waits no longer for what was missed
             while len(events) < MAX_BATCH and not self._events.empty():
                 events.append(self._events.get_nowait())
-            arrivals = [arrival for payload, _ in events if (arrival := self._parse(payload))]
-            inner = [find_object(payload, "event") for payload, _ in events]
+            arrivals = [arrival for payload, *_ in events if (arrival := self._parse(payload))]
+            inner = [find_object(payload, "event") for payload, *_ in events]
             times = [find_text(event, "ts") or find_text(event, "event_ts") for event in inner]
             try:
                 await self._accept(await self._history.complete(arrivals))
             except NotAccepted:
-                for ts in filter(None, times):
-                    self._cursor.note_missed(ts)
+                first = min(parse_seconds(ts, math.inf) for ts in times)
                 self._host.report_trouble(
                     "Slack: messages could not be saved; Slack sends them again"
                 )
-                self._catch_up()
+                self._catch_up(first)
                 continue
-            for _, acknowledge in events:
-                await acknowledge()
+            for _, socket, envelope_id in events:
+                await self._acknowledge(socket, envelope_id)
             for ts in times:
                 self._cursor.advance(ts)
             await self._cursor.save()
@@ -206,13 +231,13 @@ class SlackListener:
         try:
             get_text(event, "type")
             arrival = self._parser.parse_event(event)
-        except UnreadablePayload as error:
+        except UNREADABLE as error:
             return self._unreadable(payload, error)
         if isinstance(arrival, InboundMessage) and arrival.addressed:
-            self._threads.join(arrival.address, arrival.sender.id)
+            self._parser.threads.join(arrival.address, arrival.sender.id)
         return arrival
 
-    def _unreadable(self, payload: Json, error: UnreadablePayload) -> UnreadableUpdate:
+    def _unreadable(self, payload: Json, error: Exception) -> UnreadableUpdate:
         event_id = find_text(payload, "event_id") or None
         return UnreadableUpdate.of(self._parser.channel, "poison", payload, error, event_id)
 
@@ -230,7 +255,7 @@ class SlackListener:
         if now - max(self._received_at, self._checked_at) > timing.check_s:
             await self._web.get_identity()
             self._checked_at = now
-        is_catching_up = self._catching_up is not None and not self._catching_up.done()
+        is_catching_up = self._catching_up and not self._catching_up.done()
         if now - max(self._received_at, self._probed_at) > timing.quiet_s and not is_catching_up:
             latest = time.time() - timing.settle_s
             for message in await self._fetch_missed(PROBE_CHATS):
@@ -238,15 +263,17 @@ class SlackListener:
                     raise RetryLater("Slack: connected, but messages do not come; connecting again")
             self._probed_at = now
 
-    async def _fetch_missed(self, limit: int | None = None) -> list[InboundMessage]:
-        known = list(await self._host.list_conversations())[:limit]
+    async def _fetch_missed(self, limit: int = MAX_CHATS) -> list[InboundMessage]:
+        known = (await self._host.list_conversations())[:limit]
         start = self._cursor.backfill_start(self._timing.margin_s)
         return await self._history.fetch_since(start, known, limit)
 
-    def _catch_up(self) -> None:
-        """Something may be missing: fetch it; meanwhile nothing newer is accepted, for a while."""
+    def _catch_up(self, since: float = math.inf) -> None:
+        """Something may be missing, from now on or since then: fetch it; meanwhile nothing newer is
+        accepted, for a while.
+        """
         self._is_behind = True
-        self._cursor.note_missed()  # now, for what is accepted meanwhile moves it on
+        self._cursor.missed_from = min(self._cursor.value, since)
         self._may_accept.clear()
         if self._catching_up is None or self._catching_up.done():
             self._catching_up = self._tasks.create_task(self._accept_missed())
@@ -268,5 +295,5 @@ class SlackListener:
                 continue
             if found:
                 self._cursor.advance(found[-1].message_id)
-        self._cursor.clear_missed()
+        self._cursor.missed_from = math.inf
         self._may_accept.set()

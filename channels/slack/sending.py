@@ -1,23 +1,30 @@
-"""Slack messages out: posted, streamed while they are written (E12), and found again by their key
-(K13).
+"""Slack messages and files out: posted, streamed while they are written (E12), and found again by
+their key (K13). Files come from and go to Slack's own addresses only, for the token goes with the
+request (A14).
 """
 
+import asyncio
 import contextlib
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
+from typing import BinaryIO
 
-from channels.base import DeliveryUnknown, Rejected
-from channels.json_access import Json, find_object, find_text, get_text
-from channels.message import Address, Choice, OutboundMessage
-from channels.slack.history import ThreadMembership
+from slack_sdk.models.blocks import ActionsBlock, Block, ButtonElement, SectionBlock
+
+from channels.base import ChannelError, DeliveryUnknown, Rejected
+from channels.json_access import Json, find_objects, find_text, get_text
+from channels.markup.slack import render_parts
+from channels.message import Address, Attachment, OutboundMessage
+from channels.slack.events import ThreadMembership
 from channels.slack.web import SlackError, SlackWeb
-from channels.transport import RecentDict
+from channels.transport import RecentDict, check_size, check_status, too_large
 
 METADATA_TYPE = "aidaemon"
 """The type of the metadata that carry a message's key."""
-MAX_SECTION, MAX_LABEL, MAX_VALUE, MAX_BUTTONS = 3000, 75, 2000, 25
+SECTION = re.compile(r"[\n ]*(.{1,3000}(?=[\n ]|\Z)|.{1,3000})", re.DOTALL)
+MAX_LABEL, MAX_VALUE, MAX_BUTTONS = 75, 2000, 25
 STYLES = {"good": "primary", "bad": "danger"}
 CLOCK_MARGIN = timedelta(seconds=60)
 """Slack's clock and ours are not the same."""
@@ -34,6 +41,9 @@ STREAM_ENDED = (
     "streaming_mode_mismatch",
 )
 METADATA, FIND, STREAM = "message keys", "finding messages", "streaming"
+MAX_UPLOAD, MAX_DOWNLOAD = 100 << 20, 20 << 20
+MAX_LOST, MAX_UNCONFIRMED = 200, 5
+LOGIN_PAGE = "Slack answered with its login page; add files:read to the bot token scopes"
 
 
 @dataclass(slots=True)
@@ -44,35 +54,42 @@ class _Stream:
     failures: int = 0
 
 
-class SlackMessages:
-    """Streams need a thread, and in channels somebody whom they are for."""
+class SlackSender:
+    """Streams need a thread, and in channels somebody whom they are for. Slack keeps no key with a
+    file: those whose answer was lost are known here, by their ids; after a restart they are not
+    found.
+    """
 
-    def __init__(self, web: SlackWeb, threads: ThreadMembership) -> None:
-        self._web, self._threads = web, threads
+    def __init__(self, web: SlackWeb, threads: ThreadMembership, transfer_s: float) -> None:
+        self._web, self._threads, self._transfer_s = web, threads, transfer_s
         self._streams = RecentDict[tuple[str, str], _Stream](MAX_STREAMS)
         self._with_key = RecentDict[tuple[str, str], None](MAX_STREAMS)
+        self._lost_files = RecentDict[str, list[str]](MAX_LOST)
 
     @property
     def can_find(self) -> bool:
         """`find` can tell, as far as is known."""
         return self._web.optional.has(METADATA) and self._web.optional.has(FIND)
 
-    async def post(self, outbound: OutboundMessage) -> str:
-        """A new message; its ts. Slack must not show what is behind the links in a text."""
-        address = outbound.address
-        message = {"channel": address.chat, "thread_ts": address.thread, **_body(outbound)}
-        message |= {"unfurl_links": False, "unfurl_media": False}
-        if self._web.optional.has(METADATA):
-            try:
-                sent = await self._web.write(
-                    "chat.postMessage", **message, metadata=_metadata(outbound.key)
-                )
-                return get_text(sent, "ts")
-            except SlackError as error:
-                if "metadata" not in error.code:
-                    raise
-                self._web.optional.disable(METADATA, error)
-        return get_text(await self._web.write("chat.postMessage", **message), "ts")
+    async def send(self, message: OutboundMessage) -> str:
+        """`reply_to` is of no use here: what is answered is in the thread. Slack must not show what
+        is behind the links in a text.
+        """
+        address, optional = message.address, self._web.optional
+        self._threads.join(address)
+        if message.file:
+            return await self._upload(message, message.file)
+        body = {"channel": address.chat, "thread_ts": address.thread, **_body(message)}
+        body |= {"unfurl_links": False, "unfurl_media": False}
+        metadata = _metadata(message.key) if optional.has(METADATA) else None
+        try:
+            sent = await self._web.write("chat.postMessage", **body, metadata=metadata)
+        except SlackError as error:
+            if not metadata or "metadata" not in error.code:
+                raise
+            optional.disable(METADATA, error)
+            sent = await self._web.write("chat.postMessage", **body)
+        return get_text(sent, "ts")
 
     async def edit(self, message_id: str, message: OutboundMessage) -> None:
         """The finished text, in place of what was shown."""
@@ -83,13 +100,14 @@ class SlackMessages:
         if not stream and address.thread and place not in self._with_key:
             key = REPLACED_KEY
         if stream and stream.is_open:
-            await self._stop(address, message_id, stream)
+            await self._stop(*place, stream.key)
+            stream.is_open = False
         try:
             await self._update(message_id, message, key)
         except SlackError as error:
             if error.code != "streaming_state_conflict":
                 raise
-            await self._stop(address, message_id)  # begun before a restart
+            await self._stop(*place)  # begun before a restart
             await self._update(message_id, message, key)
         except DeliveryUnknown:
             if stream:
@@ -97,13 +115,11 @@ class SlackMessages:
                 stream.failures += 1
                 if stream.failures > 1:
                     await self.delete(address, message_id)
-                    raise Rejected(
-                        "Slack: what was streamed cannot be edited; it was deleted"
-                    ) from None
+                    why = "Slack: what was streamed cannot be edited; it was deleted"
+                    raise Rejected(why) from None
             raise
 
     async def delete(self, address: Address, message_id: str) -> None:
-        """That it is gone already is no error."""
         try:
             await self._web.write("chat.delete", channel=address.chat, ts=message_id)
         except SlackError as error:
@@ -113,98 +129,143 @@ class SlackMessages:
 
     async def find(self, message: OutboundMessage, since: datetime) -> str:
         """The ts of our message with this key. What a crash has left of a stream carries none: it
-        is deleted, so that it does not stand beside the answer. Raises RetryLater, Revoked.
+        is deleted, so that it does not stand beside the answer.
         """
         address, key = message.address, message.key
+        for file_id in self._lost_files.get(key, ()):
+            with contextlib.suppress(SlackError):
+                if sent := await self._find_file(file_id, address.chat):
+                    return sent
         identity = self._web.identity or await self._web.get_identity()
         method = "conversations.replies" if address.thread else "conversations.history"
         asked = {"channel": address.chat, "ts": address.thread, "include_all_metadata": "true"}
         oldest, read = f"{(since - CLOCK_MARGIN).timestamp():.6f}", self._web.read_all
         rows = await read(FIND, method, "messages", FIND_PAGES, oldest=oldest, **asked)
-        own = [row for row in rows if identity.is_author(row)]
-        found = _find_key(own, key)
-        if not found and self.can_find:  # our clock may have jumped
-            # threads are listed from their beginning, chats from the end
+        own = recent = [row for row in rows if identity.is_author(row)]
+        if not any(_key_of(row) == key for row in own) and self.can_find:
+            # our clock may have jumped; threads are listed from their beginning, chats from the end
             pages = FIND_PAGES if address.thread else 1
             rows = await read(FIND, method, "messages", pages, **asked)
-            found = _find_key(filter(identity.is_author, rows), key)
-        for row in own:
+            own = [row for row in rows if identity.is_author(row)]
+        for row in recent:
             place = address.chat, find_text(row, "ts")
             if "streaming_state" in row and not _key_of(row) and place not in self._streams:
                 with contextlib.suppress(DeliveryUnknown, Rejected):
-                    await self._stop(address, place[1])
+                    await self._stop(*place)
                     await self.delete(address, place[1])
+        found = next((find_text(row, "ts") for row in own if _key_of(row) == key), "")
         if found:
             self._with_key[address.chat, found] = None
         return found
 
-    async def show_draft(self, end: OutboundMessage, text: str, shown: str) -> str:
-        """The message that shows it. `end`: the end of the text as a message."""
-        address = end.address
-        stream = self._streams.get((address.chat, shown))
+    async def show_draft(self, address: Address, key: str, text: str, shown: str) -> str:
+        """Streamed in threads, else as a message that is edited."""
+        self._threads.join(address)
+        chat, end = address.chat, OutboundMessage(address, render_parts(text)[-1], key)
+        text = MENTION.sub("<\u200b", text)[:MAX_STREAMED]  # nothing in it notifies anybody
+        stream = self._streams.get((chat, shown))
         if stream and stream.is_open:
             await self._append(shown, stream, text, end)
             return shown
         if shown:
             await self._update(shown, end, "")
             return shown
-        person, text = self._threads.last_author(address), defuse_mentions(text)[:MAX_STREAMED]
-        if address.thread and (person or address.chat.startswith("D")):
-            target = {"channel": address.chat, "thread_ts": address.thread, "markdown_text": text}
-            if person and self._web.identity:
-                target |= {
-                    "recipient_user_id": person,
-                    "recipient_team_id": self._web.identity.team,
-                }
-            answer = await self._web.optional.attempt(
-                STREAM, self._web.write, "chat.startStream", **target
-            )
-            if answer:
+        person, identity = self._threads.last_author(address), self._web.identity
+        if address.thread and (person or chat.startswith("D")):
+            target = {"channel": chat, "thread_ts": address.thread, "markdown_text": text}
+            if person and identity:
+                target |= {"recipient_user_id": person, "recipient_team_id": identity.team}
+            start = self._web.optional.attempt
+            if answer := await start(STREAM, self._web.write, "chat.startStream", **target):
                 message_id = get_text(answer, "ts")
-                self._streams[address.chat, message_id] = _Stream(end.key, text)
+                self._streams[chat, message_id] = _Stream(key, text)
                 return message_id
-        return await self.post(end)
+        return await self.send(end)
 
     async def _append(
         self, message_id: str, stream: _Stream, text: str, end: OutboundMessage
     ) -> None:
-        text = defuse_mentions(text)
         if not text.startswith(stream.written):
             return await self.edit(message_id, end)
-        more = text[len(stream.written) : MAX_STREAMED]
-        if not more:
+        if text == stream.written:
             return None
+        more = text.removeprefix(stream.written)
+        target = {"channel": end.address.chat, "ts": message_id, "markdown_text": more}
         try:
-            target = {"channel": end.address.chat, "ts": message_id}
-            await self._web.write("chat.appendStream", **target, markdown_text=more)
+            await self._web.write("chat.appendStream", **target)
+            stream.written = text
         except SlackError as error:
             if error.code not in STREAM_ENDED:
                 raise
             stream.is_open = False
             await self._update(message_id, end, stream.key)
-        else:
-            stream.written += more
 
     async def _update(self, message_id: str, message: OutboundMessage, key: str) -> None:
         """Its key stays if none is given."""
         metadata = _metadata(key) if key and self._web.optional.has(METADATA) else None
-        body = {**_body(message), "metadata": metadata}
-        chat = message.address.chat
-        await self._web.write("chat.update", channel=chat, ts=message_id, **body)
+        target = {"channel": message.address.chat, "ts": message_id, "metadata": metadata}
+        await self._web.write("chat.update", **target, **_body(message))
 
-    async def _stop(self, address: Address, message_id: str, stream: _Stream | None = None) -> None:
-        metadata = _metadata(stream.key if stream else REPLACED_KEY)
+    async def _stop(self, chat: str, message_id: str, key: str = REPLACED_KEY) -> None:
+        target = {"channel": chat, "ts": message_id, "metadata": _metadata(key)}
         # it was over already; what counts is the edit that follows
         with contextlib.suppress(Rejected):
-            target = {"channel": address.chat, "ts": message_id}
-            await self._web.write("chat.stopStream", **target, metadata=metadata)
-        if stream:
-            stream.is_open = False
+            await self._web.write("chat.stopStream", **target)
 
+    async def _upload(self, message: OutboundMessage, file: Path) -> str:
+        address, name, web = message.address, message.name, self._web
+        size = await check_size(file, name, MAX_UPLOAD, "Slack")
+        if not size:
+            raise Rejected(f"{name} is empty; Slack takes no empty files")
+        lost = self._lost_files.get(message.key, [])
+        if len(lost) >= MAX_UNCONFIRMED:
+            tries = f"Slack has answered none of {len(lost)} tries to send {name}"
+            raise Rejected(f"{tries}; it may have arrived")
+        ticket = await web.read("files.getUploadURLExternal", filename=name, length=size)
+        file_id, url = get_text(ticket, "file_id"), get_text(ticket, "upload_url")
+        # nothing is seen in the chat yet: what goes wrong here is just tried again
+        how = {"what": "an upload", "timeout_s": self._transfer_s, "sends": False}
+        raw = {"Content-Type": "application/octet-stream"}
+        with await asyncio.to_thread(file.open, "rb") as data:
+            answer = await web.http.request("POST", url, data=data, headers=raw, **how)
+        check_status(answer.status, f"Slack: {name}: the upload")
+        done = {"files": [{"id": file_id, "title": name}], "channel_id": address.chat}
+        done |= {"thread_ts": address.thread, "initial_comment": message.part.text}
+        try:
+            completed = await web.write("files.completeUploadExternal", **done)
+        except DeliveryUnknown:
+            self._lost_files[message.key] = [*lost, file_id]
+            raise
+        self._lost_files.pop(message.key, None)
+        # Slack posts a file a little later: until then its id stands for the message
+        sent = next(
+            (_message_of(row, address.chat) for row in find_objects(completed, "files")), ""
+        )
+        with contextlib.suppress(ChannelError):
+            sent = sent or await self._find_file(file_id, address.chat)
+        return sent or file_id
 
-def defuse_mentions(text: str) -> str:
-    """The text, so that nothing in it notifies a person, a group or a channel."""
-    return MENTION.sub("<\u200b", text)
+    async def _find_file(self, file_id: str, chat: str) -> str:
+        return _message_of((await self._web.read("files.info", file=file_id)).get("file"), chat)
+
+    async def download(self, attachment: Attachment, into: BinaryIO) -> None:
+        if attachment.size > MAX_DOWNLOAD:
+            raise too_large(attachment.name, MAX_DOWNLOAD)
+        url = attachment.ref
+        if "://" not in url:
+            info = await self._web.read("files.info", file=url)
+            url = find_text(info, "file", "url_private_download")
+            if not (url := url or find_text(info, "file", "url_private")):
+                raise Rejected(f"Slack: {attachment.name} is not kept at Slack")
+        await self._web.http.download(
+            url,
+            attachment,
+            into,
+            MAX_DOWNLOAD,
+            is_allowed=self._web.is_own,
+            headers=self._web.headers,
+            login_page=LOGIN_PAGE,
+        )
 
 
 def _metadata(key: str) -> dict[str, object]:
@@ -212,43 +273,30 @@ def _metadata(key: str) -> dict[str, object]:
     return {"event_type": METADATA_TYPE, "event_payload": {"key": key}}
 
 
-def _find_key(rows: Iterable[Json], key: str) -> str:
-    return next((find_text(row, "ts") for row in rows if _key_of(row) == key), "")
-
-
 def _key_of(row: Json) -> str:
-    metadata = find_object(row, "metadata")
-    is_ours = find_text(metadata, "event_type") == METADATA_TYPE
-    return find_text(find_object(metadata, "event_payload"), "key") if is_ours else ""
+    return find_text(row, "metadata", "event_payload", "key")
+
+
+def _message_of(file: object, chat: str) -> str:
+    places = (find_objects(file, "shares", kind, chat) for kind in ("private", "public"))
+    return next((find_text(rows[0], "ts") for rows in places if rows), "")
 
 
 def _body(message: OutboundMessage) -> dict[str, object]:
     """Blocks hide the text, so with buttons it stands in sections, too; without buttons, earlier
     ones go.
     """
-    blocks: list[Json] = []
-    text, choices = message.part.text, message.choices
-    while choices and text:
-        at = len(text)
-        if at > MAX_SECTION:
-            at = max(text.rfind("\n", 1, MAX_SECTION), text.rfind(" ", 1, MAX_SECTION))
-            at = at if at > 0 else MAX_SECTION
-        blocks.append({"type": "section", "text": {"type": "mrkdwn", "text": text[:at]}})
-        text = text[at:].lstrip("\n ")
-    if choices:
-        buttons = [_button(index, choice) for index, choice in enumerate(choices[:MAX_BUTTONS])]
-        blocks.append({"type": "actions", "elements": buttons})
-    return {"text": message.part.text, "blocks": blocks}
-
-
-def _button(index: int, choice: Choice) -> dict[str, object]:
-    label = {"type": "plain_text", "text": choice.label[:MAX_LABEL] or "…", "emoji": True}
-    style = {"style": STYLES[choice.style]} if choice.style in STYLES else {}
-    value = choice.data[:MAX_VALUE]
-    return {
-        "type": "button",
-        "action_id": f"choice_{index}",
-        "text": label,
-        "value": value,
-        **style,
-    }
+    blocks: list[Block] = []
+    if message.choices:
+        blocks += [SectionBlock(text=text) for text in SECTION.findall(message.part.text)]
+        buttons = [
+            ButtonElement(
+                text=choice.label[:MAX_LABEL] or "…",
+                action_id=f"choice_{index}",
+                value=choice.data[:MAX_VALUE],
+                style=STYLES.get(choice.style),
+            )
+            for index, choice in enumerate(message.choices[:MAX_BUTTONS])
+        ]
+        blocks.append(ActionsBlock(elements=buttons))
+    return {"text": message.part.text, "blocks": [block.to_dict() for block in blocks]}

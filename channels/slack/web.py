@@ -2,34 +2,44 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
+from yarl import URL
 
 from channels.base import ChannelError, Rejected, RetryLater, Revoked, Unsupported
 from channels.json_access import Json, find_object, find_objects, find_text, get_text
+from channels.slack.config import SlackAccount
 from channels.transport import HttpAnswer, OptionalCalls, PlatformClient, lost_answer, parse_seconds
 
-REVOKED_CODES = frozenset(
-    (
-        *("invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired"),
-        *("not_allowed_token_type", "app_uninstalled"),
-    )
+REVOKED_CODES = (
+    "invalid_auth",
+    "not_authed",
+    "account_inactive",
+    "token_revoked",
+    "token_expired",
+    "not_allowed_token_type",
+    "app_uninstalled",
 )
-HALF_DONE = frozenset(("fatal_error", "internal_error"))
+HALF_DONE = ("fatal_error", "internal_error")
 """Slack says of these that some of it may have happened."""
-NOTHING_DONE = frozenset(
-    ("service_unavailable", "request_timeout", "team_added_to_org", "ekm_access_denied")
+NOTHING_DONE = (
+    "service_unavailable",
+    "request_timeout",
+    "team_added_to_org",
+    "ekm_access_denied",
 )
-RATE_LIMITED = frozenset(("ratelimited", "rate_limited", "message_limit_exceeded"))
-UNAVAILABLE = frozenset(
-    (
-        *("unknown_method", "method_deprecated", "missing_scope", "not_allowed"),
-        *("feature_not_enabled", "http_400", "http_404"),
-    )
+RATE_LIMITED = ("ratelimited", "rate_limited", "message_limit_exceeded")
+UNAVAILABLE = (
+    "unknown_method",
+    "method_deprecated",
+    "missing_scope",
+    "not_allowed",
+    "feature_not_enabled",
+    "http_400",
+    "http_404",
 )
 """The workspace does not offer this method to us: there is no use in asking again."""
 HINTS = {
@@ -89,28 +99,35 @@ class _Client(AsyncWebClient):
 class SlackWeb:
     """The web API of one workspace."""
 
-    def __init__(self, *, app_token: str, bot_token: str, base_url: str, timeout_s: float) -> None:
-        self.http = PlatformClient("Slack", base_url)
-        self.base_url = base_url
-        self.headers = {"Authorization": f"Bearer {bot_token}"}
-        self._app_headers = {"Authorization": f"Bearer {app_token}"}
-        self._timeout_s = timeout_s
+    def __init__(self, config: SlackAccount, timeout_s: float) -> None:
+        self.http = PlatformClient("Slack", config.base_url)
+        self._config, self._timeout_s = config, timeout_s
+        self.headers = {"Authorization": f"Bearer {config.bot_token}"}
         # it writes a log of its own, and would repeat what may have had its effect
         silent = logging.Logger("slack_sdk", logging.CRITICAL + 1)
-        self._client = _Client(base_url=base_url, retry_handlers=[], logger=silent)
+        self._client = _Client(base_url=config.base_url, retry_handlers=[], logger=silent)
         # else it takes any from the environment, and knows no exceptions
         self._client.proxy = self.http.proxy
         self.optional = OptionalCalls("Slack")
         self.identity: SlackIdentity | None = None
 
+    def is_own(self, url: URL) -> bool:
+        """The server that we talk to, or Slack's own over https."""
+        home = URL(self._config.base_url)
+        if url.is_absolute() and url.origin() == home.origin():
+            return True
+        is_slack = all(f".{one.host}".endswith(".slack.com") for one in (home, url))
+        return is_slack and url.scheme == "https"
+
     async def write(self, method: str, **arguments: object) -> Json:
         """Change something. Raises SlackError, RetryLater, DeliveryUnknown, Revoked."""
-        return await self._call("POST", method, True, self.headers, json=_without_empty(arguments))
+        given = {key: value for key, value in arguments.items() if value not in ("", None)}
+        return await self._call("POST", method, sends=True, json=given)
 
     async def read(self, method: str, **arguments: object) -> Json:
         """Ask for something. Raises SlackError, RetryLater, Revoked."""
-        given = {key: str(value) for key, value in _without_empty(arguments).items()}
-        return await self._call("GET", method, False, self.headers, params=given)
+        given = {key: str(value) for key, value in arguments.items() if value not in ("", None)}
+        return await self._call("GET", method, params=given)
 
     async def read_all(
         self, feature: str, method: str, key: str, pages: int, enough: int = 0, **asked: object
@@ -136,7 +153,7 @@ class SlackWeb:
     async def get_identity(self) -> SlackIdentity:
         """Who we are. Raises RetryLater, Revoked."""
         try:
-            answer = await self._call("POST", "auth.test", False, self.headers)
+            answer = await self._call("POST", "auth.test")
         except SlackError as error:
             raise Revoked(str(error)) from error
         keys = ("user_id", "bot_id", "team_id", "user", "team")
@@ -145,61 +162,51 @@ class SlackWeb:
 
     async def open_socket(self) -> str:
         """An address that is good for one connection. Raises RetryLater, Revoked."""
+        headers = {"Authorization": f"Bearer {self._config.app_token}"}
         try:
-            return get_text(
-                await self._call("POST", "apps.connections.open", False, self._app_headers), "url"
-            )
+            answer = await self._call("POST", "apps.connections.open", headers=headers)
         except SlackError as error:
             hint = "app_token needs connections:write, and Socket Mode has to be on"
             raise Revoked(f"{error}; {hint}") from error
+        return get_text(answer, "url")
 
-    async def _call(
-        self, verb: str, method: str, sends: bool, headers: Mapping[str, str], **options: Any
-    ) -> Json:
+    async def _call(self, verb: str, method: str, *, sends: bool = False, **options: Any) -> Json:
         self._client.session = self.http.session
-        answer = HttpAnswer(200, {}, None)
-        options.update(http_verb=verb, headers=dict(headers))
+        status, headers, answer = 200, {}, None
+        options = {"headers": dict(self.headers), **options}
         try:
             with self.http.translate_errors(method, sends=sends):
                 async with asyncio.timeout(self._timeout_s):
-                    value = (await self._client.api_call(method, **options)).data
-            if isinstance(value, dict):
-                return value
+                    response = await self._client.api_call(method, http_verb=verb, **options)
+            if isinstance(response.data, dict):
+                return response.data
         except SlackApiError as error:
-            answer = _answer_of(error)
+            # its `response` is the library's; aiohttp's where the answer is not JSON
+            failed: Any = error.response
+            status = getattr(failed, "status_code", None) or failed.status
+            headers, answer = failed.headers, getattr(failed, "data", None)
         except (AttributeError, RecursionError, ValueError) as error:
             # the library trips over what is not a JSON object
             log.debug("Slack: %s: %r", method, error)
-        raise _error_of(method, answer, sends=sends)
-
-
-def _answer_of(error: SlackApiError) -> HttpAnswer:
-    """Its `response` is the library's; aiohttp's where the answer is not JSON."""
-    response: Any = error.response
-    status = getattr(response, "status_code", None) or response.status
-    return HttpAnswer(status, response.headers, getattr(response, "data", None))
-
-
-def _without_empty(arguments: Json) -> dict[str, object]:
-    return {key: value for key, value in arguments.items() if value not in ("", None)}
+        raise _error_of(method, HttpAnswer(status, headers, answer), sends=sends)
 
 
 def _error_of(method: str, answer: HttpAnswer, *, sends: bool) -> ChannelError:
-    code, status = find_text(answer.fields, "error"), answer.status
+    code, status, what = find_text(answer.fields, "error"), answer.status, f"Slack: {method}"
     if status == 429 or code in RATE_LIMITED:
         wait_s = parse_seconds(answer.headers.get("Retry-After"), DEFAULT_WAIT_S)
-        return RetryLater(f"Slack: {method}: too many calls", wait_s)
+        return RetryLater(f"{what}: too many calls", wait_s)
     if code in REVOKED_CODES:
-        return Revoked(f"Slack: {method}: {code}; {CHECK_TOKENS}")
+        return Revoked(f"{what}: {code}; {CHECK_TOKENS}")
     if status == 503 or code in NOTHING_DONE:
-        return RetryLater(f"Slack: {method}: {code or 'not available at the moment'}")
+        return RetryLater(f"{what}: {code or 'not available at the moment'}")
     if status >= 500 or code in HALF_DONE or (status < 300 and not code):
         why = code or f"HTTP {status}, no answer that can be read"
-        return lost_answer(f"Slack: {method}: {why}", sends=sends)
+        return lost_answer(f"{what}: {why}", sends=sends)
     code = code or f"http_{status}"
     hint = HINTS.get(code, "")
     if code == "missing_scope":
         scope = find_text(answer.fields, "needed") or "a scope that the app does not have"
         hint = f"add {scope} to the app's bot token scopes and install it again"
     error = SlackUnsupported if code in UNAVAILABLE else SlackError
-    return error(f"Slack: {method}: {code}{hint and f'; {hint}'}", code)
+    return error(f"{what}: {code}{hint and f'; {hint}'}", code)

@@ -1,7 +1,7 @@
 """The threads in which the assistant takes part: whom they are kept for, and what is known of them after a restart (A13, A14)."""
 
 from channels.message import Address
-from channels.slack.history import ThreadMembership
+from channels.slack.events import ThreadMembership
 from tests.channels.host import Ledger
 from tests.channels.slack_stage import Stage, fake, stage
 from tests.fakes.platform import Fault
