@@ -2,12 +2,10 @@
 E7, E12, F1).
 """
 
-import logging
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from hashlib import blake2b
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 from urllib.parse import quote
 
 from yarl import URL
@@ -23,7 +21,7 @@ from channels.base import (
 from channels.discord.config import DEFAULT_API, DiscordAccount, DiscordTiming
 from channels.discord.gateway import GatewayConnection
 from channels.discord.intake import DiscordIntake
-from channels.discord.interactions import NO_EMBEDS, NO_MENTIONS
+from channels.discord.interactions import QUIET
 from channels.discord.rest import (
     DiscordRest,
     ReplyRejected,
@@ -31,10 +29,10 @@ from channels.discord.rest import (
     snowflake_at,
     snowflake_before,
 )
-from channels.json_access import Json
+from channels.json_access import Json, find_objects, find_text
 from channels.markup.discord import LIMIT, render_parts
 from channels.message import Address, Attachment, MessagePart, OutboundMessage
-from channels.transport import Backoff, OptionalCalls, check_size, too_large
+from channels.transport import OptionalCalls, check_size, too_large
 
 MAX_UPLOAD, MAX_DOWNLOAD = 10 << 20, 25 << 20
 CAPABILITIES = Capabilities(
@@ -46,13 +44,10 @@ CAPABILITIES = Capabilities(
 )
 CLOCK_MARGIN_S = 30.0
 """How far our clock may be from Discord's when we look for a message of ours."""
-FIND_MESSAGES, UPLOAD_S = 100, 180.0
+FIND_MESSAGES = 100
 STYLES = {"": 2, "good": 3, "bad": 4}
 BUTTONS_PER_ROW, MAX_ROWS, MAX_LABEL = 5, 5, 80
 FILE_HOSTS = ("cdn.discordapp.com", "media.discordapp.net")
-MALFORMED = (KeyError, TypeError, ValueError, AttributeError)
-
-log = logging.getLogger(__name__)
 
 
 def _utc_now() -> datetime:
@@ -73,8 +68,7 @@ class Discord:
         now: Callable[[], datetime] = _utc_now,
     ) -> None:
         self.name, self.capabilities = name, CAPABILITIES
-        self._config, self._timing, self._now = config, timing or DiscordTiming(), now
-        self._rest = DiscordRest(config.bot_token, config.api_url, self._timing.call_s)
+        self._rest, self._now = DiscordRest(config, timing or DiscordTiming()), now
         self._optional = OptionalCalls(name)
 
     async def check(self) -> str:
@@ -82,11 +76,9 @@ class Discord:
 
     async def run(self, host: Host) -> None:
         """Listen until cancelled. Raises Revoked."""
-        timing, rest = self._timing, self._rest
-        intake = DiscordIntake(self.name, self._config, rest, host, timing, self._now)
-        connection = GatewayConnection(rest, self._config, timing, host, intake.on_event)
-        backoff = Backoff(timing.retry_s, timing.longest_retry_s)
-        await backoff.retry(intake.begin, NotAccepted, host.report_trouble)
+        intake = DiscordIntake(self.name, self._rest, host, self._now)
+        connection = GatewayConnection(self._rest, host, intake.on_event)
+        await intake.backoff().retry(intake.begin, NotAccepted, host.report_trouble)
         try:
             async with intake.tasks as tasks:
                 tasks.create_task(intake.run())
@@ -104,36 +96,41 @@ class Discord:
         """The same key soon again gives the same message (K13). Where it may not be a reply, it
         goes out as none.
         """
-        address, reply_to = message.address, message.reply_to
+        path, reply, file = _path(message.address), {}, None
+        # within minutes, the same nonce gives the first message; at most 25 characters
+        nonce = blake2b(message.key.encode(), digest_size=12).hexdigest()
+        body = _body(message) | {"nonce": nonce, "enforce_nonce": True}
         if message.file:
-            return await self._upload(message, message.file)
-        body = _body(message) | _nonce(message.key)
-        if reply_to:
-            reply = {"message_reference": {"message_id": reply_to, "fail_if_not_exists": False}}
-            try:
-                return await self._post(address, body | reply)
-            except ReplyRejected:
-                pass
-        return await self._post(address, body)
+            await check_size(message.file, message.name, MAX_UPLOAD, "Discord")
+            file = message.file, message.name
+        elif message.reply_to:
+            target = {"message_id": message.reply_to, "fail_if_not_exists": False}
+            reply = {"message_reference": target}
+        try:
+            sent = await self._rest.call("POST", path, body | reply, file=file)
+        except ReplyRejected:
+            sent = await self._rest.call("POST", path, body, file=file)
+        if message_id := find_text(sent, "id"):
+            return message_id
+        raise DeliveryUnknown("Discord's answer cannot be read")
 
     async def edit(self, message_id: str, message: OutboundMessage) -> None:
         await self._rest.call("PATCH", _path(message.address, message_id), _body(message))
 
     async def find(self, message: OutboundMessage, since: datetime) -> str:
         """By its text: Discord does not give the nonce out."""
-        part = message.part
-        if not part.text.strip():
+        text = message.part.text.strip()
+        if not text:
             return ""
         if not self._rest.bot_id:
             await self._rest.login()
         after = snowflake_before(snowflake_at(since), CLOCK_MARGIN_S)
         path = f"{_path(message.address)}?limit={FIND_MESSAGES}&after={after}"
         page = await self._optional.attempt("history", self._rest.call, "GET", path)
-        ids = (
-            [str(row["id"]) for row in page if self._is_ours(row, part)]
-            if isinstance(page, list)
-            else []
-        )
+        own = [
+            row for row in find_objects(page) if find_text(row, "author", "id") == self._rest.bot_id
+        ]
+        ids = [find_text(row, "id") for row in own if find_text(row, "content").strip() == text]
         return min(ids, key=parse_snowflake, default="")
 
     async def show_draft(self, address: Address, key: str, text: str, shown: str) -> str:
@@ -160,14 +157,6 @@ class Discord:
         path = f"{_path(address, message_id)}/reactions/{quote('👀')}/@me"
         await self._optional.attempt("reactions", self._rest.call, "PUT", path)
 
-    async def _upload(self, message: OutboundMessage, file: Path) -> str:
-        await check_size(file, message.name, MAX_UPLOAD, "Discord")
-        body = {"flags": NO_EMBEDS, "allowed_mentions": NO_MENTIONS} | _nonce(message.key)
-        if message.part.text:
-            body["content"] = message.part.text
-        name = message.name
-        return await self._post(message.address, body, file=(file, name), timeout_s=UPLOAD_S)
-
     async def download(self, attachment: Attachment, into: BinaryIO) -> None:
         """Without the token."""
         if attachment.size > MAX_DOWNLOAD:
@@ -176,39 +165,21 @@ class Discord:
         await http.download(url, attachment, into, MAX_DOWNLOAD, is_allowed=self._is_at_discord)
 
     async def aclose(self) -> None:
-        await self._rest.aclose()
-
-    async def _post(self, address: Address, body: Json, **options: Any) -> str:
-        sent = await self._rest.call("POST", _path(address), body, **options)
-        if not isinstance(sent, dict) or not sent.get("id"):
-            raise DeliveryUnknown("Discord's answer cannot be read")
-        return str(sent["id"])
-
-    def _is_ours(self, row: object, part: MessagePart) -> bool:
-        if not isinstance(row, dict) or not isinstance(author := row.get("author"), dict):
-            return False
-        is_same = str(row.get("content", "")).strip() == part.text.strip()
-        return is_same and str(author.get("id")) == self._rest.bot_id
+        await self._rest.http.aclose()
 
     def _is_at_discord(self, url: URL) -> bool:
         """Where Discord keeps files; with another API, where that is."""
-        api = self._config.api_url
+        api = self._rest.config.api_url
         if api != DEFAULT_API and url.is_absolute() and url.origin() == URL(api).origin():
             return True
         return url.scheme == "https" and url.host in FILE_HOSTS and url.port == 443
 
 
 def _path(address: Address, message_id: str = "") -> str:
-    return f"/channels/{address.chat}/messages{f'/{message_id}' if message_id else ''}"
+    return f"/channels/{address.chat}/messages/{message_id}".rstrip("/")
 
 
-def _nonce(key: str) -> dict[str, Any]:
-    """Within minutes, the same nonce gives the first message; at most 25 characters."""
-    return {"nonce": blake2b(key.encode(), digest_size=12).hexdigest(), "enforce_nonce": True}
-
-
-def _body(message: OutboundMessage) -> dict[str, Any]:
-    """Nothing in it can notify anybody, and links show no preview."""
+def _body(message: OutboundMessage) -> Json:
     buttons = [
         {
             "type": 2,
@@ -222,9 +193,4 @@ def _body(message: OutboundMessage) -> dict[str, Any]:
         {"type": 1, "components": buttons[at : at + BUTTONS_PER_ROW]}
         for at in range(0, len(buttons), BUTTONS_PER_ROW)
     ]
-    return {
-        "content": message.part.text,
-        "flags": NO_EMBEDS,
-        "allowed_mentions": NO_MENTIONS,
-        "components": rows,
-    }
+    return {"content": message.part.text, "components": rows, **QUIET}

@@ -3,7 +3,7 @@ needs.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from channels.discord.rest import parse_snowflake
 from channels.json_access import Json
@@ -14,20 +14,18 @@ TEXT_TYPES = (0, 2, 5, 13, *THREAD_TYPES)
 
 @dataclass(frozen=True, slots=True)
 class ChannelInfo:
-    """`guild`: "" for a direct chat; `is_member`: of a thread: the bot takes part; `last_message`:
-    the newest id.
-    """
+    """`guild`: "" for a direct chat; `last_message`: the newest id."""
 
     guild: str = ""
     is_thread: bool = False
-    is_member: bool = False
     last_message: int = 0
 
 
 @dataclass(slots=True)
 class ChannelDirectory:
     """`channel`: our name for the account; `only`: the one guild to listen in, or ""; `bot_roles`:
-    those that stand for the bot alone; `pending`: guilds that are away.
+    those that stand for the bot alone; `pending`: guilds that are away; `joined`: channels and
+    threads in which the bot takes part.
     """
 
     channel: str
@@ -35,8 +33,8 @@ class ChannelDirectory:
     bot_id: str = ""
     bot_roles: set[str] = field(default_factory=set)
     pending: set[str] = field(default_factory=set)
-    _joined: set[str] = field(default_factory=set)
-    _channels: dict[str, ChannelInfo] = field(default_factory=dict)
+    joined: set[str] = field(default_factory=set)
+    channels: dict[str, ChannelInfo] = field(default_factory=dict)
 
     def on_ready(self, payload: Json) -> None:
         """A new session: its guilds come one by one, later on."""
@@ -50,20 +48,22 @@ class ChannelDirectory:
             case "CHANNEL_CREATE" | "THREAD_CREATE" | "THREAD_UPDATE":
                 self.update(payload)
             case "CHANNEL_DELETE" | "THREAD_DELETE":
-                self._channels.pop(str(payload["id"]), None)
+                self.channels.pop(str(payload["id"]), None)
             case "THREAD_LIST_SYNC":
-                self._on_thread_list(payload)
+                for thread in payload["threads"]:
+                    self.update(thread, payload["guild_id"])
+                members = payload.get("members") or ()
+                self.joined.update(str(member.get("id")) for member in members)
             case "THREAD_MEMBER_UPDATE":
-                self.join(str(payload["id"]))
-
-    def get(self, channel: str) -> ChannelInfo | None:
-        """What is known of it."""
-        return self._channels.get(channel)
+                self.joined.add(str(payload["id"]))
 
     def is_direct(self, channel: str, guild: object) -> bool:
         """A chat with the bot alone; history does not say the guild of a message."""
-        info = self._channels.get(channel)
-        return guild is None and not (info and info.guild)
+        return guild is None and not self.channels.get(channel, ChannelInfo()).guild
+
+    def is_joined_thread(self, channel: str) -> bool:
+        """A thread in which the bot takes part."""
+        return channel in self.joined and self.channels.get(channel, ChannelInfo()).is_thread
 
     def is_foreign(self, guild: object) -> bool:
         """A guild in which we do not listen."""
@@ -71,9 +71,9 @@ class ChannelDirectory:
 
     def on_guild(self, payload: Json) -> Iterator[tuple[str, ChannelInfo]]:
         """A guild; its channels in which something may have been missed, as it was away."""
+        guild = str(payload["id"])
         if payload.get("unavailable"):
             return  # and it still is
-        guild = str(payload["id"])
         was_away = guild in self.pending
         self.pending.discard(guild)
         if self.is_foreign(guild):
@@ -94,37 +94,16 @@ class ChannelDirectory:
         elif not self.is_foreign(guild):
             self.pending.add(guild)
 
-    def update(self, payload: Json, guild: str = "") -> ChannelInfo | None:
-        """A channel or thread; None where we do not listen."""
-        guild = str(payload.get("guild_id") or guild)
+    def update(self, payload: object, guild: str = "") -> ChannelInfo | None:
+        """A channel or thread; None where we do not listen, and for what is no channel."""
+        if not isinstance(payload, dict) or "id" not in payload:
+            return None
+        channel, guild = str(payload["id"]), str(payload.get("guild_id") or guild)
         if self.is_foreign(guild):
             return None
-        channel = str(payload["id"])
-        before = self._channels.get(channel)
         is_thread = payload.get("type") in THREAD_TYPES
-        is_member = is_thread and (
-            str(payload.get("owner_id", "")) == self.bot_id
-            or bool(payload.get("member"))
-            or channel in self._joined
-            or bool(before and before.is_member)
-        )
-        info = ChannelInfo(
-            guild, is_thread, is_member, parse_snowflake(payload.get("last_message_id"))
-        )
-        self._channels[channel] = info
+        if is_thread and (payload.get("member") or str(payload.get("owner_id")) == self.bot_id):
+            self.joined.add(channel)
+        last_message = parse_snowflake(payload.get("last_message_id"))
+        info = self.channels[channel] = ChannelInfo(guild, is_thread, last_message)
         return info
-
-    def _on_thread_list(self, payload: Json) -> None:
-        """The threads of a channel that the bot now sees."""
-        mine = {str(member.get("id")) for member in payload.get("members") or ()}
-        for thread in payload["threads"]:
-            self.update(thread, payload["guild_id"])
-            if str(thread["id"]) in mine:
-                self.join(str(thread["id"]))
-
-    def join(self, channel: str) -> None:
-        """The bot takes part there, if it is a thread."""
-        self._joined.add(channel)
-        info = self._channels.get(channel)
-        if info and info.is_thread:
-            self._channels[channel] = replace(info, is_member=True)

@@ -1,12 +1,12 @@
 """Discord's events and history as the channel's messages (A13)."""
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 
 from channels.discord.directory import ChannelDirectory
 from channels.json_access import (
     Json,
-    UnreadablePayload,
     get_number,
     get_object,
     get_objects,
@@ -42,22 +42,17 @@ class Interaction:
 
 
 def parse_event(event: str, payload: Json, known: ChannelDirectory) -> Arrival | None:
-    """What it says; None for what is of no concern. Raises UnreadablePayload."""
+    """What it says; None for what is of no concern. Raises ValueError and its like."""
     if known.is_foreign(payload.get("guild_id")):
         return None
     if event.startswith("MESSAGE_REACTION"):
         return _parse_reaction(payload, known, added=event.endswith("ADD"))
-    if (
-        payload.get("type", 0) not in MESSAGE_TYPES
-        or payload.get("webhook_id")
-        or "author" not in payload
-    ):
+    is_note = payload.get("type", 0) not in MESSAGE_TYPES or payload.get("webhook_id")
+    if is_note or "author" not in payload:
         return None
-    author = get_object(payload, "author")
-    if author.get("bot") or author.get("system") or author.get("id") == known.bot_id:
-        return None
-    edited_at = get_text(payload, "edited_timestamp", "")
-    if event == "MESSAGE_UPDATE" and not edited_at:
+    author, edited_at = get_object(payload, "author"), get_text(payload, "edited_timestamp", "")
+    is_by_program = author.get("bot") or author.get("system") or author.get("id") == known.bot_id
+    if is_by_program or (event == "MESSAGE_UPDATE" and not edited_at):
         return None
     return _parse_message(payload, known, edited_at if event == "MESSAGE_UPDATE" else "")
 
@@ -94,25 +89,22 @@ def _parse_message(payload: Json, known: ChannelDirectory, edited_at: str) -> In
     author, replied = get_object(payload, "author"), get_object(payload, "referenced_message")
     snapshots, reference = (
         get_objects(payload, "message_snapshots"),
-        get_object(payload, "message_reference"),
+        payload.get("message_reference"),
     )
-    is_forward = bool(snapshots) and reference.get("type", FORWARD_TYPE) == FORWARD_TYPE
+    is_forward = bool(snapshots) and (reference or {}).get("type", FORWARD_TYPE) == FORWARD_TYPE
     content = get_object(snapshots[0], "message") if is_forward else payload
-    mentions, info = get_objects(payload, "mentions"), known.get(chat)
+    mentions = get_objects(payload, "mentions")
     text, files = _message_text(content, mentions, known), _attachments(content)
     if not text and not files:
         return None
-    is_private, replied_to = (
-        known.is_direct(chat, payload.get("guild_id")),
-        get_object(replied, "author").get("id"),
-    )
-    roles = payload.get("mention_roles") or ()
+    is_private = known.is_direct(chat, payload.get("guild_id"))
+    replied_to, time = get_object(replied, "author").get("id"), get_text(payload, "timestamp", "")
     is_addressed = (
         is_private
         or replied_to == known.bot_id
         or any(user.get("id") == known.bot_id for user in mentions)
-        or not known.bot_roles.isdisjoint(map(str, roles))
-        or bool(info and info.is_member)
+        or not known.bot_roles.isdisjoint(map(str, payload.get("mention_roles") or ()))
+        or known.is_joined_thread(chat)
     )
     return InboundMessage(
         address=Address(known.channel, chat),
@@ -126,7 +118,7 @@ def _parse_message(payload: Json, known: ChannelDirectory, edited_at: str) -> In
         forwarded=is_forward,
         quoted="" if replied_to in (None, known.bot_id) else get_text(replied, "content", ""),
         edits=number if edited_at else "",
-        sent_at=_parse_time(get_text(payload, "timestamp", "")),
+        sent_at=datetime.fromisoformat(time) if time else None,
         quotes_own=replied_to == author.get("id"),
     )
 
@@ -138,16 +130,11 @@ def _message_text(content: Json, mentions: list[Json], known: ChannelDirectory) 
         if (number := get_text(user, "id")) != known.bot_id:
             name = "@" + _sender_of(user, {}).name
             text = text.replace(f"<@{number}>", name).replace(f"<@!{number}>", name)
-    ours = [
-        f"<@{known.bot_id}>",
-        f"<@!{known.bot_id}>",
-        *(f"<@&{role}>" for role in known.bot_roles),
-    ]
-    for mention in ours:
-        text = text.replace(f" {mention} ", " ").replace(f" {mention}", "")
-        text = text.replace(f"{mention} ", "").replace(mention, "")
+    ours = "|".join([f"<@!?{known.bot_id}>", *(f"<@&{role}>" for role in known.bot_roles)])
+    text = re.sub(rf" (?:{ours})(?= )", "", text)
+    text = re.sub(rf" ?(?:{ours}) ?", "", text).strip()
     stickers = get_objects(content, "sticker_items")
-    return text.strip() or " ".join(f"[sticker: {get_text(one, 'name', '')}]" for one in stickers)
+    return text or " ".join(f"[sticker: {get_text(one, 'name', '')}]" for one in stickers)
 
 
 def _attachments(content: Json) -> tuple[Attachment, ...]:
@@ -165,13 +152,6 @@ def _sender_of(user: Json, member: Json) -> Sender:
     return Sender(get_text(user, "id"), name or get_text(user, "username", ""))
 
 
-def _parse_time(text: str) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text) if text else None
-    except ValueError as error:
-        raise UnreadablePayload("timestamp is no time") from error
-
-
 def _parse_reaction(payload: Json, known: ChannelDirectory, *, added: bool) -> Reaction | None:
     """Reactions of people to messages of ours."""
     member, emoji = get_object(payload, "member"), get_object(payload, "emoji")
@@ -181,10 +161,6 @@ def _parse_reaction(payload: Json, known: ChannelDirectory, *, added: bool) -> R
     if user_id == known.bot_id or user.get("bot") or not is_ours:
         return None
     name = get_text(emoji, "name", "")
-    shown = (f":{name}:" if emoji.get("id") else name) if added else ""
-    return Reaction(
-        Address(known.channel, chat),
-        _sender_of(user, member),
-        get_text(payload, "message_id"),
-        shown,
-    )
+    text = (f":{name}:" if emoji.get("id") else name) if added else ""
+    address, message_id = Address(known.channel, chat), get_text(payload, "message_id")
+    return Reaction(address, _sender_of(user, member), message_id, text)

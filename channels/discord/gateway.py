@@ -18,7 +18,7 @@ from aiohttp import ClientWebSocketResponse
 from yarl import URL
 
 from channels.base import ChannelError, Host, Rejected, RetryLater, Revoked
-from channels.discord.config import DEFAULT_API, DiscordAccount, DiscordTiming
+from channels.discord.config import DEFAULT_API
 from channels.discord.rest import UNKNOWN_TOKEN, DiscordRest
 from channels.transport import Backoff
 
@@ -105,15 +105,10 @@ class GatewayConnection:
     """`on_event` gets each event in order, and must not wait; "frame" is what is no event."""
 
     def __init__(
-        self,
-        rest: DiscordRest,
-        config: DiscordAccount,
-        timing: DiscordTiming,
-        host: Host,
-        on_event: Callable[[str, object], None],
+        self, rest: DiscordRest, host: Host, on_event: Callable[[str, object], None]
     ) -> None:
-        self._rest, self._config, self._timing = rest, config, timing
-        self._host, self._on_event = host, on_event
+        self._rest, self._host, self._on_event = rest, host, on_event
+        self._config, self._timing = rest.config, rest.timing
         self._session_id: str | None = None
         self._sequence: int | None = None
         self._resume_url: URL | None = None

@@ -8,16 +8,17 @@ id stands still while anything may be missing.
 """
 
 import asyncio
+import contextlib
 import logging
+import math
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from itertools import islice
 
 from channels.base import DeliveryUnknown, Host, NotAccepted, Rejected, RetryLater
-from channels.discord.config import DiscordAccount, DiscordTiming
 from channels.discord.directory import ChannelDirectory, ChannelInfo
 from channels.discord.events import parse_event, parse_interaction
 from channels.discord.interactions import answer_interaction, register_menu
@@ -27,7 +28,7 @@ from channels.discord.rest import (
     snowflake_at,
     snowflake_before,
 )
-from channels.json_access import Json, UnreadablePayload, find_text
+from channels.json_access import Json, UnreadablePayload, find_objects, find_text
 from channels.message import Arrival, UnreadableUpdate
 from channels.transport import Backoff, RecentDict
 
@@ -75,19 +76,13 @@ class DiscordIntake:
     """
 
     def __init__(
-        self,
-        name: str,
-        config: DiscordAccount,
-        rest: DiscordRest,
-        host: Host,
-        timing: DiscordTiming,
-        now: Callable[[], datetime],
+        self, name: str, rest: DiscordRest, host: Host, now: Callable[[], datetime]
     ) -> None:
-        self._rest, self._host, self._timing, self._now = rest, host, timing, now
+        self._rest, self._host, self._now, config = rest, host, now, rest.config
         self._directory = ChannelDirectory(name, str(config.guild_id))
         listed = dict.fromkeys(map(str, (*config.owner_ids, *config.allowed_user_ids)))
         self._people = [person for person in listed if person.isdecimal()][:MAX_DIRECT_CHATS]
-        self.tasks = asyncio.TaskGroup()
+        self.tasks, self._loop = asyncio.TaskGroup(), asyncio.get_running_loop()
         self._has_menu = False
         self._queue: deque[Event | UnreadableUpdate] = deque()
         self._gaps: dict[str, HistoryGap] = {}
@@ -96,7 +91,7 @@ class DiscordIntake:
         self._saved_at = self._missing_at = self._ask_at = 0.0
         self._is_estimate = False
         self._to_ask: deque[str] = deque()
-        self._ask_backoff = self._backoff()
+        self._ask_backoff = self.backoff()
         self._direct: set[str] = set()
         self._edits = RecentDict[str, object](MAX_EDITS)
 
@@ -118,14 +113,14 @@ class DiscordIntake:
                 self._saved = self._newest
         self._note_missing()
         self._to_ask = deque([KNOWN_CHATS, *self._people])
-        self._ask_at, self._ask_backoff = 0.0, self._backoff()
+        self._ask_at, self._ask_backoff = 0.0, self.backoff()
         self._direct.clear()
 
     def _note_missing(self) -> None:
         """Something may be missing from now on, unless that is so already."""
         if not (self._gaps or self._directory.pending or self._to_ask):
             self._since = self._newest
-        self._missing_at = asyncio.get_running_loop().time()
+        self._missing_at = self._loop.time()
 
     def _on_channel(self, channel: str, info: ChannelInfo) -> None:
         """A channel that is there again is read on where there is something newer."""
@@ -171,19 +166,21 @@ class DiscordIntake:
         directory = self._directory
         match event:
             case _ if event.startswith("MESSAGE_"):
-                if find_text(payload.get("author"), "id") == directory.bot_id:
-                    directory.join(str(payload.get("channel_id")))
+                if find_text(payload, "author", "id") == directory.bot_id:
+                    directory.joined.add(str(payload.get("channel_id")))
                 else:
                     self._enqueue(event, payload)
             case "INTERACTION_CREATE":
-                asked = parse_interaction(payload, directory)
-                if asked:
-                    answer = answer_interaction(asked, self._rest, self._host, self._timing)
-                    self.tasks.create_task(answer)
+                if asked := parse_interaction(payload, directory):
+                    self.tasks.create_task(answer_interaction(asked, self._rest, self._host))
             case "READY":
                 self._on_new_session()
                 directory.on_ready(payload)
-                self._start_menu(find_text(payload.get("application"), "id") or directory.bot_id)
+                if not self._has_menu:
+                    self._has_menu = True
+                    application = find_text(payload, "application", "id") or directory.bot_id
+                    menu = register_menu(self._rest, application, self._host.list_commands())
+                    self.tasks.create_task(menu)
             case "GUILD_CREATE":
                 for channel, info in directory.on_guild(payload):
                     self._on_channel(channel, info)
@@ -193,43 +190,32 @@ class DiscordIntake:
             case _:
                 directory.on_event(event, payload)
 
-    def _start_menu(self, application: str) -> None:
-        if not self._has_menu:
-            self._has_menu = True
-            guild, commands = self._directory.only, self._host.list_commands()
-            self.tasks.create_task(register_menu(self._rest, application, guild, commands))
-
     async def run(self) -> None:
         """Hand on what comes. Raises Revoked."""
-        loop = asyncio.get_running_loop()
         while True:
             self._wake.clear()
-            now = loop.time()
-            was_busy = bool(self._queue)
+            now, was_busy = self._loop.time(), bool(self._queue)
             if was_busy:
                 await self._process_batch()
             due = next((channel for channel, gap in self._gaps.items() if gap.due <= now), "")
-            if self._to_ask and now >= self._ask_at:
+            ask_at, save_at = self._ask_at if self._to_ask else math.inf, self._next_save()
+            if now >= ask_at:
                 await self._ask_next()
             elif due:
-                self._gaps[due] = self._gaps.pop(due)  # each channel in its turn
-                await self._read_page(due, self._gaps[due])
+                gap = self._gaps[due] = self._gaps.pop(due)  # each channel in its turn
+                await self._read_page(due, gap)
             elif was_busy:
                 continue
-            elif self._must_save() and now >= self._saved_at + self._timing.save_s:
+            elif now >= save_at:
                 await self._save_cursor(now)
             else:
-                times = [gap.due for gap in self._gaps.values()]
-                times += [self._ask_at] if self._to_ask else []
-                times += [self._saved_at + self._timing.save_s] if self._must_save() else []
-                try:
-                    async with asyncio.timeout_at(min(times, default=None)):
+                next_at = min([ask_at, save_at, *(gap.due for gap in self._gaps.values())])
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout_at(next_at):
                         await self._wake.wait()
-                except TimeoutError:
-                    continue
 
     async def _process_batch(self) -> None:
-        batch = [self._queue[at] for at in range(min(len(self._queue), MAX_BATCH))]
+        batch = list(islice(self._queue, MAX_BATCH))
         await self._accept(self._parse(item) for item in batch)
         for item in batch:
             self._queue.popleft()
@@ -245,7 +231,7 @@ class DiscordIntake:
             return None  # history had it with its new text already
         try:
             return parse_event(event, payload, self._directory)
-        except UnreadablePayload as error:
+        except MALFORMED as error:
             return self._unreadable(event, payload, error)
 
     def _advance(self, item: Event) -> None:
@@ -261,13 +247,14 @@ class DiscordIntake:
         """Until the host has accepted it: nothing is dropped, and nothing overtakes."""
         if arrivals := [arrival for arrival in parsed if arrival is not None]:
             report = partial(log.warning, "Discord: messages cannot be saved, trying again: %s")
-            await self._backoff().retry(partial(self._host.accept, arrivals), NotAccepted, report)
+            await self.backoff().retry(partial(self._host.accept, arrivals), NotAccepted, report)
 
-    def _must_save(self) -> bool:
+    def _next_save(self) -> float:
+        """When to save how far was read: not while something may be missing."""
         if self._newest == self._saved or self._gaps or self._to_ask:
-            return False
-        lasts_s = asyncio.get_running_loop().time() - self._missing_at
-        return not self._directory.pending or lasts_s > MAX_PENDING_S
+            return math.inf
+        is_complete_at = self._missing_at + MAX_PENDING_S if self._directory.pending else 0.0
+        return max(self._saved_at + self._rest.timing.save_s, is_complete_at)
 
     async def _save_cursor(self, now: float) -> None:
         self._saved_at = now
@@ -284,34 +271,25 @@ class DiscordIntake:
         asking = self._to_ask  # a new session has a list of its own
         try:
             if asking[0] == KNOWN_CHATS:
-                await self._open_known_chats()
+                for address in await self._host.list_conversations():
+                    chat, info = address.chat, self._directory.channels.get(address.chat)
+                    self._directory.joined.add(chat)
+                    # nobody says whether a direct chat has something newer
+                    if chat.isdecimal() and not (info and info.guild and info.last_message):
+                        self._open_gap(chat)
             else:
-                body = {"recipient_id": asking[0]}
-                direct = await self._rest.call(
-                    "POST", "/users/@me/channels", body, timeout_s=PAGE_TIMEOUT_S
-                )
-                if info := self._update_directory(direct):
+                body, how = {"recipient_id": asking[0]}, {"timeout_s": PAGE_TIMEOUT_S}
+                direct = await self._rest.call("POST", "/users/@me/channels", body, **how)
+                if info := self._directory.update(direct):
                     self._on_channel(str(direct["id"]), info)
         except Rejected as error:
-            log.debug(
-                "Discord: somebody shares no guild with the bot, or takes no messages: %s", error
-            )
+            log.debug("Discord: somebody takes no messages from the bot: %s", error)
         except (RetryLater, DeliveryUnknown, NotAccepted) as error:
             log.info("Discord: direct chats are looked up again later: %s", error)
-            self._ask_at = asyncio.get_running_loop().time() + self._ask_backoff.next(error)
+            self._ask_at = self._loop.time() + self._ask_backoff.next(error)
             return
         asking.popleft()
         self._ask_backoff.reset()
-
-    async def _open_known_chats(self) -> None:
-        """Nobody says whether a direct chat has something newer."""
-        for address in await self._host.list_conversations():
-            self._directory.join(address.chat)
-            info = self._directory.get(address.chat)
-            if address.chat.isdecimal() and (
-                info is None or not info.guild or info.last_message == 0
-            ):
-                self._open_gap(address.chat)
 
     async def _read_page(self, channel: str, gap: HistoryGap) -> None:
         """One page of what was written in a channel; then the next, or what came since."""
@@ -322,19 +300,18 @@ class DiscordIntake:
             log.info("Discord: what was missed in channel %s cannot be read: %s", channel, error)
             page = []
         except (RetryLater, DeliveryUnknown) as error:
-            gap.due = asyncio.get_running_loop().time() + gap.backoff.next(error)
+            gap.due = self._loop.time() + gap.backoff.next(error)
             self._host.report_trouble(str(error))
             return
         events = [("MESSAGE_CREATE", payload) for payload in page]
         await self._accept(map(self._parse, events))
-        for _, payload in events:
-            self._advance(("MESSAGE_CREATE", payload))
-            if edited_at := payload.get("edited_timestamp"):
-                self._edits[str(payload.get("id"))] = (
-                    edited_at  # the text is the edited one already
-                )
-        before = gap.after
-        gap.after = max([before, *(parse_snowflake(payload.get("id")) for payload in page)])
+        before, ids = gap.after, [parse_snowflake(payload.get("id")) for payload in page]
+        for event in events:
+            self._advance(event)
+            if edited_at := event[1].get("edited_timestamp"):
+                # the text is the edited one already
+                self._edits[str(event[1].get("id"))] = edited_at
+        gap.after = max([before, *ids])
         gap.backoff.reset()
         if len(page) == PAGE_SIZE and gap.after != before:
             return
@@ -344,32 +321,26 @@ class DiscordIntake:
         elif not gap.reread:
             self._queue.extend(self._gaps.pop(channel).held)
 
-    async def _fetch_page(self, channel: str, after: int) -> list[dict[str, Any]]:
+    async def _fetch_page(self, channel: str, after: int) -> list[Json]:
         """Messages, oldest first. Raises Rejected where the channel is not ours to read."""
-        info = self._directory.get(channel)
+        path, how = f"/channels/{channel}", {"timeout_s": PAGE_TIMEOUT_S}
+        info = self._directory.channels.get(channel)
         if info is None:
-            found = await self._rest.call("GET", f"/channels/{channel}", timeout_s=PAGE_TIMEOUT_S)
-            info = self._update_directory(found)
+            info = self._directory.update(await self._rest.call("GET", path, **how))
         if info is None:
             raise Rejected("it is in no server that is listened to")
-        path = f"/channels/{channel}/messages?limit={PAGE_SIZE}&after={after}"
-        page = await self._rest.call("GET", path, timeout_s=PAGE_TIMEOUT_S)
+        path += f"/messages?limit={PAGE_SIZE}&after={after}"
+        rows = find_objects(await self._rest.call("GET", path, **how))
         guild = {"guild_id": info.guild} if info.guild else {}
-        rows = (
-            [guild | row for row in page if isinstance(row, dict)] if isinstance(page, list) else []
-        )
-        return sorted(rows, key=lambda row: parse_snowflake(row.get("id")))
-
-    def _update_directory(self, payload: Any) -> ChannelInfo | None:
-        is_channel = isinstance(payload, dict) and "id" in payload
-        return self._directory.update(payload) if is_channel else None
+        return sorted((guild | row for row in rows), key=lambda row: parse_snowflake(row.get("id")))
 
     def _open_gap(self, channel: str) -> None:
         """Something may be missing there."""
         after = snowflake_before(self._since, OVERLAP_S)
-        gap = self._gaps.setdefault(channel, HistoryGap(after, self._backoff()))
+        gap = self._gaps.setdefault(channel, HistoryGap(after, self.backoff()))
         gap.after, gap.reread = min(gap.after, after), True
         self._wake.set()
 
-    def _backoff(self) -> Backoff:
-        return Backoff(self._timing.retry_s, self._timing.longest_retry_s)
+    def backoff(self) -> Backoff:
+        """While the host or a page of the history cannot be had."""
+        return Backoff(self._rest.timing.retry_s, self._rest.timing.longest_retry_s)

@@ -4,8 +4,7 @@ for one person only (E7).
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from channels.base import (
     TRANSIENT,
@@ -14,11 +13,11 @@ from channels.base import (
     NotAccepted,
     Revoked,
 )
-from channels.discord.config import DiscordTiming
 from channels.discord.events import Interaction
 from channels.discord.rest import DiscordRest
+from channels.json_access import find_objects, find_text
 from channels.markup.discord import render_parts
-from channels.markup.sanitize import escape_markdown
+from channels.markup.sanitize import escape_markdown, shorten_line
 from channels.message import ButtonPress
 from channels.transport import Backoff
 
@@ -26,7 +25,8 @@ log = logging.getLogger(__name__)
 ACK_TIMEOUT_S = 2.5
 THINKING, UNCHANGED = 5, 6
 EPHEMERAL, NO_EMBEDS = 1 << 6, 1 << 2
-NO_MENTIONS: Mapping[str, Any] = {"parse": []}
+QUIET = {"flags": NO_EMBEDS, "allowed_mentions": {"parse": []}}
+"""Nothing in a message can notify anybody, and links show no preview."""
 NOT_SAVED = "That could not be written down just now. Please try again in a moment."
 MAX_TRIES, MAX_PARTS = 4, 5
 COMMAND_NAME = re.compile(r"[a-z0-9_-]{1,32}")
@@ -39,9 +39,7 @@ TEXT_OPTION = {
 }
 
 
-async def answer_interaction(
-    asked: Interaction, rest: DiscordRest, host: Host, timing: DiscordTiming
-) -> None:
+async def answer_interaction(asked: Interaction, rest: DiscordRest, host: Host) -> None:
     """See it through; what goes wrong ends only this one."""
     is_press = isinstance(asked.item, ButtonPress)
     kind = {"type": UNCHANGED} if is_press else {"type": THINKING, "data": {"flags": EPHEMERAL}}
@@ -52,13 +50,22 @@ async def answer_interaction(
         return  # the gateway reports it
     except ChannelError as error:
         log.warning("Discord: a button or command was not acknowledged in time: %s", error)
-    text = await _ask_host(asked, host, timing)
+    backoff, text = Backoff(rest.timing.retry_s, rest.timing.longest_retry_s), NOT_SAVED
+    for _ in range(MAX_TRIES):
+        try:
+            if isinstance(asked.item, ButtonPress):
+                text = await host.press_button(asked.item)
+            else:
+                text = await host.run_command(asked.item)
+            break
+        except NotAccepted as error:
+            log.warning("Discord: a button or command cannot be saved, trying again: %s", error)
+            await backoff.wait()
     webhook = f"/webhooks/{asked.application}/{asked.token}"
     try:
         if text.strip():
             for part in render_parts(escape_markdown(text))[:MAX_PARTS]:
-                flags = EPHEMERAL | NO_EMBEDS
-                body = {"content": part.text, "flags": flags, "allowed_mentions": NO_MENTIONS}
+                body = QUIET | {"content": part.text, "flags": EPHEMERAL | NO_EMBEDS}
                 await rest.call("POST", webhook, body)
         elif not is_press:
             await rest.call("DELETE", f"{webhook}/messages/@original")
@@ -66,34 +73,27 @@ async def answer_interaction(
         log.warning("Discord did not take the reply to a button or command: %s", error)
 
 
-async def _ask_host(asked: Interaction, host: Host, timing: DiscordTiming) -> str:
-    backoff = Backoff(timing.retry_s, timing.longest_retry_s)
-    for _ in range(MAX_TRIES):
-        try:
-            if isinstance(asked.item, ButtonPress):
-                return await host.press_button(asked.item)
-            return await host.run_command(asked.item)
-        except NotAccepted as error:
-            log.warning("Discord: a button or command cannot be saved, trying again: %s", error)
-            await backoff.wait()
-    return NOT_SAVED
-
-
 async def register_menu(
-    rest: DiscordRest, application: str, guild: str, commands: Sequence[tuple[str, str]]
+    rest: DiscordRest, application: str, commands: Sequence[tuple[str, str]]
 ) -> None:
     """Write the menu only when it has changed: Discord limits the writes of a day. Without it
     commands are typed.
     """
-    named = {name.lower().lstrip("/"): " ".join(text.split()) for name, text in commands}
+    named = {name.lower().lstrip("/"): text for name, text in commands}
     menu = [
-        {"type": 1, "name": name, "description": _shorten(text) or name, "options": [TEXT_OPTION]}
+        {
+            "type": 1,
+            "name": name,
+            "description": shorten_line(text, MAX_DESCRIPTION) or name,
+            "options": [TEXT_OPTION],
+        }
         for name, text in named.items()
         if COMMAND_NAME.fullmatch(name)
     ][:MAX_COMMANDS]
     if not application or not menu:
         return
-    path = f"/applications/{application}{f'/guilds/{guild}' if guild else ''}/commands"
+    guild = f"/guilds/{rest.config.guild_id}" if rest.config.guild_id else ""
+    path = f"/applications/{application}{guild}/commands"
     try:
         current = await rest.call("GET", path)
         if _comparable(current) != _comparable(menu):
@@ -102,19 +102,10 @@ async def register_menu(
         log.info("Discord's menu of commands was not changed: %s", error)
 
 
-def _shorten(text: str) -> str:
-    return text if len(text) <= MAX_DESCRIPTION else text[: MAX_DESCRIPTION - 1] + "…"
-
-
-def _comparable(menu: object) -> set[tuple[str, str, tuple[str, ...]]] | None:
-    if not isinstance(menu, list):
-        return None
-    return {
-        (
-            str(command.get("name")),
-            str(command.get("description")),
-            tuple(str(option.get("name")) for option in command.get("options") or ()),
-        )
-        for command in menu
-        if isinstance(command, Mapping)
-    }
+def _comparable(menu: object) -> list[list[str]]:
+    """What of it counts."""
+    return sorted(
+        [find_text(row, key) for key in ("name", "description")]
+        + [find_text(option, "name") for option in find_objects(row, "options")]
+        for row in find_objects(menu)
+    )

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from channels.base import ChannelError, Gone, Rejected, RetryLater, Revoked
-from channels.json_access import Json
+from channels.discord.config import DiscordAccount, DiscordTiming
+from channels.json_access import Json, find_text
 from channels.transport import PlatformClient, lost_answer, parse_seconds
 
 USER_AGENT = "DiscordBot (https://aidaemon.invalid, 1)"
@@ -31,7 +32,7 @@ HINTS = {
 REPLY_REJECTED = (160002, 160009, 160010)
 """A message may be sent there, but not refer to another one: the bot may not read the history."""
 TOO_LATE = 50027
-MAX_WAIT_S, MAX_TRIES, MAX_ERROR = 30.0, 3, 200
+MAX_WAIT_S, UPLOAD_S, MAX_TRIES, MAX_ERROR = 30.0, 180.0, 3, 200
 
 log = logging.getLogger(__name__)
 
@@ -43,20 +44,20 @@ class ReplyRejected(Rejected):
 class DiscordRest:
     """One bot's calls."""
 
-    def __init__(self, token: str, api_url: str, timeout_s: float) -> None:
-        self.http = PlatformClient("Discord", api_url)
-        self._api_url, self._timeout_s = api_url, timeout_s
-        self._headers = {"Authorization": f"Bot {token}", "User-Agent": USER_AGENT}
+    def __init__(self, config: DiscordAccount, timing: DiscordTiming) -> None:
+        self.config, self.timing = config, timing
+        self.http = PlatformClient("Discord", config.api_url)
+        self._headers = {"Authorization": f"Bot {config.bot_token}", "User-Agent": USER_AGENT}
         self._free_at: dict[str, float] = {}
         self.bot_id = ""
 
     async def login(self) -> str:
         """The bot's name; its id is known from then on. Raises Revoked, RetryLater."""
         user = await self.call("GET", "/users/@me")
-        if not isinstance(user, dict) or "id" not in user:
+        self.bot_id = find_text(user, "id")
+        if not self.bot_id:
             raise RetryLater("Discord's answer cannot be read")
-        self.bot_id = str(user["id"])
-        return str(user.get("username", ""))
+        return find_text(user, "username")
 
     async def call(
         self,
@@ -71,41 +72,34 @@ class DiscordRest:
         where the answer to a call that changes something is lost.
         """
         what = f"{method} {path.split('/')[1]}"  # the rest may hold the token of a button
-        how = {
-            "what": what,
-            "timeout_s": timeout_s or self._timeout_s,
-            "headers": self._headers,
-        }
-        url, loop, tries = self._api_url + path, asyncio.get_running_loop(), 0
+        timeout_s, sends = timeout_s or (UPLOAD_S if file else self.timing.call_s), method != "GET"
+        how = {"what": what, "timeout_s": timeout_s, "headers": self._headers}
+        url, loop = self.config.api_url + path, asyncio.get_running_loop()
+        tries = 0
         while True:
+            tries += 1
             await asyncio.sleep(self._free_at.pop(path, 0.0) - loop.time())
             if file:
                 form = {"payload_json": json.dumps(body)}
                 answer = await self.http.upload(url, form, "files[0]", *file, **how)
             else:
-                sends = method != "GET"
                 answer = await self.http.request(method, url, json=body, sends=sends, **how)
-            if answer.headers.get("X-RateLimit-Remaining") == "0":
-                after_s = answer.headers.get("X-RateLimit-Reset-After")
-                self._free_at[path] = loop.time() + parse_seconds(after_s, 0.0)
+            headers, fields = answer.headers, answer.fields
+            if headers.get("X-RateLimit-Remaining") == "0":
+                after_s = parse_seconds(headers.get("X-RateLimit-Reset-After"), 0.0)
+                self._free_at[path] = loop.time() + after_s
             if answer.status < 300:
                 return answer.value
-            tries += 1
+            wait_s = float(tries)
             if answer.status == 429:
-                after_s = answer.fields.get("retry_after", answer.headers.get("Retry-After"))
+                after_s = fields.get("retry_after", headers.get("Retry-After"))
                 wait_s = parse_seconds(after_s, MAX_WAIT_S)
                 log.info("Discord limits %s (429): wait %g s", what, wait_s)
-                if "retry_after" not in answer.fields or wait_s > min(MAX_WAIT_S, how["timeout_s"]):
+                if "retry_after" not in fields or wait_s > min(MAX_WAIT_S, timeout_s):
                     raise RetryLater("Discord asks us to write less", wait_s)
-            elif answer.status in (500, 502, 504) and tries < MAX_TRIES:
-                wait_s = float(tries)
-            else:
-                raise _error_of(answer.status, answer.fields, sends=method != "GET")
+            elif answer.status not in (500, 502, 504) or tries == MAX_TRIES:
+                raise _error_of(answer.status, fields, sends=sends)
             await asyncio.sleep(wait_s)
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self.http.aclose()
 
 
 def _error_of(status: int, answer: Json, *, sends: bool) -> ChannelError:
