@@ -110,6 +110,20 @@ async def test_a_second_turn_finds_the_first_one_read(local: Local):
     assert reply.usage.cached_tokens >= before.input_tokens
 
 
+async def test_what_it_writes_as_arguments_is_json_that_fits_the_tool(local: Local):
+    trace = await work(local, Task("write the words hello world to hi.txt", ("write_file",)))
+    assert trace.calls[0].name == "write_file"
+    assert set(json.loads(trace.calls[0].arguments)) == {"path", "text"}
+    assert {"write_file", "read_file"} <= set(COMPACT_TOOLS)
+
+
+async def test_without_leave_to_use_tools_it_answers(local: Local):
+    request = ModelRequest((said("what time is it?"),), TOOLS, tools_allowed=False)
+    reply = await local.complete(DEFAULT_MODEL, request)
+    assert reply.text
+    assert not reply.calls
+
+
 async def test_the_pieces_shown_make_up_the_reply(local: Local):
     pieces: list[str] = []
     reply = await local.complete(
@@ -120,13 +134,6 @@ async def test_the_pieces_shown_make_up_the_reply(local: Local):
     assert "".join(pieces) == reply.text
     assert len(pieces) > 3
     assert "{" not in reply.text
-
-
-async def test_without_leave_to_use_tools_it_answers(local: Local):
-    request = ModelRequest((said("what time is it?"),), TOOLS, tools_allowed=False)
-    reply = await local.complete(DEFAULT_MODEL, request)
-    assert reply.text
-    assert not reply.calls
 
 
 async def test_a_reply_that_runs_out_of_tokens_is_given_as_far_as_it_came(local: Local):
@@ -205,7 +212,7 @@ async def test_calls_queue_in_order(local: Local):
     order: list[int] = []
 
     async def one(number: int) -> None:
-        await local.complete(DEFAULT_MODEL, ask(said(f"say {number}"), max_tokens=24))
+        await local.complete(DEFAULT_MODEL, ask(said(f"say {number}"), tools=(), max_tokens=8))
         order.append(number)
 
     async with asyncio.TaskGroup() as group:
@@ -224,7 +231,7 @@ async def test_the_event_loop_stays_free_while_it_generates(local: Local, report
             loop.call_later(0.01, tick, loop.time() + 0.01)
 
     cpu, began = process_time(), monotonic()
-    counting = ask(said("count from 1 to 30 in words"), tools=(), max_tokens=128)
+    counting = ask(said("count from 1 to 30 in words"), tools=(), max_tokens=32)
     answered = asyncio.ensure_future(local.complete(DEFAULT_MODEL, counting))
     tick(loop.time())
     await answered
@@ -251,10 +258,3 @@ async def test_what_the_engine_counts_as_too_long_is_told(local: Local):
     with pytest.raises(ProviderError) as failed:
         await local.complete(DEFAULT_MODEL, ask(said("1234567890" * 1500)))
     assert failed.value.kind is ErrorClass.CONTEXT_TOO_LONG
-
-
-async def test_what_it_writes_as_arguments_is_json_that_fits_the_tool(local: Local):
-    trace = await work(local, Task("write the words hello world to hi.txt", ("write_file",)))
-    assert trace.calls[0].name == "write_file"
-    assert set(json.loads(trace.calls[0].arguments)) == {"path", "text"}
-    assert {"write_file", "read_file"} <= set(COMPACT_TOOLS)
