@@ -4,26 +4,22 @@ import argparse
 from datetime import datetime
 from pathlib import Path
 
+from daemon.cli.parsing import Actions
 from daemon.core.clock import SystemClock
 from daemon.core.errors import AidaemonError
 from daemon.ops import backup
 from daemon.settings.paths import resolve_paths
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """create [FILE] | verify FILE."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="create|verify")
-    create = actions.add_parser(
-        "create", help="write one .tar.gz that only you can read; the daemon may go on running"
-    )
-    create.add_argument(
-        "file", nargs="?", metavar="FILE", help="default: aidaemon-DATE-TIME.tar.gz here"
-    )
-    create.add_argument("--with-secrets", action="store_true", help="put secrets.toml in as well")
-    verify = actions.add_parser(
-        "verify", help="check every file's SHA-256 and the databases' integrity"
-    )
-    verify.add_argument("file", metavar="FILE")
+ACTIONS: Actions = {
+    "create": (
+        "write one .tar.gz that only you can read; the daemon may go on running",
+        {
+            "[FILE]": "default: aidaemon-DATE-TIME.tar.gz here",
+            "--with-secrets": "put secrets.toml in as well",
+        },
+    ),
+    "verify": ("check every file's SHA-256 and the databases' integrity", {"FILE": ""}),
+}
 
 
 def run(args: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from daemon.cli.parsing import add_answer_options
+from daemon.cli.parsing import ANSWER_OPTIONS, Options
 from daemon.cli.terminal.approvals import AutoAnswer, fixed_answer
 from daemon.cli.terminal.plain import LineReader, PlainChat, PlainScreen, run_interruptible
 from daemon.client.http import find_running_daemon
@@ -28,14 +28,13 @@ LEAVE_LOCAL = "finishing what runs; Ctrl-C leaves at once, and it goes on when y
 LEAVE_DAEMON = "the daemon goes on with what runs; its answer will be here when you are back"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """[--session NAME] [--agent NAME] [--once TEXT] [--yes|--deny-all] [--json]."""
-    add = parser.add_argument
-    add("--session", default="main", metavar="NAME", help="the conversation (default: main)")
-    add("--agent", metavar="NAME", help="the agent that answers from now on (agents/NAME.toml)")
-    add("--once", metavar="TEXT", help="send this, print the reply, leave")
-    add_answer_options(parser)
-    add("--json", action="store_true", help="print each reply as one JSON object")
+OPTIONS: Options = {
+    "--session NAME": {"default": "main", "help": "the conversation (default: main)"},
+    "--agent NAME": "the agent that answers from now on (agents/NAME.toml)",
+    "--once TEXT": "send this, print the reply, leave",
+    **ANSWER_OPTIONS,
+    "--json": "print each reply as one JSON object",
+}
 
 
 def run(args: argparse.Namespace) -> int:

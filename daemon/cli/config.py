@@ -9,6 +9,7 @@ from daemon.agent.config import AgentConfig
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.app.config import Loaded, load_config, make_parser
 from daemon.app.tools import resolve_workspace
+from daemon.cli.parsing import Actions
 from daemon.core.errors import ConfigError
 from daemon.settings.edit import BACKUPS, ConfigChange, ConfigEditor
 from daemon.settings.masking import render_value
@@ -16,42 +17,31 @@ from daemon.settings.paths import Paths, resolve_paths
 from daemon.settings.secrets import SecretStore
 from daemon.store.lock import is_locked
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """check | get KEY | set KEY VALUE | path | restore [N]."""
-    actions = parser.add_subparsers(
-        dest="action", required=True, metavar="check|get|set|path|restore"
-    )
-    actions.add_parser(
-        "check", help="tell everything that is wrong with it; exit code 2 if anything is"
-    )
-    get = actions.add_parser("get", help="print the value in force; secrets are shown as ***")
-    get.add_argument(
-        "key", metavar="KEY", help="for example agent.max_iterations, or a whole section: agent"
-    )
-    put = actions.add_parser(
-        "set",
-        help="change one value; the file is checked first, its old text is kept as config.toml.bak",
-    )
-    put.add_argument(
-        "key",
-        metavar="KEY",
-        help='for example agent.max_iterations, or provider.prices."my-model".input',
-    )
-    put.add_argument(
-        "value",
-        metavar="VALUE",
-        help="a number, true, false, a list as in TOML, or text without quotes",
-    )
-    actions.add_parser("path", help="print where the file is looked for")
-    restore = actions.add_parser(
-        "restore", help="bring back what the file was before the last change; the change is kept"
-    )
-    which = "0: the newest backup (config.toml.bak), 1: the one before, 2: the oldest"
-    numbers = range(len(BACKUPS))
-    restore.add_argument(
-        "number", metavar="N", nargs="?", type=int, choices=numbers, default=0, help=which
-    )
+NUMBER = {
+    "help": "0: the newest backup (config.toml.bak), 1: the one before, 2: the oldest",
+    "type": int,
+    "choices": range(len(BACKUPS)),
+    "default": 0,
+}
+ACTIONS: Actions = {
+    "check": ("tell everything that is wrong with it; exit code 2 if anything is", {}),
+    "get": (
+        "print the value in force; secrets are shown as ***",
+        {"KEY": "for example agent.max_iterations, or a whole section: agent"},
+    ),
+    "set": (
+        "change one value; the file is checked first, its old text is kept as config.toml.bak",
+        {
+            "KEY": 'for example agent.max_iterations, or provider.prices."my-model".input',
+            "VALUE": "a number, true, false, a list as in TOML, or text without quotes",
+        },
+    ),
+    "path": ("print where the file is looked for", {}),
+    "restore": (
+        "bring back what the file was before the last change; the change is kept",
+        {"[N]": NUMBER},
+    ),
+}
 
 
 def run(args: argparse.Namespace) -> int:
@@ -67,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         case "set":
             _set(paths, args.key, args.value)
         case "restore":
-            _tell(paths, _editor(paths).restore(args.number))
+            _tell(paths, _editor(paths).restore(args.n))
         case never:
             assert_never(never)
     return 0

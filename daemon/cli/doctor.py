@@ -18,9 +18,7 @@ from daemon.settings.secrets import SecretStore
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """[--json]."""
-    parser.add_argument("--json", action="store_true", help="the checks as a JSON list")
+OPTIONS = {"--json": "the checks as a JSON list"}
 
 
 def run(args: argparse.Namespace) -> int:

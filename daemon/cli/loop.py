@@ -11,7 +11,7 @@ from typing import get_args
 
 from daemon.app.connect import DaemonConnection, connect, open_reader
 from daemon.cli.chat import check_session, fetch_model, replace_invalid
-from daemon.cli.parsing import add_answer_options
+from daemon.cli.parsing import ANSWER_OPTIONS, Actions, Options
 from daemon.cli.terminal.approvals import (
     NOBODY,
     TERMINAL_OWNER,
@@ -35,14 +35,7 @@ from daemon.core.rows import Criterion, LoopOrder
 from daemon.core.trust import Answer
 from daemon.settings.paths import Paths, resolve_paths
 
-VERBS = {
-    "stop": "end it now",
-    "pause": "no attempt after the one that runs",
-    "resume": "go on after a pause, or after a crash",
-    "status": "show its state",
-    "approve": "accept the attempt",
-    "reject": "do not accept the attempt",
-}
+JSON = {"--json": "print the loop as a JSON object"}
 REFUSALS = {"pause": "is not running", "resume": "is not paused", "stop": "has ended"}
 NO_REVIEW = "waits for no review"
 NO_SESSION = "loop:"
@@ -55,37 +48,46 @@ class LoopNotFound(AidaemonError):
     """There is no such loop."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """start AGENT MESSAGE | stop|pause|resume|status|approve|reject [ID]."""
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    start = verbs.add_parser("start", help="start a loop of this agent")
-    add = start.add_argument
-    add("agent", metavar="AGENT", help="the agent; default is the one that [agent] describes")
-    add("message", metavar="MESSAGE", help="the task")
-    session = "the terminal conversation that gets the result (default: main)"
-    add("--session", default="main", metavar="NAME", help=session)
-    criterion = "when it is done (default: by the agent's settings)"
-    add("--criterion", choices=get_args(Criterion), help=criterion)
-    add("--value", metavar="V", help="the pattern of regex, the command of test_pass")
-    add("--max-iterations", type=int, metavar="N", help="attempts at most, from 1 to 100")
-    add("--follow", action="store_true", help="with a daemon: watch it to its end")
-    add_answer_options(start)
-    for verb, text in VERBS.items():
-        command = verbs.add_parser(verb, help=text)
-        name = "the loop, or its agent (default: the latest)"
-        command.add_argument("name", nargs="?", default="", metavar="ID", help=name)
-        if verb == "resume":
-            add_answer_options(command)
-    for command in verbs.choices.values():
-        command.add_argument("--json", action="store_true", help="print the loop as a JSON object")
+LOOP: Options = {
+    "[ID]": {"default": "", "help": "the loop, or its agent (default: the latest)"},
+    **JSON,
+}
+ACTIONS: Actions = {
+    "start": (
+        "start a loop of this agent",
+        {
+            "AGENT": "the agent; default is the one that [agent] describes",
+            "MESSAGE": "the task",
+            "--session NAME": {
+                "default": "main",
+                "help": "the terminal conversation that gets the result (default: main)",
+            },
+            "--criterion": {
+                "choices": get_args(Criterion),
+                "help": "when it is done (default: by the agent's settings)",
+            },
+            "--value V": "the pattern of regex, the command of test_pass",
+            "--max-iterations N": {"type": int, "help": "attempts at most, from 1 to 100"},
+            "--follow": "with a daemon: watch it to its end",
+            **ANSWER_OPTIONS,
+            **JSON,
+        },
+    ),
+    "stop": ("end it now", LOOP),
+    "pause": ("no attempt after the one that runs", LOOP),
+    "resume": ("go on after a pause, or after a crash", {**LOOP, **ANSWER_OPTIONS}),
+    "status": ("show its state", LOOP),
+    "approve": ("accept the attempt", LOOP),
+    "reject": ("do not accept the attempt", LOOP),
+}
 
 
 def run(args: argparse.Namespace) -> int:
     """Start, change or show a loop."""
     paths = resolve_paths(args.home, args.config)
-    if args.verb == "status":
+    if args.action == "status":
         return asyncio.run(_show_status(args, paths))
-    if args.verb != "start":
+    if args.action != "start":
         return asyncio.run(_change(args, paths))
     check_session(args.session)
     args.message = replace_invalid(args.message)
@@ -100,9 +102,9 @@ async def _find_loop(paths: Paths, name: str, *, open_only: bool) -> LoopView | 
 
 
 async def _show_status(args: argparse.Namespace, paths: Paths) -> int:
-    view = await _find_loop(paths, args.name, open_only=False)
-    if view is None and args.name:
-        raise LoopNotFound(f"there is no loop {args.name!r}")
+    view = await _find_loop(paths, args.id, open_only=False)
+    if view is None and args.id:
+        raise LoopNotFound(f"there is no loop {args.id!r}")
     if args.json or view:
         _print_loop(args, view)
     else:
@@ -132,9 +134,9 @@ async def _start(args: argparse.Namespace, paths: Paths) -> int:
 
 
 async def _change(args: argparse.Namespace, paths: Paths) -> int:
-    seen, verb = await _find_loop(paths, args.name, open_only=True), args.verb
+    seen, verb = await _find_loop(paths, args.id, open_only=True), args.action
     if seen is None:
-        raise LoopNotFound(f"no loop {args.name!r} is active" if args.name else "no loop is active")
+        raise LoopNotFound(f"no loop {args.id!r} is active" if args.id else "no loop is active")
     if verb == "resume":
         fetch_model(paths)
     async with connect(paths, session=NO_SESSION) as connection:

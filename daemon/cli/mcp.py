@@ -7,6 +7,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 
+from daemon.cli.parsing import Actions
 from daemon.client.http import find_running_daemon
 from daemon.core.errors import AidaemonError, UsageError
 from daemon.settings.paths import Paths, resolve_paths
@@ -19,20 +20,17 @@ class NotApproved(AidaemonError):
     """Nothing was approved: what waits by now is something else. Look again: aidaemon mcp list"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """list | approve NAME [TOOL]."""
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="list|approve")
-    verbs.add_parser(
-        "list", help="every server, its tools, and whether something waits for an approval"
-    )
-    one = verbs.add_parser(
-        "approve", help="show what a server has changed, and take it as it is after a yes"
-    )
-    one.add_argument(
-        "name", metavar="NAME", help="the server, as it stands in the config: [mcp.NAME]"
-    )
-    one.add_argument("tool", nargs="?", default="", metavar="TOOL", help="this tool only")
-    one.add_argument("--yes", action="store_true", help="do not ask after showing it")
+ACTIONS: Actions = {
+    "list": ("every server, its tools, and whether something waits for an approval", {}),
+    "approve": (
+        "show what a server has changed, and take it as it is after a yes",
+        {
+            "NAME": "the server, as it stands in the config: [mcp.NAME]",
+            "[TOOL]": {"default": "", "help": "this tool only"},
+            "--yes": "do not ask after showing it",
+        },
+    ),
+}
 
 
 def run(args: argparse.Namespace) -> int:
@@ -64,7 +62,7 @@ async def _run(args: argparse.Namespace, paths: Paths) -> int:
 
 
 async def _run_verb(args: argparse.Namespace, say: Callable[[str], Awaitable[str]]) -> int:
-    if args.verb == "list":
+    if args.action == "list":
         print(await say("/mcp list"))
         return 0
     shown = await say(f"/mcp whole {args.name} {args.tool}".rstrip())

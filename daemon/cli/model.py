@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
+from daemon.cli.parsing import Actions
 from daemon.core import value
 from daemon.core.errors import AidaemonError
 
@@ -19,21 +20,14 @@ if TYPE_CHECKING:
 STEP = 0.05
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """list | pull [NAME] | rm NAME."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="list|pull|rm")
-    actions.add_parser("list", help="name, size, licence and whether it is here")
-    pull = actions.add_parser(
-        "pull", help="fetch it, or verify it if it is here; goes on where an earlier try stopped"
-    )
-    pull.add_argument(
-        "name",
-        nargs="?",
-        metavar="NAME",
-        help="see `aidaemon model list` (default: the default model)",
-    )
-    remove = actions.add_parser("rm", help="delete its file")
-    remove.add_argument("name", metavar="NAME")
+ACTIONS: Actions = {
+    "list": ("name, size, licence and whether it is here", {}),
+    "pull": (
+        "fetch it, or verify it if it is here; goes on where an earlier try stopped",
+        {"[NAME]": "see `aidaemon model list` (default: the default model)"},
+    ),
+    "rm": ("delete its file", {"NAME": ""}),
+}
 
 
 def run(args: argparse.Namespace) -> int:

@@ -4,26 +4,21 @@ import argparse
 import asyncio
 import sys
 
-from daemon.access.directory import NewCode
-from daemon.core.trust import Role
+from daemon.cli.parsing import Options
+from daemon.core.trust import NewCode, Role
 from daemon.settings.paths import Paths, resolve_paths
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """[--role R] [--channel C]."""
-    roles = [role.value for role in Role]
-    parser.add_argument(
-        "--role",
-        choices=roles,
-        default=Role.EDITOR.value,
-        help="what they may do (default: editor)",
-    )
-    parser.add_argument(
-        "--channel",
-        default="",
-        metavar="C",
-        help="only there, for example telegram (default: on any channel)",
-    )
+OPTIONS: Options = {
+    "--role": {
+        "choices": list(map(str, Role)),
+        "default": "editor",
+        "help": "what they may do (default: editor)",
+    },
+    "--channel C": {
+        "default": "",
+        "help": "only there, for example telegram (default: on any channel)",
+    },
+}
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,14 +1,14 @@
 """The command line: common options, and one module per command, imported only when it runs.
 
-A command's module has add_arguments(parser) and run(args) -> exit code. Light: --help imports this
+A command's module has OPTIONS or ACTIONS, and run(args) -> exit code. Light: --help imports this
 and argparse only.
 """
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from daemon import VERSION
 from daemon.core.errors import UsageError
@@ -36,11 +36,48 @@ NOT_YET = {
 }
 
 
+Options = Mapping[str, str | Mapping[str, Any]]
+"""By usage, `--flag`, `--option VALUE`, `NAME` or `[NAME]`: its help, or all that argparse takes;
+by `|` options of which one may be given."""
+Actions = Mapping[str, tuple[str, Options]]
+"""The help and the options of each."""
+COMMON: Options = {
+    "--home DIR": "the data directory (default: $AIDAEMON_HOME, else ~/.aidaemon)",
+    "--config FILE": "the config file (default: config.toml in the home directory)",
+    "--debug": "print a traceback of errors",
+}
+ANSWER_OPTIONS: Options = {
+    "|": {
+        "--yes": "answer every question with yes, once; raise a run's budget once",
+        "--deny-all": "answer every question with no",
+    }
+}
+
+
 class RaisingParser(argparse.ArgumentParser):
     """Raises UsageError, so that every wrong command line ends the same way."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}\n{self.format_usage().rstrip()}")
+
+
+def add_options(parser: argparse._ActionsContainer, options: Options) -> None:
+    """Add options by their usage."""
+    for usage, about in options.items():
+        name, _, metavar = usage.strip("[]").partition(" ")
+        given: dict[str, Any] = {"help": about} if isinstance(about, str) else dict(about)
+        if name == "|":
+            add_options(parser.add_mutually_exclusive_group(), given)
+            continue
+        if not name.startswith("-"):
+            name, metavar = name.lower(), name
+        if metavar:
+            given["metavar"] = metavar
+        elif "choices" not in given:
+            given["action"] = "store_true"
+        if usage.startswith("["):
+            given["nargs"] = "?"
+        parser.add_argument(name, **given)
 
 
 def parse(words: Sequence[str]) -> Callable[[], int]:
@@ -54,8 +91,11 @@ def parse(words: Sequence[str]) -> Callable[[], int]:
     _check_command(name)
     command = import_module(f"daemon.cli.{name}")
     parser = RaisingParser(prog=f"aidaemon {name}", description=COMMANDS[name], allow_abbrev=False)
-    _add_common(parser)
-    command.add_arguments(parser)
+    add_options(parser, {**COMMON, **getattr(command, "OPTIONS", {})})
+    if actions := getattr(command, "ACTIONS", None):
+        verbs = parser.add_subparsers(dest="action", required=True, metavar="|".join(actions))
+        for action, (about, options) in actions.items():
+            add_options(verbs.add_parser(action, help=about), options)
     args = argparse.Namespace(**vars(parser.parse_args(rest[1:])) | vars(common))
     return partial(command.run, args)
 
@@ -71,7 +111,7 @@ def parse_paths(words: Sequence[str]) -> "Paths":
 def _common_parser() -> RaisingParser:
     """For the options that every command takes, before or after its name."""
     parser = RaisingParser(prog="aidaemon", add_help=False, allow_abbrev=False)
-    _add_common(parser)
+    add_options(parser, COMMON)
     return parser
 
 
@@ -101,32 +141,10 @@ def _front_parser() -> RaisingParser:
     )
     version = f"aidaemon {VERSION}"
     parser.add_argument("--version", action="version", version=version, help="print the version")
-    _add_common(parser)
+    add_options(parser, COMMON)
     return parser
-
-
-def add_answer_options(parser: argparse.ArgumentParser) -> None:
-    """--yes and --deny-all: a fixed answer to every question."""
-    group = parser.add_mutually_exclusive_group()
-    yes = "answer every question with yes, once; raise a run's budget once"
-    group.add_argument("--yes", action="store_true", help=yes)
-    group.add_argument("--deny-all", action="store_true", help="answer every question with no")
 
 
 def _print_help(parser: RaisingParser) -> int:
     parser.print_help()
     return 0
-
-
-def _add_common(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--home",
-        metavar="DIR",
-        help="the data directory (default: $AIDAEMON_HOME, else ~/.aidaemon)",
-    )
-    parser.add_argument(
-        "--config",
-        metavar="FILE",
-        help="the config file (default: config.toml in the home directory)",
-    )
-    parser.add_argument("--debug", action="store_true", help="print a traceback of errors")

@@ -1,6 +1,6 @@
 """A run as a tree of its iterations, with the runs of its sub-agents (B9, A17)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from daemon.core.turn import render_plan
 
 HEAD_LINES, HEAD_CHARS = 6, 600
 FOLD_ABOVE, SHOWN_WHEN_FOLDED = 40, 25
+TEXT_LISTS = ("waiting_for", "call_ids")
 REPLY_PURPOSES = ("judge", "reflection")
 BLUE, MAGENTA = "bold blue", "bold magenta"
 LINES = {  # kind of event: label, text, style
@@ -57,7 +58,6 @@ CALL_KINDS = ("CallJudged", "ApprovalAsked", "ApprovalAnswered", "ToolStarted", 
 ITERATION_KINDS = ("ModelRetried", "ModelFailed", "Verified")
 
 Line = Mapping[str, Any]  # an event of the transcript as JSON
-Shown = dict[str, str]  # its fields as text
 
 
 def render_run(bundle: RunBundle) -> Tree:
@@ -86,6 +86,11 @@ class RunTree:
     calls: dict[str, Tree] = field(default_factory=dict)
     shown_replies: set[str] = field(default_factory=set)
 
+    @property
+    def children(self) -> dict[str, RunBundle]:
+        """The runs of its sub-agents."""
+        return {child.run.turn: child for child in self.bundle.children}
+
     def add(self, line: Line) -> None:
         """Add a line of the transcript where it belongs: at its call, its iteration or run."""
         kind, parent = line["kind"], self.root
@@ -101,7 +106,7 @@ class RunTree:
                 self._add_result(parent, line)
             case "ChildSpawned":
                 self._add_subagent(line)
-            case "ChildReturned" if self._find_child(line):
+            case "ChildReturned" if line["child"] in self.children:
                 pass  # its own tree says so
             case _:
                 if kind == "TodosSet" and call:
@@ -143,13 +148,9 @@ class RunTree:
         if line["call_id"] not in self.shown_replies:
             result.add(Text(shorten(line["text"])))
 
-    def _find_child(self, line: Line) -> RunBundle | None:
-        children = self.bundle.children
-        return next((child for child in children if child.run.turn == line["child"]), None)
-
     def _add_subagent(self, line: Line) -> None:
         """The run of a sub-agent; of a long one the beginning and the end."""
-        key, child = str(line["key"]), self._find_child(line)
+        key, child = str(line["key"]), self.children.get(line["child"])
         label = Text.assemble(
             ("agent ", "bold green"), (replace_unprintable(line["agent"]), "bold"), "  "
         )
@@ -198,94 +199,63 @@ def describe(line: Line) -> tuple[Text, list[Text]]:
     if kind not in LINES:
         rest = {name: line[name] for name in line if name not in ("seq", "at", "kind")}
         return _join(kind, rest, "yellow"), []
-    shown = {name: shorten(", ".join(v) if _is_texts(v) else v) for name, v in line.items()}
-    add_details = DETAILS.get(kind)
-    details = add_details(line, shown) if add_details else []
+    shown = {
+        name: shorten(", ".join(v) if isinstance(v, list) and name in TEXT_LISTS else v)
+        for name, v in line.items()
+    }
+    details = _add_details(line, shown)
     label, text, style = (part.format_map(shown) for part in LINES[kind])
     return _join(label, text, COLORS.get(style, style)), details
 
 
-def _add_message(line: Line, shown: Shown) -> list[Text]:
-    shown["intent"] = f"  ({line['intent']})" if line.get("intent") else ""
-    return [_join("memory", memory["text"], "dim") for memory in line.get("memories") or ()]
-
-
-def _add_model_call(line: Line, shown: Shown) -> list[Text]:
-    shown["name"] = "closing answer" if line["closing"] else f"iteration {line['iteration']}"
+def _add_details(line: Line, shown: dict[str, str]) -> list[Text]:
+    """Add texts that a line of LINES needs beside the fields; what stands below it."""
+    match line["kind"]:
+        case "UserSaid":
+            shown["intent"] = f"  ({line['intent']})" if line.get("intent") else ""
+            return [_join("memory", memory["text"], "dim") for memory in line.get("memories") or ()]
+        case "ModelAsked":
+            number = f"iteration {line['iteration']}"
+            shown["name"] = "closing answer" if line["closing"] else number
+        case "ApprovalAsked":
+            question = parse_system_question(line["tool"], line["arguments"])
+            title = question and replace_unprintable(question.title)
+            shown["asked"] = f"asked: {title}" if title else "approval asked"
+            shown["expires"] = format_local_time(line["expires"])
+        case "ApprovalAnswered":
+            shown["reason"] = f": {shown['reason']}" if line["reason"] else ""
+        case "BudgetRaised":
+            caps = line["limits"].get("max_usd"), line["limits"].get("max_input_tokens")
+            shown["raised"] = describe_budget(*caps, line["day_usd"], line["day_tokens"])
+        case "TodosSet":
+            todos = [
+                Todo(replace_unprintable(item["text"]), item["state"]) for item in line["items"]
+            ]
+            done = sum(item.state == "done" for item in todos)
+            shown["done"] = f"{done} of {len(todos)} done"
+            return [Text(render_plan(todos))]
+        case "HistoryCompressed":
+            dropped = _pluralize(line["dropped_own"], "message")
+            shown["sizes"] = (
+                f"{line['tokens_before']:,} -> {line['tokens_after']:,} tokens"
+                f"  still shown: {_pluralize(line['kept_earlier'], 'turn')} before this one"
+            ) + (f", left out: {dropped} of this one" if line["dropped_own"] else "")
+            return [Text(shown["summary"])] if line["summary"] else []
+        case "Verified":
+            shown["result"] = "passed" if line["passed"] else "failed"
+            return [
+                _join(name, line[name], "yellow") for name in ("feedback", "note") if line[name]
+            ]
+        case "Consulted" if line["error"]:
+            shown["answered"] = "no model answered"
+            return [_join("failed", line["error"], "red")]
+        case "Consulted":
+            shown["answered"] = f"{shown['provider']}/{shown['model']}  {format_call_usage(line)}"
+            return [Text(shown["text"])] if line["text"] else []
+        case "TurnEnded":
+            shown["detail"] = f"  {shown['detail']}" if line["detail"] else ""
+            return [Text(replace_unprintable(line["reply"]))]
     return []
-
-
-def _add_question(line: Line, shown: Shown) -> list[Text]:
-    question = parse_system_question(line["tool"], line["arguments"])
-    title = question and replace_unprintable(question.title)
-    shown["asked"] = f"asked: {title}" if title else "approval asked"
-    shown["expires"] = format_local_time(line["expires"])
-    return []
-
-
-def _add_answer(line: Line, shown: Shown) -> list[Text]:
-    shown["reason"] = f": {shown['reason']}" if line["reason"] else ""
-    return []
-
-
-def _add_raise(line: Line, shown: Shown) -> list[Text]:
-    limits = line["limits"]
-    usd, tokens = limits.get("max_usd"), limits.get("max_input_tokens")
-    shown["raised"] = describe_budget(usd, tokens, line["day_usd"], line["day_tokens"])
-    return []
-
-
-def _add_plan(line: Line, shown: Shown) -> list[Text]:
-    todos = [Todo(replace_unprintable(item["text"]), item["state"]) for item in line["items"]]
-    done = sum(item.state == "done" for item in todos)
-    shown["done"] = f"{done} of {len(todos)} done"
-    return [Text(render_plan(todos))]
-
-
-def _add_sizes(line: Line, shown: Shown) -> list[Text]:
-    kept = _pluralize(line["kept_earlier"], "turn")
-    dropped = _pluralize(line["dropped_own"], "message")
-    shown["sizes"] = (
-        f"{line['tokens_before']:,} -> {line['tokens_after']:,} tokens"
-        f"  still shown: {kept} before this one"
-    ) + (f", left out: {dropped} of this one" if line["dropped_own"] else "")
-    return [Text(shown["summary"])] if line["summary"] else []
-
-
-def _add_check(line: Line, shown: Shown) -> list[Text]:
-    shown["result"] = "passed" if line["passed"] else "failed"
-    return [_join(name, line[name], "yellow") for name in ("feedback", "note") if line[name]]
-
-
-def _add_consulted(line: Line, shown: Shown) -> list[Text]:
-    if line["error"]:
-        shown["answered"] = "no model answered"
-        return [_join("failed", line["error"], "red")]
-    shown["answered"] = f"{shown['provider']}/{shown['model']}  {format_call_usage(line)}"
-    return [Text(shown["text"])] if line["text"] else []
-
-
-def _add_end(line: Line, shown: Shown) -> list[Text]:
-    shown["detail"] = f"  {shown['detail']}" if line["detail"] else ""
-    return [Text(replace_unprintable(line["reply"]))]
-
-
-DETAILS: Mapping[str, Callable[[Line, Shown], list[Text]]] = {
-    "ApprovalAnswered": _add_answer,
-    "ApprovalAsked": _add_question,
-    "BudgetRaised": _add_raise,
-    "Consulted": _add_consulted,
-    "HistoryCompressed": _add_sizes,
-    "ModelAsked": _add_model_call,
-    "TodosSet": _add_plan,
-    "TurnEnded": _add_end,
-    "UserSaid": _add_message,
-    "Verified": _add_check,
-}
-
-
-def _is_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def _join(label: str, text: object, style: str) -> Text:

@@ -37,11 +37,7 @@ def gc_free_import() -> Iterator[None]:
 LINE = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """[--verbose]."""
-    parser.add_argument(
-        "--verbose", action="store_true", help="log everything, not only what matters"
-    )
+OPTIONS = {"--verbose": "log everything, not only what matters"}
 
 
 def run(args: argparse.Namespace) -> int:

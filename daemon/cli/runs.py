@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 
+from daemon.cli.parsing import Options
 from daemon.client.http import find_running_daemon
 from daemon.client.protocol import RunLine
 from daemon.settings.paths import Paths, resolve_paths
@@ -36,25 +37,21 @@ COLORS = {
 }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """[--session S] [--limit N] [--json]."""
-    parser.add_argument(
-        "--session", metavar="S", help="only of this session, for example terminal:default"
-    )
-    parser.add_argument(
-        "--limit",
-        type=_count,
-        default=LIMIT,
-        metavar="N",
-        help=f"how many at most (default: {LIMIT})",
-    )
-    parser.add_argument("--json", action="store_true", help="as a JSON list")
-
-
 def _count(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= MAX_LIMIT:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {MAX_LIMIT}")
     return int(text)
+
+
+OPTIONS: Options = {
+    "--session S": "only of this session, for example terminal:default",
+    "--limit N": {
+        "type": _count,
+        "default": LIMIT,
+        "help": f"how many at most (default: {LIMIT})",
+    },
+    "--json": "as a JSON list",
+}
 
 
 def run(args: argparse.Namespace) -> int:

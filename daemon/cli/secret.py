@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import assert_never
 
+from daemon.cli.parsing import Actions
 from daemon.core.errors import AidaemonError, UsageError
 from daemon.core.redaction import MIN_LENGTH, format_handle, is_usable
 from daemon.settings.paths import resolve_paths
@@ -15,26 +16,22 @@ from daemon.settings.secrets import NAME, SecretEntry, SecretStore, check_host
 MAX_CHARS = 64 * 1024
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """set NAME [--host H ...] [--keyring] | list [--json] | delete NAME."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="set|list|delete")
-    put = actions.add_parser(
-        "set", help="keep one; the value is asked for, or read from standard input"
-    )
-    put.add_argument("name", metavar="NAME", help="letters, digits, '_', '-', '.'")
-    put.add_argument(
-        "--host", action="append", metavar="H",
-        help="where tools may send it, HOST or HOST:PORT, any number; default: no change",
-    )  # fmt: skip
-    put.add_argument(
-        "--keyring",
-        action="store_true",
-        help="keep the value in the desktop's keyring, not in secrets.toml",
-    )
-    listed = actions.add_parser("list", help="names and hosts, never values")
-    listed.add_argument("--json", action="store_true", help="for programs")
-    delete = actions.add_parser("delete", help="forget one")
-    delete.add_argument("name", metavar="NAME")
+ACTIONS: Actions = {
+    "set": (
+        "keep one; the value is asked for, or read from standard input",
+        {
+            "NAME": "letters, digits, '_', '-', '.'",
+            "--host H": {
+                "action": "append",
+                "help": "where tools may send it, HOST or HOST:PORT, any number;"
+                " default: no change",
+            },
+            "--keyring": "keep the value in the desktop's keyring, not in secrets.toml",
+        },
+    ),
+    "list": ("names and hosts, never values", {"--json": "for programs"}),
+    "delete": ("forget one", {"NAME": ""}),
+}
 
 
 def run(args: argparse.Namespace) -> int:

@@ -6,20 +6,19 @@ import json
 from dataclasses import asdict
 
 from daemon.app.connect import open_reader
+from daemon.cli.parsing import Options
 from daemon.client.protocol import RunReader, RunView
 from daemon.client.views import RunBundle
 from daemon.core.errors import AidaemonError
 from daemon.settings.paths import Paths, resolve_paths
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """TURN [--json | --jsonl]."""
-    parser.add_argument("turn", metavar="TURN", help="its id, as `aidaemon runs` shows it")
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument(
-        "--json", action="store_true", help="the run, its events and its agents' runs as JSON"
-    )
-    form.add_argument("--jsonl", action="store_true", help="the transcript: one event a line")
+OPTIONS: Options = {
+    "TURN": "its id, as `aidaemon runs` shows it",
+    "|": {
+        "--json": "the run, its events and its agents' runs as JSON",
+        "--jsonl": "the transcript: one event a line",
+    },
+}
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,6 +1,5 @@
 """The catalogue of embedded models and `aidaemon model`."""
 
-import argparse
 import os
 import subprocess
 import sys
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from daemon.cli import model as command
+from daemon.cli.parsing import parse
 from daemon.core.errors import AidaemonError, ConfigError, UsageError
 from daemon.ops.model_sources import WheelParts
 from daemon.ops.models import (
@@ -28,9 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def aidaemon_model(*words: str) -> int:
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    return command.run(parser.parse_args(words))
+    return parse(["model", *words])()
 
 
 def put_here(folder: Path) -> Path:

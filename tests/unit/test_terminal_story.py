@@ -1,8 +1,9 @@
 """How the events of a run become lines: progress, tool lines, the reply and its correction (E12)."""
 
 from collections.abc import Mapping
+from time import monotonic
 
-from daemon.cli.terminal.chat_renderer import ChatRenderer, SubagentRenderer
+from daemon.cli.terminal.chat_renderer import ChatRenderer
 from daemon.cli.terminal.items import (
     AssistantText,
     CorrectedReply,
@@ -276,7 +277,7 @@ def test_B11_the_steps_of_a_composite_are_told_as_they_end() -> None:
 
 
 def test_A17_what_a_sub_agent_says_is_not_said_to_the_person() -> None:
-    errand = SubagentRenderer("scout", "look", False, ChatRenderer())
+    errand = ChatRenderer(monotonic, "scout", "look", False)
     text = LiveEvent("model.response", {"text": "Let me see.", "tool_calls": 1})
     deltas = LiveEvent("model.delta", {"text": "Let me"})
     call = LiveEvent(
@@ -294,7 +295,7 @@ def test_A17_what_a_sub_agent_says_is_not_said_to_the_person() -> None:
 def test_A17_a_background_agent_s_end_and_every_agent_s_answered_questions_are_told_under_its_name() -> (
     None
 ):
-    errand = SubagentRenderer("scout", "look", True, ChatRenderer())
+    errand = ChatRenderer(monotonic, "scout", "look", True)
     errand.render(
         LiveEvent(
             "tool_call", {"call_id": "3.0", "tool": "shell", "arguments": '{"command": "rm x"}'}

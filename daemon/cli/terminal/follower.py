@@ -19,7 +19,7 @@ from daemon.cli.terminal.approvals import (
     QuestionNumbers,
     build_question,
 )
-from daemon.cli.terminal.chat_renderer import ChatRenderer, EventFields, SubagentRenderer
+from daemon.cli.terminal.chat_renderer import ChatRenderer, EventFields
 from daemon.cli.terminal.items import (
     Activity,
     ApprovalQuestion,
@@ -90,19 +90,17 @@ class RunFollower(Generic[ScreenT]):
             for task in self._subagents:
                 task.cancel()
 
-    async def follow(
-        self, turn: str, renderer: ChatRenderer | SubagentRenderer | None = None, agent: str = ""
-    ) -> EventData:
+    async def follow(self, turn: str, renderer: ChatRenderer | None = None) -> EventData:
         """Show this run to its end; the data of `run.completed`, nothing for a run that is shown
         already.
         """
         if turn in self._following or turn in self._finished:
             return {}
-        renderer = renderer or ChatRenderer(now=self.clock.monotonic)
+        renderer = renderer or ChatRenderer(self.clock.monotonic)
         self._following.add(turn)
         try:
             async for event in self.client.stream_events(turn):
-                await self._handle_event(turn, renderer, event, agent)
+                await self._handle_event(turn, renderer, event)
             self._finished.add(turn)
             for text in await self.client.list_undelivered(self.session):
                 if text.turn == turn:
@@ -114,13 +112,7 @@ class RunFollower(Generic[ScreenT]):
             self.screen.move(turn, None)
         return renderer.ended or {}
 
-    async def _handle_event(
-        self,
-        turn: str,
-        renderer: ChatRenderer | SubagentRenderer,
-        event: LiveEvent,
-        agent: str,
-    ) -> None:
+    async def _handle_event(self, turn: str, renderer: ChatRenderer, event: LiveEvent) -> None:
         items, data = renderer.render(event), EventFields(event.data)
         if event.name == COMPLETED:
             await self.show_undelivered(of=turn)
@@ -129,11 +121,15 @@ class RunFollower(Generic[ScreenT]):
             await self.screen.show(*items)
         match event.name:
             case "approval.asked":
-                await self._ask_if_open((turn, data.call_id), agent)
+                await self._ask_if_open((turn, data.call_id), renderer.agent)
             case "approval.answered":
                 await self._close_question(turn, data.call_id)
             case "agent.started" if self._group:
-                self._follow_subagent(self._group, data)
+                agent = data.agent, data.task, bool(data.background)
+                follow = self.follow(data.turn, ChatRenderer(self.clock.monotonic, *agent))
+                task = self._group.create_task(follow)
+                self._subagents.add(task)
+                task.add_done_callback(self._subagents.discard)
             case "run.completed":
                 for of, call_id in list(self._open):
                     if of == turn:
@@ -145,14 +141,6 @@ class RunFollower(Generic[ScreenT]):
             if (view.turn, view.call_id) == key and key not in self._open:
                 self._open.add(key)
                 await self.show_question(build_question(view, self.clock.now(), agent))
-
-    def _follow_subagent(self, group: asyncio.TaskGroup, data: EventFields) -> None:
-        name, background = data.agent, bool(data.background)
-        renderer = ChatRenderer(now=self.clock.monotonic)
-        shown = SubagentRenderer(name, data.task, background, renderer)
-        task = group.create_task(self.follow(data.turn, shown, name))
-        self._subagents.add(task)
-        task.add_done_callback(self._subagents.discard)
 
     async def _close_question(self, turn: str, call_id: str) -> None:
         self._open.discard((turn, call_id))
