@@ -96,7 +96,7 @@ class AnthropicReplyBuilder(ReplyBuilder):
     _parts: list[_Part] = field(default_factory=list)
     _by_index: dict[object, _Part] = field(default_factory=dict)
 
-    def _read(self, fields: Json) -> str:
+    def read(self, fields: Json) -> str:
         kind = fields.get("type")
         if kind == "error" or fields.get("error"):
             raise make_object_error(fields.get("error") or "the server broke off with an error")

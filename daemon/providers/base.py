@@ -230,14 +230,14 @@ class ReplyBuilder(ABC):
             self.has_ended = self.has_ended or self.ends_with_marker
             return ""
         try:
-            return "".join([self._read(fields) for fields in as_objects(from_json(received))])
+            return "".join([self.read(fields) for fields in as_objects(from_json(received))])
         except (ValueError, TypeError) as error:
             start = received[:MAX_SHOWN_BYTES]
             shown = start.decode("utf-8", "replace") if isinstance(start, bytes) else start
             raise CallFailed(ErrorClass.MALFORMED, f"not {self.what}: {shown}") from error
 
     @abstractmethod
-    def _read(self, fields: Json) -> str:
+    def read(self, fields: Json) -> str:
         """Read one JSON object. Raises TypeError for what is wrong in it."""
 
     @abstractmethod

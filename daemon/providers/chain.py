@@ -2,13 +2,13 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from daemon.core import value
 from daemon.core.errors import ErrorClass, ProviderError
 from daemon.core.events import ModelRetried
-from daemon.core.messages import ModelReply, ModelRequest, Usage
+from daemon.core.messages import ModelReply, ModelRequest
 from daemon.providers.base import Provider, TextCallback
+from daemon.providers.prices import PriceList
 
 RETRY_WAIT_S = 2.0
 MAX_WAIT_S = 60.0
@@ -20,6 +20,7 @@ RETRYABLE = (
     ErrorClass.SERVER,
     ErrorClass.MALFORMED,
 )
+NEXT_ROUTE = (*RETRYABLE, ErrorClass.NOT_FOUND)
 ACCOUNT_ERRORS = (ErrorClass.AUTH, ErrorClass.BILLING)
 
 RetryCallback = Callable[[ModelRetried], Awaitable[None]]
@@ -36,18 +37,10 @@ class ModelRoute:
         return f"{self.model or 'the default model'} at {self.provider.name}"
 
 
-class Pricing(Protocol):
-    """Knows prices."""
-
-    def get_usd(self, provider: str, model: str, usage: Usage) -> float | None:
-        """What a call cost; None when unknown."""
-        ...
-
-
 class ProviderChain:
     """Asks the routes in order, each at most twice. `prices` fill in what the reply cost."""
 
-    def __init__(self, *, sleep: Callable[[float], Awaitable[None]], prices: Pricing) -> None:
+    def __init__(self, *, sleep: Callable[[float], Awaitable[None]], prices: PriceList) -> None:
         self._sleep = sleep
         self._prices = prices
 
@@ -79,13 +72,17 @@ class ProviderChain:
                     if shown and on_reset:
                         on_reset()
                     shown.clear()
-                    wait_s = _get_wait(error)
                     if error.kind in RETRYABLE and not is_retry:
+                        asked = error.retry_after if error.kind in HONOUR_RETRY_AFTER else None
+                        wait_s = RETRY_WAIT_S if asked is None else min(asked, MAX_WAIT_S)
                         await on_retry(_describe_retry(error, route, route, wait_s))
                         await self._sleep(wait_s)
                         continue
                     failures.append((route, error))
-                    if not _tries_next_route(error.kind, first=position == 0):
+                    # An invalid key is reported at once, but a broken fallback does not hide the
+                    # next ones.
+                    passable = NEXT_ROUTE if position == 0 else (*NEXT_ROUTE, *ACCOUNT_ERRORS)
+                    if error.kind not in passable:
                         raise
                     if position + 1 < len(routes):
                         await on_retry(_describe_retry(error, route, routes[position + 1], 0.0))
@@ -113,15 +110,3 @@ def _describe_retry(
         next_provider=following.provider.name,
         next_model=following.model,
     )
-
-
-def _tries_next_route(kind: ErrorClass, *, first: bool) -> bool:
-    """An invalid key is reported at once, but a broken fallback does not hide the next ones."""
-    return (
-        kind in RETRYABLE or kind is ErrorClass.NOT_FOUND or (not first and kind in ACCOUNT_ERRORS)
-    )
-
-
-def _get_wait(error: ProviderError) -> float:
-    told = error.retry_after if error.kind in HONOUR_RETRY_AFTER else None
-    return RETRY_WAIT_S if told is None else min(told, MAX_WAIT_S)

@@ -68,7 +68,7 @@ class GeminiReplyBuilder(ReplyBuilder):
     _signed: bool = False
     _joinable: bool | None = None
 
-    def _read(self, fields: Json) -> str:
+    def read(self, fields: Json) -> str:
         if fields.get("error"):
             raise make_object_error(fields["error"])
         feedback = get_object(fields, "promptFeedback")

@@ -48,7 +48,7 @@ class ChatReplyBuilder(ReplyBuilder):
     _calls: list[_CallParts] = field(default_factory=list)
     _by_index: dict[object, _CallParts] = field(default_factory=dict)
 
-    def _read(self, fields: Json) -> str:
+    def read(self, fields: Json) -> str:
         if fields.get("error"):
             raise make_object_error(fields["error"])
         if used := get_object(fields, "usage"):

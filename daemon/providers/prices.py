@@ -1,6 +1,5 @@
 """What a model call costs, in USD. None means unknown, which is never the same as free."""
 
-import ipaddress
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -59,27 +58,31 @@ class PriceList:
         kind, _, host = provider.partition(":")
         if kind == "local":
             return 0.0
-        cached = min(usage.cached_tokens, usage.input_tokens)
         if own := self._overrides.get(model):
             cached_price = own.input if own.cached is None else own.cached
-            sent = (usage.input_tokens - cached) * own.input + cached * cached_price
-            return (sent + usage.output_tokens * own.output) / MILLION
-        if (provider, model) not in self._found:
-            self._found[provider, model] = self._find(kind, host, model.lower())
-        listed, now = self._found[provider, model], datetime.now(UTC)
-        price = next((entry for entry in reversed(listed) if _applies(entry, now)), Price())
-        # A model without a price per token is not free, unless its name says so.
-        if not ("input" in price or "output" in price or (listed and model.endswith(":free"))):
-            return None
-        cached = cached if "cached" in price else 0
-        total = (usage.input_tokens - cached) * _get_rate(price.get("input", 0), usage)
-        total += cached * _get_rate(price.get("cached", 0), usage)
-        total += usage.output_tokens * _get_rate(price.get("output", 0), usage)
-        return total / MILLION + price.get("requests", 0) / 1000
+            price = Price(input=own.input, cached=cached_price, output=own.output)
+        else:
+            if (provider, model) not in self._found:
+                self._found[provider, model] = self._find(kind, host, model.lower())
+            listed, now = self._found[provider, model], datetime.now(UTC)
+            price = next((entry for entry in reversed(listed) if _applies(entry, now)), Price())
+            # A model without a price per token is not free, unless its name says so.
+            if not ("input" in price or "output" in price or (listed and model.endswith(":free"))):
+                return None
+        cached = min(usage.cached_tokens, usage.input_tokens) if "cached" in price else 0
+        total = price.get("requests", 0) * 1000
+        for rate, tokens in (
+            (price.get("input", 0), usage.input_tokens - cached),
+            (price.get("cached", 0), cached),
+            (price.get("output", 0), usage.output_tokens),
+        ):
+            if isinstance(rate, list):  # the highest tier that a call of this size reaches
+                base, *tiers = (step if isinstance(step, list) else [0, step] for step in rate)
+                rate = [base, *(step for step in tiers if usage.input_tokens > step[0])][-1][1]
+            total += rate * tokens
+        return total / MILLION
 
     def _find(self, kind: str, host: str, model: str) -> list[Price]:
-        if _is_private(host):
-            return []
         if not self._services:
             self._services = json.loads(SNAPSHOT.read_text(encoding="utf-8"))["providers"]
         if host:
@@ -87,11 +90,8 @@ class PriceList:
         else:
             found = [s for s in self._services if s["id"] == kind]
             found += [s for s in self._services if _matches(s["names"], kind)]
-        others = (
-            [s for name in found[0]["also"] for s in self._services if s["id"] == name]
-            if found
-            else []
-        )
+        also = found[0]["also"] if found else []
+        others = [s for name in also for s in self._services if s["id"] == name]
         for name in (model, COMPACT_DATE.sub(r"-\1-\2-\3", model)):
             for service in (*found[:1], *others):
                 for listed in service["models"]:
@@ -110,25 +110,3 @@ def _applies(price: Price, now: datetime) -> bool:
         start, end = price["hours"]
         return start <= now.time().isoformat() < end
     return now.date().isoformat() >= price.get("since", "")
-
-
-def _get_rate(rate: Rate, usage: Usage) -> float:
-    """The rate of the highest tier that a call of this size reaches."""
-    if not isinstance(rate, list):
-        return rate
-    reached = [
-        step[1] if isinstance(step, list) else step
-        for step in rate
-        if not isinstance(step, list) or usage.input_tokens > step[0]
-    ]
-    return reached[-1]
-
-
-def _is_private(host: str) -> bool:
-    """What runs on this machine or in this network has no list price."""
-    name, _, port = host.rpartition(":")
-    name = (name if port.isdecimal() else host).strip("[]")
-    try:
-        return ipaddress.ip_address(name).is_private
-    except ValueError:
-        return name == "localhost"

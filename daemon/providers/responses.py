@@ -57,7 +57,7 @@ class ResponsesReplyBuilder(ReplyBuilder):
     _outputs: dict[int, _Output] = field(default_factory=dict)
     _speaking: int | None = None
 
-    def _read(self, fields: Json) -> str:
+    def read(self, fields: Json) -> str:
         kind = fields.get("type")
         if kind == "error":  # the error stands in the event, or is the event
             del fields["type"]

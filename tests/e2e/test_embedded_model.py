@@ -155,12 +155,12 @@ class Watched:
 
     def open(self, path: Path) -> LocalEngine:
         self.engine = open_llama(path)
-        return self
+        return self.stream
 
     def stream(self, body: Mapping[str, object], on_chunk: ChunkCallback) -> None:
         assert self.engine
         self.loop.call_soon_threadsafe(self.began.set)
-        self.engine.stream(body, on_chunk)
+        self.engine(dict(body), on_chunk)
         self.loop.call_soon_threadsafe(self.ended.set)
 
 

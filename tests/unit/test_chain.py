@@ -11,7 +11,10 @@ from daemon.core.events import ModelRetried
 from daemon.core.messages import Message, MessageRole, ModelReply, ModelRequest, Usage
 from daemon.providers.base import TextCallback
 from daemon.providers.chain import ModelRoute, ProviderChain
+from daemon.providers.config import PriceConfig
+from daemon.providers.prices import PriceList
 
+PRICES = PriceList({"a-model": PriceConfig(input=500)})
 ASK = ModelRequest((Message(MessageRole.USER, "hi"),))
 TRANSIENT = [
     ErrorClass.TIMEOUT,
@@ -60,9 +63,6 @@ class World:
     def service(self, name: str, *outcomes: ProviderError) -> ModelRoute:
         return ModelRoute(Service(name, list(outcomes), self.log), f"{name}-model")
 
-    def get_usd(self, provider: str, model: str, usage: Usage) -> float | None:
-        return 0.5 if provider == "a" else None
-
     async def sleep(self, seconds: float) -> None:
         self.log.append(f"wait {seconds:g}")
 
@@ -76,7 +76,7 @@ class World:
         on_text: TextCallback | None = None,
         on_reset: Callable[[], None] | None = None,
     ) -> ModelReply:
-        chain = ProviderChain(sleep=self.sleep, prices=self)
+        chain = ProviderChain(sleep=self.sleep, prices=PRICES)
         return await chain.complete(
             routes, ASK, on_text=on_text, on_reset=on_reset, on_retry=self.note
         )
@@ -321,7 +321,7 @@ async def test_e2_a_wait_can_be_cancelled(world: World) -> None:
             world.service("b"),
         ]
         call = group.create_task(
-            ProviderChain(sleep=forever, prices=world).complete(routes, ASK, on_retry=world.note)
+            ProviderChain(sleep=forever, prices=PRICES).complete(routes, ASK, on_retry=world.note)
         )
         await waiting.wait()
         call.cancel()

@@ -62,7 +62,7 @@ class Scripted:
 
     def open(self, path: Path) -> LocalEngine:
         assert path == Path("model.gguf")
-        return self
+        return self.stream
 
     def stream(self, body: Mapping[str, object], on_chunk: ChunkCallback) -> None:
         self.bodies.append(body)

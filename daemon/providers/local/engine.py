@@ -4,11 +4,10 @@ import importlib
 import importlib.util
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
 
-from daemon.core import value
 from daemon.core.errors import ConfigError, ErrorClass, ProviderError
 
 RUNTIME = "xllamacpp"
@@ -20,37 +19,11 @@ NEEDED_MEMORY = 3 << 30
 MEMINFO = Path("/proc/meminfo")
 CGROUP = Path("/sys/fs/cgroup")
 
-ChunkCallback = Callable[[object], bool]
-
-
-class LocalEngine(Protocol):
-    """A loaded model. `stream` blocks its thread; a callback that answers True ends it soon."""
-
-    def stream(self, body: Mapping[str, object], on_chunk: ChunkCallback) -> None:
-        """Run one chat completion, giving each piece to the callback. Raises ValueError for a body
-        it cannot take.
-        """
-        ...
-
-
+ChunkCallback = Callable[[dict[str, object]], bool]
+# A loaded model runs one chat completion, giving each piece to the callback: it blocks its thread;
+# a callback that answers True ends it soon. Raises ValueError for a body it cannot take.
+LocalEngine = Callable[[dict[str, object], ChunkCallback], object]
 EngineOpener = Callable[[Path], LocalEngine]
-
-
-@value
-class LlamaEngine:
-    """An xllamacpp Server and its one use."""
-
-    server: "_Server"
-
-    def stream(self, body: Mapping[str, object], on_chunk: ChunkCallback) -> None:
-        """Run one chat completion."""
-        self.server.handle_chat_completions(dict(body), on_chunk)
-
-
-class _Server(Protocol):
-    def handle_chat_completions(
-        self, body: dict[str, object], callback: ChunkCallback
-    ) -> object: ...
 
 
 def check_runtime() -> None:
@@ -91,7 +64,7 @@ def open_llama(path: Path) -> LocalEngine:
         False
     )
     try:
-        return LlamaEngine(runtime.Server(settings))
+        return runtime.Server(settings).handle_chat_completions
     except (RuntimeError, ValueError, MemoryError) as exc:
         raise ProviderError(
             ErrorClass.NOT_FOUND, f"the embedded model in {path} cannot be loaded: {exc}"
@@ -124,30 +97,14 @@ def get_free_memory(meminfo: Path = MEMINFO, cgroup: Path = CGROUP) -> int | Non
     """Bytes that a new process could have: the machine's, or what the container leaves, whichever
     is less.
     """
-    known = [size for size in (_read_meminfo(meminfo), _read_cgroup(cgroup)) if size is not None]
-    return min(known, default=None)
-
-
-def _read_meminfo(meminfo: Path) -> int | None:
-    try:
+    known: list[int] = []
+    with suppress(OSError):
         lines = meminfo.read_text().splitlines()
-    except OSError:
-        return None
-    return next(
-        (int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None
-    )
-
-
-def _read_cgroup(cgroup: Path) -> int | None:
-    try:
-        limit, used = (
-            (cgroup / name).read_text().strip() for name in ("memory.max", "memory.current")
-        )
-        statistics = dict(
-            line.split() for line in (cgroup / "memory.stat").read_text().splitlines()
-        )
-    except (OSError, ValueError):
-        return None
-    if not limit.isdigit():
-        return None
-    return int(limit) - int(used) + int(statistics.get("inactive_file", "0"))
+        free = (line.split()[1] for line in lines if line.startswith("MemAvailable:"))
+        known.extend(int(size) * 1024 for size in free)
+    with suppress(OSError, ValueError):
+        limit, used = ((cgroup / name).read_text() for name in ("memory.max", "memory.current"))
+        statistics = (line.split() for line in (cgroup / "memory.stat").read_text().splitlines())
+        cached = next((int(size) for name, size in statistics if name == "inactive_file"), 0)
+        known.append(int(limit) - int(used) + cached)
+    return min(known, default=None)

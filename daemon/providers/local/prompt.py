@@ -7,13 +7,12 @@ has already read.
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-
-from pydantic import BaseModel, ConfigDict, ValidationError
+from dataclasses import dataclass
 
 from daemon.core import value
 from daemon.core.errors import ErrorClass, ProviderError
 from daemon.core.messages import Message, MessageRole, ModelRequest, ToolCall, ToolSpec
+from daemon.providers.base import Json, get_object
 
 REPLY = "reply"
 REPLY_OPENS = re.compile(r'\s*\{\s*"tool"\s*:\s*"reply"\s*,\s*"args"\s*:\s*\{\s*"text"\s*:\s*"')
@@ -28,48 +27,31 @@ JSON_CHARS = re.compile(
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-class ModelStep(BaseModel):
-    """What the model wrote, understood."""
-
-    model_config = ConfigDict(extra="forbid")
-    tool: str
-    args: dict[str, object]
-
-
-class _Reply(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-    text: str
-
-
-def parse_step(raw: str) -> ModelStep:
-    """The step in what the model wrote. Raises ProviderError (malformed)."""
+def parse_step(raw: str) -> tuple[str, Json]:
+    """The tool and its arguments in what the model wrote. Raises ProviderError (malformed)."""
     try:
-        return ModelStep.model_validate(json.loads(raw, strict=False))
-    except (ValidationError, ValueError) as exc:
-        raise ProviderError(
-            ErrorClass.MALFORMED, f"the embedded model wrote a broken step: {raw[:200]!r}"
-        ) from exc
+        found: object = json.loads(raw, strict=False)
+    except ValueError:
+        found = None
+    if isinstance(found, dict) and found.keys() == {"tool", "args"}:
+        tool, args = found["tool"], found["args"]
+        if isinstance(tool, str) and isinstance(args, dict):
+            return tool, args
+    broken = f"the embedded model wrote a broken step: {raw[:200]!r}"
+    raise ProviderError(ErrorClass.MALFORMED, broken)
 
 
-def parse_reply_text(step: ModelStep) -> str:
+def parse_reply_text(args: Json) -> str:
     """The words of a reply step. Raises ProviderError (malformed)."""
-    try:
-        return replace_surrogates(_Reply.model_validate(step.args).text)
-    except ValidationError as exc:
-        raise ProviderError(
-            ErrorClass.MALFORMED, "the embedded model wrote a reply without a text"
-        ) from exc
-
-
-def encode_arguments(step: ModelStep) -> str:
-    """The arguments as compact JSON, the form in which they stand in later prompts."""
-    return replace_surrogates(compact_json(step.args))
+    if args.keys() == {"text"} and isinstance(text := args["text"], str):
+        return replace_surrogates(text)
+    raise ProviderError(ErrorClass.MALFORMED, "the embedded model wrote a reply without a text")
 
 
 def normalize_arguments(arguments: str) -> str:
     """Arguments as any model wrote them, in our form; what is not JSON is shown as none."""
     try:
-        return replace_surrogates(compact_json(json.loads(arguments)))
+        return compact_json(json.loads(arguments))
     except ValueError:
         return "{}"
 
@@ -81,7 +63,7 @@ def format_step(tool: str, arguments: str) -> str:
 
 def compact_json(value: object) -> str:
     """JSON without spare spaces."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return replace_surrogates(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
 def replace_surrogates(text: str) -> str:
@@ -93,31 +75,18 @@ def replace_surrogates(text: str) -> str:
 class ReplyDecoder:
     """Turns a growing reply step into its growing text. Of other steps nothing is shown."""
 
+    text: str = ""
+    is_reply: bool = False
     _pending: str = ""
-    _opened: bool = False
     _closed: bool = False
-    _shown: list[str] = field(default_factory=list)
 
     def feed(self, piece: str) -> str:
         """What this piece adds to the text; an escape cut in two waits for its other half."""
         self._pending += piece
-        if not self._opened and (opening := REPLY_OPENS.match(self._pending)):
-            self._opened, self._pending = True, self._pending[opening.end() :]
-        if not self._opened or self._closed:
+        if not self.is_reply and (opening := REPLY_OPENS.match(self._pending)):
+            self.is_reply, self._pending = True, self._pending[opening.end() :]
+        if not self.is_reply or self._closed:
             return ""
-        return self._decode()
-
-    @property
-    def text(self) -> str:
-        """All that was shown."""
-        return "".join(self._shown)
-
-    @property
-    def is_reply(self) -> bool:
-        """This is a reply step and its text has begun."""
-        return self._opened
-
-    def _decode(self) -> str:
         letters: list[str] = []
         at = 0
         while match := JSON_CHARS.match(self._pending, at):
@@ -125,10 +94,9 @@ class ReplyDecoder:
             at = match.end()
         self._pending = self._pending[at:]
         self._closed = self._pending.startswith('"')
-        shown = replace_surrogates(
-            "".join(json.loads(f'"{letter}"', strict=False) for letter in letters)
-        )
-        self._shown.append(shown)
+        decoded = [json.loads(f'"{letter}"', strict=False) for letter in letters]
+        shown = replace_surrogates("".join(decoded))
+        self.text += shown
         return shown
 
 
@@ -136,62 +104,37 @@ KEPT_KEYWORDS = ("type", "enum", "const", "minimum", "maximum", "minItems", "max
 MAX_DEPTH = 4
 
 
-def list_parameters(schema: Mapping[str, object]) -> list[str]:
-    """The arguments' names in order; the optional ones carry a question mark."""
-    required = _as_names(schema.get("required"))
-    return [name if name in required else f"{name}?" for name in _as_dict(schema.get("properties"))]
-
-
-def simplify_schema(schema: Mapping[str, object]) -> dict[str, object]:
+def simplify_schema(schema: Mapping[str, object]) -> Json:
     """The arguments object: closed, references resolved, without patterns, formats and words."""
-    definitions = {
-        f"#/$defs/{name}": value for name, value in _as_dict(schema.get("$defs")).items()
-    }
-    return _simplify_object(schema, definitions, MAX_DEPTH)
+    given = dict(schema)
+    closed: Json = {"properties": given.get("properties"), "required": given.get("required")}
+    return _simplify(closed, get_object(given, "$defs"), MAX_DEPTH)
 
 
-def _simplify(value: object, definitions: Mapping[str, object], depth: int) -> dict[str, object]:
-    schema = _as_dict(value)
+def _simplify(value: object, definitions: Json, depth: int) -> Json:
+    schema: Json = value if isinstance(value, dict) else {}
     if reference := schema.get("$ref"):
-        schema = _as_dict(definitions.get(str(reference)))
+        schema = get_object(definitions, str(reference).removeprefix("#/$defs/"))
     if not depth:
         return {}
-    if choices := schema.get("anyOf") or schema.get("oneOf"):
-        return {
-            "anyOf": [_simplify(choice, definitions, depth - 1) for choice in _as_list(choices)]
-        }
+    if choices := _as_list(schema.get("anyOf") or schema.get("oneOf")):
+        return {"anyOf": [_simplify(choice, definitions, depth - 1) for choice in choices]}
     if "properties" in schema:
-        return _simplify_object(schema, definitions, depth)
+        inner = {
+            name: _simplify(value, definitions, depth - 1)
+            for name, value in get_object(schema, "properties").items()
+        }
+        required = [name for name in _as_list(schema.get("required")) if name in inner]
+        closed: Json = {"required": required, "additionalProperties": False}
+        return {"type": "object", "properties": inner, **closed}
     kept = {key: schema[key] for key in KEPT_KEYWORDS if key in schema}
     if "items" in schema:
         kept["items"] = _simplify(schema["items"], definitions, depth - 1)
     return kept
 
 
-def _simplify_object(
-    schema: Mapping[str, object], definitions: Mapping[str, object], depth: int
-) -> dict[str, object]:
-    properties = _as_dict(schema.get("properties"))
-    return {
-        "type": "object",
-        "properties": {
-            name: _simplify(value, definitions, depth - 1) for name, value in properties.items()
-        },
-        "required": [name for name in _as_names(schema.get("required")) if name in properties],
-        "additionalProperties": False,
-    }
-
-
-def _as_dict(value: object) -> dict[str, object]:
-    return {str(key): inner for key, inner in value.items()} if isinstance(value, Mapping) else {}
-
-
 def _as_list(value: object) -> list[object]:
-    return list(value) if isinstance(value, list | tuple) else []
-
-
-def _as_names(value: object) -> list[str]:
-    return [str(name) for name in _as_list(value)]
+    return value if isinstance(value, list) else []
 
 
 INTRODUCTION = (
@@ -217,11 +160,6 @@ class PromptLine:
     role: str
     content: str
     starts_turn: bool = False
-
-    @property
-    def to_message(self) -> dict[str, str]:
-        """As the runtime takes it."""
-        return {"role": self.role, "content": self.content}
 
     @property
     def estimate_tokens(self) -> int:
@@ -279,14 +217,8 @@ def build_conversation(request: ModelRequest) -> tuple[PromptLine, ...]:
             case MessageRole.ASSISTANT if message.calls:
                 waiting = list(message.calls)
             case MessageRole.ASSISTANT:
-                lines.append(
-                    PromptLine(
-                        "assistant",
-                        format_step(
-                            REPLY, compact_json({"text": replace_surrogates(message.text)})
-                        ),
-                    )
-                )
+                step = format_step(REPLY, compact_json({"text": message.text}))
+                lines.append(PromptLine("assistant", step))
             case MessageRole.TOOL:
                 lines.extend(_result_lines(message, waiting))
             case MessageRole.SYSTEM:
@@ -296,18 +228,13 @@ def build_conversation(request: ModelRequest) -> tuple[PromptLine, ...]:
     return tuple(lines)
 
 
-def build_schema(request: ModelRequest) -> dict[str, object]:
+def build_schema(request: ModelRequest) -> Json:
     """The JSON schema of a step: one of the tools with its arguments, or a reply; only a reply when
     tools are not allowed.
     """
     tools = request.tools if request.tools_allowed else ()
     branches = [_schema_branch(tool.name, simplify_schema(tool.parameters)) for tool in tools]
-    answer = {
-        "type": "object",
-        "properties": {"text": {"type": "string"}},
-        "required": ["text"],
-        "additionalProperties": False,
-    }
+    answer = simplify_schema({"properties": {"text": {"type": "string"}}, "required": ["text"]})
     return {"anyOf": [*branches, _schema_branch(REPLY, answer)]}
 
 
@@ -333,33 +260,32 @@ def fit_lines(lines: Sequence[PromptLine], room: int, block: int) -> tuple[Promp
 def _describe_tool(tool: ToolSpec) -> str:
     sentence = SENTENCE.match(tool.description.strip())
     described = " ".join((sentence.group() if sentence else tool.description).split())
-    return f"{tool.name}({', '.join(list_parameters(tool.parameters))}): {described}"
+    schema = dict(tool.parameters)
+    required = _as_list(schema.get("required"))
+    names = [n if n in required else f"{n}?" for n in get_object(schema, "properties")]
+    return f"{tool.name}({', '.join(names)}): {described}"
 
 
-def _schema_branch(name: str, args: Mapping[str, object]) -> dict[str, object]:
+def _schema_branch(name: str, args: Json) -> Json:
     properties = {"tool": {"const": name}, "args": args}
     return {
         "type": "object",
         "properties": properties,
-        "required": ["tool", "args"],
+        "required": list(properties),
         "additionalProperties": False,
     }
 
 
-def _result_lines(message: Message, waiting: list[ToolCall]) -> tuple[PromptLine, ...]:
+def _result_lines(message: Message, waiting: list[ToolCall]) -> list[PromptLine]:
     """A result behind its call. Ids repeat: the first open call of that id is meant."""
+    text = replace_surrogates(message.text)
+    if len(text) > MAX_RESULT_CHARS:
+        half = MAX_RESULT_CHARS // 2
+        text = f"{text[:half]}\n[{len(text) - 2 * half} characters left out]\n{text[-half:]}"
+    text = f"error: {text}" if message.is_error else text
     call = next((call for call in waiting if call.provider_id == message.provider_id), None)
-    text = ("error: " if message.is_error else "") + _truncate(replace_surrogates(message.text))
     if call is None:
-        return (PromptLine("user", f"[result of a tool] {text}"),)
+        return [PromptLine("user", f"[result of a tool] {text}")]
     waiting.remove(call)
-    return PromptLine(
-        "assistant", format_step(call.name, normalize_arguments(call.arguments))
-    ), PromptLine("user", f"[result of {call.name}] {text}")
-
-
-def _truncate(text: str) -> str:
-    if len(text) <= MAX_RESULT_CHARS:
-        return text
-    half = MAX_RESULT_CHARS // 2
-    return f"{text[:half]}\n[{len(text) - 2 * half} characters left out]\n{text[-half:]}"
+    step = format_step(call.name, normalize_arguments(call.arguments))
+    return [PromptLine("assistant", step), PromptLine("user", f"[result of {call.name}] {text}")]

@@ -3,14 +3,13 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from daemon.core.errors import ConfigError, ErrorClass, ProviderError, UsageError
 from daemon.core.messages import ModelReply, ModelRequest, ToolCall, Usage
-from daemon.providers.base import TextCallback
+from daemon.providers.base import Json, TextCallback
+from daemon.providers.errors import CallFailed
 from daemon.providers.local.engine import (
     CONTEXT,
     EngineOpener,
@@ -25,56 +24,21 @@ from daemon.providers.local.prompt import (
     build_conversation,
     build_opening,
     build_schema,
-    encode_arguments,
+    compact_json,
     fit_lines,
     parse_reply_text,
     parse_step,
 )
+from daemon.providers.openai import ChatReplyBuilder
 
-PROVIDER_NAME = "local"
 STEP_ID = "step"
 DEFAULT_TOKENS = 512
 MAX_TOKENS = 1024
 CUT_BLOCK = 1024
 CLOSE_TIMEOUT_S = 5.0
 RETRY_SHARE = 0.6
-TOO_LONG_ERROR = "exceed_context_size_error"
 
 FindModel = Callable[[str], Path]
-
-
-class _Wire(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
-
-class _Delta(_Wire):
-    content: str | None = None
-
-
-class _Choice(_Wire):
-    delta: _Delta = _Delta()
-    finish_reason: str | None = None
-
-
-class _Details(_Wire):
-    cached_tokens: int = 0
-
-
-class _Usage(_Wire):
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    prompt_tokens_details: _Details = _Details()
-
-
-class _EngineError(_Wire):
-    message: str = ""
-    type: str = ""
-
-
-class _Chunk(_Wire):
-    choices: list[_Choice] = Field(default_factory=list)
-    usage: _Usage | None = None
-    error: _EngineError | None = None
 
 
 @dataclass(slots=True)
@@ -86,30 +50,23 @@ class _Run:
     loop: asyncio.AbstractEventLoop
     on_progress: Callable[[str], None]
     stopped: bool = False
-    raw: str = ""
-    finish: str = ""
-    usage: _Usage = field(default_factory=_Usage)
-    fault: _EngineError | None = None
+    builder: ChatReplyBuilder = field(default_factory=ChatReplyBuilder)
     decoder: ReplyDecoder = field(default_factory=ReplyDecoder)
+    error: CallFailed | None = None
 
-    def feed(self, chunk: object) -> bool:
+    def feed(self, chunk: Json) -> bool:
         """One piece; True ends the run. An exception in here would be lost in the engine."""
         if self.stopped or self.loop.is_closed():
             return True
         try:
-            self._add_chunk(_Chunk.model_validate(chunk))
-        except ValidationError as exc:
-            self.fault = _EngineError(message=f"a piece of the answer is not understood: {exc}")
-        return self.fault is not None
-
-    def _add_chunk(self, chunk: _Chunk) -> None:
-        shown = ""
-        self.fault, self.usage = chunk.error, chunk.usage or self.usage
-        for choice in chunk.choices:
-            self.finish = choice.finish_reason or self.finish
-            self.raw += choice.delta.content or ""
-            shown += self.decoder.feed(choice.delta.content or "")
-        self.loop.call_soon_threadsafe(self.on_progress, shown)
+            shown = self.decoder.feed(self.builder.read(chunk))
+            self.loop.call_soon_threadsafe(self.on_progress, shown)
+        except CallFailed as error:
+            self.error = error
+        except TypeError as error:
+            detail = f"a piece of the answer is not understood: {error}"
+            self.error = CallFailed(ErrorClass.MALFORMED, detail)
+        return self.error is not None
 
 
 class Local:
@@ -118,6 +75,8 @@ class Local:
 
     Raises ConfigError at once when the `local` extra is not installed.
     """
+
+    name = "local"
 
     def __init__(
         self,
@@ -133,13 +92,8 @@ class Local:
         self._open = open_engine or open_llama
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedded-model")
         self._slot = asyncio.Lock()
-        self._engine_in_use: tuple[Path, LocalEngine] | None = None
+        self._engines: dict[Path, LocalEngine] = {}  # one at most
         self._running: _Run | None = None
-
-    @property
-    def name(self) -> str:
-        """Its name in events and messages to the user."""
-        return PROVIDER_NAME
 
     async def complete(
         self, model: str, request: ModelRequest, on_text: TextCallback | None = None
@@ -147,25 +101,22 @@ class Local:
         """One step: a reply, or one tool call. Raises ProviderError. Cancelling stops the run
         within a prompt batch.
         """
-        path = self._find_model(model)
+        try:
+            path = self._locate(model)
+        except (ConfigError, UsageError) as exc:
+            raise ProviderError(ErrorClass.NOT_FOUND, str(exc)) from exc
         async with self._slot:
             engine = await self._get_engine(path)
             answer = await self._run_fitted(engine, request, on_text)
-        return _make_reply(answer, model)
+        return replace(_make_reply(answer), provider=self.name, model=model)
 
     async def aclose(self) -> None:
         """Stop what runs and let go of the model."""
         if self._running:
             self._running.stopped = True
-        unloaded = asyncio.wrap_future(self._worker.submit(self._unload))
+        unloaded = asyncio.wrap_future(self._worker.submit(self._engines.clear))
         self._worker.shutdown(wait=False)
         await asyncio.wait((unloaded,), timeout=CLOSE_TIMEOUT_S)
-
-    def _find_model(self, model: str) -> Path:
-        try:
-            return self._locate(model)
-        except (ConfigError, UsageError) as exc:
-            raise ProviderError(ErrorClass.NOT_FOUND, str(exc)) from exc
 
     async def _get_engine(self, path: Path) -> LocalEngine:
         loop = asyncio.get_running_loop()
@@ -178,13 +129,10 @@ class Local:
             ) from exc
 
     def _load(self, path: Path) -> LocalEngine:
-        if self._engine_in_use is None or self._engine_in_use[0] != path:
-            self._unload()
-            self._engine_in_use = path, self._open(path)
-        return self._engine_in_use[1]
-
-    def _unload(self) -> None:
-        self._engine_in_use = None
+        if path not in self._engines:
+            self._engines.clear()
+            self._engines[path] = self._open(path)
+        return self._engines[path]
 
     async def _run_fitted(
         self, engine: LocalEngine, request: ModelRequest, on_text: TextCallback | None
@@ -199,22 +147,20 @@ class Local:
             lines = fit_lines(rest, int(room * share), CUT_BLOCK)
             if lines is None:
                 break
-            answer = await self._run_once(
-                engine, _make_body((*first, *lines), request, most), on_text
-            )
-            if answer.fault is None:
+            sent = _make_body((*first, *lines), request, most)
+            answer = await self._run_once(engine, sent, on_text)
+            if answer.error is None:
                 return answer
-            if answer.fault.type != TOO_LONG_ERROR:
-                raise ProviderError(
-                    ErrorClass.SERVER, f"the embedded model failed: {answer.fault.message}"
-                )
+            if answer.error.kind is not ErrorClass.CONTEXT_TOO_LONG:
+                failed = f"the embedded model failed: {answer.error.detail}"
+                raise ProviderError(ErrorClass.SERVER, failed)
         raise ProviderError(
             ErrorClass.CONTEXT_TOO_LONG,
             f"the message does not fit the embedded model, which reads {CONTEXT} tokens",
         )
 
     async def _run_once(
-        self, engine: LocalEngine, body: dict[str, object], on_text: TextCallback | None
+        self, engine: LocalEngine, body: Json, on_text: TextCallback | None
     ) -> _Run:
         loop = asyncio.get_running_loop()
         try:
@@ -229,7 +175,7 @@ class Local:
 
                 answer = self._running = _Run(loop, seen)
                 try:
-                    await loop.run_in_executor(self._worker, engine.stream, body, answer.feed)
+                    await loop.run_in_executor(self._worker, engine, body, answer.feed)
                 finally:
                     answer.stopped = True
         except TimeoutError as exc:
@@ -243,11 +189,10 @@ class Local:
         return answer
 
 
-def _make_body(
-    lines: tuple[PromptLine, ...], request: ModelRequest, most: int
-) -> dict[str, object]:
+def _make_body(lines: tuple[PromptLine, ...], request: ModelRequest, most: int) -> Json:
+    schema = {"name": "step", "schema": build_schema(request)}
     return {
-        "messages": [line.to_message for line in lines],
+        "messages": [{"role": line.role, "content": line.content} for line in lines],
         "temperature": 0,
         "seed": request.seed or 0,
         "max_tokens": most,
@@ -255,41 +200,19 @@ def _make_body(
         "stream": True,
         "stream_options": {"include_usage": True},
         "return_progress": True,
-        "response_format": {
-            "type": "json_schema",
-            "json_schema": {"name": "step", "schema": build_schema(request)},
-        },
+        "response_format": {"type": "json_schema", "json_schema": schema},
     }
 
 
-def _make_reply(answer: _Run, model: str) -> ModelReply:
+def _make_reply(answer: _Run) -> ModelReply:
     """What the step means. A reply that ran out of tokens is given as far as it came; a tool call
     is not.
     """
-    usage = Usage(
-        input_tokens=answer.usage.prompt_tokens,
-        output_tokens=answer.usage.completion_tokens,
-        cached_tokens=answer.usage.prompt_tokens_details.cached_tokens,
-        usd=0.0,
-    )
-    if answer.finish == "length" and answer.decoder.is_reply:
-        return ModelReply(
-            answer.decoder.text,
-            usage=usage,
-            provider=PROVIDER_NAME,
-            model=model,
-            finish=answer.finish,
-        )
-    step = parse_step(answer.raw)
-    if step.tool == REPLY:
-        return ModelReply(
-            parse_reply_text(step),
-            usage=usage,
-            provider=PROVIDER_NAME,
-            model=model,
-            finish=answer.finish,
-        )
-    call = ToolCall(STEP_ID, step.tool, encode_arguments(step))
-    return ModelReply(
-        "", (call,), usage=usage, provider=PROVIDER_NAME, model=model, finish=answer.finish
-    )
+    builder, decoder = answer.builder, answer.decoder
+    reply = ModelReply("", usage=replace(builder.usage or Usage(), usd=0.0), finish=builder.finish)
+    if builder.finish == "length" and decoder.is_reply:
+        return replace(reply, text=decoder.text)
+    tool, args = parse_step("".join(builder.text))
+    if tool == REPLY:
+        return replace(reply, text=parse_reply_text(args))
+    return replace(reply, calls=(ToolCall(STEP_ID, tool, compact_json(args)),))
